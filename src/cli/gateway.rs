@@ -11,7 +11,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::exit;
-use super::out::{outln, report};
+use super::out::{outln, report, says_yes};
 use crate::app::{ChannelKind, Request, Runtime};
 use crate::config::{self, Env};
 use crate::gateway::{self, Listening, Options, Parts};
@@ -47,6 +47,11 @@ fn named_argument(name: &'static str, value: &'static str, help: &'static str) -
     Arg::new(name).value_name(value).required(true).help(help)
 }
 
+/// Flags of a tenant.
+const FLAGS: &[&str] = &["strategy_locks"];
+/// Sums that a budget bounds.
+const LIMITS: &[&str] = &["calls", "cost_pico_usd", "tokens"];
+
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     let mode = one_of(option("mode", "MODE"), Mode::WORDS).default_value("lab");
@@ -66,6 +71,12 @@ pub(super) fn definition() -> Command {
                 .arg(role_option("admin")),
         )
         .subcommands(tenant_definitions())
+        .subcommand(
+            Command::new("estop")
+                .about("Lifts the kill switches of a tenant; asks, and only at a terminal")
+                .arg(Arg::new("clear").long("clear").action(ArgAction::SetTrue).required(true).help("Lifts them"))
+                .arg(tenant_option()),
+        )
         .subcommand(
             Command::new("verify")
                 .about("Checks each tenant's log from its beginning and names the first fault")
@@ -103,7 +114,21 @@ fn tenant_definitions() -> [Command; 2] {
         .about("Adds and lists tenants")
         .subcommand_required(true)
         .subcommand(Command::new("add").about("Adds a tenant").arg(named()))
-        .subcommand(Command::new("list").about("Lists tenants and their modes"));
+        .subcommand(Command::new("list").about("Lists tenants and their modes"))
+        .subcommand(
+            Command::new("flag")
+                .about("Sets a flag of a tenant")
+                .arg(named())
+                .arg(one_of(named_argument("flag", "FLAG", "The flag"), FLAGS))
+                .arg(one_of(named_argument("value", "on|off", "Its value"), &["on", "off"])),
+        )
+        .subcommand(
+            Command::new("limit")
+                .about("Sets a limit of a tenant's budget")
+                .arg(named())
+                .arg(one_of(named_argument("kind", "KIND", "The sum that it bounds"), LIMITS))
+                .arg(named_argument("value", "NUMBER|none", "The most, or none")),
+        );
     let give = Command::new("add").about("Gives a user a role").arg(named()).arg(user()).arg(role_option("member"));
     let take = Command::new("remove").about("Ends a user's membership").arg(named()).arg(user());
     let members = Command::new("member").about("Gives and takes roles in a tenant").subcommand_required(true);
@@ -118,6 +143,7 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
         Some(("pair", matches)) => pair(matches),
         Some(("tenant", matches)) => tenant(matches),
         Some(("member", matches)) => member(matches),
+        Some(("estop", matches)) => lift(matches),
         Some(("verify", matches)) => verify(matches),
         Some(("openapi", _)) => {
             outln!("{:#}", gateway::openapi());
@@ -242,12 +268,53 @@ fn tenant(matches: &ArgMatches) -> Result<u8, Failure> {
             open(matches)?.add_tenant(&name, Mode::Lab).map_err(failed)?;
             outln!("the tenant {} is there, in mode lab", sanitise(&name));
         }
+        Some(("flag", matches)) => {
+            let is_on = text(matches, "value") == "on";
+            let (name, flag) = (text(matches, "name"), text(matches, "flag"));
+            open(matches)?.set_flag(&name, &flag, is_on).map_err(failed)?;
+            outln!("{} is {} for {}", flag, text(matches, "value"), sanitise(&name));
+        }
+        Some(("limit", matches)) => {
+            let value = text(matches, "value");
+            let limit = match value.as_str() {
+                "none" => None,
+                number => Some(number.parse::<i64>().ok().filter(|it| *it >= 0).ok_or_else(|| Failure {
+                    kind: FailureKind::User,
+                    message: format!("{number:?} isn't a limit"),
+                    hint: "a whole number from 0, or none".into(),
+                })?),
+            };
+            let (name, kind) = (text(matches, "name"), text(matches, "kind"));
+            open(matches)?.set_limit(&name, &kind, limit).map_err(failed)?;
+            outln!("the limit of {kind} is {value} for {}", sanitise(&name));
+        }
         Some(("list", matches)) => {
             let rows = open(matches)?.tenants().map_err(failed)?;
             print_table(&rows.into_iter().map(|(tenant, mode)| vec![tenant, mode]).collect::<Vec<_>>());
         }
         _ => return Ok(exit::USAGE),
     }
+    Ok(exit::DONE)
+}
+
+/// Lifts kill switches, if a person at the terminal says so.
+fn lift(matches: &ArgMatches) -> Result<u8, Failure> {
+    if !stdin().is_terminal() || !stdout().is_terminal() {
+        return Err(Failure {
+            kind: FailureKind::Refused,
+            message: "only a person at a terminal lifts a kill switch".into(),
+            hint: "run reedclaw gateway estop --clear at a terminal, without a pipe".into(),
+        });
+    }
+    let tenant = text(matches, "tenant");
+    let ledger = open(matches)?;
+    let question = format!("Let actions of the tenant {} run again? Type yes:", sanitise(&tenant));
+    if !says_yes(&question) {
+        outln!("nothing was changed");
+        return Ok(exit::FAILED);
+    }
+    let lifted = ledger.lift(&tenant).map_err(|error| gateway::of_ledger(&error))?;
+    outln!("{lifted} kill switches lifted; reedclaw estop --clear lifts that of this machine");
     Ok(exit::DONE)
 }
 

@@ -74,6 +74,15 @@ pub(super) fn report(failure: &Failure) {
     }
 }
 
+/// Asks a question on standard error and reads a line; only the whole word yes is one.
+pub(super) fn says_yes(question: &str) -> bool {
+    let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
+    eprint!("{} ", sanitise(question));
+    let _ = io::stderr().flush();
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer).is_ok() && answer.trim() == "yes"
+}
+
 /// Asks a question on standard error and reads a line; anything but a plain yes is no. Keys typed before the question are
 /// no answer to it.
 pub(super) fn is_yes(question: &str) -> bool {

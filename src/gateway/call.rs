@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::http::HeaderMap;
 use serde_json::Value;
@@ -40,7 +41,7 @@ pub struct Sent {
 /// A request whose sender is known.
 pub struct Call<'a> {
     /// The gateway.
-    pub gateway: &'a Gateway,
+    pub gateway: &'a Arc<Gateway>,
     /// The request.
     pub sent: &'a Sent,
     /// The holder of the token; `None` on public routes.

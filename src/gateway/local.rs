@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
+use super::Gateway;
 use super::call::{Call, Reply};
 use super::problem::{Answered, Problem};
-use super::{Gateway, now_text};
 use crate::app;
 use crate::proto::Role;
 use crate::receipts::{self, Check, Verdict};
@@ -138,20 +138,25 @@ pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"items": items, "next": next, "verified_to": receipts_state(call.gateway).1})))
 }
 
-/// `POST /estop`: makes the file that stops all tools of this user. There is no clearing over HTTP.
+/// `POST /estop`: stops all tools of this machine (the file that every session looks at), or of a tenant, a project, or one
+/// action. There is no clearing over HTTP.
 pub fn estop(call: &Call<'_>) -> Answered<Reply> {
-    let scope = call.text("scope").unwrap_or_else(|| "node".into());
-    let failed = |message: String| Problem::new(500, "internal", message);
+    let (scope, who) = (call.text("scope").unwrap_or_else(|| "node".into()), call.who()?);
+    let reason = call.text("reason").unwrap_or_default();
+    let subject = match scope.as_str() {
+        "project" => who.project.clone(),
+        "action" => call.text("action").ok_or_else(|| Problem::body("the scope action needs the action's name"))?,
+        _ => String::new(),
+    };
     if scope != "node" {
-        return Err(Problem::new(
-            501,
-            "not_implemented",
-            format!("the scope {scope} isn't there yet; node stops this machine"),
-        ));
+        let since = call.gateway.ledger.kill(who, &scope, &subject, &reason)?;
+        return Ok(Reply::ok(json!({"stopped": true, "since": since})));
     }
+    let failed = |message: String| Problem::new(500, "internal", message);
     let estop = app::estop(&call.gateway.parts.env).map_err(|failure| failed(failure.message))?;
-    let since = now_text();
     estop.stop().map_err(|error| failed(format!("the emergency stop can't be made: {error}")))?;
     tracing::warn!(event = "estop_triggered", by = "gateway", shown = true);
+    // The row tells since when, and by whom; what stops is the file.
+    let since = call.gateway.ledger.kill(who, &scope, &subject, &reason)?;
     Ok(Reply::ok(json!({"stopped": true, "since": since})))
 }

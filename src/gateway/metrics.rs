@@ -23,6 +23,7 @@ pub struct Metrics {
     pub database_errors: AtomicU64,
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     seconds: Mutex<(f64, u64)>,
+    blocks: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 impl Metrics {
@@ -32,6 +33,11 @@ impl Metrics {
         let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
         seconds.0 += took.as_secs_f64();
         seconds.1 += 1;
+    }
+
+    /// Counts a call that a gate has blocked.
+    pub fn blocked(&self, gate: &'static str) {
+        *self.blocks.lock().unwrap_or_else(PoisonError::into_inner).entry(gate).or_default() += 1;
     }
 
     /// The text for Prometheus; `chain_valid` says whether the receipts hold.
@@ -61,6 +67,11 @@ impl Metrics {
         let _ = writeln!(text, "# HELP {name} Requests by route and status.\n# TYPE {name} counter");
         for ((route, status), count) in self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let _ = writeln!(text, "{name}{{route=\"{route}\",status=\"{status}\"}} {count}");
+        }
+        let name = "reedclaw_gate_blocks_total";
+        let _ = writeln!(text, "# HELP {name} Calls that a gate has blocked.\n# TYPE {name} counter");
+        for (gate, count) in self.blocks.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let _ = writeln!(text, "{name}{{gate=\"{gate}\"}} {count}");
         }
         let (sum, count) = *self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
         let name = "reedclaw_http_request_seconds";

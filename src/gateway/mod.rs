@@ -9,8 +9,10 @@
 //! gw-run    requests that run tools
 //! ```
 
+mod actions;
 mod auth;
 mod call;
+mod canvas;
 mod events;
 mod front;
 mod guard;
@@ -21,6 +23,7 @@ mod openapi;
 mod problem;
 mod rates;
 mod routes;
+mod safety;
 mod stores;
 mod stream;
 mod work;
@@ -34,9 +37,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::app;
-use crate::base::time::utc_ms;
 use crate::config::{Env, Settings};
-use crate::host;
 use crate::ledger::{Ledger, LedgerError};
 use crate::proto::team::Mode;
 use crate::proto::{Failure, FailureKind};
@@ -262,8 +263,3 @@ impl Gateway {
 
 /// Names and values of a path.
 type Params = BTreeMap<String, String>;
-
-/// The time of this machine, for what no row of the database tells.
-fn now_text() -> String {
-    utc_ms(host::now_unix_ms())
-}

@@ -15,6 +15,10 @@ pub struct Problem {
     pub message: String,
     /// Facts for a program.
     pub context: Option<Value>,
+    /// More fields of the error: `expected_rev`, `details`.
+    pub fields: Map<String, Value>,
+    /// Fields beside the error: the recovery of a conflict.
+    pub beside: Map<String, Value>,
     /// More headers.
     pub headers: Vec<(&'static str, String)>,
 }
@@ -26,7 +30,8 @@ impl Problem {
     /// A problem with a status, a code and a message.
     #[must_use]
     pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, code, message: message.into(), context: None, headers: Vec::new() }
+        let (fields, beside, headers) = (Map::new(), Map::new(), Vec::new());
+        Self { status, code, message: message.into(), context: None, fields, beside, headers }
     }
 
     /// A body that isn't valid.
@@ -67,6 +72,20 @@ impl Problem {
         self
     }
 
+    /// Adds a field of the error.
+    #[must_use]
+    pub fn field(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.fields.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Adds a field beside the error.
+    #[must_use]
+    pub fn beside(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.beside.insert(name.to_owned(), value.into());
+        self
+    }
+
     /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
@@ -84,7 +103,10 @@ impl Problem {
             error.insert("context".into(), context.clone());
         }
         error.insert("request_id".into(), request_id.into());
-        json!({"error": error})
+        error.extend(self.fields.clone());
+        let mut whole = self.beside.clone();
+        whole.insert("error".into(), error.into());
+        whole.into()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The table of routes: the router, the checks before a handler, and the OpenAPI document are made from it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::http::{Method, header};
@@ -7,7 +8,7 @@ use axum::http::{Method, header};
 use super::call::{self, Call, Reply, Sent};
 use super::identity;
 use super::problem::{Answered, Problem};
-use super::{Gateway, auth, events, local, rates, stores};
+use super::{Gateway, actions, auth, canvas, events, local, rates, safety, stores};
 use crate::ledger::Who;
 use crate::proto::team::{Identity, TeamRole, TokenKind};
 
@@ -91,6 +92,8 @@ const fn write(
 
 const VIEWER: Needs = Needs::Role(TeamRole::Viewer);
 const MEMBER: Needs = Needs::Role(TeamRole::Member);
+const APPROVER: Needs = Needs::Person(TeamRole::Approver);
+const OPERATOR: Needs = Needs::Person(TeamRole::Operator);
 
 /// The routes.
 pub static ROUTES: &[Route] = &[
@@ -155,7 +158,55 @@ pub static ROUTES: &[Route] = &[
         "Puts an entry on a run's blackboard",
         stores::put,
     ),
-    write("POST", "/estop", MEMBER, local::ESTOP, &[200], "Stops all tools on this machine", local::estop),
+    Route {
+        room: Room::Run,
+        ..write("POST", "/actions/execute", MEMBER, actions::EXECUTE, &[200], "Runs a tool", actions::execute)
+    },
+    write("POST", "/canvas/{canvas_id}/commands", MEMBER, canvas::COMMAND, &[200], "Changes a canvas", canvas::command),
+    get("/canvas/{canvas_id}/snapshot", VIEWER, &[], "A canvas as it is", canvas::snapshot),
+    get("/canvas/{canvas_id}/replay", VIEWER, &["after_event_id"], "The commits of a canvas", canvas::replay),
+    get(
+        "/sse/canvas/{canvas_id}",
+        VIEWER,
+        &["last_event_id"],
+        "A canvas's commits and decisions as they come",
+        canvas::live,
+    ),
+    write("POST", "/firearms/licences", OPERATOR, safety::LICENCE, &[201], "Issues a licence", safety::issue),
+    get("/firearms/licences", VIEWER, &["active"], "Licences for dangerous actions", safety::licences),
+    write("POST", "/firearms/{id}/revoke", OPERATOR, safety::REASON, &[200], "Revokes a licence", safety::revoke),
+    write("POST", "/strategy-locks", MEMBER, safety::LOCK, &[201], "Makes a strategy lock", safety::add_lock),
+    get("/strategy-locks", VIEWER, &["state", "surface_id"], "Strategy locks", safety::locks),
+    write(
+        "PATCH",
+        "/strategy-locks/{id}",
+        MEMBER,
+        safety::LOCK,
+        &[200],
+        "Changes a strategy lock",
+        safety::change_lock,
+    ),
+    write(
+        "POST",
+        "/strategy-locks/{id}/approve",
+        APPROVER,
+        NOTHING,
+        &[200],
+        "Approves a strategy lock",
+        safety::approve,
+    ),
+    write("POST", "/strategy-locks/{id}/reject", APPROVER, NOTHING, &[200], "Rejects a strategy lock", safety::reject),
+    write("POST", "/budget/usage", MEMBER, safety::USAGE, &[200, 201], "Notes what a model's call cost", safety::usage),
+    get("/budget", VIEWER, &[], "The limits and how much is used", safety::budget),
+    write(
+        "POST",
+        "/estop",
+        MEMBER,
+        local::ESTOP,
+        &[200],
+        "Stops all tools of this machine, a tenant, a project, or one action",
+        local::estop,
+    ),
 ];
 
 /// A body with nothing in it.
@@ -171,7 +222,7 @@ pub fn is_raw(_path: &str) -> bool {
 ///
 /// # Errors
 /// Whatever of these refuses it.
-pub fn answer(gateway: &Gateway, sent: &Sent) -> Answered<Reply> {
+pub fn answer(gateway: &Arc<Gateway>, sent: &Sent) -> Answered<Reply> {
     let route = sent.route;
     let (holder, identity) = match route.needs {
         Needs::Nothing => (None, None),

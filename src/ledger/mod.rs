@@ -4,9 +4,12 @@
 //! method takes the identity first, and every statement names the tenant. It must not know HTTP, agents or tools.
 
 mod auth;
+mod canvas;
 mod idempotency;
 mod ids;
+mod permits;
 mod row;
+mod safety;
 mod spine;
 mod stores;
 mod verify;
@@ -23,9 +26,12 @@ use crate::base::canonical::{CanonicalError, canonical};
 use crate::base::time::utc_ms;
 
 pub use auth::{ACCESS_MS, NewToken, Paired, REFRESH_MS, TokenRow, Who};
+pub use canvas::{Command, Committed, Snapshot};
 pub use idempotency::{Begun, Key};
 pub use ids::{random_text, uuid_v7};
+pub use permits::{NewLicence, NewLock};
 pub use row::Event;
+pub use safety::{Judged, Record, Subject};
 pub use spine::{Expected, Filter, Stored};
 pub use stores::{BoardEntry, MemoryEntry, Place};
 pub use verify::{Broken, Verified};

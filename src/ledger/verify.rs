@@ -1,4 +1,4 @@
-//! Checks a tenant's log from its beginning: positions, hashes, streams and the head.
+//! Checks a tenant's log from its beginning: positions, hashes, streams, the head, and canvases.
 
 use std::collections::BTreeMap;
 
@@ -62,6 +62,10 @@ impl Ledger {
                 let why = format!("the stream {stream} is said to have version {version}");
                 return Ok(Err(Broken { position, why }));
             }
+        }
+        drop(statement);
+        if let Some(broken) = Self::verify_canvases(&connection, tenant)? {
+            return Ok(Err(broken));
         }
         Ok(Ok(Verified { events: position, head: hash }))
     }

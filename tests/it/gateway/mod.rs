@@ -1,7 +1,9 @@
 //! `reedclaw gateway` over HTTP, as clients use it: the real executable, a home of its own, plain sockets. Tests are named
 //! after the scenarios of the gateway's acceptance list that they hold.
 
+mod canvas;
 mod door;
+mod gates;
 mod log;
 mod stores;
 mod streams;

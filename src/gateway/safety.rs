@@ -1,0 +1,194 @@
+//! Licences, strategy locks and budgets over HTTP.
+
+use serde_json::{Value, json};
+
+use super::call::{Call, Reply};
+use super::problem::{Answered, Problem};
+use crate::chain::CLASSES;
+use crate::host;
+use crate::ledger::{NewLicence, NewLock};
+use crate::proto::team::EventDraft;
+
+/// Days that a licence counts at most.
+const LICENCE_DAYS_MAX: i64 = 90;
+/// Days that a strategy lock counts at most.
+const LOCK_DAYS_MAX: i64 = 3_650;
+const DAY_MS: i64 = 24 * 3_600 * 1_000;
+
+/// The body of `POST /firearms/licences`.
+pub const LICENCE: &str = r#"{"type": "object", "additionalProperties": false,
+    "required": ["subject", "valid_until", "reason"], "properties": {
+    "subject": {"type": "object", "additionalProperties": false, "minProperties": 1, "maxProperties": 1, "properties": {
+        "user": {"type": "string", "minLength": 1, "maxLength": 128},
+        "role": {"enum": ["viewer", "member", "approver", "operator", "admin"]},
+        "agent": {"type": "string", "minLength": 1, "maxLength": 128}}},
+    "actions": {"type": "array", "maxItems": 50, "items": {"type": "string", "minLength": 1, "maxLength": 128}},
+    "class": {"enum": ["exec", "delete", "network", "money", "canvas_purge"]},
+    "project": {"type": "string", "minLength": 1, "maxLength": 128},
+    "surface_id": {"type": "string", "minLength": 1, "maxLength": 128},
+    "valid_until": {"type": "string", "maxLength": 40},
+    "uses_max": {"type": "integer", "minimum": 1}, "reason": {"type": "string", "minLength": 1, "maxLength": 500}}}"#;
+/// The body of `POST /firearms/{id}/revoke`.
+pub const REASON: &str = r#"{"type": "object", "additionalProperties": false, "required": ["reason"],
+    "properties": {"reason": {"type": "string", "minLength": 1, "maxLength": 500}}}"#;
+/// The body of `POST /strategy-locks`.
+pub const LOCK: &str = r#"{"type": "object", "additionalProperties": false,
+    "required": ["scope", "actions", "valid_until", "reason"], "properties": {
+    "scope": {"type": "string", "minLength": 1, "maxLength": 128},
+    "surface_id": {"type": "string", "minLength": 1, "maxLength": 128},
+    "actions": {"type": "array", "minItems": 1, "maxItems": 50,
+        "items": {"type": "string", "minLength": 1, "maxLength": 128}},
+    "three_wise": {"type": "boolean"}, "valid_from": {"type": "string", "maxLength": 40},
+    "valid_until": {"type": "string", "maxLength": 40}, "expected_version": {"type": "integer", "minimum": 1},
+    "reason": {"type": "string", "minLength": 1, "maxLength": 500}}}"#;
+/// The body of `POST /budget/usage`.
+pub const USAGE: &str = r#"{"type": "object", "additionalProperties": false,
+    "required": ["run_id", "storage_class", "provider", "model", "usage", "event_id"], "properties": {
+    "run_id": {"type": "string", "minLength": 1, "maxLength": 128}, "storage_class": {"const": "cost"},
+    "provider": {"type": "string", "minLength": 1, "maxLength": 128},
+    "model": {"type": "string", "minLength": 1, "maxLength": 256},
+    "usage": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+    "cost_pico_usd": {"type": "integer", "minimum": 0, "maximum": 9007199254740992},
+    "event_id": {"type": "string", "minLength": 1, "maxLength": 128}}}"#;
+
+/// The time from now until a moment of the body, in milliseconds.
+fn from_now(call: &Call<'_>, name: &str) -> Answered<Option<i64>> {
+    let Some(text) = call.text(name) else { return Ok(None) };
+    let moment: jiff::Timestamp =
+        text.parse().map_err(|_| Problem::body(format!("{name} must be a time such as 2026-12-31T12:00:00Z")))?;
+    Ok(Some(moment.as_millisecond() - host::now_unix_ms()))
+}
+
+fn texts(value: &Value) -> Vec<String> {
+    value.as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+}
+
+/// `POST /firearms/licences`.
+pub fn issue(call: &Call<'_>) -> Answered<Reply> {
+    let subject = call.body["subject"].as_object().and_then(|subject| subject.iter().next());
+    let (kind, name) = subject.ok_or_else(|| Problem::body("subject names a user, a role or an agent"))?;
+    let (actions, class) = (texts(&call.body["actions"]), call.text("class"));
+    if actions.is_empty() && class.is_none() {
+        return Err(Problem::body(format!("a licence names actions, or a class: {}", CLASSES.join(", "))));
+    }
+    let lifetime_ms = from_now(call, "valid_until")?.unwrap_or_default();
+    if !(1..=LICENCE_DAYS_MAX * DAY_MS).contains(&lifetime_ms) {
+        return Err(Problem::body(format!("valid_until lies within the next {LICENCE_DAYS_MAX} days")));
+    }
+    let new = NewLicence {
+        subject: format!("{kind}:{}", name.as_str().unwrap_or_default()),
+        actions,
+        class,
+        project: call.text("project"),
+        surface_id: call.text("surface_id"),
+        lifetime_ms,
+        uses_max: call.whole("uses_max"),
+        reason: call.text("reason").unwrap_or_default(),
+    };
+    Ok(Reply::json(201, call.gateway.ledger.issue(call.who()?, &new)?))
+}
+
+/// `GET /firearms/licences`.
+pub fn licences(call: &Call<'_>) -> Answered<Reply> {
+    let only_active = match call.asked("active").as_deref() {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(Problem::body("active must be true or false")),
+    };
+    let items = call.gateway.ledger.licences(call.who()?, only_active)?;
+    Ok(Reply::ok(json!({"items": items, "next": null})))
+}
+
+/// `POST /firearms/{id}/revoke`.
+pub fn revoke(call: &Call<'_>) -> Answered<Reply> {
+    let reason = call.text("reason").unwrap_or_default();
+    Ok(Reply::ok(call.gateway.ledger.revoke_licence(call.who()?, call.param("id"), &reason)?))
+}
+
+fn lock_of(call: &Call<'_>) -> Answered<NewLock> {
+    let begins_in_ms = from_now(call, "valid_from")?.unwrap_or(0);
+    let ends_in_ms = from_now(call, "valid_until")?.unwrap_or_default();
+    let lifetime_ms = ends_in_ms - begins_in_ms;
+    if lifetime_ms <= 0 || ends_in_ms > LOCK_DAYS_MAX * DAY_MS {
+        return Err(Problem::body("valid_until lies after valid_from, within ten years"));
+    }
+    Ok(NewLock {
+        scope: call.text("scope").unwrap_or_default(),
+        surface_id: call.text("surface_id"),
+        actions: texts(&call.body["actions"]),
+        is_three_wise: call.body["three_wise"] == true,
+        begins_in_ms,
+        lifetime_ms,
+        reason: call.text("reason").unwrap_or_default(),
+    })
+}
+
+/// `POST /strategy-locks`.
+pub fn add_lock(call: &Call<'_>) -> Answered<Reply> {
+    if call.body.get("expected_version").is_some() {
+        return Err(Problem::body("a new lock has no expected_version"));
+    }
+    Ok(Reply::json(201, call.gateway.ledger.add_lock(call.who()?, &lock_of(call)?)?))
+}
+
+/// `GET /strategy-locks`.
+pub fn locks(call: &Call<'_>) -> Answered<Reply> {
+    let (state, surface) = (call.asked("state"), call.asked("surface_id"));
+    let is_wanted = |lock: &Value| {
+        state.as_ref().is_none_or(|state| lock["state"] == **state)
+            && surface.as_ref().is_none_or(|surface| lock["surface_id"] == **surface)
+    };
+    let items: Vec<Value> = call.gateway.ledger.strategy_locks(call.who()?)?.into_iter().filter(is_wanted).collect();
+    Ok(Reply::ok(json!({"items": items, "next": null})))
+}
+
+/// `PATCH /strategy-locks/{id}`: the whole lock anew, with the version that was read.
+pub fn change_lock(call: &Call<'_>) -> Answered<Reply> {
+    let needed = || Problem::new(428, "precondition_required", "expected_version is needed: the version that was read");
+    let expected = call.whole("expected_version").ok_or_else(needed)?;
+    let new = lock_of(call)?;
+    Ok(Reply::ok(call.gateway.ledger.change_lock(call.who()?, call.param("id"), expected, &new)?))
+}
+
+/// `POST /strategy-locks/{id}/approve`.
+pub fn approve(call: &Call<'_>) -> Answered<Reply> {
+    Ok(Reply::ok(call.gateway.ledger.decide_lock(call.who()?, call.param("id"), true)?))
+}
+
+/// `POST /strategy-locks/{id}/reject`.
+pub fn reject(call: &Call<'_>) -> Answered<Reply> {
+    Ok(Reply::ok(call.gateway.ledger.decide_lock(call.who()?, call.param("id"), false)?))
+}
+
+/// `POST /budget/usage`.
+pub fn usage(call: &Call<'_>) -> Answered<Reply> {
+    let mut who = call.who()?.clone();
+    who.run_id = call.text("run_id");
+    for name in ["run_id", "event_id"] {
+        if !call.text(name).is_some_and(|id| super::identity::is_id(&id)) {
+            return Err(Problem::body(format!("{name} must be one id of 1 to 128 of A–Z a–z 0–9 . _ : -")));
+        }
+    }
+    let usage = call.body["usage"].as_object().into_iter().flatten();
+    let tokens = usage.filter_map(|(_, value)| value.as_i64()).fold(0, i64::saturating_add);
+    let cost = call.whole("cost_pico_usd").unwrap_or(0);
+    let body = json!({"storage_class": "cost", "provider": call.body["provider"], "model": call.body["model"],
+        "usage": {"tokens": tokens, "of": call.body["usage"]}, "cost_pico_usd": cost});
+    let draft = EventDraft {
+        event_id: call.text("event_id"),
+        event_type: "cost".into(),
+        source: "agent".into(),
+        run_id: call.text("run_id"),
+        body,
+        ..EventDraft::default()
+    };
+    let is_new = call.gateway.ledger.use_budget(&who, &draft, cost, tokens)?;
+    Ok(Reply::json(if is_new { 201 } else { 200 }, json!({"event_id": draft.event_id, "duplicate": !is_new})))
+}
+
+/// `GET /budget`.
+pub fn budget(call: &Call<'_>) -> Answered<Reply> {
+    let limits = call.gateway.ledger.budget(call.who()?)?;
+    let item = |limit: &crate::chain::Limit| json!({"name": limit.name, "limit": limit.limit, "spent": limit.spent});
+    Ok(Reply::ok(json!({"items": limits.iter().map(item).collect::<Vec<Value>>(), "next": null})))
+}

@@ -1,0 +1,285 @@
+//! Canvases in the log: a command becomes one event with its operations and the hash of the state after it. Snapshots are a
+//! shortcut, and count only if the log says the same.
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use serde_json::{Value, json};
+
+use super::row::Event;
+use super::spine::{append_in, read_in};
+use super::verify::Broken;
+use super::{Filter, Ledger, LedgerError, now_ms};
+use crate::base::canonical::canonical;
+use crate::base::hash;
+use crate::canvas::{self, State};
+use crate::proto::team::{EventDraft, Identity};
+
+/// Revisions between two snapshots.
+const SNAPSHOT_EVERY: i64 = 200;
+/// Operations of a recovery.
+const RECOVERY_OPS_MAX: usize = 500;
+/// Bytes of a recovery.
+const RECOVERY_BYTES_MAX: usize = 256 * 1024;
+/// Events of a page while a canvas is folded.
+const PAGE: usize = 1_000;
+/// The type of a commit.
+const COMMIT: &str = "canvas_commit";
+
+/// A change that a client wants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Command {
+    /// The revision that the client knows.
+    pub base_rev: i64,
+    /// The operations.
+    pub ops: Vec<Value>,
+    /// The key by which the command may be repeated.
+    pub key: String,
+    /// Whether it may land on a newer revision if nobody touched the same places.
+    pub may_merge: bool,
+    /// `ui` or `agent`.
+    pub source: &'static str,
+}
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Committed {
+    /// It is there; the answer, and whether it was there before.
+    Done(Value, bool),
+    /// The canvas is newer.
+    Conflict {
+        /// Its revision.
+        head_rev: i64,
+        /// The operations in between; none if there are too many.
+        recovery_ops: Option<Vec<Value>>,
+    },
+    /// The client claims a revision that isn't there.
+    Ahead(i64),
+    /// An operation can't be applied.
+    Invalid(canvas::OpError),
+}
+
+/// A canvas as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// Its state.
+    pub state: State,
+    /// The position of the newest commit.
+    pub position: i64,
+    /// The hash of the state.
+    pub state_hash: String,
+}
+
+impl Ledger {
+    /// Commits a command; the first one makes the canvas.
+    ///
+    /// # Errors
+    /// The canvas belongs to another project, the key was used for other operations, or the database fails.
+    pub fn command(&self, who: &Identity, id: &str, command: &Command) -> Result<Committed, LedgerError> {
+        let ops = canonical(&Value::from(command.ops.clone()), super::DEPTH_MAX)
+            .map_err(|error| LedgerError::Invalid(error.to_string()))?;
+        let request_hash = hash::sha256_hex(ops.as_bytes());
+        let kind = format!("canvas:{id}");
+        self.write(&who.tenant, |transaction| {
+            if let Some(answer) = repeated(transaction, who, &kind, &command.key, &request_hash)? {
+                return Ok(Committed::Done(answer, true));
+            }
+            let known = current(transaction, who, id)?;
+            let state = known.as_ref().map(|it| it.state.clone()).unwrap_or_default();
+            if command.base_rev > state.rev {
+                return Ok(Committed::Ahead(state.rev));
+            }
+            let is_late = command.base_rev < state.rev;
+            if is_late {
+                let since = ops_since(transaction, who, id, command.base_rev)?;
+                let is_apart = canvas::is_disjoint(&canvas::touched(&command.ops), &canvas::touched(&since));
+                if !(command.may_merge && is_apart && canvas::fold(&state, &command.ops).is_ok()) {
+                    return Ok(Committed::Conflict { head_rev: state.rev, recovery_ops: recovery(since) });
+                }
+            }
+            match canvas::fold(&state, &command.ops) {
+                Err(error) => Ok(Committed::Invalid(error)),
+                Ok(next) => {
+                    let answer = commit(transaction, who, id, command, &next, is_late)?;
+                    let sql = "INSERT INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5, 'done', 200, ?6, ?7)";
+                    let now = now_ms(transaction)?;
+                    let text = answer.to_string();
+                    transaction
+                        .execute(sql, params![who.tenant, kind, command.key, who.user, request_hash, text, now])?;
+                    Ok(Committed::Done(answer, false))
+                }
+            }
+        })
+    }
+
+    /// Checks that a canvas is of this project, or that there is none of this name.
+    ///
+    /// # Errors
+    /// It is of another project, or the database fails.
+    pub fn check_canvas(&self, who: &Identity, id: &str) -> Result<(), LedgerError> {
+        let sql = "SELECT project FROM canvas WHERE tenant = ?1 AND canvas_id = ?2";
+        let project: Option<String> =
+            self.lock().query_row(sql, params![who.tenant, id], |row| row.get(0)).optional()?;
+        if project.is_none_or(|project| project == who.project) { Ok(()) } else { Err(LedgerError::NotFound) }
+    }
+
+    /// A canvas as it is now.
+    ///
+    /// # Errors
+    /// There is none in this project, or the database fails.
+    pub fn canvas(&self, who: &Identity, id: &str) -> Result<Snapshot, LedgerError> {
+        // A wrong snapshot is removed on the way, so this may write.
+        let found = self.write(&who.tenant, |transaction| current(transaction, who, id))?;
+        found.ok_or(LedgerError::NotFound)
+    }
+
+    /// Folds every canvas of a tenant from nothing and compares it with what each commit, row and snapshot says.
+    pub(super) fn verify_canvases(connection: &Connection, tenant: &str) -> Result<Option<Broken>, LedgerError> {
+        let mut statement = connection.prepare("SELECT canvas_id, rev, state_hash FROM canvas WHERE tenant = ?1")?;
+        let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        for row in rows {
+            let (id, rev, state_hash): (String, i64, String) = row?;
+            let (mut state, mut position) = (State::default(), 0);
+            for event in commits(connection, tenant, &id, 0)? {
+                position = event.position;
+                let body = event.body();
+                let ops = body["ops"].as_array().cloned().unwrap_or_default();
+                let folded = canvas::fold(&state, &ops).ok().filter(|next| body["state_hash"] == next.hash());
+                let Some(next) = folded else {
+                    let why = format!("its operations don't give the state that it names (canvas {id})");
+                    return Ok(Some(Broken { position, why }));
+                };
+                state = next;
+            }
+            if (state.rev, state.hash()) != (rev, state_hash) {
+                let why = format!("the row of the canvas {id} names another revision or hash than its log");
+                return Ok(Some(Broken { position, why }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn repeated(
+    transaction: &Transaction<'_>,
+    who: &Identity,
+    kind: &str,
+    key: &str,
+    request_hash: &str,
+) -> Result<Option<Value>, LedgerError> {
+    let sql = "SELECT actor, request_hash, response FROM idempotency WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
+    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(String, String, String)> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    };
+    match transaction.query_row(sql, params![who.tenant, kind, key], row).optional()? {
+        None => Ok(None),
+        Some((actor, hash, response)) if actor == who.user && hash == request_hash => {
+            Ok(Some(serde_json::from_str(&response).unwrap_or_default()))
+        }
+        Some(_) => Err(LedgerError::IdempotencyMismatch(format!("the key {key}"))),
+    }
+}
+
+fn stream(id: &str) -> String {
+    format!("canvas/{id}")
+}
+
+fn commits(connection: &Connection, tenant: &str, id: &str, after: i64) -> Result<Vec<Event>, LedgerError> {
+    let filter = Filter { stream: Some(stream(id)), event_type: Some(COMMIT.into()), ..Filter::default() };
+    let (mut all, mut after) = (Vec::new(), after);
+    loop {
+        let page = read_in(connection, tenant, after, &filter, PAGE)?;
+        let Some(last) = page.last() else { return Ok(all) };
+        after = last.position;
+        all.extend(page);
+    }
+}
+
+/// The operations after a revision, oldest first.
+fn ops_since(connection: &Connection, who: &Identity, id: &str, rev: i64) -> Result<Vec<Value>, LedgerError> {
+    let events = commits(connection, &who.tenant, id, 0)?;
+    let newer = events.iter().map(Event::body).filter(|body| body["rev"].as_i64().is_some_and(|it| it > rev));
+    Ok(newer.flat_map(|body| body["ops"].as_array().cloned().unwrap_or_default()).collect())
+}
+
+fn recovery(ops: Vec<Value>) -> Option<Vec<Value>> {
+    let bytes: usize = ops.iter().map(|op| op.to_string().len()).sum();
+    (ops.len() <= RECOVERY_OPS_MAX && bytes <= RECOVERY_BYTES_MAX).then_some(ops)
+}
+
+/// The newest state: the newest snapshot that the log confirms, and the commits after it.
+fn current(transaction: &Transaction<'_>, who: &Identity, id: &str) -> Result<Option<Snapshot>, LedgerError> {
+    let sql = "SELECT project, last_position, state_hash FROM canvas WHERE tenant = ?1 AND canvas_id = ?2";
+    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(String, i64, String)> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+    };
+    let found = transaction.query_row(sql, params![who.tenant, id], row).optional()?;
+    let Some((project, position, state_hash)) = found else { return Ok(None) };
+    if project != who.project {
+        return Err(LedgerError::NotFound);
+    }
+    let (mut state, after) = shortcut(transaction, who, id)?.unwrap_or_default();
+    for event in commits(transaction, &who.tenant, id, after)? {
+        let ops = event.body()["ops"].as_array().cloned().unwrap_or_default();
+        state = canvas::fold(&state, &ops)
+            .map_err(|error| LedgerError::Database(format!("the canvas {id} can't be folded: {error}")))?;
+    }
+    Ok(Some(Snapshot { state, position, state_hash }))
+}
+
+/// The newest snapshot and the position of its commit. One that the log doesn't confirm is removed.
+fn shortcut(transaction: &Transaction<'_>, who: &Identity, id: &str) -> Result<Option<(State, i64)>, LedgerError> {
+    let sql = "SELECT rev, atoms FROM canvas_snapshot WHERE tenant = ?1 AND canvas_id = ?2 ORDER BY rev DESC LIMIT 1";
+    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(i64, String)> { Ok((row.get(0)?, row.get(1)?)) };
+    let found = transaction.query_row(sql, params![who.tenant, id], row).optional()?;
+    let Some((rev, atoms)) = found else { return Ok(None) };
+    let atoms: Value = serde_json::from_str(&atoms).unwrap_or_default();
+    let state = State::read(rev, &atoms);
+    let sql = "SELECT position, json_extract(body, '$.state_hash') FROM event WHERE tenant = ?1 AND stream = ?2 \
+               AND event_type = ?3 AND json_extract(body, '$.rev') = ?4";
+    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(i64, String)> { Ok((row.get(0)?, row.get(1)?)) };
+    let logged = transaction.query_row(sql, params![who.tenant, stream(id), COMMIT, rev], row).optional()?;
+    if let (Some(state), Some((position, state_hash))) = (state, logged)
+        && state.hash() == state_hash
+    {
+        return Ok(Some((state, position)));
+    }
+    tracing::warn!(event = "snapshot_removed", rev);
+    let sql = "DELETE FROM canvas_snapshot WHERE tenant = ?1 AND canvas_id = ?2 AND rev = ?3";
+    transaction.execute(sql, params![who.tenant, id, rev])?;
+    Ok(None)
+}
+
+fn commit(
+    transaction: &Transaction<'_>,
+    who: &Identity,
+    id: &str,
+    command: &Command,
+    next: &State,
+    is_merged: bool,
+) -> Result<Value, LedgerError> {
+    let state_hash = next.hash();
+    let body = json!({"rev": next.rev, "base_rev": command.base_rev, "ops": command.ops, "state_hash": state_hash,
+        "idempotency_key": command.key, "merged": is_merged});
+    let draft = EventDraft {
+        event_type: COMMIT.into(),
+        source: command.source.into(),
+        stream: Some(stream(id)),
+        correlation_id: Some(command.key.clone()),
+        body,
+        ..EventDraft::default()
+    };
+    let stored = append_in(transaction, who, &[draft], None)?;
+    let (event_id, position) = stored.into_iter().next().map(|it| (it.event_id, it.position)).unwrap_or_default();
+    let sql = "INSERT INTO canvas VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tenant, canvas_id) \
+               DO UPDATE SET rev = ?4, last_position = ?5, state_hash = ?6";
+    transaction.execute(sql, params![who.tenant, id, who.project, next.rev, position, state_hash])?;
+    if next.rev % SNAPSHOT_EVERY == 0 {
+        let atoms = canonical(&next.atoms_value(), super::DEPTH_MAX + 8)?;
+        let sql = "INSERT OR REPLACE INTO canvas_snapshot VALUES (?1, ?2, ?3, ?4, ?5)";
+        transaction.execute(sql, params![who.tenant, id, next.rev, atoms, state_hash])?;
+    }
+    let mut answer = json!({"head_rev": next.rev, "applied_ops": command.ops, "event_id": event_id, "replayed": false});
+    if is_merged {
+        answer["merged"] = true.into();
+    }
+    Ok(answer)
+}

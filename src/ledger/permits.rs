@@ -1,0 +1,290 @@
+//! Licences for dangerous actions and strategy locks: each change is an event, and the row is its newest state.
+
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+use serde_json::{Value, json};
+
+use super::stores::note;
+use super::{Ledger, LedgerError, now_ms, now_text, uuid_v7};
+use crate::base::time::utc_ms;
+use crate::proto::team::{Identity, Mode, TeamRole, TokenKind};
+
+/// Persons that a lock with `three_wise` needs.
+const WISE: i64 = 3;
+
+/// A licence that is to be issued.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLicence {
+    /// `user:NAME`, `role:NAME` or `agent:NAME`.
+    pub subject: String,
+    /// The actions.
+    pub actions: Vec<String>,
+    /// The class.
+    pub class: Option<String>,
+    /// The project.
+    pub project: Option<String>,
+    /// The surface.
+    pub surface_id: Option<String>,
+    /// How long it counts, in milliseconds.
+    pub lifetime_ms: i64,
+    /// How often it may be used.
+    pub uses_max: Option<i64>,
+    /// The reason.
+    pub reason: String,
+}
+
+/// A strategy lock that is to be made or changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewLock {
+    /// `*` or a project.
+    pub scope: String,
+    /// The surface.
+    pub surface_id: Option<String>,
+    /// Patterns of actions.
+    pub actions: Vec<String>,
+    /// Whether three persons must approve it.
+    pub is_three_wise: bool,
+    /// When it begins, from now, in milliseconds.
+    pub begins_in_ms: i64,
+    /// How long it counts after that.
+    pub lifetime_ms: i64,
+    /// The reason.
+    pub reason: String,
+}
+
+impl Ledger {
+    /// The identity of a person at this machine's terminal.
+    pub(super) fn operator_at_terminal(&self, tenant: &str) -> Result<Identity, LedgerError> {
+        let mode = self.mode(tenant)?.ok_or(LedgerError::NotFound)?;
+        Ok(at_terminal(tenant, mode))
+    }
+
+    /// Issues a licence.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn issue(&self, who: &Identity, new: &NewLicence) -> Result<Value, LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let id = uuid_v7();
+            let until = now_ms(transaction)?.saturating_add(new.lifetime_ms);
+            let actions = Value::from(new.actions.clone()).to_string();
+            transaction.execute(
+                "INSERT INTO licence VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10, ?11, NULL)",
+                params![
+                    who.tenant,
+                    id,
+                    new.subject,
+                    actions,
+                    new.class,
+                    new.project,
+                    new.surface_id,
+                    until,
+                    new.uses_max,
+                    new.reason,
+                    who.user
+                ],
+            )?;
+            let licence = licence(transaction, &who.tenant, &id)?;
+            let body = json!({"op": "issued", "licence": licence});
+            note(transaction, who, "licence", format!("licence/{id}"), body)?;
+            Ok(licence)
+        })
+    }
+
+    /// The licences of a tenant, or those that count now.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn licences(&self, who: &Identity, only_active: bool) -> Result<Vec<Value>, LedgerError> {
+        let connection = self.lock();
+        let now = now_ms(&connection)?;
+        let sql = format!("SELECT {LICENCE} FROM licence WHERE tenant = ?1 ORDER BY licence_id");
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map([&who.tenant], |row| licence_value(row, now))?;
+        let all: Vec<Value> = rows.collect::<rusqlite::Result<_>>()?;
+        Ok(all.into_iter().filter(|licence| !only_active || licence["active"] == true).collect())
+    }
+
+    /// Revokes a licence; again changes nothing.
+    ///
+    /// # Errors
+    /// There is none in this tenant, or the database fails.
+    pub fn revoke_licence(&self, who: &Identity, id: &str, reason: &str) -> Result<Value, LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let sql = "UPDATE licence SET revoked = ?3 WHERE tenant = ?1 AND licence_id = ?2 AND revoked IS NULL";
+            if transaction.execute(sql, params![who.tenant, id, reason])? > 0 {
+                let body = json!({"op": "revoked", "licence_id": id, "reason": reason});
+                note(transaction, who, "licence", format!("licence/{id}"), body)?;
+            }
+            licence(transaction, &who.tenant, id)
+        })
+    }
+
+    /// Makes a strategy lock, which waits for approval.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn add_lock(&self, who: &Identity, new: &NewLock) -> Result<Value, LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let id = uuid_v7();
+            let from = now_ms(transaction)?.saturating_add(new.begins_in_ms);
+            let actions = Value::from(new.actions.clone()).to_string();
+            transaction.execute(
+                "INSERT INTO strategy_lock VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'pending', 1)",
+                params![
+                    who.tenant,
+                    id,
+                    new.scope,
+                    new.surface_id,
+                    actions,
+                    new.is_three_wise,
+                    from,
+                    from.saturating_add(new.lifetime_ms),
+                    new.reason,
+                    who.user
+                ],
+            )?;
+            changed_lock(transaction, who, &id, "made")
+        })
+    }
+
+    /// The strategy locks of a tenant.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn strategy_locks(&self, who: &Identity) -> Result<Vec<Value>, LedgerError> {
+        let connection = self.lock();
+        let now = now_ms(&connection)?;
+        let sql = format!("SELECT {LOCK} FROM strategy_lock l WHERE tenant = ?1 ORDER BY lock_id");
+        let mut statement = connection.prepare_cached(&sql)?;
+        let rows = statement.query_map([&who.tenant], |row| lock_value(row, now))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Changes a lock: it waits for approval again, and earlier approvals don't count.
+    ///
+    /// # Errors
+    /// There is none, the actor isn't its author, it has another version, or the database fails.
+    pub fn change_lock(&self, who: &Identity, id: &str, expected: i64, new: &NewLock) -> Result<Value, LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let (author, version) = author(transaction, who, id)?;
+            if author != who.user {
+                return Err(LedgerError::Forbidden("only the author of a lock changes it".into()));
+            }
+            if version != expected {
+                return Err(LedgerError::VersionConflict { expected, actual: version });
+            }
+            let from = now_ms(transaction)?.saturating_add(new.begins_in_ms);
+            let until = from.saturating_add(new.lifetime_ms);
+            let actions = Value::from(new.actions.clone()).to_string();
+            let sql = "UPDATE strategy_lock SET scope = ?3, surface_id = ?4, actions = ?5, three_wise = ?6, \
+                       valid_from_ms = ?7, valid_until_ms = ?8, reason = ?9, state = 'pending', version = version + 1 \
+                       WHERE tenant = ?1 AND lock_id = ?2";
+            let NewLock { scope, surface_id, is_three_wise, reason, .. } = new;
+            let values = params![who.tenant, id, scope, surface_id, actions, is_three_wise, from, until, reason];
+            transaction.execute(sql, values)?;
+            let sql = "DELETE FROM lock_approval WHERE tenant = ?1 AND lock_id = ?2";
+            transaction.execute(sql, params![who.tenant, id])?;
+            changed_lock(transaction, who, id, "changed")
+        })
+    }
+
+    /// Approves or rejects a lock. A person counts once, and the author never.
+    ///
+    /// # Errors
+    /// There is none, the actor is its author, it is rejected already, or the database fails.
+    pub fn decide_lock(&self, who: &Identity, id: &str, is_yes: bool) -> Result<Value, LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let (author, _) = author(transaction, who, id)?;
+            if author == who.user {
+                return Err(LedgerError::Forbidden("the author of a lock doesn't decide about it".into()));
+            }
+            if !is_yes {
+                let sql = "UPDATE strategy_lock SET state = 'rejected' WHERE tenant = ?1 AND lock_id = ?2";
+                transaction.execute(sql, params![who.tenant, id])?;
+                return changed_lock(transaction, who, id, "rejected");
+            }
+            let now = now_text(transaction)?;
+            let sql = "INSERT OR IGNORE INTO lock_approval VALUES (?1, ?2, ?3, ?4)";
+            transaction.execute(sql, params![who.tenant, id, who.user, now])?;
+            let sql = "UPDATE strategy_lock SET state = 'approved' WHERE tenant = ?1 AND lock_id = ?2 AND state = 'pending' \
+                       AND (SELECT count(*) FROM lock_approval WHERE tenant = ?1 AND lock_id = ?2) \
+                       >= CASE WHEN three_wise THEN ?3 ELSE 1 END";
+            transaction.execute(sql, params![who.tenant, id, WISE])?;
+            changed_lock(transaction, who, id, "approved_by")
+        })
+    }
+}
+
+fn at_terminal(tenant: &str, mode: Mode) -> Identity {
+    Identity {
+        mode,
+        tenant: tenant.to_owned(),
+        project: "default".into(),
+        user: "terminal".into(),
+        role: TeamRole::Admin,
+        kind: TokenKind::Person,
+        request_id: uuid_v7(),
+        trace_id: uuid_v7(),
+        run_id: None,
+        step_id: None,
+        surface_id: None,
+        app_id: None,
+    }
+}
+
+const LICENCE: &str = "licence_id, subject, actions, class, project, surface_id, valid_until_ms, uses_max, uses, reason, \
+     by, revoked";
+
+fn licence(connection: &Connection, tenant: &str, id: &str) -> Result<Value, LedgerError> {
+    let now = now_ms(connection)?;
+    let sql = format!("SELECT {LICENCE} FROM licence WHERE tenant = ?1 AND licence_id = ?2");
+    let found = connection.query_row(&sql, params![tenant, id], |row| licence_value(row, now)).optional()?;
+    found.ok_or(LedgerError::NotFound)
+}
+
+fn licence_value(row: &Row<'_>, now: i64) -> rusqlite::Result<Value> {
+    let texts = |at: usize| row.get::<_, Option<String>>(at);
+    let (until, uses_max, uses): (i64, Option<i64>, i64) = (row.get(6)?, row.get(7)?, row.get(8)?);
+    let revoked = texts(11)?;
+    let is_active = revoked.is_none() && until > now && uses_max.is_none_or(|most| uses < most);
+    let actions: Value = serde_json::from_str(&texts(2)?.unwrap_or_default()).unwrap_or_default();
+    Ok(json!({
+        "licence_id": texts(0)?, "subject": texts(1)?, "actions": actions, "class": texts(3)?, "project": texts(4)?,
+        "surface_id": texts(5)?, "valid_until": utc_ms(until), "uses_max": uses_max, "uses": uses, "reason": texts(9)?,
+        "by": texts(10)?, "revoked": revoked, "active": is_active,
+    }))
+}
+
+const LOCK: &str = "lock_id, scope, surface_id, actions, three_wise, valid_from_ms, valid_until_ms, reason, author, state, \
+     version, (SELECT coalesce(json_group_array(user), '[]') FROM lock_approval a WHERE a.tenant = l.tenant \
+     AND a.lock_id = l.lock_id)";
+
+fn lock_value(row: &Row<'_>, now: i64) -> rusqlite::Result<Value> {
+    let text = |at: usize| row.get::<_, Option<String>>(at);
+    let json = |at: usize| -> rusqlite::Result<Value> {
+        Ok(serde_json::from_str(&text(at)?.unwrap_or_default()).unwrap_or_default())
+    };
+    let (from, until): (i64, i64) = (row.get(5)?, row.get(6)?);
+    let state = text(9)?.filter(|state| state != "approved" || now < until).unwrap_or_else(|| "expired".into());
+    let (three_wise, version): (bool, i64) = (row.get(4)?, row.get(10)?);
+    Ok(json!({
+        "lock_id": text(0)?, "scope": text(1)?, "surface_id": text(2)?, "actions": json(3)?, "three_wise": three_wise,
+        "valid_from": utc_ms(from), "valid_until": utc_ms(until), "reason": text(7)?, "author": text(8)?, "state": state,
+        "version": version, "approvals": json(11)?,
+    }))
+}
+
+fn author(connection: &Connection, who: &Identity, id: &str) -> Result<(String, i64), LedgerError> {
+    let sql = "SELECT author, version FROM strategy_lock WHERE tenant = ?1 AND lock_id = ?2";
+    let found = connection.query_row(sql, params![who.tenant, id], |row| Ok((row.get(0)?, row.get(1)?)));
+    found.optional()?.ok_or(LedgerError::NotFound)
+}
+
+fn changed_lock(transaction: &Transaction<'_>, who: &Identity, id: &str, op: &str) -> Result<Value, LedgerError> {
+    let now = now_ms(transaction)?;
+    let sql = format!("SELECT {LOCK} FROM strategy_lock l WHERE tenant = ?1 AND lock_id = ?2");
+    let lock = transaction.query_row(&sql, params![who.tenant, id], |row| lock_value(row, now))?;
+    let body = json!({"op": op, "lock": lock});
+    note(transaction, who, "strategy_lock", format!("strategy_lock/{id}"), body)?;
+    Ok(lock)
+}

@@ -1,0 +1,345 @@
+//! The facts of the gates, and the transaction in which they decide: what a decision reserves and the events that tell of it
+//! are written together.
+
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use serde_json::{Value, json};
+
+use super::spine::append_in;
+use super::stores::note;
+use super::{Ledger, LedgerError, now_ms, now_text};
+use crate::chain::{self, Facts, Licence, Limit, Lock, Stop, Wish};
+use crate::proto::team::{EventDraft, GateDecision, GateName, GateOutcome, Identity};
+
+/// The subject of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// `thread`, `canvas` or `run`.
+    pub kind: String,
+    /// Its id.
+    pub id: String,
+}
+
+/// What becomes of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A block is written down; a pass changes nothing.
+    Peek,
+    /// A pass reserves what the call needs, and both are written down.
+    Admit,
+    /// The policy, or a missing approval, refuses the call after the gates: written down, nothing reserved.
+    Refused(&'static str),
+    /// Only the audit knows of it.
+    Dry,
+}
+
+/// A decision of the gates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// What each gate said.
+    pub decisions: Vec<GateDecision>,
+    /// The events that tell of it.
+    pub event_ids: Vec<String>,
+}
+
+impl Judged {
+    /// The gate that blocks, with its reason and facts.
+    #[must_use]
+    pub fn block(&self) -> Option<(GateName, &str, &Value)> {
+        self.decisions.iter().find_map(|decision| match &decision.outcome {
+            GateOutcome::Block { reason, context } => Some((decision.gate, reason.as_str(), context)),
+            _ => None,
+        })
+    }
+
+    /// The decisions as endpoints return them.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        decisions_value(&self.decisions)
+    }
+}
+
+fn decisions_value(decisions: &[GateDecision]) -> Value {
+    let item = |decision: &GateDecision| {
+        let mut item = json!({"gate": decision.gate.word(), "outcome": decision.outcome.word()});
+        if let GateOutcome::Block { reason, context } = &decision.outcome {
+            item["reason"] = reason.clone().into();
+            item["context"] = context.clone();
+        }
+        item
+    };
+    decisions.iter().map(item).collect()
+}
+
+impl Ledger {
+    /// Lets the gates decide about a call. `node` is the emergency stop of this machine, if it is set.
+    ///
+    /// # Errors
+    /// The database fails: then nothing may run.
+    pub fn gates(
+        &self,
+        who: &Identity,
+        wish: &Wish,
+        subject: &Subject,
+        node: Option<&Stop>,
+        record: Record,
+    ) -> Result<Judged, LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let facts = facts(transaction, who, wish, node)?;
+            let decisions = chain::decide(&facts, wish);
+            let mut judged = Judged { decisions, event_ids: Vec::new() };
+            let is_blocked = judged.block().is_some();
+            if record == Record::Peek && !is_blocked {
+                return Ok(judged);
+            }
+            if record == Record::Admit && !is_blocked {
+                reserve(transaction, who, wish, &facts)?;
+            }
+            judged.event_ids = tell(transaction, who, wish, subject, &judged, record)?;
+            Ok(judged)
+        })
+    }
+
+    /// Sets a kill switch; one that is set stays as it is. Returns since when.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn kill(&self, who: &Identity, scope: &str, subject: &str, reason: &str) -> Result<String, LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let now = now_text(transaction)?;
+            let sql = "INSERT OR IGNORE INTO kill_switch VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let is_new = transaction.execute(sql, params![who.tenant, scope, subject, now, who.user, reason])? > 0;
+            if is_new {
+                let body = json!({"op": "set", "scope": scope, "subject": subject, "reason": reason});
+                note(transaction, who, "kill_switch", "kill_switch".into(), body)?;
+            }
+            let sql = "SELECT since FROM kill_switch WHERE tenant = ?1 AND scope = ?2 AND subject = ?3";
+            Ok(transaction.query_row(sql, params![who.tenant, scope, subject], |row| row.get(0))?)
+        })
+    }
+
+    /// Lifts all kill switches of a tenant; returns how many there were. Only where a person at a terminal said so.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn lift(&self, tenant: &str) -> Result<usize, LedgerError> {
+        let who = self.operator_at_terminal(tenant)?;
+        self.write(tenant, |transaction| {
+            let lifted = transaction.execute("DELETE FROM kill_switch WHERE tenant = ?1", [tenant])?;
+            if lifted > 0 {
+                note(transaction, &who, "kill_switch", "kill_switch".into(), json!({"op": "lifted", "count": lifted}))?;
+            }
+            Ok(lifted)
+        })
+    }
+
+    /// Sets a flag of a tenant.
+    ///
+    /// # Errors
+    /// There is no such tenant, or the database fails.
+    pub fn set_flag(&self, tenant: &str, flag: &str, is_on: bool) -> Result<(), LedgerError> {
+        let who = self.operator_at_terminal(tenant)?;
+        self.write(tenant, |transaction| {
+            let sql = "UPDATE tenant SET flags = json_set(flags, '$.' || ?2, json(?3)) WHERE tenant = ?1";
+            transaction.execute(sql, params![tenant, flag, if is_on { "true" } else { "false" }])?;
+            let body = json!({"kind": "flag", "flag": flag, "on": is_on});
+            note(transaction, &who, "audit", "dataset:audit".into(), body)
+        })
+    }
+
+    /// Sets a limit of a tenant: `calls`, `cost_pico_usd` or `tokens`; `None` takes it away.
+    ///
+    /// # Errors
+    /// There is no such tenant, or the database fails.
+    pub fn set_limit(&self, tenant: &str, kind: &str, limit: Option<i64>) -> Result<(), LedgerError> {
+        let who = self.operator_at_terminal(tenant)?;
+        self.write(tenant, |transaction| {
+            match limit {
+                Some(limit) => {
+                    let sql = "INSERT INTO budget_limit VALUES (?1, ?2, ?3) ON CONFLICT (tenant, kind) \
+                               DO UPDATE SET limit_value = ?3";
+                    transaction.execute(sql, params![tenant, kind, limit])?;
+                }
+                None => {
+                    transaction
+                        .execute("DELETE FROM budget_limit WHERE tenant = ?1 AND kind = ?2", params![tenant, kind])?;
+                }
+            }
+            note(transaction, &who, "budget", "budget".into(), json!({"op": "limit", "kind": kind, "limit": limit}))
+        })
+    }
+
+    /// Notes what a call of a model cost.
+    ///
+    /// # Errors
+    /// The event's id was used for another event, or the database fails.
+    pub fn use_budget(&self, who: &Identity, draft: &EventDraft, cost: i64, tokens: i64) -> Result<bool, LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let stored = append_in(transaction, who, std::slice::from_ref(draft), None)?;
+            let is_new = stored.iter().any(|it| !it.is_duplicate);
+            if is_new {
+                add_use(transaction, who, 0, cost, tokens)?;
+            }
+            Ok(is_new)
+        })
+    }
+
+    /// The limits of a tenant and how much of each is used.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn budget(&self, who: &Identity) -> Result<Vec<Limit>, LedgerError> {
+        limits(&self.lock(), &who.tenant, 0)
+    }
+}
+
+fn facts(connection: &Connection, who: &Identity, wish: &Wish, node: Option<&Stop>) -> Result<Facts, LedgerError> {
+    let now = now_ms(connection)?;
+    let surface = wish.surface_id.clone().unwrap_or_default();
+    let heat: Option<(i64, i64)> = connection
+        .prepare_cached("SELECT thousandths, at_ms FROM heat WHERE tenant = ?1 AND surface_id = ?2")?
+        .query_row(params![who.tenant, surface], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    Ok(Facts {
+        stop: match node {
+            Some(stop) => Some(stop.clone()),
+            None => stop(connection, who, wish)?,
+        },
+        licences: licences(connection, &who.tenant, now)?,
+        locks: locks(connection, &who.tenant, now)?,
+        limits: limits(connection, &who.tenant, 1)?,
+        heat: heat.map_or(0, |(heat, at)| chain::cooled(heat, now - at)),
+    })
+}
+
+fn stop(connection: &Connection, who: &Identity, wish: &Wish) -> Result<Option<Stop>, LedgerError> {
+    let sql = "SELECT scope, since, by FROM kill_switch WHERE tenant = ?1 AND (scope = 'tenant' \
+               OR (scope = 'project' AND subject = ?2) OR (scope = 'action' AND subject = ?3)) LIMIT 1";
+    let found = connection.prepare_cached(sql)?.query_row(params![who.tenant, who.project, wish.action], |row| {
+        Ok(Stop { scope: row.get(0)?, since: row.get(1)?, by: row.get(2)? })
+    });
+    Ok(found.optional()?)
+}
+
+fn licences(connection: &Connection, tenant: &str, now: i64) -> Result<Vec<Licence>, LedgerError> {
+    let sql = "SELECT licence_id, subject, actions, class, project, surface_id FROM licence WHERE tenant = ?1 \
+               AND revoked IS NULL AND valid_until_ms > ?2 AND (uses_max IS NULL OR uses < uses_max)";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![tenant, now], |row| {
+        let actions: String = row.get(2)?;
+        let actions = serde_json::from_str(&actions).unwrap_or_default();
+        let (class, project, surface_id) = (row.get(3)?, row.get(4)?, row.get(5)?);
+        Ok(Licence { id: row.get(0)?, subject: row.get(1)?, actions, class, project, surface_id })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn locks(connection: &Connection, tenant: &str, now: i64) -> Result<Option<Vec<Lock>>, LedgerError> {
+    let sql = "SELECT coalesce(json_extract(flags, '$.strategy_locks'), 0) FROM tenant WHERE tenant = ?1";
+    let is_required: Option<bool> = connection.prepare_cached(sql)?.query_row([tenant], |row| row.get(0)).optional()?;
+    if is_required != Some(true) {
+        return Ok(None);
+    }
+    let sql = "SELECT lock_id, scope, surface_id, actions, state, three_wise, valid_from_ms, valid_until_ms, (SELECT \
+               count(*) FROM lock_approval a WHERE a.tenant = l.tenant AND a.lock_id = l.lock_id) \
+               FROM strategy_lock l WHERE tenant = ?1";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map([tenant], |row| {
+        let actions: String = row.get(3)?;
+        let (three_wise, approvals): (bool, i64) = (row.get(5)?, row.get(8)?);
+        let (from, until): (i64, i64) = (row.get(6)?, row.get(7)?);
+        Ok(Lock {
+            id: row.get(0)?,
+            scope: row.get(1)?,
+            surface_id: row.get(2)?,
+            actions: serde_json::from_str(&actions).unwrap_or_default(),
+            state: row.get(4)?,
+            is_three_wise_pending: three_wise && approvals < 3,
+            is_in_time: from <= now && now < until,
+        })
+    })?;
+    Ok(Some(rows.collect::<rusqlite::Result<_>>()?))
+}
+
+fn limits(connection: &Connection, tenant: &str, asked_calls: i64) -> Result<Vec<Limit>, LedgerError> {
+    let sql = "SELECT coalesce(sum(calls), 0), coalesce(sum(cost_pico_usd), 0), coalesce(sum(tokens), 0) \
+               FROM budget_use WHERE tenant = ?1";
+    let spent: (i64, i64, i64) =
+        connection.prepare_cached(sql)?.query_row([tenant], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let mut statement = connection.prepare_cached("SELECT kind, limit_value FROM budget_limit WHERE tenant = ?1")?;
+    let rows = statement.query_map([tenant], |row| {
+        let (name, limit): (String, i64) = (row.get(0)?, row.get(1)?);
+        let (spent, asked) = match name.as_str() {
+            "calls" => (spent.0, asked_calls),
+            "tokens" => (spent.2, asked_calls),
+            _ => (spent.1, asked_calls),
+        };
+        Ok(Limit { name, limit, spent, asked })
+    })?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}
+
+fn add_use(
+    transaction: &Transaction<'_>,
+    who: &Identity,
+    calls: i64,
+    cost: i64,
+    tokens: i64,
+) -> Result<(), LedgerError> {
+    let sql = "INSERT INTO budget_use VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (tenant, run_id) DO UPDATE SET \
+               calls = calls + ?3, cost_pico_usd = cost_pico_usd + ?4, tokens = tokens + ?5";
+    let run_id = who.run_id.clone().unwrap_or_default();
+    transaction.execute(sql, params![who.tenant, run_id, calls, cost, tokens])?;
+    Ok(())
+}
+
+/// Takes what an admitted call uses: a call of the budget, a use of its licence, heat.
+fn reserve(transaction: &Transaction<'_>, who: &Identity, wish: &Wish, facts: &Facts) -> Result<(), LedgerError> {
+    add_use(transaction, who, 1, 0, 0)?;
+    if let Some(licence) = chain::licence(facts, wish) {
+        let sql = "UPDATE licence SET uses = uses + 1 WHERE tenant = ?1 AND licence_id = ?2";
+        transaction.execute(sql, params![who.tenant, licence.id])?;
+    }
+    let heat = facts.heat + chain::heat_of(wish.risk);
+    let sql = "INSERT INTO heat VALUES (?1, ?2, ?3, ?4) ON CONFLICT (tenant, surface_id) DO UPDATE SET thousandths = ?3, at_ms = ?4";
+    let surface = wish.surface_id.clone().unwrap_or_default();
+    transaction.execute(sql, params![who.tenant, surface, heat, now_ms(transaction)?])?;
+    Ok(())
+}
+
+/// Writes the events about a decision.
+fn tell(
+    transaction: &Transaction<'_>,
+    who: &Identity,
+    wish: &Wish,
+    subject: &Subject,
+    judged: &Judged,
+    record: Record,
+) -> Result<Vec<String>, LedgerError> {
+    let gate = match (judged.block(), record) {
+        (Some((gate, ..)), _) => Some(gate.word()),
+        (None, Record::Refused(by)) => Some(by),
+        _ => None,
+    };
+    let body = json!({
+        "kind": "decision", "action_name": wish.action, "subject_type": subject.kind, "subject_id": subject.id,
+        "outcome": if gate.is_some() { "block" } else { "pass" }, "gate": gate, "risk": wish.risk.word(),
+        "class": wish.class, "dry_run": record == Record::Dry, "decisions": judged.to_value(),
+    });
+    let draft = |event_type: &str, stream: String| EventDraft {
+        event_type: event_type.to_owned(),
+        source: "engine".to_owned(),
+        stream: Some(stream),
+        body: body.clone(),
+        ..EventDraft::default()
+    };
+    let mut drafts = vec![draft("audit", "dataset:audit".to_owned())];
+    if record != Record::Dry {
+        drafts.insert(0, draft("safety", format!("{}/{}", subject.kind, subject.id)));
+    }
+    if record == Record::Admit && gate.is_none() {
+        let body = json!({"action_name": wish.action});
+        drafts.push(EventDraft { body, ..draft("action.admitted", format!("{}/{}", subject.kind, subject.id)) });
+    }
+    let stored = append_in(transaction, who, &drafts, None)?;
+    Ok(stored.into_iter().map(|it| it.event_id).collect())
+}

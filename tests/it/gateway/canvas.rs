@@ -1,0 +1,160 @@
+//! Canvases: one revision for one command, conflicts with what is needed to go on, and a state that the log proves.
+
+use std::collections::BTreeSet;
+use std::thread;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::streams::Reader;
+use super::{Client, Gateway, home, sqlite, token, verify};
+
+fn create(id: &str) -> Value {
+    json!({"op": "create", "atom": {"id": id, "type": "note", "order": "m", "props": {"text": id}}})
+}
+
+fn set(id: &str, path: &str, value: i64) -> Value {
+    json!({"op": "set", "id": id, "path": path, "value": value})
+}
+
+fn command(client: &Client<'_>, base_rev: i64, key: &str, ops: &[Value], merge: bool) -> super::Answer {
+    let mut body = json!({"base_rev": base_rev, "ops": ops, "idempotency_key": key});
+    if merge {
+        body["merge"] = "disjoint".into();
+    }
+    client.post("/canvas/board/commands", &body)
+}
+
+#[test]
+fn scenario_25_and_26_a_command_that_is_sent_again_is_one_revision() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let viewer = gateway.client(&token(home.path(), "vera", "viewer", &[]));
+    assert_eq!(viewer.get("/canvas/board/snapshot").code(), "not_found");
+    assert_eq!(command(&viewer, 0, "k", &[create("a")], false).code(), "forbidden");
+    let answers: Vec<_> = thread::scope(|scope| {
+        let send = || command(&client, 0, "first", &[create("a")], false);
+        let threads: Vec<_> = (0..20).map(|_| scope.spawn(send)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+    });
+    let events: BTreeSet<String> = answers.iter().map(|answer| answer.json()["event_id"].to_string()).collect();
+    assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
+    assert_eq!((events.len(), answers.iter().filter(|it| it.json()["replayed"] == false).count()), (1, 1));
+    assert_eq!(command(&client, 0, "first", &[create("b")], false).code(), "idempotency_mismatch");
+    assert_eq!(
+        client.post("/canvas/board/commands", &json!({"base_rev": 1, "ops": [create("b")]})).code(),
+        "idempotency_missing"
+    );
+    let twice = json!({"base_rev": 1, "ops": [create("b")], "idempotency_key": "x", "correlation_id": "y"});
+    assert_eq!(client.post("/canvas/board/commands", &twice).code(), "body_invalid");
+    let snapshot = viewer.get("/canvas/board/snapshot").json();
+    assert_eq!((&snapshot["rev"], snapshot["atoms"].as_array().map(Vec::len)), (&json!(1), Some(1)), "{snapshot}");
+    assert_eq!(viewer.with("X-Project-Id", "other").get("/canvas/board/snapshot").code(), "not_found");
+    assert_eq!(command(&client.with("X-Project-Id", "other"), 1, "o", &[create("b")], false).code(), "not_found");
+}
+
+#[test]
+fn scenario_28_and_29_a_late_command_gets_what_it_missed_or_merges() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    assert_eq!(command(&client, 0, "1", &[create("a"), create("b")], false).json()["head_rev"], 1);
+    assert_eq!(command(&client, 1, "2", &[set("a", "/x", 1)], false).json()["head_rev"], 2);
+    let late = command(&client, 1, "3", &[set("b", "/x", 2)], false);
+    assert_eq!((late.status, late.code().as_str()), (409, "conflict"));
+    let late = late.json();
+    assert_eq!(
+        (&late["head_rev"], &late["error"]["expected_rev"], &late["applied_ops"]),
+        (&json!(2), &json!(2), &json!([]))
+    );
+    assert_eq!(late["recovery_ops"], json!([set("a", "/x", 1)]));
+    // The same key and operations on the new base are the same command.
+    assert_eq!(command(&client, 2, "3", &[set("b", "/x", 2)], false).json()["head_rev"], 3);
+    let merged = command(&client, 1, "4", &[set("b", "/y", 3)], true).json();
+    assert_eq!((&merged["head_rev"], &merged["merged"]), (&json!(4), &json!(true)));
+    assert_eq!(command(&client, 1, "5", &[set("a", "/x/deep", 4)], true).code(), "conflict", "the same place");
+    assert_eq!(command(&client, 99, "6", &[set("a", "/x", 4)], false).code(), "op_invalid");
+    let invalid = command(&client, 4, "7", &[set("a", "/x", 5), json!({"op": "delete", "id": "none"})], false);
+    assert_eq!((invalid.status, &invalid.json()["error"]["details"]["index"]), (422, &json!(1)));
+    // What was refused left nothing: the key is free.
+    assert_eq!(command(&client, 4, "7", &[json!({"op": "delete", "id": "a"})], false).json()["head_rev"], 5);
+    assert_eq!(verify(home.path()).0, Some(0));
+}
+
+#[test]
+fn scenario_30_snapshot_and_replay_say_the_same_and_a_forged_snapshot_is_found() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    assert_eq!(command(&client, 0, "0", &[create("a")], false).status, 200);
+    for rev in 1..203 {
+        let answer = command(&client, rev, &rev.to_string(), &[set("a", "/n", rev)], false);
+        if answer.status == 429 {
+            // The user's requests are limited; the next one waits for its turn by asking.
+            while command(&client, rev, &rev.to_string(), &[set("a", "/n", rev)], false).status == 429 {}
+        }
+    }
+    let snapshot = || loop {
+        let answer = client.get("/canvas/board/snapshot");
+        if answer.status != 429 {
+            return answer.json();
+        }
+    };
+    let whole = snapshot();
+    assert_eq!((&whole["rev"], &whole["atoms"][0]["props"]["n"]), (&json!(203), &json!(202)));
+    let forged =
+        sqlite(home.path()).execute("UPDATE canvas_snapshot SET atoms = replace(atoms, '\"n\":199', '\"n\":7')", []);
+    assert_eq!(forged.expect("the forgery"), 1);
+    assert_eq!(snapshot()["state_hash"], whole["state_hash"]);
+    let left: i64 =
+        sqlite(home.path()).query_row("SELECT count(*) FROM canvas_snapshot", [], |row| row.get(0)).expect("a count");
+    assert_eq!(left, 0, "the forged one is gone");
+    let lines = loop {
+        let answer = client.get("/canvas/board/replay");
+        if answer.status != 429 {
+            break answer.text;
+        }
+    };
+    let last: Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
+    assert_eq!((lines.lines().count(), &last["last_event_id"]), (204, &whole["last_event_id"]));
+    assert_eq!(gateway.end(Signal::SIGTERM), Some(0));
+    assert_eq!(verify(home.path()).0, Some(0));
+    sqlite(home.path()).execute("UPDATE canvas SET rev = rev - 1", []).expect("a wrong row");
+    let (status, told) = verify(home.path());
+    assert!(status == Some(1) && told.contains("canvas board"), "{told}");
+}
+
+#[test]
+fn scenario_31_commits_and_decisions_come_as_events_and_none_is_missed() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    assert_eq!(client.get("/sse/canvas/board").code(), "not_found");
+    assert_eq!(command(&client, 0, "1", &[create("a")], false).status, 200);
+    let cursor = client.get("/canvas/board/snapshot").json()["last_event_id"].as_str().expect("a cursor").to_owned();
+    let mut reader = Reader::new(client.open(&format!("/sse/canvas/board?last_event_id={cursor}")));
+    for rev in 1..6 {
+        assert_eq!(command(&client, rev, &rev.to_string().repeat(2), &[set("a", "/n", rev)], false).status, 200);
+    }
+    for rev in 2..7 {
+        let (id, _, data) = reader.expect("op_committed");
+        assert_eq!(
+            (&data["type"], &data["body"]["rev"], &data["routing"]["tenant"]),
+            (&json!("canvas_commit"), &json!(rev), &json!("local"))
+        );
+        assert!(id.is_some() && data["ids"]["request_id"].is_string(), "{data}");
+    }
+    assert_eq!(client.post("/estop", &json!({"scope": "tenant"})).status, 200);
+    assert_eq!(command(&client, 6, "9", &[set("a", "/n", 9)], false).code(), "kill_switch");
+    let decision = loop {
+        let frame = reader.expect("safety_decision").2;
+        if frame["body"]["outcome"] == "block" {
+            break frame;
+        }
+    };
+    assert_eq!(
+        (&decision["body"]["gate"], &decision["body"]["action_name"]),
+        (&json!("kill_switch"), &json!("canvas_command"))
+    );
+}

@@ -1,0 +1,273 @@
+//! Actions and the gates in front of them: one way to a tool, every decision in the log, every attempt in the receipts.
+
+use std::path::Path;
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::{Answer, Client, Gateway, home, run, token, verify};
+use crate::pty::{Session, Spawn, program, status_code};
+
+fn action(name: &str, args: Value) -> Value {
+    json!({"action_name": name, "subject_type": "run", "subject_id": "run-1", "args": args})
+}
+
+fn execute(client: &Client<'_>, body: &Value) -> Answer {
+    client.post("/actions/execute", body)
+}
+
+fn types(client: &Client<'_>) -> Vec<String> {
+    let items = client.get("/events/list?limit=500").json()["items"].clone();
+    let name = |item: &Value| item["event_type"].as_str().unwrap_or_default().to_owned();
+    items.as_array().expect("items").iter().map(name).collect()
+}
+
+fn count(client: &Client<'_>, of: &str) -> usize {
+    types(client).iter().filter(|it| *it == of).count()
+}
+
+fn tenant(home: &Path, args: &[&str]) {
+    let (status, _, err) = run(home, &[&["gateway", "tenant"], args].concat());
+    assert_eq!(status, Some(0), "{err}");
+}
+
+fn in_days(days: i64) -> String {
+    let now = jiff::Timestamp::now();
+    (now + jiff::SignedDuration::from_hours(24 * days)).to_string()
+}
+
+#[test]
+fn scenario_5_and_6_an_action_runs_once_with_its_decisions_events_and_receipt() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let answer = execute(&client, &action("time", json!({})));
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let done = answer.json();
+    assert_eq!((&done["status"], &done["result"]["success"]), (&json!("completed"), &json!(true)), "{done}");
+    let gates: Vec<&str> =
+        done["decisions"].as_array().expect("decisions").iter().filter_map(|it| it["gate"].as_str()).collect();
+    assert_eq!(gates, ["kill_switch", "firearms", "strategy_lock", "budget", "kpi", "temperature"]);
+    let told = types(&client);
+    for name in ["action.requested", "safety", "audit", "action.admitted", "action.completed"] {
+        assert!(told.contains(&name.to_owned()), "{name} in {told:?}");
+    }
+    let receipts = client.get("/receipts?tool=time").json();
+    let items = receipts["items"].as_array().expect("items");
+    assert!(items.iter().any(|it| it["id"] == done["result"]["receipt_id"]), "{receipts}");
+    assert_eq!(items.iter().filter(|it| it["kind"] == "outcome").count(), 1);
+    for name in ["action_name", "subject_type", "subject_id", "args"] {
+        let mut body = action("time", json!({}));
+        body.as_object_mut().expect("fields").remove(name);
+        assert_eq!(execute(&client, &body).code(), "body_invalid", "without {name}");
+    }
+    let mut other = action("time", json!({}));
+    other["surface_id"] = "one".into();
+    assert_eq!(execute(&client.with("X-Surface-Id", "two"), &other).code(), "body_invalid");
+    let failed = execute(&client, &action("no_such_tool", json!({})));
+    assert_eq!((failed.status, &failed.json()["status"]), (200, &json!("failed")), "{failed:?}");
+    assert_eq!(verify(home.path()).0, Some(0));
+}
+
+#[test]
+fn an_action_that_is_asked_for_again_is_answered_and_not_run_again() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let mut body = action("time", json!({}));
+    body["idempotency_key"] = "once".into();
+    let first = execute(&client, &body);
+    let again = execute(&client, &body);
+    assert_eq!((first.status, &first.text), (again.status, &again.text));
+    assert_eq!(again.headers.get("idempotent-replay").map(String::as_str), Some("true"));
+    assert_eq!(count(&client, "action.requested"), 1);
+    body["args"] = json!({"zone": "UTC"});
+    assert_eq!(execute(&client, &body).code(), "idempotency_mismatch");
+}
+
+#[test]
+fn scenario_6_a_kill_switch_stops_everything_until_a_person_at_a_terminal_lifts_it() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let stop = json!({"scope": "action", "action": "time", "reason": "a drill"});
+    assert_eq!(client.post("/estop", &stop).status, 200);
+    let answer = execute(&client, &action("time", json!({})));
+    assert_eq!((answer.status, answer.code().as_str()), (403, "kill_switch"));
+    assert_eq!(answer.json()["error"]["context"]["scope"], "action");
+    let stopped = client.post("/estop", &json!({"scope": "tenant"})).json();
+    assert_eq!(client.post("/estop", &json!({"scope": "tenant"})).json(), stopped, "again the same");
+    for body in
+        [action("time", json!({})), action("no_such_tool", json!({})), action("shell", json!({"command": "true"}))]
+    {
+        assert_eq!(execute(&client, &body).code(), "kill_switch", "{body}");
+    }
+    let command = json!({"base_rev": 0, "ops": [{"op": "delete", "id": "a"}], "idempotency_key": "k"});
+    assert_eq!(client.post("/canvas/board/commands", &command).code(), "kill_switch");
+    assert_eq!((count(&client, "safety"), count(&client, "action.admitted")), (5, 0));
+    let denied = client.get("/receipts?tool=time&status=denied").text;
+    assert!(denied.contains("kill_switch"), "{denied}");
+    // No request lifts it, and no program.
+    assert_eq!(client.post("/estop", &json!({"scope": "tenant", "clear": true})).status, 400);
+    let (status, _, err) = run(home.path(), &["gateway", "estop", "--clear"]);
+    assert_eq!(status, Some(3), "{err}");
+    let spawn = Spawn::new(program()).args(&["gateway", "estop", "--clear"]).home(home.path());
+    let session = Session::spawn(spawn);
+    session.expect_text("Type yes");
+    session.line("yes");
+    assert_eq!(status_code(session.expect_exit()), 0);
+    assert_eq!(execute(&client, &action("time", json!({}))).status, 200);
+    // That of the machine is the file that every session looks at.
+    assert_eq!(client.post("/estop", &json!({})).json()["stopped"], true);
+    assert_eq!(execute(&client, &action("time", json!({}))).code(), "kill_switch");
+    assert_eq!(run(home.path(), &["estop", "--status"]).0, Some(1));
+}
+
+#[test]
+fn scenario_10_of_many_calls_at_once_as_many_pass_as_the_budget_has() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    tenant(home.path(), &["limit", "local", "calls", "5"]);
+    let answers: Vec<Answer> = thread::scope(|scope| {
+        let send = || execute(&client, &action("time", json!({})));
+        let threads: Vec<_> = (0..20).map(|_| scope.spawn(send)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+    });
+    let passed = answers.iter().filter(|answer| answer.status == 200).count();
+    let blocked = answers.iter().filter(|answer| answer.status == 403 && answer.code() == "budget").count();
+    assert_eq!((passed, blocked), (5, 15), "{answers:?}");
+    assert_eq!(client.get("/budget").json()["items"], json!([{"name": "calls", "limit": 5, "spent": 5}]));
+    tenant(home.path(), &["limit", "local", "calls", "none"]);
+    assert_eq!(execute(&client, &action("time", json!({}))).status, 200);
+    let usage = json!({"run_id": "run-1", "storage_class": "cost", "provider": "p", "model": "m",
+        "usage": {"in": 3, "out": 4}, "cost_pico_usd": 50, "event_id": "cost-1"});
+    assert_eq!(client.post("/budget/usage", &usage).status, 201);
+    assert_eq!(client.post("/budget/usage", &usage).status, 200, "the same event");
+    assert_eq!(
+        client.get("/events/replay?run_id=run-1&limit=500").json()["usage"],
+        json!({"tokens": 7, "cost": 50, "calls": 1})
+    );
+}
+
+#[test]
+fn scenario_7_and_37_a_high_risk_needs_a_licence_that_is_in_force() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let olga = gateway.client(&token(home.path(), "olga", "operator", &[]));
+    let bot = gateway.client(&token(home.path(), "olga", "operator", &["--kind", "agent"]));
+    let body = action("shell", json!({"command": "rm -rf ../elsewhere-that-is-not-there"}));
+    let asked = execute(&anna, &body);
+    assert_eq!((asked.status, asked.code().as_str()), (403, "firearms"), "{asked:?}");
+    let class = asked.json()["error"]["context"]["class"].as_str().expect("a class").to_owned();
+    let licence = |more: Value| {
+        let mut body =
+            json!({"subject": {"user": "anna"}, "class": class, "valid_until": in_days(1), "reason": "a test"});
+        more.as_object().expect("fields").iter().for_each(|(name, field)| body[name] = field.clone());
+        body
+    };
+    assert_eq!(anna.post("/firearms/licences", &licence(json!({}))).code(), "forbidden");
+    assert_eq!(bot.post("/firearms/licences", &licence(json!({}))).code(), "forbidden", "an agent issues none");
+    assert_eq!(olga.post("/firearms/licences", &licence(json!({"valid_until": in_days(91)}))).code(), "body_invalid");
+    assert_eq!(olga.post("/firearms/licences", &licence(json!({"project": "other"}))).status, 201);
+    assert_eq!(execute(&anna, &body).code(), "firearms", "of another project");
+    let issued = olga.post("/firearms/licences", &licence(json!({})));
+    assert_eq!(issued.status, 201, "{issued:?}");
+    // The gates pass now; the policy still wants a person, and none can be asked here.
+    let code = execute(&anna, &body).code();
+    assert!(["approval", "policy"].contains(&code.as_str()), "{code}");
+    let id = issued.json()["licence_id"].as_str().expect("an id").to_owned();
+    for _ in 0..2 {
+        let revoked = olga.post(&format!("/firearms/{id}/revoke"), &json!({"reason": "over"}));
+        assert_eq!((revoked.status, &revoked.json()["active"]), (200, &json!(false)));
+    }
+    assert_eq!(execute(&anna, &body).code(), "firearms", "revoked");
+    assert_eq!(olga.post("/firearms/none/revoke", &json!({"reason": "over"})).code(), "not_found");
+    assert_eq!(olga.get("/firearms/licences?active=true").json()["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(count(&anna, "licence"), 3, "two issued, one revoked once");
+}
+
+#[test]
+fn scenario_9_and_38_a_strategy_lock_is_approved_by_others_and_again_after_a_change() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = |user: &str, role: &str| token(home.path(), user, role, &[]);
+    let secrets = [
+        client("anna", "approver"),
+        client("paul", "approver"),
+        client("petra", "approver"),
+        client("pia", "approver"),
+    ];
+    let [anna, paul, petra, pia] = [0, 1, 2, 3].map(|at: usize| gateway.client(&secrets[at]));
+    tenant(home.path(), &["flag", "local", "strategy_locks", "on"]);
+    let time = action("time", json!({}));
+    let state = |client: &Client<'_>| {
+        let answer = execute(client, &time);
+        assert_eq!((answer.status, answer.code().as_str()), (403, "strategy_lock"), "{answer:?}");
+        answer.json()["error"]["context"]["state"].as_str().unwrap_or_default().to_owned()
+    };
+    assert_eq!(state(&anna), "none");
+    let wanted = json!({"scope": "*", "actions": ["time"], "valid_until": in_days(1), "reason": "a test"});
+    let made = anna.post("/strategy-locks", &wanted);
+    assert_eq!((made.status, &made.json()["state"]), (201, &json!("pending")), "{made:?}");
+    let path = format!("/strategy-locks/{}", made.json()["lock_id"].as_str().expect("an id"));
+    assert_eq!(anna.post(&format!("{path}/approve"), &json!({})).code(), "forbidden", "the author");
+    assert_eq!(paul.post(&format!("{path}/approve"), &json!({})).json()["state"], "approved");
+    assert_eq!(execute(&anna, &time).status, 200);
+    let mut change = wanted.clone();
+    assert_eq!(anna.write("PATCH", &path, &change).code(), "precondition_required");
+    change["three_wise"] = true.into();
+    change["expected_version"] = 1.into();
+    assert_eq!(paul.write("PATCH", &path, &change).code(), "forbidden", "only its author");
+    assert_eq!(anna.write("PATCH", &path, &change).json()["state"], "pending");
+    assert_eq!(anna.write("PATCH", &path, &change).code(), "version_conflict");
+    for (approver, left) in [(&paul, "pending"), (&paul, "pending"), (&petra, "pending"), (&pia, "approved")] {
+        assert_eq!(state(&anna), "three_wise_pending");
+        assert_eq!(approver.post(&format!("{path}/approve"), &json!({})).json()["state"], left);
+    }
+    assert_eq!(execute(&anna, &time).status, 200);
+    super::sqlite(home.path())
+        .execute("UPDATE strategy_lock SET valid_until_ms = CAST(unixepoch('subsec') * 1000 AS INTEGER) - 1000", [])
+        .expect("a second passes its end");
+    assert_eq!(state(&anna), "expired");
+    assert_eq!(paul.post(&format!("{path}/reject"), &json!({})).json()["state"], "rejected");
+    assert_eq!(state(&anna), "rejected");
+    assert_eq!(paul.post("/strategy-locks/none/approve", &json!({})).code(), "not_found");
+}
+
+#[test]
+fn a_dry_run_says_what_would_happen_and_leaves_an_audit_alone() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let dry = |name: &str, args: Value| {
+        let mut body = action(name, args);
+        body["dry_run"] = true.into();
+        execute(&client, &body)
+    };
+    assert_eq!(dry("time", json!({})).json()["status"], "would_run");
+    let write = dry("file_write", json!({"path": "note.txt", "content": "x"}));
+    assert_eq!(write.json()["status"], "would_ask", "{write:?}");
+    assert!(!home.path().join("ws/note.txt").exists());
+    assert_eq!(client.post("/estop", &json!({"scope": "tenant"})).status, 200);
+    assert_eq!(dry("time", json!({})).json()["status"], "would_block");
+    assert_eq!((count(&client, "safety"), count(&client, "action.requested")), (0, 0));
+    assert_eq!(client.get("/receipts").json()["items"], json!([]));
+}
+
+#[test]
+fn scenario_48_what_needs_a_person_is_refused_with_a_receipt() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "bot", "member", &["--kind", "agent"]));
+    let answer = execute(&client, &action("file_write", json!({"path": "note.txt", "content": "x"})));
+    assert_eq!((answer.status, answer.code().as_str()), (403, "approval"), "{answer:?}");
+    assert!(!home.path().join("ws/note.txt").exists());
+    let receipt = answer.json()["error"]["context"]["receipt_id"].as_str().expect("a receipt").to_owned();
+    assert!(client.get("/receipts?status=denied").text.contains(&receipt));
+    let safety = client.get("/events/list?type=safety").json()["items"][0]["body"].clone();
+    assert_eq!((&safety["outcome"], &safety["gate"]), (&json!("block"), &json!("approval")), "{safety}");
+    let metrics = gateway.send("GET", "/metrics", &[], "").text;
+    assert!(metrics.contains("reedclaw_tool_denials_total 1\n"), "{metrics}");
+}
