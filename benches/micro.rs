@@ -9,6 +9,7 @@
 )]
 
 use std::hint::black_box;
+use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,9 +17,11 @@ use std::time::{Duration, Instant};
 use reedclaw::config::{LoadRequest, load};
 use reedclaw::files::{Journals, Root};
 use reedclaw::gate::{Allowed, Approver, Call, Gate, Options as GateOptions};
+use reedclaw::mcp::{Era, Mcp, Options as McpOptions, Order, Place as ServerPlace, Server, ServerLimits, Web};
 use reedclaw::policy::{self, Rules, judge};
 use reedclaw::project;
 use reedclaw::proto::action::{Action, Autonomy, Hold};
+use reedclaw::proto::served::{OAuth, Unasked};
 use reedclaw::proto::tool::FileChange;
 use reedclaw::proto::{LineKind, Names};
 use reedclaw::receipts::{Check, Entry as Receipt, Log, Options as LogOptions, Verdict, hash, verify};
@@ -108,11 +111,83 @@ fn main() {
     project(&plan);
     edits(&plan);
     differences(&plan);
+    servers(&plan);
     undo(&plan);
 }
 
 /// Two texts of 10,000 lines, every fiftieth other: compared, cut into hunks and drawn as far as a screen goes; beside
 /// `git diff`, from its start to its end, and drawn as a whole.
+/// A server of tools that answers as fast as Python can.
+const SERVER: &str = r#"
+import json, sys
+ANSWERS = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "e", "version": "1"}},
+           "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
+           "tools/call": {"content": [{"type": "text", "text": "done"}]}}
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        answer = ANSWERS.get(message["method"])
+        part = {"result": answer} if answer else {"error": {"code": -32601, "message": "none"}}
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **part}) + "\n")
+        sys.stdout.flush()
+"#;
+
+/// A call of a server's tool over pipes, beside the server alone: the same message written to it and its answer read.
+fn servers(plan: &Plan) {
+    let name = "mcp: a call over a pipe";
+    let is_wanted = plan.only.as_ref().is_none_or(|only| name.contains(only.as_str()) || only.contains("mcp"));
+    let has_python = std::process::Command::new("python3").arg("-c").arg("").status().is_ok_and(|it| it.success());
+    if !is_wanted || !has_python {
+        return;
+    }
+    let start = || {
+        let mut command = std::process::Command::new("python3");
+        command.args(["-IS", "-c", SERVER]);
+        command
+    };
+    let piped = std::process::Stdio::piped;
+    let mut child = start().stdin(piped()).stdout(piped()).spawn().expect("a server");
+    let (mut input, output) = (child.stdin.take().expect("its input"), child.stdout.take().expect("its output"));
+    let mut output = std::io::BufReader::new(output);
+    let mut line = String::new();
+    plan.measure("mcp: the server alone", 2000, 0, |turn| {
+        let call = format!(
+            "{{\"jsonrpc\":\"2.0\",\"id\":{turn},\"method\":\"tools/call\",\"params\":{{\"name\":\"echo\"}}}}\n"
+        );
+        input.write_all(call.as_bytes()).expect("it reads");
+        line.clear();
+        output.read_line(&mut line).expect("it answers");
+    });
+    drop(input);
+    let _ = child.wait();
+
+    let server = Server {
+        name: "echo".into(),
+        place: ServerPlace::Program(vec!["python3".into()]),
+        era: Era::Initialize,
+        limits: ServerLimits::default(),
+        oauth: OAuth::default(),
+        may_ask: false,
+        is_fetching: false,
+    };
+    let web = Web {
+        authorities: reedclaw::host::Authorities::default(),
+        headers: Arc::new(|_| Ok(Vec::new())),
+        dial: Arc::new(|_| Err("nobody is reached".into())),
+        secret: Arc::new(|_| None),
+    };
+    let (launch, end) = (Arc::new(move |_: &Server| Ok(start())), Arc::new(|_, _| true));
+    let mcp = Mcp::new(McpOptions { servers: vec![server], launch, end, web, state: None });
+    let order = Order { server: "echo".into(), tool: "echo".into(), arguments: serde_json::Map::new() };
+    mcp.call(&order, &|| false, &mut Unasked).expect("a first call");
+    plan.measure(name, 2000, 0, |_| {
+        let reply = mcp.call(&order, &|| false, &mut Unasked);
+        black_box(reply.expect("an answer"));
+    });
+    // It ends when its input is closed.
+    mcp.close("echo");
+}
+
 fn differences(plan: &Plan) {
     let line = |number: usize| format!("    let value_{number} = state_{}(value, {number});\n", number * 7 % 1009);
     let other = |number: usize| match number % 50 {
