@@ -471,6 +471,16 @@ return {
     },
   },
 
+  -- Sessions on git: `:session start` gives a conversation a branch on which each turn is a commit.
+  sessions = {
+    -- "squash", "merge" or "rebase": the commits that `:session merge` makes, unless an option says otherwise.
+    merge = "squash",
+    -- true or false: have the repository's hooks pre-commit and commit-msg check the commit of a merge.
+    hooks = true,
+    -- milliseconds, 0 to 60000: maximum wait for the first line of a turn's commit by the model for summaries; 0: none.
+    message_ms = 2000,
+  },
+
   -- `:undo` reverts changes by a model's commands and edits. Nothing is stored before a model runs something.
   undo = {
     -- true or false: record these changes.

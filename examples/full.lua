@@ -166,6 +166,12 @@ return {
     },
   },
 
+  sessions = {
+    merge = "rebase",
+    hooks = false,
+    message_ms = 1000,
+  },
+
   undo = {
     enabled = true,
     bytes_max = 1024 * 1024 * 1024,

@@ -16,6 +16,9 @@ const TITLE_CHARS_MAX: usize = 60;
 const INSTRUCTIONS: &str = "You name conversations. Answer with a title for the one below, in its language: two to six \
     words, no quotes, no full stop, nothing else.";
 
+const SUBJECT_INSTRUCTIONS: &str = "You write commit messages. Answer with the first line of one for the changes \
+    below, in English and in the imperative: at most 60 characters, no quotes, no full stop, nothing else.";
+
 /// Makes titles.
 pub struct Titler {
     provider: Arc<dyn Provider>,
@@ -30,10 +33,19 @@ impl Titler {
     /// Asks for the title of a conversation that begins like this. `None` if there is no answer, it isn't a title, or a
     /// budget forbids it.
     pub fn title(&self, question: &str, answer: &str, recorder: &mut dyn Recorder) -> Option<String> {
+        self.line(INSTRUCTIONS, question, answer, recorder).as_deref().and_then(title_of)
+    }
+
+    /// Asks for the first line of a commit with what this question and answer changed; as [`Titler::title`].
+    pub fn subject(&self, question: &str, answer: &str, recorder: &mut dyn Recorder) -> Option<String> {
+        self.line(SUBJECT_INSTRUCTIONS, question, answer, recorder).as_deref().and_then(title_of)
+    }
+
+    fn line(&self, system: &str, question: &str, answer: &str, recorder: &mut dyn Recorder) -> Option<String> {
         let part = |text: &str| text.chars().take(READ_CHARS).collect::<String>();
         let begin = format!("Question:\n{}\n\nAnswer:\n{}", part(question), part(answer));
         let request = Request {
-            system: Some(INSTRUCTIONS.to_owned()),
+            system: Some(system.to_owned()),
             messages: vec![Item::User(begin)],
             max_output_tokens: Some(OUTPUT_TOKENS_MAX),
             metadata: Metadata { task: Task::Summary, ..Metadata::default() },
@@ -48,7 +60,7 @@ impl Titler {
         let text = end.as_ref().map_or("", |response| &response.text);
         // The store reports its own failures.
         let _ = purse.settle(end.as_ref().map_err(|error| &**error), (text, &thoughts), recorder);
-        title_of(text)
+        Some(text.to_owned())
     }
 }
 

@@ -55,7 +55,7 @@ pub use runner::{
 };
 pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use served::servers;
-pub use session::{OnGit, session_failure};
+pub use session::{OnGit, cut_off_turns, session_failure};
 pub use skills::{Skills, trust as skills_trust};
 pub use steps::{recover, steps, steps_failure};
 pub use title::make_title;

@@ -1,17 +1,22 @@
 //! Sessions on git, joined to conversations: a session begins and ends, each turn that was answered becomes a commit, and
 //! the conversation goes where its branch goes.
 
+use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use super::{Runtime, past_turns};
 use crate::agent::Agent;
-use crate::config::state_directory;
+use crate::config::{Env, state_directory};
+use crate::files::Root;
+use crate::git::Mode;
 use crate::host::now_unix_ms;
-use crate::proto::{Failure, FailureKind};
+use crate::proto::{Failure, FailureKind, Money};
 use crate::sessions::wire::CallFile;
-use crate::sessions::{Said, Session, SessionError, Sessions, State, short_id};
-use crate::store::{ConversationId, MessageState, StoredTurn};
+use crate::sessions::{Listed, Said, Session, SessionError, Sessions, State, ToApply, short_id};
+use crate::steps::{Incoming, NewContent};
+use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::Bench;
 
 /// A session that is on.
@@ -76,9 +81,30 @@ impl Runtime {
     pub fn start_session(&mut self, workspace: &Path, from: Option<&str>, title: &str) -> Result<(), Failure> {
         let title = self.agent.redacted(title);
         let session = self.sessions(workspace)?.start(from, &title).map_err(session_failure)?;
+        self.begin_in(session);
+        Ok(())
+    }
+
+    /// Begins a session with the uncommitted files of the checkout.
+    ///
+    /// # Errors
+    /// As of [`Runtime::start_session`].
+    pub fn start_session_with_changes(&mut self, workspace: &Path, title: &str) -> Result<(), Failure> {
+        let missing = || Failure {
+            kind: FailureKind::Unavailable,
+            message: "git isn't installed".into(),
+            hint: "install git".into(),
+        };
+        let program = crate::git::Program::find(&self.env).ok_or_else(missing)?;
+        let title = self.agent.redacted(title);
+        let begun = self.sessions(workspace)?.start_with_changes(&title, &program);
+        self.begin_in(begun.map_err(session_failure)?);
+        Ok(())
+    }
+
+    fn begin_in(&mut self, session: Session) {
         self.agent.clear();
         self.on_git = Some(OnGit::new(session));
-        Ok(())
     }
 
     /// Goes on with a session and its conversation.
@@ -165,16 +191,89 @@ impl Runtime {
         }
     }
 
+    /// The files of the checkout that would change if a session's files were put there.
+    ///
+    /// # Errors
+    /// The user has changed one of them since, or it can't be read.
+    pub fn plan_apply(&self, sessions: &Sessions, id: &str) -> Result<Vec<ToApply>, SessionError> {
+        let bare = || SessionError::Refused("this repository has no checkout".to_owned());
+        let checkout = sessions.repo().work_dir().ok_or_else(bare)?;
+        let failed = |error: crate::files::PathError| {
+            SessionError::Disk(checkout.to_owned(), std::io::Error::other(error.to_string()))
+        };
+        sessions.plan_apply(id, &Root::open(checkout, None).map_err(failed)?)
+    }
+
+    /// Puts a session's files into the checkout, as one step that `:undo` takes back. Returns the line that tells of it.
+    ///
+    /// # Errors
+    /// The checkout or the store of steps can't be written; nothing was changed then.
+    pub fn apply(&self, sessions: &Sessions, id: &str, plan: Vec<ToApply>) -> Result<String, Failure> {
+        let checkout = sessions.repo().work_dir().unwrap_or_else(|| Path::new("/")).to_owned();
+        let incoming = |it: ToApply| Incoming {
+            path: it.path,
+            expected: it.expected,
+            content: match it.now {
+                None => NewContent::Nothing,
+                Some((Mode::Link, target)) => NewContent::Link { target: std::ffi::OsString::from_vec(target).into() },
+                Some((Mode::Executable, bytes)) => NewContent::Bytes { mode: 0o755, bytes },
+                Some((_, bytes)) => NewContent::Bytes { mode: 0o644, bytes },
+            },
+        };
+        let mut steps = super::steps(&self.settings, &self.env, &checkout)?;
+        let text = format!("session {}", short_id(id));
+        let incoming: Vec<Incoming> = plan.into_iter().map(incoming).collect();
+        let count = incoming.len();
+        let adopted = steps.adopt(&text, incoming, self.settings.undo.enabled);
+        let adopted = adopted.map_err(|error| super::steps_failure(&error, ""))?;
+        let changed = crate::base::text::counted(count - adopted.left.len(), "file");
+        let mut line = match adopted.made.step {
+            Some(step) => format!("{changed} changed in the checkout as step {step}; undo takes it back"),
+            None => format!("{changed} changed in the checkout"),
+        };
+        if !adopted.left.is_empty() {
+            let left: Vec<String> =
+                adopted.left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
+            line.push_str(&format!("; left as they are: {}", left.join(", ")));
+        }
+        Ok(line)
+    }
+
+    /// The first line of a turn's commit by the model for summaries, if there is one and it answers in time.
+    fn subject_of(&self, said: &Said) -> Option<String> {
+        let wait = Duration::from_millis(self.settings.sessions.message_ms);
+        if said.state != State::Whole || wait.is_zero() {
+            return None;
+        }
+        let (titler, conversation) = (self.agent.titler()?, self.agent.conversation()?);
+        let (store, question, answer) = (Arc::clone(&self.store), said.question.clone(), said.answer.clone());
+        let (to, from) = std::sync::mpsc::channel();
+        let asked = std::thread::Builder::new().name("subject".to_owned()).spawn(move || {
+            let mut recorder = super::StoreRecorder::in_background(store, conversation);
+            let _ = to.send(titler.subject(&question, &answer, &mut recorder));
+        });
+        asked.ok().and_then(|_| from.recv_timeout(wait).ok())?
+    }
+
     /// Commits the turn that was answered, failed or stopped; returns a line about it.
     ///
     /// # Errors
     /// It can't be written. The draft stays, and the next turn includes it.
     pub fn end_turn(&mut self) -> Result<Option<String>, Failure> {
+        let Some(on_git) = &self.on_git else { return Ok(None) };
+        let Some(mut said) = said_last(&self.agent, &self.store) else { return Ok(None) };
+        said.left_out = on_git.bench.take_left_out();
+        if !on_git.session.draft().is_unchanged() {
+            said.subject = self.subject_of(&said).map(|it| self.agent.redacted(&it));
+        }
         let Some(on_git) = &mut self.on_git else { return Ok(None) };
-        let Some(said) = said_last(&self.agent, &self.store) else { return Ok(None) };
         let done = on_git.session.end_turn(&said).map_err(session_failure)?;
         let files = crate::base::text::counted(done.files, "file");
         let mut line = format!("turn {} · {files} · {}", done.turn, crate::git::short(done.commit));
+        if !on_git.session.meta().conflicts.is_empty() {
+            line.push_str(&format!(" · conflicts left in {}", on_git.session.meta().conflicts.join(", ")));
+        }
+        line.extend(said.cost.iter().map(|cost| format!(" · {cost}")));
         if said.state != State::Whole {
             line.push_str(&format!(" · {}", said.state.word()));
         }
@@ -185,6 +284,21 @@ impl Runtime {
     }
 }
 
+/// A line for each session of the repository at `workspace` with a turn that a crash cut off.
+#[must_use]
+pub fn cut_off_turns(env: &Env, workspace: &Path) -> Vec<String> {
+    // Without a session so far there is no such directory, and no repository is opened.
+    let state = state_directory(env).filter(|state| state.join("sessions").is_dir());
+    let sessions = state.and_then(|state| Sessions::at(workspace, &state, None, "user").ok());
+    let all = sessions.and_then(|sessions| sessions.list().ok()).unwrap_or_default();
+    let line = |it: &Listed| {
+        let id = short_id(&it.meta.id);
+        let turn = it.meta.turns + 1;
+        format!("session {id}: turn {turn} was cut off; :session open {id} goes on with its files")
+    };
+    all.iter().filter(|it| it.state() == "cut").map(line).collect()
+}
+
 /// Conversations among which that of a session is looked for.
 const CONVERSATIONS_SEEN: usize = 500;
 
@@ -193,10 +307,26 @@ fn stored_call(call: CallFile, time: i64) -> crate::store::StoredCall {
     crate::store::StoredCall { time, call_id, tool, arguments, result, success, receipt }
 }
 
+/// What the requests since a time came to: tokens that were sent and received, and the cost if each has a price.
+fn spent_since(store: &Store, conversation: ConversationId, time_ms: i64) -> ([u64; 2], Option<String>) {
+    let requests = store.requests(conversation).unwrap_or_default();
+    let (mut tokens, mut cost) = ([0; 2], Some(Money::default()));
+    for request in requests.iter().filter(|it| it.time >= time_ms) {
+        let usage = &request.spent.usage;
+        tokens[0] += usage.uncached_in + usage.cache_read + usage.cache_write;
+        tokens[1] += usage.visible_out + usage.reasoning_out;
+        cost = cost.zip(request.spent.cost).map(|(all, one)| all.plus(one));
+    }
+    let cost = cost.filter(|cost| *cost > Money::default());
+    (tokens, cost.map(|cost| cost.to_string()))
+}
+
 /// The last turn as it is stored; its texts are redacted once more.
-fn said_last(agent: &Agent, store: &std::sync::Mutex<crate::store::Store>) -> Option<Said> {
-    let turns = store.lock().unwrap_or_else(PoisonError::into_inner).turns(agent.conversation()?).ok()?;
-    let last = turns.into_iter().next_back()?;
+fn said_last(agent: &Agent, store: &std::sync::Mutex<Store>) -> Option<Said> {
+    let conversation = agent.conversation()?;
+    let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = store.turns(conversation).ok()?.into_iter().next_back()?;
+    let (tokens, cost) = spent_since(&store, conversation, last.time);
     let call = |it: crate::store::StoredCall| CallFile {
         arguments: agent.redacted(&it.arguments),
         id: it.call_id,
@@ -216,8 +346,9 @@ fn said_last(agent: &Agent, store: &std::sync::Mutex<crate::store::Store>) -> Op
         model: agent.current_model().map(str::to_owned),
         calls: last.calls.into_iter().map(call).collect(),
         time_ms: last.time,
-        tokens: [0; 2],
-        cost: None,
+        tokens,
+        cost,
         left_out: Vec::new(),
+        subject: None,
     })
 }

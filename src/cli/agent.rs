@@ -69,6 +69,11 @@ pub(super) fn definition() -> Command {
                 .help("Continues a stored conversation; `last` is the newest"),
         )
         .arg(
+            text("session", "ID")
+                .conflicts_with("conversation")
+                .help("Goes on with a session on git; `new` begins one, whose turns become commits"),
+        )
+        .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
@@ -161,6 +166,20 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
         }
         None => configured.clone(),
     };
+    if let Some(wanted) = matches.get_one::<String>("session") {
+        // A session belongs to the repository that the person is in.
+        let workspace = match named.path {
+            Some(_) => workspace.clone(),
+            None => app::workspace_for(&runtime.env, &host::working_directory(), &configured),
+        };
+        match wanted.as_str() {
+            "new" => runtime.start_session(&workspace, None, "")?,
+            wanted => runtime.open_session(&workspace, wanted)?,
+        }
+        if let Some(on_git) = &runtime.on_git {
+            channel.face().take(Event::Notice(format!("[session] {}", on_git.session.id())));
+        }
+    }
     if channel.message.is_some() {
         runtime.look_ahead();
     }

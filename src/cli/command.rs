@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{
     acp, agent, allow, card, completions, config, cost, doctor, estop, exit, gateway, import, init, mcp, memory,
-    onboard, pdf, plugin, policy, provider, receipt, route, steps, tool,
+    onboard, pdf, plugin, policy, provider, receipt, route, session, steps, tool,
 };
 use crate::app;
 use crate::host;
@@ -43,7 +43,7 @@ const fn subcommand(name: &'static str, definition: fn() -> Command, run: fn(Cal
 }
 
 /// The subcommands: parsing, help, completion, documentation and dispatch read this table.
-pub(super) const SUBCOMMANDS: [Subcommand; 26] = [
+pub(super) const SUBCOMMANDS: [Subcommand; 27] = [
     subcommand("route", route::definition, |it| route::run(it.matches)),
     subcommand("history", import::definition, |it| import::run(it.matches)),
     subcommand("agent", agent::definition, |it| agent::run(it.matches, it.config, it.path, it.model)),
@@ -65,6 +65,7 @@ pub(super) const SUBCOMMANDS: [Subcommand; 26] = [
     subcommand("mcp", mcp::definition, |it| mcp::run(it.matches, it.config)),
     subcommand("pdf-text", pdf::definition, |_| pdf::run()),
     subcommand("policy", policy::definition, |it| policy::run(it.matches, it.config)),
+    subcommand("session", session::definition, |it| session::run(it.matches, it.config)),
     subcommand("undo", steps::undo_definition, |it| steps::run(it.name, it.matches, it.config)),
     subcommand("redo", steps::redo_definition, |it| steps::run(it.name, it.matches, it.config)),
     subcommand("steps", steps::steps_definition, |it| steps::run(it.name, it.matches, it.config)),

@@ -17,6 +17,8 @@ pub(super) const REFUSED: u8 = 3;
 pub(super) const NO_MODEL: u8 = 4;
 /// A budget forbids it.
 pub(super) const BUDGET: u8 = 5;
+/// Both sides changed the same; nothing has moved.
+pub(super) const CONFLICTS: u8 = 6;
 /// The receipts hold, but the last line is torn.
 pub(super) const TORN: u8 = 8;
 /// The receipts hold, but their end is missing or can't be confirmed.
@@ -25,7 +27,7 @@ pub(super) const UNCONFIRMED: u8 = 9;
 pub(super) const INTERRUPTED: u8 = 130;
 
 /// Every status with its meaning.
-pub const TABLE: [(u8, &str); 9] = [
+pub const TABLE: [(u8, &str); 10] = [
     (DONE, "done"),
     (
         FAILED,
@@ -36,6 +38,7 @@ pub const TABLE: [(u8, &str); 9] = [
     (REFUSED, "refused: a rule, a person, the emergency stop, or nobody could be asked"),
     (NO_MODEL, "no model is set up, or none is chosen"),
     (BUDGET, "the request could exceed a budget"),
+    (CONFLICTS, "both sides changed the same lines, in a merge of a session: nothing was changed"),
     (TORN, "every receipt holds, but the last line is torn"),
     (UNCONFIRMED, "every receipt holds, but the end of the log is missing or can't be confirmed"),
     (INTERRUPTED, "interrupted"),

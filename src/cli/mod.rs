@@ -33,6 +33,7 @@ mod provider;
 mod receipt;
 mod route;
 mod sandboxed;
+mod session;
 mod steps;
 mod tool;
 mod wire;

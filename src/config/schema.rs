@@ -569,6 +569,19 @@ pub const ROWS: &[Row] = &[
     row("mcp.servers.NAME.call_ms", Kind::Integer(1, HOUR_MS), "wait for an answer or a sign of progress", SERVER),
     row("mcp.servers.NAME.call_max_ms", Kind::Integer(1, HOUR_MS), "maximum time of a whole call", SERVER),
     row("mcp.servers.NAME.idle_ms", Kind::Integer(1, 24 * HOUR_MS), "time without a call after which it ends", SERVER),
+    row(
+        "sessions.merge",
+        Kind::Choice(MERGES),
+        "the commits that `:session merge` makes, unless an option says otherwise",
+        Project::May,
+    ),
+    row("sessions.hooks", Kind::Bool, "have pre-commit and commit-msg check a session's merge", Only(true)),
+    row(
+        "sessions.message_ms",
+        Kind::Integer(0, 60_000),
+        "wait for a commit's first line by the model for summaries; 0 has none made",
+        Less,
+    ),
     row("undo.enabled", Kind::Bool, "record changes by a model's commands and edits, for `:undo`", Only(true)),
     row("undo.bytes_max", Kind::Integer(MIB, 1024 * 1024 * MIB), "maximum bytes stored for a workspace", UNDO),
     row("undo.file_bytes_max", Kind::Integer(1024, 256 * MIB), "the largest file that is stored", UNDO),
@@ -580,6 +593,8 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
+/// The commits of a session's merge.
+const MERGES: &[&str] = &["squash", "merge", "rebase"];
 /// The refusal for a project that sets the reach of undo.
 const UNDO: Project = Not("say how much can be undone");
 

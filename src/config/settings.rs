@@ -11,7 +11,7 @@ use super::problem::{Problems, quoted};
 use super::schema::usual_endpoint;
 use super::served::McpSettings;
 use super::tighten::Own;
-use super::tools::{ChannelSettings, ToolLimitSettings, ToolSettings, UndoSettings};
+use super::tools::{ChannelSettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings};
 use super::values::Values;
 use crate::proto::Task;
 use crate::proto::action::Autonomy;
@@ -65,6 +65,8 @@ pub struct Settings {
     pub mcp: McpSettings,
     /// The limits of undo.
     pub undo: UndoSettings,
+    /// Sessions on git.
+    pub sessions: SessionSettings,
 }
 
 /// One model, with the defaults already filled in.
@@ -399,6 +401,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         channels: ChannelSettings::of(&values)?,
         mcp: McpSettings::of(&values)?,
         undo: UndoSettings::of(&values)?,
+        sessions: SessionSettings::of(&values)?,
     })
 }
 

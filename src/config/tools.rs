@@ -85,6 +85,27 @@ impl ChannelSettings {
     }
 }
 
+/// Sessions on git.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionSettings {
+    /// The commits of a merge: a word.
+    pub merge: String,
+    /// Whether hooks check the commit of a merge.
+    pub hooks: bool,
+    /// Milliseconds that a turn waits for the first line of its commit.
+    pub message_ms: u64,
+}
+
+impl SessionSettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        Ok(Self {
+            merge: values.text(&["sessions", "merge"])?,
+            hooks: values.bool(&["sessions", "hooks"])?,
+            message_ms: values.integer(&["sessions", "message_ms"])?,
+        })
+    }
+}
+
 /// The limits of undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndoSettings {

@@ -213,6 +213,12 @@ impl Repo {
         self.work_dir.as_deref()
     }
 
+    /// Git's directory of this work tree.
+    #[must_use]
+    pub fn git_dir(&self) -> &Path {
+        &self.git_dir
+    }
+
     /// The directory that all work trees share.
     #[must_use]
     pub fn common_dir(&self) -> &Path {

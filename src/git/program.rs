@@ -97,6 +97,27 @@ impl Program {
         Err(GitError::Other(ran.err.trim().replace('\n', " ")))
     }
 
+    /// The tree of a checkout as it is now, with the new files that git doesn't ignore. `index` is where a private index is
+    /// written; the checkout's own is only read.
+    ///
+    /// # Errors
+    /// Git's own words.
+    pub fn tree_of_checkout(&self, work_tree: &Path, repo: &Repo, index: &Path) -> Result<Oid, GitError> {
+        match std::fs::copy(repo.git_dir().join("index"), index) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(other(error)),
+            _ => {}
+        }
+        let run_here = |arguments: &[&str]| {
+            let mut command = self.as_user(work_tree);
+            command.env("GIT_INDEX_FILE", index).env("GIT_OPTIONAL_LOCKS", "0").args(arguments);
+            let ran = run(command)?;
+            if ran.status == Some(0) { Ok(ran.out) } else { Err(GitError::Other(ran.err.trim().replace('\n', " "))) }
+        };
+        run_here(&["-c", "core.fsmonitor=false", "-c", "advice.addEmbeddedRepo=false", "add", "-A", "."])?;
+        let tree = run_here(&["write-tree"])?;
+        oid_of(&String::from_utf8_lossy(&tree)).ok_or_else(|| other("write-tree names no tree"))
+    }
+
     /// Makes a commit that is signed as the user has configured it.
     ///
     /// # Errors
@@ -111,6 +132,54 @@ impl Program {
         let ran = run(command)?;
         let id = oid_of(&String::from_utf8_lossy(&ran.out)).filter(|_| ran.status == Some(0));
         id.ok_or_else(|| GitError::Other(ran.err.trim().replace('\n', " ")))
+    }
+
+    /// Has the user's hooks `pre-commit` and `commit-msg` look at what is to be committed: at files of its own below `place`,
+    /// with an index of its own. Returns the tree and the message as the hooks leave them. `at` is the work tree that the
+    /// hooks belong to.
+    ///
+    /// # Errors
+    /// The words of a hook that refuses, or git's.
+    pub fn checked_by_hooks(
+        &self,
+        (repo, at): (&Repo, &Path),
+        place: &Path,
+        (tree, message): (Oid, &str),
+    ) -> Result<(Oid, String), GitError> {
+        let said = |ran: &Ran| {
+            let words = if ran.err.trim().is_empty() {
+                String::from_utf8_lossy(&ran.out).into_owned()
+            } else {
+                ran.err.clone()
+            };
+            GitError::Other(words.trim().replace('\n', " "))
+        };
+        let mut asks = self.as_user(at);
+        asks.args(["rev-parse", "--path-format=absolute", "--git-path", "hooks"]);
+        let ran = run(asks)?;
+        let hooks = PathBuf::from(OsStr::from_bytes(ran.out.trim_ascii_end()));
+        if ran.status != Some(0) || !["pre-commit", "commit-msg"].iter().any(|name| hooks.join(name).is_file()) {
+            return Ok((tree, message.to_owned()));
+        }
+        let (files, text) = (place.join("files"), place.join("COMMIT_EDITMSG"));
+        DirBuilder::new().recursive(true).mode(0o700).create(&files).map_err(other)?;
+        std::fs::write(&text, message).map_err(other)?;
+        let run_here = |arguments: &[&OsStr]| {
+            let mut command = self.as_user(&files);
+            command.env("GIT_DIR", repo.git_dir()).env("GIT_WORK_TREE", &files);
+            command.env("GIT_INDEX_FILE", place.join("index")).env("GIT_OPTIONAL_LOCKS", "0").args(arguments);
+            let ran = run(command)?;
+            if ran.status == Some(0) { Ok(ran.out) } else { Err(said(&ran)) }
+        };
+        let words = |text: &'static str| text.split(' ').map(OsStr::new).collect::<Vec<_>>();
+        run_here(&[OsStr::new("read-tree"), OsStr::new(&tree.to_string())])?;
+        run_here(&words("checkout-index -q -a -u"))?;
+        run_here(&words("hook run --ignore-missing pre-commit"))?;
+        let hook = words("hook run --ignore-missing commit-msg --");
+        run_here(&[&hook[..], &[text.as_os_str()]].concat())?;
+        let tree = run_here(&words("write-tree"))?;
+        let tree = oid_of(&String::from_utf8_lossy(&tree)).ok_or_else(|| other("write-tree names no tree"))?;
+        Ok((tree, std::fs::read_to_string(&text).map_err(other)?))
     }
 
     fn as_user(&self, work_tree: &Path) -> Command {

@@ -20,6 +20,8 @@ use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, empty_tree, fau
 
 /// Threads that wait for the disk at once: it takes many files in hardly more than the time of one.
 const SYNCING_THREADS: usize = 8;
+/// How often the folder of an object is made again after somebody removed it.
+const FOLDER_TRIES_MAX: usize = 100;
 
 /// What is to be at a path: a file, a link or another repository's commit; `None` removes it.
 pub type TreeEdit = (PathBuf, Option<(Mode, Oid)>);
@@ -256,7 +258,11 @@ impl Batch<'_> {
             folders.extend(it.publish().map_err(failed)?);
         }
         for folder in folders {
-            File::open(&folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
+            match File::open(&folder).and_then(|folder| folder.sync_all()) {
+                // A `git gc` has packed what was in it, and synced the pack.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                done => done.map_err(failed)?,
+            }
         }
         Ok(())
     }
@@ -282,16 +288,23 @@ impl Ready {
             return Ok(None);
         }
         let folder = path.parent().unwrap_or(objects);
-        if !folder.exists() {
-            match std::fs::create_dir(folder) {
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
-                _ => File::open(objects)?.sync_all()?,
-            }
-        }
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // Git's own name for such files, so that its `gc` sweeps what a crash leaves.
         let temporary = folder.join(OsStr::new(&format!("tmp_obj_rc{}-{number}", std::process::id())));
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o444).open(&temporary)?;
+        let mut tries = 0;
+        let file = loop {
+            match OpenOptions::new().write(true).create_new(true).mode(0o444).open(&temporary) {
+                // There is no such folder yet, or a `git gc` has just removed it since it was empty.
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound && tries < FOLDER_TRIES_MAX => {
+                    tries += 1;
+                    match std::fs::create_dir(folder) {
+                        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+                        _ => File::open(objects)?.sync_all()?,
+                    }
+                }
+                opened => break opened?,
+            }
+        };
         let ready = Self { temporary, path };
         let mut packed = ZlibEncoder::new(file, Compression::fast());
         packed.write_all(&gix::objs::encode::loose_header(kind, bytes.len() as u64))?;

@@ -68,8 +68,10 @@ pub const CONTEXT_WORDS: [&str; 3] = ["compact", "restore", "project"];
 /// What `:memory` can be told.
 pub const MEMORY_WORDS: [&str; 8] = ["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
 /// What `:session` can be told.
-pub const SESSION_WORDS: [&str; 12] =
-    ["abandon", "cat", "diff", "drop", "leave", "list", "log", "merge", "open", "show", "start", "undo"];
+pub const SESSION_WORDS: [&str; 15] = [
+    "abandon", "apply", "cat", "diff", "drop", "files", "leave", "list", "log", "merge", "open", "show", "start",
+    "sync", "undo",
+];
 /// What `:allow` can be told.
 pub const ALLOW_WORDS: [&str; 4] = ["list", "remove", "export", "import"];
 
@@ -344,7 +346,7 @@ pub const METAS: [Meta; 47] = [
         &["session"],
         "[WHAT]",
         Argument::Session,
-        "lists sessions on git, whose turns are commits; start [--from REV] [TITLE], open ID, leave, log, show [N], diff [N or A..B], cat PATH [@N], undo, merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH], abandon ID, drop ID",
+        "lists sessions on git, whose turns are commits; start [--from REV or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B], files [DIR] [@N], cat PATH [@N], undo, sync [BRANCH], apply, merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], abandon ID, drop ID",
         Action::Session,
     ),
     row(

@@ -39,7 +39,7 @@ mod route;
 mod run;
 mod secrets;
 mod served;
-mod sessions;
+pub mod sessions;
 mod skills;
 mod slots;
 pub mod state;

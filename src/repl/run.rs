@@ -645,9 +645,13 @@ impl Repl {
             Facts {
                 environment: crate::render::sanitise(&self.environment).into_owned(),
                 directory: with_tilde(cwd, self.home.as_deref()),
-                branch: branch.map(|head| match head {
-                    Head::Branch(name) | Head::Detached(name) => crate::render::sanitise(&name).into_owned(),
-                }),
+                branch: branch
+                    .map(|head| match head {
+                        Head::Branch(name) | Head::Detached(name) => crate::render::sanitise(&name).into_owned(),
+                    })
+                    .into_iter()
+                    .chain(self.session_mark(unicode))
+                    .reduce(|branch, session| format!("{branch} {session}")),
                 status: self.status,
                 took: self.took.filter(|took| console.duration_s > 0 && took.as_secs() >= console.duration_s),
                 who: Some(&self.who).filter(|who| who.is_shown(console.who)).cloned(),

@@ -11,7 +11,7 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::diff::unified;
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
-use crate::sessions::{How, Listed, LogEntry, MergePlan, SessionError, Sessions, View, short_id};
+use crate::sessions::{How, Listed, LogEntry, MergePlan, MergeWish, SessionError, Sessions, ToApply, View, short_id};
 
 /// Files that a list names.
 const NAMED_MAX: usize = 30;
@@ -21,19 +21,22 @@ const NAMED_MAX: usize = 30;
 pub fn session_rows(all: &[Listed], here: Option<&str>) -> Vec<Vec<String>> {
     let now_s = host::now_unix_ms() / 1000;
     let row = |it: &Listed| {
-        let state = match it {
-            _ if here == Some(&it.meta.id) => "here",
-            Listed { is_damaged: true, .. } => "damaged record",
-            Listed { is_open: true, .. } => "open in another shell",
-            Listed { has_draft: true, .. } => "a turn was cut off",
-            _ => "",
+        let state = match it.state() {
+            _ if here == Some(&it.meta.id) => "here".to_owned(),
+            "damaged" => "damaged record".to_owned(),
+            "running" => "a turn runs in another shell".to_owned(),
+            "open" => "open in another shell".to_owned(),
+            "cut" => "a turn was cut off".to_owned(),
+            "conflicted" => "conflicts to solve".to_owned(),
+            "merged" => format!("merged into {}", it.meta.merged.as_ref().map_or("", |it| &it.into)),
+            _ => String::new(),
         };
         vec![
             short_id(&it.meta.id).to_owned(),
             escape_visible(&it.meta.title),
             counted(usize::try_from(it.meta.turns).unwrap_or(usize::MAX), "turn"),
             age((now_s - it.time_s) * 1000),
-            state.to_owned(),
+            escape_visible(&state),
         ]
     };
     all.iter().map(row).collect()
@@ -99,28 +102,59 @@ pub fn plan_lines(plan: &MergePlan) -> Vec<String> {
     lines
 }
 
-/// Reads `[--squash|--merge|--rebase|--pick N,N] [--into BRANCH]`.
+/// What an `apply` would do, in lines.
+#[must_use]
+pub fn applied_lines(plan: &[ToApply]) -> Vec<String> {
+    let line = |it: &ToApply| {
+        let sign = match (it.expected, &it.now) {
+            (None, _) => '+',
+            (_, None) => '-',
+            _ => '~',
+        };
+        format!("  {sign} {}", escape_visible(&it.path.display().to_string()))
+    };
+    let mut lines: Vec<String> = plan.iter().take(NAMED_MAX).map(line).collect();
+    match plan.len() {
+        0 => lines.push("the checkout has all that the session changed".to_owned()),
+        count if count > NAMED_MAX => lines.push(format!("  and {} more", count - NAMED_MAX)),
+        _ => {}
+    }
+    lines
+}
+
+/// The kind of merge that a word of the config means.
+#[must_use]
+pub fn merge_words(word: &str) -> How {
+    match word {
+        "merge" => How::Merge,
+        "rebase" => How::Rebase,
+        _ => How::Squash,
+    }
+}
+
+/// Reads `[--squash|--merge|--rebase|--pick N,N] [--into BRANCH] [--keep-record]`; `usual` holds without one of the first.
 ///
 /// # Errors
 /// A word isn't one of these.
-pub fn merge_wish(argument: &str) -> Result<(How, Option<String>), String> {
-    let (mut how, mut into) = (How::Squash, None);
+pub fn merge_wish(argument: &str, usual: How) -> Result<MergeWish, String> {
+    let mut wish = MergeWish::from(usual);
     let mut words = argument.split_whitespace();
     while let Some(word) = words.next() {
         match word {
-            "--squash" => how = How::Squash,
-            "--merge" => how = How::Merge,
-            "--rebase" => how = How::Rebase,
-            "--into" => into = Some(words.next().ok_or("--into needs a branch")?.to_owned()),
+            "--squash" => wish.how = How::Squash,
+            "--merge" => wish.how = How::Merge,
+            "--rebase" => wish.how = How::Rebase,
+            "--keep-record" => wish.keeps_record = true,
+            "--into" => wish.into = Some(words.next().ok_or("--into needs a branch")?.to_owned()),
             "--pick" => {
                 let list = words.next().ok_or("--pick needs the numbers of turns, as 2,5")?;
                 let numbers: Result<Vec<u64>, _> = list.split(',').map(str::parse).collect();
-                how = How::Pick(numbers.map_err(|_| format!("{list} is no list of turns, as 2,5"))?);
+                wish.how = How::Pick(numbers.map_err(|_| format!("{list} is no list of turns, as 2,5"))?);
             }
             other => return Err(format!("{other} isn't known here")),
         }
     }
-    Ok((how, into))
+    Ok(wish)
 }
 
 impl Repl {
@@ -137,6 +171,9 @@ impl Repl {
             "show" => return self.session_show(rest),
             "diff" => return self.session_diff(rest),
             "cat" => self.session_cat(rest),
+            "files" => self.session_files(rest),
+            "sync" => self.session_sync(rest),
+            "apply" => return self.session_apply(),
             "undo" => self.session_undo(),
             "merge" => return self.session_merge(rest),
             "abandon" => self.session_abandon(rest),
@@ -158,6 +195,13 @@ impl Repl {
         }
     }
 
+    /// The session that is on and its newest turn, for the prompt.
+    pub(super) fn session_mark(&self, unicode: bool) -> Option<String> {
+        let meta = self.runtime.on_git.as_ref()?.session.meta();
+        let (id, turns) = (short_id(&meta.id), meta.turns);
+        Some(if unicode { format!("⎇ {id}·{turns}") } else { format!("session {id}:{turns}") })
+    }
+
     /// The session that is on, to look at.
     fn session_view(&self) -> Result<View, Failure> {
         let none = || user("no session is on".into(), ":session start begins one, :session lists them");
@@ -177,6 +221,10 @@ impl Repl {
     }
 
     fn session_start(&mut self, rest: &str) -> Result<(), Failure> {
+        let (with_changes, rest) = match rest.strip_prefix("--with-changes") {
+            Some(rest) => (true, rest.trim_start()),
+            None => (false, rest),
+        };
         let (from, title) = match rest.strip_prefix("--from ") {
             Some(rest) => {
                 let rest = rest.trim_start();
@@ -187,7 +235,11 @@ impl Repl {
         };
         let workspace = self.workspace();
         self.note_ended();
-        self.runtime.start_session(&workspace, from, title)?;
+        match (with_changes, from) {
+            (true, Some(_)) => return Err(user("--with-changes begins at HEAD".into(), "leave out --from")),
+            (true, None) => self.runtime.start_session_with_changes(&workspace, title)?,
+            (false, from) => self.runtime.start_session(&workspace, from, title)?,
+        }
         if let Some(on_git) = &self.runtime.on_git {
             let id = on_git.session.id();
             let base = on_git.session.meta().base.clone().unwrap_or_default();
@@ -214,11 +266,13 @@ impl Repl {
     }
 
     /// Tells where the session is, and what a turn that was cut off has left.
-    fn tell_session(&self) {
-        let Some(on_git) = &self.runtime.on_git else { return };
+    fn tell_session(&mut self) {
+        let Some(on_git) = &mut self.runtime.on_git else { return };
+        let told = on_git.session.take_told();
         let meta = on_git.session.meta();
         let turns = counted(usize::try_from(meta.turns).unwrap_or(usize::MAX), "turn");
         self.console.notice(&format!("session {}: {}, {turns}", short_id(&meta.id), escape_visible(&meta.title)));
+        told.iter().for_each(|told| self.console.notice(told));
         if let Some(left) = on_git.session.left() {
             let files = counted(left.files, "file");
             self.console.notice(&format!(
@@ -276,23 +330,7 @@ impl Repl {
 
     fn session_diff(&mut self, argument: &str) -> Flow {
         let shown = self.session_view().and_then(|view| {
-            let changes = match argument {
-                "" => view.changes(),
-                number => match number.split_once("..") {
-                    Some((from, to)) => {
-                        let turn = |text: &str| text.parse().ok().map(Some);
-                        let missing = || user(format!("{number} isn't A..B"), ":session log lists the turns");
-                        let from = turn(from).ok_or_else(missing)?;
-                        let to = if to.is_empty() { None } else { turn(to).ok_or_else(missing)? };
-                        let (from, to) =
-                            (view.turn(from).map_err(session_failure)?, view.turn(to).map_err(session_failure)?);
-                        view.differ(from.id, to.id)
-                    }
-                    None => view.changes_of(
-                        number.parse().map_err(|_| user(format!("{number} is no turn"), ":session log lists them"))?,
-                    ),
-                },
-            };
+            let changes = view.changes_in(argument);
             let changes = changes.map_err(session_failure)?;
             Ok(difference(&changes, &|side| view.text(side)))
         });
@@ -306,10 +344,7 @@ impl Repl {
 
     fn session_cat(&self, argument: &str) -> Result<(), Failure> {
         let view = self.session_view()?;
-        let (path, turn) = match argument.rsplit_once('@') {
-            Some((path, turn)) if turn.trim().parse::<u64>().is_ok() => (path.trim(), turn.trim().parse().ok()),
-            _ => (argument, None),
-        };
+        let (path, turn) = path_and_turn(argument);
         let files = view.files(turn).map_err(session_failure)?;
         let content = files.read(path, crate::sessions::FILE_BYTES_MAX);
         let content =
@@ -354,6 +389,63 @@ impl Repl {
         true
     }
 
+    fn session_files(&self, argument: &str) -> Result<(), Failure> {
+        let view = self.session_view()?;
+        let (path, turn) = path_and_turn(argument);
+        let names = view.names(path, turn).map_err(session_failure)?;
+        self.console.write(&names.iter().map(|it| escape_visible(it) + "\n").collect::<String>());
+        Ok(())
+    }
+
+    fn session_sync(&mut self, branch: &str) -> Result<(), Failure> {
+        let program = self.git_program()?;
+        let none = || user("no session is on".into(), ":session lists them");
+        let on_git = self.runtime.on_git.as_mut().ok_or_else(none)?;
+        let synced =
+            on_git.session.sync(Some(branch).filter(|it| !it.is_empty()), &program).map_err(session_failure)?;
+        self.console.notice(&format!("the session has all of {} now; :session undo takes it back", short(synced.from)));
+        if !synced.conflicts.is_empty() {
+            let paths: Vec<String> =
+                synced.conflicts.iter().map(|it| escape_visible(&it.display().to_string())).collect();
+            self.console
+                .notice(&format!("both sides changed {}: ask the model to solve the conflicts", paths.join(", ")));
+        }
+        Ok(())
+    }
+
+    fn git_program(&self) -> Result<Program, Failure> {
+        Program::find(&self.runtime.env).ok_or_else(|| user("git isn't installed".into(), "install git"))
+    }
+
+    fn session_apply(&mut self) -> Flow {
+        let planned = self.session_view().and_then(|view| {
+            let id = view.meta().map_err(session_failure)?.id;
+            let sessions = self.git_sessions()?;
+            let plan = self.runtime.plan_apply(&sessions, &id).map_err(session_failure)?;
+            Ok((sessions, id, plan))
+        });
+        let (sessions, id, plan) = match planned {
+            Ok(planned) => planned,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        applied_lines(&plan).iter().for_each(|line| self.console.line(line));
+        if plan.is_empty() {
+            return Flow::Continue;
+        }
+        match ask_yes_or_no(self, "Change these files of your checkout?") {
+            Err(flow) => return flow,
+            Ok(Some(true)) => match self.runtime.apply(&sessions, &id, plan) {
+                Ok(told) => self.console.notice(&told),
+                Err(failure) => self.console.failure(&failure),
+            },
+            Ok(_) => self.console.notice("nothing was changed"),
+        }
+        Flow::Continue
+    }
+
     fn session_undo(&mut self) -> Result<(), Failure> {
         let none = || user("no session is on".into(), ":session lists them");
         let mut on_git = self.runtime.on_git.take().ok_or_else(none)?;
@@ -364,15 +456,15 @@ impl Repl {
     }
 
     fn session_merge(&mut self, argument: &str) -> Flow {
-        let program = Program::find(&self.runtime.env);
-        let planned = merge_wish(argument)
-            .map_err(|message| user(message, "[--squash|--merge|--rebase|--pick N,N] [--into BRANCH]"))
-            .and_then(|(how, into)| {
-                let program = program.ok_or_else(|| user("git isn't installed".into(), "install git"))?;
+        let usual = merge_words(&self.runtime.settings.sessions.merge);
+        let planned = merge_wish(argument, usual)
+            .map_err(|message| user(message, "[--squash|--merge|--rebase|--pick N,N] [--into BRANCH] [--keep-record]"))
+            .and_then(|wish| {
+                let program = self.git_program()?;
                 let view = self.session_view()?;
                 let id = view.meta().map_err(session_failure)?.id;
                 let sessions = self.git_sessions()?;
-                let plan = sessions.plan_merge(&id, how, into.as_deref(), &program).map_err(session_failure)?;
+                let plan = sessions.plan_merge(&id, wish, &program).map_err(session_failure)?;
                 Ok((sessions, plan, program))
             });
         let (sessions, plan, program) = match planned {
@@ -389,8 +481,14 @@ impl Repl {
         plan_lines(&plan).iter().for_each(|line| self.console.line(line));
         match ask_yes_or_no(self, &format!("Move {} there?", plan.target_name())) {
             Err(flow) => return flow,
-            Ok(Some(true)) => match sessions.merge(&plan, &program) {
-                Ok(commit) => self.console.notice(&format!("{} is at {} now", plan.target_name(), short(commit))),
+            Ok(Some(true)) => match sessions.merge(&plan, self.runtime.settings.sessions.hooks, &program) {
+                Ok(commit) => {
+                    self.console.notice(&format!("{} is at {} now", plan.target_name(), short(commit)));
+                    let noted = self.runtime.on_git.as_mut().map(|it| it.session.note_merged(&plan, commit));
+                    if let Some(Err(error)) = noted {
+                        self.console.failure(&session_failure(error));
+                    }
+                }
                 Err(error) => self.console.failure(&session_failure(error)),
             },
             Ok(_) => self.console.notice("nothing was changed"),
@@ -441,6 +539,12 @@ impl Repl {
     }
 }
 
+/// Reads `PATH [@N]`.
+fn path_and_turn(argument: &str) -> (&str, Option<u64>) {
+    let split = argument.rsplit_once('@').and_then(|(path, turn)| Some((path.trim(), turn.trim().parse().ok()?)));
+    split.map_or((argument.trim(), None), |(path, turn)| (path, Some(turn)))
+}
+
 fn user(message: String, hint: &str) -> Failure {
     Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
 }
@@ -451,11 +555,14 @@ mod tests {
 
     #[test]
     fn a_wish_to_merge_is_read() {
-        assert_eq!(merge_wish(""), Ok((How::Squash, None)));
-        assert_eq!(merge_wish("--rebase --into dev"), Ok((How::Rebase, Some("dev".into()))));
-        assert_eq!(merge_wish("--pick 2,5"), Ok((How::Pick(vec![2, 5]), None)));
+        let read = |text: &str| merge_wish(text, How::Squash);
+        assert_eq!(read(""), Ok(How::Squash.into()));
+        assert_eq!(merge_wish("", How::Rebase), Ok(How::Rebase.into()));
+        let into_dev = MergeWish { into: Some("dev".into()), keeps_record: true, how: How::Rebase };
+        assert_eq!(read("--rebase --into dev --keep-record"), Ok(into_dev));
+        assert_eq!(read("--pick 2,5"), Ok(How::Pick(vec![2, 5]).into()));
         for wrong in ["--into", "--pick x", "main"] {
-            assert!(merge_wish(wrong).is_err(), "{wrong}");
+            assert!(read(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -57,8 +57,8 @@ fn the_process_that_is_killed() {
         "abandon" => drop(sessions.abandon(&id).expect("abandoned")),
         "drop" => sessions.drop_for_good(&id).expect("dropped"),
         "merge" => {
-            let plan = sessions.plan_merge(&id, How::Squash, None, &program(&place)).expect("a plan");
-            sessions.merge(&plan, &program(&place)).expect("merged");
+            let plan = sessions.plan_merge(&id, How::Squash, &program(&place)).expect("a plan");
+            sessions.merge(&plan, true, &program(&place)).expect("merged");
         }
         other => panic!("{other} is no work"),
     }
@@ -245,7 +245,7 @@ fn a_merge_moves_the_branch_at_once_or_not_at_all() {
         assert_eq!(ws.join("two.txt").exists(), is_merged, "the checkout is where its branch is");
         works(place, &id);
         // What the plan left in the state directory doesn't hinder the next one.
-        let planned = sessions_at(place).plan_merge(&id, How::Squash, None, &program(place));
+        let planned = sessions_at(place).plan_merge(&id, How::Squash, &program(place));
         planned.expect("a plan");
     });
 }

@@ -110,7 +110,7 @@ impl Desk {
     }
 
     pub(super) fn has_draft(&self) -> bool {
-        self.folder.join("draft/list").exists()
+        self.folder.join("draft/question").exists()
     }
 
     /// A private directory for merges, which the caller removes.
@@ -181,6 +181,12 @@ impl Desk {
         let file = DraftFile { v: 1, tip: tip.to_string(), changes };
         let text = serde_json::to_string(&file).unwrap_or_default();
         self.put("draft/list", text.as_bytes(), false).map_err(|error| self.failed(error))
+    }
+
+    /// The commit that a draft which was kept was made over.
+    pub(super) fn draft_tip(&self) -> Option<Oid> {
+        let file = self.text("draft/list").and_then(|text| serde_json::from_str::<DraftFile>(&text).ok())?;
+        oid_of(&file.tip)
     }
 
     /// Puts a draft that was kept onto `draft`, if it was made over this tip.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::wire::{Meta, TurnFile, VERSION};
 use super::{SessionError, short_id};
-use crate::files::Tree;
-use crate::git::{Changed, Commit, Mode, Objects, Oid, Repo, diff};
+use crate::files::{DirEntry, EntryKind, Tree};
+use crate::git::{Changed, Commit, Mode, Objects, Oid, Repo, diff, oid_of};
 use crate::tree::{Draft, RECORDS};
 
 /// Commits of a session that are walked.
@@ -29,7 +29,7 @@ pub struct LogEntry {
     pub id: Oid,
     /// Its turn; `None` for a commit of the user's.
     pub turn: Option<u64>,
-    /// `base`, `turn`, `fork`, `user`, `code`.
+    /// `base`, `turn`, `fork`, `sync`, `user`.
     pub act: String,
     /// How it ended.
     pub state: String,
@@ -159,6 +159,18 @@ impl View {
         Ok(Box::new(self.tree(self.turn(turn)?.tree)))
     }
 
+    /// The names in a directory of a turn, or of the tip; those of directories end with a slash.
+    ///
+    /// # Errors
+    /// There is no such turn or directory.
+    pub fn names(&self, path: &str, turn: Option<u64>) -> Result<Vec<String>, SessionError> {
+        let files = self.files(turn)?;
+        let list = files.list(if path.is_empty() { "." } else { path });
+        let list = list.map_err(|error| SessionError::Unknown(format!("{path}: {error}")))?;
+        let name = |it: DirEntry| if it.kind == EntryKind::Directory { format!("{}/", it.name) } else { it.name };
+        Ok(list.into_iter().map(name).collect())
+    }
+
     /// What differs between two commits of it, records left out.
     ///
     /// # Errors
@@ -187,8 +199,29 @@ impl View {
     /// # Errors
     /// A tree can't be read.
     pub fn changes(&self) -> Result<Vec<Changed>, SessionError> {
-        let first = self.turn(Some(0))?;
-        self.differ(first.id, self.tip)
+        // What was brought in from the user's branch since is none of its own changes.
+        let synced = self.meta().ok().and_then(|meta| oid_of(&meta.base?)).filter(|id| self.repo.has(*id));
+        let from = synced.map_or_else(|| self.turn(Some(0)).map(|it| it.id), Ok)?;
+        self.differ(from, self.tip)
+    }
+
+    /// The changes that a text names: all of them if it is empty, those of a turn (`N`), those between two (`A..B`, `A..`).
+    ///
+    /// # Errors
+    /// The text is none of these, or there is no such turn.
+    pub fn changes_in(&self, range: &str) -> Result<Vec<Changed>, SessionError> {
+        let number = |text: &str| {
+            let wrong = |_| SessionError::Unknown(format!("{range} is neither a turn nor A..B"));
+            text.trim().parse::<u64>().map_err(wrong)
+        };
+        match range.split_once("..") {
+            None if range.trim().is_empty() => self.changes(),
+            None => self.changes_of(number(range)?),
+            Some((from, to)) => {
+                let to = if to.trim().is_empty() { None } else { Some(number(to)?) };
+                self.differ(self.turn(Some(number(from)?))?.id, self.turn(to)?.id)
+            }
+        }
     }
 
     /// One side of a change as text; `None` if it isn't there or is no text.

@@ -2,11 +2,12 @@
 //! first; the target moves at the end, at once, and only if it is where the plan saw it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::history::LogEntry;
 use super::wire::Meta;
 use super::{Session, SessionError, Sessions, View, short_id};
-use crate::git::{Changed, NewCommit, Oid, Program, Repo, TreeEdit, diff, empty_tree, short};
+use crate::git::{Changed, GitError, NewCommit, Oid, Program, Repo, TreeEdit, diff, empty_tree, short};
 use crate::git::{Mode, Objects};
 use crate::host::now_unix_ms;
 use crate::tree::RECORDS;
@@ -25,6 +26,23 @@ pub enum How {
     Rebase,
     /// The same for these turns only.
     Pick(Vec<u64>),
+}
+
+/// A merge as somebody wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MergeWish {
+    /// How.
+    pub how: How,
+    /// The branch; the one that the session began at if none is named.
+    pub into: Option<String>,
+    /// Whether the record of the conversation is taken over, too.
+    pub keeps_record: bool,
+}
+
+impl From<How> for MergeWish {
+    fn from(how: How) -> Self {
+        Self { how, into: None, keeps_record: false }
+    }
 }
 
 /// A merge that was tried out and not made.
@@ -47,9 +65,9 @@ pub struct MergePlan {
 
 /// A directory of ours that goes with its owner.
 #[derive(Debug)]
-struct Scratch {
+pub(super) struct Scratch {
     repo: Repo,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Drop for Scratch {
@@ -60,7 +78,10 @@ impl Drop for Scratch {
 
 impl Scratch {
     /// A bare repository of ours that reads the objects of `repo`.
-    fn beside(repo: &Repo, path: PathBuf) -> Result<Self, SessionError> {
+    pub(super) fn beside(repo: &Repo, path: &Path) -> Result<Self, SessionError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = path.with_extension(format!("{}-{number}", std::process::id()));
         let failed = |error| SessionError::Disk(path.clone(), error);
         crate::git::make_bare(&path, repo).map_err(failed)?;
         Ok(Self { repo: Repo::open(&path)?, path })
@@ -75,46 +96,58 @@ impl MergePlan {
         String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
     }
 
+    /// The tip of the session that the plan was made for.
+    pub(super) fn session_tip(&self) -> Oid {
+        self.session_tip
+    }
+
     /// The target's name as people say it.
     #[must_use]
     pub fn target_name(&self) -> &str {
         self.target.trim_start_matches("refs/heads/")
     }
 
-    /// Files that later run on people's machines: hooks, continuous integration, build scripts, editor tasks.
+    /// Files that later run on people's machines: hooks, continuous integration, build scripts, editor tasks. They come
+    /// first among the files.
     #[must_use]
     pub fn that_run(&self) -> Vec<&Path> {
-        let runs = |it: &&Changed| {
-            let path = it.path.to_string_lossy();
-            let name = it.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
-            let folders =
-                [".github/", ".gitlab/", ".circleci/", ".husky/", ".vscode/", ".idea/", ".devcontainer/", ".cargo/"];
-            let names = [
-                "Makefile",
-                "justfile",
-                "build.rs",
-                "package.json",
-                "setup.py",
-                "conftest.py",
-                ".envrc",
-                ".gitlab-ci.yml",
-                "Dockerfile",
-                "Rakefile",
-                "CMakeLists.txt",
-                ".pre-commit-config.yaml",
-                ".reedclaw.lua",
-                ".gitattributes",
-            ];
-            let becomes_executable =
-                matches!(it.new, Some((Mode::Executable, _))) && !matches!(it.old, Some((Mode::Executable, _)));
-            let becomes_link = matches!(it.new, Some((Mode::Link, _)));
-            folders.iter().any(|folder| path.starts_with(folder))
-                || names.contains(&&*name)
-                || becomes_executable
-                || becomes_link
-        };
-        self.files.iter().filter(|it| it.new.is_some()).filter(runs).map(|it| it.path.as_path()).collect()
+        self.files.iter().filter(|it| runs_elsewhere(it)).map(|it| it.path.as_path()).collect()
     }
+}
+
+/// Folders whose files run on people's machines or on servers.
+const RUNNING_FOLDERS: [&str; 8] =
+    [".github/", ".gitlab/", ".circleci/", ".husky/", ".vscode/", ".idea/", ".devcontainer/", ".cargo/"];
+/// Names of files that do.
+const RUNNING_NAMES: [&str; 14] = [
+    "Makefile",
+    "justfile",
+    "build.rs",
+    "package.json",
+    "setup.py",
+    "conftest.py",
+    ".envrc",
+    ".gitlab-ci.yml",
+    "Dockerfile",
+    "Rakefile",
+    "CMakeLists.txt",
+    ".pre-commit-config.yaml",
+    ".reedclaw.lua",
+    ".gitattributes",
+];
+
+/// Whether a file later runs on people's machines: by its place or name, or since it becomes executable or a link.
+fn runs_elsewhere(change: &Changed) -> bool {
+    let path = change.path.to_string_lossy();
+    let name = change.path.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
+    let becomes_executable =
+        matches!(change.new, Some((Mode::Executable, _))) && !matches!(change.old, Some((Mode::Executable, _)));
+    let becomes_link = matches!(change.new, Some((Mode::Link, _)));
+    change.new.is_some()
+        && (RUNNING_FOLDERS.iter().any(|folder| path.starts_with(folder))
+            || RUNNING_NAMES.contains(&&*name)
+            || becomes_executable
+            || becomes_link)
 }
 
 impl Sessions {
@@ -125,13 +158,18 @@ impl Sessions {
     pub fn plan_merge(
         &self,
         id: &str,
-        how: How,
-        into: Option<&str>,
+        wish: impl Into<MergeWish>,
         program: &Program,
     ) -> Result<MergePlan, SessionError> {
+        let MergeWish { how, into, keeps_record } = wish.into();
         let view = self.look(id)?;
         let meta = view.meta()?;
-        let target = match into {
+        if !meta.conflicts.is_empty() {
+            let named = meta.conflicts.join(", ");
+            let message = format!("conflicts in the session aren't solved yet: {named}");
+            return Err(SessionError::Refused(message));
+        }
+        let target = match into.as_deref() {
             Some(name) if name.starts_with("refs/heads/") => name.to_owned(),
             Some(name) => format!("refs/heads/{name}"),
             None => meta.base_branch.clone().ok_or_else(|| {
@@ -143,16 +181,17 @@ impl Sessions {
             let name = target.trim_start_matches("refs/heads/");
             return Err(SessionError::Refused(format!("there is no branch {name}")));
         }
-        let path = super::disk::Desk::of(&self.folder, id).scratch().with_extension(std::process::id().to_string());
-        let scratch = Scratch::beside(&self.repo, path)?;
-        let work = Work { sessions: self, scratch: &scratch, program, meta: &meta, target_tip };
+        let scratch = Scratch::beside(&self.repo, &super::disk::Desk::of(&self.folder, id).scratch())?;
+        let work =
+            Work { sessions: self, scratch: &scratch, program, meta: &meta, target_tip, keeps_record, tip: view.tip() };
         let commit = match &how {
             How::Squash | How::Merge => work.whole(&view, how == How::Merge)?,
             How::Rebase => work.turns(&view, None)?,
             How::Pick(turns) => work.turns(&view, Some(turns))?,
         };
         let old = target_tip.map_or(Ok(empty_tree()), |tip| self.repo.commit(tip).map(|it| it.tree))?;
-        let files = diff(&scratch.repo, old, scratch.repo.commit(commit)?.tree)?;
+        let mut files = diff(&scratch.repo, old, scratch.repo.commit(commit)?.tree)?;
+        files.sort_by_key(|it| !runs_elsewhere(it));
         if files.is_empty() {
             let name = target.trim_start_matches("refs/heads/");
             return Err(SessionError::Refused(format!("{name} has all that session {} changed", short_id(id))));
@@ -177,24 +216,15 @@ impl Sessions {
     ///
     /// # Errors
     /// The target or the session has moved since the plan, or git refuses. Nothing has moved then.
-    pub fn merge(&self, plan: &MergePlan, program: &Program) -> Result<Oid, SessionError> {
+    pub fn merge(&self, plan: &MergePlan, with_hooks: bool, program: &Program) -> Result<Oid, SessionError> {
         if self.repo.tip(&plan.target)? != plan.target_tip || self.look(&plan.session)?.tip() != plan.session_tip {
             let message = format!("{} or the session has moved since; look at the merge again", plan.target_name());
             return Err(SessionError::Refused(message));
         }
-        let mut commit = plan.commit;
         let mut batch = self.repo.batch();
-        batch.add_from(&plan.scratch.repo, commit)?;
+        batch.add_from(&plan.scratch.repo, plan.commit)?;
         batch.settle()?;
-        if self.repo.signs() {
-            let made = self.repo.commit(commit)?;
-            if !matches!(plan.how, How::Squash | How::Merge) {
-                let message =
-                    "commits are to be signed here (commit.gpgsign); squash or merge, which sign one".to_owned();
-                return Err(SessionError::Refused(message));
-            }
-            commit = program.sign(&self.work_dir, made.tree, &made.parents, &made.message)?;
-        }
+        let commit = self.as_user_commits(plan, with_hooks, program)?;
         match &plan.checked_out {
             Some(at) => program.fast_forward(at, commit).map_err(|error| {
                 SessionError::Refused(format!(
@@ -206,6 +236,40 @@ impl Sessions {
         }
         Ok(commit)
     }
+
+    /// The commit of a plan as the user's own git would make it: checked by the hooks, and signed if that is configured.
+    fn as_user_commits(&self, plan: &MergePlan, with_hooks: bool, program: &Program) -> Result<Oid, SessionError> {
+        let signs = self.repo.signs();
+        let made = self.repo.commit(plan.commit)?;
+        if !matches!(plan.how, How::Squash | How::Merge) {
+            let message = "commits are to be signed here (commit.gpgsign); squash or merge, which sign one";
+            return if signs { Err(SessionError::Refused(message.to_owned())) } else { Ok(plan.commit) };
+        }
+        let at = plan.checked_out.as_deref().unwrap_or(&self.work_dir);
+        let (tree, message) = match with_hooks {
+            true => {
+                let place = plan.scratch.path.join("hooks");
+                let checked = program.checked_by_hooks((&self.repo, at), &place, (made.tree, &made.message));
+                checked.map_err(|error| {
+                    let GitError::Other(words) = error else { return SessionError::Git(error) };
+                    SessionError::Refused(format!(
+                        "a hook of the repository refuses the commit: {words}; nothing was changed"
+                    ))
+                })?
+            }
+            false => (made.tree, made.message.clone()),
+        };
+        if signs {
+            return Ok(program.sign(at, tree, &made.parents, &message)?);
+        }
+        if (tree, &message) == (made.tree, &made.message) {
+            return Ok(plan.commit);
+        }
+        let mut batch = self.repo.batch();
+        let commit = batch.commit(&self.new_commit(tree, made.parents, now_unix_ms(), message))?;
+        batch.settle()?;
+        Ok(commit)
+    }
 }
 
 /// A merge that is being planned.
@@ -215,6 +279,8 @@ struct Work<'a> {
     program: &'a Program,
     meta: &'a Meta,
     target_tip: Option<Oid>,
+    keeps_record: bool,
+    tip: Oid,
 }
 
 impl Work<'_> {
@@ -285,9 +351,14 @@ impl Work<'_> {
             }
             None => None,
         };
-        let edit: TreeEdit = (Path::new(RECORDS).to_owned(), records.map(|id| (Mode::Directory, id)));
+        let mut edits: Vec<TreeEdit> = vec![(Path::new(RECORDS).to_owned(), records.map(|id| (Mode::Directory, id)))];
+        if self.keeps_record {
+            let own = Path::new(RECORDS).join(&self.meta.id);
+            let record = self.sessions.entry(self.sessions.repo.commit(self.tip)?.tree, &own)?;
+            edits.push((own, record.map(|id| (Mode::Directory, id))));
+        }
         let mut batch = repo.batch();
-        let tree = batch.tree(tree, &[edit])?;
+        let tree = batch.tree(tree, &edits)?;
         batch.settle()?;
         Ok(tree)
     }
@@ -305,7 +376,7 @@ impl Work<'_> {
 
 impl Sessions {
     /// The records that a tree holds.
-    fn records_in(&self, tree: Oid) -> Result<Option<Oid>, SessionError> {
+    pub(super) fn records_in(&self, tree: Oid) -> Result<Option<Oid>, SessionError> {
         Ok(self.entry(tree, Path::new(RECORDS)).unwrap_or(None))
     }
 }

@@ -17,8 +17,11 @@
 mod crash_tests;
 mod disk;
 mod history;
+#[cfg(test)]
+mod join_tests;
 mod merge;
 mod names;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -27,19 +30,21 @@ mod turn;
 mod untouched_tests;
 pub mod wire;
 
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::files::Locked;
-use crate::git::{GitError, Identity, Oid, Repo, empty_tree};
+use crate::git::{GitError, Identity, Objects as _, Oid, Program, Repo, diff, empty_tree};
 use crate::host::now_unix_ms;
-use crate::tree::Draft;
+use crate::tree::{Draft, may_hold_secrets};
 
 pub use crate::tree::FILE_BYTES_MAX;
 pub use disk::Left;
 pub use history::{LogEntry, View};
-pub use merge::{How, MergePlan};
+pub use merge::{How, MergePlan, MergeWish};
 pub use names::short_id;
+pub use sync::{Synced, ToApply};
 pub use turn::{Committed, Said, State};
 
 use disk::Desk;
@@ -118,10 +123,26 @@ pub struct Listed {
     pub time_s: i64,
     /// Whether a shell has it open.
     pub is_open: bool,
-    /// Whether a turn was cut off and its draft waits.
+    /// Whether a turn has begun and isn't committed: it runs in another shell, or was cut off.
     pub has_draft: bool,
     /// Whether its record can't be read.
     pub is_damaged: bool,
+}
+
+impl Listed {
+    /// The word for its state: `damaged`, `running`, `open`, `cut`, `conflicted`, `merged` or `idle`.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match self {
+            Self { is_damaged: true, .. } => "damaged",
+            Self { is_open: true, has_draft: true, .. } => "running",
+            Self { is_open: true, .. } => "open",
+            Self { has_draft: true, .. } => "cut",
+            it if !it.meta.conflicts.is_empty() => "conflicted",
+            it if it.meta.merged.as_ref().is_some_and(|merged| merged.turns == it.meta.turns) => "merged",
+            _ => "idle",
+        }
+    }
 }
 
 /// A session that this process writes.
@@ -132,6 +153,8 @@ pub struct Session {
     tip: Oid,
     desk: Desk,
     draft: Arc<Draft>,
+    /// A message about a draft that an earlier process left.
+    told: Option<String>,
     _lock: Locked<std::fs::File>,
 }
 
@@ -205,6 +228,45 @@ impl Sessions {
     /// # Errors
     /// The revision names no commit, or the repository can't be written.
     pub fn start(&self, from: Option<&str>, title: &str) -> Result<Session, SessionError> {
+        self.start_with(from, title, None)
+    }
+
+    /// Begins a session with the checkout's uncommitted files that git doesn't ignore; the checkout is only read.
+    ///
+    /// # Errors
+    /// As of [`Sessions::start`]; or git can't read the checkout.
+    pub fn start_with_changes(&self, title: &str, program: &Program) -> Result<Session, SessionError> {
+        let place = self.folder.join(format!("changes-{}", std::process::id()));
+        let taken = self.uncommitted(&place, program);
+        let _ = std::fs::remove_dir_all(&place);
+        self.start_with(None, title, Some(taken?))
+    }
+
+    /// The tree of the checkout's files: what is tracked or new, without ignored files and those that hold secrets.
+    fn uncommitted(&self, place: &Path, program: &Program) -> Result<Oid, SessionError> {
+        let bare = || SessionError::Refused("this repository has no checkout".to_owned());
+        let checkout = self.repo.work_dir().ok_or_else(bare)?;
+        let failed = |error| SessionError::Disk(place.to_owned(), error);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(failed)?;
+        let tree = program.tree_of_checkout(checkout, &self.repo, &place.join("index"))?;
+        let head = self.repo.head()?.commit;
+        let before = head.map_or(Ok(empty_tree()), |head| self.repo.commit(head).map(|it| it.tree))?;
+        let fresh = Repo::open(checkout)?;
+        let is_left_out = |it: &crate::git::Changed| {
+            it.new.is_some_and(|(_, id)| {
+                it.old.is_none() && may_hold_secrets(&it.path)
+                    || fresh.size(id).is_ok_and(|bytes| bytes > FILE_BYTES_MAX)
+            })
+        };
+        let changes = diff(&fresh, before, tree)?;
+        let edits: Vec<_> = changes.into_iter().filter(is_left_out).map(|it| (it.path, it.old)).collect();
+        let mut batch = fresh.batch();
+        let tree = batch.tree(tree, &edits)?;
+        batch.settle()?;
+        Ok(tree)
+    }
+
+    fn start_with(&self, from: Option<&str>, title: &str, files: Option<Oid>) -> Result<Session, SessionError> {
         let head = self.repo.head()?;
         let base = match from {
             Some(revision) => Some(self.repo.find_commit(revision)?),
@@ -221,7 +283,11 @@ impl Sessions {
             started_ms: now,
             ..Meta::default()
         };
-        let tree = base.map_or(Ok(empty_tree()), |base| self.repo.commit(base).map(|it| it.tree))?;
+        let tree = match (files, base) {
+            (Some(files), _) => files,
+            (None, Some(base)) => self.repo.commit(base)?.tree,
+            (None, None) => empty_tree(),
+        };
         let parents: Vec<Oid> = base.into_iter().collect();
         let tip = self.first_commit(&meta, tree, parents, turn::Origin::Start, now)?;
         self.repo.swap(&branch(&id), None, Some(tip), &self.who)?;
@@ -247,13 +313,19 @@ impl Sessions {
             );
             return Err(SessionError::Refused(message));
         }
-        let meta = self.meta(id, tip)?;
-        let tree = self.repo.commit(tip)?.tree;
+        // A draft belongs to the commit that it was made over, wherever the branch is now.
+        let at = desk.draft_tip().filter(|at| self.repo.has(*at)).unwrap_or(tip);
+        let meta = self.meta(id, at)?;
+        let tree = self.repo.commit(at)?.tree;
         let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
-        desk.load_draft(&draft, tip)?;
-        let keeper = desk.clone();
-        let draft = Arc::new(draft.watched(Box::new(move |draft| keeper.keep_draft(draft, tip).is_ok())));
-        Ok(Session { sessions: self.clone(), meta, tip, desk, draft, _lock: lock })
+        desk.load_draft(&draft, at)?;
+        let draft = Arc::new(draft);
+        let mut session = Session { sessions: self.clone(), meta, tip: at, desk, draft, told: None, _lock: lock };
+        session.watch();
+        if at != tip {
+            session.keep_draft_elsewhere(tip)?;
+        }
+        Ok(session)
     }
 
     /// A session to look at, without a lock.
@@ -356,6 +428,11 @@ impl Session {
     #[must_use]
     pub fn view(&self) -> View {
         View::new(self.sessions.repo.clone(), self.meta.id.clone(), self.tip)
+    }
+
+    /// Takes the message about a draft that an earlier process left and that is kept elsewhere now.
+    pub fn take_told(&mut self) -> Option<String> {
+        self.told.take()
     }
 
     /// What a turn that was cut off has left; `None` if nothing was.

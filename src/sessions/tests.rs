@@ -67,6 +67,7 @@ pub(super) fn write(session: &Session, path: &str, old: Option<&str>, new: Optio
 pub(super) fn said(question: &str, state: State) -> Said {
     Said {
         question: question.into(),
+        subject: None,
         answer: format!("the answer to {question}"),
         state,
         model: Some("m".into()),
@@ -88,6 +89,10 @@ pub(super) fn turn(
     session.begin_turn(question).expect("begun");
     write(session, path, old, new);
     session.end_turn(&said(question, State::Whole)).expect("committed")
+}
+
+fn into(how: How, branch: &str) -> MergeWish {
+    MergeWish { into: Some(branch.into()), ..how.into() }
 }
 
 #[test]
@@ -261,11 +266,11 @@ fn a_merge_moves_the_target_once_and_drops_the_record() {
     turn(&mut session, "make x", "x.txt", None, Some("x\n"));
     turn(&mut session, "make a script", ".github/run.yml", None, Some("on: push\n"));
     let program = scene.program();
-    let plan = scene.sessions.plan_merge(session.id(), How::Squash, None, &program).expect("a plan");
+    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
     assert_eq!((plan.target_name(), plan.files.len(), plan.that_run().len()), ("main", 2, 1));
     let before = scene.checkout();
     assert_eq!(scene.checkout(), before, "a plan changes nothing");
-    let commit = scene.sessions.merge(&plan, &program).expect("merged");
+    let commit = scene.sessions.merge(&plan, true, &program).expect("merged");
     assert_eq!(git(&scene.ws(), &["rev-parse", "main"]), commit.to_string());
     assert_eq!(
         git(&scene.ws(), &["ls-files"]),
@@ -273,8 +278,8 @@ fn a_merge_moves_the_target_once_and_drops_the_record() {
         "no record, and the checkout has it"
     );
     assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "");
-    assert!(scene.sessions.merge(&plan, &program).is_err(), "a plan counts once");
-    let again = scene.sessions.plan_merge(session.id(), How::Squash, None, &program);
+    assert!(scene.sessions.merge(&plan, true, &program).is_err(), "a plan counts once");
+    let again = scene.sessions.plan_merge(session.id(), How::Squash, &program);
     assert!(matches!(again, Err(SessionError::Refused(_))), "there is nothing more to merge");
 }
 
@@ -288,11 +293,11 @@ fn rebase_and_pick_make_a_commit_for_each_turn() {
     git(&scene.ws(), &["branch", "dev"]);
     git(&scene.ws(), &["branch", "other"]);
     let program = scene.program();
-    let plan = scene.sessions.plan_merge(session.id(), How::Rebase, Some("dev"), &program).expect("a plan");
-    scene.sessions.merge(&plan, &program).expect("merged");
+    let plan = scene.sessions.plan_merge(session.id(), into(How::Rebase, "dev"), &program).expect("a plan");
+    scene.sessions.merge(&plan, true, &program).expect("merged");
     assert_eq!(git(&scene.ws(), &["log", "--format=%s", "-3", "dev"]), "q3\nq2\nq1");
-    let plan = scene.sessions.plan_merge(session.id(), How::Pick(vec![2]), Some("other"), &program).expect("a plan");
-    scene.sessions.merge(&plan, &program).expect("merged");
+    let plan = scene.sessions.plan_merge(session.id(), into(How::Pick(vec![2]), "other"), &program).expect("a plan");
+    scene.sessions.merge(&plan, true, &program).expect("merged");
     assert_eq!(git(&scene.ws(), &["diff", "--name-only", "main", "other"]), "2.txt");
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
 }
@@ -305,16 +310,16 @@ fn conflicts_and_local_changes_stop_a_merge_before_anything_moves() {
     let program = scene.program();
     // The user has an uncommitted change of the same file.
     std::fs::write(scene.ws().join("a.txt"), "mine\n").expect("a file");
-    let plan = scene.sessions.plan_merge(session.id(), How::Squash, None, &program).expect("a plan");
+    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
     let main = git(&scene.ws(), &["rev-parse", "main"]);
-    assert!(matches!(scene.sessions.merge(&plan, &program), Err(SessionError::Refused(_))));
+    assert!(matches!(scene.sessions.merge(&plan, true, &program), Err(SessionError::Refused(_))));
     assert_eq!(
         (git(&scene.ws(), &["rev-parse", "main"]), std::fs::read_to_string(scene.ws().join("a.txt")).expect("a file")),
         (main, "mine\n".into())
     );
     // And then a commit that changes the same line.
     git(&scene.ws(), &["commit", "-q", "-am", "mine"]);
-    let planned = scene.sessions.plan_merge(session.id(), How::Squash, None, &program);
+    let planned = scene.sessions.plan_merge(session.id(), How::Squash, &program);
     assert!(matches!(planned, Err(SessionError::Conflicts(paths)) if paths == [PathBuf::from("a.txt")]));
 }
 

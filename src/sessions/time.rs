@@ -5,7 +5,7 @@ use std::path::Path;
 use super::disk::Operation;
 use super::turn::Origin;
 use super::wire::{Meta, Parent, VERSION};
-use super::{Said, Session, SessionError, Sessions, State, View, branch, names, short_id};
+use super::{Said, Session, SessionError, Sessions, View, branch, names, short_id};
 use crate::git::{GitError, Mode, Objects, Oid, oid_of, short};
 use crate::host::now_unix_ms;
 use crate::tree::RECORDS;
@@ -36,6 +36,7 @@ impl Sessions {
             parent: Some(parent),
             started_ms: now,
             turns: turn,
+            ..Meta::default()
         };
         let turns = self.entry(entry.tree, &Path::new(RECORDS).join(&entry.session).join("turns"))?;
         let origin = Origin::Fork { turns, from: entry.session.clone() };
@@ -96,24 +97,26 @@ impl Session {
     }
 
     /// Commits what a turn that was cut off has left, so that going elsewhere doesn't lose it.
-    fn commit_left(&mut self) -> Result<(), SessionError> {
+    pub(super) fn commit_left(&mut self) -> Result<(), SessionError> {
         let Some(left) = self.left().filter(|_| !self.draft.is_unchanged()) else { return Ok(()) };
-        let said = Said {
-            question: left.question,
-            answer: String::new(),
-            state: State::Cut,
-            model: None,
-            calls: Vec::new(),
-            time_ms: now_unix_ms(),
-            tokens: [0; 2],
-            cost: None,
-            left_out: Vec::new(),
-        };
-        self.end_turn(&said).map(drop)
+        self.end_turn(&Said::cut_off(left.question)).map(drop)
+    }
+
+    /// Commits the draft of a turn that was cut off where it was made, keeps that by name, and goes on at `tip`: somebody
+    /// has moved the branch meanwhile.
+    pub(super) fn keep_draft_elsewhere(&mut self, tip: Oid) -> Result<(), SessionError> {
+        let question = self.left().map(|left| left.question).unwrap_or_default();
+        let (meta, commit) = self.write_turn(&Said::cut_off(question))?;
+        let kept = self.sessions.keep(&self.meta.id, commit)?;
+        self.moved_to(tip)?;
+        self.meta = self.view().meta()?;
+        self.told =
+            Some(format!("turn {} was cut off, and the branch has moved since: it is kept as {kept}", meta.turns));
+        Ok(())
     }
 
     /// Moves the branch, and writes down that it can be undone.
-    fn operate(&mut self, what: &str, to: Oid) -> Result<String, SessionError> {
+    pub(super) fn operate(&mut self, what: &str, to: Oid) -> Result<String, SessionError> {
         let from = self.tip;
         if from == to {
             return Err(SessionError::Refused(format!("session {} is there already", short_id(&self.meta.id))));

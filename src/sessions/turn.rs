@@ -11,8 +11,10 @@ use crate::tree::{Changed, Content, RECORDS};
 
 /// Characters of a commit's subject.
 const SUBJECT_CHARS_MAX: usize = 72;
+/// Lines of a question in a commit's message.
+const ASKED_LINES_MAX: usize = 4;
 /// Lines of an answer in a commit's message.
-const BODY_LINES_MAX: usize = 12;
+const BODY_LINES_MAX: usize = 8;
 /// Characters of a line there.
 const LINE_CHARS_MAX: usize = 200;
 /// Bytes of a result of a tool that a record keeps; of a longer one both ends.
@@ -27,6 +29,8 @@ pub enum State {
     Whole,
     /// The user stopped it.
     Cancelled,
+    /// The answer is whole, and files still have git's marks of conflicts in them.
+    Conflicted,
     /// It failed.
     Failed,
     /// The process ended in the middle of it.
@@ -40,6 +44,7 @@ impl State {
         match self {
             Self::Whole => "whole",
             Self::Cancelled => "cancelled",
+            Self::Conflicted => "conflicted",
             Self::Failed => "failed",
             Self::Cut => "cut",
         }
@@ -51,6 +56,8 @@ impl State {
 pub struct Said {
     /// The question.
     pub question: String,
+    /// A line about the changes, for the commit; the question's beginning if there is none.
+    pub subject: Option<String>,
     /// The answer.
     pub answer: String,
     /// How it ended.
@@ -67,6 +74,24 @@ pub struct Said {
     pub cost: Option<String>,
     /// What commands changed and the commit leaves out.
     pub left_out: Vec<String>,
+}
+
+impl Said {
+    /// A turn that a crash cut off.
+    pub(super) fn cut_off(question: String) -> Self {
+        Self {
+            question,
+            subject: None,
+            answer: String::new(),
+            state: State::Cut,
+            model: None,
+            calls: Vec::new(),
+            time_ms: now_unix_ms(),
+            tokens: [0; 2],
+            cost: None,
+            left_out: Vec::new(),
+        }
+    }
 }
 
 /// A turn that was committed.
@@ -118,7 +143,7 @@ impl Sessions {
             }
         };
         let tree = batch.tree(tree, &edits)?;
-        let message = format!("{subject}\n\n{}", trailers(&meta.id, turn, act, "whole", None));
+        let message = format!("{subject}\n\n{}", trailers(&meta.id, Some(turn), act, "whole", None));
         let commit = batch.commit(&self.new_commit(tree, parents, now_ms, message))?;
         batch.settle()?;
         Ok(commit)
@@ -175,16 +200,9 @@ impl Session {
     /// # Errors
     /// It can't be written. The branch is where it was then, and the draft stays.
     pub fn end_turn(&mut self, said: &Said) -> Result<Committed, SessionError> {
-        let turn = self.meta.turns + 1;
-        let changes = self.draft.changes()?;
-        let record = record_of(turn, said, &changes);
-        let mut meta = Meta { turns: turn, ..self.meta.clone() };
-        if meta.title.is_empty() {
-            meta.title = names::title(&said.question);
-        }
-        let message = message_of(&meta, turn, said);
-        let commit = self.write(&meta, Some(&record), &changes, message)?;
-        let files = changes.len();
+        let files = self.draft.changes()?.len();
+        let (meta, commit) = self.write_turn(said)?;
+        let turn = meta.turns;
         match self.publish(commit) {
             Ok(()) => {
                 self.meta = meta;
@@ -193,6 +211,22 @@ impl Session {
             Err(SessionError::Git(GitError::Moved { .. })) => self.published_as_fork(meta, commit, files),
             Err(error) => Err(error),
         }
+    }
+
+    /// Writes the commit of a turn; nothing names it yet.
+    pub(super) fn write_turn(&self, said: &Said) -> Result<(Meta, Oid), SessionError> {
+        let turn = self.meta.turns + 1;
+        let changes = self.draft.changes()?;
+        let mut meta = Meta { turns: turn, conflicts: self.unsolved(), ..self.meta.clone() };
+        if meta.title.is_empty() {
+            meta.title = names::title(&said.question);
+        }
+        let state =
+            if said.state == State::Whole && !meta.conflicts.is_empty() { State::Conflicted } else { said.state };
+        let said = &Said { state, ..said.clone() };
+        let message = message_of(&meta, turn, said);
+        let commit = self.write(&meta, Some(&record_of(turn, said, &changes)), &changes, message)?;
+        Ok((meta, commit))
     }
 
     /// Writes a commit over the tip; nothing names it yet.
@@ -245,7 +279,7 @@ impl Session {
     }
 
     /// Lets changes of the draft be kept from now on for the tip as it is.
-    fn watch(&self) {
+    pub(super) fn watch(&self) {
         let (keeper, tip) = (self.desk.clone(), self.tip);
         self.draft.watch(Box::new(move |draft| keeper.keep_draft(draft, tip).is_ok()));
     }
@@ -266,12 +300,12 @@ impl Session {
     }
 }
 
-fn file(batch: &mut Batch<'_>, path: PathBuf, bytes: &[u8]) -> Result<TreeEdit, SessionError> {
+pub(super) fn file(batch: &mut Batch<'_>, path: PathBuf, bytes: &[u8]) -> Result<TreeEdit, SessionError> {
     Ok((path, Some((Mode::File, batch.blob_of(bytes)?))))
 }
 
 /// A record as text: fields in the order of their names, and one line break at the end.
-fn json(value: &impl serde::Serialize) -> Vec<u8> {
+pub(super) fn json(value: &impl serde::Serialize) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(value).unwrap_or_default();
     bytes.push(b'\n');
     bytes
@@ -316,23 +350,38 @@ fn message_of(meta: &Meta, turn: u64, said: &Said) -> String {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line.to_owned(),
     };
-    let one_line: String = said.question.split_whitespace().collect::<Vec<_>>().join(" ");
-    let subject = if one_line.is_empty() { format!("turn {turn}") } else { cut(&one_line, SUBJECT_CHARS_MAX - 1) };
     let plain = |text: &str| text.chars().filter(|it| !it.is_control() || *it == '\n').collect::<String>();
-    let lines = said.answer.lines().filter(|line| !line.trim().is_empty());
-    let lines: Vec<String> = lines.take(BODY_LINES_MAX).map(|line| cut(line, LINE_CHARS_MAX)).collect();
-    let more = if said.answer.lines().count() > BODY_LINES_MAX { "\n…" } else { "" };
-    let body = if lines.is_empty() { String::new() } else { format!("{}{more}\n\n", lines.join("\n")) };
+    let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let question = one_line(&said.question);
+    let subject = said.subject.as_deref().map(one_line).filter(|it| !it.is_empty());
+    let asks_in_body = subject.is_some() || question.chars().count() >= SUBJECT_CHARS_MAX;
+    let subject = match subject.unwrap_or_else(|| question.clone()) {
+        empty if empty.is_empty() => format!("turn {turn}"),
+        subject => cut(&subject, SUBJECT_CHARS_MAX - 1),
+    };
+    let some_lines = |text: &str, lines_max: usize| {
+        let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let mut some: Vec<String> = all.iter().take(lines_max).map(|line| cut(line, LINE_CHARS_MAX)).collect();
+        some.extend((all.len() > lines_max).then(|| "…".to_owned()));
+        if some.is_empty() { String::new() } else { format!("{}\n\n", some.join("\n")) }
+    };
+    let asked =
+        if asks_in_body { some_lines(&format!("Asked: {}", said.question), ASKED_LINES_MAX) } else { String::new() };
+    let body = format!("{asked}{}", some_lines(&said.answer, BODY_LINES_MAX));
     let model = said.model.as_deref();
-    let mut trailers = trailers(&meta.id, turn, "turn", said.state.word(), model);
+    let mut trailers = trailers(&meta.id, Some(turn), "turn", said.state.word(), model);
     let [sent, received] = said.tokens;
     if sent + received > 0 {
         trailers.push_str(&format!("ReedClaw-Tokens: {sent}/{received}\n"));
     }
+    if let Some(cost) = &said.cost {
+        trailers.push_str(&format!("ReedClaw-Cost: {}\n", names::title(cost)));
+    }
     plain(&format!("{subject}\n\n{body}{trailers}"))
 }
 
-pub(super) fn trailers(id: &str, turn: u64, act: &str, state: &str, model: Option<&str>) -> String {
+pub(super) fn trailers(id: &str, turn: Option<u64>, act: &str, state: &str, model: Option<&str>) -> String {
+    let turn = turn.map(|turn| format!("ReedClaw-Turn: {turn}\n")).unwrap_or_default();
     let model = model.map(|model| format!("ReedClaw-Model: {}\n", names::title(model))).unwrap_or_default();
-    format!("ReedClaw-Session: {id}\nReedClaw-Turn: {turn}\nReedClaw-Act: {act}\nReedClaw-State: {state}\n{model}")
+    format!("ReedClaw-Session: {id}\n{turn}ReedClaw-Act: {act}\nReedClaw-State: {state}\n{model}")
 }

@@ -91,7 +91,8 @@ fn operate(scene: &Scene, at: &Path, session: Session, number: u64) -> Session {
         }
         9 => {
             for how in [How::Squash, How::Merge, How::Rebase] {
-                let planned = sessions.plan_merge(&id, how, Some("main"), &scene.program());
+                let planned =
+                    sessions.plan_merge(&id, MergeWish { into: Some("main".into()), ..how.into() }, &scene.program());
                 assert!(matches!(planned, Ok(_) | Err(SessionError::Refused(_))), "{planned:?}");
             }
         }
@@ -222,8 +223,8 @@ fn a_shallow_clone_and_a_bare_one_can_hold_sessions() {
         turn(&mut session, "q", "x.txt", None, Some("x\n"));
         git(&at, &["fsck", "--strict", "--no-dangling"]);
         if name == "bare" {
-            let plan = sessions.plan_merge(session.id(), How::Squash, None, &scene.program()).expect("a plan");
-            sessions.merge(&plan, &scene.program()).expect("merged");
+            let plan = sessions.plan_merge(session.id(), How::Squash, &scene.program()).expect("a plan");
+            sessions.merge(&plan, true, &scene.program()).expect("merged");
             assert_eq!(git(&at, &["show", "main:x.txt"]), "x");
         }
     }

@@ -14,8 +14,14 @@ pub struct Meta {
     pub base: Option<String>,
     /// The branch that was checked out then.
     pub base_branch: Option<String>,
+    /// Files that still have git's marks of conflicts in them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conflicts: Vec<String>,
     /// The session's id.
     pub id: String,
+    /// The last merge into a branch of the user's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub merged: Option<MergedFile>,
     /// The session and turn that it was forked from.
     pub parent: Option<Parent>,
     /// When it began, in milliseconds of Unix time.
@@ -26,6 +32,18 @@ pub struct Meta {
     pub turns: u64,
     /// Version of the format.
     pub v: u32,
+}
+
+/// A merge of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct MergedFile {
+    /// The commit that it became.
+    pub commit: String,
+    /// The branch.
+    pub into: String,
+    /// The number of the newest turn then.
+    pub turns: u64,
 }
 
 /// Where a session was forked.
@@ -60,7 +78,7 @@ pub struct TurnFile {
     pub model: Option<String>,
     /// The question.
     pub question: String,
-    /// How it ended: `whole`, `cancelled`, `failed`, `cut`.
+    /// How it ended: `whole`, `conflicted`, `cancelled`, `failed`, `cut`.
     pub state: String,
     /// When it was asked, in milliseconds of Unix time.
     pub time_ms: i64,

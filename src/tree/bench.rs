@@ -28,6 +28,13 @@ const IGNORE_BYTES_MAX: u64 = 1024 * 1024;
 /// The beginning of names of files that hold secrets: no commit takes them.
 const SECRET: [&str; 6] = [".env", "id_rsa", "id_ed25519", "id_ecdsa", ".netrc", ".pgpass"];
 
+/// Whether a file's name says that it may hold secrets.
+#[must_use]
+pub fn may_hold_secrets(path: &Path) -> bool {
+    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
+    SECRET.iter().any(|it| name.starts_with(it.as_bytes()))
+}
+
 /// What a command did at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
@@ -49,6 +56,7 @@ pub struct Bench {
     /// Lines of the repository's and the user's own ignore files.
     excludes: Vec<String>,
     known: Mutex<Option<Known>>,
+    left_out: Mutex<Vec<String>>,
 }
 
 /// The tree that the bench shows: a tree of the store, and the paths that differ from it.
@@ -62,7 +70,7 @@ impl Bench {
     /// A bench at `dir` for a draft; nothing is written yet. `excludes` are lines as of `.git/info/exclude`.
     #[must_use]
     pub fn new(dir: PathBuf, draft: Arc<Draft>, excludes: Vec<String>) -> Self {
-        Self { dir, draft, excludes, known: Mutex::new(None) }
+        Self { dir, draft, excludes, known: Mutex::new(None), left_out: Mutex::default() }
     }
 
     /// Where it lies.
@@ -75,6 +83,11 @@ impl Bench {
     #[must_use]
     pub fn draft(&self) -> &Arc<Draft> {
         &self.draft
+    }
+
+    /// Takes the list of what commands changed and the draft doesn't have, each with the reason.
+    pub fn take_left_out(&self) -> Vec<String> {
+        std::mem::take(&mut self.left_out.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Brings it to the state of the draft: only paths that differ are written.
@@ -199,12 +212,12 @@ impl Bench {
         let now = self.state()?;
         self.remember(&now).map_err(told)?;
         *known = Some(now);
+        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).extend(left_out.iter().cloned());
         Ok(left_out)
     }
 
     fn why_left_out(&self, path: &Path, length: u64, bytes: u64, paths: usize) -> Option<&'static str> {
-        let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
-        let is_secret = SECRET.iter().any(|it| name.starts_with(it.as_bytes())) && !self.draft.has(path);
+        let is_secret = may_hold_secrets(path) && !self.draft.has(path);
         if is_secret {
             Some("a file of its name may hold secrets")
         } else if length > FILE_BYTES_MAX {

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::git::{GitError, Mode, Objects, Oid};
 
-pub use bench::{Bench, Did};
+pub use bench::{Bench, Did, may_hold_secrets};
 pub use edit::RECORDS;
 pub use memory::Memory;
 pub use node::Content;

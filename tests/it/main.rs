@@ -64,6 +64,7 @@ mod routing;
 mod sandbox;
 mod server;
 mod sessions;
+mod sessions_cli;
 mod skills;
 mod sshd;
 mod state;

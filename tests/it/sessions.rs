@@ -12,7 +12,7 @@ use crate::pty::{Session, Spawn};
 const CONFIG: &str = "return { console = {usage = false}, memory = {auto = false}, context = {project = false},\n\
     editor = {autosuggest = false}, models = { m = { kind = \"mock\", script = os.getenv(\"HOME\") .. \"/answers.jsonl\" } } }";
 
-fn git(at: &Path, arguments: &[&str]) -> String {
+pub fn git(at: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
     command.args(arguments).current_dir(at).env("GIT_CONFIG_GLOBAL", "/dev/null");
     for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"] {
@@ -23,7 +23,7 @@ fn git(at: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&done.stdout).trim().to_owned()
 }
 
-fn calls(when: &str, tool: &str, arguments: Value) -> Value {
+pub fn calls(when: &str, tool: &str, arguments: Value) -> Value {
     json!({"when": when, "rounds": [[{"tool_call": {"name": tool, "arguments": arguments}}], [{"text": "done"}]]})
 }
 
@@ -116,6 +116,33 @@ fn a_command_of_a_session_works_on_its_bench() {
     session.expect_line("changed");
     assert_eq!(git(&project, &["status", "--porcelain"]), "", "the checkout stays as it is");
     assert!(!project.join("built").exists());
+}
+
+#[test]
+fn the_prompt_shows_the_session_and_the_next_shell_tells_of_a_turn_that_was_cut_off() {
+    if !require(&["git"]) {
+        return;
+    }
+    let session = at_repository(&[calls("write", "file_write", json!({"path": "a.txt", "content": "new\n"}))]);
+    session.run(":session start");
+    session.expect_text("begins at");
+    session.run("?write it");
+    session.expect_text("turn 1 · 1 file");
+    session.run("clear");
+    session.expect("the session and its newest turn in the prompt", |screen| screen.contents().contains("·1"));
+    // A question that was noted and not answered is what a crash leaves.
+    let state = session.home().join(".local/state/reedclaw/sessions");
+    let repository = fs::read_dir(state).expect("the state").flatten().next().expect("a repository").path();
+    let desk = fs::read_dir(repository).expect("sessions").flatten().next().expect("a session").path();
+    session.run(":session leave");
+    session.expect_text("left session");
+    fs::create_dir_all(desk.join("draft/blobs")).expect("a directory");
+    fs::write(desk.join("draft/question"), "what was asked").expect("a file");
+    let project = session.home().join("project");
+    let next = Session::spawn(Spawn::reedclaw().size(40, 110).home(session.home()).cwd(&project));
+    next.expect_text("turn 2 was cut off");
+    next.run(":session");
+    next.expect_text("a turn was cut off");
 }
 
 #[test]

@@ -178,8 +178,8 @@ const ROOMS: &[Room] = &[
         12,
         &[
             "base", "proto", "schema", "policy", "render", "route", "turn", "host", "log", "config", "estop", "ledger",
-            "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "tools", "agent", "app",
-            "console", "acp", "ask", "gateway", "serve", "repl",
+            "git", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate", "sessions", "tools",
+            "agent", "app", "console", "acp", "ask", "gateway", "serve", "repl",
         ],
         "the top: everything below it",
     ),

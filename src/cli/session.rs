@@ -1,0 +1,427 @@
+//! `reedclaw session`: sessions on git without the shell. Lists go to standard output, one JSON object a line with `--json`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+
+use super::exit;
+use super::out::{is_yes, out, outln, print_lines, report};
+use crate::app::{self, Request, Runtime, session_failure};
+use crate::git::{Changed, Program, short};
+use crate::host;
+use crate::proto::{Failure, FailureKind};
+use crate::render::text::{escape_visible, table};
+use crate::render::{sanitise, strip_controls};
+use crate::repl::sessions::{applied_lines, difference, log_rows, merge_words, plan_lines, session_rows};
+use crate::sessions::{FILE_BYTES_MAX, How, Listed, MergeWish, SessionError, Sessions, View, short_id};
+
+/// The width where there is no terminal to ask.
+const COLUMNS: usize = 100;
+/// Version of the JSON lines.
+const VERSION: u32 = 1;
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn id() -> Arg {
+    Arg::new("id").value_name("ID").required(true).help("Digits that `list` shows, or words of the title")
+}
+
+fn turn(help: &'static str) -> Arg {
+    Arg::new("turn").value_name("N").value_parser(value_parser!(u64)).help(help)
+}
+
+fn as_json() -> Arg {
+    flag("json", "Prints JSON, one object a line (see config/schema/sessions.json)")
+}
+
+fn yes() -> Arg {
+    flag("yes", "Does it without a question")
+}
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    Command::new("session")
+        .about("Lists, shows, rewinds and merges sessions on git, whose turns are commits")
+        .arg(
+            Arg::new("workspace")
+                .long("workspace")
+                .value_name("DIR")
+                .global(true)
+                .value_parser(value_parser!(PathBuf))
+                .help("The repository, instead of the one around the working directory"),
+        )
+        .subcommand(command("list", "Lists the sessions, the last used first").arg(as_json()))
+        .subcommand(
+            command("start", "Begins a session and prints its id")
+                .arg(Arg::new("from").long("from").value_name("REV").help("Begins at this commit instead of HEAD"))
+                .arg(
+                    flag("with-changes", "Begins with the checkout's uncommitted files that git doesn't ignore")
+                        .conflicts_with("from"),
+                )
+                .arg(Arg::new("title").value_name("TITLE").num_args(0..)),
+        )
+        .subcommand(command("log", "Lists the turns of a session, the oldest first").arg(id()).arg(as_json()))
+        .subcommand(
+            command("show", "Prints a turn: question, calls, answer and changes")
+                .arg(id())
+                .arg(turn("The turn; the default is the newest"))
+                .arg(as_json()),
+        )
+        .subcommand(
+            command("diff", "Prints what a session changed: since its start, in a turn, or between two")
+                .arg(id())
+                .arg(Arg::new("range").value_name("N|A..B")),
+        )
+        .subcommand(
+            command("cat", "Prints a file of a session")
+                .arg(id())
+                .arg(Arg::new("path").value_name("PATH").required(true))
+                .arg(turn("The turn; the default is the newest")),
+        )
+        .subcommand(
+            command("files", "Lists a directory of a session")
+                .arg(id())
+                .arg(Arg::new("path").value_name("DIR").default_value(""))
+                .arg(turn("The turn; the default is the newest")),
+        )
+        .subcommand(
+            command("fork", "Begins a session that goes on from a turn of another, and prints its id")
+                .arg(id())
+                .arg(turn("The turn; the default is the newest")),
+        )
+        .subcommand(
+            command("rewind", "Goes back to a turn; the newest commit is kept")
+                .arg(id())
+                .arg(turn("The turn").required(true)),
+        )
+        .subcommand(command("undo", "Takes back the last rewind or sync").arg(id()))
+        .subcommand(
+            command("sync", "Merges your branch into a session")
+                .arg(id())
+                .arg(Arg::new("branch").value_name("BRANCH").help("The default is the branch that it began at")),
+        )
+        .subcommand(merge_definition())
+        .subcommand(command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()))
+        .subcommand(command("abandon", "Takes a session off the list; its commits are kept").arg(id()))
+        .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
+}
+
+fn merge_definition() -> Command {
+    Command::new("merge")
+        .about("Moves your branch to a result with the changes of a session")
+        .after_help("Exit status: 0 merged, 3 refused or without --yes, 6 conflicts; nothing has moved then.")
+        .arg(id())
+        .arg(flag("squash", "One commit with everything"))
+        .arg(flag("merge", "A merge commit, with the session's own commits").conflicts_with("squash"))
+        .arg(flag("rebase", "A commit for each turn that changed files").conflicts_with_all(["squash", "merge"]))
+        .arg(
+            Arg::new("pick")
+                .long("pick")
+                .value_name("N,N")
+                .value_delimiter(',')
+                .value_parser(value_parser!(u64))
+                .conflicts_with_all(["squash", "merge", "rebase"])
+                .help("The same for these turns only"),
+        )
+        .arg(Arg::new("into").long("into").value_name("BRANCH").help("Another branch than the one it began at"))
+        .arg(flag("keep-record", "Takes the record of the conversation over, too"))
+        .arg(flag("dry-run", "Prints what would change, and changes nothing"))
+        .arg(yes())
+        .arg(as_json())
+}
+
+/// Carries it out; `config` is what `--config` named.
+pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let (name, inner) = matches.subcommand().map_or(("list", None), |(name, inner)| (name, Some(inner)));
+    match Asked::new(matches, config).and_then(|asked| asked.carry_out(name, inner.unwrap_or(matches))) {
+        Ok(code) => code,
+        Err(failure) => exit::failed(&failure),
+    }
+}
+
+/// What the commands work with.
+struct Asked {
+    runtime: Runtime,
+    workspace: PathBuf,
+    sessions: Sessions,
+}
+
+impl Asked {
+    fn new(matches: &ArgMatches, config: Option<PathBuf>) -> Result<Self, Failure> {
+        let runtime = Runtime::start(&Request { config, ..Request::default() })?;
+        runtime.problems.iter().for_each(report);
+        let named = matches.subcommand().and_then(|(_, inner)| inner.get_one::<PathBuf>("workspace"));
+        let workspace = match named.or_else(|| matches.get_one::<PathBuf>("workspace")) {
+            Some(named) => named.clone(),
+            None => {
+                let configured = app::workspace_dir(&runtime.settings, &runtime.env);
+                app::workspace_for(&runtime.env, &host::working_directory(), &configured)
+            }
+        };
+        let sessions = runtime.sessions(&workspace)?;
+        Ok(Self { runtime, workspace, sessions })
+    }
+
+    fn carry_out(&self, name: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let sessions = &self.sessions;
+        if name == "list" {
+            return self.list(matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false));
+        }
+        if name == "start" {
+            let title: Vec<&str> = matches.get_many("title").into_iter().flatten().map(String::as_str).collect();
+            let title = self.runtime.agent.redacted(&title.join(" "));
+            if matches.get_flag("with-changes") {
+                let begun = sessions.start_with_changes(&title, &self.program()?);
+                outln!("{}", begun.map_err(session_failure)?.id());
+                return Ok(ExitCode::SUCCESS);
+            }
+            let begun = sessions.start(matches.get_one::<String>("from").map(String::as_str), &title);
+            outln!("{}", begun.map_err(session_failure)?.id());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+        let id = sessions.find(wanted).map_err(session_failure)?;
+        let turn = || matches.get_one::<u64>("turn").copied();
+        match name {
+            "log" => self.log(&id, matches.get_flag("json"))?,
+            "show" => self.show(&id, turn(), matches.get_flag("json"))?,
+            "diff" => self.diff(&id, matches.get_one::<String>("range").map_or("", String::as_str))?,
+            "cat" => self.cat(&id, matches.get_one::<String>("path").map_or("", String::as_str), turn())?,
+            "files" => {
+                let path = matches.get_one::<String>("path").map_or("", String::as_str);
+                let names = self.view(&id)?.names(path, turn()).map_err(session_failure)?;
+                print_lines(names.iter().map(|it| escape_visible(it)));
+            }
+            "fork" => outln!("{}", sessions.fork(&id, turn()).map_err(session_failure)?.id()),
+            "rewind" => {
+                let turn = turn().unwrap_or_default();
+                let mut session = sessions.open(&id).map_err(session_failure)?;
+                let kept = session.rewind(turn).map_err(session_failure)?;
+                eprintln!("reedclaw: session {} is at turn {turn}; the newest commit is kept as {kept}", short_id(&id));
+            }
+            "undo" => {
+                let done = sessions.open(&id).and_then(|mut session| session.undo()).map_err(session_failure)?;
+                eprintln!("reedclaw: {}", sanitise(&done));
+            }
+            "sync" => return self.sync(&id, matches.get_one::<String>("branch").map(String::as_str)),
+            "merge" => return self.merge(&id, matches),
+            "apply" => return self.apply(&id, matches.get_flag("yes")),
+            "abandon" => {
+                let kept = sessions.abandon(&id).map_err(session_failure)?;
+                eprintln!("reedclaw: session {} is off the list; its commits are kept as {kept}", short_id(&id));
+            }
+            _ => {
+                if !agreed(matches.get_flag("yes"), &format!("Remove session {} with all its turns?", short_id(&id))) {
+                    return Err(without_yes());
+                }
+                sessions.drop_for_good(&id).map_err(session_failure)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn list(&self, is_json: bool) -> Result<ExitCode, Failure> {
+        let all = self.sessions.list().map_err(session_failure)?;
+        if is_json {
+            print_lines(all.iter().map(|it| listed_json(it).to_string()));
+        } else {
+            print_table(&session_rows(&all, None));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn view(&self, id: &str) -> Result<View, Failure> {
+        self.sessions.look(id).map_err(session_failure)
+    }
+
+    fn log(&self, id: &str, is_json: bool) -> Result<(), Failure> {
+        let view = self.view(id)?;
+        let log = view.log().map_err(session_failure)?;
+        if !is_json {
+            print_table(&log_rows(&view, &log).map_err(session_failure)?);
+            return Ok(());
+        }
+        let line = |it: &crate::sessions::LogEntry| {
+            json!({"v": VERSION, "kind": "turn", "session": id, "turn": it.turn, "act": it.act, "state": it.state,
+                "commit": it.id.to_string(), "subject": it.subject, "model": it.model, "time_s": it.time_s})
+        };
+        print_lines(log.iter().rev().map(|it| line(it).to_string()));
+        Ok(())
+    }
+
+    fn show(&self, id: &str, turn: Option<u64>, is_json: bool) -> Result<(), Failure> {
+        let view = self.view(id)?;
+        let turn = turn.map_or_else(|| view.meta().map(|it| it.turns), Ok).map_err(session_failure)?;
+        let record = view.record(turn).map_err(session_failure)?;
+        if is_json {
+            let record = serde_json::to_value(&record).unwrap_or_default();
+            outln!("{}", json!({"v": VERSION, "kind": "record", "session": id, "turn": turn, "record": record}));
+            return Ok(());
+        }
+        let changes = view.changes_of(turn).map_err(session_failure)?;
+        out!("? {}\n", strip_controls(record.question.as_bytes()));
+        for call in &record.calls {
+            let sign = if call.success { "·" } else { "✗" };
+            outln!("{sign} {} {}", sanitise(&call.tool), escape_visible(&call.arguments));
+        }
+        outln!("{}\n", strip_controls(record.answer.trim_end().as_bytes()));
+        out!("{}", sanitise(&difference(&changes, &|side| view.text(side))));
+        Ok(())
+    }
+
+    fn diff(&self, id: &str, range: &str) -> Result<(), Failure> {
+        let view = self.view(id)?;
+        let changes = view.changes_in(range).map_err(session_failure)?;
+        out!("{}", sanitise(&difference(&changes, &|side| view.text(side))));
+        Ok(())
+    }
+
+    fn cat(&self, id: &str, path: &str, turn: Option<u64>) -> Result<(), Failure> {
+        use std::io::{IsTerminal, Write};
+        let files = self.view(id)?.files(turn).map_err(session_failure)?;
+        let content = files.read(path, FILE_BYTES_MAX).map_err(|error| Failure {
+            kind: FailureKind::User,
+            message: format!("{path}: {error}"),
+            hint: "reedclaw session diff names the files that it changed".into(),
+        })?;
+        if std::io::stdout().is_terminal() {
+            out!("{}", strip_controls(&content.bytes));
+            return Ok(());
+        }
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(&content.bytes).and_then(|()| stdout.flush()).map_err(|error| Failure {
+            kind: FailureKind::Unavailable,
+            message: format!("standard output can't be written: {error}"),
+            hint: String::new(),
+        })
+    }
+
+    fn program(&self) -> Result<Program, Failure> {
+        Program::find(&self.runtime.env).ok_or_else(|| Failure {
+            kind: FailureKind::Unavailable,
+            message: "git isn't installed".into(),
+            hint: "install git".into(),
+        })
+    }
+
+    fn sync(&self, id: &str, branch: Option<&str>) -> Result<ExitCode, Failure> {
+        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        let synced = session.sync(branch, &self.program()?).map_err(session_failure)?;
+        let from = short(synced.from);
+        if synced.conflicts.is_empty() {
+            eprintln!("reedclaw: session {} has all of {from} now", short_id(id));
+            return Ok(ExitCode::SUCCESS);
+        }
+        print_lines(synced.conflicts.iter().map(|it| escape_visible(&it.display().to_string())));
+        eprintln!("reedclaw: session {} has {from} now, with conflicts to solve there", short_id(id));
+        Ok(ExitCode::from(exit::CONFLICTS))
+    }
+
+    fn merge(&self, id: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let is_json = matches.get_flag("json");
+        let how = match () {
+            () if matches.get_flag("merge") => Some(How::Merge),
+            () if matches.get_flag("rebase") => Some(How::Rebase),
+            () if matches.get_flag("squash") => Some(How::Squash),
+            () => matches.get_many::<u64>("pick").map(|turns| How::Pick(turns.copied().collect())),
+        };
+        let program = self.program()?;
+        let wish = MergeWish {
+            how: how.unwrap_or_else(|| merge_words(&self.runtime.settings.sessions.merge)),
+            into: matches.get_one::<String>("into").cloned(),
+            keeps_record: matches.get_flag("keep-record"),
+        };
+        let plan = match self.sessions.plan_merge(id, wish, &program) {
+            Ok(plan) => plan,
+            Err(SessionError::Conflicts(paths)) => {
+                if is_json {
+                    let line = |path: &PathBuf| json!({"v": VERSION, "kind": "conflict", "session": id, "path": path});
+                    print_lines(paths.iter().map(|it| line(it).to_string()));
+                }
+                report(&session_failure(SessionError::Conflicts(paths)));
+                return Ok(ExitCode::from(exit::CONFLICTS));
+            }
+            Err(error) => return Err(session_failure(error)),
+        };
+        if is_json {
+            print_lines(plan.files.iter().map(|it| change_json(id, it, plan.that_run().contains(&it.path.as_path()))));
+        } else {
+            print_lines(plan_lines(&plan).into_iter());
+        }
+        if matches.get_flag("dry-run") {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !agreed(matches.get_flag("yes"), &format!("Move {} there?", plan.target_name())) {
+            return Err(without_yes());
+        }
+        let hooks = self.runtime.settings.sessions.hooks;
+        let commit = self.sessions.merge(&plan, hooks, &program).map_err(session_failure)?;
+        // A session that another shell has open goes on from the merge when it is synced there.
+        if let Ok(mut session) = self.sessions.open(id) {
+            session.note_merged(&plan, commit).map_err(session_failure)?;
+        }
+        eprintln!("reedclaw: {} is at {} now", sanitise(plan.target_name()), short(commit));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn apply(&self, id: &str, is_agreed: bool) -> Result<ExitCode, Failure> {
+        let plan = match self.runtime.plan_apply(&self.sessions, id) {
+            Ok(plan) => plan,
+            Err(SessionError::Conflicts(paths)) => {
+                report(&session_failure(SessionError::Conflicts(paths)));
+                return Ok(ExitCode::from(exit::CONFLICTS));
+            }
+            Err(error) => return Err(session_failure(error)),
+        };
+        print_lines(applied_lines(&plan).into_iter());
+        if plan.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !agreed(is_agreed, &format!("Change these files in {}?", self.workspace.display())) {
+            return Err(without_yes());
+        }
+        let told = self.runtime.apply(&self.sessions, id, plan)?;
+        eprintln!("reedclaw: {}", sanitise(&told));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn print_table(rows: &[Vec<String>]) {
+    let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+    out!("{}", table(rows, columns));
+}
+
+fn listed_json(it: &Listed) -> Value {
+    json!({"v": VERSION, "kind": "session", "session": it.meta.id, "title": it.meta.title, "turns": it.meta.turns,
+        "base": it.meta.base, "branch": it.meta.base_branch, "commit": it.tip.to_string(), "time_s": it.time_s,
+        "state": it.state()})
+}
+
+fn change_json(id: &str, change: &Changed, runs: bool) -> String {
+    let kind = match (&change.old, &change.new) {
+        (None, _) => "added",
+        (_, None) => "deleted",
+        _ => "modified",
+    };
+    json!({"v": VERSION, "kind": "change", "session": id, "path": change.path, "change": kind, "runs": runs})
+        .to_string()
+}
+
+/// Whether it may be done: by the option, or by an answer at a terminal.
+fn agreed(by_option: bool, question: &str) -> bool {
+    use std::io::IsTerminal;
+    by_option || std::io::stdin().is_terminal() && is_yes(question)
+}
+
+fn without_yes() -> Failure {
+    Failure {
+        kind: FailureKind::Refused,
+        message: "nothing was changed".into(),
+        hint: "--yes does it without a question".into(),
+    }
+}

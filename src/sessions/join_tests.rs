@@ -1,0 +1,379 @@
+//! Sessions and the user's branches: sync, merge in all its kinds, apply, hooks and signatures, several processes at once.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use super::tests::{Scene, git, said, turn, write};
+use super::*;
+use crate::files::{Root, Tree};
+
+const SESSION_A: &str = "session\ntwo\nthree\n";
+
+fn old() -> Option<&'static str> {
+    Some("one\ntwo\nthree\n")
+}
+
+fn commit_on_main(scene: &Scene, text: &str) {
+    std::fs::write(scene.ws().join("a.txt"), text).expect("a file");
+    git(&scene.ws(), &["commit", "-q", "-am", "the user's"]);
+}
+
+fn hook(scene: &Scene, name: &str, script: &str) {
+    let path = scene.ws().join(".git/hooks").join(name);
+    std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a hook");
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+}
+
+#[test]
+fn a_conflict_is_solved_in_the_session_and_then_the_merge_goes_through() {
+    let scene = Scene::new();
+    let program = scene.program();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "change a", "a.txt", old(), Some(SESSION_A));
+    commit_on_main(&scene, "user\ntwo\nthree\n");
+    let main = git(&scene.ws(), &["rev-parse", "main"]);
+    let planned = scene.sessions.plan_merge(session.id(), How::Squash, &program);
+    assert!(matches!(planned, Err(SessionError::Conflicts(_))));
+    let synced = session.sync(None, &program).expect("synced");
+    assert_eq!(synced.conflicts, [PathBuf::from("a.txt")]);
+    let marked = String::from_utf8(session.draft().read("a.txt", 1000).expect("read").bytes).expect("text");
+    assert!(marked.contains("<<<<<<< ") && marked.contains("user") && marked.contains("session"), "{marked}");
+    // A turn that leaves the marks isn't whole, and nothing can be merged.
+    turn(&mut session, "talk about it", "note.txt", None, Some("x\n"));
+    assert_eq!(session.view().record(2).expect("a record").state, "conflicted");
+    assert_eq!(scene.sessions.list().expect("a list")[0].meta.conflicts, ["a.txt"]);
+    let refused = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect_err("refused");
+    assert!(refused.to_string().contains("a.txt"), "{refused}");
+    turn(&mut session, "solve it", "a.txt", Some(&marked), Some("both\ntwo\nthree\n"));
+    assert_eq!(session.view().record(3).expect("a record").state, "whole");
+    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
+    assert_eq!(git(&scene.ws(), &["rev-parse", "main"]), main, "nothing has moved so far");
+    scene.sessions.merge(&plan, true, &program).expect("merged");
+    assert_eq!(std::fs::read_to_string(scene.ws().join("a.txt")).expect("a file"), "both\ntwo\nthree\n");
+    assert!(!scene.ws().join(".reedclaw").exists());
+}
+
+#[test]
+fn a_sync_brings_what_the_user_did_and_is_undone() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x\n"));
+    let refused = session.sync(None, &scene.program()).expect_err("there is nothing to bring");
+    assert!(refused.to_string().contains("has all of main"), "{refused}");
+    commit_on_main(&scene, "user\ntwo\nthree\n");
+    let before = session.tip();
+    session.sync(None, &scene.program()).expect("synced");
+    assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"user\ntwo\nthree\n");
+    let own: Vec<PathBuf> = session.view().changes().expect("changes").into_iter().map(|it| it.path).collect();
+    assert_eq!(own, [PathBuf::from("x.txt")], "what the user did is none of the session's changes");
+    assert_eq!(session.view().record(1).expect("a record").question, "q");
+    assert_eq!(session.view().log().expect("a log")[0].act, "sync");
+    session.undo().expect("undone");
+    assert_eq!(session.tip(), before);
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn a_session_goes_on_after_its_merge_and_the_next_one_has_only_what_came_since() {
+    let scene = Scene::new();
+    let program = scene.program();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    for (number, text) in ["first\ntwo\nthree\n", "second\ntwo\nthree\n", "third\ntwo\nthree\n"].iter().enumerate() {
+        let before = String::from_utf8(session.draft().read("a.txt", 100).expect("read").bytes).expect("text");
+        turn(&mut session, &format!("q{number}"), "a.txt", Some(&before), Some(text));
+        let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
+        let commit = scene.sessions.merge(&plan, true, &program).expect("merged");
+        session.note_merged(&plan, commit).expect("noted");
+        assert_eq!(session.view().changes().expect("changes"), []);
+        assert_eq!(std::fs::read_to_string(scene.ws().join("a.txt")).expect("a file"), *text);
+    }
+    assert_eq!(git(&scene.ws(), &["rev-list", "--count", "main"]), "4");
+    drop(session);
+    assert_eq!(scene.sessions.list().expect("a list")[0].state(), "merged");
+}
+
+#[test]
+fn the_record_is_taken_over_only_if_that_is_wanted() {
+    let scene = Scene::new();
+    let program = scene.program();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x\n"));
+    let wish = MergeWish { keeps_record: true, ..How::Squash.into() };
+    let plan = scene.sessions.plan_merge(session.id(), wish, &program).expect("a plan");
+    scene.sessions.merge(&plan, true, &program).expect("merged");
+    let record = format!(".reedclaw/sessions/{}/turns/00/0001.json", session.id());
+    assert!(std::fs::read_to_string(scene.ws().join(record)).expect("the record").contains("\"question\": \"q\""));
+}
+
+#[test]
+fn a_merge_into_a_dirty_checkout_keeps_the_dirt_and_one_elsewhere_moves_there() {
+    let scene = Scene::new();
+    let program = scene.program();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x\n"));
+    std::fs::write(scene.ws().join("a.txt"), "dirty\n").expect("a file");
+    std::fs::write(scene.ws().join("untracked.txt"), "mine\n").expect("a file");
+    git(&scene.ws(), &["worktree", "add", "-q", "-b", "side", "../side", "main"]);
+    git(&scene.ws(), &["branch", "nowhere"]);
+    for name in ["main", "side", "nowhere"] {
+        let wish = MergeWish { into: Some(name.into()), ..How::Merge.into() };
+        let plan = scene.sessions.plan_merge(session.id(), wish, &program).expect("a plan");
+        scene.sessions.merge(&plan, true, &program).expect("merged");
+        assert_eq!(git(&scene.ws(), &["show", &format!("{name}:x.txt")]), "x");
+        assert_eq!(git(&scene.ws(), &["rev-list", "--parents", "-1", name]).split(' ').count(), 3, "two parents");
+    }
+    assert!(scene.dir.path().join("side/x.txt").exists(), "the worktree follows its branch");
+    assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "M a.txt\n?? untracked.txt");
+    // An untracked file of the user's in the way isn't overwritten.
+    turn(&mut session, "q", "untracked.txt", None, Some("session\n"));
+    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
+    assert!(matches!(scene.sessions.merge(&plan, true, &program), Err(SessionError::Refused(_))));
+    assert_eq!(std::fs::read_to_string(scene.ws().join("untracked.txt")).expect("a file"), "mine\n");
+}
+
+#[test]
+fn a_merge_into_a_branch_without_a_commit_makes_its_first_one() {
+    let scene = Scene::new();
+    std::fs::remove_dir_all(scene.ws()).expect("removed");
+    std::fs::create_dir(scene.ws()).expect("a folder");
+    git(&scene.ws(), &["init", "-q", "-b", "main"]);
+    let sessions = Sessions::at(&scene.ws(), &scene.dir.path().join("new"), None, "tester").expect("a repository");
+    let mut session = sessions.start(None, "").expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x\n"));
+    let plan = sessions.plan_merge(session.id(), How::Squash, &scene.program()).expect("a plan");
+    sessions.merge(&plan, true, &scene.program()).expect("merged");
+    assert_eq!(git(&scene.ws(), &["ls-tree", "-r", "--name-only", "main"]), "x.txt");
+    assert_eq!(std::fs::read_to_string(scene.ws().join("x.txt")).expect("a file"), "x\n");
+}
+
+#[test]
+fn the_users_hooks_and_signature_are_on_a_merge_or_there_is_none() {
+    let scene = Scene::new();
+    let program = scene.program();
+    let mut session = scene.sessions.start(None, "the title").expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x\n"));
+    let main = git(&scene.ws(), &["rev-parse", "main"]);
+    // The hook sees the files and the index of the merge, not those of the checkout.
+    hook(
+        &scene,
+        "pre-commit",
+        "test \"$(cat x.txt)\" = x && git diff --cached --name-only | grep -qx x.txt && echo no >&2; exit 1",
+    );
+    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
+    let refused = scene.sessions.merge(&plan, true, &program).expect_err("refused");
+    assert!(refused.to_string().contains("refuses the commit: no"), "{refused}");
+    assert_eq!(git(&scene.ws(), &["rev-parse", "main"]), main);
+    assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "");
+    // One that formats files, one that changes the message, and a signature.
+    hook(&scene, "pre-commit", "echo formatted >>x.txt; git add x.txt");
+    hook(&scene, "commit-msg", "echo 'Checked-by: hook' >>\"$1\"");
+    let signer = scene.dir.path().join("signer");
+    let words = "cat >/dev/null; echo '[GNUPG:] SIG_CREATED x' >&2; echo '-----BEGIN PGP SIGNATURE-----'; echo '-----END PGP SIGNATURE-----'";
+    std::fs::write(&signer, format!("#!/bin/sh\n{words}\n")).expect("a program");
+    std::fs::set_permissions(&signer, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    for (name, value) in [
+        ("gpg.program", signer.to_str().expect("a path")),
+        ("commit.gpgsign", "true"),
+        ("user.name", "person"),
+        ("user.email", "p@example.org"),
+    ] {
+        git(&scene.ws(), &["config", name, value]);
+    }
+    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
+    scene.sessions.merge(&plan, true, &program).expect("merged");
+    let commit = git(&scene.ws(), &["cat-file", "commit", "main"]);
+    assert!(commit.contains("BEGIN PGP SIGNATURE") && commit.contains("Checked-by: hook"), "{commit}");
+    assert_eq!(std::fs::read_to_string(scene.ws().join("x.txt")).expect("a file"), "x\nformatted\n");
+    assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn what_is_applied_is_refused_where_the_user_changed_the_same_file() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "a.txt", old(), Some(SESSION_A));
+    turn(&mut session, "q2", "x.txt", None, Some("x\n"));
+    turn(&mut session, "q3", "src/b.rs", Some("fn b() {}\n"), None);
+    let checkout = Root::open(&scene.ws(), None).expect("a checkout");
+    let plan = scene.sessions.plan_apply(session.id(), &checkout).expect("a plan");
+    let paths: Vec<&Path> = plan.iter().map(|it| it.path.as_path()).collect();
+    assert_eq!(paths, [Path::new("a.txt"), Path::new("src/b.rs"), Path::new("x.txt")]);
+    assert_eq!((plan[0].expected.is_some(), &plan[1].now, plan[2].expected), (true, &None, None));
+    // What is there already needn't be applied; what the user changed is left alone.
+    std::fs::write(scene.ws().join("x.txt"), "x\n").expect("a file");
+    assert_eq!(scene.sessions.plan_apply(session.id(), &checkout).expect("a plan").len(), 2);
+    std::fs::write(scene.ws().join("a.txt"), "mine\n").expect("a file");
+    let refused = scene.sessions.plan_apply(session.id(), &checkout);
+    assert!(matches!(refused, Err(SessionError::Conflicts(paths)) if paths == [PathBuf::from("a.txt")]));
+}
+
+#[test]
+fn a_draft_whose_branch_has_moved_is_kept_by_name() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("x\n"));
+    let (id, tip) = (session.id().to_owned(), session.tip());
+    session.begin_turn("cut off").expect("begun");
+    write(&session, "y.txt", None, Some("y\n"));
+    drop(session);
+    let name = branch(&id);
+    let tree = git(&scene.ws(), &["rev-parse", &format!("{name}^{{tree}}")]);
+    let theirs = git(&scene.ws(), &["commit-tree", &tree, "-p", &name, "-m", "by hand"]);
+    git(&scene.ws(), &["update-ref", &name, &theirs]);
+    let mut session = scene.sessions.open(&id).expect("opened");
+    let told = session.take_told().expect("a message");
+    assert_eq!((session.tip().to_string(), session.left()), (theirs, None));
+    let kept = scene.sessions.repo().refs(&format!("{KEPT}{id}/")).expect("references");
+    let [(kept, commit)] = &kept[..] else { panic!("{kept:?}") };
+    assert!(told.contains(kept.as_str()), "{told}");
+    assert_eq!(scene.sessions.repo().commit(*commit).expect("a commit").parents, [tip]);
+    assert_eq!(git(&scene.ws(), &["show", &format!("{kept}:y.txt")]), "y");
+}
+
+#[test]
+fn a_session_begins_with_the_users_uncommitted_files_if_that_is_wanted() {
+    let scene = Scene::new();
+    let at = scene.ws();
+    std::fs::write(at.join(".gitignore"), "ignored.txt\n").expect("a file");
+    git(&at, &["add", ".gitignore"]);
+    git(&at, &["commit", "-q", "-m", "rules"]);
+    for (name, text) in [
+        ("staged.txt", "staged\n"),
+        ("a.txt", "unstaged\n"),
+        ("untracked.txt", "untracked\n"),
+        ("ignored.txt", "ignored\n"),
+        (".env", "SECRET=1\n"),
+        ("intent.txt", "intent\n"),
+    ] {
+        std::fs::write(at.join(name), text).expect("a file");
+    }
+    git(&at, &["add", "staged.txt"]);
+    git(&at, &["add", "-N", "intent.txt"]);
+    std::fs::remove_file(at.join("src/b.rs")).expect("removed");
+    let (status, index) =
+        (git(&at, &["status", "--porcelain"]), std::fs::read(at.join(".git/index")).expect("an index"));
+    let session = scene.sessions.start_with_changes("", &scene.program()).expect("begun");
+    assert_eq!(std::fs::read(at.join(".git/index")).expect("an index"), index);
+    assert_eq!(git(&at, &["status", "--porcelain"]), status);
+    let files = git(&at, &["ls-tree", "-r", "--name-only", &branch(session.id())]);
+    let files: Vec<&str> = files.lines().filter(|it| !it.starts_with(".reedclaw")).collect();
+    assert_eq!(files, [".gitignore", "a.txt", "intent.txt", "staged.txt", "untracked.txt"]);
+    assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"unstaged\n");
+}
+
+#[test]
+fn files_that_run_on_peoples_machines_come_first_in_a_merge() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "aaa.txt", None, Some("x\n"));
+    turn(&mut session, "q2", "package.json", None, Some("{}\n"));
+    turn(&mut session, "q3", ".github/workflows/ci.yml", None, Some("on: push\n"));
+    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &scene.program()).expect("a plan");
+    let paths: Vec<&str> = plan.files.iter().filter_map(|it| it.path.to_str()).collect();
+    assert_eq!(paths, [".github/workflows/ci.yml", "package.json", "aaa.txt"]);
+}
+
+#[test]
+fn two_sessions_are_merged_by_plain_git_without_a_conflict_in_their_records() {
+    let scene = Scene::new();
+    let mut names = Vec::new();
+    for name in ["one", "two"] {
+        let mut session = scene.sessions.start(None, name).expect("begun");
+        turn(&mut session, name, &format!("{name}.txt"), None, Some("x\n"));
+        names.push(branch(session.id()));
+    }
+    git(&scene.ws(), &["checkout", "-q", "-b", "both"]);
+    for name in &names {
+        git(&scene.ws(), &["merge", "-q", "--no-edit", name]);
+    }
+    assert!(scene.ws().join("one.txt").exists() && scene.ws().join("two.txt").exists());
+}
+
+/// The work of another process; without its variables it has none.
+#[test]
+fn the_process_that_works_at_the_same_time() {
+    let Some(place) = std::env::var_os("REEDCLAW_TEST_AT").map(PathBuf::from) else { return };
+    let sessions = Sessions::at(&place.join("ws"), &place.join("state"), None, "tester").expect("a repository");
+    let mut session = sessions.start(None, "one of many").expect("begun");
+    let mut text = None;
+    for number in 1..=TURNS {
+        let new = format!("{number}\n");
+        turn(&mut session, &format!("q{number}"), "same.txt", text.as_deref(), Some(&new));
+        text = Some(new);
+    }
+}
+
+const PROCESSES: usize = 8;
+const TURNS: usize = 20;
+
+#[test]
+fn several_processes_work_in_one_repository_and_lose_no_turn() {
+    let scene = Scene::new();
+    let begin = |_| {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--exact", "sessions::join_tests::the_process_that_works_at_the_same_time"]);
+        command.arg("--nocapture").env("REEDCLAW_TEST_AT", scene.dir.path());
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started")
+    };
+    let children: Vec<_> = (0..PROCESSES).map(begin).collect();
+    // The user works meanwhile.
+    for number in 0..10 {
+        commit_on_main(&scene, &format!("{number}\n"));
+        // It may stop because a reference moves just now; what matters is what it does to the sessions.
+        let collected = Command::new("git").args(["gc", "-q"]).current_dir(scene.ws()).stderr(Stdio::null()).status();
+        collected.expect("git runs");
+    }
+    for child in children {
+        let ended = child.wait_with_output().expect("ended");
+        assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    }
+    let all = scene.sessions.list().expect("a list");
+    assert_eq!(all.len(), PROCESSES);
+    for listed in &all {
+        assert_eq!((listed.meta.turns, listed.is_open), (TURNS as u64, false));
+        let records = scene.sessions.look(&listed.meta.id).expect("found").records(TURNS as u64).expect("records");
+        assert_eq!(records.len(), TURNS);
+    }
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    assert_eq!(git(&scene.ws(), &["rev-list", "--count", "main"]), "11");
+    let locks = git(scene.dir.path(), &["-C", "ws", "ls-files", "--others", "--", "*.lock"]);
+    assert_eq!(locks, "");
+}
+
+#[test]
+fn a_session_runs_nothing_that_the_repository_configures_until_a_merge_was_agreed() {
+    let scene = Scene::new();
+    let (at, canary) = (scene.ws(), scene.dir.path().join("canary"));
+    let touch = format!("touch {}; cat", canary.display());
+    for name in [
+        "filter.evil.clean",
+        "filter.evil.smudge",
+        "merge.evil.driver",
+        "core.fsmonitor",
+        "core.sshCommand",
+        "diff.evil.textconv",
+        "alias.merge-tree",
+        "core.pager",
+    ] {
+        git(&at, &["config", name, &touch]);
+    }
+    std::fs::write(at.join(".git/info/attributes"), "* filter=evil merge=evil diff=evil\n").expect("a file");
+    for name in ["pre-commit", "post-checkout", "reference-transaction", "post-index-change", "commit-msg"] {
+        hook(&scene, name, &format!("touch {}", canary.display()));
+    }
+    let _ = std::fs::remove_file(&canary);
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q", "a.txt", old(), Some(SESSION_A));
+    session.begin_turn("talk").expect("begun");
+    session.end_turn(&said("talk", State::Whole)).expect("committed");
+    session.view().changes().expect("changes");
+    session.rewind(1).expect("back");
+    session.undo().expect("undone");
+    let id = session.id().to_owned();
+    let _plan = scene.sessions.plan_merge(&id, How::Squash, &scene.program()).expect("a plan");
+    drop(scene.sessions.fork(&id, None).expect("forked"));
+    drop(session);
+    scene.sessions.abandon(&id).expect("abandoned");
+    assert!(!canary.exists());
+}

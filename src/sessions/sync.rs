@@ -1,0 +1,162 @@
+//! Brings the user's branch into a session, and a session's files into the checkout. What both sides changed in the same
+//! place is solved in the session, as a turn; the checkout is changed as a whole or not at all.
+
+use std::path::{Path, PathBuf};
+
+use super::merge::{How, MergePlan, Scratch};
+use super::wire::{MergedFile, Meta};
+use super::{Session, SessionError, Sessions, short_id, turn};
+use crate::files::{PathError, Root, Stamp};
+use crate::git::{Changed, Mode, Objects as _, Oid, Program, Repo, TreeEdit, short};
+use crate::host::now_unix_ms;
+use crate::tree::{FILE_BYTES_MAX, RECORDS};
+
+/// How a line begins that marks a conflict.
+const MARK: &[u8] = b"<<<<<<< ";
+
+/// A branch that was brought into a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Synced {
+    /// The newest commit of that branch.
+    pub from: Oid,
+    /// Files that both sides changed in the same place: they have git's marks until a turn solves them.
+    pub conflicts: Vec<PathBuf>,
+}
+
+/// A file of the checkout that a session changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToApply {
+    /// The path.
+    pub path: PathBuf,
+    /// The file that is there now.
+    pub expected: Option<Stamp>,
+    /// The kind and content that it gets; `None` removes it.
+    pub now: Option<(Mode, Vec<u8>)>,
+}
+
+impl Session {
+    /// Merges a branch of the user's into the session: the one that it began at if none is named.
+    ///
+    /// # Errors
+    /// There is no such branch, the session has all of it, or git can't merge them.
+    pub fn sync(&mut self, from: Option<&str>, program: &Program) -> Result<Synced, SessionError> {
+        self.commit_left()?;
+        let repo = self.sessions.repo.clone();
+        let none = || SessionError::Refused("the session began at no branch; name one".to_owned());
+        let name = from.or(self.meta.base_branch.as_deref()).ok_or_else(none)?;
+        let theirs = repo.find_commit(name)?;
+        if repo.merge_base(self.tip, theirs) == Some(theirs) {
+            let name = name.trim_start_matches("refs/heads/");
+            let message = format!("session {} has all of {name}", short_id(&self.meta.id));
+            return Err(SessionError::Refused(message));
+        }
+        let scratch = Scratch::beside(&repo, &self.desk.scratch())?;
+        let merged = program.merge(&scratch.path, None, (self.tip, theirs))?;
+        // Git's program wrote the objects: a repository that was opened before may not know them yet.
+        let fresh = Repo::open(&scratch.path)?;
+        let mut conflicts = merged.conflicts;
+        conflicts.retain(|it| !it.starts_with(RECORDS));
+        conflicts.sort();
+        let meta = Meta {
+            base: Some(theirs.to_string()),
+            conflicts: conflicts.iter().map(|it| it.display().to_string()).collect(),
+            ..self.meta.clone()
+        };
+        let subject = format!("bring {} ({}) into the session", name.trim_start_matches("refs/heads/"), short(theirs));
+        let commit = self.join(&fresh, &meta, (merged.tree, theirs), &subject)?;
+        self.operate("sync", commit)?;
+        Ok(Synced { from: theirs, conflicts })
+    }
+
+    /// Notes that the session was merged, so that it goes on from there: the next merge has only what comes after.
+    ///
+    /// # Errors
+    /// The branch can't be moved; the merge itself is made.
+    pub fn note_merged(&mut self, plan: &MergePlan, commit: Oid) -> Result<(), SessionError> {
+        let repo = self.sessions.repo.clone();
+        let merged =
+            MergedFile { commit: commit.to_string(), into: plan.target_name().to_owned(), turns: self.meta.turns };
+        let meta = Meta { base: Some(commit.to_string()), merged: Some(merged), ..self.meta.clone() };
+        if matches!(plan.how, How::Pick(_)) || self.tip != plan.session_tip() || !self.draft.is_unchanged() {
+            return Ok(());
+        }
+        let subject = format!("merged into {} as {}", plan.target_name(), short(commit));
+        let tree = repo.commit(commit)?.tree;
+        let joined = self.join(&repo, &meta, (tree, commit), &subject)?;
+        self.publish(joined)?;
+        self.meta = meta;
+        Ok(())
+    }
+
+    /// Writes a commit with the files of `tree`, the records of this session, and `theirs` as its second parent.
+    fn join(&self, from: &Repo, meta: &Meta, (tree, theirs): (Oid, Oid), subject: &str) -> Result<Oid, SessionError> {
+        let repo = &self.sessions.repo;
+        let mut batch = repo.batch();
+        batch.add_from(from, tree)?;
+        let own = self.sessions.records_in(repo.commit(self.tip)?.tree)?;
+        let edits: Vec<TreeEdit> = vec![
+            (Path::new(RECORDS).to_owned(), own.map(|id| (Mode::Directory, id))),
+            turn::file(&mut batch, Path::new(RECORDS).join(&meta.id).join("session.json"), &turn::json(meta))?,
+        ];
+        let tree = batch.tree(tree, &edits)?;
+        let state = if meta.conflicts.is_empty() { "whole" } else { "conflicted" };
+        let message = format!("{subject}\n\n{}", turn::trailers(&meta.id, None, "sync", state, None));
+        let new = self.sessions.new_commit(tree, vec![self.tip, theirs], now_unix_ms(), message);
+        let commit = batch.commit(&new)?;
+        batch.settle()?;
+        Ok(commit)
+    }
+
+    /// The files with conflicts that still have git's marks in them.
+    pub(super) fn unsolved(&self) -> Vec<String> {
+        let has_mark = |path: &&String| {
+            let read = self.draft.leaf(Path::new(path), FILE_BYTES_MAX);
+            read.is_ok_and(|(_, bytes)| bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(MARK)))
+        };
+        self.meta.conflicts.iter().filter(has_mark).cloned().collect()
+    }
+}
+
+impl Sessions {
+    /// The files of the checkout that would change if a session's files were put there. Nothing changes by this.
+    ///
+    /// # Errors
+    /// [`SessionError::Conflicts`] if the user has changed one of them since the session began; or one can't be read.
+    pub fn plan_apply(&self, id: &str, checkout: &Root) -> Result<Vec<ToApply>, SessionError> {
+        let view = self.look(id)?;
+        let (mut all, mut conflicts) = (Vec::new(), Vec::new());
+        for Changed { path, old, new } in view.changes()? {
+            let content = |side: Option<(Mode, Oid)>| match side {
+                Some((Mode::Submodule | Mode::Directory, _)) | None => Ok(None),
+                Some((mode, id)) => self.repo.blob(id, FILE_BYTES_MAX).map(|bytes| Some((mode, bytes))),
+            };
+            let (old, new) = (content(old)?, content(new)?);
+            let (expected, now) = match checkout.held(&path, FILE_BYTES_MAX) {
+                Ok((stamp, bytes)) => (Some(stamp), Some((mode_of(stamp), bytes))),
+                Err(PathError::Missing | PathError::NotDirectory) => (None, None),
+                Err(_) => {
+                    conflicts.push(path);
+                    continue;
+                }
+            };
+            if now == new {
+                continue;
+            }
+            if now == old {
+                all.push(ToApply { path, expected, now: new });
+            } else {
+                conflicts.push(path);
+            }
+        }
+        if conflicts.is_empty() { Ok(all) } else { Err(SessionError::Conflicts(conflicts)) }
+    }
+}
+
+/// The kind that git has for a file of the checkout.
+fn mode_of(stamp: Stamp) -> Mode {
+    match stamp {
+        it if it.is_link() => Mode::Link,
+        it if it.permissions() & 0o100 != 0 => Mode::Executable,
+        _ => Mode::File,
+    }
+}

@@ -1,0 +1,262 @@
+//! `reedclaw session` and `reedclaw agent --session`: sessions on git without the shell, their exit statuses and JSON.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::need::{TEST_PATH, require};
+use crate::pty::program;
+use crate::sessions::{calls, git};
+
+/// A home with a repository of one commit, and a model with these answers.
+fn home(answers: &[Value], more: &str) -> TempDir {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
+    let lines: Vec<String> = answers.iter().map(Value::to_string).collect();
+    let script = home.path().join("answers.jsonl");
+    fs::write(&script, lines.join("\n")).expect("a script");
+    let config = format!(
+        "return {{ memory = {{auto = false}}, context = {{project = false}}, {more}\n\
+         models = {{ m = {{ kind = \"mock\", script = {:?} }} }} }}",
+        script.display().to_string()
+    );
+    fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    let project = home.path().join("project");
+    fs::create_dir_all(&project).expect("a directory");
+    fs::write(project.join("a.txt"), "old\n").expect("a file");
+    git(&project, &["init", "-q", "-b", "main"]);
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "first"]);
+    home
+}
+
+fn reedclaw(home: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(program());
+    command.args(arguments).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    let done = command.current_dir(home.join("project")).stdin(Stdio::null()).output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (done.status.code(), text(done.stdout), text(done.stderr))
+}
+
+/// Runs a command that must succeed, and gives its standard output.
+fn output(home: &Path, arguments: &[&str]) -> String {
+    let (code, out, err) = reedclaw(home, arguments);
+    assert_eq!(code, Some(0), "{arguments:?}: {out}{err}");
+    out
+}
+
+fn write(when: &str, path: &str, content: &str) -> Value {
+    calls(when, "file_write", json!({"path": path, "content": content}))
+}
+
+/// Files with the time of their last change and their content.
+type Held = BTreeMap<PathBuf, (i64, i64, Vec<u8>)>;
+
+/// Every file below a directory.
+fn held(top: &Path) -> Held {
+    let (mut found, mut waiting) = (BTreeMap::new(), vec![top.to_owned()]);
+    while let Some(at) = waiting.pop() {
+        for entry in fs::read_dir(at).expect("a directory").flatten() {
+            let data = entry.path().symlink_metadata().expect("an entry");
+            if data.is_dir() {
+                waiting.push(entry.path());
+            } else {
+                let bytes = fs::read(entry.path()).unwrap_or_default();
+                // Git's program gives an object that it needs the time of now, so that no `gc` removes it.
+                let is_object = entry.path().components().any(|it| it.as_os_str() == "objects");
+                let time = if is_object { (0, 0) } else { (data.mtime(), data.mtime_nsec()) };
+                found.insert(entry.path(), (time.0, time.1, bytes));
+            }
+        }
+    }
+    found
+}
+
+/// The paths that differ.
+fn differing<'a>(one: &'a Held, two: &'a Held) -> Vec<&'a PathBuf> {
+    let is_other =
+        |from: &'a Held, to: &'a Held| from.iter().filter(|(path, it)| to.get(*path) != Some(it)).map(|it| it.0);
+    let mut all: Vec<&PathBuf> = is_other(one, two).chain(is_other(two, one)).collect();
+    all.dedup();
+    all
+}
+
+/// A home with a session of two turns, and the session's id.
+fn with_two_turns() -> (TempDir, String) {
+    let home = home(&[write("first", "a.txt", "new\n"), write("second", "more.txt", "more\n")], "");
+    let (code, _, told) = reedclaw(home.path(), &["agent", "--session", "new", "-m", "first change"]);
+    assert_eq!(code, Some(0), "{told}");
+    let id = told.lines().find_map(|line| line.strip_prefix("[session] ")).expect("the id").to_owned();
+    assert!(told.contains("turn 1 · 1 file"), "{told}");
+    let (code, _, told) = reedclaw(home.path(), &["agent", "--session", &id, "-m", "second change"]);
+    assert_eq!((code, told.contains("turn 2 · 1 file")), (Some(0), true), "{told}");
+    (home, id)
+}
+
+#[test]
+fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
+    if !require(&["git"]) {
+        return;
+    }
+    let (home, id) = with_two_turns();
+    let (at, project) = (home.path(), home.path().join("project"));
+    assert_eq!(git(&project, &["status", "--porcelain"]), "", "the checkout stays as it is");
+    assert_eq!(output(at, &["session", "cat", &id, "a.txt"]), "new\n");
+    assert_eq!(output(at, &["session", "cat", &id, "a.txt", "0"]), "old\n");
+    let shown = output(at, &["session", "show", &id, "1"]);
+    assert!(shown.contains("? first change") && shown.contains("file_write") && shown.contains("+new"), "{shown}");
+    let diff = output(at, &["session", "diff", &id]);
+    assert!(diff.contains("+++ a.txt") && diff.contains("+++ more.txt"), "{diff}");
+    assert!(!output(at, &["session", "diff", &id, "1..2"]).contains("a.txt"));
+    let log = output(at, &["session", "log", &id]);
+    assert!(log.contains("first change") && log.contains("second change"), "{log}");
+    let fork = output(at, &["session", "fork", &id, "1"]);
+    assert_ne!(fork.trim(), id);
+    let (code, _, told) = reedclaw(at, &["session", "rewind", &id, "1"]);
+    assert_eq!((code, told.contains("is at turn 1")), (Some(0), true), "{told}");
+    assert_eq!(reedclaw(at, &["session", "cat", &id, "more.txt"]).0, Some(2));
+    output(at, &["session", "undo", &id]);
+    assert_eq!(output(at, &["session", "cat", &id, "more.txt"]), "more\n");
+    // Exit statuses.
+    for (arguments, status) in [
+        (&["session", "log", "nothing-like-this"][..], 2),
+        (&["session", "show", &id, "99"], 2),
+        (&["session", "drop", &id], 3),
+        (&["session", "merge", &id], 3),
+        (&["session", "frobnicate"], 2),
+        (&["session", "list", "--workspace", "/"], 1),
+    ] {
+        let (code, out, err) = reedclaw(at, arguments);
+        assert_eq!(code, Some(status), "{arguments:?}: {out}{err}");
+    }
+    output(at, &["session", "abandon", fork.trim()]);
+    output(at, &["session", "drop", &id, "--yes"]);
+    assert_eq!(output(at, &["session"]), "");
+}
+
+#[test]
+fn the_json_of_sessions_is_what_its_schema_says() {
+    if !require(&["git"]) {
+        return;
+    }
+    let (home, id) = with_two_turns();
+    let schema = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/schema/sessions.json"));
+    let schema: Value = serde_json::from_str(&schema.expect("the schema")).expect("JSON");
+    let mut kinds = Vec::new();
+    for arguments in [
+        &["session", "list", "--json"][..],
+        &["session", "log", &id, "--json"],
+        &["session", "show", &id, "2", "--json"],
+        &["session", "merge", &id, "--dry-run", "--json"],
+    ] {
+        for line in output(home.path(), arguments).lines() {
+            let value: Value = serde_json::from_str(line).expect("JSON");
+            let kind = value["kind"].as_str().expect("a kind").to_owned();
+            let properties = &schema["oneOf"]
+                .as_array()
+                .expect("kinds")
+                .iter()
+                .find(|it| it["properties"]["kind"]["const"] == kind.as_str());
+            let properties = properties.unwrap_or_else(|| panic!("{kind} isn't in the schema"));
+            let known: Vec<&String> = properties["properties"].as_object().expect("properties").keys().collect();
+            let had: Vec<&String> = value.as_object().expect("an object").keys().collect();
+            assert_eq!(had, known, "{kind}");
+            kinds.push(kind);
+        }
+    }
+    kinds.dedup();
+    assert_eq!(kinds, ["session", "turn", "record", "change"]);
+}
+
+#[test]
+fn a_dry_run_writes_nothing_and_a_conflict_has_its_own_status() {
+    if !require(&["git"]) {
+        return;
+    }
+    let (home, id) = with_two_turns();
+    let (at, project) = (home.path(), home.path().join("project"));
+    let before = held(&project);
+    let plan = output(at, &["session", "merge", &id, "--dry-run"]);
+    assert!(plan.contains("into main: 2 files"), "{plan}");
+    assert_eq!(differing(&before, &held(&project)), Vec::<&PathBuf>::new());
+    fs::write(project.join("a.txt"), "mine\n").expect("a file");
+    git(&project, &["commit", "-q", "-am", "mine"]);
+    let before = held(&project);
+    let (code, out, err) = reedclaw(at, &["session", "merge", &id, "--yes", "--json"]);
+    assert_eq!(code, Some(6), "{out}{err}");
+    let conflict: Value = serde_json::from_str(out.trim()).expect("JSON");
+    assert_eq!((&conflict["kind"], &conflict["path"]), (&json!("conflict"), &json!("a.txt")));
+    assert_eq!(differing(&before, &held(&project)), Vec::<&PathBuf>::new(), "nothing has moved");
+    assert_eq!(reedclaw(at, &["session", "sync", &id]).0, Some(6));
+    let marked = output(at, &["session", "cat", &id, "a.txt"]);
+    assert!(marked.contains("<<<<<<<") && marked.contains("mine"), "{marked}");
+    output(at, &["session", "undo", &id]);
+    assert_eq!(output(at, &["session", "cat", &id, "a.txt"]), "new\n");
+    git(&project, &["reset", "-q", "--hard", "HEAD~1"]);
+    output(at, &["session", "merge", &id, "--yes"]);
+    assert_eq!(fs::read_to_string(project.join("more.txt")).expect("a file"), "more\n");
+    assert_eq!(git(&project, &["ls-files"]), "a.txt\nmore.txt");
+}
+
+#[test]
+fn what_is_applied_is_one_step_that_undo_takes_back() {
+    if !require(&["git"]) {
+        return;
+    }
+    let (home, id) = with_two_turns();
+    let (at, project) = (home.path(), home.path().join("project"));
+    let (head, index) =
+        (git(&project, &["rev-parse", "HEAD"]), fs::read(project.join(".git/index")).expect("an index"));
+    let (code, out, err) = reedclaw(at, &["session", "apply", &id]);
+    assert_eq!((code, out.contains("~ a.txt"), out.contains("+ more.txt")), (Some(3), true, true), "{out}{err}");
+    assert!(!project.join("more.txt").exists());
+    let (code, _, told) = reedclaw(at, &["session", "apply", &id, "--yes"]);
+    assert_eq!((code, told.contains("2 files changed in the checkout")), (Some(0), true), "{told}");
+    let text = |name: &str| fs::read_to_string(project.join(name)).unwrap_or_default();
+    assert_eq!((text("a.txt"), text("more.txt")), ("new\n".into(), "more\n".into()));
+    assert_eq!(git(&project, &["rev-parse", "HEAD"]), head);
+    assert_eq!(fs::read(project.join(".git/index")).expect("an index"), index);
+    output(at, &["undo"]);
+    assert_eq!((text("a.txt"), project.join("more.txt").exists()), ("old\n".into(), false));
+    fs::write(project.join("a.txt"), "mine\n").expect("a file");
+    assert_eq!(reedclaw(at, &["session", "apply", &id, "--yes"]).0, Some(6));
+    assert_eq!((text("a.txt"), project.join("more.txt").exists()), ("mine\n".into(), false));
+}
+
+#[test]
+fn a_commit_reads_well_without_reedclaw() {
+    if !require(&["git"]) {
+        return;
+    }
+    let more = "";
+    let answers = [
+        json!({"when": "Question:", "rounds": [[{"text": "Say hello in a.txt"}]]}),
+        write("greet", "a.txt", "hello\n"),
+    ];
+    let home = home(&answers, more);
+    let config = home.path().join(".config/reedclaw/config.lua");
+    let text = fs::read_to_string(&config).expect("the config");
+    let with_router = text.replace(
+        "models = {",
+        "default_model = \"all\", models = { all = { kind = \"router\", rules = { default = \"m\", summary = \"m\" } },",
+    );
+    fs::write(&config, with_router).expect("a config");
+    let (code, _, told) = reedclaw(home.path(), &["agent", "--session", "new", "-m", "greet the world\nplease"]);
+    assert_eq!(code, Some(0), "{told}");
+    let project = home.path().join("project");
+    let branch = git(&project, &["for-each-ref", "--format=%(refname)", "refs/heads/reedclaw"]);
+    let message = git(&project, &["log", "-1", "--format=%B", &branch]);
+    assert!(
+        message.starts_with("Say hello in a.txt\n\nAsked: greet the world\nplease\n\ndone\n\nReedClaw-Session: "),
+        "{message}"
+    );
+    for trailer in ["ReedClaw-Turn: 1", "ReedClaw-Act: turn", "ReedClaw-State: whole", "ReedClaw-Model: "] {
+        assert!(message.lines().any(|line| line.starts_with(trailer)), "{trailer}: {message}");
+    }
+    assert_eq!(git(&project, &["log", "-1", "--format=%(trailers:key=ReedClaw-Turn,valueonly)", &branch]), "1");
+}
