@@ -337,7 +337,7 @@ mod tests {
             json!({"op": "set", "id": "a", "path": "/big", "value": "x".repeat(ATOM_BYTES_MAX)}),
             json!({"op": "set", "id": "a", "path": "/n", "value": 9_007_199_254_740_993_u64}),
         ] {
-            assert!(fold(&board, &[op.clone()]).is_err(), "{op}");
+            assert!(fold(&board, std::slice::from_ref(&op)).is_err(), "{op}");
         }
         assert!(fold(&board, &[]).is_err());
     }

@@ -73,7 +73,7 @@ pub enum Content {
     /// Text of another type.
     Text(&'static str, String),
     /// Events, for as long as the client stays.
-    Stream(Stream),
+    Stream(Box<Stream>),
 }
 
 impl Reply {

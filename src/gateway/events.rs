@@ -247,5 +247,5 @@ pub fn follow(call: &Call<'_>, filter: Filter, snapshot: Option<String>) -> Answ
     let after = cursor.map_or(head, |(_, position)| position);
     let secret = routes::secret(call.sent).unwrap_or_default().to_owned();
     let stream = Stream { who, secret, filter, after, epoch, head, snapshot, is_gone };
-    Ok(Reply { status: 200, headers: Vec::new(), content: Content::Stream(stream) })
+    Ok(Reply { status: 200, headers: Vec::new(), content: Content::Stream(Box::new(stream)) })
 }

@@ -226,7 +226,7 @@ fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
         }
         Content::Stream(wanted) => {
             kind = "text/event-stream";
-            stream::body(gateway, wanted)
+            stream::body(gateway, *wanted)
         }
     };
     set_headers(&mut response, (reply.status != 204).then_some(kind), &reply.headers);
@@ -236,7 +236,7 @@ fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
 fn respond_problem(problem: &Problem, request_id: &str) -> Response {
     let mut response = Response::new(Body::from(problem.to_value(request_id).to_string()));
     *response.status_mut() = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    set_headers(&mut response, Some("application/json"), &problem.headers);
+    set_headers(&mut response, Some("application/json"), &problem.details.headers);
     response
 }
 

@@ -129,7 +129,7 @@ mod tests {
 
     fn refused(lines: &[(&'static str, &str)], mode: Mode) -> Option<(&'static str, serde_json::Value)> {
         let problem = ids(&headers(lines), mode).err()?;
-        Some((problem.code, problem.context.expect("facts")["header"].clone()))
+        Some((problem.code, problem.details.context.expect("facts")["header"].clone()))
     }
 
     #[test]

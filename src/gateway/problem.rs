@@ -13,6 +13,13 @@ pub struct Problem {
     pub code: &'static str,
     /// The message, for people.
     pub message: String,
+    /// What only some errors have, apart so that a result stays small.
+    pub details: Box<Details>,
+}
+
+/// The rest of an error.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Details {
     /// Facts for a program.
     pub context: Option<Value>,
     /// More fields of the error: `expected_rev`, `details`.
@@ -30,8 +37,7 @@ impl Problem {
     /// A problem with a status, a code and a message.
     #[must_use]
     pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
-        let (fields, beside, headers) = (Map::new(), Map::new(), Vec::new());
-        Self { status, code, message: message.into(), context: None, fields, beside, headers }
+        Self { status, code, message: message.into(), details: Box::default() }
     }
 
     /// A body that isn't valid.
@@ -68,28 +74,28 @@ impl Problem {
     /// Adds facts.
     #[must_use]
     pub fn context(mut self, context: Value) -> Self {
-        self.context = Some(context);
+        self.details.context = Some(context);
         self
     }
 
     /// Adds a field of the error.
     #[must_use]
     pub fn field(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.fields.insert(name.to_owned(), value.into());
+        self.details.fields.insert(name.to_owned(), value.into());
         self
     }
 
     /// Adds a field beside the error.
     #[must_use]
     pub fn beside(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.beside.insert(name.to_owned(), value.into());
+        self.details.beside.insert(name.to_owned(), value.into());
         self
     }
 
     /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.headers.push((name, value.into()));
+        self.details.headers.push((name, value.into()));
         self
     }
 
@@ -99,12 +105,12 @@ impl Problem {
         let mut error = Map::new();
         error.insert("code".into(), self.code.into());
         error.insert("message".into(), self.message.clone().into());
-        if let Some(context) = &self.context {
+        if let Some(context) = &self.details.context {
             error.insert("context".into(), context.clone());
         }
         error.insert("request_id".into(), request_id.into());
-        error.extend(self.fields.clone());
-        let mut whole = self.beside.clone();
+        error.extend(self.details.fields.clone());
+        let mut whole = self.details.beside.clone();
         whole.insert("error".into(), error.into());
         whole.into()
     }
