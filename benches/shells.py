@@ -3,7 +3,7 @@
 
     benches/shells.py [--quick] [--name NAME] [--cpus LIST] [--only ROW,...] [--programs NAME,...] [PATH-OF-REEDCLAW]
 
-Rows: start, start-slow-rc, roundtrip, key, idle, c-true, cat. The programs take turns within each row, so that a busy
+Rows: start, start-slow-rc, roundtrip, key, lived-in, idle, c-true, cat. The programs take turns within each row, so that a busy
 moment of the machine falls on all of them. The harness answers a terminal's questions (cursor position, device
 attributes, colours, keyboard) at once, as a real terminal does. It writes DATE-NAME.json (all figures) and
 DATE-NAME.txt (medians and ratios) to benches/runs. Only the standard library is used.
@@ -339,6 +339,76 @@ class Bench:
         for name, terminal in open_now.items():
             self.stop(name, terminal)
 
+    def lived_in(self, reedclaw):
+        """A home of years: 100,000 lines of history, 2,000 aliases, and work in a repository of 50,000 files."""
+        aliases = "".join(f"alias a{i}='echo {i} --option=value'\n" for i in range(2000))
+        home = self.home(aliases + "HISTSIZE=200000 HISTFILESIZE=200000\nPS1='$ '\ncd ~/work\n")
+        lines = "".join(f"#{1700000000 + i}\ngit log --grep 'word {i}' file{i % 977}\n" for i in range(100_000))
+        with open(os.path.join(home, ".bash_history"), "w") as file:
+            file.write(lines)
+        for folder in range(500):
+            path = os.path.join(home, "work", f"dir{folder % 25}", f"sub{folder}")
+            os.makedirs(path)
+            for number in range(100):
+                with open(os.path.join(path, f"file{number}.txt"), "w") as file:
+                    file.write(f"{folder} {number}\n")
+        git = ["git", "-C", os.path.join(home, "work"), "-c", "user.email=a@b", "-c", "user.name=a"]
+        for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+            subprocess.run(git + words, check=True)
+        if reedclaw:
+            environment = {"PATH": os.environ["PATH"], "HOME": home, "LANG": "C.UTF-8"}
+            subprocess.run([self.options.program, "history", "import", "bash"], check=True,
+                           env=environment, stdout=subprocess.DEVNULL)
+        return home
+
+    def row_lived_in(self):
+        """Enter to next prompt, a key, Up and Ctrl-R in such a home; beside them ReedClaw in an empty one."""
+        empty = self.home("PS1='$ '\nmkdir -p ~/work; cd ~/work\n")
+        cases = {"bash": (["bash"], self.lived_in(False)), "lived in": ([self.options.program], self.lived_in(True)),
+                 "empty": ([self.options.program], empty)}
+        open_now = {}
+        for name, (argv, home) in cases.items():
+            self.programs.setdefault(name, {"argv": argv, "prompt": REED_PROMPT})
+            terminal = open_now[name] = self.start(name, home, argv)
+            terminal.prompt = ANY_PROMPT if name == "bash" else REED_PROMPT
+            terminal.wait_prompt()
+            terminal.quiet(2, 10)
+
+        def drawn(name, row, keys):
+            terminal = open_now[name]
+            terminal.clear()
+            began = time.perf_counter()
+            terminal.send(keys)
+            if not terminal.read(5):
+                return self.note("lived-in", name, f"{row}: nothing was drawn")
+            terminal.quiet(0.05, 2)
+            self.take(f"lived-in, {row}", name, (terminal.last - began) * 1e3)
+
+        for turn in range(10 if self.options.quick else 60):
+            for name, terminal in open_now.items():
+                terminal.clear()
+                began = time.perf_counter()
+                terminal.send(b"true\r")
+                at = terminal.wait_prompt(after_line_feed=True)
+                if at is None:
+                    self.note("lived-in", name, repr(terminal.text()[-200:]))
+                elif turn >= 3:
+                    self.take("lived-in, roundtrip", name, (at - began) * 1e3)
+                terminal.quiet(0.05, 1)
+                drawn(name, "first key", b"g")
+                drawn(name, "second key", b"i")
+                drawn(name, "Up", b"\x1b[A")
+                terminal.send(b"\x03")
+                terminal.quiet(0.1, 2)
+                drawn(name, "Ctrl-R", b"\x12")
+                drawn(name, "letter in Ctrl-R", b"7")
+                terminal.send(b"\x07")
+                terminal.quiet(0.05, 2)
+                terminal.send(b"\x03")
+                terminal.quiet(0.1, 2)
+        for name, terminal in open_now.items():
+            self.stop(name, terminal)
+
     def row_idle(self):
         """Memory of the program without the shell below it, and how often its threads wake in five seconds."""
         for name in self.turns(1 if self.options.quick else 2, self.programs):
@@ -494,7 +564,7 @@ def main():
     options = parser.parse_args()
     options.program = os.path.abspath(options.program)
     bench = Bench(options)
-    rows = ["start", "start-slow-rc", "roundtrip", "key", "idle", "c-true", "cat"]
+    rows = ["start", "start-slow-rc", "roundtrip", "key", "lived-in", "idle", "c-true", "cat"]
     # The record names no directory of the machine it was made on.
     shown = ["benches/shells.py", *(os.path.basename(word) for word in sys.argv[1:])]
     record = {"date": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "command": " ".join(shown),
