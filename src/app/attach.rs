@@ -81,7 +81,7 @@ impl Attaching<'_> {
             resources::take(servers, &mut named, &mut attached, &mut left);
         }
         let (far, named): (Vec<Mention>, Vec<Mention>) = named.into_iter().partition(is_far_picture);
-        // A pipe's text is a stranger's: a path in it is no wish of the person.
+        // A pipe's text is a stranger's: a path in it isn't a wish of the person.
         if !question.starts_with(PIPED) {
             let pasted = pasted_pictures(question).into_iter().map(|path| (path, false));
             for (path, is_named) in far.into_iter().map(|it| (it.name, true)).chain(pasted) {
@@ -265,7 +265,7 @@ enum Found {
     Pieces(Vec<Piece>),
 }
 
-/// A part of what goes with a question.
+/// A part of the attachments.
 enum Piece {
     Text { name: String, text: String, lines: usize },
     Image(Image),
@@ -418,7 +418,7 @@ impl Place {
         String::from_utf8(content.bytes).ok().filter(|_| !is_binary).ok_or_else(|| "it isn't text".into())
     }
 
-    /// The definitions of a name, which may say what they lie within: `Type::method`, `Type.method`.
+    /// The definitions of a name, which may include the surrounding name: `Type::method`, `Type.method`.
     fn definitions(&self, mention: &Mention, known: &Symbols) -> Vec<Piece> {
         let split = mention.name.rsplit_once("::").or_else(|| mention.name.rsplit_once('.'));
         let (within, name) = split.map_or((None, mention.name.as_str()), |(within, name)| (Some(within), name));

@@ -1,5 +1,5 @@
-//! The context of a question besides its own words: memories, if it begins a conversation, and what is known of the
-//! repository around it. Every face asks here, so that none carries less than another.
+//! The context of a question besides its own words: memories, if it begins a conversation, and the facts about the
+//! repository around it. Every face asks here, so that all carry the same.
 
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,7 @@ impl Around {
         &self.jails
     }
 
-    /// Looks at the repository around a directory; none if there is none.
+    /// Looks at the repository around a directory; `None` if there is none.
     pub fn look(&mut self, settings: &Settings, env: &Env, cwd: &Path) -> Option<Notes> {
         self.surroundings.notes(cwd, &card_options(settings, env, &self.jails))
     }

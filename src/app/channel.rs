@@ -31,7 +31,7 @@ pub trait Channel {
     fn supports_draft_updates(&self) -> bool;
 }
 
-/// A message that was received: its conversation has begun, and what goes with it is attached.
+/// A received message: its conversation has begun, and its attachments are added.
 #[derive(Debug)]
 pub struct Received {
     /// The conversation that it belongs to.
@@ -53,7 +53,7 @@ impl Received {
 }
 
 impl Runtime {
-    /// Begins to look at what a question will carry that comes at once.
+    /// Begins to prepare the context of a question that may come soon.
     pub fn look_ahead(&mut self) {
         if self.carries_project() && self.agent.current_model().is_some() {
             self.around.begin(&self.settings, &self.env, &self.cwd);
@@ -205,7 +205,7 @@ impl Runtime {
         self.around.jails().git_options(&self.settings, &self.env)
     }
 
-    /// Whether questions carry what is known of the project around them.
+    /// Whether questions carry the facts about the project around them.
     #[must_use]
     pub fn carries_project(&self) -> bool {
         self.project_wanted.unwrap_or(self.settings.context.project)
@@ -216,7 +216,7 @@ impl Runtime {
         (self.project_wanted, self.around) = (Some(is_wanted), Around::default());
     }
 
-    /// The knowledge about the repository around; none if there is none.
+    /// The facts about the repository around; `None` if there is none.
     pub fn project_notes(&mut self) -> Option<Notes> {
         self.around.look(&self.settings, &self.env, &self.cwd)
     }
@@ -240,7 +240,7 @@ fn take_images(agent: &mut Agent, images: Vec<Image>) -> (Vec<String>, Vec<Strin
     }
 }
 
-/// When and where a question is asked, for a model that would otherwise have to find out by tools.
+/// The time and the place of a question, for a model that would otherwise have to use tools for them.
 fn session_note(env: &Env, cwd: &Path) -> String {
     let now = jiff::Timestamp::from_millisecond(host::now_unix_ms()).unwrap_or_default();
     let date =
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
     use crate::app::Request;
 
-    /// Takes two messages and keeps what it is sent.
+    /// A channel with two messages that stores its answers.
     struct Letterbox {
         has_drafts: bool,
         sent: RefCell<Vec<(Option<ConversationId>, Event)>>,

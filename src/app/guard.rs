@@ -7,7 +7,7 @@ use crate::config::{Env, Settings};
 use crate::policy::{High, Rules};
 use crate::proto::action::{Decision, PolicyVerdict};
 
-/// Makes the rules that hold for what a model does. `config` is the file that was read, if one was.
+/// Makes the rules for a model's actions. `config` is the file that was read, if there was one.
 #[must_use]
 pub fn policy_rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Rules {
     let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -22,7 +22,7 @@ pub fn policy_rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Ru
     ];
     let named = [config.map(Path::to_owned), settings.history.dir.clone(), settings.security.audit_log.clone()];
     for path in named.into_iter().flatten() {
-        // Below one of them it is named still: it may be a link, and what it leads to is ours as well.
+        // A path below another one is still named: it may be a link, and its target is ours as well.
         if !own_paths.contains(&path) {
             own_paths.push(path);
         }
@@ -42,7 +42,7 @@ pub fn policy_rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Ru
     }
 }
 
-/// Writes a verdict for a person, as lines: what is decided, why, and what it would do.
+/// Writes a verdict for a person, as lines: the decision, the reasons, and the effects.
 #[must_use]
 pub fn verdict_lines(verdict: &PolicyVerdict) -> Vec<String> {
     let decision = match verdict.decision {

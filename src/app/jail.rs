@@ -40,8 +40,8 @@ impl Jails {
         let mut of_git: Vec<PathBuf> = OF_GIT.iter().map(|name| config.join(name)).collect();
         of_git.push(home.join(".gitconfig"));
         let (jails, settings, whole_env) = (self.clone(), settings.clone(), env.clone());
-        // To find them takes a look at some directories: not before git starts. It runs for milliseconds, so that only what
-        // is there counts; each path more costs time.
+        // Finding them requires a look at some directories, so it happens when git starts. Git runs for milliseconds,
+        // so only existing paths count; each further path costs time.
         let masked: OnceLock<Vec<PathBuf>> = OnceLock::new();
         Arc::new(move |command, reads| {
             let cwd = command.get_current_dir().ok_or("it has no directory")?.to_owned();

@@ -22,7 +22,7 @@ pub struct ListedHere {
     pub program: Result<PathBuf, String>,
 }
 
-/// Writes what is allowed to a new file.
+/// Writes the allowed commands to a new file.
 ///
 /// # Errors
 /// The file is there already, or can't be written.
@@ -30,10 +30,10 @@ pub fn export_allowed(allowed: &Allowed, path: &Path) -> io::Result<()> {
     export::create(path)?.write_all(CommandList::of(allowed.rules()).to_json().as_bytes())
 }
 
-/// Reads a list, and says of each command whether it may be allowed in the project at `root`. Nothing is changed.
+/// Reads a list, and checks for each command whether it may be allowed in the project at `root`. Nothing is changed.
 ///
 /// # Errors
-/// The file can't be read, or is no list.
+/// The file can't be read, or isn't a list.
 pub fn read_list(gate: &Gate, root: &Path, path: &Path) -> Result<Vec<ListedHere>, Failure> {
     let user = |why: String| Failure {
         kind: FailureKind::User,

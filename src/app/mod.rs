@@ -1,5 +1,5 @@
-//! The composition root: settings become each room's options, and rooms are started. It starts degraded where a room
-//! fails, with a problem to tell.
+//! The composition root: settings become each room's options, and rooms are started. If a room fails, the rest starts
+//! without it, with a problem to report.
 
 mod attach;
 mod carried;
@@ -318,7 +318,7 @@ pub fn wanted(settings: &Settings) -> shell::Wanted {
     }
 }
 
-/// Makes the lines that tell what is wrong with a config: the first ones, and where the rest is listed.
+/// Makes the lines about the problems of a config: the first ones, and the command that lists the rest.
 #[must_use]
 pub fn config_problems(problems: &[config::Problem]) -> Vec<Failure> {
     let failure = |message: String, hint: &str| Failure { kind: FailureKind::Config, message, hint: hint.to_owned() };

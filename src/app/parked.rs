@@ -1,4 +1,5 @@
-//! The tools of a runtime, over its life: a project keeps its own, with what runs in them, while another one is asked about.
+//! The tools of a runtime, over its life: each project keeps its own, with their running jobs, while questions are
+//! about another one.
 
 use std::path::{Path, PathBuf};
 

@@ -49,7 +49,7 @@ pub struct StoreRecorder {
     open: Option<OpenMessage>,
     /// The row of a request that is on its way.
     reserved: Option<RequestId>,
-    /// A problem of the store is left to another who tells it.
+    /// Another part of the program reports a problem of the store.
     is_quiet: bool,
 }
 

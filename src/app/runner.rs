@@ -40,7 +40,7 @@ const PROJECT_FILES: [&str; 12] = [
     "pyproject.toml",
 ];
 
-/// The workspace for where there is no project.
+/// The workspace outside a project.
 #[must_use]
 pub fn workspace_dir(settings: &Settings, env: &Env) -> PathBuf {
     let usual = || variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into()).join("reedclaw-workspace");
@@ -126,7 +126,7 @@ fn holds_home(env: &Env, path: &Path) -> bool {
     home.starts_with(path) || home.canonicalize().is_ok_and(|home| home.starts_with(path))
 }
 
-/// ToolRunner, and what was wrong with tools that they lack.
+/// The tool runner, and the problems of tools that it lacks.
 pub struct BuiltRunner {
     /// The tool runner.
     pub runner: ToolRunner,
@@ -284,7 +284,7 @@ pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
     ChannelKind::ALL.into_iter().flat_map(unknown).collect()
 }
 
-/// Leaves the tools that a list names, and tells of names that are no tool's.
+/// Removes all tools but those of a list, and reports names that aren't tools.
 fn keep_allowed(registry: &mut Registry, names: &[String], problems: &mut Vec<Failure>) {
     let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
     problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| Failure {
@@ -344,7 +344,7 @@ pub fn allowed_rows(rules: &[Rule]) -> Vec<Vec<String>> {
 
 /// Directories of the system that no mask may cover: without them nothing runs.
 const SYSTEM_DIRECTORIES: [&str; 7] = ["/etc", "/usr", "/bin", "/lib", "/lib64", "/sys", "/proc"];
-/// Variables that a model's commands see, where they are set.
+/// Variables that a model's commands see, if they are set.
 const PASSED_ON: [&str; 13] = [
     "HOME",
     "LANG",
@@ -355,7 +355,7 @@ const PASSED_ON: [&str; 13] = [
     "LOGNAME",
     "PATH",
     "SHELL",
-    // Only where it is; the socket itself is asked about.
+    // Only its path; the socket itself needs a question.
     "SSH_AUTH_SOCK",
     "TMPDIR",
     "TZ",
@@ -552,7 +552,7 @@ mod tests {
             let refused = workspace_named(&env, named).expect_err("refused");
             assert!(refused.message.contains("it is your home, or contains it"), "{refused:?}");
         }
-        // A repository that is the home itself is no workspace for what lies in it.
+        // A repository that is the home itself isn't a workspace for directories in it.
         std::fs::create_dir(home.join(".git")).expect("a directory");
         assert_eq!(workspace_named(&env, &home.join("plain")), Ok(home.join("plain")));
     }

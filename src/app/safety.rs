@@ -8,7 +8,7 @@ use crate::receipts;
 /// The emergency stop of this user.
 ///
 /// # Errors
-/// No home says where the state directory is; then no tool may run.
+/// Without a home directory there is no state directory; then no tool may run.
 pub fn estop(env: &Env) -> Result<Estop, Failure> {
     config::state_directory(env).map(Estop::new).ok_or_else(no_state)
 }

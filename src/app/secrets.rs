@@ -25,7 +25,7 @@ pub(super) fn of_environment(env: &Env) -> Vec<(String, String)> {
     let secret = |(name, value): (&std::ffi::OsString, &std::ffi::OsString)| {
         let (name, value) = (name.to_str()?, value.to_str()?.trim());
         let is_named = ENDINGS.iter().any(|ending| name.to_ascii_uppercase().ends_with(ending));
-        // A file that holds it is no secret, and may be named anywhere.
+        // A path of a file with the secret isn't secret, and may appear anywhere.
         let is_value = value.chars().count() >= LEAST_CHARS && !value.starts_with(['/', '~', '.']);
         (is_named && is_value).then(|| (format!("${name}"), value.to_owned()))
     };

@@ -20,12 +20,12 @@ use crate::tools::served::{Added, Adding, Configured, Rule, Servers, Start};
 
 /// Variables of the user that every server gets, if they are set.
 const PASSED_ON: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "USER", "LOGNAME"];
-/// Variables that point programs at a server's own directory, for what they would store in the home.
+/// Variables that point programs at a server's own directory, for files that they would store in the home.
 const OWN_DIRECTORY: [&str; 4] = ["XDG_CACHE_HOME", "npm_config_cache", "UV_CACHE_DIR", "UV_TOOL_DIR"];
 
 /// Time for a request to an address that a server names.
 const DIAL: Duration = Duration::from_secs(10);
-/// Variables that keep launchers of packages from waiting for a network that isn't there.
+/// Variables that stop launchers of packages from waiting for a network that they don't have.
 const OFFLINE: [(&str, &str); 2] = [("npm_config_offline", "true"), ("UV_OFFLINE", "1")];
 
 /// The servers of the user's configuration, for a workspace; none if there are none or they are switched off.

@@ -62,7 +62,7 @@ impl Runtime {
     /// The sessions of the repository at `workspace`.
     ///
     /// # Errors
-    /// There is none that can be used.
+    /// There is no usable repository.
     pub fn sessions(&self, workspace: &Path) -> Result<Sessions, Failure> {
         let state = state_directory(&self.env).ok_or_else(|| Failure {
             kind: FailureKind::Unavailable,
@@ -107,10 +107,10 @@ impl Runtime {
         self.on_git = Some(OnGit::new(session));
     }
 
-    /// Goes on with a session and its conversation.
+    /// Continues a session and its conversation.
     ///
     /// # Errors
-    /// There is none that is meant, or another shell has it open.
+    /// There is no such session, or another shell has it open.
     pub fn open_session(&mut self, workspace: &Path, wanted: &str) -> Result<(), Failure> {
         let sessions = self.sessions(workspace)?;
         let id = sessions.find(wanted).map_err(session_failure)?;
@@ -150,8 +150,8 @@ impl Runtime {
         Ok(())
     }
 
-    /// The stored conversation with exactly these turns; one is stored if there is none, as for a session that came from
-    /// another machine.
+    /// The stored conversation with exactly these turns; if there is none, as for a session from another machine, it is
+    /// stored.
     fn conversation_of(&self, turns: &[StoredTurn]) -> Result<ConversationId, Failure> {
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let said = |turns: &[StoredTurn]| -> Vec<(String, String)> {

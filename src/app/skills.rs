@@ -1,5 +1,5 @@
-//! Skills and templates of the user and, once a person has trusted them, of a project: which count where, what a question
-//! carries of them, and the library that the tool reads.
+//! Skills and templates of the user and, once a person has trusted them, of a project: the choice of those that count,
+//! their part of a question, and the library that the tool reads.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub struct Skills {
     pub project: Found,
     /// Whether the project's count.
     pub is_trusted: bool,
-    /// The project's directory and what its files are, to be trusted as a whole; `None` where it has none.
+    /// The project's directory and the contents of its files, to be trusted as a whole; `None` if it has none.
     pub overlay: Option<Overlay>,
 }
 

@@ -48,7 +48,7 @@ pub fn plugins(env: &Env) -> Result<Plugins, Failure> {
     })
 }
 
-/// Every tool, and what was wrong with those that can't be used; `launcher` starts their programs.
+/// Every tool, and the problems of those that can't be used; `launcher` starts their programs.
 #[must_use]
 pub fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, Vec<Failure>) {
     let mut registry = Registry::new();

@@ -183,7 +183,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
     if channel.message.is_some() {
         runtime.look_ahead();
     }
-    // By itself undo works around the working directory: what a model did elsewhere it wouldn't find.
+    // By default undo works around the working directory: it wouldn't find a model's changes elsewhere.
     let around = app::workspace_for(&runtime.env, &host::working_directory(), &configured);
     if around.canonicalize().ok() != workspace.canonicalize().ok() {
         let place = workspace.display().to_string();
@@ -220,14 +220,14 @@ impl AtCli {
         Ending::Exit(i32::from(code))
     }
 
-    /// Asks, and gives the exit status.
+    /// Asks, and returns the exit status.
     fn ask(&self, runtime: &mut Runtime, question: &str, person: &mut AtTty) -> u8 {
         self.face().code = exit::FAILED;
         runtime.answer(self, question, &self.cancel, person);
         self.face().code
     }
 
-    /// Asks the one question, and once more where the answer doesn't fit.
+    /// Asks the one question, and once more if the answer doesn't match the schema.
     fn once(&self, runtime: &mut Runtime, mut question: String) -> Result<u8, Failure> {
         if let Some(attached) = attached(&mut self.face())? {
             question = format!("{}{}\n\n{question}", app::PIPED, attached.trim_end());
@@ -323,7 +323,7 @@ struct Face {
     misfit: Option<String>,
     /// The answer was asked for again because of that.
     is_second_try: bool,
-    /// The command that takes back what was changed.
+    /// The command that reverts the changes.
     undo: String,
     /// The exit status for the last question.
     code: u8,
@@ -438,7 +438,7 @@ impl Face {
         }
     }
 
-    /// Says on standard error what a call is about and how it ended.
+    /// Prints a call's effect and its end on standard error.
     fn tool(&mut self, step: &Step) {
         match step {
             Step::Requested { intent, .. } => self.say_beside(&format!("[tool] {}", escape_visible(intent))),
@@ -456,9 +456,9 @@ impl Face {
         }
     }
 
-    /// Says a line on standard error, between what goes to standard output.
+    /// Prints a line on standard error, between parts of standard output.
     fn say_beside(&mut self, text: &str) {
-        // In a pipe an answer isn't cut by what goes elsewhere.
+        // In a pipe, lines on standard error don't interrupt the answer.
         if io::stdout().is_terminal() {
             self.end_drawing();
         }
@@ -496,7 +496,7 @@ impl Face {
     }
 }
 
-/// A hint for here: what a session does with a meta command, an option does.
+/// A hint without a session: an option replaces a meta command.
 fn without_session(failure: Failure) -> Failure {
     const INSTEAD: [(&str, &str); 4] = [
         (":models lists", "reedclaw config show says"),
@@ -532,7 +532,7 @@ fn attached(face: &mut Face) -> Result<Option<String>, Failure> {
     Ok(Some(strip_controls(&bytes)).filter(|text| !text.trim().is_empty()))
 }
 
-/// Reads at most so many bytes, and tells whether that was all.
+/// Reads at most so many bytes, and returns whether that was all.
 fn read_bounded(input: &mut File, bytes_max: usize) -> io::Result<(Vec<u8>, bool)> {
     let mut bytes = Vec::new();
     input.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;

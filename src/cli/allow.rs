@@ -15,7 +15,7 @@ use crate::host;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 
-/// Columns of the list where the terminal doesn't say.
+/// Columns of the list if the terminal's width is unknown.
 const COLUMNS: usize = 100;
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {

@@ -1,4 +1,4 @@
-//! `reedclaw card`: what a question in a repository carries of it, on standard output.
+//! `reedclaw card`: the context that a question in a repository carries, on standard output.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

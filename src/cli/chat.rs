@@ -18,7 +18,7 @@ use crate::store::Store;
 
 /// Hits that `/memory` shows.
 const HITS: usize = 20;
-/// Columns where the terminal doesn't say.
+/// Columns if the terminal's width is unknown.
 const COLUMNS: usize = 80;
 
 /// A command of the chat. In the shell it is a meta command of the same name.

@@ -147,7 +147,7 @@ fn path(request: &LoadRequest) -> ExitCode {
     }
 }
 
-/// The nearest project's file, and what was said about it.
+/// The nearest project's file, and the person's decision about it.
 fn project(request: &LoadRequest, loaded: &Loaded) -> Option<Result<TrustVerdict, config::Refused>> {
     let look = Look::of_request(request, loaded)?;
     Some(look.read(&request.env).map(|overlay| Trust::of(&request.env).judge(overlay)))

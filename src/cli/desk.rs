@@ -22,7 +22,7 @@ use crate::shell::{Event, Handle, Session};
 pub(super) struct Manner {
     /// The appearance of the output.
     pub(super) options: Options,
-    /// Whether a line can be edited there; else it is read as the terminal gives it.
+    /// Whether a line can be edited there; else the terminal's own line editing is used.
     pub(super) can_edit: bool,
     /// Whether keys are listened to between lines and questions, or the terminal is left as it is.
     pub(super) listens: bool,
@@ -55,7 +55,7 @@ impl Desk {
         Ok(desk)
     }
 
-    /// Nothing is asked any more: Ctrl-C stops what goes on.
+    /// No question is open any more: Ctrl-C stops the running work.
     pub(super) fn rest(&self) {
         self.session.keys_to(self.idle);
     }
@@ -63,7 +63,7 @@ impl Desk {
     /// Reads a line that begins with `text`; `None` at the end of the input, `Some(None)` if Ctrl-C cancelled it.
     pub(super) fn line(&mut self, label: &str, text: &str) -> io::Result<Option<Option<String>>> {
         let Some(editor) = &mut self.editor else {
-            // What is typed as soon as the label is there must reach the read below.
+            // Keys typed as soon as the label appears must reach the read below.
             self.lend();
             self.console.write(label);
             let mut line = String::new();

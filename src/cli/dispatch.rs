@@ -49,7 +49,7 @@ pub struct Interactive {
 pub struct Own {
     /// `--config PATH`.
     pub config: Option<OsString>,
-    /// `--path DIR`: where it begins.
+    /// `--path DIR`: the directory of the start.
     pub path: Option<OsString>,
     /// `--model NAME`: which one answers.
     pub model: Option<OsString>,
@@ -131,7 +131,7 @@ fn split_own(arguments: &[OsString]) -> (Own, Vec<OsString>) {
     (own, rest)
 }
 
-/// Reads the backing shell's options; `None` where they make it anything but an interactive session.
+/// Reads the backing shell's options; `None` if they ask for anything but an interactive session.
 fn read_options(arguments: &[OsString]) -> Option<Interactive> {
     let mut options = Interactive::default();
     let mut words = arguments.iter();

@@ -1,5 +1,5 @@
-//! `reedclaw doctor`: says what is wrong, and what to do; repairs the database, saves what can be read. Works where no
-//! session's store can be opened.
+//! `reedclaw doctor`: reports problems with advice, repairs the database, and saves readable rows. Works even if no
+//! session could open the store.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -83,7 +83,7 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<bool, Failure>
     Ok(is_well)
 }
 
-/// Tells of what guards tools: the receipts, the sandbox, the emergency stop. False where one of them is wrong.
+/// Reports the state of the tools' guards: receipts, sandbox, emergency stop. False if one of them has a problem.
 fn guards(settings: &config::Settings, env: &config::Env) -> bool {
     let are_receipts_well = match app::receipt_options(settings, env) {
         Err(_) => true,
@@ -117,7 +117,7 @@ fn guards(settings: &config::Settings, env: &config::Env) -> bool {
     are_receipts_well && is_sandbox_well
 }
 
-/// Tells how a program of a model is held here, as the config says. False where a sandbox is required and there is none.
+/// Reports the confinement of a model's programs, by the config. False if a sandbox is required and there is none.
 fn tell_sandbox(settings: &config::Settings, env: &config::Env) -> bool {
     let mode = app::sandbox_mode(settings);
     if mode == Mode::Off {

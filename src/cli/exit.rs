@@ -52,7 +52,7 @@ pub(super) fn of(failure: &Failure) -> u8 {
     }
 }
 
-/// The status of a question that was not answered: a key that a server refuses, say, is no mistake of the call.
+/// The status of a question that was not answered: a key that a server refuses, say, isn't a mistake in the call.
 pub(super) fn of_answer(kind: FailureKind) -> u8 {
     match kind {
         FailureKind::NoModel => NO_MODEL,
@@ -62,7 +62,7 @@ pub(super) fn of_answer(kind: FailureKind) -> u8 {
     }
 }
 
-/// Reports a failure and gives its status.
+/// Reports a failure and returns its status.
 pub(super) fn failed(failure: &Failure) -> ExitCode {
     report(failure);
     ExitCode::from(of(failure))

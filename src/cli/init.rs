@@ -1,4 +1,5 @@
-//! `reedclaw init`: makes what a first use needs (config, database, workspace), says what it made, and overwrites nothing.
+//! `reedclaw init`: creates the files for a first use (config, database, workspace), lists them, and overwrites
+//! nothing.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};

@@ -183,7 +183,7 @@ fn export_all(store: &Store, file: Option<&PathBuf>, on_output: Format) -> Resul
     let mut conversations = store.conversations(usize::MAX)?;
     conversations.reverse();
     let Some(path) = file else {
-        // A reader that has seen enough is no failure.
+        // A reader that stops early isn't a failure.
         let _ = write_all(store, &conversations, on_output, &mut io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     };
@@ -215,7 +215,7 @@ fn write_all(
     Ok(out.flush())
 }
 
-/// Prints lines without what a terminal would obey.
+/// Prints lines without control characters.
 fn print_safely(lines: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
     print_lines(lines.map(|line| sanitise(&line).into_owned()));
     Ok(ExitCode::SUCCESS)

@@ -48,7 +48,7 @@ use std::process::ExitCode;
 
 use crate::host;
 
-/// The shell that the user's config names. Looks at the config only where it can hold one; never fails.
+/// The shell in the user's config. Reads the config only if it can name one; never fails.
 #[must_use]
 pub fn configured_shell() -> Option<PathBuf> {
     crate::config::shell_program(&host::environment())

@@ -111,7 +111,7 @@ pub(super) fn definition() -> Command {
                 .value_parser(clap::value_parser!(u16).range(1..))
                 .help("Looks only at this port of this machine; can be repeated"),
         )
-        // The shell takes up what was written by itself.
+        // The shell reads the new config by itself.
         .arg(Arg::new("in-session").long("in-session").action(ArgAction::SetTrue).hide(true))
         .arg(Arg::new("print").long("print").action(ArgAction::SetTrue).help("Prints the config and writes nothing"))
         .arg(

@@ -20,7 +20,7 @@ pub(super) fn autonomy_of(matches: &ArgMatches) -> Option<Autonomy> {
     matches.get_one::<String>("autonomy").and_then(|word| Autonomy::of(word))
 }
 
-/// Lets what `--autonomy` says hold for this run. The person has typed it, so it may also raise what the config says.
+/// Applies `--autonomy` to this run. The person has typed it, so it may also raise the config's autonomy.
 pub(super) fn set_autonomy(runtime: &mut Runtime, matches: &ArgMatches) {
     let security = &mut runtime.settings.security;
     security.autonomy = autonomy_of(matches).unwrap_or(security.autonomy);

@@ -34,7 +34,7 @@ impl Out {
         writeln!(self.0, "{line}").unwrap_or_else(|error| end(&error));
     }
 
-    /// Writes out what is in the buffer.
+    /// Writes the buffer out.
     pub(super) fn flush(&mut self) {
         self.0.flush().unwrap_or_else(|error| end(&error));
     }

@@ -49,7 +49,7 @@ fn act() -> Result<(), String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(format!("the PDF is longer than {FILE_BYTES_MAX} bytes"));
     }
-    // A panic says enough where it says where.
+    // The exit status of a panic is enough.
     std::panic::set_hook(Box::new(|_| {}));
     let reader = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(move || pages_of_pdf(&bytes));
     let pages = reader.map_err(|error| error.to_string())?.join();

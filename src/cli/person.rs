@@ -14,7 +14,7 @@ use crate::console::Options;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
 use crate::shell::terminal::RawTerminal;
 
-/// Somebody at the controlling terminal.
+/// A person at the controlling terminal.
 pub(super) struct AtTty {
     tty: Option<File>,
     manner: Manner,
@@ -24,7 +24,8 @@ pub(super) struct AtTty {
 }
 
 impl AtTty {
-    /// Finds the terminal, where standard input is one. With `listens` its keys are ours until the end, not only in questions.
+    /// Finds the terminal, if standard input is one. With `listens` its keys are ours until the end, not only in
+    /// questions.
     pub(super) fn new(runtime: &Runtime, listens: bool, cancel: Cancel) -> Self {
         let open = || OpenOptions::new().read(true).write(true).open("/dev/tty").ok();
         let can_draw = runtime.variable("TERM").is_some_and(|term| term != "dumb");
@@ -53,7 +54,7 @@ impl AtTty {
         self.desk.as_mut().ok_or(io::ErrorKind::NotFound.into())
     }
 
-    /// Takes the terminal, so that what is typed is neither lost nor echoed.
+    /// Takes the terminal, so that typed keys are neither lost nor echoed.
     pub(super) fn listen(&mut self) -> io::Result<()> {
         self.desk().map(drop)
     }

@@ -109,7 +109,7 @@ fn install(plugins: &Plugins, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Shows all that is to know, every byte of it escaped.
+/// Shows everything about a plugin, every byte of it escaped.
 fn show(bundle: &Bundle, own: &[&str]) {
     let manifest = bundle.manifest();
     let plain = escape_visible;

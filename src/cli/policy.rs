@@ -1,5 +1,5 @@
-//! `reedclaw policy explain`: what a command would be judged, and why, for a person or as JSON, one command or a stream
-//! of them. Nothing is run, and no file is opened.
+//! `reedclaw policy explain`: the verdict on a command, with reasons, for a person or as JSON, for one command or a
+//! stream of them. Nothing is run, and no file is opened.
 
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
@@ -90,7 +90,7 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The rules of the config, a trusted project's file laid over it, with what the command line says.
+/// The rules of the config, with a trusted project's file and the command line over it.
 fn rules(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<(Rules, bool), Failure> {
     let mut env = host::environment();
     let home = matches.get_one::<PathBuf>("home");
@@ -133,7 +133,8 @@ fn relative(option: &str) -> Failure {
     }
 }
 
-/// Judges each line of standard input. A line that can't be read is answered with what is wrong, and the next one is read.
+/// Judges each line of standard input. A line that can't be read is answered with its problem, and the next one is
+/// read.
 fn batch(context: &Context<'_>) -> ExitCode {
     let mut output = std::io::BufWriter::new(std::io::stdout().lock());
     for line in std::io::stdin().lock().split(b'\n') {

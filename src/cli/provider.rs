@@ -1,4 +1,4 @@
-//! `reedclaw provider`: which models are configured, and whether one answers, how fast and what it can do.
+//! `reedclaw provider`: the configured models, and whether one answers, how fast and what it can do.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -74,7 +74,7 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
 fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Failure> {
     let request = LoadRequest { explicit, env: host::environment(), cwd: host::working_directory() };
     let settings = config::load(&request)?.settings;
-    // A log is read also where no more is written.
+    // A log is read even if no receipts are written any more.
     let settings = config::Settings {
         receipts: config::ReceiptSettings { enabled: true, ..settings.receipts.clone() },
         ..settings

@@ -1,4 +1,4 @@
-//! `reedclaw route`: where a line would go, and why, for a person or as JSON, one line or a stream of them.
+//! `reedclaw route`: the route of a line, with reasons, for a person or as JSON, for one line or a stream of them.
 
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
@@ -132,8 +132,8 @@ fn object(verdict: &RouteVerdict) -> serde_json::Value {
     json!({"route": route, "score": score, "reason": crate::render::sanitise(&verdict.reason), "rule": verdict.rule})
 }
 
-/// Whether bash would refuse `line` as unfinished where nothing follows: `echo 'a`, `for i in *; do`. A backslash at the end
-/// and a here-document without its text are run as they are.
+/// Whether bash would refuse `line` as unfinished at the end of its input: `echo 'a`, `for i in *; do`. A backslash at
+/// the end and a here-document without its text are run as they are.
 fn is_unfinished(line: &str) -> bool {
     let document = tokens(line, Reading::Shell)
         .iter()
@@ -186,7 +186,7 @@ fn read(path: &Path) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Asks the user's own shell once; where it doesn't tell, the names of every bash and the programs on `PATH` count.
+/// Asks the user's own shell once; if it doesn't answer, the names of every bash and the programs on `PATH` count.
 fn own() -> EditorState {
     let env = host::environment();
     let program = backing::find(super::configured_shell());

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use crate::sandbox::{self, Calls, HELPER_FAILED, HeldCall};
 use crate::shell::sys;
 
-/// Restricts this process and becomes the program; comes back only where that fails, and says why on standard error.
+/// Restricts this process and becomes the program; returns only if that fails, with the reason on standard error.
 #[must_use]
 pub fn become_sandboxed(arguments: &[OsString]) -> ExitCode {
     // Signals that this process or its parent ignores must not be ignored in the program.

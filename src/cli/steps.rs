@@ -1,4 +1,4 @@
-//! `reedclaw steps`, `undo` and `redo`: what a model changed in a workspace, taken back without a session.
+//! `reedclaw steps`, `undo` and `redo`: a model's changes in a workspace, listed and reverted without a session.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::repl::steps::{
 };
 use crate::steps::{Steps, StepsError};
 
-/// The width where there is no terminal to ask.
+/// The width without a terminal.
 const COLUMNS: usize = 100;
 
 fn workspace_argument() -> Arg {

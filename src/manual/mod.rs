@@ -93,8 +93,8 @@ impl Manual {
         Self { options, ..Self::default() }
     }
 
-    /// Finds the lines that fit a question best. Never waits for the manual pages: where they weren't read yet, or are others
-    /// now, they are read in the background.
+    /// Finds the lines that fit a question best. Never waits for the manual pages: if they haven't been read yet, or
+    /// have changed, they are read in the background.
     pub fn ask(&mut self, question: &str, known: &Known) -> Answer {
         let problem = self.refresh();
         let question = rank::Question::new(question);
@@ -108,13 +108,13 @@ impl Manual {
         Answer { hits: best(ranked, known), is_reading: self.reading.is_some(), problem }
     }
 
-    /// Waits until the manual pages are read, where they are being read.
+    /// Waits until the manual pages are read, if they are being read.
     pub fn finish_reading(&mut self) -> Option<String> {
         let reading = self.reading.take()?;
         self.ended(reading.recv().unwrap_or(Ok(false)))
     }
 
-    /// Opens the index, and has one made where there is none or the pages have changed since.
+    /// Opens the index, and starts a rebuild if there is none or the pages have changed since.
     fn refresh(&mut self) -> Option<String> {
         let directory = self.options.directory.clone()?;
         let mut problem = None;
@@ -163,8 +163,8 @@ impl Manual {
     }
 }
 
-/// The directories that `man` looks in: those of `MANPATH`, where an empty one means the usual ones, which are those beside
-/// the directories of `PATH`.
+/// The directories of `man`: those of `MANPATH`, in which an empty one means the usual ones, beside the directories of
+/// `PATH`.
 #[must_use]
 pub fn man_path(man_path: Option<&OsStr>, path: Option<&OsStr>) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();

@@ -82,12 +82,12 @@ impl Pages {
         Some(Self { connection, stamp })
     }
 
-    /// Whether it was made of what is there now.
+    /// Whether it was made of the present pages.
     pub(super) fn is_of(&self, stamp: &str) -> bool {
         self.stamp == stamp
     }
 
-    /// Finds what the words of a question may mean.
+    /// Finds documents for the words of a question.
     pub(super) fn find(&self, question: &[String]) -> rusqlite::Result<Found> {
         let total = self.connection.query_row("SELECT documents FROM made", [], |row| row.get(0))?;
         let mut count = self.connection.prepare_cached("SELECT doc FROM term WHERE term = ?1")?;
@@ -224,8 +224,8 @@ fn sections(man_path: &[PathBuf]) -> impl Iterator<Item = (PathBuf, &'static str
     })
 }
 
-/// The files of pages. Short names come first: `git` and `git-log` before what has five parts, for there may not be room for
-/// all. The first directory that has a page counts, as for `man`.
+/// The files of pages. Short names come first, `git` and `git-log` before a name of five parts, because there may not
+/// be room for all. The first directory that has a page counts, as for `man`.
 fn files(man_path: &[PathBuf]) -> Vec<(PathBuf, String, &'static str, bool)> {
     let mut files: Vec<(PathBuf, String, &'static str, bool)> = Vec::new();
     let mut seen = std::collections::HashSet::new();

@@ -135,7 +135,7 @@ impl Recipes {
 
     pub(super) fn rank(&self, question: &Question) -> Vec<Ranked> {
         let mut weights = self.weights(question);
-        // A word that no recipe has can't tell them apart: it is a name, or only a way to say it.
+        // A word that no recipe has can't distinguish them: it is a name, or only a manner of speech.
         for (_, weight) in weights.iter_mut().filter(|(term, _)| !self.knows(term)) {
             *weight = UNKNOWN;
         }
@@ -155,7 +155,7 @@ impl Recipes {
         self.all.iter().filter_map(rank).collect()
     }
 
-    /// Lines of the person's own: what they typed says less in words, so most of the question must be in it.
+    /// Lines of the person's own: a typed line contains few words, so most of the question must be in it.
     pub(super) fn rank_lines(&self, question: &Question, lines: &[String]) -> Vec<Ranked> {
         let weights = self.weights(question);
         let rank = |line: &String| {
@@ -200,7 +200,7 @@ pub(super) fn pages(question: &Question, pages: &Pages) -> Vec<Ranked> {
     found.candidates.into_iter().filter_map(rank).collect()
 }
 
-/// The program that has to be here for a recipe: its line begins with it, or with what it is run by.
+/// The program that a recipe needs: its line begins with it, or with a program that runs it.
 fn command_of(recipe: &Recipe) -> String {
     let own = recipe.line.split_whitespace().find(|word| *word == recipe.command);
     own.unwrap_or_else(|| recipe.line.split_whitespace().next().unwrap_or_default()).to_owned()

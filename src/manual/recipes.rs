@@ -13,7 +13,7 @@ pub(super) struct Recipe {
     pub words: &'static str,
     /// The task.
     pub task: &'static str,
-    /// The line, with names in capitals for what the person fills in.
+    /// The line, with names in capitals for the person to replace.
     pub line: &'static str,
 }
 

@@ -1,5 +1,5 @@
-//! The source of a manual page → its name, what it is for, and its options. It reads what man(7), mdoc(7), pod2man and
-//! DocBook write, and nothing of roff as a language: no registers, conditions or includes. Pure.
+//! The source of a manual page → its name, its purpose, and its options. It reads the output of man(7), mdoc(7),
+//! pod2man and DocBook, and nothing of roff as a language: no registers, conditions or includes. Pure.
 
 /// Options of one page that are read: the longest pages of compilers have thousands, for which a search is of no use.
 const OPTIONS_MAX: usize = 300;
@@ -13,7 +13,7 @@ pub(super) struct Page {
     pub command: String,
     /// Its purpose, in one line.
     pub summary: String,
-    /// Options, as they are typed, each with what it does.
+    /// Options, as they are typed, each with its description.
     pub options: Vec<(String, String)>,
 }
 
@@ -50,7 +50,7 @@ struct Reader {
     synopsis: String,
     /// The next line is the tag of a paragraph.
     awaits_tag: bool,
-    /// The option that is read, and what was read of its description.
+    /// The current option, with its description so far.
     option: Option<(String, String)>,
     options: Vec<(String, String)>,
 }

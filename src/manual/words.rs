@@ -1,4 +1,4 @@
-//! Words of questions and texts: what they are cut into, which ones carry no meaning, and which mean the same. Pure.
+//! Words of questions and texts: splitting, words without meaning, and synonyms. Pure.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;

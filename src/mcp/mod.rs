@@ -557,7 +557,7 @@ impl Mcp {
         self.shared.lock().get(name).map(|entry| entry.standing.clone())
     }
 
-    /// ToolRunner a request to the thread, which is made for the first one.
+    /// Passes a request to the thread, which is made for the first one.
     fn send(&self, request: Request) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let server = request.server.clone();

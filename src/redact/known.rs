@@ -5,7 +5,7 @@ use crate::base::base64;
 
 /// A value of fewer characters isn't hidden: it would be found in half of all texts.
 const LEAST_CHARS: usize = 6;
-/// Up to so many characters a value counts only where no word goes on.
+/// Up to this length a value counts only as a whole word.
 const SHORT_CHARS: usize = 8;
 /// Words that people write if a key is asked for and none is needed.
 const NO_KEYS: [&str; 14] = [
@@ -32,7 +32,7 @@ pub(super) struct Known {
     pub name: String,
     /// The very characters.
     pub value: String,
-    /// It counts only where no word goes on at either side.
+    /// It counts only as a whole word.
     is_word: bool,
 }
 

@@ -26,7 +26,7 @@ pub(super) fn exact(text: &Text<'_>, start: usize, at: usize, fits: fn(u8) -> bo
     if end - at == length && !inside { run(text, start, at, fits, length) } else { Seen::No }
 }
 
-/// `sk-…`, of OpenAI, Anthropic and many others: one part of it is long and has a digit, which words with dashes have not.
+/// `sk-…`, of OpenAI, Anthropic and many others: one part of it is long and has a digit, unlike words with dashes.
 pub(super) fn api_key(text: &Text<'_>, start: usize, at: usize) -> Seen {
     let Some(end) = text.end(at, dashed) else { return Seen::More };
     let body = &text.bytes[at..end];
@@ -88,7 +88,7 @@ pub(super) fn hash(text: &Text<'_>, start: usize, at: usize) -> Seen {
     if body.len() >= 22 && body.contains(&b'$') || body.len() >= 50 { Seen::Hide(start..end) } else { Seen::No }
 }
 
-/// From `-----BEGIN … PRIVATE KEY…-----` to its end; where that is missing, as far as it looks like a key.
+/// From `-----BEGIN … PRIVATE KEY…-----` to its end; if that is missing, as far as it looks like a key.
 pub(super) fn block(text: &Text<'_>, start: usize, at: usize) -> Seen {
     let rest = &text.bytes[at..];
     let header = &rest[..rest.len().min(HEADER_BYTES_MAX)];
@@ -267,7 +267,7 @@ fn assigned(text: &Text<'_>, at: usize, is_secret: impl Fn(&[u8], bool) -> bool)
     if !is_placeholder(value) && is_secret(value, is_plain) { Seen::Hide(start..end) } else { Seen::No }
 }
 
-/// `Pwd=` of a connection; a shell's `PWD=/path` is none.
+/// `Pwd=` of a connection, but not a shell's `PWD=/path`.
 pub(super) fn pwd(text: &Text<'_>, start: usize, at: usize) -> Seen {
     match text.byte(at) {
         None => Seen::More,

@@ -142,7 +142,7 @@ impl Redactor {
     }
 }
 
-/// The anchors that may begin here, by the first three bytes, or by fewer where no more are there.
+/// The anchors that may begin here, by the first three bytes, or by fewer at the end.
 fn candidates(rest: &[u8]) -> &'static [(&'static Rule, &'static str)] {
     /// The starts of all anchors, in order, and the anchors in the same order.
     type Table = (Vec<u32>, Vec<(&'static Rule, &'static str)>);
@@ -159,8 +159,8 @@ fn candidates(rest: &[u8]) -> &'static [(&'static Rule, &'static str)] {
     &anchors[from..from + count]
 }
 
-/// Hides the secrets of a text that comes in pieces, wherever it is cut: what may become one is held back. The pieces that
-/// come out are together what [`Redactor::redact`] makes of the whole.
+/// Hides the secrets of a text that arrives in pieces, cut anywhere: text that may become a secret is held back.
+/// Together the returned pieces equal [`Redactor::redact`] of the whole.
 #[derive(Clone, Debug, Default)]
 pub struct Settling {
     held: String,
@@ -212,7 +212,7 @@ struct Span {
     range: Range<usize>,
 }
 
-/// Joins spans that overlap: the one that begins first gives the kind, of equal ones that which says more.
+/// Joins spans that overlap: the first to begin decides the kind, and among equals the more specific one.
 fn merge(mut spans: Vec<Span>) -> Vec<Span> {
     let says_little = |span: &Span| matches!(span.kind.as_str(), "secret" | "password");
     spans.sort_by_key(|span| (span.range.start, std::cmp::Reverse(span.range.end), says_little(span)));
@@ -252,7 +252,8 @@ fn replace<'a>(text: &'a str, spans: &[Span], lines_before: usize) -> (Cow<'a, s
     (Cow::Owned(out), hidden)
 }
 
-/// Says quickly where nothing can begin: a bit for each hash of three bytes, small and capital letters alike.
+/// A quick test for places where nothing can begin: a bit for each hash of three bytes, small and capital letters
+/// alike.
 #[derive(Debug)]
 struct Filter {
     bits: Box<[u64; 1024]>,

@@ -1,5 +1,5 @@
-//! Reading on in a text that may be cut: runs of bytes, values that are assigned, and what a value looks like. Pure; what
-//! runs into an end that isn't the text's asks for more, so that the verdict is the same wherever a text is cut.
+//! Reading a text that may be cut: runs of bytes, assigned values, and the form of a value. Pure; a check that reaches
+//! an end which isn't the text's asks for more, so that the verdict is the same wherever a text is cut.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(super) struct Text<'a> {
 /// The answer of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It is no secret.
+    /// It isn't a secret.
     No,
     /// The text that follows decides.
     More,
@@ -41,7 +41,7 @@ impl<'a> Text<'a> {
         end.or(self.is_whole.then_some(self.bytes.len()))
     }
 
-    /// The byte at `at`: none within at the end, none without where it isn't known yet.
+    /// The byte at `at`: the inner `None` at the end, the outer one if it isn't known yet.
     pub fn byte(&self, at: usize) -> Option<Option<u8>> {
         match self.bytes.get(at) {
             Some(byte) => Some(Some(*byte)),
@@ -134,7 +134,7 @@ pub(super) fn value_start(text: &Text<'_>, at: usize) -> Option<Option<usize>> {
         Some(b':' | b'=') => at += 1,
         _ => return Some(None),
     }
-    // `:=` and `=>` give a value, `==` and `::` don't.
+    // `:=` and `=>` assign a value, `==` and `::` don't.
     match text.byte(at)? {
         Some(b'=') if text.bytes[at - 1] == b':' => at += 1,
         Some(b'>') if text.bytes[at - 1] == b'=' => at += 1,

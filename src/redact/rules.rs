@@ -56,7 +56,7 @@ macro_rules! rules {
 }
 
 rules! {
-    // Tokens that a prefix tells.
+    // Tokens with a prefix of their own.
     "GitHub token", Word ["ghp_" "gho_" "ghu_" "ghs_" "ghr_"], |t, s, a| run(t, s, a, alnum, 30),
         hides ["token §ghp_{a36}§!" "bot §ghs_{a36}§"],
         leaves ["ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx" "ghp_short1"];

@@ -18,7 +18,7 @@ const REASONS_MAX: usize = 3;
 /// The warning about a word that mixes scripts.
 const MIXED: &str = "beware: a word mixes letters of two scripts; those that only look Latin are shown as \\u{...}";
 
-/// All that is shown about a call: what it is, what would change, what it does, why it is asked.
+/// The text about a call: its kind, its changes, its effects, the reason for the question.
 #[must_use]
 pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let mut head = Rows::new(look);
@@ -106,7 +106,7 @@ pub fn asked_rows(heading: &str, question: &str, choices: &[String], look: Look)
 pub fn overdue_rows(command: &Overdue, look: Look) -> Vec<String> {
     let mut rows = Rows::new(look);
     rows.head(&format!("The command still runs after {} s", command.ran_for.as_secs()));
-    // The person has read it: one row tells which it is.
+    // The person has read it: one row identifies it.
     let one_row = |text: &str| ellipsis(&escape_visible(text), rows.width());
     let (text, last_line) = (
         one_row(command.command.trim()),
@@ -152,7 +152,7 @@ impl Rows {
         self.rows.push(self.paint(Color::Yellow.bold(), text));
     }
 
-    /// A sentence of ours. Line breaks of what it names are escaped.
+    /// A sentence of ours. Line breaks in names are escaped.
     fn ours(&mut self, style: Style, text: &str) {
         self.put("  ", style, text);
     }

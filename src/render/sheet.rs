@@ -1,6 +1,6 @@
-//! Changes of files drawn for a terminal, row by row: heads, line numbers, what differs within a line, folds. Rows are made
-//! when they are wanted, so that a long sheet costs what is looked at. Pure; every character of a file is one that can be
-//! seen, or an escape that can.
+//! Changes of files drawn for a terminal, row by row: heads, line numbers, differences within a line, folds. Rows are
+//! made when they are needed, so that only the visible part of a long sheet costs time. Pure; every character of a file
+//! is shown as a visible one or as an escape.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -56,7 +56,7 @@ pub struct Sheet {
 /// Colours of a text or of a line: ranges in bytes, in order.
 type Colors = Vec<(Range<usize>, Style)>;
 
-/// A file with what was found out for drawing it.
+/// A file with the facts for drawing it.
 struct Drawn {
     patch: FilePatch,
     digits: usize,
@@ -130,7 +130,7 @@ impl Sheet {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Whether there is none.
+    /// Whether there are no files.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -324,7 +324,7 @@ impl Drawn {
                 color(text, 1);
                 return colors;
             }
-            // Of a long text, or one that isn't known, what is shown.
+            // For a long or unknown text, only the shown part.
             for Hunk { new_line, lines, .. } in hunks {
                 let new = lines.iter().filter(|line| !matches!(line, Line::Gone(_)));
                 color(&new.flat_map(|line| [line.text(), "\n"]).collect::<String>(), *new_line);

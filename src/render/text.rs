@@ -24,7 +24,7 @@ pub fn width(text: &str) -> usize {
     clusters(text).map(|(_, columns)| columns).sum()
 }
 
-/// Cuts a text to what is shown in one place, each part with its width in columns.
+/// Splits a text into its visible characters, each with its width in columns.
 pub fn clusters(text: &str) -> impl Iterator<Item = (&str, usize)> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -85,8 +85,7 @@ pub fn ellipsis(text: &str, columns: usize) -> String {
     kept
 }
 
-/// Breaks lines at spaces so that none is wider than `columns`, where its words allow it; later rows begin with
-/// `indent`.
+/// Breaks lines at spaces so that none is wider than `columns`, if the words allow it; later rows begin with `indent`.
 #[must_use]
 pub fn wrap(text: &str, columns: usize, indent: &str) -> String {
     let mut rows = String::with_capacity(text.len());
@@ -193,7 +192,8 @@ pub fn table(rows: &[Vec<String>], width_columns: usize) -> String {
     out
 }
 
-/// Lays names and what they mean out in two columns; what they mean breaks at spaces, under itself. Both are sanitised.
+/// Lays names and descriptions out in two columns; descriptions break at spaces within their column. Both are
+/// sanitised.
 #[must_use]
 pub fn described(rows: &[(String, String)], width_columns: usize) -> String {
     let names: Vec<_> = rows.iter().map(|(name, _)| sanitise(name)).collect();

@@ -1,5 +1,5 @@
-//! The characters of a line as they are shown: each one that can be seen, and an escape for each that can't be, or that
-//! isn't what it looks like. Pure.
+//! The characters of a line as they are shown: visible ones as they are, and an escape for each that is invisible or
+//! deceptive. Pure.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ pub(super) struct Cell<'t> {
     pub(super) is_escape: bool,
 }
 
-/// The cells of a line; a tab goes to the next stop, with a sign where it is to be seen.
+/// The cells of a line; a tab extends to the next stop, with a sign if it has to be visible.
 pub(super) fn cells(line: &str, shows_tabs: bool, unicode: bool) -> impl Iterator<Item = Cell<'_>> {
     let (mut at, mut column) = (0, 0);
     let look_alikes = look_alikes(line);

@@ -9,7 +9,7 @@ const LINE_BYTES_MAX: usize = 2_000;
 /// Of a hundred bytes so many must be the same, for two lines to be one that changed.
 const SAME_PERCENT: usize = 30;
 
-/// The places of two lines where they differ, in bytes; none if they have too little in common.
+/// The places of two lines where they differ, in bytes; empty if they have too little in common.
 pub(super) fn differing(old: &str, new: &str) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
     if old.len() > LINE_BYTES_MAX || new.len() > LINE_BYTES_MAX {
         return (Vec::new(), Vec::new());

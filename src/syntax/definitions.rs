@@ -78,12 +78,12 @@ struct Reader<'t> {
     around: Vec<Scope>,
 }
 
-/// A node that is being walked through and matters to what is in it.
+/// A surrounding node that matters for the nodes in it.
 struct Scope {
     end: usize,
     /// Its content isn't reported.
     is_closed: bool,
-    /// The definition that it is; a block of methods is none.
+    /// The name that it defines; a block of methods defines none.
     name: Option<String>,
 }
 
@@ -164,7 +164,7 @@ impl<'t> Reader<'t> {
 enum What {
     /// A definition.
     Is(Kind),
-    /// No definition of its own, but what is in it belongs to a name: `impl Name`.
+    /// Not a definition itself, but its contents belong to a name: `impl Name`.
     Around,
 }
 
@@ -216,7 +216,7 @@ fn what(language: Language, node: Node<'_>) -> Option<What> {
     };
     let what = match (language, kind) {
         (_, "impl_item") => What::Around,
-        // `mod name;` tells where it is, not what.
+        // `mod name;` only refers to another file.
         (_, "mod_item") if !body() => return None,
         // A use of the type, if it has no body.
         (_, "struct_specifier" | "class_specifier" | "union_specifier" | "enum_specifier") if body() => {
@@ -321,7 +321,7 @@ fn signature(text: &str, node: Node<'_>, kind: Kind) -> String {
     let body = node.child_by_field_name("body").or_else(|| value.and_then(|value| value.child_by_field_name("body")));
     let end = body.map_or(node.end_byte(), |body| body.start_byte());
     let whole = text.get(start..end).unwrap_or_default();
-    // Without a body the first line tells: the rest is fields or a value.
+    // Without a body the first line is enough: the rest is fields or a value.
     let told = match kind {
         Kind::Function if body.is_some() => whole,
         Kind::Function => whole.split(['{', '\n']).next().unwrap_or_default(),

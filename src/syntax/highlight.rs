@@ -1,7 +1,7 @@
-//! Colours of a text: what each part of it is, read off the leaves of its tree.
+//! Colours of a text: the class of each part, read off the leaves of its tree.
 //!
-//! No queries: grammars name their nodes alike, so that one table serves all of them, broken code keeps the colours of its
-//! words, and nothing has to be compiled first.
+//! No queries: grammars name their nodes alike, so that one table serves all of them, broken code keeps the colours of
+//! its words, and nothing has to be compiled first.
 
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -56,11 +56,11 @@ enum Class {
     Inner,
     /// The whole node has one colour; its children aren't examined.
     Whole(Paint),
-    /// All of it is one colour, but for what has a colour inside.
+    /// One colour for the whole node, except for parts with a colour of their own.
     Ground(Paint),
-    /// Code within a string: no colour, but for what has one inside.
+    /// Code within a string: no colour, except for parts with one of their own.
     Code,
-    /// A name: what is around it tells.
+    /// A name: its surroundings decide.
     Name,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn painted(
     }
 }
 
-/// Goes to the first child that isn't wholly in front of what is looked at.
+/// Goes to the first child that reaches into the range.
 fn first_child(cursor: &mut TreeCursor<'_>, from: usize) -> bool {
     if cursor.node().start_byte() < from {
         cursor.goto_first_child_for_byte(from).is_some()
@@ -150,9 +150,9 @@ struct Painter<'a> {
     text: &'a str,
     within: Range<usize>,
     parts: Vec<(Range<usize>, Paint)>,
-    /// Up to where the text has been painted.
+    /// The end of the painted text.
     at: usize,
-    /// The colours that lie under what is being walked through, the innermost last.
+    /// The colours of the surrounding nodes, the innermost last.
     grounds: Vec<Option<Paint>>,
 }
 
@@ -217,7 +217,7 @@ fn classes(language: Language) -> &'static [Class] {
     })
 }
 
-/// Kinds of named nodes and what they do, in all grammars.
+/// Kinds of named nodes with their classes, in all grammars.
 const KINDS: &[(&str, Class)] = &[
     ("comment line_comment block_comment html_comment hash_bang_line shebang", Class::Whole(Paint::Comment)),
     (
@@ -277,7 +277,7 @@ fn class_of(language: Language, kind: &str, named: bool) -> Class {
     row.map_or(Class::Inner, |(_, class)| *class)
 }
 
-/// Parents whose last name says what is called.
+/// Parents whose last name is the called one.
 const PATHS: &[&str] = &[
     "member_expression",
     "field_expression",

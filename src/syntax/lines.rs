@@ -110,7 +110,7 @@ mod tests {
         all
     }
 
-    /// Each byte's colour: where a part is cut by the end of a line is no matter.
+    /// Each byte's colour, so that parts cut by the end of a line don't matter.
     fn by_byte(text: &str, parts: Vec<(Range<usize>, Paint)>) -> Vec<Option<Paint>> {
         let mut paints = vec![None; text.len()];
         for (range, paint) in parts {

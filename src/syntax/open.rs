@@ -6,7 +6,7 @@ use super::Language;
 /// Brackets and blocks that are remembered; deeper ones stay open.
 const DEPTH_MAX: usize = 200;
 
-/// Reads a text line by line. It knows as much of each language as tells what is open, no more.
+/// Reads a text line by line. It knows only as much of each language as is needed to find open constructs.
 #[derive(Clone, Debug)]
 pub(super) struct Open {
     language: Language,
@@ -132,7 +132,7 @@ impl Open {
             }
         }
         if self.language == Language::Rust && c == '\'' {
-            // A character, not a lifetime: what is in it opens nothing.
+            // A character, not a lifetime: a sign inside it opens nothing.
             let inner = rest[1..].strip_prefix('\\').unwrap_or(&rest[1..]);
             let inner = &inner[inner.chars().next().map_or(0, char::len_utf8)..];
             return if inner.starts_with('\'') { rest.len() - inner.len() + 1 } else { 1 };
@@ -168,7 +168,7 @@ impl Open {
         }
     }
 
-    /// Closes what it fits, and what was forgotten within.
+    /// Closes the matching construct, and unclosed ones within.
     fn close(&mut self, closer: &str) {
         if let Some(at) = self.closers.iter().rposition(|known| *known == closer) {
             self.closers.truncate(at);

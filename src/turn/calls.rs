@@ -119,7 +119,7 @@ fn all_calls(text: &str, is_tool: &dyn Fn(&str) -> bool) -> Vec<WrittenCall> {
     all.unwrap_or_default()
 }
 
-/// The JSON values of a text, one after the other; `None` for what is none.
+/// The JSON values of a text, one after the other; `None` for a part that isn't JSON.
 fn values(text: &str) -> Vec<Option<Value>> {
     let text = text.trim();
     if let Ok(value) = loose_json(text) {

@@ -134,7 +134,8 @@ fn dedent<'a>(line: &'a str, indent: &str) -> Option<&'a str> {
     line.strip_prefix(indent).or_else(|| line.trim().is_empty().then_some(""))
 }
 
-/// Refuses what a person can't see: they read the command and say yes to that. A selector that only colours an emoji may stay.
+/// Refuses characters that a person can't see, because the person agrees to the text that they read. A selector that
+/// only colours an emoji is accepted.
 fn check(text: String) -> Result<String, Trouble> {
     let is_selector = |before: char, c: char| matches!(c, '\u{fe0e}' | '\u{fe0f}') && is_emoji(before);
     let hidden = |(before, c): (char, char)| {

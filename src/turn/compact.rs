@@ -1,5 +1,5 @@
-//! The older part of a conversation as a summary: when it is due, what is summarised, what stays to the letter. Pure; does
-//! not know who writes the summary.
+//! The older part of a conversation as a summary: when it is due, which part is summarised, and which stays in full.
+//! Pure; does not know the summary's author.
 
 use super::conversation::{Conversation, Pair, estimate_tokens};
 use super::exec::shorten;
@@ -51,7 +51,7 @@ pub struct Older {
     pairs: usize,
 }
 
-/// A part of what is sent, and what it costs.
+/// A part of a request, with its cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Its name.
@@ -78,7 +78,7 @@ pub(super) fn material(question: &str, answer: &str, tokens_max: usize) -> Strin
 }
 
 impl Conversation {
-    /// From how many tokens on the older part is summarised; none where it isn't by itself.
+    /// From this size on the older part is summarised; `None` if it isn't summarised automatically.
     #[must_use]
     pub fn compact_at_tokens(&self) -> Option<usize> {
         let percent = self.options.compact_at_percent;
@@ -93,14 +93,14 @@ impl Conversation {
         is_due.then(|| self.older())?
     }
 
-    /// The estimated tokens of what is sent, the open question included.
+    /// The estimated tokens of a request, including the open question.
     #[must_use]
     pub fn estimated_tokens(&self) -> usize {
         self.parts().iter().map(|part| part.tokens).sum::<usize>() + self.open_tokens()
     }
 
-    /// The older part of a conversation that the server refused for its size, which is estimated at this: the newest turns
-    /// stay within a part of what was refused, for a server's limit isn't always known.
+    /// The older part of a conversation that the server refused for its size, which is estimated at this: the newest
+    /// turns stay within a fraction of the refused size, because a server's limit isn't always known.
     #[must_use]
     pub fn older_of_refused(&self, request_tokens: usize) -> Option<Older> {
         self.older_within(self.budget().min(self.scale.counted(request_tokens)))
@@ -136,7 +136,7 @@ impl Conversation {
             return None;
         }
         let tokens = older.iter().map(Pair::tokens).sum::<usize>() + self.summary.as_ref().map_or(0, Summary::tokens);
-        // Whoever writes the summary has a window too.
+        // The model that writes the summary has a window too.
         let room = (budget * MATERIAL_PERCENT / 100) as f64 / scale.factor;
         let each_max = if tokens as f64 > room { (room / older.len() as f64) as usize } else { budget };
         let mut text =
@@ -177,7 +177,7 @@ impl Conversation {
         self.summary.as_ref().map(|summary| (summary.text.as_str(), summary.pairs))
     }
 
-    /// The first turn that is still sent in full: what was asked, with what went with it, and the answer.
+    /// The first turn that is still sent in full: its question, with its context, and the answer.
     #[must_use]
     pub fn first_live(&self) -> Option<(&str, &str)> {
         self.live().first().map(|pair| (pair.question.as_str(), pair.answer.as_str()))

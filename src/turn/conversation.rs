@@ -49,7 +49,7 @@ impl Default for Options {
     }
 }
 
-/// A conversation: what was asked and answered, and the commands run since the last question.
+/// A conversation: questions and answers, and the commands run since the last question.
 #[derive(Clone, Debug)]
 pub struct Conversation {
     pub(super) options: Options,
@@ -161,14 +161,14 @@ impl Conversation {
         self.scale = scale;
     }
 
-    /// The most tokens of a request: the budget, or the model's window where that is smaller.
+    /// Limit for the tokens of a request: the budget, or the model's window if that is smaller.
     #[must_use]
     pub fn budget(&self) -> usize {
         self.window_tokens.map_or(self.options.token_budget, |window| window.min(self.options.token_budget))
     }
 
-    /// Puts notes in front of the next question. Each begins with a line that says what it is, such as `[git]`; the model
-    /// gets one only where the last of the kind, in what it still sees, was another.
+    /// Puts notes before the next question. Each begins with a line that names its kind, such as `[git]`; the model
+    /// gets one only if it differs from the last of its kind in the turns that are still sent.
     pub fn attach(&mut self, notes: Vec<String>) {
         self.notes = notes;
     }
@@ -179,13 +179,13 @@ impl Conversation {
         self.pairs.is_empty()
     }
 
-    /// Whether a question, as it was sent or recorded, is among those that are sent to the letter.
+    /// Whether a question, as it was sent or recorded, is among those that are sent in full.
     #[must_use]
     pub fn sends(&self, question: &str) -> bool {
         self.live().iter().any(|pair| pair.question.ends_with(question) || question.ends_with(&pair.question))
     }
 
-    /// The turns that are sent to the letter.
+    /// The turns that are sent in full.
     pub(super) fn live(&self) -> &[Pair] {
         &self.pairs[self.summarised()..]
     }
@@ -210,7 +210,7 @@ impl Conversation {
         self.redactor = redactor;
     }
 
-    /// Goes on within other limits; what no longer fits leaves with the next question.
+    /// Changes the limits; turns that no longer fit are dropped with the next question.
     pub fn limit(&mut self, options: Options) {
         self.options = options;
     }

@@ -32,7 +32,7 @@ impl Outputs {
         hidden
     }
 
-    /// Puts `older` in front: a question that failed gives its outputs back.
+    /// Puts `older` first: a question that failed returns its outputs.
     pub(super) fn put_back(&mut self, older: Self, tokens_max: usize) {
         let newer = std::mem::replace(self, older);
         self.blocks.extend(newer.blocks);

@@ -90,7 +90,7 @@ impl<'t> Reader<'t> {
             let is_closed = !matches!(value, Value::Number(_));
             fields.insert(name, value);
             if !self.take(",") && !self.rest.starts_with('}') {
-                // Only what has an end of its own is known to be whole.
+                // Only a value with a closing sign is certainly complete.
                 return (self.rest.is_empty() && is_closed).then_some(Value::Object(fields));
             }
         }

@@ -9,7 +9,7 @@ use crate::proto::{Message, Role};
 
 /// Opens a line of an answer that asks for something to be remembered.
 const TAG: &str = "REMEMBER:";
-/// Most such lines of one answer, and characters of each: more is no note.
+/// Limit for such lines of one answer, and for the characters of each: a longer one isn't a note.
 const PROPOSALS_MAX: usize = 8;
 const PROPOSAL_CHARS_MAX: usize = 500;
 /// Characters under which a word says too little to find something by.
@@ -37,7 +37,7 @@ const COMMON: [&str; 24] = [
 pub struct Memory<'a> {
     /// Its number.
     pub id: i64,
-    /// The directory or repository that it belongs to; none where it belongs everywhere.
+    /// The directory or repository that it belongs to; `None` if it belongs everywhere.
     pub place: Option<&'a str>,
     /// The person wrote it.
     pub is_own: bool,

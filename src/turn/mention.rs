@@ -19,8 +19,8 @@ pub struct Mention {
     pub lines: Option<(usize, usize)>,
 }
 
-/// Finds what a question names. An `@` counts at the beginning of a word: not in an address of mail. Code in a block or
-/// between backticks names nothing, nor does a line that is a decorator, as `@Override` is.
+/// Finds the names in a question. An `@` counts at the beginning of a word, not inside a mail address. Code in a block
+/// or between backticks names nothing, nor does a line that is a decorator, such as `@Override`.
 #[must_use]
 pub fn mentions(question: &str) -> Vec<Mention> {
     let mut found: Vec<Mention> = Vec::new();

@@ -1,5 +1,5 @@
-//! As much of the shell's grammar as it takes to know where a command ends: quotes, substitutions, comments and
-//! here-documents. Pure. Not a parser: whether the command means anything is the shell's to say.
+//! The part of the shell's grammar that decides where a command ends: quotes, substitutions, comments and
+//! here-documents. Pure. Not a parser: the shell decides whether the command makes sense.
 
 use std::collections::VecDeque;
 
@@ -41,7 +41,7 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    /// Takes a line that is no body of a here-document; `true` where it is continued by a backslash at its end.
+    /// Takes a line outside the bodies of here-documents; `true` if a backslash at its end continues it.
     pub(super) fn line(&mut self, line: &str) -> bool {
         let chars: Vec<char> = line.chars().collect();
         let mut at = 0;

@@ -15,9 +15,9 @@ const TASKS: usize = Task::ALL.len();
 
 /// A question is chat unless another task is at least so likely: a model for plain questions answers any other too.
 const LIKELY: f32 = 0.5;
-/// Bytes of a question that are looked at: people say at the beginning what they want of a long paste.
+/// Bytes of a question that are read: before a long paste, people begin with their wish.
 const READ_BYTES: usize = 2_000;
-/// Words of it that are looked at.
+/// Words of it that are read.
 const WORDS_MAX: usize = 200;
 
 static WEIGHTS: &[u8; BYTES] = include_bytes!("../../config/task/weights.bin");

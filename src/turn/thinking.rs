@@ -13,7 +13,7 @@ pub struct Thinking {
 }
 
 impl Thinking {
-    /// Takes a piece that came at `now`; true where a new stretch of thoughts begins with it.
+    /// Takes a piece that arrived at `now`; true if a new stretch of thoughts begins with it.
     pub fn push(&mut self, piece: &str, now: Instant) -> bool {
         let begins = self.open.is_none();
         if begins {
