@@ -2,7 +2,7 @@
 
 use crate::money::Spending;
 use crate::proto::{Failure, Spent};
-use crate::store::ConversationId;
+use crate::store::{Charge, ConversationId};
 
 /// The end of a question, for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +149,9 @@ pub trait Recorder: Send {
 
     /// Records into this conversation from now on; into a new one for `None`.
     fn turn_to(&mut self, _: Option<ConversationId>) {}
+
+    /// Charges the requests that follow to a run, and to a part of its work.
+    fn charge(&mut self, _: Option<Charge>) {}
 
     /// The conversation that is recorded, once it has begun.
     fn conversation(&self) -> Option<ConversationId> {

@@ -17,6 +17,7 @@ pub(super) fn money_options(settings: &Settings) -> MoneyOptions {
             per_turn: limit(budget.per_turn),
             per_conversation: limit(budget.per_conversation),
             per_day: limit(budget.per_day),
+            per_run: Limit::default(),
             warn_at: budget.warn_at,
         },
     }

@@ -7,7 +7,7 @@ use crate::host::now_unix_ms;
 use crate::money::{Spending, Sum};
 use crate::proto::{Failure, Spent};
 use crate::store::{
-    ConversationId, MessageState, OpenMessage, Period, RequestId, Store, StoreError, StoredCall, StoredSummary,
+    Charge, ConversationId, MessageState, OpenMessage, Period, RequestId, Store, StoreError, StoredCall, StoredSummary,
     StoredTurn,
 };
 
@@ -51,13 +51,15 @@ pub struct StoreRecorder {
     reserved: Option<RequestId>,
     /// Another part of the program reports a problem of the store.
     is_quiet: bool,
+    /// The run that requests are made for.
+    charge: Option<Charge>,
 }
 
 impl StoreRecorder {
     /// Makes a recorder; the conversation begins with the first question.
     #[must_use]
     pub fn new(store: Arc<Mutex<Store>>) -> Self {
-        Self { store, conversation: None, open: None, reserved: None, is_quiet: false }
+        Self { store, conversation: None, open: None, reserved: None, is_quiet: false, charge: None }
     }
 
     /// Makes a recorder for background work of a session, for one of its conversations.
@@ -111,6 +113,10 @@ impl Recorder for StoreRecorder {
         self.conversation = conversation;
     }
 
+    fn charge(&mut self, charge: Option<Charge>) {
+        self.charge = charge;
+    }
+
     fn conversation(&self) -> Option<ConversationId> {
         self.conversation
     }
@@ -147,7 +153,7 @@ impl Recorder for StoreRecorder {
     fn spent(&mut self, spent: &Spent, thoughts: &str) -> Result<(), Failure> {
         self.release()?;
         let mut store = Self::store(&self.store);
-        store.add_request(self.conversation, now_unix_ms(), spent, thoughts);
+        store.add_request_for(self.charge, self.conversation, now_unix_ms(), spent, thoughts);
         Self::told(self.is_quiet, &mut store)
     }
 
@@ -176,7 +182,7 @@ impl Recorder for StoreRecorder {
     fn reserve(&mut self, spent: &Spent) -> Result<(), Failure> {
         self.release()?;
         let mut store = Self::store(&self.store);
-        self.reserved = Some(store.add_request(self.conversation, now_unix_ms(), spent, ""));
+        self.reserved = Some(store.add_request_for(self.charge, self.conversation, now_unix_ms(), spent, ""));
         Self::told(self.is_quiet, &mut store)
     }
 
@@ -194,7 +200,8 @@ impl Recorder for StoreRecorder {
             Ok(Sum { money: spent.cost, tokens: spent.total_in() + spent.total_out() })
         };
         let conversation = self.conversation.map(|id| sum(Period::Conversation(id))).transpose()?.unwrap_or_default();
-        Ok(Spending { conversation, day: sum(Period::Day(now_unix_ms()))?, ..Spending::default() })
+        let run = self.charge.map(|(run, _)| sum(Period::Run(run))).transpose()?.unwrap_or_default();
+        Ok(Spending { conversation, day: sum(Period::Day(now_unix_ms()))?, run, ..Spending::default() })
     }
 
     fn token_factor(&mut self, model: &str) -> Option<f64> {

@@ -29,6 +29,8 @@ pub struct Budget {
     pub per_conversation: Limit,
     /// For one day, over all conversations.
     pub per_day: Limit,
+    /// For one run towards a goal.
+    pub per_run: Limit,
     /// A warning appears at this fraction of the limit.
     pub warn_at: f64,
 }
@@ -59,6 +61,8 @@ pub struct Spending {
     pub conversation: Sum,
     /// Today.
     pub day: Sum,
+    /// In this run towards a goal.
+    pub run: Sum,
 }
 
 /// A request that is about to be sent.
@@ -108,7 +112,8 @@ impl Budget {
     /// Whether there is any limit at all.
     #[must_use]
     pub fn is_set(&self) -> bool {
-        [self.per_turn, self.per_conversation, self.per_day].iter().any(|it| it.money.is_some() || it.tokens.is_some())
+        let limits = [self.per_turn, self.per_conversation, self.per_day, self.per_run];
+        limits.iter().any(|it| it.money.is_some() || it.tokens.is_some())
     }
 
     /// Judges a request by the most that it can cost. A request without a limit for its answer gets one: the rest of
@@ -157,11 +162,12 @@ impl Budget {
         warnings
     }
 
-    fn limits(&self, spent: &Spending) -> [Named; 3] {
+    fn limits(&self, spent: &Spending) -> [Named; 4] {
         [
             ("per_turn", "this question", self.per_turn, spent.turn),
             ("per_conversation", "this conversation", self.per_conversation, spent.conversation),
             ("per_day", "today", self.per_day, spent.day),
+            ("per_run", "this run", self.per_run, spent.run),
         ]
     }
 }
@@ -268,7 +274,7 @@ mod tests {
             (budget(tokens(2000), dollars(2.0)), sum(0.0, 0), 1000, None, Some(PRICE), false, Ok(Some(500))),
         ];
         for (budget, spent, input_tokens, output_tokens_max, price, is_near, expected) in table {
-            let spent = Spending { turn: *spent, conversation: *spent, day: *spent };
+            let spent = Spending { turn: *spent, conversation: *spent, day: *spent, run: *spent };
             let request = Request {
                 model: "m",
                 input_tokens: *input_tokens,

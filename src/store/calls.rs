@@ -192,6 +192,7 @@ mod tests {
         drop(Store::open(dir.path()).unwrap());
         let old = Connection::open(dir.path().join(FILE_NAME)).unwrap();
         old.execute_batch("DROP TABLE tool_call; DROP TABLE editor_session; PRAGMA user_version = 5").unwrap();
+        old.execute_batch(crate::store::tests::WITHOUT_RUNS).unwrap();
         drop(old);
         let mut store = Store::open(dir.path()).unwrap();
         let talk = store.begin_conversation(1, "m");

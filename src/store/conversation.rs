@@ -241,6 +241,8 @@ impl Store {
                  DELETE FROM summary;
                  DELETE FROM to_remember;
                  DELETE FROM editor_session;
+                 DELETE FROM run;
+                 DELETE FROM run_event;
                  DELETE FROM tool_call;",
             )?;
             let count = transaction.execute("DELETE FROM conversation", [])?;

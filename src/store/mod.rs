@@ -18,6 +18,7 @@ mod memory;
 mod overlay;
 mod recall;
 mod route;
+mod run;
 mod schema;
 mod spending;
 mod summary;
@@ -38,7 +39,8 @@ pub use history::{Entry, HistoryId, Row, Search, TextMatch, keeps};
 pub use memory::{MemoryOrigin, StoredMemory, ToRemember};
 pub use recall::Hit;
 pub use route::RouteMemory;
-pub use spending::{Period, RequestId, SpentSum, StoredRequest};
+pub use run::{PartOfRun, RunRow, StoredEvent};
+pub use spending::{Charge, Period, RequestId, SpentSum, StoredRequest};
 pub use summary::StoredSummary;
 
 use overlay::Overlay;

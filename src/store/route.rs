@@ -136,6 +136,7 @@ mod tests {
         let before =
             "ALTER TABLE route_weight DROP COLUMN fingerprint; DROP TABLE editor_session; PRAGMA user_version = 6";
         old.execute_batch(before).unwrap();
+        old.execute_batch(crate::store::tests::WITHOUT_RUNS).unwrap();
         drop(old);
         let memory = Store::open(dir.path()).unwrap().route_memory(0).unwrap();
         assert_eq!((memory.answers.len(), memory.weights.len()), (1, 0));

@@ -12,7 +12,7 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 8] = [V1, V2, V3, REQUESTS, CONTEXT, CALLS, ROUTE_FINGERPRINT, EDITOR_SESSIONS];
+const MIGRATIONS: [&str; 9] = [V1, V2, V3, REQUESTS, CONTEXT, CALLS, ROUTE_FINGERPRINT, EDITOR_SESSIONS, RUNS];
 
 /// The version of the schema that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -210,6 +210,26 @@ CREATE TABLE editor_session (
     conversation INTEGER NOT NULL UNIQUE,
     directory TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+";
+
+/// Runs towards a goal: a run is the fold of its events, which are only added. `run` and `category` of a request are the run
+/// that it was made for, and the part of the work.
+const RUNS: &str = "
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    time INTEGER NOT NULL,
+    workspace TEXT NOT NULL
+) STRICT;
+CREATE TABLE run_event (
+    run INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    time INTEGER NOT NULL,
+    body TEXT NOT NULL,
+    PRIMARY KEY (run, seq)
+) STRICT, WITHOUT ROWID;
+ALTER TABLE request ADD COLUMN run INTEGER;
+ALTER TABLE request ADD COLUMN category TEXT;
+CREATE INDEX request_run ON request(run) WHERE run IS NOT NULL;
 ";
 
 /// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a

@@ -19,7 +19,12 @@ pub enum Period {
     Day(i64),
     /// Those of its month.
     Month(i64),
+    /// Those of a run towards a goal.
+    Run(i64),
 }
+
+/// The run that a request is made for, and the part of its work.
+pub type Charge = (i64, &'static str);
 
 /// The cost of some requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,9 +96,23 @@ impl Store {
         spent: &Spent,
         thoughts: &str,
     ) -> RequestId {
+        self.add_request_for(None, conversation, now, spent, thoughts)
+    }
+
+    /// Stores what a request of a run cost, as [`Store::add_request`] does.
+    pub fn add_request_for(
+        &mut self,
+        charge: Option<Charge>,
+        conversation: Option<ConversationId>,
+        now: i64,
+        spent: &Spent,
+        thoughts: &str,
+    ) -> RequestId {
         let sql = format!(
-            "INSERT INTO request ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)"
+            "INSERT INTO request ({COLUMNS}, run, category)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
         );
+        let (run, category) = charge.unzip();
         let usage = &spent.usage;
         let insert = |store: &Self, connection: &Connection| {
             connection.prepare_cached(&sql)?.insert(params![
@@ -112,6 +131,8 @@ impl Store {
                 stored(spent.estimated_in),
                 spent.is_estimate,
                 spent.cost.map(|cost| stored(cost.pico())),
+                run,
+                category,
             ])
         };
         RequestId(self.write(now, insert).unwrap_or(0))
@@ -197,6 +218,7 @@ impl Store {
             Period::Conversation(id) => ("conversation = :value".to_owned(), self.moved.conversation(id.0)),
             Period::Day(now) => (since("day"), now),
             Period::Month(now) => (since("month"), now),
+            Period::Run(id) => ("run = :value".to_owned(), id),
         };
         let sql = format!(
             "SELECT model, count(*), sum(cost IS NULL), total(uncached_in), total(cache_read), total(cache_write),
@@ -245,13 +267,13 @@ fn request_of(row: &Row<'_>) -> rusqlite::Result<StoredRequest> {
     Ok(StoredRequest { time: row.get(1)?, spent, thoughts: row.get(11)? })
 }
 
-fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+pub(super) fn count(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(column)?.unsigned_abs())
 }
 
 /// A sum, which is a float so that it can't overflow; exact up to 2^53.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float's cast saturates")]
-fn total(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+pub(super) fn total(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     Ok(row.get::<_, f64>(column)? as u64)
 }
 

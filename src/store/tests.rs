@@ -53,6 +53,10 @@ fn allow_writes(store: &Store) {
     store.main.pragma_update(None, "query_only", false).unwrap();
 }
 
+/// Takes a database back to before there were runs.
+pub(super) const WITHOUT_RUNS: &str = "DROP TABLE run; DROP TABLE run_event; DROP INDEX request_run;
+    ALTER TABLE request DROP COLUMN run; ALTER TABLE request DROP COLUMN category";
+
 #[test]
 fn a_new_store_is_private_and_returns_its_rows() {
     let dir = tempfile::tempdir().unwrap();
@@ -313,6 +317,7 @@ fn a_database_of_an_earlier_version_gets_summaries_and_memories_and_keeps_its_ro
     let without = "DROP TABLE editor_session; DROP TABLE tool_call; DROP TABLE summary; DROP TABLE memory; DROP TABLE to_remember;
         INSERT INTO conversation (started, model) VALUES (5, 'old');";
     connection.execute_batch(without).unwrap();
+    connection.execute_batch(WITHOUT_RUNS).unwrap();
     connection.pragma_update(None, "user_version", 4).unwrap();
     drop(connection);
     let mut store = Store::open(dir.path()).unwrap();

@@ -1,0 +1,149 @@
+//! Runs towards a goal: rows of events that are only added, each a text whose meaning is another room's. Unlike a history's,
+//! such a row must reach the file before anything follows from it, so that writing one may fail.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::spending::{count, total};
+use super::{Store, StoreError};
+use crate::proto::Money;
+
+/// Events of a run at most: a run that makes more is out of control.
+const EVENTS_MAX: i64 = 100_000;
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRow {
+    /// Its number.
+    pub id: i64,
+    /// When it began, Unix milliseconds.
+    pub time: i64,
+    /// The directory that it works in.
+    pub workspace: String,
+}
+
+/// An event of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredEvent {
+    /// Its number in the run, from 1.
+    pub seq: i64,
+    /// When it was stored, Unix milliseconds.
+    pub time: i64,
+    /// The event, JSON.
+    pub body: String,
+}
+
+/// The cost of a part of a run's work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartOfRun {
+    /// The part, as in [`super::Charge`].
+    pub category: String,
+    /// The model.
+    pub model: String,
+    /// Requests.
+    pub requests: u64,
+    /// Tokens read.
+    pub tokens_in: u64,
+    /// Tokens written.
+    pub tokens_out: u64,
+    /// Their cost, of those with a known price.
+    pub cost: Money,
+}
+
+impl Store {
+    /// Begins a run with its first event; returns its number.
+    ///
+    /// # Errors
+    /// The database can't be written: there is no run.
+    pub fn begin_run(&mut self, workspace: &str, now: i64, body: &str) -> Result<i64, StoreError> {
+        let begin = |connection: &mut Connection| -> rusqlite::Result<i64> {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            transaction.execute("INSERT INTO run (time, workspace) VALUES (?1, ?2)", params![now, workspace])?;
+            let id = transaction.last_insert_rowid();
+            let sql = "INSERT INTO run_event (run, seq, time, body) VALUES (?1, 1, ?2, ?3)";
+            transaction.execute(sql, params![id, now, body])?;
+            transaction.commit().map(|()| id)
+        };
+        begin(&mut self.main).map_err(|problem| self.fail("write", &problem))
+    }
+
+    /// Adds an event to a run.
+    ///
+    /// # Errors
+    /// The database can't be written, or the run has too many events: the event didn't happen.
+    pub fn add_run_event(&mut self, run: i64, now: i64, body: &str) -> Result<(), StoreError> {
+        let sql = "INSERT INTO run_event (run, seq, time, body)
+            SELECT ?1, coalesce(max(seq), 0) + 1, ?2, ?3 FROM run_event WHERE run = ?1 HAVING coalesce(max(seq), 0) < ?4";
+        let added = self.main.prepare_cached(sql).and_then(|mut insert| {
+            match insert.execute(params![run, now, body, EVENTS_MAX])? {
+                0 => Err(rusqlite::Error::StatementChangedRows(0)),
+                _ => Ok(()),
+            }
+        });
+        added.map_err(|problem| self.fail("write", &problem))
+    }
+
+    /// Reads the events of a run after number `after`, in order.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn run_events(&self, run: i64, after: i64) -> Result<Vec<StoredEvent>, StoreError> {
+        let sql = "SELECT seq, time, body FROM run_event WHERE run = ?1 AND seq > ?2 ORDER BY seq";
+        let read = |connection: &Connection| -> rusqlite::Result<Vec<StoredEvent>> {
+            let row =
+                |row: &rusqlite::Row<'_>| Ok(StoredEvent { seq: row.get(0)?, time: row.get(1)?, body: row.get(2)? });
+            connection.prepare_cached(sql)?.query_map(params![run, after], row)?.collect()
+        };
+        read(&self.main).map_err(|problem| self.fail("read", &problem))
+    }
+
+    /// Reads the newest runs, the newest first.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn runs(&self, limit: usize) -> Result<Vec<RunRow>, StoreError> {
+        let sql = "SELECT id, time, workspace FROM run ORDER BY id DESC LIMIT ?1";
+        let read = |connection: &Connection| -> rusqlite::Result<Vec<RunRow>> {
+            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+            connection.prepare_cached(sql)?.query_map([limit], run_of)?.collect()
+        };
+        read(&self.main).map_err(|problem| self.fail("read", &problem))
+    }
+
+    /// Reads a run.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn run(&self, id: i64) -> Result<Option<RunRow>, StoreError> {
+        let sql = "SELECT id, time, workspace FROM run WHERE id = ?1";
+        let read = self.main.query_row(sql, [id], run_of).optional();
+        read.map_err(|problem| self.fail("read", &problem))
+    }
+
+    /// Sums up the cost of a run by the part of its work.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn spent_by_category(&self, run: i64) -> Result<Vec<PartOfRun>, StoreError> {
+        let sql = "SELECT coalesce(category, ''), model, count(*), total(uncached_in + cache_read + cache_write),
+                total(visible_out + reasoning_out), total(cost)
+            FROM request WHERE run = ?1 GROUP BY 1, 2 ORDER BY 1, 2";
+        let read = |connection: &Connection| -> rusqlite::Result<Vec<PartOfRun>> {
+            let row = |row: &rusqlite::Row<'_>| {
+                Ok(PartOfRun {
+                    category: row.get(0)?,
+                    model: row.get(1)?,
+                    requests: count(row, 2)?,
+                    tokens_in: total(row, 3)?,
+                    tokens_out: total(row, 4)?,
+                    cost: Money::from_pico(total(row, 5)?),
+                })
+            };
+            connection.prepare_cached(sql)?.query_map([run], row)?.collect()
+        };
+        read(&self.main).map_err(|problem| self.fail("read", &problem))
+    }
+}
+
+fn run_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunRow> {
+    Ok(RunRow { id: row.get(0)?, time: row.get(1)?, workspace: row.get(2)? })
+}
