@@ -57,6 +57,7 @@ impl Logged {
         let (decision, by) = match said {
             Said::Run(Approver::Policy) => ("run", "policy"),
             Said::Run(Approver::Config) => ("run", "config"),
+            Said::Run(Approver::Check) => ("run", "check"),
             Said::Run(Approver::Person { always: false, .. }) => ("run", "person"),
             Said::Run(Approver::Person { always: true, .. }) => ("run", "person, for good"),
             Said::InMyShell(_) => ("run in the own shell", "person"),

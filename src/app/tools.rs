@@ -84,6 +84,9 @@ pub fn tools(settings: &Settings, env: &Env, launcher: &Launcher) -> (Registry, 
         let added = registry.add_ours(Box::new(Check::new(launcher.clone(), command.clone(), time)));
         debug_assert_eq!(added, Ok(()));
     }
+    let time = Duration::from_millis(settings.tools.check_ms);
+    let added = registry.add_ours(Box::new(Check::of_goals(launcher.clone(), time)));
+    debug_assert_eq!(added, Ok(()));
     let states = plugins(env).map(|plugins| plugins.all()).unwrap_or_default();
     let problems = states.iter().flat_map(|state| add_plugin(&mut registry, state, launcher));
     let problems: Vec<Failure> = problems.collect();

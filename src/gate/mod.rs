@@ -6,6 +6,7 @@ mod allowed;
 mod ceiling;
 mod chain;
 mod disk;
+mod grant;
 mod listed;
 mod pins;
 mod share;
@@ -32,11 +33,15 @@ pub use allowed::{Allowed, AllowedError, Rule};
 pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};
 pub use disk::Disk;
+pub use grant::{Grant, GrantError};
 pub use pins::{PinError, Pins, definition, pin};
 pub use share::{CommandBelow, CommandList, ListedCommand};
 
 /// The tool that runs the check of the user's config.
 pub const CHECK_TOOL: &str = "project_check";
+
+/// The tool that runs the checks of a goal.
+pub const GOAL_CHECK_TOOL: &str = "goal_check";
 
 /// Characters of a tool's name that a receipt holds.
 const TOOL_CHARS_MAX: usize = 100;
@@ -84,6 +89,8 @@ pub struct Ticket {
     cwd: PathBuf,
     /// The person has allowed exactly this call permanently.
     is_allowed: bool,
+    /// What the person granted to the run covers it.
+    is_granted: bool,
 }
 
 /// The authority that lets a call run.
@@ -100,6 +107,8 @@ pub enum Approver {
         /// The command is allowed from now on, too.
         always: bool,
     },
+    /// A person named this very command as a check of the run's goal.
+    Check,
 }
 
 /// Permission to run one call: exactly its contents run. Only the gate makes one.
@@ -216,13 +225,15 @@ pub struct Gate {
     options: Options,
     /// Gates of a team in front of the policy.
     chain: Option<Arc<dyn Chain>>,
+    /// What a person granted to the run that goes on.
+    grant: Option<Grant>,
 }
 
 impl Gate {
     /// Makes the gate.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options, chain: None }
+        Self { options, chain: None, grant: None }
     }
 
     /// Has these gates asked before any call is admitted.
@@ -273,10 +284,21 @@ impl Gate {
         writable(&ticket.verdict, &self.options.rules)
     }
 
+    /// The most autonomy for now.
+    #[must_use]
+    pub fn ceiling(&self) -> &Ceiling {
+        &self.options.ceiling
+    }
+
     /// Returns the reason for the emergency stop, while it is on.
     #[must_use]
     pub fn stop(&self) -> &Stop {
         &self.options.stop
+    }
+
+    /// Binds what a person granted to the run that begins; without one, no run goes on.
+    pub fn grant(&mut self, grant: Option<Grant>) {
+        self.grant = grant;
     }
 
     /// The calls that are allowed permanently in this project.
@@ -298,11 +320,28 @@ impl Gate {
                 && kept_paths(&call)
                     .is_some_and(|(command, paths)| self.options.allowed.allows_to_keep(command, &paths));
         let is_allowed = is_allowed || self.is_granted(&call, &verdict);
-        if is_allowed {
+        let autonomy = self.rules_now().autonomy;
+        let is_granted = !is_allowed
+            && verdict.decision == Decision::Ask
+            && autonomy != Autonomy::Readonly
+            && self
+                .grant
+                .as_ref()
+                .is_some_and(|grant| grant.covers(&call, &verdict, Path::new(&self.rules().workspace)));
+        // What a grant names as protected is asked about, whatever else would let it run.
+        let is_protected =
+            self.grant.as_ref().is_some_and(|grant| grant.protects(&call, Path::new(&self.rules().workspace)));
+        if is_protected && verdict.decision == Decision::Run {
+            verdict.decision = Decision::Ask;
+            let text = "it changes what the checks of the goal depend on".to_owned();
+            verdict.reasons.push(Reason { rule: "goal-check", risk: verdict.risk, text });
+        }
+        let (is_allowed, is_granted) = (is_allowed && !is_protected, is_granted && !is_protected);
+        if is_allowed || is_granted {
             verdict.decision = Decision::Run;
         }
         let digest = fingerprint(&call, cwd);
-        Ticket { call, verdict, digest, cwd: cwd.to_owned(), is_allowed }
+        Ticket { call, verdict, digest, cwd: cwd.to_owned(), is_allowed, is_granted }
     }
 
     fn verdict(&self, call: &Call, cwd: &Path, can_ask: bool) -> PolicyVerdict {
@@ -336,9 +375,13 @@ impl Gate {
         if let Some(why) = (self.options.stop)() {
             return Err(self.refuse(ticket, "estop", &why).into());
         }
+        if let Some(why) = self.grant.as_ref().and_then(|grant| grant.used_up(&ticket.call, approver)) {
+            return Err(self.refuse(ticket, "run-budget", why).into());
+        }
         let now = self.judge(ticket.call.clone(), &ticket.cwd, true);
         let has_said = match approver {
             Approver::Policy => false,
+            Approver::Check => self.is_goal_check(&ticket.call),
             Approver::Config => {
                 let Call { tool, .. } = &ticket.call;
                 tool == CHECK_TOOL && command(&ticket.call).is_some_and(|it| self.options.check.as_deref() == Some(it))
@@ -360,7 +403,9 @@ impl Gate {
             return Err(self.refuse(ticket, "not-approved", "it needs the user's consent").into());
         }
         let (word, always) = match approver {
+            Approver::Policy if ticket.is_granted => ("grant", false),
             Approver::Policy if ticket.is_allowed => ("allowed", false),
+            Approver::Check => ("check", false),
             Approver::Policy => ("policy", false),
             Approver::Config => ("config", false),
             Approver::Person { always, .. } => ("person", *always),
@@ -388,6 +433,9 @@ impl Gate {
             },
         };
         self.audit(&ticket, "allowed", word);
+        if let Some(grant) = &mut self.grant {
+            grant.count(&ticket.call, approver);
+        }
         let Ticket { call, verdict, cwd, .. } = ticket;
         Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), opened })
     }
@@ -512,6 +560,12 @@ impl Gate {
         is_granted && verdict.risk < Risk::Blocked && self.rules_now().autonomy != Autonomy::Readonly
     }
 
+    /// Whether a call runs a check that a person named for the run's goal.
+    fn is_goal_check(&self, call: &Call) -> bool {
+        let named = |it| self.grant.as_ref().is_some_and(|grant| grant.is_check(it));
+        call.tool == GOAL_CHECK_TOOL && command(call).is_some_and(named)
+    }
+
     fn program(&self, call: &Call, cwd: &Path) -> Option<PathBuf> {
         let first = command(call)?.split_whitespace().next()?;
         find_program(first, &self.options.path, cwd)
@@ -591,6 +645,7 @@ fn hint_of(code: &str) -> &'static str {
         "config" => "the user's config doesn't allow it; do without it or say what the user could do",
         "unsaved" => "ask the user to save or discard their changes, then read the file again",
         "unasked" => "nobody is there to say yes; do without it or say what the user could run themselves",
+        "run-budget" => "the run is over: no tool can be called any more",
         "policy" => "it is never allowed like this; do without it or say what the user could do",
         _ => "do without it",
     }

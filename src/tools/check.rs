@@ -1,5 +1,6 @@
-//! `project_check`: the command that the user's config names, after accepted edits. No model can call it: it is planned and
-//! run here, through the gate, each time in a bash of its own that knows nothing of what a model has set.
+//! `project_check` and `goal_check`: the command that the user's config names, after accepted edits, and the commands
+//! that decide whether a goal is reached. No model can call them: they are planned and run here, through the gate, each time in
+//! a bash of its own that knows nothing of what a model has set.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use super::launcher::{Launcher, Terms};
 use super::shell::{Note, outcome};
 use super::spawner::Spawner;
 use super::{Place, Plan, Spec, Tool, Work};
-use crate::gate::{CHECK_TOOL, Permit};
+use crate::gate::{CHECK_TOOL, GOAL_CHECK_TOOL, Permit};
 use crate::proto::action::{Action, Hold};
 use crate::proto::tool::{Outcome, ToolError};
 use crate::sandbox::View;
@@ -19,7 +20,8 @@ use crate::sandbox::View;
 pub struct Check {
     launcher: Launcher,
     spawner: Spawner,
-    command: String,
+    /// The command of the config; none if each call names one, as a goal's check does.
+    command: Option<String>,
     time: Duration,
 }
 
@@ -27,12 +29,26 @@ impl Check {
     /// Makes it for a command that may take so long.
     #[must_use]
     pub fn new(launcher: Launcher, command: String, time: Duration) -> Self {
-        Self { launcher, spawner: Spawner::new(), command, time }
+        Self { launcher, spawner: Spawner::new(), command: Some(command), time }
+    }
+
+    /// Makes the one for the checks of goals, which may take so long each.
+    #[must_use]
+    pub fn of_goals(launcher: Launcher, time: Duration) -> Self {
+        Self { launcher, spawner: Spawner::new(), command: None, time }
     }
 }
 
 impl Tool for Check {
     fn spec(&self) -> Spec {
+        if self.command.is_none() {
+            return Spec {
+                name: GOAL_CHECK_TOOL.into(),
+                aliases: &[],
+                description: "Runs a check of the run's goal.".into(),
+                schema: json!({"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}),
+            };
+        }
         Spec {
             name: CHECK_TOOL.into(),
             aliases: &[],
@@ -41,9 +57,11 @@ impl Tool for Check {
         }
     }
 
-    fn plan(&self, _: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
-        let intent = format!("Checking with `{}`", self.command);
-        Ok(Plan::of(Action::Shell { command: self.command.clone() }).saying(intent))
+    fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        let named = || arguments.get("command").and_then(Value::as_str).map(str::to_owned);
+        let command = self.command.clone().or_else(named).unwrap_or_default();
+        let intent = format!("Checking with `{command}`");
+        Ok(Plan::of(Action::Shell { command }).saying(intent))
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
