@@ -21,6 +21,7 @@ pub mod syntax;
 pub mod canvas;
 pub mod chain;
 pub mod money;
+pub mod norris;
 pub mod policy;
 pub mod render;
 pub mod route;

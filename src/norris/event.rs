@@ -1,0 +1,240 @@
+//! The events of a run as they are stored: plain data, read again by every later version.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A goal, and what bounds the work for it: frozen with the first event.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Goal {
+    /// The person's words.
+    pub text: String,
+    /// Commands of the person that decide whether it is reached.
+    pub checks: Vec<String>,
+    /// What it may use.
+    pub limits: Limits,
+    /// What runs without a question.
+    pub grant: Grant,
+    /// Files that are never changed without a question, as patterns.
+    pub protect: Vec<String>,
+    /// A changed input of a check doesn't count as tampering.
+    pub allow_check_edits: bool,
+    /// The directory that it works in.
+    pub workspace: String,
+    /// The model that plans; the executor if empty.
+    pub planner: String,
+    /// The model that works; the one that answers if empty.
+    pub executor: String,
+}
+
+/// The limits of a run. An absent one doesn't hold.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Limits {
+    /// Dollars.
+    pub usd: Option<f64>,
+    /// Tokens, read and written.
+    pub tokens: Option<u64>,
+    /// Minutes of work.
+    pub minutes: Option<f64>,
+    /// Questions to models.
+    pub steps: Option<u64>,
+    /// Calls of tools.
+    pub calls: Option<u64>,
+    /// Attempts of a task before a new plan.
+    pub attempts: u32,
+    /// New plans.
+    pub replans: u32,
+    /// Attempts without progress before a new plan.
+    pub stall: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            usd: Some(1.0),
+            tokens: Some(1_000_000),
+            minutes: Some(60.0),
+            steps: Some(20),
+            calls: Some(200),
+            attempts: 3,
+            replans: 2,
+            stall: 3,
+        }
+    }
+}
+
+/// What a person allowed for a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Grant {
+    /// Paths below the workspace that may be changed, as patterns.
+    pub writes: Vec<String>,
+    /// Command lines that may run, each exactly.
+    pub commands: Vec<String>,
+}
+
+/// A call that went beyond the grant.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Halt {
+    /// The fingerprint of exactly this call.
+    pub digest: String,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, JSON.
+    pub arguments: String,
+    /// The call in a line.
+    pub intent: String,
+    /// Its risk.
+    pub risk: String,
+    /// Why it is asked about.
+    pub reasons: Vec<String>,
+    /// What would change.
+    pub preview: String,
+    /// The conversation that it was made in.
+    pub conversation: Option<i64>,
+}
+
+/// What happened to a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A person began it.
+    Began {
+        /// The goal.
+        goal: Goal,
+    },
+    /// A process takes it up.
+    Entered {
+        /// Which.
+        pid: u32,
+    },
+    /// A plan is asked for.
+    Planning {
+        /// The model.
+        model: String,
+        /// The conversation.
+        conversation: Option<i64>,
+    },
+    /// The planner answered.
+    Planned {
+        /// Its words.
+        text: String,
+    },
+    /// A task is asked for.
+    Working {
+        /// Its number, from 0.
+        task: usize,
+        /// The model.
+        model: String,
+        /// The conversation.
+        conversation: Option<i64>,
+    },
+    /// A tool is called.
+    Calling {
+        /// The call in a line.
+        intent: String,
+    },
+    /// The call is over.
+    Called {
+        /// Whether it did what it should.
+        success: bool,
+    },
+    /// The executor says that the task is done.
+    Worked {
+        /// Its words.
+        text: String,
+        /// The state of the files.
+        tree: String,
+    },
+    /// A question ended without an answer.
+    Broke {
+        /// The reason.
+        why: String,
+        /// The limit that was reached, if one was.
+        limit: Option<String>,
+        /// The model repeated itself.
+        #[serde(default)]
+        is_loop: bool,
+    },
+    /// A check ended.
+    Checked {
+        /// Its number, from 0.
+        check: usize,
+        /// Its exit status.
+        status: Option<i32>,
+        /// The end of its output.
+        tail: String,
+        /// Milliseconds.
+        took_ms: u64,
+    },
+    /// The digests of the files that the checks depend on; the first ones are what later ones are compared with.
+    Inputs {
+        /// By path.
+        digests: BTreeMap<String, String>,
+    },
+    /// A call needs a person.
+    Halted {
+        /// The call.
+        halt: Halt,
+    },
+    /// A person said yes to exactly this call.
+    Approved {
+        /// Its fingerprint.
+        digest: String,
+    },
+    /// A person said no.
+    Denied {
+        /// The call's fingerprint.
+        digest: String,
+        /// Their words.
+        why: String,
+    },
+    /// The approved call is about to run.
+    RunsHalted {
+        /// Its fingerprint.
+        digest: String,
+    },
+    /// It is over.
+    RanHalted {
+        /// Its result in words.
+        result: String,
+    },
+    /// A note of the person for the next question.
+    Said {
+        /// The note.
+        text: String,
+    },
+    /// It waits until somebody resumes it.
+    Paused {
+        /// The reason.
+        why: String,
+    },
+    /// It goes on.
+    Resumed,
+    /// A person wants it to end.
+    StopAsked,
+    /// The emergency stop is on.
+    Estop,
+    /// A person changed the limits.
+    Raised {
+        /// The new ones.
+        limits: Limits,
+    },
+    /// It ended.
+    Ended {
+        /// The word for the end.
+        end: String,
+        /// The reason.
+        why: String,
+    },
+}
+
+impl Event {
+    /// Whether it counts for a run that ended, too.
+    pub(super) fn reopens(&self) -> bool {
+        matches!(self, Self::Raised { .. })
+    }
+}

@@ -1,0 +1,151 @@
+//! The next step of a run: derived from its state, so that it is the same after a crash.
+
+use super::{BREAKS_MAX, CheckResult, End, HALTS_MAX, Halt, HaltState, PLAN_FAILURES_MAX, Run};
+
+/// What a run has used, as far as its events don't say.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Used {
+    /// Dollars.
+    pub usd: f64,
+    /// Tokens, read and written.
+    pub tokens: u64,
+    /// The present time, Unix milliseconds.
+    pub now: i64,
+}
+
+/// Why a run does nothing for now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// A call waits for a person.
+    Halted,
+    /// Somebody or something paused it.
+    Paused(String),
+}
+
+/// The next step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Digest the files that the checks depend on.
+    Digest,
+    /// Ask the planner.
+    Plan,
+    /// Run a check.
+    Check(usize),
+    /// Ask for a task.
+    Work {
+        /// Its number, from 0.
+        task: usize,
+        /// It failed twice: the planner's model does it.
+        is_escalated: bool,
+    },
+    /// Run the call that a person approved.
+    RunHalted(Halt),
+    /// Pause: only a person can help.
+    Pause(String),
+    /// End.
+    Finish(End),
+    /// Do nothing until a person has decided.
+    Rest(Rest),
+    /// Nothing is left to do.
+    Over(End),
+}
+
+/// Attempts of a task that fail before a stronger model does it.
+const ESCALATES_AFTER: u32 = 2;
+
+impl Run {
+    /// Returns the next step. The same state has the same next step.
+    #[must_use]
+    pub fn next(&self, used: &Used) -> Effect {
+        let Some(goal) = &self.goal else { return Effect::Over(End::Failed("it never began".into())) };
+        if let Some(end) = &self.end {
+            return Effect::Over(end.clone());
+        }
+        if self.is_stopped {
+            return Effect::Finish(End::Stopped);
+        }
+        if let Some(why) = &self.paused {
+            return Effect::Rest(Rest::Paused(why.clone()));
+        }
+        match &self.halt {
+            Some((_, HaltState::Waits)) if self.halts > HALTS_MAX => {
+                return Effect::Finish(End::Failed(format!("more than {HALTS_MAX} calls needed a person")));
+            }
+            Some((_, HaltState::Waits)) => return Effect::Rest(Rest::Halted),
+            Some((halt, _)) => return self.within(used, Effect::RunHalted(halt.clone())),
+            None => {}
+        }
+        if let Some(why) = &self.stuck {
+            return Effect::Finish(End::Stuck(why.clone()));
+        }
+        if let Some(limit) = &self.over_limit {
+            return Effect::Finish(End::Budget(limit.clone()));
+        }
+        if self.inputs.is_none() {
+            return Effect::Digest;
+        }
+        if self.baseline.len() < goal.checks.len() {
+            return self.within(used, Effect::Check(self.baseline.len()));
+        }
+        if self.plan_failures >= PLAN_FAILURES_MAX || self.breaks >= BREAKS_MAX {
+            return Effect::Pause(format!("a model failed again and again: {}", self.last_break));
+        }
+        if self.tasks.is_empty() || self.needs_plan {
+            return self.within(used, Effect::Plan);
+        }
+        if let Some(task) = self.current() {
+            let is_escalated = self.tasks[task].attempts >= ESCALATES_AFTER && !goal.planner.is_empty();
+            return self.within(used, Effect::Work { task, is_escalated });
+        }
+        if goal.checks.is_empty() {
+            return Effect::Finish(End::NotVerified("no check was given, so nothing shows that it is done".into()));
+        }
+        if self.results.len() < goal.checks.len() {
+            // The check comes last: the files that it depends on are compared as it found them.
+            return self.within(used, Effect::Check(self.results.len()));
+        }
+        if !self.tampered.is_empty() && !goal.allow_check_edits {
+            let names = self.tampered.join(", ");
+            return Effect::Finish(End::NotVerified(format!("what the checks depend on was changed: {names}")));
+        }
+        debug_assert!(self.results.iter().all(CheckResult::has_passed));
+        Effect::Finish(End::Verified)
+    }
+
+    /// The step, unless a limit is used up.
+    fn within(&self, used: &Used, effect: Effect) -> Effect {
+        match self.over(used, matches!(effect, Effect::Plan | Effect::Work { .. })) {
+            Some(limit) => Effect::Finish(End::Budget(limit)),
+            None => effect,
+        }
+    }
+
+    fn over(&self, used: &Used, is_question: bool) -> Option<String> {
+        let limits = &self.goal.as_ref()?.limits;
+        let minutes = self.minutes_at(used.now);
+        if let Some(most) = limits.minutes.filter(|most| minutes >= *most) {
+            return Some(format!("minutes: {minutes:.1} of {most}"));
+        }
+        if let Some(most) = limits.calls.filter(|most| self.calls >= *most && is_question) {
+            return Some(format!("calls: {} of {most}", self.calls));
+        }
+        if !is_question {
+            return None;
+        }
+        if let Some(most) = limits.steps.filter(|most| self.steps >= *most) {
+            return Some(format!("steps: {} of {most}", self.steps));
+        }
+        if let Some(most) = limits.tokens.filter(|most| used.tokens >= *most) {
+            return Some(format!("tokens: {} of {most}", used.tokens));
+        }
+        limits.usd.filter(|most| used.usd >= *most).map(|most| format!("usd: {:.4} of {most}", used.usd))
+    }
+
+    /// Minutes of work until `now`.
+    #[must_use]
+    pub fn minutes_at(&self, now: i64) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "a run of years is still exact")]
+        let ms = self.active_ms_at(now) as f64;
+        ms / 60_000.0
+    }
+}

@@ -1,0 +1,273 @@
+//! Tables and properties of the state machine: what it does next, and what can't happen whatever the models say.
+
+use super::*;
+
+fn goal(checks: usize) -> Goal {
+    let limits = Limits { usd: None, tokens: None, minutes: Some(60.0), ..Limits::default() };
+    Goal { text: "g".into(), checks: (0..checks).map(|it| format!("check {it}")).collect(), limits, ..Goal::default() }
+}
+
+fn begun(goal: Goal) -> Run {
+    Run::of([(0, &Event::Began { goal }), (0, &Event::Inputs { digests: [].into() })])
+}
+
+fn checked(check: usize, status: i32, tail: &str) -> Event {
+    Event::Checked { check, status: Some(status), tail: tail.into(), took_ms: 1 }
+}
+
+fn worked(tree: &str) -> [Event; 2] {
+    let working = Event::Working { task: 0, model: "m".into(), conversation: None };
+    [working, Event::Worked { text: "done".into(), tree: tree.into() }]
+}
+
+fn apply(run: &mut Run, events: &[Event]) {
+    events.iter().for_each(|event| run.apply(0, event));
+}
+
+fn next(run: &Run) -> Effect {
+    run.next(&Used::default())
+}
+
+#[test]
+fn a_run_plans_works_checks_and_ends() {
+    let mut run = begun(goal(1));
+    assert_eq!(next(&run), Effect::Check(0));
+    apply(&mut run, &[checked(0, 1, "red")]);
+    assert_eq!(next(&run), Effect::Plan);
+    apply(&mut run, &[Event::Planned { text: "TASK: a\nTASK: b".into() }]);
+    assert_eq!(next(&run), Effect::Work { task: 0, is_escalated: false });
+    apply(&mut run, &worked("1"));
+    assert_eq!(next(&run), Effect::Work { task: 1, is_escalated: false });
+    apply(&mut run, &worked("2"));
+    assert_eq!(next(&run), Effect::Check(0));
+    apply(&mut run, &[checked(0, 0, "green")]);
+    assert_eq!(next(&run), Effect::Finish(End::Verified));
+    assert!(run.tasks.iter().all(|task| task.state == TaskState::Checked));
+}
+
+#[test]
+fn a_failing_check_leads_to_new_attempts_new_plans_and_the_end() {
+    let mut run = begun(goal(1));
+    apply(&mut run, &[checked(0, 1, ""), Event::Planned { text: String::new() }]);
+    assert_eq!(run.tasks[0].text, "g", "a plan without tasks is the goal");
+    let (mut plans, mut attempts) = (0, 0);
+    let end = loop {
+        match next(&run) {
+            Effect::Work { .. } => {
+                attempts += 1;
+                apply(&mut run, &worked("same"));
+            }
+            Effect::Check(check) => apply(&mut run, &[checked(check, 1, &format!("failed in {attempts} s"))]),
+            Effect::Plan => {
+                plans += 1;
+                apply(&mut run, &[Event::Planned { text: "TASK: again".into() }]);
+            }
+            Effect::Finish(end) => break end,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(matches!(end, End::Stuck(_)), "{end:?}");
+    assert_eq!((plans, attempts), (2, 9));
+}
+
+#[test]
+fn a_task_that_failed_twice_is_done_by_the_planners_model() {
+    let mut run = begun(Goal { planner: "big".into(), ..goal(1) });
+    apply(&mut run, &[checked(0, 1, ""), Event::Planned { text: "TASK: a".into() }]);
+    for is_escalated in [false, false, true] {
+        assert_eq!(next(&run), Effect::Work { task: 0, is_escalated });
+        apply(&mut run, &worked(""));
+        apply(&mut run, &[checked(0, 1, "")]);
+    }
+}
+
+#[test]
+fn each_limit_ends_the_run_before_the_next_question() {
+    let limits = Limits {
+        usd: Some(1.0),
+        tokens: Some(100),
+        minutes: Some(1.0),
+        steps: Some(2),
+        calls: Some(1),
+        ..Limits::default()
+    };
+    let at = |events: &[(i64, Event)], used: Used| {
+        let mut run = begun(Goal { limits: limits.clone(), ..goal(0) });
+        events.iter().for_each(|(time, event)| run.apply(*time, event));
+        run.next(&used)
+    };
+    let planned = (0, Event::Planned { text: "TASK: a\nTASK: b\nTASK: c".into() });
+    let asked = |task| (0, Event::Working { task, model: String::new(), conversation: None });
+    let used = Used::default();
+    let ends = [
+        (at(std::slice::from_ref(&planned), Used { usd: 1.0, ..used }), "usd"),
+        (at(std::slice::from_ref(&planned), Used { tokens: 100, ..used }), "tokens"),
+        (at(std::slice::from_ref(&planned), Used { now: 60_000, ..used }), "minutes"),
+        (at(&[planned.clone(), asked(0), asked(0)], used), "steps"),
+        (at(&[planned.clone(), (0, Event::Calling { intent: String::new() })], used), "calls"),
+    ];
+    for (effect, name) in ends {
+        assert!(matches!(&effect, Effect::Finish(End::Budget(why)) if why.starts_with(name)), "{name}: {effect:?}");
+    }
+    let below = Used { usd: 0.99, tokens: 99, now: 59_999 };
+    assert_eq!(at(&[planned, asked(0)], below), Effect::Work { task: 0, is_escalated: false });
+}
+
+#[test]
+fn the_time_of_a_halt_and_between_processes_is_not_work() {
+    let mut run = begun(goal(0));
+    run.apply(1_000, &Event::Planned { text: "TASK: a".into() });
+    run.apply(2_000, &Event::Halted { halt: Halt { digest: "d".into(), ..Halt::default() } });
+    run.apply(900_000, &Event::Approved { digest: "d".into() });
+    run.apply(900_500, &Event::Entered { pid: 1 });
+    run.apply(901_000, &Event::RunsHalted { digest: "d".into() });
+    assert_eq!(run.active_ms_at(901_000), 2_500);
+}
+
+#[test]
+fn a_yes_counts_for_its_call_alone_and_once() {
+    let halted = |digest: &str| Event::Halted { halt: Halt { digest: digest.into(), ..Halt::default() } };
+    let mut run = begun(goal(0));
+    apply(
+        &mut run,
+        &[Event::Planned { text: "TASK: a".into() }, halted("one"), Event::Approved { digest: "two".into() }],
+    );
+    assert_eq!(next(&run), Effect::Rest(Rest::Halted));
+    apply(&mut run, &[Event::Approved { digest: "one".into() }]);
+    assert!(matches!(next(&run), Effect::RunHalted(halt) if halt.digest == "one"));
+    // A process that ends in the middle of the call leaves it unknown; it isn't made again by itself.
+    apply(&mut run, &[Event::RunsHalted { digest: "one".into() }, Event::Entered { pid: 2 }]);
+    assert_eq!(next(&run), Effect::Work { task: 0, is_escalated: false });
+    assert!(anchor(&run, 0).contains("it may have happened or not"));
+    apply(&mut run, &[halted("three"), Event::Denied { digest: "three".into(), why: "too risky".into() }]);
+    assert!(anchor(&run, 0).contains("(too risky): do without it"));
+}
+
+#[test]
+fn a_cut_off_attempt_lists_its_calls_and_keeps_the_notes() {
+    let mut run = begun(goal(0));
+    let calling = |intent: &str| Event::Calling { intent: intent.into() };
+    apply(
+        &mut run,
+        &[
+            Event::Planned { text: "TASK: a".into() },
+            Event::Said { text: "use tabs".into() },
+            Event::Working { task: 0, model: String::new(), conversation: None },
+            calling("first"),
+            Event::Called { success: true },
+            calling("second"),
+            Event::Entered { pid: 2 },
+        ],
+    );
+    let text = anchor(&run, 0);
+    for part in ["first (done)", "second (unknown", "The person says: use tabs", "TASK 1: a"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    apply(&mut run, &worked(""));
+    assert!(!anchor(&run, 0).contains("use tabs"), "a note is sent once");
+}
+
+#[test]
+fn what_the_checks_depend_on_is_compared_with_the_start() {
+    let digests = |digest: &str| Event::Inputs { digests: [("test.py".to_owned(), digest.to_owned())].into() };
+    for allow_check_edits in [false, true] {
+        let mut run = Run::of([(0, &Event::Began { goal: Goal { allow_check_edits, ..goal(1) } })]);
+        assert_eq!(next(&run), Effect::Digest);
+        apply(&mut run, &[digests("1"), checked(0, 1, ""), Event::Planned { text: "TASK: a".into() }]);
+        apply(&mut run, &worked(""));
+        apply(&mut run, &[digests("2"), checked(0, 0, "")]);
+        let is_verified = next(&run) == Effect::Finish(End::Verified);
+        assert_eq!(is_verified, allow_check_edits);
+    }
+}
+
+/// A generator of numbers: the same seed gives the same run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+}
+
+/// Plays a run with random models, checks, persons and kills.
+fn play(seed: u64) -> (Run, Vec<Event>) {
+    let mut random = Random(seed);
+    let limits = Limits { steps: Some(1 + random.below(20)), calls: Some(1 + random.below(30)), ..Limits::default() };
+    let checks = usize::try_from(random.below(3)).expect("small");
+    let mut events = vec![Event::Began { goal: Goal { limits: limits.clone(), ..goal(checks) } }];
+    let mut run = Run::of([(0, &events[0])]);
+    let (mut asked, mut halts) = (0, 0);
+    for _ in 0..5_000 {
+        let mut happened = Vec::new();
+        match next(&run) {
+            Effect::Over(_) => break,
+            Effect::Finish(end) => {
+                happened.push(Event::Ended { end: end.word().into(), why: end.why().into() });
+            }
+            Effect::Pause(why) => happened.push(Event::Paused { why }),
+            Effect::Rest(Rest::Paused(_)) => happened.push(Event::Resumed),
+            Effect::Rest(Rest::Halted) => {
+                let digest = run.halt.as_ref().map(|(halt, _)| halt.digest.clone()).expect("a halt");
+                let said = [Event::Approved { digest: digest.clone() }, Event::Denied { digest, why: String::new() }];
+                happened.extend(said.into_iter().nth(usize::try_from(random.below(2)).expect("small")));
+            }
+            Effect::Digest => happened.push(Event::Inputs { digests: [].into() }),
+            Effect::Check(check) => happened.push(checked(check, i32::from(random.below(3) > 0), "x")),
+            Effect::Plan | Effect::Work { .. } => {
+                asked += 1;
+                assert!(Some(asked) <= limits.steps, "seed {seed}: a question beyond the budget");
+                let is_plan = next(&run) == Effect::Plan;
+                happened.push(if is_plan {
+                    Event::Planning { model: String::new(), conversation: None }
+                } else {
+                    Event::Working { task: 0, model: String::new(), conversation: None }
+                });
+                let end = random.below(6);
+                happened.push(match end {
+                    0 => Event::Entered { pid: 1 },
+                    1 => Event::Broke { why: "b".into(), limit: None, is_loop: random.below(2) == 0 },
+                    2 if !is_plan => {
+                        halts += 1;
+                        Event::Halted { halt: Halt { digest: halts.to_string(), ..Halt::default() } }
+                    }
+                    _ if is_plan => Event::Planned { text: "TASK: a\nTASK: b".into() },
+                    _ => Event::Worked { text: "done".into(), tree: random.below(3).to_string() },
+                });
+            }
+            Effect::RunHalted(halt) => {
+                let approved = events.iter().any(|it| *it == Event::Approved { digest: halt.digest.clone() });
+                let ran = events.iter().any(|it| *it == Event::RunsHalted { digest: halt.digest.clone() });
+                assert!(approved && !ran, "seed {seed}: a halted call ran without a yes, or twice");
+                happened.push(Event::RunsHalted { digest: halt.digest });
+                happened.push(if random.below(2) == 0 {
+                    Event::Entered { pid: 2 }
+                } else {
+                    Event::RanHalted { result: "ok".into() }
+                });
+            }
+        }
+        happened.iter().for_each(|event| run.apply(0, event));
+        events.extend(happened);
+    }
+    (run, events)
+}
+
+#[test]
+fn ten_thousand_runs_keep_their_budgets_and_claim_nothing() {
+    for seed in 0..10_000 {
+        let (run, events) = play(seed);
+        let end = run.end.clone().unwrap_or_else(|| panic!("seed {seed}: it never ends"));
+        if end == End::Verified {
+            let count = run.goal.as_ref().map_or(0, |goal| goal.checks.len());
+            let last = events.iter().rev().skip(1).take(count);
+            let passed = last.filter(|event| matches!(event, Event::Checked { status: Some(0), .. })).count();
+            assert!(count > 0 && passed == count, "seed {seed}: verified without its checks");
+        }
+        // The same events give the same run, also by way of the store.
+        let stored: Vec<String> = events.iter().map(|it| serde_json::to_string(it).expect("JSON")).collect();
+        let read: Vec<Event> = stored.iter().map(|it| serde_json::from_str(it).expect("an event")).collect();
+        assert_eq!(Run::of(read.iter().map(|event| (0, event))), run, "seed {seed}");
+    }
+}
