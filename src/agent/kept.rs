@@ -1,5 +1,6 @@
 //! The state of the workspace before and after a call, stored so that undo can revert the call.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::person::Person;
@@ -43,6 +44,13 @@ pub(super) struct Refused;
 impl Keeper {
     pub(super) fn new(steps: Option<Steps>, has_undo: bool) -> Self {
         Self { steps, has_undo, redactor: Redactor::new::<&str, &str>([]), told: None, has_looked_ahead: false }
+    }
+
+    /// The paths that steps since a time have changed, relative to the workspace.
+    pub(super) fn changed_since(&self, time: i64) -> BTreeSet<PathBuf> {
+        let records = self.steps.as_ref().map(Steps::list).unwrap_or_default();
+        let since = records.into_iter().filter(|record| record.time >= time);
+        since.flat_map(|record| record.changes).map(|change| change.path).collect()
     }
 
     /// The limits of a look at the workspace; `None` if undo is off.

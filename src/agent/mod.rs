@@ -18,6 +18,7 @@
 mod asked;
 mod blocked;
 mod compact;
+pub mod goal;
 mod guard;
 mod keep;
 mod kept;
@@ -44,9 +45,9 @@ use crate::model::{
     Capabilities, Countable, Image, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason,
     Task, ToolCall, ToolResult,
 };
-use crate::money::{Budget, Prices};
+use crate::money::{Budget, Limit, Prices};
 use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Message, Shortfall};
-use crate::store::ConversationId;
+use crate::store::{Charge, ConversationId};
 use crate::turn::{self, Conversation, Scale};
 
 pub use crate::model::{Cancel, Count, Crossing};
@@ -582,6 +583,12 @@ impl Agent {
     /// Begins the conversation, unless it has begun, so that it exists before its first question is answered.
     pub fn begin(&mut self) -> Option<ConversationId> {
         self.recorder.begin(self.current.as_deref())
+    }
+
+    /// Charges the requests that follow to a run, within its limit; without one, to nobody but the conversation.
+    pub(super) fn charge(&mut self, charge: Option<Charge>, limit: Limit) {
+        self.recorder.charge(charge);
+        self.purse.limit_run(limit);
     }
 
     /// The conversation that is recorded, once its first question was asked.

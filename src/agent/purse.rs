@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{MoneyOptions, Recorder};
 use crate::model::{Count, ModelError, Reach, Response, Sending};
-use crate::money::{ANSWER_TOKENS_MAX, Price, Request, Spending, Sum};
+use crate::money::{ANSWER_TOKENS_MAX, Limit, Price, Request, Spending, Sum};
 use crate::proto::{Failure, FailureKind, Spent, Usage};
 use crate::turn::estimate_tokens;
 
@@ -58,6 +58,11 @@ impl Purse {
     /// Goes on with other prices and budgets.
     pub(super) fn configure(&mut self, options: MoneyOptions) {
         self.options = options;
+    }
+
+    /// Limits the run that goes on.
+    pub(super) fn limit_run(&mut self, limit: Limit) {
+        self.options.budget.per_run = limit;
     }
 
     /// Prices and budgets.

@@ -21,6 +21,9 @@ const CALLS_MAX: usize = 32;
 /// Calls that failed before a model is offered to write whole files as text.
 const FAILED_CALLS: usize = 2;
 
+/// The beginning of the failure of a model that repeats itself.
+pub(super) const REPEATED: &str = "the model made the same call";
+
 /// Text after the last message if an answer was empty.
 const ANSWER: &str = "\n\n[Answer the question, or call a tool.]";
 /// The same, for a model that may call none.
@@ -404,7 +407,7 @@ fn swap_prompt(request: &mut Request, from: &str, to: &str) {
 fn too_many_repeats(times: usize) -> Broken {
     Broken::Failed(Failure {
         kind: FailureKind::Unavailable,
-        message: format!("the model made the same call {times} times with the same result"),
+        message: format!("{REPEATED} {times} times with the same result"),
         hint: "ask in another way, or another model".to_owned(),
     })
 }

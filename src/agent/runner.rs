@@ -163,7 +163,7 @@ impl ToolRunner {
     }
 
     /// The files that tools work on.
-    fn tree(&self) -> &dyn Tree {
+    pub(super) fn tree(&self) -> &dyn Tree {
         tree_of(self.options.bench.as_ref(), &self.options.root)
     }
 

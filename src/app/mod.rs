@@ -8,6 +8,7 @@ mod guard;
 mod jail;
 mod listed;
 mod money;
+mod norris;
 mod parked;
 mod record;
 mod resources;
@@ -48,6 +49,7 @@ pub use jail::Jails;
 pub use listed::{ListedHere, export_allowed, read_list};
 use money::money_options;
 pub use money::{cost_told, spent_rows};
+pub use norris::{StoredJournal, find_run, run_report, run_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use runner::{
     BuiltRunner, RunnerOf, allowed_commands, allowed_rows, sandbox_mode, sandbox_name, sandbox_place, tool_runner,

@@ -18,6 +18,7 @@ use signal_hook::iterator::Signals;
 
 use super::chat::{has_terminal, next_question, unreadable};
 use super::exit;
+use super::norris;
 use super::options::{autonomy, set_autonomy};
 use super::person::AtTty;
 use super::wire::Line;
@@ -88,6 +89,24 @@ pub(super) fn definition() -> Command {
                 .help("Prints the text as it comes, on a terminal too: no drawn Markdown, no colour"),
         )
         .arg(
+            Arg::new("auto")
+                .long("auto")
+                .action(ArgAction::SetTrue)
+                .requires("message")
+                .conflicts_with_all(["conversation", "output-schema", "autonomy"])
+                .help("Takes the message as a goal and works until it is reached, as reedclaw norris does"),
+        )
+        .args(norris::run_args().into_iter().filter(|arg| !matches!(arg.get_id().as_str(), "path" | "json")).map(
+            |arg| {
+                let is_optional = arg.get_default_values().is_empty();
+                if is_optional {
+                    arg.requires("auto").help_heading("With --auto")
+                } else {
+                    arg.help_heading("With --auto")
+                }
+            },
+        ))
+        .arg(
             text("output-schema", "FILE")
                 .value_parser(clap::value_parser!(PathBuf))
                 .requires("message")
@@ -110,6 +129,10 @@ pub(super) fn run(
     path: Option<PathBuf>,
     model: Option<String>,
 ) -> ExitCode {
+    if matches.get_flag("auto") {
+        let path = matches.get_one::<PathBuf>("path").cloned().or(path);
+        return norris::begun(matches, "message", config, path, model);
+    }
     let channel = AtCli::new(matches);
     let named = Named {
         path: matches.get_one::<PathBuf>("path").cloned().or(path),

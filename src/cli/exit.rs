@@ -19,6 +19,14 @@ pub(super) const NO_MODEL: u8 = 4;
 pub(super) const BUDGET: u8 = 5;
 /// Both sides changed the same; nothing has moved.
 pub(super) const CONFLICTS: u8 = 6;
+/// A run ended, and no check shows that its goal is reached.
+pub(super) const NOT_VERIFIED: u8 = 6;
+/// A run waits for a person.
+pub(super) const HALTED: u8 = 7;
+/// A run made no progress.
+pub(super) const STUCK: u8 = 8;
+/// The emergency stop paused a run.
+pub(super) const ESTOP: u8 = 9;
 /// The receipts hold, but the last line is torn.
 pub(super) const TORN: u8 = 8;
 /// The receipts hold, but their end is missing or can't be confirmed.
@@ -27,7 +35,7 @@ pub(super) const UNCONFIRMED: u8 = 9;
 pub(super) const INTERRUPTED: u8 = 130;
 
 /// Every status with its meaning.
-pub const TABLE: [(u8, &str); 10] = [
+pub const TABLE: [(u8, &str); 11] = [
     (DONE, "done"),
     (
         FAILED,
@@ -37,12 +45,29 @@ pub const TABLE: [(u8, &str); 10] = [
     (USAGE, "called wrongly: an option, name, number or file that doesn't exist, or a config that can't be read"),
     (REFUSED, "refused: a rule, a person, the emergency stop, or nobody could be asked"),
     (NO_MODEL, "no model is set up, or none is chosen"),
-    (BUDGET, "the request could exceed a budget"),
-    (CONFLICTS, "both sides changed the same lines, in a merge of a session: nothing was changed"),
-    (TORN, "every receipt holds, but the last line is torn"),
-    (UNCONFIRMED, "every receipt holds, but the end of the log is missing or can't be confirmed"),
+    (BUDGET, "the request could exceed a budget, or a run has used one up"),
+    (
+        NOT_VERIFIED,
+        "a run ended, and no check shows that its goal is reached; of session merge: both sides changed the same lines, and nothing was changed",
+    ),
+    (HALTED, "a run waits for a person's yes"),
+    (TORN, "a run made no progress; of receipt verify: every receipt holds, but the last line is torn"),
+    (
+        UNCONFIRMED,
+        "the emergency stop paused a run; of receipt verify: every receipt holds, but the end of the log is missing or can't be confirmed",
+    ),
     (INTERRUPTED, "interrupted"),
 ];
+
+/// The statuses of a run in one paragraph, for `--help`.
+pub(super) fn run_statuses() -> String {
+    let of_runs = [DONE, FAILED, USAGE, REFUSED, NO_MODEL, BUDGET, NOT_VERIFIED, HALTED, STUCK, ESTOP, INTERRUPTED];
+    let words = |status: u8| {
+        let meaning = TABLE.iter().find(|(known, _)| *known == status).map_or("", |(_, meaning)| meaning);
+        format!("{status} {}", meaning.split([';', ':']).next().unwrap_or(meaning))
+    };
+    format!("Exit status: {}.", of_runs.map(words).join(", "))
+}
 
 /// The status of a command that could not be carried out.
 pub(super) fn of(failure: &Failure) -> u8 {

@@ -22,6 +22,7 @@ mod import;
 mod init;
 mod mcp;
 mod memory;
+mod norris;
 mod onboard;
 mod options;
 mod out;

@@ -402,24 +402,9 @@ impl Gate {
         if now.verdict.risk > ticket.verdict.risk || (now.verdict.decision == Decision::Ask && !has_said) {
             return Err(self.refuse(ticket, "not-approved", "it needs the user's consent").into());
         }
-        let (word, always) = match approver {
-            Approver::Policy if ticket.is_granted => ("grant", false),
-            Approver::Policy if ticket.is_allowed => ("allowed", false),
-            Approver::Check => ("check", false),
-            Approver::Policy => ("policy", false),
-            Approver::Config => ("config", false),
-            Approver::Person { always, .. } => ("person", *always),
-        };
-        if always && may_always(&ticket.call, &ticket.verdict) {
-            let program = self.program(&ticket.call, &ticket.cwd);
-            let added = match (command(&ticket.call), program, kept_paths(&ticket.call)) {
-                (Some(command), Some(program), _) => self.options.allowed.add(command, &ticket.cwd, &program),
-                (_, _, Some((command, paths))) => self.options.allowed.add_to_keep(command, &paths),
-                _ => Ok(()),
-            };
-            if let Err(error) = added {
-                return Err(self.refuse(ticket, "allow-rule", &format!("the rule can't be kept: {error}")).into());
-            }
+        let (word, always) = approval(&ticket, approver);
+        if always && let Err(error) = self.keep_rule(&ticket) {
+            return Err(self.refuse(ticket, "allow-rule", &format!("the rule can't be kept: {error}")).into());
         }
         let entry = self.entry(&ticket, Some(word));
         let opened = match &mut self.options.log {
@@ -438,6 +423,19 @@ impl Gate {
         }
         let Ticket { call, verdict, cwd, .. } = ticket;
         Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), opened })
+    }
+
+    /// Allows what a person wants never to be asked about again, if that may be.
+    fn keep_rule(&mut self, ticket: &Ticket) -> Result<(), AllowedError> {
+        if !may_always(&ticket.call, &ticket.verdict) {
+            return Ok(());
+        }
+        let program = self.program(&ticket.call, &ticket.cwd);
+        match (command(&ticket.call), program, kept_paths(&ticket.call)) {
+            (Some(command), Some(program), _) => self.options.allowed.add(command, &ticket.cwd, &program),
+            (_, _, Some((command, paths))) => self.options.allowed.add_to_keep(command, &paths),
+            _ => Ok(()),
+        }
     }
 
     /// Why a call that is denied may not run: a code and words.
@@ -648,6 +646,18 @@ fn hint_of(code: &str) -> &'static str {
         "run-budget" => "the run is over: no tool can be called any more",
         "policy" => "it is never allowed like this; do without it or say what the user could do",
         _ => "do without it",
+    }
+}
+
+/// What an approver is called in receipts, and whether they want never to be asked about the like again.
+fn approval(ticket: &Ticket, approver: &Approver) -> (&'static str, bool) {
+    match approver {
+        Approver::Policy if ticket.is_granted => ("grant", false),
+        Approver::Policy if ticket.is_allowed => ("allowed", false),
+        Approver::Check => ("check", false),
+        Approver::Policy => ("policy", false),
+        Approver::Config => ("config", false),
+        Approver::Person { always, .. } => ("person", *always),
     }
 }
 

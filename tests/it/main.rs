@@ -42,6 +42,7 @@ mod memory;
 mod meta;
 mod money;
 mod need;
+mod norris;
 mod odd_answers;
 mod offer;
 mod ops;

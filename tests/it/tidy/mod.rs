@@ -178,9 +178,9 @@ const ROOMS: &[Room] = &[
         "cli",
         12,
         &[
-            "base", "proto", "schema", "norris", "policy", "render", "route", "turn", "files", "host", "log",
-            "config", "estop", "git", "ledger", "model", "project", "receipts", "sandbox", "shell", "steps", "store",
-            "gate", "sessions", "tools", "agent", "app", "console", "acp", "ask", "gateway", "serve", "repl",
+            "base", "proto", "schema", "norris", "policy", "render", "route", "turn", "files", "host", "log", "config",
+            "estop", "git", "ledger", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate",
+            "sessions", "tools", "agent", "app", "console", "acp", "ask", "gateway", "serve", "repl",
         ],
         "the top: everything below it",
     ),

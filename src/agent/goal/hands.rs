@@ -1,0 +1,110 @@
+//! The hands of a run: its checks, the digests of what they depend on, and the state of the files that it has changed.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use globset::{Glob, GlobSetBuilder};
+use serde_json::json;
+
+use crate::agent::person::Person;
+use crate::agent::runner::ToolRunner;
+use crate::base::hash::{Hasher, sha256_hex};
+use crate::files::EntryKind;
+use crate::gate::{Approver, Call, GOAL_CHECK_TOOL, reasons};
+use crate::model::Cancel;
+use crate::proto::Event;
+use crate::proto::action::Decision;
+use crate::proto::tool::{Outcome, Step, ToolEvent};
+use crate::tools::Place;
+
+/// Bytes of a file that is compared by its content.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Files of one directory that protected patterns are looked for in.
+const PROTECTED_MAX: usize = 2_000;
+/// Directories below the workspace that protected patterns are looked for in, and how deep.
+const DEPTH_MAX: usize = 6;
+
+impl ToolRunner {
+    /// Runs a check of the goal, which the person named, through the gate and in the sandbox.
+    pub(super) fn goal_check(
+        &mut self,
+        command: &str,
+        cancel: &Cancel,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Outcome {
+        let arguments = json!({"command": command});
+        let tree = self.workspace().to_owned();
+        let planned = {
+            let place = Place { tree: self.tree(), spill: &self.options.spill };
+            self.options.registry.plan_again(GOAL_CHECK_TOOL, &arguments, place)
+        };
+        let plan = match planned {
+            Ok(plan) => plan,
+            Err(error) => return error.into(),
+        };
+        let (tool, preview, changes) = (GOAL_CHECK_TOOL.to_owned(), plan.preview, plan.changes);
+        let call =
+            Call { tool, arguments, action: plan.action, preview, changes, conversation: None, needs: Vec::new() };
+        let ticket = self.gate().judge(call, &tree, true);
+        let outcome = if ticket.verdict().decision == Decision::Deny {
+            let why = reasons(ticket.verdict());
+            self.gate().refuse(ticket, "policy", &why)
+        } else {
+            self.run(ticket, &Approver::Check, cancel, person, sink).unwrap_or_else(|refused| *refused)
+        };
+        if let Some(error) = outcome.error.as_ref().filter(|error| error.code == "denied") {
+            let step = Step::Denied { why: error.message.clone() };
+            let (id, tool) = (GOAL_CHECK_TOOL.to_owned(), GOAL_CHECK_TOOL.to_owned());
+            sink(Event::Tool(Box::new(ToolEvent { id, tool, step })));
+        }
+        outcome
+    }
+
+    /// Digests the files that checks name, and those of the protected patterns, by path.
+    pub(super) fn check_inputs(&self, checks: &[String], protect: &[String]) -> BTreeMap<String, String> {
+        let words = checks.iter().flat_map(|check| shlex::split(check).unwrap_or_default());
+        let named = words.filter(|word| self.options.root.look(word).is_ok_and(|(_, is_directory)| !is_directory));
+        let mut names: Vec<String> = named.collect();
+        let mut patterns = GlobSetBuilder::new();
+        for pattern in protect.iter().filter_map(|it| Glob::new(it).ok()) {
+            patterns.add(pattern);
+        }
+        if let Some(patterns) = patterns.build().ok().filter(|it| !it.is_empty()) {
+            self.matching("", DEPTH_MAX, &|path| patterns.is_match(path), &mut names);
+        }
+        let digest = |name: String| {
+            let content = self.options.root.read(&name, FILE_BYTES_MAX);
+            let digest = content.map_or_else(|error| error.to_string(), |content| sha256_hex(&content.bytes));
+            (name, digest)
+        };
+        names.into_iter().map(digest).collect()
+    }
+
+    fn matching(&self, below: &str, depth: usize, is_wanted: &dyn Fn(&Path) -> bool, found: &mut Vec<String>) {
+        let place = if below.is_empty() { "." } else { below };
+        for entry in self.options.root.list(place).unwrap_or_default() {
+            let name = entry.name.as_str();
+            let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
+            if entry.kind == EntryKind::Directory {
+                if depth > 0 && name != ".git" {
+                    self.matching(&path, depth - 1, is_wanted, found);
+                }
+            } else if found.len() < PROTECTED_MAX && is_wanted(Path::new(&path)) {
+                found.push(path);
+            }
+        }
+    }
+
+    /// Digests the files that steps since a time have changed: the same state has the same digest.
+    pub(super) fn state_since(&self, time: i64) -> String {
+        let mut state = Hasher::new();
+        for path in self.keeper.changed_since(time) {
+            let name = path.to_string_lossy().into_owned();
+            let bytes = self.options.root.read(&name, FILE_BYTES_MAX).map(|content| content.bytes).unwrap_or_default();
+            state.update(name.as_bytes());
+            state.update(sha256_hex(&bytes).as_bytes());
+        }
+        state.finish_hex()
+    }
+}

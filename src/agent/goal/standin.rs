@@ -1,0 +1,83 @@
+//! The stand-in for the person whom a run doesn't have: it says yes to calls that a person approved by their fingerprint, and
+//! else halts the run or says no.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::OnHalt;
+use crate::agent::{Cancel, Person};
+use crate::norris::Halt;
+use crate::proto::Event;
+use crate::proto::tool::{Answer, Question, Step};
+
+/// Characters of a preview that a halted run keeps.
+const PREVIEW_CHARS_MAX: usize = 16 * 1024;
+
+/// The call that a question is about, as the events of the answer tell.
+#[derive(Clone, Default)]
+pub(super) struct Calls(Arc<Mutex<(String, String)>>);
+
+impl Calls {
+    /// Sees what happens in an answer.
+    pub(super) fn sees(&self, event: &Event) {
+        if let Event::Tool(tool) = event
+            && let Step::Requested { intent, planned } = &tool.step
+        {
+            let newest = (planned.arguments.to_string(), intent.clone());
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = newest;
+        }
+    }
+}
+
+/// The stand-in.
+pub(super) struct StandIn {
+    on_halt: OnHalt,
+    cancel: Cancel,
+    /// Fingerprints of calls that a person approved; each counts once.
+    approved: Vec<String>,
+    calls: Calls,
+    /// The call that halts the run.
+    pub(super) halt: Option<Halt>,
+}
+
+impl StandIn {
+    pub(super) fn new(on_halt: OnHalt, cancel: Cancel, approved: Vec<String>) -> Self {
+        Self { on_halt, cancel, approved, calls: Calls::default(), halt: None }
+    }
+
+    /// What sees the events of the answer.
+    pub(super) fn calls(&self) -> Calls {
+        self.calls.clone()
+    }
+}
+
+impl Person for StandIn {
+    fn can_ask(&self) -> bool {
+        // What the grant covers is asked about as far as the policy knows.
+        true
+    }
+
+    fn approve(&mut self, question: &Question) -> Answer {
+        if let Some(at) = self.approved.iter().position(|digest| *digest == question.digest) {
+            self.approved.swap_remove(at);
+            return Answer::Once;
+        }
+        if self.on_halt == OnHalt::Deny {
+            return Answer::No("nobody is there; do without it".to_owned());
+        }
+        if self.halt.is_none() {
+            let (arguments, intent) = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            self.halt = Some(Halt {
+                digest: question.digest.clone(),
+                tool: question.tool.clone(),
+                arguments,
+                intent,
+                risk: question.verdict.risk.word().to_owned(),
+                reasons: question.verdict.reasons.iter().map(|reason| reason.text.clone()).collect(),
+                preview: question.preview.chars().take(PREVIEW_CHARS_MAX).collect(),
+                conversation: None,
+            });
+        }
+        self.cancel.cancel();
+        Answer::No("the run waits for its person".to_owned())
+    }
+}

@@ -1,0 +1,199 @@
+//! Runs towards a goal: their journal in the store, their goals from the settings, and the lines that tell about them.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::agent::goal::Journal;
+use crate::host::now_unix_ms;
+use crate::norris::{CheckResult, Event, Run, TaskState, Used};
+use crate::proto::{Failure, FailureKind};
+use crate::store::{Period, RunRow, Store};
+
+/// The journal of one run.
+#[derive(Clone)]
+pub struct StoredJournal {
+    store: Arc<Mutex<Store>>,
+    run: i64,
+}
+
+impl StoredJournal {
+    /// The journal of a run that is there.
+    #[must_use]
+    pub fn of(store: Arc<Mutex<Store>>, run: i64) -> Self {
+        Self { store, run }
+    }
+
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// The store can't keep it: a run that a crash would lose doesn't begin.
+    pub fn begin(store: Arc<Mutex<Store>>, goal: crate::norris::Goal) -> Result<Self, Failure> {
+        let run = {
+            let mut store = lock(&store);
+            if !store.is_durable() {
+                return Err(Failure {
+                    kind: FailureKind::Unavailable,
+                    message: "a run needs a store on the disk, and there is none".into(),
+                    hint: "reedclaw doctor says why".into(),
+                });
+            }
+            let workspace = goal.workspace.clone();
+            store.begin_run(&workspace, now_unix_ms(), &body_of(&Event::Began { goal })?)?
+        };
+        Ok(Self { store, run })
+    }
+
+    /// The state of the run: the fold of its events.
+    ///
+    /// # Errors
+    /// The store can't be read.
+    pub fn state(&self) -> Result<Run, Failure> {
+        let events = self.events(0)?;
+        Ok(Run::of(events.iter().map(|(_, time, event)| (*time, event))))
+    }
+}
+
+impl Journal for StoredJournal {
+    fn add(&self, event: &Event) -> Result<(), Failure> {
+        Ok(lock(&self.store).add_run_event(self.run, now_unix_ms(), &body_of(event)?)?)
+    }
+
+    fn events(&self, after: i64) -> Result<Vec<(i64, i64, Event)>, Failure> {
+        let stored = lock(&self.store).run_events(self.run, after)?;
+        let event = |it: crate::store::StoredEvent| {
+            let event = serde_json::from_str(&it.body).map_err(|error| Failure {
+                kind: FailureKind::Unavailable,
+                message: format!("event {} of run {} can't be read: {error}", it.seq, self.run),
+                hint: "a newer version of reedclaw may have written it".into(),
+            })?;
+            Ok((it.seq, it.time, event))
+        };
+        stored.into_iter().map(event).collect()
+    }
+
+    fn used(&self) -> Result<Used, Failure> {
+        let spent = lock(&self.store).spent(Period::Run(self.run))?;
+        Ok(Used { usd: spent.cost.usd(), tokens: spent.total_in() + spent.total_out(), now: now_unix_ms() })
+    }
+
+    fn now(&self) -> i64 {
+        now_unix_ms()
+    }
+
+    fn run(&self) -> i64 {
+        self.run
+    }
+}
+
+fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn body_of(event: &Event) -> Result<String, Failure> {
+    serde_json::to_string(event).map_err(|error| Failure {
+        kind: FailureKind::Internal,
+        message: format!("an event of a run can't be written: {error}"),
+        hint: String::new(),
+    })
+}
+
+/// Returns a stored run, or the newest one.
+///
+/// # Errors
+/// There is none, or the store can't be read.
+pub fn find_run(store: &Arc<Mutex<Store>>, id: Option<i64>) -> Result<StoredJournal, Failure> {
+    let found: Option<RunRow> = match id {
+        Some(id) => lock(store).run(id)?,
+        None => lock(store).runs(1)?.pop(),
+    };
+    let Some(row) = found else {
+        let message = id.map_or_else(|| "there is no run yet".to_owned(), |id| format!("there is no run {id}"));
+        return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw norris list lists the runs".into() });
+    };
+    Ok(StoredJournal::of(Arc::clone(store), row.id))
+}
+
+/// Returns the rows of a list of runs, the newest first: number, state, tasks done, cost, goal.
+///
+/// # Errors
+/// The store can't be read.
+pub fn run_rows(store: &Arc<Mutex<Store>>, limit: usize) -> Result<Vec<Vec<String>>, Failure> {
+    let rows = lock(store).runs(limit)?;
+    let row = |row: RunRow| {
+        let journal = StoredJournal::of(Arc::clone(store), row.id);
+        let (run, used) = (journal.state()?, journal.used()?);
+        let goal = run.goal.as_ref().map(|goal| goal.text.clone()).unwrap_or_default();
+        Ok(vec![row.id.to_string(), run.word().to_owned(), done_of(&run), format!("${:.4}", used.usd), goal])
+    };
+    rows.into_iter().map(row).collect()
+}
+
+fn done_of(run: &Run) -> String {
+    let planned = run.tasks.iter().filter(|task| task.state != TaskState::Dropped);
+    let done = planned.clone().filter(|task| task.state != TaskState::Open).count();
+    format!("{done}/{}", planned.count())
+}
+
+/// Returns the report of a run: its end, tasks, checks, cost, and how its changes are taken back.
+///
+/// # Errors
+/// The store can't be read.
+pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, Failure> {
+    let (run, used) = (journal.state()?, journal.used()?);
+    let Some(goal) = &run.goal else { return Ok(Vec::new()) };
+    let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
+    let why = if why.is_empty() { why } else { format!(": {why}") };
+    let mut lines = vec![format!("Run {}: {}{why}", journal.run, run.word()), format!("Goal: {}", goal.text)];
+    for (number, task) in run.tasks.iter().enumerate() {
+        let mark = match task.state {
+            TaskState::Checked => "checked",
+            TaskState::Claimed => "claimed",
+            TaskState::Open => "open",
+            TaskState::Dropped => "replaced",
+        };
+        lines.push(format!("Task {} ({mark}): {}", number + 1, task.text));
+    }
+    let results = if run.last_results.is_empty() { &run.baseline } else { &run.last_results };
+    let passed_before = !goal.checks.is_empty() && run.baseline.iter().all(CheckResult::has_passed);
+    for (command, result) in goal.checks.iter().zip(results) {
+        let status = result.status.map_or_else(|| "didn't end".to_owned(), |status| format!("status {status}"));
+        lines.push(format!("Check `{command}`: {status}, {:.1} s", seconds(result.took_ms)));
+        lines.extend(
+            result.tail.lines().rev().take(10).collect::<Vec<_>>().into_iter().rev().map(|it| format!("  {it}")),
+        );
+    }
+    if passed_before && run.baseline.len() == goal.checks.len() {
+        lines.push("The checks passed before the first task too, so they can't show that anything was done.".into());
+    }
+    if !run.tampered.is_empty() {
+        lines.push(format!("Changed files that the checks depend on: {}", run.tampered.join(", ")));
+    }
+    if let Some((halt, _)) = &run.halt {
+        lines.push(format!("Waits for a yes ({} risk): {}", halt.risk, halt.intent));
+        lines.extend(halt.reasons.iter().map(|reason| format!("  {reason}")));
+        lines.extend(halt.preview.lines().take(20).map(|line| format!("  | {line}")));
+        let id = journal.run;
+        lines.push(format!(
+            "reedclaw norris approve {id} allows exactly this call; reedclaw norris deny {id} refuses it"
+        ));
+    }
+    for part in lock(&journal.store).spent_by_category(journal.run)? {
+        let (category, model, requests) = (part.category, part.model, part.requests);
+        let (read, written, cost) = (part.tokens_in, part.tokens_out, part.cost);
+        lines.push(format!("Cost {category} ({model}): {requests} requests, {read} + {written} tokens, {cost}"));
+    }
+    let minutes = run.minutes_at(used.now);
+    lines.push(format!(
+        "Used: ${:.4}, {} tokens, {minutes:.1} min, {} questions, {} calls",
+        used.usd, used.tokens, run.steps, run.calls
+    ));
+    if steps > 0 {
+        let place = shlex::try_quote(&goal.workspace).map_or_else(|_| goal.workspace.clone(), |it| it.into_owned());
+        lines.push(format!("reedclaw undo {steps} --workspace {place} reverts its changes"));
+    }
+    Ok(lines)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a time that is shown")]
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1000.0
+}

@@ -1,0 +1,530 @@
+//! `reedclaw norris`: work towards a goal while nobody watches; its runs, and a person's words to them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use super::agent::{say, tell, watch_interrupts};
+use super::exit;
+use super::out::{out, outln, report};
+use super::wire::Line;
+use crate::agent::Cancel;
+use crate::agent::goal::{self, Journal, OnHalt, Watcher, Work};
+use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
+use crate::files::Locked;
+use crate::norris::{CHECKS_MAX, Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, NOTE_BYTES_MAX, Rest, Run};
+use crate::proto::{self, Failure, FailureKind};
+use crate::render::text::{escape_visible, table};
+
+/// Runs that a list shows.
+const LISTED_MAX: usize = 50;
+/// The width if there is no terminal to ask.
+const COLUMNS: usize = 100;
+/// How often `watch` looks for news.
+const WATCH_EVERY: Duration = Duration::from_millis(200);
+
+/// The subcommand, as clap knows it.
+pub(super) fn definition() -> Command {
+    let run = |command: Command, is_required: bool| {
+        command
+            .arg(Arg::new("goal").value_name("GOAL").required(is_required).help("The goal, in your words"))
+            .args(run_args())
+    };
+    let id = || {
+        Arg::new("id")
+            .value_name("ID")
+            .value_parser(clap::value_parser!(i64))
+            .help("The run; the newest one if left out")
+    };
+    let words = |name: &'static str, help: &'static str| {
+        [
+            Arg::new("id").value_name("ID").required(true).value_parser(clap::value_parser!(i64)).help("The run"),
+            Arg::new(name).value_name("TEXT").num_args(0..).help(help),
+        ]
+    };
+    let command = Command::new("norris")
+        .about("Works towards a goal while nobody watches: plans, acts, and is done when a check says so")
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
+        .after_help(exit::run_statuses());
+    let command = run(command, true);
+    command.subcommands([
+        run(Command::new("run").about("Begins a run, as without this word"), true),
+        Command::new("list").about("Lists the runs, the newest first"),
+        Command::new("show").about("Prints the report of a run").arg(id()),
+        Command::new("watch").about("Prints what happens in a run, until it ends or waits").arg(id()),
+        resume_args(Command::new("resume").about("Continues a run that was paused, killed or approved").arg(id())),
+        Command::new("say").about("Gives the run a note for its next question").args(words("text", "The note")),
+        Command::new("pause").about("Pauses a run").arg(id()),
+        Command::new("stop").about("Ends a run for good").arg(id()),
+        Command::new("approve").about("Allows exactly the call that a run waits for").arg(id()),
+        Command::new("deny")
+            .about("Refuses the call that a run waits for")
+            .args(words("text", "The reason, for the model")),
+        Command::new("budget")
+            .about("Changes the limits of a run; one that a budget ended can be resumed then")
+            .arg(id().required(true))
+            .args(budget_args()),
+    ])
+}
+
+fn text(name: &'static str, value: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value)
+}
+
+fn budget_args() -> [Arg; 5] {
+    [
+        text("budget-usd", "DOLLARS").value_parser(clap::value_parser!(f64)).help("The most that it may cost"),
+        text("budget-tokens", "N").value_parser(clap::value_parser!(u64)).help("The most tokens, read and written"),
+        text("budget-minutes", "N").value_parser(clap::value_parser!(f64)).help("The most minutes of work"),
+        text("budget-steps", "N").value_parser(clap::value_parser!(u64)).help("The most questions to models"),
+        text("budget-calls", "N").value_parser(clap::value_parser!(u64)).help("The most calls of tools"),
+    ]
+}
+
+fn resume_args(command: Command) -> Command {
+    command
+        .arg(on_halt())
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints events as JSON, one a line"))
+}
+
+fn on_halt() -> Arg {
+    text("on-halt", "WHAT")
+        .value_parser(["stop", "deny"])
+        .default_value("stop")
+        .help("A call beyond the grant halts the run, or is denied")
+}
+
+/// The options of a run; `reedclaw agent --auto` has them too.
+pub(super) fn run_args() -> Vec<Arg> {
+    let mut args = vec![
+        text("check", "CMD")
+            .action(ArgAction::Append)
+            .allow_hyphen_values(true)
+            .help("A command that ends with 0 when the goal is reached; may be given again"),
+        text("grant-write", "GLOB")
+            .action(ArgAction::Append)
+            .help("Paths that may change without a question; else all"),
+        text("grant-command", "CMD")
+            .action(ArgAction::Append)
+            .allow_hyphen_values(true)
+            .help("A command line that may run without a question"),
+        text("protect", "GLOB").action(ArgAction::Append).help("Paths that never change without a question"),
+        text("planner", "NAME").help("The model that plans"),
+        text("executor", "NAME").help("The model that works"),
+        Arg::new("allow-check-edits")
+            .long("allow-check-edits")
+            .action(ArgAction::SetTrue)
+            .help("Counts as done though files that the checks depend on have changed"),
+    ];
+    args.extend(budget_args());
+    args.push(on_halt());
+    args.push(
+        text("path", "DIR").value_parser(clap::value_parser!(PathBuf)).help("Works in DIR's repository or project"),
+    );
+    args.push(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints events as JSON, one a line"));
+    args
+}
+
+/// Carries it out; `config` is the file that `--config` names, `path` the option before the subcommand.
+pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> ExitCode {
+    match carried_out(matches, config, path) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => exit::failed(&failure),
+    }
+}
+
+fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> {
+    let Some((word, inner)) = matches.subcommand() else {
+        return begin(matches, "goal", Begin { config, path, model: None });
+    };
+    if word == "run" {
+        return begin(inner, "goal", Begin { config, path, model: None });
+    }
+    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    runtime.problems.iter().for_each(report);
+    if word == "list" {
+        let rows = app::run_rows(&runtime.store, LISTED_MAX)?;
+        if rows.is_empty() {
+            outln!("There is no run yet. reedclaw norris GOAL begins one.");
+        }
+        out!("{}", table(&rows, columns()));
+        return Ok(exit::DONE);
+    }
+    let journal = app::find_run(&runtime.store, inner.get_one::<i64>("id").copied())?;
+    let words = || {
+        let words = inner.try_get_many::<String>("text").ok().flatten().into_iter().flatten();
+        words.map(String::as_str).collect::<Vec<_>>().join(" ")
+    };
+    match word {
+        "show" => show(&runtime, &journal),
+        "watch" => watch(&journal),
+        "resume" => resume(runtime, journal, inner),
+        "say" => say_to(&journal, words()),
+        "pause" => add(&journal, &Event::Paused { why: "its person paused it".into() }, "paused"),
+        "stop" => stop(&journal),
+        "approve" => decide(&journal, |digest| Event::Approved { digest }, "allowed; reedclaw norris resume continues"),
+        "deny" => {
+            let why = words();
+            decide(&journal, |digest| Event::Denied { digest, why }, "refused; reedclaw norris resume continues")
+        }
+        _ => raise(&journal, inner),
+    }
+}
+
+/// Begins a run for `reedclaw agent --auto`; `name` is the argument that holds the goal, `model` the one that works.
+pub(super) fn begun(
+    matches: &ArgMatches,
+    name: &str,
+    config: Option<PathBuf>,
+    path: Option<PathBuf>,
+    model: Option<String>,
+) -> ExitCode {
+    let model = matches.get_one::<String>("model").cloned().or(model);
+    let began = begin(matches, name, Begin { config, path, model });
+    began.map_or_else(|failure| exit::failed(&failure), ExitCode::from)
+}
+
+/// The options of a run that stand outside its own arguments.
+struct Begin {
+    config: Option<PathBuf>,
+    path: Option<PathBuf>,
+    model: Option<String>,
+}
+
+fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure> {
+    let Begin { config, path, model } = options;
+    let text = matches.get_one::<String>(name).map(|goal| goal.trim().to_owned()).unwrap_or_default();
+    if text.is_empty() || text.len() > GOAL_BYTES_MAX {
+        return Err(usage(format!("a goal has between 1 and {GOAL_BYTES_MAX} bytes"), "reedclaw norris \"GOAL\""));
+    }
+    let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    runtime.problems.iter().for_each(tell);
+    if let Some(failure) = app::closed(&runtime.settings, ChannelKind::Agent) {
+        return Err(failure);
+    }
+    let named = matches.get_one::<PathBuf>("path").cloned().or(path);
+    let around = named.unwrap_or_else(|| runtime.cwd.clone());
+    let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
+    runtime.cwd.clone_from(&around);
+    let workspace = app::workspace_named(&runtime.env, &around)?;
+    let mut goal = goal_of(matches, text, &workspace)?;
+    if goal.executor.is_empty() {
+        goal.executor = model.unwrap_or_default();
+    }
+    let held = lock(&runtime, &workspace)?;
+    let journal = StoredJournal::begin(Arc::clone(&runtime.store), goal)?;
+    let status = work(runtime, &journal, matches);
+    drop(held);
+    status
+}
+
+fn goal_of(matches: &ArgMatches, text: String, workspace: &Path) -> Result<Goal, Failure> {
+    let many = |name: &str| -> Vec<String> {
+        matches.try_get_many::<String>(name).ok().flatten().into_iter().flatten().cloned().collect()
+    };
+    let one = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
+    let checks = many("check");
+    if checks.len() > CHECKS_MAX {
+        return Err(usage(format!("a goal has at most {CHECKS_MAX} checks"), ""));
+    }
+    let writes = many("grant-write");
+    let writes = if writes.is_empty() { vec!["**".to_owned()] } else { writes };
+    Ok(Goal {
+        text,
+        checks,
+        limits: limits_of(matches, Limits::default()),
+        grant: Grant { writes, commands: many("grant-command") },
+        protect: many("protect"),
+        allow_check_edits: matches.get_flag("allow-check-edits"),
+        workspace: workspace.display().to_string(),
+        planner: one("planner"),
+        executor: one("executor"),
+    })
+}
+
+fn limits_of(matches: &ArgMatches, limits: Limits) -> Limits {
+    let number = |name: &str| matches.get_one::<u64>(name).copied();
+    let amount = |name: &str| matches.get_one::<f64>(name).copied();
+    Limits {
+        usd: amount("budget-usd").or(limits.usd),
+        tokens: number("budget-tokens").or(limits.tokens),
+        minutes: amount("budget-minutes").or(limits.minutes),
+        steps: number("budget-steps").or(limits.steps),
+        calls: number("budget-calls").or(limits.calls),
+        ..limits
+    }
+}
+
+/// Holds the workspace for one run at a time.
+fn lock(runtime: &Runtime, workspace: &Path) -> Result<Locked<File>, Failure> {
+    let failed = |message: String| Failure {
+        kind: FailureKind::Unavailable,
+        message,
+        hint: "reedclaw norris watch shows the run that works there".into(),
+    };
+    let state = crate::config::state_directory(&runtime.env).ok_or_else(|| failed("no HOME is set".into()))?;
+    let directory = state.join("runs");
+    let name = format!("{}.lock", crate::base::hash::path_name(workspace));
+    let open = || {
+        std::fs::create_dir_all(&directory)?;
+        OpenOptions::new().create(true).truncate(false).write(true).open(directory.join(&name))
+    };
+    let file = open().map_err(|error| failed(format!("{}: {error}", directory.display())))?;
+    Locked::take(file, false, Duration::ZERO)
+        .map_err(|_| failed(format!("another run works in {}", workspace.display())))
+}
+
+fn resume(mut runtime: Runtime, journal: StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    let workspace = PathBuf::from(run.goal.as_ref().map(|goal| goal.workspace.clone()).unwrap_or_default());
+    let held = lock(&runtime, &workspace)?;
+    runtime.cwd.clone_from(&workspace);
+    if run.paused.is_some() {
+        journal.add(&Event::Resumed)?;
+    }
+    let status = work(runtime, &journal, matches);
+    drop(held);
+    status
+}
+
+/// Works until the run rests, and tells how that came.
+fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
+    let is_json = matches.get_flag("json");
+    let on_halt = match matches.get_one::<String>("on-halt").map(String::as_str) {
+        Some("deny") => OnHalt::Deny,
+        _ => OnHalt::Halt,
+    };
+    let goal = journal.state()?.goal.unwrap_or_default();
+    let cancel = Cancel::new();
+    watch_interrupts(&cancel, None);
+    runtime.take_tools(Path::new(&goal.workspace)).iter().for_each(tell);
+    let id = journal.run();
+    let mut seen = Seen { is_json, id, last: String::new() };
+    seen.line(&format!("run {id}: {}", goal.text));
+    seen.line(&granted_line(&goal));
+    let parts = Work { journal, watcher: &mut seen, on_halt, cancel: &cancel };
+    let run = goal::work(&mut runtime.agent, parts).map_err(|failure| {
+        let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
+        Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
+    })?;
+    let status = status_of(&run);
+    if is_json {
+        let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
+        outln!("{}", serde_json::json!({"event": "run", "run": id, "end": run.word(), "exit": status, "why": why}));
+    } else {
+        let lines = app::run_report(journal, steps_since(&runtime, &goal, run.began))?;
+        lines.iter().for_each(|line| outln!("{}", escape_visible(line)));
+        if run.end.is_none() {
+            outln!("reedclaw norris resume {id} continues");
+        }
+    }
+    Ok(status)
+}
+
+fn granted_line(goal: &Goal) -> String {
+    let Limits { usd, tokens, minutes, steps, calls, .. } = &goal.limits;
+    let shown = [
+        usd.map(|it| format!("${it}")),
+        tokens.map(|it| format!("{it} tokens")),
+        minutes.map(|it| format!("{it} min")),
+        steps.map(|it| format!("{it} questions")),
+        calls.map(|it| format!("{it} calls")),
+    ];
+    let budget = shown.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let commands: Vec<&String> = goal.checks.iter().chain(&goal.grant.commands).collect();
+    format!("grant: changes of {}; commands {commands:?}; no network. Budget: {budget}", goal.grant.writes.join(", "))
+}
+
+/// The exit status of a run that doesn't work any more.
+fn status_of(run: &Run) -> u8 {
+    match &run.end {
+        Some(end) => end.status(),
+        None if run.is_waiting() => exit::HALTED,
+        None if run.is_estop => exit::ESTOP,
+        None => exit::INTERRUPTED,
+    }
+}
+
+/// Steps of undo since a time.
+fn steps_since(runtime: &Runtime, goal: &Goal, began: i64) -> usize {
+    let steps = app::steps(&runtime.settings, &runtime.env, Path::new(&goal.workspace));
+    steps.map_or(0, |steps| steps.list().iter().filter(|it| it.time >= began && !it.is_undone).count())
+}
+
+/// What is seen of a run on standard error, or as JSON.
+struct Seen {
+    is_json: bool,
+    id: i64,
+    last: String,
+}
+
+impl Seen {
+    fn line(&mut self, text: &str) {
+        if !self.is_json {
+            say(&escape_visible(text));
+        }
+    }
+}
+
+impl Watcher for Seen {
+    fn begins(&mut self, run: &Run, effect: &Effect) {
+        let line = match effect {
+            Effect::Plan => "planning".to_owned(),
+            Effect::Check(number) => {
+                let goal = run.goal.as_ref();
+                format!("checking `{}`", goal.and_then(|it| it.checks.get(*number)).map_or("", String::as_str))
+            }
+            Effect::Work { task, is_escalated } => {
+                let count = run.tasks.len();
+                let text = run.tasks.get(*task).map_or("", |task| task.text.as_str());
+                let model = if *is_escalated { " (the planner's model does it)" } else { "" };
+                format!("{}/{count} {text}{model}", task + 1)
+            }
+            Effect::RunHalted(halt) => format!("running what was approved: {}", halt.intent),
+            Effect::Rest(Rest::Halted) => "halted: a call needs your yes".to_owned(),
+            _ => return,
+        };
+        if self.is_json {
+            outln!("{}", serde_json::json!({"event": "run_step", "run": self.id, "text": line}));
+        } else if line != self.last {
+            self.line(&line);
+        }
+        self.last = line;
+    }
+
+    fn event(&mut self, event: proto::Event) {
+        if self.is_json {
+            out!("{}", Line::of(&event).to_json());
+            return;
+        }
+        match event {
+            proto::Event::Notice(text) => self.line(&text),
+            proto::Event::Tool(tool) => match &tool.step {
+                proto::tool::Step::Requested { intent, .. } => self.line(&format!("  {intent}")),
+                proto::tool::Step::Denied { why } => self.line(&format!("  denied: {why}")),
+                proto::tool::Step::Approved | proto::tool::Step::Done { .. } => {}
+            },
+            proto::Event::Failed { failure, .. } => tell(&failure),
+            _ => {}
+        }
+    }
+}
+
+fn show(runtime: &Runtime, journal: &StoredJournal) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    let goal = run.goal.clone().unwrap_or_default();
+    let lines = app::run_report(journal, steps_since(runtime, &goal, run.began))?;
+    lines.iter().for_each(|line| outln!("{}", escape_visible(line)));
+    Ok(exit::DONE)
+}
+
+/// Prints the events of a run as they come, until it rests.
+fn watch(journal: &StoredJournal) -> Result<u8, Failure> {
+    let mut seen = 0;
+    let mut run = Run::default();
+    let waits = std::sync::mpsc::channel::<()>();
+    loop {
+        for (seq, time, event) in journal.events(seen)? {
+            seen = seq;
+            run.apply(time, &event);
+            if let Some(line) = told(&run, &event) {
+                outln!("{}", escape_visible(&line));
+            }
+        }
+        std::io::stdout().flush().ok();
+        if !run.is_active() {
+            return Ok(if run.end.is_some() { status_of(&run) } else { exit::DONE });
+        }
+        let _ = waits.1.recv_timeout(WATCH_EVERY);
+    }
+}
+
+fn told(run: &Run, event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Began { goal } => format!("goal: {}", goal.text),
+        Event::Planning { model, .. } => format!("planning with {model}"),
+        Event::Planned { .. } => {
+            let open = run.tasks.iter().filter(|task| task.state == crate::norris::TaskState::Open);
+            open.enumerate()
+                .map(|(number, task)| format!("  {} {}", number + 1, task.text))
+                .collect::<Vec<_>>()
+                .join("\n")
+        }
+        Event::Working { task, model, .. } => {
+            let text = run.tasks.get(*task).map_or("", |task| task.text.as_str());
+            format!("{}/{} {text} ({model})", task + 1, run.tasks.len())
+        }
+        Event::Calling { intent } => format!("  {intent}"),
+        Event::Worked { .. } => "  the executor says that it is done".to_owned(),
+        Event::Broke { why, .. } => format!("  broke off: {why}"),
+        Event::Checked { check, status, .. } => {
+            let goal = run.goal.as_ref();
+            let command = goal.and_then(|it| it.checks.get(*check)).map_or("", String::as_str);
+            status
+                .map_or_else(|| format!("check `{command}` didn't end"), |it| format!("check `{command}`: status {it}"))
+        }
+        Event::Halted { halt } => format!("halted: {}", halt.intent),
+        Event::Said { text } => format!("you said: {text}"),
+        Event::Paused { why } => format!("paused: {why}"),
+        Event::Ended { end, why } if why.is_empty() => format!("ended: {end}"),
+        Event::Ended { end, why } => format!("ended: {end}: {why}"),
+        _ => return None,
+    })
+}
+
+fn say_to(journal: &StoredJournal, text: String) -> Result<u8, Failure> {
+    if text.trim().is_empty() || text.len() > NOTE_BYTES_MAX {
+        return Err(usage(format!("a note has between 1 and {NOTE_BYTES_MAX} bytes"), "reedclaw norris say ID TEXT"));
+    }
+    add(journal, &Event::Said { text }, "noted for its next question")
+}
+
+fn stop(journal: &StoredJournal) -> Result<u8, Failure> {
+    let is_at_rest = !journal.state()?.is_active();
+    add(journal, &Event::StopAsked, "stopping")?;
+    if is_at_rest {
+        journal.add(&Event::Ended { end: "stopped".into(), why: String::new() })?;
+    }
+    Ok(exit::DONE)
+}
+
+fn decide(journal: &StoredJournal, event: impl FnOnce(String) -> Event, done: &str) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    let Some((halt, _)) = run.halt.as_ref().filter(|_| run.is_waiting()) else {
+        return Err(usage(format!("run {} waits for no answer", journal.run()), "reedclaw norris show"));
+    };
+    outln!("{} ({} risk)", escape_visible(&halt.intent), halt.risk);
+    halt.preview.lines().for_each(|line| outln!("  | {}", escape_visible(line)));
+    add(journal, &event(halt.digest.clone()), done)
+}
+
+fn raise(journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
+    let limits = journal.state()?.goal.map(|goal| goal.limits).unwrap_or_default();
+    add(journal, &Event::Raised { limits: limits_of(matches, limits) }, "its limits are changed")
+}
+
+fn add(journal: &StoredJournal, event: &Event, done: &str) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    if run.end.is_some() && !matches!(event, Event::Raised { .. }) {
+        let message = format!("run {} has ended: {}", journal.run(), run.word());
+        return Err(usage(message, "reedclaw norris show prints its report"));
+    }
+    journal.add(event)?;
+    outln!("Run {}: {done}.", journal.run());
+    Ok(exit::DONE)
+}
+
+fn columns() -> usize {
+    let width = || crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+    if std::io::stdout().is_terminal() { width() } else { COLUMNS }
+}
+
+fn usage(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}

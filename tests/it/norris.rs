@@ -1,0 +1,105 @@
+//! Runs towards a goal, with the executable and a scripted model: done is what a check says, budgets hold, a call beyond the
+//! grant halts the run, and a run that was killed goes on.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::changes::{home, read, rounds, work};
+use crate::need::TEST_PATH;
+use crate::pty::program;
+
+const PLAN: &str = "Plan the work";
+
+fn plan(tasks: &[&str]) -> Value {
+    let lines: Vec<String> = tasks.iter().map(|task| format!("TASK: {task}")).collect();
+    json!({"when": PLAN, "steps": [{"text": lines.join("\n")}]})
+}
+
+fn shell(when: &str, commands: &[&str], text: &str) -> Value {
+    let calls: Vec<(&str, Value)> = commands.iter().map(|it| ("shell", json!({"command": it}))).collect();
+    rounds(when, &calls, text)
+}
+
+fn command(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    command.current_dir(home.join("work")).stdin(Stdio::null());
+    command
+}
+
+fn run(home: &Path, args: &[&str]) -> (i32, String) {
+    let done = command(home, args).output().expect("it runs");
+    let text = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    (done.status.code().unwrap_or(-1), text)
+}
+
+#[test]
+fn a_run_works_task_by_task_until_its_check_passes() {
+    let answers = [
+        plan(&["write one", "write two", "write three"]),
+        shell("TASK 1: write one", &["echo 1 > one"], "one is there"),
+        shell("TASK 2: write two", &["echo 2 > two"], "two is there"),
+        shell("TASK 3: write three", &["echo 3 > three"], "three is there"),
+    ];
+    let home = home(&answers, "");
+    let check = "test -e one && test -e two && test -e three";
+    let (status, text) = run(home.path(), &["norris", "make three files", "--check", check]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!((read(home.path(), "one"), read(home.path(), "three")), ("1\n".into(), "3\n".into()), "{text}");
+    for part in [
+        "Run 1: verified",
+        "Task 1 (checked): write one",
+        "Task 3 (checked): write three",
+        "status 0",
+        "Cost norris-preplan (m): 1 requests",
+        "Cost norris-step (m): 6 requests",
+        "reedclaw undo 3 --workspace",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (status, list) = run(home.path(), &["norris", "list"]);
+    assert!(
+        status == 0 && list.contains("verified") && list.contains("3/3") && list.contains("make three files"),
+        "{list}"
+    );
+    let undo = text.lines().find_map(|line| line.split_once(" reverts")).map(|(line, _)| line.trim()).expect("undo");
+    let words: Vec<&str> = undo.split_whitespace().skip(1).collect();
+    let (status, undone) = run(home.path(), &words);
+    assert!(status == 0 && !work(home.path(), "one").exists(), "{undone}");
+}
+
+#[test]
+fn words_alone_never_end_a_run_as_done() {
+    let answers = [plan(&["do it"]), json!({"steps": [{"text": "all done, I am sure"}]})];
+    let home = home(&answers, "");
+    let (status, text) = run(home.path(), &["norris", "make it", "--check", "test -e made"]);
+    assert_eq!(status, 8, "{text}");
+    assert!(text.contains("Run 1: stuck"), "{text}");
+    // Without a check nothing shows that it is done.
+    let (status, text) = run(home.path(), &["norris", "make it"]);
+    assert_eq!(status, 6, "{text}");
+    assert!(text.contains("not-verified") && text.contains("Task 1 (claimed): do it"), "{text}");
+}
+
+#[test]
+fn a_check_that_its_own_run_changed_verifies_nothing() {
+    let answers = [plan(&["do it"]), shell("Rules: do only", &["printf 'exit 0\\n' > check.sh"], "done")];
+    let home = home(&answers, "");
+    let write = || fs::write(work(home.path(), "check.sh"), "test -e made\n").expect("a check");
+    write();
+    let begin = ["norris", "make it", "--check", "bash check.sh"];
+    let (status, text) = run(home.path(), &[&begin[..], &["--on-halt", "deny"]].concat());
+    assert_eq!(status, 8, "{text}");
+    assert_eq!(read(home.path(), "check.sh"), "test -e made\n", "{text}");
+    // The person is asked, and says yes to the change: it still verifies nothing.
+    let (status, text) = run(home.path(), &begin);
+    assert_eq!(status, 7, "{text}");
+    let (status, text) = run(home.path(), &["norris", "approve", "2"]);
+    assert_eq!(status, 0, "{text}");
+    let (status, text) = run(home.path(), &["norris", "resume", "2"]);
+    assert_eq!((status, read(home.path(), "check.sh")), (6, "exit 0\n".into()), "{text}");
+    assert!(text.contains("what the checks depend on was changed: check.sh"), "{text}");
+}
