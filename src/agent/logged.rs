@@ -22,9 +22,12 @@ macro_rules! note {
     };
 }
 
+/// What the log calls a tool that doesn't exist: its name is the model's text.
+pub(super) const UNKNOWN: &str = "?";
+
 /// The log of a call: its tool and how it ended, never its content.
 pub(super) struct Logged {
-    /// Ours, not the model's word for it.
+    /// Ours, or [`UNKNOWN`].
     tool: String,
     conversation: Option<i64>,
 }
@@ -35,7 +38,9 @@ impl Logged {
     }
 
     pub(super) fn step(&mut self, event: &ToolEvent) {
-        self.tool.clone_from(&event.tool);
+        if self.tool != UNKNOWN {
+            self.tool.clone_from(&event.tool);
+        }
         match &event.step {
             Step::Requested { .. } => note!(info, self, "tool_requested"),
             Step::Approved | Step::Denied { .. } | Step::Done { .. } => {}

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::keep::Around;
 use super::kept::{Keeper, Kept, Refused};
-use super::logged::Logged;
+use super::logged::{Logged, UNKNOWN};
 use super::person::Person;
 use super::person::{Timed, unsaved};
 use super::places::{beneath_root, edited_paths, made_ready, tree_of};
@@ -229,9 +229,8 @@ impl ToolRunner {
             return ToolError::new("no-workspace", failure.message, failure.hint).into();
         }
         self.has_only_looked = true;
-        // Ours, not the model's word for it.
         let known = self.options.registry.specs().find(|spec| spec.name == wish.name);
-        let tool = known.map_or_else(|| "?".to_owned(), |spec| spec.name.clone());
+        let tool = known.map_or_else(|| UNKNOWN.to_owned(), |spec| spec.name.clone());
         let mut logged = Logged::new(tool, conversation);
         let mut timed = Timed::new(person);
         let mut outcome = self.carried_out(wish, conversation, cancel, &mut timed, &mut |event| {
