@@ -222,6 +222,8 @@ pub fn put<P: Asking, A: Asked>(
                     Taken::Nothing => {}
                 }
             }
+            // Before the question is shown keys are no answer; Ctrl-C is one at any time.
+            Event::Keys(pressed, _) if pressed.contains(&INTERRUPT) => break Ok(stop),
             Event::Cancel => break Ok(stop),
             event => {
                 if matches!(event, Event::Output(_)) {
@@ -237,6 +239,9 @@ pub fn put<P: Asking, A: Asked>(
     console.raw(b"\x1b[?2004l");
     answer
 }
+
+/// Ctrl-C as a terminal sends it.
+const INTERRUPT: u8 = 0x03;
 
 /// The result of a piece of keys.
 enum Taken<T> {

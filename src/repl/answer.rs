@@ -157,6 +157,10 @@ impl Repl {
 
     /// Asks what is wanted; Ctrl-C says no and stops the whole question.
     fn ask_person(&mut self, wanted: Wanted, cancel: &Cancel) -> Flow {
+        // A Ctrl-C that came just before says no to this, too: without a reply whoever waits takes it for no.
+        if cancel.is_cancelled() {
+            return Flow::Continue;
+        }
         let flow = match wanted {
             Wanted::Consent(text, to) => ask_yes_or_no(self, &text).map(|said| {
                 let yes = said.unwrap_or(false);
@@ -180,7 +184,7 @@ impl Repl {
                 let _ = to.send(outcome);
             }),
         };
-        // Where it failed the sender has gone with the answer: whoever waits takes that for no.
+        // If it failed, there is no reply.
         flow.err().unwrap_or(Flow::Continue)
     }
 }
