@@ -29,6 +29,11 @@ pub(super) fn editor_has_unread() -> bool {
     poll(&mut [PollFd::new(io::stdin().as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(0)
 }
 
+/// Whether a read of the terminal would return at once.
+pub(super) fn is_readable(terminal: &impl AsFd) -> bool {
+    poll(&mut [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO).is_ok_and(|count| count > 0)
+}
+
 /// Whether the thread of the editor, the process's first, waits for something; where the system doesn't say, it does.
 fn editor_sleeps() -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", std::process::id())).unwrap_or_default();

@@ -17,8 +17,8 @@ use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 
 use super::editor::{
-    EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_idles, nudge_overhearing, set_nonblocking,
-    write_some,
+    EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_idles, is_readable, nudge_overhearing,
+    set_nonblocking, write_some,
 };
 use super::feed::Feed;
 use super::pump::Command;
@@ -83,7 +83,8 @@ impl Keyboard {
                     self.obey(command);
                 }
             }
-            if keys && !self.is_lent {
+            // A command may have read the keys that made the terminal ready: another read would wait for the next key.
+            if keys && !self.is_lent && (!command || is_readable(&self.terminal)) {
                 self.read_keys();
             }
             let now = Instant::now();
@@ -173,11 +174,7 @@ impl Keyboard {
 
     /// Takes the keys that the terminal holds already: what was typed before a question doesn't answer it.
     fn read_keys_so_far(&mut self) {
-        let readable = |terminal: &RawTerminal| {
-            let mut set = [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)];
-            poll(&mut set, PollTimeout::ZERO).is_ok_and(|count| count > 0)
-        };
-        while self.feed.has_room() && readable(&self.terminal) {
+        while self.feed.has_room() && is_readable(&self.terminal) {
             self.read_keys();
         }
     }

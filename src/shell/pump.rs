@@ -17,7 +17,7 @@ use nix::pty::PtyMaster;
 use super::around::Around;
 use super::capture::Recorder;
 use super::editor::{
-    EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_has_unread, editor_idles,
+    EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_has_unread, editor_idles, is_readable,
     nudge_overhearing, set_nonblocking, write_some,
 };
 use super::feed::Feed;
@@ -266,7 +266,8 @@ impl Pump {
                     self.obey(command);
                 }
             }
-            if ready[0] {
+            // A command may have read the keys that made the terminal ready: another read would wait for the next key.
+            if ready[0] && (!ready[2] || is_readable(&self.terminal)) {
                 self.read_keys();
             }
             if ready[4] {
@@ -550,11 +551,7 @@ impl Pump {
 
     /// Takes the keys that the terminal holds already: what was typed before a question doesn't answer it.
     fn read_keys_so_far(&mut self) {
-        let readable = |terminal: &OwnedFd| {
-            let mut set = [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)];
-            poll(&mut set, PollTimeout::ZERO).is_ok_and(|count| count > 0)
-        };
-        while !self.ended && self.feed.has_room() && readable(&self.terminal) {
+        while !self.ended && self.feed.has_room() && is_readable(&self.terminal) {
             self.read_keys();
         }
     }
