@@ -401,7 +401,8 @@ return {
   mcp = {
     -- true or false: use them at all.
     enabled = true,
-    -- "lazy": start an unknown server with the first question that can use tools. "never": only by `:mcp connect NAME`.
+    -- "lazy": start an unknown server with the first question that can use tools. "eager": start all with the first line of a
+    -- session. "never": only by `:mcp connect NAME`.
     start = "lazy",
     -- milliseconds, 0 to 60000: maximum wait of a question for servers that were never started before.
     wait_ms = 1500,
@@ -438,6 +439,10 @@ return {
       --   },
       --   true or false: let it ask you something while one of its tools works. Default: true.
       --   elicit = true,
+      --   true or false: use its resources. Default: true.
+      --   resources = true,
+      --   true or false: use its prompts. Default: true.
+      --   prompts = true,
       --   table of strings: variables that are set for it.
       --   env = { LOG_LEVEL = "warning" },
       --   list of words: variables of yours that it gets, beside PATH, HOME, the language, TZ, TERM and USER.
@@ -446,6 +451,8 @@ return {
       --   sandbox = "read",
       --   true or false: give it the network. Default: false.
       --   network = false,
+      --   path: the directory in which its program starts. Default: the workspace.
+      --   cwd = "~/notes",
       --   list of paths: further paths that it may read.
       --   readable = { "~/notes" },
       --   list of paths: further paths that it may write.
@@ -454,6 +461,11 @@ return {
       --   only = { "git_log", "git_diff" },
       --   list of words: tools of this server that aren't offered.
       --   without = { "git_reset" },
+      --   list of words: its tools that are sent even if `tools_tokens` is too small for all.
+      --   load = { "git_log" },
+      --   text: the hash of everything that it offers, from `:mcp show NAME`. What has it is allowed without `:mcp allow`, for
+      --   machines without a terminal.
+      --   pin = "4f1c…",
       --   table of strings: "run" runs a tool without a question as long as it is the one that you allowed, "ask" always asks,
       --   "deny" never offers it.
       --   tools = { git_log = "run" },

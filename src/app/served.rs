@@ -9,7 +9,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::runner::{Chosen, grant, variable};
-use crate::config::{Env, KeySource, McpSettings, ServerSandbox, ServerSettings, Settings, state_directory};
+use crate::config::{
+    Env, KeySource, McpSettings, ServerSandbox, ServerSettings, ServerStart, Settings, state_directory,
+};
 use crate::host::{self, Authorities};
 use crate::mcp::{self, Era, Launch, Mcp, Place, Server, ServerLimits, Web};
 use crate::proto::served::Reach;
@@ -42,7 +44,7 @@ pub(super) fn servers_in(
     chosen: &Chosen,
     may_add: bool,
 ) -> Option<Arc<Servers>> {
-    let McpSettings { enabled, starts_by_itself, wait_ms, tools_tokens, servers } = &settings.mcp;
+    let McpSettings { enabled, start, wait_ms, tools_tokens, servers } = &settings.mcp;
     let state = state_directory(env)?;
     if !enabled || (servers.is_empty() && !may_add) {
         return None;
@@ -70,7 +72,11 @@ pub(super) fn servers_in(
         web,
         state: Some(state.join("mcp")),
     };
-    let start = if *starts_by_itself { Start::Lazy } else { Start::Never };
+    let start = match start {
+        ServerStart::Never => Start::Never,
+        ServerStart::Lazy => Start::Lazy,
+        ServerStart::Eager => Start::Eager,
+    };
     let wait = Duration::from_millis(*wait_ms);
     Some(Arc::new(Servers::new(Mcp::new(options), configured, adding, &state, start, wait, *tools_tokens)))
 }
@@ -104,6 +110,8 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
             },
             oauth: row.oauth.clone(),
             may_ask: row.may_ask,
+            has_resources: row.has_resources,
+            has_prompts: row.has_prompts,
             is_fetching: false,
             era,
             limits: ServerLimits { start, call, call_max, idle },
@@ -117,6 +125,8 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
         }),
         only: row.only.clone(),
         without: row.without.clone(),
+        load: row.load.clone(),
+        pin: row.pin.clone(),
         rules: rules.collect(),
     }
 }
@@ -184,14 +194,18 @@ fn identity(row: &ServerSettings, env: &Env) -> Value {
     let program = find(word, env).and_then(|path| path.canonicalize().ok());
     let is_roots = |path: &PathBuf| path.metadata().is_ok_and(|data| data.uid() == 0);
     let hash = program.as_ref().filter(|path| !is_roots(path)).and_then(|path| crate::host::read_program(path));
-    json!({
+    let mut identity = json!({
         "program": program.map(|path| path.display().to_string()),
         "sha256": hash.map(|bytes| receipts::hash(&bytes)),
         "argv": row.command,
         "env": row.env.keys().chain(&row.pass).collect::<Vec<_>>(),
         "sandbox": format!("{:?}", row.sandbox),
         "network": row.network,
-    })
+    });
+    if let Some(cwd) = &row.cwd {
+        identity["cwd"] = json!(cwd.display().to_string());
+    }
+    identity
 }
 
 /// The program that a word names, on `PATH` if it has no slash.
@@ -235,6 +249,9 @@ impl Parts {
         if let (true, Some(own)) = (server.is_fetching, &own) {
             grant.workspace.clone_from(own);
             grant.read_only.clear();
+        }
+        if let (Some(cwd), false) = (&row.cwd, server.is_fetching) {
+            grant.cwd.clone_from(cwd);
         }
         grant.readable.extend(row.readable.iter().cloned());
         grant.writable.extend(row.writable.iter().cloned().chain(own));

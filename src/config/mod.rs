@@ -52,7 +52,7 @@ pub use problem::Problem;
 pub use project::{Change, FILE_NAME as PROJECT_FILE, Look, Overlay, Refused};
 pub use reference::{hooks_tables, limits_table, project_variables, settings_table};
 pub use schema::{Kind, Project, ROWS, Row};
-pub use served::{McpSettings, ServerSandbox, ServerSettings};
+pub use served::{McpSettings, ServerSandbox, ServerSettings, ServerStart};
 pub use settings::{
     BudgetSettings, ContextSettings, EditMode, EditorSettings, HistorySettings, KeySource, LimitSettings,
     ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice, SecuritySettings, Settings,

@@ -136,7 +136,7 @@ const BUDGET_TOKENS_MAX: u64 = 1_000_000_000_000;
 const DOLLARS_MAX: f64 = 1_000_000.0;
 
 /// When servers of tools are started, from the strictest.
-const MCP_START: &[&str] = &["never", "lazy"];
+const MCP_START: &[&str] = &["never", "lazy", "eager"];
 /// The access of a server of tools to the workspace, from the strictest.
 const MCP_SANDBOX: &[&str] = &["read", "workspace", "off"];
 /// Whether logins at servers of tools are tried.
@@ -497,7 +497,7 @@ pub const ROWS: &[Row] = &[
     row(
         "mcp.start",
         Kind::Choice(MCP_START),
-        "start a server with the first question that can use tools, or only by `:mcp connect`",
+        "start servers with the first line of a session, with the first question that can use tools, or only by `:mcp connect`",
         Stricter(MCP_START),
     ),
     row("mcp.wait_ms", Kind::Integer(0, 60 * SECOND_MS), "how long a question waits for servers not seen before", Less),
@@ -544,7 +544,9 @@ pub const ROWS: &[Row] = &[
         "the port of this machine to which the browser returns; any free one if it is 0",
         SERVER,
     ),
-    row("mcp.servers.NAME.elicit", Kind::Bool, "let it ask you something while one of its tools works", SERVER),
+    row("mcp.servers.NAME.elicit", Kind::Bool, "let it ask you something while one of its tools works", Only(false)),
+    row("mcp.servers.NAME.resources", Kind::Bool, "use its resources", Only(false)),
+    row("mcp.servers.NAME.prompts", Kind::Bool, "use its prompts", Only(false)),
     row("mcp.servers.NAME.env", Kind::WordMap, "variables that are set for it", SERVER),
     row("mcp.servers.NAME.pass", Kind::Words, "variables of yours that it gets, such as the one with its key", SERVER),
     row(
@@ -553,11 +555,24 @@ pub const ROWS: &[Row] = &[
         "what it may do with the workspace; `off` runs it without a sandbox",
         SERVER,
     ),
-    row("mcp.servers.NAME.network", Kind::Bool, "give it the network", SERVER),
+    row("mcp.servers.NAME.network", Kind::Bool, "give it the network", Only(false)),
+    row("mcp.servers.NAME.cwd", Kind::Path, "the directory in which its program starts", SERVER),
     row("mcp.servers.NAME.readable", Kind::Paths, "further paths that it may read", SERVER),
     row("mcp.servers.NAME.writable", Kind::Paths, "further paths that it may write", SERVER),
-    row("mcp.servers.NAME.only", Kind::Words, "the only tools of this server that are offered", SERVER),
-    row("mcp.servers.NAME.without", Kind::Words, "tools of this server that aren't offered", SERVER),
+    row("mcp.servers.NAME.only", Kind::Words, "the only tools of this server that are offered", Drops),
+    row("mcp.servers.NAME.without", Kind::Words, "tools of this server that aren't offered", Adds),
+    row(
+        "mcp.servers.NAME.load",
+        Kind::Words,
+        "its tools that are sent even if there are too many for all",
+        Project::May,
+    ),
+    row(
+        "mcp.servers.NAME.pin",
+        Kind::Text { empty: false },
+        "the hash of everything that it offers (`:mcp show NAME`); what has it is allowed without a person",
+        SERVER,
+    ),
     row(
         "mcp.servers.NAME.tools",
         Kind::WordMap,

@@ -14,14 +14,25 @@ use super::values::Values;
 pub struct McpSettings {
     /// Whether any is used.
     pub enabled: bool,
-    /// Whether they are started with the first question that can use tools; else only by a person.
-    pub starts_by_itself: bool,
+    /// When they are started.
+    pub start: ServerStart,
     /// Milliseconds that a question waits for servers of which nothing is known.
     pub wait_ms: u64,
     /// Tokens of schemas that are sent at once; the others are found by a search.
     pub tools_tokens: usize,
     /// The servers, by name.
     pub servers: BTreeMap<String, ServerSettings>,
+}
+
+/// When servers of tools are started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ServerStart {
+    /// By a person only.
+    Never,
+    /// With the first question that can use tools.
+    Lazy,
+    /// With the first line of a session.
+    Eager,
 }
 
 /// A server of tools.
@@ -39,6 +50,12 @@ pub struct ServerSettings {
     pub oauth: OAuth,
     /// Whether it may ask the person something.
     pub may_ask: bool,
+    /// Whether its resources are used.
+    pub has_resources: bool,
+    /// Whether its prompts are used.
+    pub has_prompts: bool,
+    /// The directory in which its program starts; the workspace if there is none.
+    pub cwd: Option<PathBuf>,
     /// Variables that are set for it.
     pub env: BTreeMap<String, String>,
     /// Variables of the user that it gets.
@@ -55,6 +72,10 @@ pub struct ServerSettings {
     pub only: Option<Vec<String>>,
     /// Tools that aren't offered.
     pub without: Vec<String>,
+    /// Tools that are sent even if there are too many for all.
+    pub load: Vec<String>,
+    /// The hash of all that it offers, if that is allowed without a person.
+    pub pin: Option<String>,
     /// `run`, `ask`, or `deny`, by tool.
     pub tools: BTreeMap<String, String>,
     /// The version of the protocol: `auto`, `2025-11-25`, or `2026-07-28`.
@@ -87,6 +108,9 @@ impl Default for ServerSettings {
             key: None,
             oauth: OAuth::default(),
             may_ask: true,
+            has_resources: true,
+            has_prompts: true,
+            cwd: None,
             env: BTreeMap::new(),
             pass: Vec::new(),
             sandbox: ServerSandbox::Workspace,
@@ -95,6 +119,8 @@ impl Default for ServerSettings {
             writable: Vec::new(),
             only: None,
             without: Vec::new(),
+            load: Vec::new(),
+            pin: None,
             tools: BTreeMap::new(),
             era: "auto".into(),
             times_ms: TIMES_MS.map(|(_, usual)| usual),
@@ -114,7 +140,11 @@ impl McpSettings {
         });
         Ok(Self {
             enabled: values.bool(&["mcp", "enabled"])?,
-            starts_by_itself: values.text(&["mcp", "start"])? == "lazy",
+            start: match values.text(&["mcp", "start"])?.as_str() {
+                "lazy" => ServerStart::Lazy,
+                "eager" => ServerStart::Eager,
+                _ => ServerStart::Never,
+            },
             wait_ms: values.integer(&["mcp", "wait_ms"])?,
             tools_tokens: values.size(&["mcp", "tools_tokens"])?,
             servers: named.map(|name| (name.clone(), server(values, name))).collect(),
@@ -150,6 +180,11 @@ fn server(values: &Values<'_>, name: &str) -> ServerSettings {
         key,
         oauth: oauth(values, name),
         may_ask: get("elicit") != Some(&Setting::Bool(false)),
+        has_resources: get("resources") != Some(&Setting::Bool(false)),
+        has_prompts: get("prompts") != Some(&Setting::Bool(false)),
+        cwd: values.path(&["mcp", "servers", name, "cwd"]),
+        load: words("load").unwrap_or_default(),
+        pin: text("pin"),
         command: match get("command") {
             Some(Setting::Argv(argv)) => argv.clone(),
             _ => Vec::new(),

@@ -34,7 +34,7 @@ pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};
 pub use disk::Disk;
 pub use grant::{Grant, GrantError};
-pub use pins::{PinError, Pins, definition, pin};
+pub use pins::{PinError, Pins, definition, pin, whole_pin};
 pub use share::{CommandBelow, CommandList, ListedCommand};
 
 /// The tool that runs the check of the user's config.

@@ -22,6 +22,8 @@ const FILE_BYTES_MAX: u64 = 32 << 20;
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// Separates this hash from every other use of SHA-256.
 const DOMAIN: &str = "reedclaw/mcp-tool/1\0";
+/// The same for the hash of a whole server.
+const WHOLE_DOMAIN: &str = "reedclaw/mcp-server/1\0";
 
 /// The pins can't be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +57,14 @@ struct Row {
 pub fn pin(identity: &Value, tool: &Definition) -> String {
     let whole = json!({"server": identity, "tool": definition(tool)});
     receipts::hash(format!("{DOMAIN}{whole}").as_bytes())
+}
+
+/// The hash of everything that a server offers: of its identity and of all its tools, whatever their order.
+#[must_use]
+pub fn whole_pin(identity: &Value, tools: &[Definition]) -> String {
+    let mut pins: Vec<String> = tools.iter().map(|tool| pin(identity, tool)).collect();
+    pins.sort_unstable();
+    receipts::hash(format!("{WHOLE_DOMAIN}{}", pins.join(" ")).as_bytes())
 }
 
 /// A definition as JSON.

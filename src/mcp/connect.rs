@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 
 use super::asking::Talks;
 use super::http::{Http, HttpError};
+use super::listen::{Listening, listen};
 use super::serve::{Tools, of_http};
 use super::{End, Era, LOG_BYTES_MAX, MESSAGE_BYTES_MAX, Place, Server, Shared, convert};
 use crate::proto::served::Manifest;
@@ -53,6 +54,7 @@ pub(super) struct Connection {
     /// The service has ended, and must not be waited for again.
     is_over: bool,
     lists: mpsc::UnboundedReceiver<()>,
+    _listening: Option<Listening>,
     /// Its program; a server that is reached by an address has none.
     process: Option<Process>,
 }
@@ -165,7 +167,7 @@ async fn attempt(
     era: Era,
 ) -> Result<(Connection, Manifest), Failure> {
     let (changed, lists) = mpsc::unbounded_channel();
-    let handler = Handler { changed, era, talks: talks.clone(), may_ask: server.may_ask };
+    let handler = Handler { changed: changed.clone(), era, talks: talks.clone(), may_ask: server.may_ask };
     let mode = match era {
         Era::Discover => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
         Era::Auto | Era::Initialize => ClientLifecycleMode::Initialize,
@@ -199,8 +201,10 @@ async fn attempt(
     let service = tokio::spawn(async move {
         let _ = running.waiting().await;
     });
-    let connection = Connection { peer: peer.clone(), cancel, service, is_over: false, lists, process };
-    match convert::manifest(&peer).await {
+    // Before the lists are fetched, so that no change is missed.
+    let _listening = listen(&peer, changed);
+    let connection = Connection { peer: peer.clone(), cancel, service, is_over: false, lists, _listening, process };
+    match convert::manifest(&peer, server).await {
         Ok(manifest) => Ok((connection, manifest)),
         Err(why) => Err(tools_failure(server, tools, why)),
     }

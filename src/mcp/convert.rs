@@ -4,7 +4,7 @@ use rmcp::model::{ContentBlock, PaginatedRequestParams, Prompt, Resource, Resour
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
 
-use super::{McpError, Part, Reply};
+use super::{McpError, Part, Reply, Server};
 use crate::base::base64;
 use crate::proto::served::{Definition, Link, Manifest, PromptSpec};
 
@@ -25,7 +25,7 @@ const TEXT_BYTES_MAX: usize = 1 << 20;
 ///
 /// # Errors
 /// Its list of tools can't be fetched, in words.
-pub(super) async fn manifest(peer: &Peer<RoleClient>) -> Result<Manifest, String> {
+pub(super) async fn manifest(peer: &Peer<RoleClient>, server: &Server) -> Result<Manifest, String> {
     let info = peer.peer_info().ok_or("it said nothing about itself")?;
     let title = info.server_info.as_ref().map(|own| format!("{} {}", own.name, own.version)).unwrap_or_default();
     let mut manifest = Manifest {
@@ -38,14 +38,14 @@ pub(super) async fn manifest(peer: &Peer<RoleClient>) -> Result<Manifest, String
         let tools = pages(async |page| peer.list_tools(page).await.map(|list| (list.tools, list.next_cursor))).await;
         add_tools(&mut manifest, tools.map_err(|error| format!("its tools can't be listed: {error}"))?);
     }
-    if info.capabilities.resources.is_some() {
+    if server.has_resources && info.capabilities.resources.is_some() {
         let list = pages(async |page| peer.list_resources(page).await.map(|list| (list.resources, list.next_cursor)));
         match list.await {
             Ok(resources) => manifest.resources = resources.into_iter().take(ITEMS_MAX).map(link).collect(),
             Err(error) => manifest.left_out.push(format!("its resources can't be listed: {error}")),
         }
     }
-    if info.capabilities.prompts.is_some() {
+    if server.has_prompts && info.capabilities.prompts.is_some() {
         let list = pages(async |page| peer.list_prompts(page).await.map(|list| (list.prompts, list.next_cursor)));
         match list.await {
             Ok(prompts) => manifest.prompts = prompts.into_iter().take(ITEMS_MAX).map(prompt).collect(),
@@ -77,9 +77,13 @@ fn add_tools(manifest: &mut Manifest, tools: Vec<Tool>) {
     let mut bytes = 0;
     for tool in tools.into_iter().take(ITEMS_MAX) {
         let size = serde_json::to_vec(&tool).map_or(usize::MAX, |text| text.len());
+        // Names with a leading @ are ours.
+        let is_ours = tool.name.starts_with('@');
         let is_known = manifest.tools.iter().any(|known| known.name == tool.name);
         if size > DEFINITION_BYTES_MAX || bytes + size > MANIFEST_BYTES_MAX {
             manifest.left_out.push(format!("the tool {}: its definition is too long", tool.name));
+        } else if is_ours {
+            manifest.left_out.push(format!("the tool {}: its name begins with @", tool.name));
         } else if is_known {
             manifest.left_out.push(format!("a second tool called {}", tool.name));
         } else {

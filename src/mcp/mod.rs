@@ -9,6 +9,7 @@ mod cache;
 mod connect;
 mod convert;
 mod http;
+mod listen;
 mod oauth;
 mod serve;
 mod wire;
@@ -54,6 +55,10 @@ pub struct Server {
     pub oauth: OAuth,
     /// Whether it may ask the person something.
     pub may_ask: bool,
+    /// Whether its resources are listed.
+    pub has_resources: bool,
+    /// Whether its prompts are listed.
+    pub has_prompts: bool,
     /// It is started to install itself: with the network, without the workspace.
     pub is_fetching: bool,
 }

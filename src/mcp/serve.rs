@@ -311,10 +311,10 @@ impl Keeper {
 
     async fn fetch_lists(&mut self) {
         tokio::time::sleep(LIST_QUIET).await;
-        let Some(connection) = &mut self.connection else { return };
+        let (Some(server), Some(connection)) = (self.server(), &mut self.connection) else { return };
         connection.forget_changes();
         // A list that can't be fetched now leaves the old one.
-        if let (Ok(manifest), Some(server)) = (convert::manifest(&connection.peer()).await, self.server()) {
+        if let Ok(manifest) = convert::manifest(&connection.peer(), &server).await {
             self.tools.cache.keep(&server, &manifest);
             self.shared.update(&self.name, |entry| entry.manifest = Some(Arc::new(manifest)));
         }

@@ -19,6 +19,8 @@ fn server(words: &[String]) -> Server {
         limits: ServerLimits::default(),
         oauth: OAuth::default(),
         may_ask: true,
+        has_resources: true,
+        has_prompts: true,
         is_fetching: false,
     }
 }
@@ -223,13 +225,19 @@ fn a_server_that_dies_three_times_stays_off_until_it_is_woken() {
 
 #[test]
 fn a_changed_list_is_fetched_again() {
+    for era in ["initialize", "both"] {
+        a_changed_list_is_fetched_again_in(era);
+    }
+}
+
+fn a_changed_list_is_fetched_again_in(era: &str) {
     let top = tempfile::tempdir().expect("a directory");
     let (tools, notice) = (top.path().join("tools.json"), top.path().join("notice"));
     let one = json!([{"name": "a", "inputSchema": {"type": "object"}}]);
     let two =
         json!([{"name": "a", "inputSchema": {"type": "object"}}, {"name": "b", "inputSchema": {"type": "object"}}]);
     fs::write(&tools, one.to_string()).expect("a file");
-    let words = [format!("tools={}", tools.display()), format!("notice={}", notice.display())];
+    let words = [format!("era={era}"), format!("tools={}", tools.display()), format!("notice={}", notice.display())];
     let mcp = client(server(&words), None);
     mcp.wake("one");
     wait_until(|| mcp.manifest("one").is_some_and(|manifest| manifest.tools.len() == 1));

@@ -135,6 +135,8 @@ fn client(url: &str, state: Option<&Path>, headers: Vec<(String, String)>) -> Mc
         limits: ServerLimits { call: Duration::from_secs(20), ..ServerLimits::default() },
         oauth: OAuth::default(),
         may_ask: true,
+        has_resources: true,
+        has_prompts: true,
         is_fetching: false,
     };
     let web = Web {

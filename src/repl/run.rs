@@ -314,6 +314,7 @@ impl Repl {
 
     /// Does what a line asks for.
     fn line(&mut self, line: &str) -> Flow {
+        self.start_servers();
         let flow = self.settle();
         if flow != Flow::Continue {
             return flow;

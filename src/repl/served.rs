@@ -4,6 +4,7 @@ use super::run::{Flow, Repl};
 use crate::agent::{Cancel, Person};
 use crate::app::{Done, Face, Replies, RunnerOf, ToolCall, allow_tools, mcp_command, servers, tool_runner};
 use crate::ask::{words, yes_or_no};
+use crate::config::ServerStart;
 use crate::proto::tool::{Answer, Question};
 use crate::render::text::{escape_visible, table, wrap};
 
@@ -60,6 +61,19 @@ impl Repl {
 }
 
 impl Repl {
+    /// Starts the servers with the first line, if the config says so.
+    pub(super) fn start_servers(&mut self) {
+        let mcp = &self.runtime.settings.mcp;
+        if self.tooling.are_servers_started || mcp.start != ServerStart::Eager || mcp.servers.is_empty() {
+            return;
+        }
+        self.tooling.are_servers_started = true;
+        self.refresh_tools();
+        if let Some(servers) = self.runtime.agent.runner().and_then(|runner| runner.servers()) {
+            servers.start_early();
+        }
+    }
+
     /// `:call SERVER.TOOL {json}`.
     pub(super) fn call_tool(&mut self, argument: &str) -> Flow {
         self.mcp(&format!("call {argument}"))

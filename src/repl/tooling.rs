@@ -11,6 +11,8 @@ use crate::render::patch::parse;
 /// What a session keeps of tools.
 #[derive(Default)]
 pub(super) struct Tooling {
+    /// The servers were started with the first line.
+    pub(super) are_servers_started: bool,
     /// What they gave, for `:show`.
     pub outputs: Vec<Given>,
     /// How the last command in the user's shell ended.

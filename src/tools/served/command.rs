@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::browser::AtBrowser;
-use super::{Asked, Listed, Servers, changes};
+use super::{Asked, Listed, RESOURCES, Servers, changes, resources_definition};
 use crate::base::text::counted;
 use crate::mcp::{McpError, Part, Place, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
@@ -399,6 +399,7 @@ fn show(servers: &Servers, server: &str) -> Vec<String> {
         format!("runs in       {}", reach_word((row.reach)())),
         format!("variables     {}", row.identity["env"]),
     ];
+    lines.extend(servers.whole_pin(server).map(|pin| format!("pin           {pin}")));
     lines.extend(manifest.instructions.lines().map(|line| format!("says          {}", escape_visible(line))));
     lines.extend(manifest.left_out.iter().map(|what| format!("left out      {}", escape_visible(what))));
     for row in servers.list(server) {
@@ -429,13 +430,18 @@ fn tool_lines(tool: &Definition) -> Vec<String> {
 fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {
     let is_meant = |row: &Listed| tool.is_none_or(|tool| row.tool.name == tool);
     let all: Vec<Listed> = servers.list(server).into_iter().filter(is_meant).collect();
-    if let (Some(tool), true) = (tool, all.is_empty()) {
+    if let (Some(tool), true) = (tool.filter(|tool| *tool != RESOURCES), all.is_empty()) {
         let message = format!("{server} has no tool called {}", escape_visible(tool));
         return Err(Failure { kind: FailureKind::User, message, hint: format!("mcp tools {server} lists them") });
     }
     let new: Vec<Listed> =
         all.into_iter().filter(|row| row.standing != PinStanding::Pinned && !row.is_left_out).collect();
-    if new.is_empty() {
+    let links = servers.mcp().manifest(server).map_or(0, |manifest| manifest.resources.len());
+    let has_new_links = links > 0
+        && tool.is_none_or(|tool| tool == RESOURCES)
+        && servers.configured(server).is_some_and(|row| !row.leaves_out(RESOURCES))
+        && servers.resources_standing(server) != PinStanding::Pinned;
+    if new.is_empty() && !has_new_links {
         return Ok(Done::Lines(vec![format!("every tool of {server} that the config offers is allowed as it is")]));
     }
     let mut lines = Vec::new();
@@ -457,7 +463,12 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Fa
             }
         }
     }
-    Ok(Done::Ask { server: server.to_owned(), tools: new.into_iter().map(|row| row.tool).collect(), lines })
+    let mut tools: Vec<Definition> = new.into_iter().map(|row| row.tool).collect();
+    if has_new_links {
+        lines.push(format!("resources     {links}, which a model may search and read"));
+        tools.push(resources_definition());
+    }
+    Ok(Done::Ask { server: server.to_owned(), tools, lines })
 }
 
 /// Allows tools as they were shown.
@@ -469,7 +480,15 @@ pub fn allow_tools(servers: &Servers, server: &str, tools: &[Definition]) -> Res
     let unavailable =
         |message: String| Failure { kind: FailureKind::Unavailable, message, hint: "nothing was allowed".into() };
     servers.allow(server, &all).map_err(|error| unavailable(error.to_string()))?;
-    Ok(format!("allowed {} of {server}, as long as they stay as they are", counted(tools.len(), "tool")))
+    let count = tools.iter().filter(|tool| tool.name != RESOURCES).count();
+    Ok(match (count, tools.len() > count) {
+        (0, _) => format!("allowed the resources of {server}"),
+        (_, false) => format!("allowed {} of {server}, as long as they stay as they are", counted(count, "tool")),
+        (_, true) => format!(
+            "allowed {} of {server}, as long as they stay as they are, and its resources",
+            counted(count, "tool")
+        ),
+    })
 }
 
 fn deny(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use super::Tool;
-use crate::gate::{PinError, Pins, definition};
+use crate::gate::{PinError, Pins, definition, whole_pin};
 use crate::mcp::{Mcp, Place, Server, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
 
@@ -27,6 +27,9 @@ pub use command::{Done, Face, MCP_WORDS, TestEnd, allow_tools, mcp_command};
 pub use import::lua as import_servers;
 pub use resource::resources_like;
 pub use tool::ServedTool;
+
+/// The name under which a server's resources are allowed to models. No tool can be called like that.
+const RESOURCES: &str = "@resources";
 
 /// Bytes of a schema that count as a token, about.
 const BYTES_PER_TOKEN: usize = 4;
@@ -44,6 +47,10 @@ pub struct Configured {
     pub only: Option<Vec<String>>,
     /// Tools that aren't offered.
     pub without: Vec<String>,
+    /// Tools that are sent even if there are too many for all.
+    pub load: Vec<String>,
+    /// The hash of all that it offers, if the config allows that without a person.
+    pub pin: Option<String>,
     /// Rules for single tools.
     pub rules: BTreeMap<String, Rule>,
 }
@@ -65,6 +72,8 @@ pub enum Start {
     /// With the first question.
     #[default]
     Lazy,
+    /// With the first line of a session.
+    Eager,
     /// Only when a person says so.
     Never,
 }
@@ -200,6 +209,19 @@ impl Servers {
         }
     }
 
+    /// Starts all servers in the background, if the config wants them before the first question.
+    pub fn start_early(&self) {
+        if self.start == Start::Eager {
+            self.names().iter().for_each(|name| self.mcp.wake(name));
+        }
+    }
+
+    /// The hash of everything that a server offers, for a config that allows it.
+    #[must_use]
+    pub fn whole_pin(&self, server: &str) -> Option<String> {
+        Some(whole_pin(&self.configured(server)?.identity, &self.mcp.manifest(server)?.tools))
+    }
+
     /// Adds a server for this session, and returns its name.
     fn add(&self, place: &Place) -> String {
         let added = Added { place: place.clone(), env: BTreeMap::new(), headers: BTreeMap::new() };
@@ -254,9 +276,15 @@ impl Servers {
         };
         let pairs: Vec<(&str, &str)> = manifest.tools.iter().map(|tool| (server, tool.name.as_str())).collect();
         let names = names::names(&pairs);
+        // What a config without a person allows is the whole of it, or nothing.
+        let is_whole = row.pin.as_ref().is_some_and(|pin| *pin == whole_pin(&row.identity, &manifest.tools));
+        let standing = |tool: &Definition| match is_whole {
+            true => PinStanding::Pinned,
+            false => self.pins.standing(server, &row.identity, tool),
+        };
         let listed = |(tool, name): (&Definition, String)| Listed {
             server: server.to_owned(),
-            standing: self.pins.standing(server, &row.identity, tool),
+            standing: standing(tool),
             is_left_out: row.leaves_out(&tool.name),
             tool: tool.clone(),
             name,
@@ -301,11 +329,16 @@ impl Servers {
         let mut tools: Vec<Box<dyn Tool>> = Vec::new();
         for row in offered {
             let Listed { server, name, tool, .. } = row;
-            if !is_much || loaded.contains(&name) {
+            let is_wanted = |row: Configured| row.load.contains(&tool.name);
+            if !is_much || loaded.contains(&name) || self.configured(&server).is_some_and(is_wanted) {
                 tools.push(Box::new(ServedTool::new(Arc::clone(self), server, name, tool)));
             } else {
                 *counts.entry(server).or_default() += 1;
             }
+        }
+        if !self.with_resources().is_empty() {
+            tools.push(Box::new(resource::ResourceFind(Arc::clone(self))));
+            tools.push(Box::new(resource::ResourceRead(Arc::clone(self))));
         }
         if !counts.is_empty() {
             tools.insert(0, Box::new(find::ToolSearch::new(Arc::clone(self), counts)));
@@ -318,6 +351,26 @@ impl Servers {
     pub fn standing(&self, server: &str, tool: &str) -> PinStanding {
         let found = self.list(server).into_iter().find(|row| row.tool.name == tool && !row.is_left_out);
         found.map_or(PinStanding::New, |row| row.standing)
+    }
+
+    /// Whether a person has allowed models to read a server's resources, as it is started now.
+    #[must_use]
+    fn resources_standing(&self, server: &str) -> PinStanding {
+        let Some(row) = self.configured(server) else { return PinStanding::New };
+        if row.pin.is_some() && row.pin == self.whole_pin(server) {
+            return PinStanding::Pinned;
+        }
+        match row.leaves_out(RESOURCES) {
+            true => PinStanding::New,
+            false => self.pins.standing(server, &row.identity, &resources_definition()),
+        }
+    }
+
+    /// The servers that have resources and whose resources a person has allowed.
+    fn with_resources(&self) -> Vec<String> {
+        let has = |name: &String| self.mcp.manifest(name).is_some_and(|manifest| !manifest.resources.is_empty());
+        let is_allowed = |name: &String| self.resources_standing(name) == PinStanding::Pinned;
+        self.names().into_iter().filter(|name| has(name) && is_allowed(name)).collect()
     }
 
     /// The definition of a tool as it was allowed.
@@ -342,7 +395,8 @@ impl Servers {
     /// # Errors
     /// The pins can't be written: nothing has changed.
     pub fn forget(&self, server: &str, tool: Option<&str>) -> Result<usize, PinError> {
-        self.pins.forget(server, tool)
+        let had_resources = tool.is_none() && self.pins.allowed(server, RESOURCES).is_some();
+        Ok(self.pins.forget(server, tool)?.saturating_sub(usize::from(had_resources)))
     }
 
     fn rows(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Configured>> {
@@ -356,6 +410,15 @@ impl Configured {
         self.only.as_deref().is_some_and(|only| !is_in(only))
             || is_in(&self.without)
             || self.rules.get(tool) == Some(&Rule::Deny)
+    }
+}
+
+/// A server's resources, in the form in which tools are allowed.
+fn resources_definition() -> Definition {
+    Definition {
+        name: RESOURCES.into(),
+        description: "A model may search and read the server's resources.".into(),
+        ..Definition::default()
     }
 }
 

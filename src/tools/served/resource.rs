@@ -1,13 +1,28 @@
-//! Resources of servers that a person names: their text, and the addresses that fit what was typed.
+//! Resources of servers: those that a person names, the addresses that fit what was typed, and a model's two tools for them.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::Servers;
+use serde_json::{Value, json};
+
+use super::tool::{failed, outcome};
+use super::{Asked, RESOURCES, Rule, Servers};
+use crate::gate::Permit;
 use crate::mcp::{Part, resources_known};
-use crate::proto::served::Unasked;
+use crate::proto::action::Action;
+use crate::proto::served::{Link, PinStanding, Unasked};
+use crate::proto::tool::{Outcome, ToolError};
 use crate::render::strip_controls;
 use crate::render::text::escape_visible;
+use crate::tools::{Offer, Place, Plan, Spec, Tool, Work};
+
+/// Resources that one search shows.
+const SHOWN_MAX: usize = 20;
+/// Characters of a resource's name and description that a search shows.
+const LINE_CHARS_MAX: usize = 160;
+/// Longest address of a resource, in bytes.
+const URI_BYTES_MAX: usize = 4096;
 
 /// Addresses of one list.
 const FOUND_MAX: usize = 200;
@@ -41,4 +56,134 @@ pub fn resources_like(state: &Path, server: &str, typed: &str) -> Vec<(String, S
     let found = resources_known(state, server).into_iter();
     let fitting = found.filter(|link| link.uri.contains(typed) && is_plain(&link.uri));
     fitting.take(FOUND_MAX).map(|link| (link.uri, escape_visible(&link.name))).collect()
+}
+
+/// Finds resources of the servers whose resources a person has allowed.
+pub(super) struct ResourceFind(pub(super) Arc<Servers>);
+
+impl Tool for ResourceFind {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "resource_find".into(),
+            aliases: &[],
+            description: format!(
+                "Finds resources (documents, files, records) that these servers have: {}. `resource_read` reads one.",
+                self.0.with_resources().join(", ")
+            ),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "query": {"type": "string", "description": "words of its name, address or subject; empty for all"},
+                    "server": {"type": "string", "description": "only this server's"},
+                },
+                "required": ["query"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn offer(&self) -> Offer {
+        // A person allowed it.
+        Offer::Core
+    }
+
+    fn plan(&self, _: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        Ok(Plan::of(Action::Inert { name: "resource_find".into() }))
+    }
+
+    fn run(&mut self, permit: &Permit, _: &mut Work<'_>) -> Outcome {
+        let text = |name: &str| permit.arguments().get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (query, server) = (text("query").to_lowercase(), text("server"));
+        let words: Vec<&str> = query.split_whitespace().collect();
+        let mut found: Vec<(usize, String)> = Vec::new();
+        for name in self.0.with_resources().into_iter().filter(|name| server.is_empty() || *name == server) {
+            let links = self.0.mcp.manifest(&name).map(|manifest| manifest.resources.clone()).unwrap_or_default();
+            let rows = links.iter().map(|link| (score(link, &words), line(&name, link)));
+            found.extend(rows.filter(|(score, _)| *score > 0 || words.is_empty()));
+        }
+        // Equal ones keep their server's order.
+        found.sort_by_key(|(score, _)| usize::MAX - score);
+        let count = found.len();
+        let mut lines: Vec<String> = found.into_iter().take(SHOWN_MAX).map(|(_, line)| line).collect();
+        if count == 0 {
+            lines.push("No resource fits.".into());
+        } else if count > SHOWN_MAX {
+            lines.push(format!("[{} more: search for more words]", count - SHOWN_MAX));
+        }
+        Outcome::of(lines.join("\n"))
+    }
+}
+
+/// How many of the words a resource has.
+fn score(link: &Link, words: &[&str]) -> usize {
+    let text = format!("{} {} {}", link.uri, link.name, link.description).to_lowercase();
+    words.iter().filter(|word| text.contains(**word)).count()
+}
+
+fn line(server: &str, link: &Link) -> String {
+    let words: String = format!("{} {}", link.name, link.description).chars().take(LINE_CHARS_MAX).collect();
+    strip_controls(format!("{server} {}: {}", link.uri, words.replace('\n', " ").trim()).as_bytes())
+}
+
+/// Reads a resource.
+pub(super) struct ResourceRead(pub(super) Arc<Servers>);
+
+impl Tool for ResourceRead {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: "resource_read".into(),
+            aliases: &[],
+            description: format!("Reads a resource of a server: {}.", self.0.with_resources().join(", ")),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "server": {"type": "string"},
+                    "uri": {"type": "string", "maxLength": URI_BYTES_MAX},
+                },
+                "required": ["server", "uri"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn offer(&self) -> Offer {
+        Offer::Core
+    }
+
+    fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        let (server, uri) = named(arguments);
+        let row = self.0.configured(server).ok_or_else(|| {
+            ToolError::new("bad-arguments", "there is no such server", self.0.with_resources().join(", "))
+        })?;
+        let action = Action::Served {
+            server: server.to_owned(),
+            tool: RESOURCES.into(),
+            standing: self.0.resources_standing(server),
+            reach: (row.reach)(),
+            is_destructive: false,
+            is_granted: row.rules.get(RESOURCES) == Some(&Rule::Run),
+        };
+        let intent = format!("Reading {} of the server {server}", escape_visible(uri));
+        Ok(Plan { preview: format!("{arguments:#}"), ..Plan::of(action).saying(intent) })
+    }
+
+    fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
+        let (server, uri) = named(permit.arguments());
+        if let Err(error) = self.0.mcp.connect(server, work.is_stopped) {
+            return failed(&error).into();
+        }
+        if self.0.resources_standing(server) != PinStanding::Pinned {
+            let message = format!("the resources of {server} aren't allowed");
+            return ToolError::new("changed", message, format!("the user can allow them: :mcp allow {server}")).into();
+        }
+        match self.0.mcp.read(server, uri, work.is_stopped, &mut Asked(work.person)) {
+            Ok(reply) => outcome(server, reply, work),
+            Err(error) => failed(&error).into(),
+        }
+    }
+}
+
+fn named(arguments: &Value) -> (&str, &str) {
+    let text = |name: &str| arguments.get(name).and_then(Value::as_str).unwrap_or_default();
+    (text("server"), text("uri"))
 }

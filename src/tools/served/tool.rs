@@ -79,7 +79,7 @@ impl Tool for ServedTool {
     }
 }
 
-fn failed(error: &McpError) -> ToolError {
+pub(super) fn failed(error: &McpError) -> ToolError {
     let (code, hint) = match error {
         McpError::NeedsLogin(_) | McpError::Login(_) => {
             ("login", "tell the user to log in with :mcp login and the server's name")
@@ -96,7 +96,7 @@ fn failed(error: &McpError) -> ToolError {
 }
 
 /// A reply as the model reads it: text as text, files put where they can be read, everything marked as a stranger's.
-fn outcome(server: &str, reply: Reply, work: &Work<'_>) -> Outcome {
+pub(super) fn outcome(server: &str, reply: Reply, work: &Work<'_>) -> Outcome {
     let mut texts = Vec::new();
     let mut metadata = Map::new();
     for part in reply.parts {

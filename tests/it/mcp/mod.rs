@@ -1,12 +1,14 @@
 //! Servers of tools (Model Context Protocol): allowing their tools, calling them, the walls around them, and what happens when
 //! they change.
 
+mod offers;
 mod serve;
 
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -70,6 +72,15 @@ fn has_python() -> bool {
 
 fn at(home: &TempDir) -> &Path {
     home.path()
+}
+
+/// Waits for a condition.
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "it never came to be");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
 }
 
 #[test]

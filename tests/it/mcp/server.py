@@ -20,6 +20,7 @@ import time
 options = dict(word.split("=", 1) for word in sys.argv[1:])
 era = options.get("era", "initialize")
 lock = threading.Lock()
+listening = None
 TOOLS = [
     {"name": "echo", "description": "Gives its text back.", "inputSchema": {
         "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
@@ -125,7 +126,8 @@ def answer(message):
             os._exit(1)
         if era in ("both", "discover"):
             return {"resultType": "complete", "supportedVersions": ["2026-07-28"],
-                    "capabilities": {"tools": {}}, "instructions": "Modern.", "ttlMs": 0,
+                    "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}},
+                    "instructions": "Modern.", "ttlMs": 0,
                     "cacheScope": "private",
                     "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "fixture", "version": "2"}}}
     if method == "tools/list":
@@ -139,6 +141,11 @@ def answer(message):
     if method == "prompts/get":
         who = message["params"]["arguments"]["who"]
         return {"messages": [{"role": "user", "content": {"type": "text", "text": f"Say hello to {who}."}}]}
+    if method == "subscriptions/listen":
+        global listening
+        listening = message["id"]
+        notify("subscriptions/acknowledged", {"notifications": message["params"]["notifications"]})
+        return None
     if method == "tools/call":
         return call(message)
     if method == "ping":
@@ -150,13 +157,22 @@ def answer(message):
 def handle(message):
     result = answer(message)
     if result is not None:
+        if era in ("both", "discover"):
+            result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", **result}
         send({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
 
+def notify(what, params):
+    """Says that something has changed; in the newest version only to a client that has asked for that."""
+    if era in ("both", "discover"):
+        params["_meta"] = {"io.modelcontextprotocol/subscriptionId": listening}
+    send({"jsonrpc": "2.0", "method": f"notifications/{what}", "params": params})
+
+
 def watch(path):
-    while not os.path.exists(path):
+    while not os.path.exists(path) or (era in ("both", "discover") and listening is None):
         time.sleep(0.02)
-    send({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+    notify("tools/list_changed", {})
 
 
 def main():
