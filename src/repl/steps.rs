@@ -123,11 +123,9 @@ fn unseen_lines(head: &str, skipped: &[(std::path::PathBuf, Why)]) -> Vec<String
 /// # Errors
 /// What it held isn't in the store any more.
 pub fn step_difference(steps: &Steps, step: &Record) -> Result<String, StepsError> {
-    let mut text = String::new();
-    for change in &step.changes {
-        text.push_str(&difference(steps, &change.path, change.before, change.after)?);
-    }
-    Ok(text)
+    let places = Places::of(steps, std::slice::from_ref(step));
+    let changes = step.changes.iter().cloned().chain(steps.changes_outside(step));
+    changes.map(|it| places.difference(&it.path, it.before, it.after)).collect()
 }
 
 /// What a person changed behind a step, file by file.
@@ -135,41 +133,60 @@ pub fn step_difference(steps: &Steps, step: &Record) -> Result<String, StepsErro
 /// # Errors
 /// What the step left isn't in the store any more.
 pub fn conflict_difference(steps: &Steps, conflicts: &[Conflict]) -> Result<String, StepsError> {
+    let places = Places::of(steps, &steps.list());
     let mut text = String::new();
     for Conflict { path, left, now, why } in conflicts {
         text.push_str(&format!("{} {why}\n", shown(path)));
-        text.push_str(&difference(steps, path, *left, *now)?);
+        text.push_str(&places.difference(path, *left, *now)?);
     }
     Ok(text)
 }
 
-fn difference(steps: &Steps, path: &Path, old: State, new: State) -> Result<String, StepsError> {
-    let name = path.display().to_string();
-    let content = |state: State| state.id().map(|id| steps.content(&id)).transpose();
-    let (before, after) = (content(old)?, content(new)?);
-    let is_text =
-        |it: &Option<Vec<u8>>| it.as_ref().is_none_or(|it| !it.contains(&0) && it.len() <= COMPARED_BYTES_MAX);
-    let mut text = String::new();
-    if (old.is_directory() || old == State::Nothing) && (new.is_directory() || new == State::Nothing) {
-        return Ok(format!("{name}/: {} → {}\n", words(old), words(new)));
+/// The steps of the workspace, and of the places outside that some of them name.
+struct Places<'a> {
+    own: &'a Steps,
+    others: Vec<Steps>,
+}
+
+impl<'a> Places<'a> {
+    fn of(own: &'a Steps, records: &[Record]) -> Self {
+        Self { own, others: own.places_of(records) }
     }
-    if words(old) != words(new) {
-        text.push_str(&format!("{name}: {} → {}\n", words(old), words(new)));
+
+    /// A content that one of them has.
+    fn content(&self, state: State) -> Result<Option<Vec<u8>>, StepsError> {
+        let Some(id) = state.id() else { return Ok(None) };
+        let own = self.own.content(&id);
+        own.or_else(|error| self.others.iter().find_map(|it| it.content(&id).ok()).ok_or(error)).map(Some)
     }
-    if before == after {
-        return Ok(text);
+
+    fn difference(&self, path: &Path, old: State, new: State) -> Result<String, StepsError> {
+        let name = path.display().to_string();
+        let (before, after) = (self.content(old)?, self.content(new)?);
+        let is_text =
+            |it: &Option<Vec<u8>>| it.as_ref().is_none_or(|it| !it.contains(&0) && it.len() <= COMPARED_BYTES_MAX);
+        let mut text = String::new();
+        if (old.is_directory() || old == State::Nothing) && (new.is_directory() || new == State::Nothing) {
+            return Ok(format!("{name}/: {} → {}\n", words(old), words(new)));
+        }
+        if words(old) != words(new) {
+            text.push_str(&format!("{name}: {} → {}\n", words(old), words(new)));
+        }
+        if before == after {
+            return Ok(text);
+        }
+        if !is_text(&before) || !is_text(&after) {
+            let bytes = |it: &Option<Vec<u8>>| it.as_ref().map_or(0, Vec::len);
+            return Ok(format!("{text}Binary file {name}: from {} to {} bytes\n", bytes(&before), bytes(&after)));
+        }
+        let lossy = |it: Vec<u8>| String::from_utf8_lossy(&it).into_owned();
+        let (before, is_gone) = (before.map(lossy), after.is_none());
+        let mut diff = unified(&name, before.as_deref(), &after.map(lossy).unwrap_or_default());
+        if is_gone {
+            diff = diff.replacen(&format!("\n+++ {name}\n"), "\n+++ /dev/null\n", 1);
+        }
+        Ok(text + &diff)
     }
-    if !is_text(&before) || !is_text(&after) {
-        let bytes = |it: &Option<Vec<u8>>| it.as_ref().map_or(0, Vec::len);
-        return Ok(format!("{text}Binary file {name}: from {} to {} bytes\n", bytes(&before), bytes(&after)));
-    }
-    let lossy = |it: Vec<u8>| String::from_utf8_lossy(&it).into_owned();
-    let (before, is_gone) = (before.map(lossy), after.is_none());
-    let mut diff = unified(&name, before.as_deref(), &after.map(lossy).unwrap_or_default());
-    if is_gone {
-        diff = diff.replacen(&format!("\n+++ {name}\n"), "\n+++ /dev/null\n", 1);
-    }
-    Ok(text + &diff)
 }
 
 /// What is at a path, in words.
@@ -342,8 +359,9 @@ impl Repl {
         };
         self.console.notice(&format!("step {}: {}", step.number, title(step)));
         let (mut patches, mut foot) = (Vec::new(), Vec::new());
-        for change in &step.changes {
-            match difference(&steps, &change.path, change.before, change.after) {
+        let places = Places::of(&steps, std::slice::from_ref(step));
+        for change in step.changes.iter().cloned().chain(steps.changes_outside(step)) {
+            match places.difference(&change.path, change.before, change.after) {
                 Ok(text) => {
                     // What is no text, and what changed beside it, is said in words.
                     let at =

@@ -18,6 +18,9 @@ mod store;
 mod table;
 #[cfg(test)]
 mod tests;
+mod together;
+#[cfg(test)]
+mod together_tests;
 #[cfg(test)]
 mod tracked_tests;
 mod undo;

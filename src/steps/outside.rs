@@ -1,12 +1,12 @@
 //! Changes that a command made outside the workspace, at paths that it was granted: each such place has steps of its own, and
 //! a step of the workspace names them, so that they are taken back with it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::edits::Before;
 use super::state::Record;
-use super::undo::Conflict;
-use super::{Kind, Made, Open, Steps, StepsError, cut, store};
+use super::{Change, Kind, Made, Open, Steps, StepsError, cut, store};
 
 /// Paths that a step's note names.
 const NAMED_MAX: usize = 5;
@@ -139,21 +139,31 @@ impl Steps {
         Ok(others)
     }
 
+    /// The other places of these steps, for reading what is kept there; one that is gone is left out.
+    #[must_use]
+    pub fn places_of(&self, steps: &[Record]) -> Vec<Self> {
+        let roots: BTreeSet<&PathBuf> = steps.iter().flat_map(|step| &step.outside).map(|it| &it.root).collect();
+        roots.into_iter().filter_map(|root| self.beside(root).ok()).collect()
+    }
+
+    /// What a step changed in other places, by whole paths; what isn't kept any more is left out.
+    #[must_use]
+    pub fn changes_outside(&self, step: &Record) -> Vec<Change> {
+        let changes = step.outside.iter().flat_map(|Elsewhere { root, number, .. }| {
+            let other = self.beside(root).ok();
+            let record = other.and_then(|other| other.list().into_iter().find(|it| it.number == *number));
+            let changes = record.map(|record| record.changes).unwrap_or_default();
+            changes.into_iter().map(|it| Change { path: root.join(&it.path), ..it })
+        });
+        changes.collect()
+    }
+
     /// The steps of another place, with the same limits.
-    fn beside(&self, root: &Path) -> Result<Self, StepsError> {
+    pub(super) fn beside(&self, root: &Path) -> Result<Self, StepsError> {
         let steps = Self::new(&self.state, root, self.limits.clone(), &self.absent);
         steps.map_err(|error| match error {
             StepsError::Root(error) => StepsError::Path { path: root.to_owned(), error },
             error => error,
         })
-    }
-}
-
-impl Other {
-    /// What stands in the way there, by its whole path.
-    pub(super) fn conflicts(&self, is_undone: bool) -> Result<Vec<Conflict>, StepsError> {
-        let conflicts = self.steps.plan(&self.records, is_undone)?.conflicts;
-        let whole = |it: Conflict| Conflict { path: self.steps.workspace().join(it.path), ..it };
-        Ok(conflicts.into_iter().map(whole).collect())
     }
 }

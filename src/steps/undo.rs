@@ -2,9 +2,10 @@
 //! on the disk before a note of what is to be done counts; from there a crash is carried on, not taken back.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::outside::Other;
 use super::state::{Kind, State, Why, change_lines, change_of};
 use super::store::name_of;
 use super::{Change, Record, Steps, StepsError, look};
@@ -57,8 +58,8 @@ pub struct TakenBack {
 
 /// What is done at a path: it is `before`, and is to be `after`.
 pub(super) struct Plan {
-    changes: Vec<Change>,
-    left: Vec<(PathBuf, String)>,
+    pub(super) changes: Vec<Change>,
+    pub(super) left: Vec<(PathBuf, String)>,
     pub(super) conflicts: Vec<Conflict>,
 }
 
@@ -74,11 +75,13 @@ pub(super) enum Source {
 pub(super) type Sources = BTreeMap<PathBuf, Source>;
 
 /// What is to be done, as it is noted.
-struct Intent {
-    stage: String,
+pub(super) struct Intent {
+    pub(super) stage: String,
     /// Steps, and whether they are taken back then.
-    steps: Vec<(u64, bool)>,
-    changes: Vec<Change>,
+    pub(super) steps: Vec<(u64, bool)>,
+    pub(super) changes: Vec<Change>,
+    /// Other places that are turned together with this one; their notes have the name of the stage.
+    pub(super) places: Vec<PathBuf>,
 }
 
 impl Steps {
@@ -162,13 +165,16 @@ impl Steps {
             self.store.remove(INTENT);
             return Ok(None);
         };
-        let left = self.apply(&intent, None, &mut || ())?;
+        let mut left = self.finish_places(&intent)?;
+        let (elsewhere, own) = (left.len(), self.apply(&intent, None, &mut || ())?);
+        left.extend(own);
+        let left_here = || left[elsewhere..].iter();
         if intent.steps.is_empty() {
             // Changes of a command's copy, or of one file: they are a step as if nothing had happened.
-            let done = intent.changes.iter().filter(|it| !left.iter().any(|(path, _)| *path == it.path));
+            let done = intent.changes.iter().filter(|it| !left_here().any(|(path, _)| *path == it.path));
             self.make(Kind::Command, CUT_OFF.to_owned(), Vec::new(), done.cloned().collect())?;
         }
-        let files = counted(intent.changes.len() - left.len().min(intent.changes.len()), "path");
+        let files = counted(intent.changes.len() - left_here().len().min(intent.changes.len()), "path");
         self.close(&intent)?;
         let left: Vec<String> = left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
         let left = if left.is_empty() { String::new() } else { format!("; left as they are: {}", left.join(", ")) };
@@ -192,64 +198,8 @@ impl Steps {
         }
     }
 
-    /// Takes steps back, the newest first, or makes them again, the oldest first.
-    pub(super) fn turn(
-        &mut self,
-        steps: Vec<Record>,
-        is_undone: bool,
-        by_force: bool,
-        step: &mut dyn FnMut(),
-    ) -> Result<TakenBack, StepsError> {
-        let others = self.others_of(&steps)?;
-        let Plan { mut changes, mut left, mut conflicts } = self.plan(&steps, is_undone)?;
-        for other in &others {
-            conflicts.extend(other.conflicts(is_undone)?);
-        }
-        if !conflicts.is_empty() && !by_force {
-            return Err(StepsError::Conflicts(conflicts));
-        }
-        if let Some(lost) = conflicts.iter().find(|it| matches!(it.now, State::Unknown(_))) {
-            let error = format!("{} {}, and it can't be kept: put it away first", lost.path.display(), lost.why);
-            return Err(StepsError::Nothing(error));
-        }
-        let forced: Vec<Change> =
-            changes.iter().filter(|it| conflicts.iter().any(|conflict| conflict.path == it.path)).cloned().collect();
-        // A change of what isn't there any more needs its directories.
-        let needed: Vec<PathBuf> = changes
-            .iter()
-            .filter(|it| it.after != State::Nothing)
-            .flat_map(|it| it.path.ancestors().skip(1).map(Path::to_owned))
-            .filter(|path| !path.as_os_str().is_empty() && matches!(self.root.stamp(path), Ok(None)))
-            .collect();
-        for path in needed {
-            if !changes.iter().any(|it| it.path == path) {
-                let after = State::Directory { mode: 0o755 };
-                changes.push(Change { path, before: State::Nothing, after });
-            }
-        }
-        let mut files = changes.iter().filter(|it| !super::state::is_of_directories(it)).count();
-        for Other { steps: mut other, records, .. } in others {
-            let done = other.turn(records, is_undone, by_force, &mut || ())?;
-            files += done.files;
-            left.extend(done.left.into_iter().map(|(path, why)| (other.workspace().join(path), why)));
-        }
-        let flips = steps.iter().map(|it| (it.number, is_undone)).collect();
-        let more = self.carry_out(flips, changes, &Sources::new(), None, step)?;
-        let kept_in = match &forced[..] {
-            [] => None,
-            _ => {
-                let word = if is_undone { "undo" } else { "redo" };
-                let note = "what you had changed is kept in it".to_owned();
-                self.make(Kind::Undo, format!(":{word} --force"), vec![note], forced)?.step
-            }
-        };
-        let left = left.into_iter().chain(more).collect();
-        let unseen = if steps.iter().any(|it| it.kind == Kind::Command) { self.unseen() } else { Vec::new() };
-        Ok(TakenBack { steps, files, left, kept_in, unseen })
-    }
-
     /// Caches, other file systems and directories that can't be read. `docs/undo.md` names git's own files and credentials.
-    fn unseen(&self) -> Vec<(PathBuf, Why)> {
+    pub(super) fn unseen(&self) -> Vec<(PathBuf, Why)> {
         let skipped = self.store.table().map(|(table, _)| table.skipped).unwrap_or_default();
         let is_one = |why: Why| matches!(why, Why::Cache | Why::Mount | Why::Closed);
         skipped.into_iter().filter(|(_, why)| is_one(*why)).collect()
@@ -334,19 +284,8 @@ impl Steps {
         known: Option<Vec<Option<Stamp>>>,
         step: &mut dyn FnMut(),
     ) -> Result<Vec<(PathBuf, String)>, StepsError> {
-        let stage = format!("{}{}", look::STAGE_PREFIX, self.session);
-        let intent = Intent { stage, steps, changes };
-        let is_known = known.is_some();
-        let stamps = known.map_or_else(|| self.stamps(&intent), Ok)?;
-        step();
-        if let Err(error) = self.prepare(&intent, sources, step) {
-            self.unstage(&intent);
-            return Err(error);
-        }
-        if !is_known && self.stamps(&intent)? != stamps {
-            self.unstage(&intent);
-            return Err(StepsError::Nothing("the files have changed just now; nothing was done, try again".into()));
-        }
+        let intent = Intent { stage: self.stage_name(), steps, changes, places: Vec::new() };
+        let stamps = self.lay_all_ready(&intent, sources, known, step)?;
         if let Err(error) = self.store.put_for_good(INTENT, intent.text().as_bytes()) {
             self.unstage(&intent);
             self.store.remove(INTENT);
@@ -355,26 +294,53 @@ impl Steps {
         step();
         let left = match self.apply(&intent, Some(&stamps), step) {
             Ok(left) => left,
-            Err(error) => return Err(self.reversed(&intent, error)),
+            // What failed to go back, too, stays noted, and whoever comes next goes on.
+            Err(error) => {
+                if self.is_reversed(&intent) {
+                    self.store.remove(INTENT);
+                    self.unstage(&intent);
+                }
+                return Err(error);
+            }
         };
         self.close(&intent)?;
         step();
         Ok(left)
     }
 
-    /// Puts back what was done before something failed.
-    fn reversed(&self, intent: &Intent, error: StepsError) -> StepsError {
-        let back = intent.changes.iter().map(|it| Change { path: it.path.clone(), before: it.after, after: it.before });
-        let back = Intent { stage: intent.stage.clone(), steps: Vec::new(), changes: back.collect() };
-        match self.apply(&back, None, &mut || ()) {
-            Ok(_) => {
-                self.store.remove(INTENT);
-                self.unstage(intent);
-                error
-            }
-            // The note stays, and whoever comes next goes on.
-            Err(_) => error,
+    /// The directory in which contents wait.
+    pub(super) fn stage_name(&self) -> String {
+        format!("{}{}", look::STAGE_PREFIX, self.session)
+    }
+
+    /// Lays the new contents ready, on the disk; gives the stamps of what they replace.
+    pub(super) fn lay_all_ready(
+        &self,
+        intent: &Intent,
+        sources: &Sources,
+        known: Option<Vec<Option<Stamp>>>,
+        step: &mut dyn FnMut(),
+    ) -> Result<Vec<Option<Stamp>>, StepsError> {
+        let is_known = known.is_some();
+        let stamps = known.map_or_else(|| self.stamps(intent), Ok)?;
+        step();
+        if let Err(error) = self.prepare(intent, sources, step) {
+            self.unstage(intent);
+            return Err(error);
         }
+        if !is_known && self.stamps(intent)? != stamps {
+            self.unstage(intent);
+            return Err(StepsError::Nothing("the files have changed just now; nothing was done, try again".into()));
+        }
+        Ok(stamps)
+    }
+
+    /// Puts back what was done before something failed; says whether all is as it was.
+    pub(super) fn is_reversed(&self, intent: &Intent) -> bool {
+        let back = intent.changes.iter().map(|it| Change { path: it.path.clone(), before: it.after, after: it.before });
+        let (stage, places) = (intent.stage.clone(), Vec::new());
+        let back = Intent { stage, steps: Vec::new(), changes: back.collect(), places };
+        self.apply(&back, None, &mut || ()).is_ok()
     }
 
     fn stamps(&self, intent: &Intent) -> Result<Vec<Option<Stamp>>, StepsError> {
@@ -411,7 +377,7 @@ impl Steps {
     }
 
     /// Removes what still waits. Thousands of old files take a while: they go where nobody has to wait for that.
-    fn unstage(&self, intent: &Intent) {
+    pub(super) fn unstage(&self, intent: &Intent) {
         let trash = self.store.trash();
         if intent.is_large() && self.root.move_stage(&intent.stage, &trash) {
             std::thread::spawn(move || drop(std::fs::remove_dir_all(trash)));
@@ -453,7 +419,7 @@ impl Steps {
     }
 
     /// Brings every path to what it is to be; one that is neither that nor what it was is left. It can be done again.
-    fn apply(
+    pub(super) fn apply(
         &self,
         intent: &Intent,
         stamps: Option<&[Option<Stamp>]>,
@@ -585,14 +551,19 @@ impl Steps {
 
     /// Marks the steps, and puts the note away.
     fn close(&mut self, intent: &Intent) -> Result<(), StepsError> {
+        self.mark_steps(intent)?;
+        self.store.remove(INTENT);
+        self.unstage(intent);
+        Ok(())
+    }
+
+    pub(super) fn mark_steps(&self, intent: &Intent) -> Result<(), StepsError> {
         for mut step in self.list() {
             if let Some((_, is_undone)) = intent.steps.iter().find(|(number, _)| *number == step.number) {
                 step.is_undone = *is_undone;
                 self.store.put_step(&step)?;
             }
         }
-        self.store.remove(INTENT);
-        self.unstage(intent);
         Ok(())
     }
 }
@@ -616,25 +587,29 @@ impl Intent {
         self.changes.len() > SYNCED_ALONE_MAX
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = format!("{HEAD}\nstage {}\n", hex::encode(self.stage.as_bytes()));
+        for place in &self.places {
+            text.push_str(&format!("place {}\n", hex::encode(place.as_os_str().as_bytes())));
+        }
         for (number, is_undone) in &self.steps {
             text.push_str(&format!("step {number} {}\n", u8::from(*is_undone)));
         }
         text + &change_lines(&self.changes) + END + "\n"
     }
 
-    fn of(text: &str) -> Option<Self> {
+    pub(super) fn of(text: &str) -> Option<Self> {
         let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
         let stage = String::from_utf8(super::state::bytes_of(lines.next()?.strip_prefix("stage ")?)?).ok()?;
-        let mut intent = Self { stage, steps: Vec::new(), changes: Vec::new() };
+        let mut intent = Self { stage, steps: Vec::new(), changes: Vec::new(), places: Vec::new() };
         for line in lines {
-            match line.strip_prefix("step ").map(|rest| rest.split_once(' ')) {
-                Some(step) => {
-                    let (number, is_undone) = step?;
+            match line.split_once(' ')? {
+                ("step", step) => {
+                    let (number, is_undone) = step.split_once(' ')?;
                     intent.steps.push((number.parse().ok()?, is_undone == "1"));
                 }
-                None => intent.changes.push(change_of(line)?),
+                ("place", place) => intent.places.push(OsString::from_vec(super::state::bytes_of(place)?).into()),
+                _ => intent.changes.push(change_of(line)?),
             }
         }
         Some(intent)
