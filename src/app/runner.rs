@@ -361,9 +361,14 @@ const PASSED_ON: [&str; 13] = [
     "TZ",
     "USER",
 ];
-/// Variables set for them, so that nothing waits for a person.
-const SET: [(&str, &str); 17] = [
+/// Variables set for them, so that nothing waits for a person, and nothing looks for a newer version of itself, which would
+/// ask for the network.
+const SET: [(&str, &str); 26] = [
+    ("CHECKPOINT_DISABLE", "1"),
     ("DEBIAN_FRONTEND", "noninteractive"),
+    ("DENO_NO_UPDATE_CHECK", "1"),
+    ("DOTNET_CLI_TELEMETRY_OPTOUT", "1"),
+    ("GH_NO_UPDATE_NOTIFIER", "1"),
     // A repository's own settings start no program of its choice, and a look takes no lock.
     ("GIT_CONFIG_COUNT", "3"),
     ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
@@ -378,7 +383,12 @@ const SET: [(&str, &str); 17] = [
     ("GIT_PAGER", "cat"),
     ("GIT_TERMINAL_PROMPT", "0"),
     ("MANPAGER", "cat"),
+    ("NEXT_TELEMETRY_DISABLED", "1"),
+    ("NO_UPDATE_NOTIFIER", "1"),
+    ("NPM_CONFIG_UPDATE_NOTIFIER", "false"),
     ("PAGER", "cat"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("PIP_NO_INPUT", "1"),
     ("SYSTEMD_PAGER", ""),
     ("TERM", "dumb"),
 ];
