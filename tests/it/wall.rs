@@ -238,6 +238,22 @@ fn a_command_that_hides_that_it_was_refused_the_network_is_offered_it_once() {
 }
 
 #[test]
+fn a_datagram_that_names_its_address_in_a_message_header_is_seen() {
+    // `sendmsg` has the address in memory, unlike `sendto`; one on a connected socket of the jail's own has none.
+    let script = "import socket\n\
+                  a, b = socket.socketpair()\n\
+                  a.sendmsg([b'own']); print(b.recv(9).decode())\n\
+                  s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n\
+                  try: s.sendmsg([b'x'], [], 0, ('192.0.2.7', 4242))\n\
+                  except OSError: pass\n";
+    let home = scene(&["python3 -IS send.py"], "");
+    fs::write(work(home.path(), "send.py"), script).expect("a program");
+    let result = &results(home.path())[0];
+    assert!(output(result).starts_with("own\n[the network was refused: "), "{result}");
+    assert!(output(result).contains("192.0.2.7:4242"), "{result}");
+}
+
+#[test]
 fn a_command_is_offered_exactly_the_socket_that_it_was_refused() {
     let script = "import socket, sys\n\
                   def of(path):\n \
@@ -466,6 +482,9 @@ fn a_granted_path_is_written_and_nothing_beside_it() {
     assert_eq!((of("intent", &format!("write {path}")), of("outcome", &path)), (1, 1), "{text}");
     session.run(":steps");
     session.expect_text("[outside the workspace: ");
+    let (_, shown, _) = reedclaw(home.path(), &["steps", "--diff", "2"]);
+    assert!(shown.contains("+inside\n") && shown.contains(&format!("--- {path}\n")), "{shown}");
+    assert!(shown.contains("-old\n+line 1\n"), "{shown}");
     session.run(":undo");
     session.expect_text("Undid step 2");
     session.expect_text("2 files");
