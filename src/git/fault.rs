@@ -22,3 +22,11 @@ pub fn point() {
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
     }
 }
+
+/// A directory in memory, if the system has such a place: tests with hundreds of repositories wait for the disk otherwise.
+#[cfg(test)]
+pub fn in_memory() -> tempfile::TempDir {
+    let fast = std::path::Path::new("/dev/shm");
+    let at = if fast.is_dir() { fast.to_owned() } else { std::env::temp_dir() };
+    tempfile::tempdir_in(at).expect("a directory")
+}

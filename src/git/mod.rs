@@ -10,6 +10,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use gix::bstr::{BString, ByteSlice};
 use gix::objs::tree::EntryKind as GixKind;
@@ -17,10 +18,19 @@ use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
 use gix::refs::{FullName, Target};
 
 pub use diff::{Changed, diff};
+#[cfg(test)]
+pub use fault::in_memory;
 pub use gix::ObjectId as Oid;
 pub use program::{Merged, Program, make_bare};
 pub use write::{Batch, NewCommit, TreeEdit};
 
+/// How long a reference is tried to be moved while others hold its lock, or remove the empty folders that it lies in. A
+/// `git gc` does both, and on a busy machine holds a lock for more than a second.
+const LOCKED_MAX: Duration = Duration::from_secs(5);
+/// First pause before another try; each one is twice as long.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// Entries of a tree that are read; more is no tree that somebody made.
 const ENTRIES_MAX: usize = 1_000_000;
 
@@ -57,6 +67,19 @@ pub enum GitError {
 
 fn other(error: impl std::fmt::Display) -> GitError {
     GitError::Other(error.to_string())
+}
+
+/// An error of the library with all its causes.
+fn with_causes(error: &gix::Error) -> GitError {
+    let mut causes: Vec<String> = error.iter_errors().map(ToString::to_string).collect();
+    causes.dedup();
+    GitError::Other(causes.join(": "))
+}
+
+/// Whether another process was in the way for a moment: it holds a lock, or it removed an empty folder or a reference's own
+/// file just when the library looked.
+fn will_pass(error: &gix::Error) -> bool {
+    error.is_retryable() || error.is_not_found()
 }
 
 /// Shows the first digits of an object's name.
@@ -284,7 +307,8 @@ impl Repo {
     }
 
     /// Moves one reference from `old` to `new` if it is at `old` (`None`: it doesn't exist), and waits until that is on
-    /// the disk. Another process that moves it at the same time wins or loses as a whole.
+    /// the disk. Another process that moves it at the same time wins or loses as a whole; one that only holds a lock is
+    /// waited for.
     ///
     /// # Errors
     /// [`GitError::Moved`] if it isn't at `old`; another error of git or the system.
@@ -308,11 +332,19 @@ impl Repo {
         let mut buffer = gix::date::parse::TimeBuf::default();
         let edit = RefEdit { change, name: full, deref: false };
         fault::point();
-        let done =
-            self.with(|repo| repo.edit_references_as([edit], Some(by.to_ref(&mut buffer))).map(drop).map_err(other));
-        if let Err(error) = done {
+        let (deadline, mut pause) = (Instant::now() + LOCKED_MAX, PAUSE);
+        while let Err(error) =
+            self.with(|repo| repo.edit_references_as([edit.clone()], Some(by.to_ref(&mut buffer))).map(drop))
+        {
             let is = self.tip(name)?;
-            return Err(if is == old { error } else { GitError::Moved { name: name.to_owned(), is } });
+            if is != old {
+                return Err(GitError::Moved { name: name.to_owned(), is });
+            }
+            if !will_pass(&error) || Instant::now() >= deadline {
+                return Err(with_causes(&error));
+            }
+            std::thread::park_timeout(pause);
+            pause = PAUSE_MAX.min(pause * 2);
         }
         fault::point();
         self.sync_ref(name);

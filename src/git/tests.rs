@@ -112,6 +112,47 @@ fn a_reference_moves_only_from_where_it_is_expected() {
 }
 
 #[test]
+fn a_reference_moves_although_others_lock_it_or_remove_its_folder() {
+    let scene = Scene::new();
+    let first = scene.repo.head().expect("a head").commit.expect("a commit");
+    let one = scene.commit(&[first], &[("x", Some("1"))]);
+    let name = "refs/heads/reedclaw/session/abc";
+    let lock = scene.dir.path().join(".git").join(format!("{name}.lock"));
+    scene.repo.swap(name, None, Some(first), &who()).expect("made");
+    // The library itself waits for a tenth of a second; whoever packs references on a busy machine needs longer.
+    std::fs::write(&lock, "").expect("a lock");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let until = Instant::now() + Duration::from_millis(400);
+            while Instant::now() < until {
+                std::thread::park_timeout(Duration::from_millis(20));
+            }
+            std::fs::remove_file(&lock).expect("unlocked");
+        });
+        scene.repo.swap(name, Some(first), Some(one), &who()).expect("moved");
+    });
+    scene.repo.swap(name, Some(one), None, &who()).expect("deleted");
+    // Git removes folders that become empty, also those in which a lock is just about to be made.
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let folders = [lock.parent().expect("a folder"), lock.parent().and_then(Path::parent).expect("a folder")];
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                for folder in folders {
+                    let _ = std::fs::remove_dir(folder);
+                }
+            }
+        });
+        let done = (0..100).try_for_each(|_| {
+            scene.repo.swap(name, None, Some(one), &who())?;
+            scene.repo.swap(name, Some(one), None, &who())
+        });
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        done.expect("moved");
+    });
+}
+
+#[test]
 fn packed_references_and_objects_are_read() {
     let scene = Scene::new();
     let first = scene.repo.head().expect("a head").commit.expect("a commit");

@@ -79,10 +79,7 @@ fn prepared() -> (Scene, String) {
 /// Does `work` in a process that is killed at one point after the other, each time in a fresh copy of `scene`, and lets
 /// `check` look at what is left: the place, what was told, whether the work was done. Gives how many points there were.
 fn killed_everywhere(scene: &Scene, work: &str, check: &dyn Fn(&Path, &str, bool)) -> u64 {
-    // In memory, if there is such a place: hundreds of processes wait for the disk otherwise.
-    let fast = Path::new("/dev/shm");
-    let copies = tempfile::tempdir_in(if fast.is_dir() { fast.to_owned() } else { std::env::temp_dir() });
-    let copies = copies.expect("a directory");
+    let copies = crate::git::in_memory();
     for point in 1..POINTS_MAX {
         let place = copies.path().join(point.to_string());
         let copied = Command::new("cp").arg("-a").arg(scene.dir.path()).arg(&place).status().expect("cp runs");

@@ -31,7 +31,7 @@ struct Twins {
 
 impl Twins {
     fn new() -> Self {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = crate::git::in_memory();
         let at = dir.path().join("ws");
         std::fs::create_dir_all(at.join("src/deep")).expect("a directory");
         git(&at, &["init", "-q", "-b", "main"]);
