@@ -520,6 +520,21 @@ impl Agent {
         Err(unknown_model(FailureKind::User, name, &self.models))
     }
 
+    /// Whether a model is set up and chosen.
+    ///
+    /// # Errors
+    /// A failure of kind `NoModel`.
+    pub(super) fn answering(&self) -> Result<(), Failure> {
+        if self.models.specs().is_empty() {
+            return Err(Failure {
+                kind: FailureKind::NoModel,
+                message: "no model is set up".to_owned(),
+                hint: "models in the config lists them; reedclaw init writes a config to begin with".to_owned(),
+            });
+        }
+        choose(&self.models, self.current_model()).map(|_| ())
+    }
+
     /// Lists the configured models.
     #[must_use]
     pub fn models(&self) -> Vec<ModelInfo> {

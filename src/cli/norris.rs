@@ -217,6 +217,8 @@ fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure
     if goal.executor.is_empty() {
         goal.executor = model.unwrap_or_default();
     }
+    runtime.take_tools(&workspace).iter().for_each(tell);
+    goal::ready(&mut runtime.agent, &goal)?;
     let held = lock(&runtime, &workspace)?;
     let journal = StoredJournal::begin(Arc::clone(&runtime.store), goal)?;
     let status = work(runtime, &journal, matches);
@@ -285,6 +287,8 @@ fn resume(mut runtime: Runtime, journal: StoredJournal, matches: &ArgMatches) ->
     let workspace = PathBuf::from(run.goal.as_ref().map(|goal| goal.workspace.clone()).unwrap_or_default());
     let held = lock(&runtime, &workspace)?;
     runtime.cwd.clone_from(&workspace);
+    runtime.take_tools(&workspace).iter().for_each(tell);
+    goal::ready(&mut runtime.agent, run.goal.as_ref().unwrap_or(&Goal::default()))?;
     if run.paused.is_some() {
         journal.add(&Event::Resumed)?;
     }
@@ -303,7 +307,6 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
     let goal = journal.state()?.goal.unwrap_or_default();
     let cancel = Cancel::new();
     watch_interrupts(&cancel, None);
-    runtime.take_tools(Path::new(&goal.workspace)).iter().for_each(tell);
     let id = journal.run();
     let mut seen = Seen { is_json, id, last: String::new() };
     seen.line(&format!("run {id}: {}", goal.text));

@@ -103,3 +103,31 @@ fn a_check_that_its_own_run_changed_verifies_nothing() {
     assert_eq!((status, read(home.path(), "check.sh")), (6, "exit 0\n".into()), "{text}");
     assert!(text.contains("what the checks depend on was changed: check.sh"), "{text}");
 }
+
+#[test]
+fn a_run_without_a_model_is_refused_before_it_is_stored() {
+    let home = tempfile::tempdir().expect("a home");
+    fs::create_dir_all(home.path().join("work/.git")).expect("a project");
+    let (status, text) = run(home.path(), &["norris", "make it", "--check", "true"]);
+    assert_eq!(status, 4, "{text}");
+    assert!(text.contains("no model is set up"), "{text}");
+    let (_, list) = run(home.path(), &["norris", "list"]);
+    assert!(list.contains("There is no run yet"), "{list}");
+    // A model that isn't there is as good as none.
+    let other = crate::changes::home(&[json!({"steps": [{"text": "hello"}]})], "");
+    let (status, text) = run(other.path(), &["norris", "make it", "--planner", "absent"]);
+    assert_eq!(status, 2, "{text}");
+    let (_, list) = run(other.path(), &["norris", "list"]);
+    assert!(list.contains("There is no run yet"), "{list}");
+}
+
+#[test]
+fn files_that_a_check_reads_without_naming_them_count_as_its_inputs() {
+    let edit = ["printf 'test:\\n\\ttrue\\n' > Makefile"];
+    let home = home(&[plan(&["do it"]), shell("Rules: do only", &edit, "done")], "");
+    fs::write(work(home.path(), "Makefile"), "test:\n\ttest -e made\n").expect("a Makefile");
+    let begin = ["norris", "make it", "--check", "make test", "--on-halt", "deny"];
+    let (status, text) = run(home.path(), &begin);
+    assert_eq!(status, 8, "{text}");
+    assert!(read(home.path(), "Makefile").contains("test -e made"), "{text}");
+}

@@ -6,6 +6,7 @@ use std::path::Path;
 use globset::{Glob, GlobSetBuilder};
 use serde_json::json;
 
+use super::inputs;
 use crate::agent::person::Person;
 use crate::agent::runner::ToolRunner;
 use crate::base::hash::{Hasher, sha256_hex};
@@ -61,11 +62,20 @@ impl ToolRunner {
         outcome
     }
 
-    /// Digests the files that checks name, and those of the protected patterns, by path.
+    /// Digests the files that checks depend on, and those of the protected patterns, by path: files that a command names,
+    /// all files below directories that it names, and those that its programs read unnamed.
     pub(super) fn check_inputs(&self, checks: &[String], protect: &[String]) -> BTreeMap<String, String> {
-        let words = checks.iter().flat_map(|check| shlex::split(check).unwrap_or_default());
-        let named = words.filter(|word| self.options.root.look(word).is_ok_and(|(_, is_directory)| !is_directory));
-        let mut names: Vec<String> = named.collect();
+        let mut names = Vec::new();
+        for word in checks.iter().flat_map(|check| inputs::of(check)) {
+            match self.options.root.look(&word) {
+                Ok((_, false)) => names.push(word),
+                // The workspace itself is what the goal is about.
+                Ok((_, true)) if !matches!(word.trim_end_matches('/'), "" | "." | "..") => {
+                    self.matching(word.trim_end_matches('/'), DEPTH_MAX, &|_| true, &mut names);
+                }
+                _ => {}
+            }
+        }
         let mut patterns = GlobSetBuilder::new();
         for pattern in protect.iter().filter_map(|it| Glob::new(it).ok()) {
             patterns.add(pattern);

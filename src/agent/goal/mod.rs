@@ -2,6 +2,7 @@
 //! anything follows from it. It never prints, and asks nobody but through a stand-in.
 
 mod hands;
+mod inputs;
 mod standin;
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -84,6 +85,22 @@ pub struct Work<'a> {
     pub cancel: &'a Cancel,
 }
 
+/// Whether a run can work: tools are there, and the models that it names. A run begins only then.
+///
+/// # Errors
+/// Says what is missing.
+pub fn ready(agent: &mut Agent, goal: &Goal) -> Result<(), Failure> {
+    agent.answering()?;
+    let names = [&goal.planner, &goal.executor];
+    let first = agent.current_model().map(str::to_owned);
+    let known = names.into_iter().filter(|name| !name.is_empty()).try_for_each(|name| agent.use_model(name));
+    if let Some(first) = first {
+        agent.use_model(&first)?;
+    }
+    known?;
+    agent.runner().map(|_| ()).ok_or_else(no_tools)
+}
+
 /// Works until the run ends, halts or pauses; returns its state.
 ///
 /// # Errors
@@ -156,6 +173,7 @@ impl Driver<'_> {
         let granted = &goal.grant;
         let commands: Vec<String> = granted.commands.iter().chain(&goal.checks).cloned().collect();
         let mut protect = goal.protect.clone();
+        protect.extend(inputs::NEVER_GRANTED.map(str::to_owned));
         let runner = self.agent.runner().ok_or_else(no_tools)?;
         protect.extend(runner.check_inputs(&goal.checks, &[]).into_keys().map(|path| escaped(&path)));
         let grant = Grant::new(&granted.writes, &protect, &commands, &goal.checks, calls_left);
