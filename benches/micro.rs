@@ -470,7 +470,8 @@ fn edits(plan: &Plan) {
         let call = Call { tool, arguments, action, preview, changes, conversation: None, needs: Vec::new() };
         let ticket = gate.judge(call, root.path(), true);
         let digest = gate.question(&ticket).digest;
-        let permit = gate.admit(ticket, &Approver::Person { digest, always: false }).expect("a yes is enough");
+        let permit =
+            gate.admit(ticket, &Approver::Person { digest, always: false, by: None }).expect("a yes is enough");
         let mut work = Work {
             place,
             limits: &Limits::default(),

@@ -360,6 +360,10 @@ return {
       -- true or false: questions by `reedclaw acp`, in an editor.
       enabled = true,
     },
+    gateway = {
+      -- true or false: questions by `reedclaw gateway`, over HTTP.
+      enabled = true,
+    },
   },
 
   -- The only tools that a model has, by channel; names as `reedclaw tool list` has them. Default: all. {} is none.
@@ -372,6 +376,8 @@ return {
     -- acp = { "file_read", "edit_replace_exact" },
     -- list of words: of other agents (`reedclaw mcp serve`).
     -- serve = { "file_list", "file_read" },
+    -- list of words: of `reedclaw gateway`.
+    -- gateway = { "time", "file_read" },
   },
 
   -- Limits of a model's work. Reaching one is reported.
@@ -491,6 +497,18 @@ return {
     hooks = true,
     -- milliseconds, 0 to 60000: maximum wait for the first line of a turn's commit by the model for summaries; 0: none.
     message_ms = 2000,
+  },
+
+  -- The gateway (`reedclaw gateway`).
+  gateway = {
+    -- text: its address, with a port; only this machine's own.
+    listen = "127.0.0.1:4117",
+    -- seconds, 1 to 3600: a question that nobody answers in this time counts as no.
+    question_timeout = 120,
+    -- 1 to 64: runs of the agent at once.
+    runs_max = 8,
+    -- true or false: whoever started a call doesn't answer its question.
+    four_eyes = false,
   },
 
   -- `:undo` reverts changes by a model's commands and edits. Nothing is stored before a model runs something.

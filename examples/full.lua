@@ -111,8 +111,8 @@ return {
 
   project = { check = "cargo check", check_ms = 60000 },
   tools = { http_post = true, http_ports = { 80, 443, 8080 }, http_allow_private = true, search = "searxng", search_url = "http://127.0.0.1:8888", set = "core" },
-  channels = { shell = { enabled = true }, agent = { enabled = false }, acp = { enabled = true } },
-  tools_allow = { shell = { "time", "file_list", "file_read", "http" }, agent = { "time" }, acp = { "time", "file_read" }, serve = { "file_read" } },
+  channels = { shell = { enabled = true }, agent = { enabled = false }, acp = { enabled = true }, gateway = { enabled = false } },
+  tools_allow = { shell = { "time", "file_list", "file_read", "http" }, agent = { "time" }, acp = { "time", "file_read" }, serve = { "file_read" }, gateway = { "time" } },
   limits = {
     tool_rounds = 10,
     tool_rounds_once = 3,
@@ -175,6 +175,13 @@ return {
     merge = "rebase",
     hooks = false,
     message_ms = 1000,
+  },
+
+  gateway = {
+    listen = "127.0.0.1:4117",
+    question_timeout = 60,
+    runs_max = 4,
+    four_eyes = true,
   },
 
   undo = {

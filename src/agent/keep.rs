@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 use serde_json::{Value, json};
 
-use super::person::Person;
+use super::person::{Person, yes};
 use super::runner::{Said, ToolRunner};
 use crate::base::hash::Hasher;
 use crate::base::text::counted;
@@ -190,7 +190,7 @@ impl ToolRunner {
             Said::Run(approver) => (approver, incoming(group, None), String::new()),
             Said::Files(files, how) => {
                 let digest = self.options.gate.question(&ticket).digest;
-                (Approver::Person { digest, always: false }, incoming(group, Some(&files)), how.told())
+                (yes(digest, around.person), incoming(group, Some(&files)), how.told())
             }
             Said::Refused(code, why) => {
                 let refused = self.options.gate.refuse(ticket, code, &why);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::gate::Call;
+use crate::gate::{Approver, Call};
 use crate::model::Crossing;
 use crate::proto::tool::{Answer, FileChange, Outcome, Overdue, OverdueChoice, Question};
 
@@ -14,6 +14,11 @@ pub trait Person {
     /// Whether a person is there; otherwise each call that needs their consent is denied.
     fn can_ask(&self) -> bool {
         false
+    }
+
+    /// Their name, if they answer elsewhere than at the terminal; known once they have answered.
+    fn name(&self) -> Option<String> {
+        None
     }
 
     /// Whether a question may go to a more distant model.
@@ -70,6 +75,11 @@ pub(super) fn unsaved(root: &Path, call: &Call, person: &mut dyn Person) -> Opti
     Some(format!("{} has changes in the user's editor that aren't saved", change.path))
 }
 
+/// Their yes to the call with a fingerprint, this once.
+pub(super) fn yes(digest: String, person: &dyn Person) -> Approver {
+    Approver::Person { digest, always: false, by: person.name() }
+}
+
 /// A person, and how long they were asked.
 pub(super) struct Timed<'a> {
     person: &'a mut dyn Person,
@@ -92,6 +102,10 @@ impl<'a> Timed<'a> {
 impl Person for Timed<'_> {
     fn can_ask(&self) -> bool {
         self.person.can_ask()
+    }
+
+    fn name(&self) -> Option<String> {
+        self.person.name()
     }
 
     fn consent(&mut self, crossing: &Crossing) -> bool {

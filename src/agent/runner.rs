@@ -12,7 +12,7 @@ use super::keep::Around;
 use super::kept::{Keeper, Kept, Refused};
 use super::logged::{Logged, UNKNOWN};
 use super::person::Person;
-use super::person::{Timed, unsaved};
+use super::person::{Timed, unsaved, yes};
 use super::places::{beneath_root, edited_paths, made_ready, tree_of};
 use crate::files::{Root, Tree};
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
@@ -332,9 +332,7 @@ impl ToolRunner {
             }
             let call = ticket.call().clone();
             let said = match revision.chosen.take().filter(|chosen| chosen.is_of(&ticket)) {
-                Some(_) => {
-                    Said::Run(Approver::Person { digest: self.options.gate.question(&ticket).digest, always: false })
-                }
+                Some(_) => Said::Run(yes(self.options.gate.question(&ticket).digest, person)),
                 None => self.decided(&ticket, person),
             };
             let done = match said {
@@ -433,7 +431,8 @@ impl ToolRunner {
         let question = self.options.gate.question(ticket);
         let may_always = question.may_always;
         let answer = person.approve(&question);
-        let approver = |always| Approver::Person { digest: question.digest, always };
+        let by = person.name();
+        let approver = |always| Approver::Person { digest: question.digest, always, by };
         match answer {
             Answer::Once => Said::Run(approver(false)),
             Answer::Always => Said::Run(approver(may_always)),
@@ -470,7 +469,7 @@ impl ToolRunner {
         if person.approve(&question) != Answer::InMyShell {
             return outcome;
         }
-        let approver = Approver::Person { digest: question.digest, always: false };
+        let approver = yes(question.digest, person);
         self.hand_over(ticket, &approver, person, sink).unwrap_or_else(|refused| *refused)
     }
 

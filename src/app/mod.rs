@@ -157,11 +157,13 @@ pub enum ChannelKind {
     Acp,
     /// `reedclaw mcp serve`, another agent.
     Serve,
+    /// `reedclaw gateway`, HTTP.
+    Gateway,
 }
 
 impl ChannelKind {
     /// Every channel.
-    pub const ALL: [Self; 4] = [Self::Shell, Self::Agent, Self::Acp, Self::Serve];
+    pub const ALL: [Self; 5] = [Self::Shell, Self::Agent, Self::Acp, Self::Serve, Self::Gateway];
 
     /// The word for it, as the config has it.
     #[must_use]
@@ -171,6 +173,7 @@ impl ChannelKind {
             Self::Agent => "agent",
             Self::Acp => "acp",
             Self::Serve => "serve",
+            Self::Gateway => "gateway",
         }
     }
 }
@@ -394,7 +397,7 @@ pub fn agent_options(settings: &Settings, env: &Env, channel: ChannelKind) -> ag
         },
         limits: agent::Limits {
             rounds_max: match channel {
-                ChannelKind::Shell | ChannelKind::Acp => limits.tool_rounds,
+                ChannelKind::Shell | ChannelKind::Acp | ChannelKind::Gateway => limits.tool_rounds,
                 ChannelKind::Agent | ChannelKind::Serve => limits.tool_rounds_once,
             },
             response_bytes_max: limits.response_bytes,
@@ -420,6 +423,7 @@ pub fn closed(settings: &Settings, channel: ChannelKind) -> Option<Failure> {
         ChannelKind::Shell => (settings.channels.shell, "in the shell"),
         ChannelKind::Agent => (settings.channels.agent, "by reedclaw agent"),
         ChannelKind::Acp => (settings.channels.acp, "in an editor"),
+        ChannelKind::Gateway => (settings.channels.gateway, "by reedclaw gateway"),
         // No question to a model comes from there.
         ChannelKind::Serve => return None,
     };

@@ -58,7 +58,7 @@ pub(super) fn definition() -> Command {
     Command::new("gateway")
         .about("Serves the team gateway on this machine over HTTP; looks after its tokens and logs")
         .after_help("Exit status: 0 ended or done, 1 failed or a log is broken, 2 usage, 3 refused.")
-        .arg(option("listen", "ADDR:PORT").default_value(gateway::LISTEN).help("The address; only this machine's own"))
+        .arg(option("listen", "ADDR:PORT").help("The address, only this machine's own; gateway.listen in the config"))
         .arg(mode.help("How tenants are run; only lab is there yet"))
         .arg(option("database", "URL").global(true).help("file:PATH; the default is gateway.db in the state directory"))
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints the start as a line of JSON"))
@@ -186,10 +186,11 @@ fn serve(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
         hint: String::new(),
     })?;
     let is_json = matches.get_flag("json");
-    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Gateway, ..Request::default() })?;
     runtime.problems.iter().for_each(report);
     let database = database(matches, &runtime.env)?;
-    let options = Options { listen: text(matches, "listen"), mode: text(matches, "mode"), database };
+    let listen = matches.get_one::<String>("listen").unwrap_or(&runtime.settings.gateway.listen).clone();
+    let options = Options { listen, mode: text(matches, "mode"), database };
     let Runtime { settings, env, store, config, .. } = runtime;
     let parts = Parts { settings, env, store, config: config.path };
     let begun = |listening: &Listening| {

@@ -87,6 +87,7 @@ const UNSET: &[(&str, &str)] = &[
     ("tools_allow.agent", "all tools"),
     ("tools_allow.acp", "all tools"),
     ("tools_allow.serve", "all tools"),
+    ("tools_allow.gateway", "all tools"),
 ];
 
 /// The table of settings.

@@ -471,10 +471,12 @@ pub const ROWS: &[Row] = &[
     row("channels.shell.enabled", Kind::Bool, "questions to a model in the shell", Only(false)),
     row("channels.agent.enabled", Kind::Bool, "questions to a model by `reedclaw agent`", Only(false)),
     row("channels.acp.enabled", Kind::Bool, "questions to a model by `reedclaw acp`", Only(false)),
+    row("channels.gateway.enabled", Kind::Bool, "questions to a model by `reedclaw gateway`", Only(false)),
     row("tools_allow.shell", Kind::Words, "the only tools that a model has in the shell", Drops),
     row("tools_allow.agent", Kind::Words, "the only tools that a model has in `reedclaw agent`", Drops),
     row("tools_allow.acp", Kind::Words, "the only tools that a model has in an editor (`reedclaw acp`)", Drops),
     row("tools_allow.serve", Kind::Words, "the only tools that other agents have (`reedclaw mcp serve`)", Drops),
+    row("tools_allow.gateway", Kind::Words, "the only tools of `reedclaw gateway`", Drops),
     row("limits.tool_rounds", Kind::Integer(1, ROUNDS_MAX), "maximum rounds of tool calls for one question", Less),
     row("limits.tool_rounds_once", Kind::Integer(1, ROUNDS_MAX), "the same, for `reedclaw agent -m`", Less),
     row("limits.response_bytes", Kind::Integer(1024, 256 * MIB), "maximum bytes of an answer", Less),
@@ -597,6 +599,10 @@ pub const ROWS: &[Row] = &[
         "wait for a commit's first line by the model for summaries; 0 has none made",
         Less,
     ),
+    row("gateway.listen", Kind::Text { empty: false }, "address of `reedclaw gateway`, this machine's own", GATEWAY),
+    row("gateway.question_timeout", Kind::Integer(1, 3_600), "seconds that a question waits for a person", GATEWAY),
+    row("gateway.runs_max", Kind::Integer(1, 64), "runs of the agent at once", GATEWAY),
+    row("gateway.four_eyes", Kind::Bool, "whoever started a call doesn't answer its question", GATEWAY),
     row("undo.enabled", Kind::Bool, "record changes by a model's commands and edits, for `:undo`", Only(true)),
     row("undo.bytes_max", Kind::Integer(MIB, 1024 * 1024 * MIB), "maximum bytes stored for a workspace", UNDO),
     row("undo.file_bytes_max", Kind::Integer(1024, 256 * MIB), "the largest file that is stored", UNDO),
@@ -610,6 +616,8 @@ pub const ROWS: &[Row] = &[
 
 /// The commits of a session's merge.
 const MERGES: &[&str] = &["squash", "merge", "rebase"];
+/// The refusal for a project that sets something of the gateway.
+const GATEWAY: Project = Not("say who reaches this machine, or who answers");
 /// The refusal for a project that sets the reach of undo.
 const UNDO: Project = Not("say how much can be undone");
 

@@ -11,7 +11,7 @@ use super::problem::{Problems, quoted};
 use super::schema::usual_endpoint;
 use super::served::McpSettings;
 use super::tighten::Own;
-use super::tools::{ChannelSettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings};
+use super::tools::{ChannelSettings, GatewaySettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings};
 use super::values::Values;
 use crate::proto::Task;
 use crate::proto::action::Autonomy;
@@ -67,6 +67,8 @@ pub struct Settings {
     pub undo: UndoSettings,
     /// Sessions on git.
     pub sessions: SessionSettings,
+    /// The gateway.
+    pub gateway: GatewaySettings,
 }
 
 /// One model, with the defaults already filled in.
@@ -402,6 +404,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         mcp: McpSettings::of(&values)?,
         undo: UndoSettings::of(&values)?,
         sessions: SessionSettings::of(&values)?,
+        gateway: GatewaySettings::of(&values)?,
     })
 }
 
@@ -446,6 +449,7 @@ fn tools(values: &Values<'_>) -> Result<ToolSettings, String> {
         allow_agent: words("agent"),
         allow_acp: words("acp"),
         allow_serve: words("serve"),
+        allow_gateway: words("gateway"),
     })
 }
 

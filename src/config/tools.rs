@@ -29,6 +29,8 @@ pub struct ToolSettings {
     pub allow_acp: Option<Vec<String>>,
     /// The only tools in `reedclaw mcp serve`; all where none are named.
     pub allow_serve: Option<Vec<String>>,
+    /// Those of `reedclaw gateway`; all of them if not set.
+    pub allow_gateway: Option<Vec<String>>,
 }
 
 /// The limits of a model's tools.
@@ -76,12 +78,39 @@ pub struct ChannelSettings {
     pub agent: bool,
     /// Questions by `reedclaw acp`.
     pub acp: bool,
+    /// Questions by `reedclaw gateway`.
+    pub gateway: bool,
 }
 
 impl ChannelSettings {
     pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
         let is_open = |name: &str| values.bool(&["channels", name, "enabled"]);
-        Ok(Self { shell: is_open("shell")?, agent: is_open("agent")?, acp: is_open("acp")? })
+        let (shell, agent) = (is_open("shell")?, is_open("agent")?);
+        Ok(Self { shell, agent, acp: is_open("acp")?, gateway: is_open("gateway")? })
+    }
+}
+
+/// The gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewaySettings {
+    /// The address.
+    pub listen: String,
+    /// Seconds that a question waits for a person.
+    pub question_timeout_s: u64,
+    /// Runs of the agent at once.
+    pub runs_max: u64,
+    /// Whether whoever started a call may not answer its question.
+    pub four_eyes: bool,
+}
+
+impl GatewaySettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        Ok(Self {
+            listen: values.text(&["gateway", "listen"])?,
+            question_timeout_s: values.integer(&["gateway", "question_timeout"])?,
+            runs_max: values.integer(&["gateway", "runs_max"])?,
+            four_eyes: values.bool(&["gateway", "four_eyes"])?,
+        })
     }
 }
 

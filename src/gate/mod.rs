@@ -106,6 +106,8 @@ pub enum Approver {
         digest: String,
         /// The command is allowed from now on, too.
         always: bool,
+        /// The person's name, if they answered elsewhere than at the terminal.
+        by: Option<String>,
     },
     /// A person named this very command as a check of the run's goal.
     Check,
@@ -406,7 +408,7 @@ impl Gate {
         if always && let Err(error) = self.keep_rule(&ticket) {
             return Err(self.refuse(ticket, "allow-rule", &format!("the rule can't be kept: {error}")).into());
         }
-        let entry = self.entry(&ticket, Some(word));
+        let entry = self.entry(&ticket, Some(&word));
         let opened = match &mut self.options.log {
             None => None,
             Some(log) => match log.intent(&entry) {
@@ -417,7 +419,7 @@ impl Gate {
                 }
             },
         };
-        self.audit(&ticket, "allowed", word);
+        self.audit(&ticket, "allowed", &word);
         if let Some(grant) = &mut self.grant {
             grant.count(&ticket.call, approver);
         }
@@ -650,15 +652,17 @@ fn hint_of(code: &str) -> &'static str {
 }
 
 /// What an approver is called in receipts, and whether they want never to be asked about the like again.
-fn approval(ticket: &Ticket, approver: &Approver) -> (&'static str, bool) {
-    match approver {
-        Approver::Policy if ticket.is_granted => ("grant", false),
-        Approver::Policy if ticket.is_allowed => ("allowed", false),
-        Approver::Check => ("check", false),
-        Approver::Policy => ("policy", false),
-        Approver::Config => ("config", false),
-        Approver::Person { always, .. } => ("person", *always),
-    }
+fn approval(ticket: &Ticket, approver: &Approver) -> (String, bool) {
+    let word = match approver {
+        Approver::Policy if ticket.is_granted => "grant",
+        Approver::Policy if ticket.is_allowed => "allowed",
+        Approver::Check => "check",
+        Approver::Policy => "policy",
+        Approver::Config => "config",
+        Approver::Person { always, by: Some(name), .. } => return (format!("person:{name}"), *always),
+        Approver::Person { always, by: None, .. } => return ("person".to_owned(), *always),
+    };
+    (word.to_owned(), false)
 }
 
 fn command(call: &Call) -> Option<&str> {

@@ -69,7 +69,7 @@ fn write(path: &str) -> Action {
 }
 
 fn person(ticket: &Ticket) -> Approver {
-    Approver::Person { digest: ticket.digest.clone(), always: false }
+    Approver::Person { digest: ticket.digest.clone(), always: false, by: None }
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn always_means_the_very_same_command_and_is_not_offered_for_more() {
     assert_eq!(ticket.verdict().decision, Decision::Ask, "{:?}", ticket.verdict());
     let question = scene.gate.question(&ticket);
     assert!(question.may_always && question.program.is_some(), "{question:?}");
-    let approver = Approver::Person { digest: question.digest, always: true };
+    let approver = Approver::Person { digest: question.digest, always: true, by: None };
     assert!(scene.gate.admit(ticket, &approver).is_ok());
     assert_eq!(scene.judge(shell("mkdir new")).verdict().decision, Decision::Run);
     assert_eq!(scene.judge(shell("mkdir newer")).verdict().decision, Decision::Ask);

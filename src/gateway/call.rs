@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::HeaderMap;
 use serde_json::Value;
+use tokio::sync::mpsc;
 
 use super::Gateway;
 use super::problem::{Answered, Problem};
@@ -74,9 +76,25 @@ pub enum Content {
     Text(&'static str, String),
     /// Events, for as long as the client stays.
     Stream(Box<Stream>),
+    /// What an action on a thread of its own reports. The client waits for its end; if it has a question, so long at most.
+    Later(mpsc::UnboundedReceiver<Progress>, Duration),
+}
+
+/// What an action reports.
+pub enum Progress {
+    /// A person is asked: the answer for a client that doesn't wait.
+    Asked(Value),
+    /// It is over.
+    Done(Box<Answered<Reply>>),
 }
 
 impl Reply {
+    /// The answer comes later.
+    #[must_use]
+    pub fn later(steps: mpsc::UnboundedReceiver<Progress>, wait: Duration) -> Self {
+        Self { status: 200, headers: Vec::new(), content: Content::Later(steps, wait) }
+    }
+
     /// JSON with status 200.
     #[must_use]
     pub fn ok(value: Value) -> Self {

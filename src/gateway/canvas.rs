@@ -6,7 +6,7 @@ use super::call::{Call, Reply};
 use super::events::follow;
 use super::identity::is_id;
 use super::problem::{Answered, Problem};
-use super::{actions, stream};
+use super::{chained, stream};
 use crate::ledger::{Command, Committed, Filter, Subject};
 use crate::proto::team::TokenKind;
 
@@ -39,7 +39,7 @@ pub fn command(call: &Call<'_>) -> Answered<Reply> {
         _ => return Err(Problem::body("idempotency_key and correlation_id are two names of one key, and differ")),
     };
     let subject = Subject { kind: "canvas".into(), id: id.to_owned() };
-    actions::admit(call.gateway, who, "canvas_command", &subject)?;
+    chained::admit(call.gateway, who, "canvas_command", &subject)?;
     let command = Command {
         base_rev: call.whole("base_rev").unwrap_or_default(),
         ops: call.body["ops"].as_array().cloned().unwrap_or_default(),

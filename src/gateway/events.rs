@@ -139,6 +139,7 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
         before: call.number("before")?,
         from: call.asked("from"),
         to: call.asked("to"),
+        ..Filter::default()
     };
     page(call, &filter)
 }

@@ -26,12 +26,13 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Sleep, sleep, timeout};
 
-use super::call::{Content, Reply, Sent};
+use super::call::{Content, Progress, Reply, Sent};
 use super::identity::request_id;
 use super::problem::{Answered, Problem};
-use super::routes::{self, ROUTES, Room, Route};
+use super::routes::{self, ROUTES, Route};
 use super::{DROP_WAIT, END_WAIT, Gateway, Params, stream};
 
 /// Connections at once.
@@ -84,7 +85,7 @@ async fn accept(gateway: Arc<Gateway>, listener: std::net::TcpListener) {
         });
     }
     let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
-    let _ = timeout(END_WAIT, places.acquire_many(all)).await;
+    let _ = timeout(END_WAIT + DROP_WAIT, places.acquire_many(all)).await;
 }
 
 async fn connection(gateway: Arc<Gateway>, router: Router, socket: TcpStream, address: SocketAddr) {
@@ -208,9 +209,31 @@ async fn handled(
     let body = body.map_err(|_| Problem::new(408, "timeout", "the body didn't come in time"))?;
     let body = body.map_err(|_| too_large())?.to_vec();
     let sent = Sent { route, request_id, params, query, headers, body, address };
-    let pool = if route.room == Room::Run { &gateway.run } else { &gateway.work };
     let at_work = Arc::clone(gateway);
-    pool.run(move || routes::answer(&at_work, &sent)).await?
+    let reply = gateway.work.run(move || routes::answer(&at_work, &sent)).await??;
+    match reply.content {
+        Content::Later(steps, wait) => later(steps, wait).await,
+        content => Ok(Reply { content, ..reply }),
+    }
+}
+
+/// Waits for the end of an action; once a person is asked, so long at most.
+async fn later(mut steps: UnboundedReceiver<Progress>, wait: Duration) -> Answered<Reply> {
+    let mut asked: Option<(serde_json::Value, tokio::time::Instant)> = None;
+    loop {
+        let step = match &asked {
+            None => steps.recv().await,
+            Some((value, until)) => match tokio::time::timeout_at(*until, steps.recv()).await {
+                Ok(step) => step,
+                Err(_) => return Ok(Reply::json(202, value.clone())),
+            },
+        };
+        match step {
+            Some(Progress::Asked(value)) => asked = Some((value, tokio::time::Instant::now() + wait)),
+            Some(Progress::Done(done)) => return *done,
+            None => return Err(Problem::new(500, "internal", "the action ended without an answer")),
+        }
+    }
 }
 
 fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
@@ -224,6 +247,8 @@ fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
             kind = named;
             Body::from(text)
         }
+        // Waited for before this.
+        Content::Later(..) => Body::empty(),
         Content::Stream(wanted) => {
             kind = "text/event-stream";
             stream::body(gateway, *wanted)

@@ -46,7 +46,7 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({
         "version": env!("CARGO_PKG_VERSION"), "mode": gateway.mode.word(), "node_id": gateway.node_id,
         "uptime_s": gateway.uptime_s(), "database": {"kind": "sqlite", "ok": is_well, "lag_ms": lag_ms},
-        "streams": streams, "queue": gateway.work.waiting() + gateway.run.waiting(),
+        "streams": streams, "queue": gateway.work.waiting(),
         "estop": gateway.stopped().is_some(), "receipts": {"valid": is_valid, "last_seq": last_seq},
         "provider": null, "workspace": workspace.display().to_string(),
     })))
@@ -55,7 +55,7 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
 /// `GET /metrics`.
 pub fn metrics(call: &Call<'_>) -> Answered<Reply> {
     let (is_valid, _) = receipts_state(call.gateway);
-    let waiting = call.gateway.work.waiting() + call.gateway.run.waiting();
+    let waiting = call.gateway.work.waiting();
     Ok(Reply::text("text/plain; version=0.0.4", call.gateway.metrics.text(is_valid, waiting)))
 }
 
@@ -150,6 +150,7 @@ pub fn estop(call: &Call<'_>) -> Answered<Reply> {
     };
     if scope != "node" {
         let since = call.gateway.ledger.kill(who, &scope, &subject, &reason)?;
+        call.gateway.running.stop(who, &scope, &subject);
         return Ok(Reply::ok(json!({"stopped": true, "since": since})));
     }
     let failed = |message: String| Problem::new(500, "internal", message);

@@ -6,13 +6,14 @@
 //! ```text
 //! gw-http   one thread: sockets, checks, streams; it never touches the database, a file or a tool
 //! gw-work   the synchronous side of requests
-//! gw-run    requests that run tools
+//! gw-action one for each action that goes on
 //! ```
 
 mod actions;
 mod auth;
 mod call;
 mod canvas;
+mod chained;
 mod events;
 mod front;
 mod guard;
@@ -20,9 +21,13 @@ mod identity;
 mod local;
 mod metrics;
 mod openapi;
+mod person;
 mod problem;
+mod questions;
 mod rates;
 mod routes;
+mod runners;
+mod running;
 mod safety;
 mod stores;
 mod stream;
@@ -49,15 +54,16 @@ pub use routes::{ROUTES, Route};
 
 use guard::Names;
 use metrics::Metrics;
+use person::Bell;
 use rates::Rates;
+use runners::Runners;
+use running::Running;
 use work::Pool;
 
 /// The usual address.
 pub const LISTEN: &str = "127.0.0.1:4117";
 /// Threads for requests, and places in their queue.
 const WORK: (usize, usize) = (8, 256);
-/// Threads for requests that run tools, and places in their queue.
-const RUN: (usize, usize) = (8, 64);
 /// Wait for running requests at the end.
 const END_WAIT: Duration = Duration::from_secs(10);
 /// Wait for the last tasks after that.
@@ -95,7 +101,9 @@ pub struct Gateway {
     started: Instant,
     names: Names,
     work: Pool,
-    run: Pool,
+    running: Arc<Running>,
+    runners: Runners,
+    bell: Bell,
     rates: Rates,
     metrics: Metrics,
     /// Changes when any tenant's log has grown.
@@ -147,7 +155,7 @@ pub fn serve(
     let address = allowed_address(&options.listen)?;
     let ledger = Ledger::open(&path).map_err(|error| of_ledger(&error))?;
     let _served = ledger.serve().map_err(|error| Failure { kind: FailureKind::Unavailable, ..of_ledger(&error) })?;
-    ledger.mark_unknown().map_err(|error| of_ledger(&error))?;
+    settle_left(&ledger).map_err(|error| of_ledger(&error))?;
     let unusable = |what: &str, error: std::io::Error| failed(format!("{what}: {error}"));
     let listener = TcpListener::bind(address).map_err(|error| unusable(&address.to_string(), error))?;
     listener.set_nonblocking(true).map_err(|error| unusable("the listener", error))?;
@@ -161,7 +169,9 @@ pub fn serve(
         started: Instant::now(),
         names: Names::of_port(address.port()),
         work: Pool::start("gw-work", WORK.0, WORK.1).map_err(threads)?,
-        run: Pool::start("gw-run", RUN.0, RUN.1).map_err(threads)?,
+        running: Arc::default(),
+        runners: Runners::default(),
+        bell: Bell::default(),
         rates: Rates::default(),
         metrics: Metrics::default(),
         grown: watch::Sender::new(0),
@@ -176,8 +186,20 @@ pub fn serve(
     ended();
     gateway.stopping.send_replace(true);
     // The thread ends by itself when the last request was answered; one that hangs is left behind.
-    let _ = done.recv_timeout(END_WAIT + DROP_WAIT);
+    if done.recv_timeout(END_WAIT).is_err() {
+        gateway.running.stop_all();
+        let _ = done.recv_timeout(DROP_WAIT);
+    }
     drop(http);
+    Ok(())
+}
+
+/// Settles what an earlier process left: nobody waits for it, and nobody knows how it ended.
+fn settle_left(ledger: &Ledger) -> Result<(), LedgerError> {
+    ledger.mark_unknown()?;
+    ledger.settle_left()?;
+    ledger.close_left_questions()?;
+    ledger.end_left_runs()?;
     Ok(())
 }
 
@@ -250,6 +272,11 @@ impl Gateway {
     /// The time since the start, in whole seconds.
     fn uptime_s(&self) -> u64 {
         self.started.elapsed().as_secs()
+    }
+
+    /// How long a question waits for a person.
+    fn question_timeout_ms(&self) -> i64 {
+        i64::try_from(self.parts.settings.gateway.question_timeout_s).unwrap_or(i64::MAX / 1_000).saturating_mul(1_000)
     }
 
     /// The emergency stop of this machine, as a reason.

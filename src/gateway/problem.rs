@@ -130,6 +130,9 @@ impl From<LedgerError> for Problem {
             }
             LedgerError::IdempotencyMismatch(_) => Self::new(422, "idempotency_mismatch", message),
             LedgerError::InProgress(state) => Self::new(409, "in_progress", message).context(json!({"state": state})),
+            LedgerError::AlreadyAnswered(by) => Self::new(409, "already_answered", message).context(json!({"by": by})),
+            LedgerError::OtherCall => Self::new(409, "conflict", message),
+            LedgerError::Late => Self::new(410, "question_expired", message),
             LedgerError::Invalid(_) => Self::new(422, "schema_invalid", message),
             LedgerError::Forbidden(_) => Self::new(403, "forbidden", message),
             LedgerError::Database(why) => {

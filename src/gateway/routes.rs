@@ -8,7 +8,7 @@ use axum::http::{Method, header};
 use super::call::{self, Call, Reply, Sent};
 use super::identity;
 use super::problem::{Answered, Problem};
-use super::{Gateway, actions, auth, canvas, events, local, rates, safety, stores};
+use super::{Gateway, actions, auth, canvas, events, local, questions, rates, safety, stores};
 use crate::ledger::Who;
 use crate::proto::team::{Identity, TeamRole, TokenKind};
 
@@ -24,15 +24,6 @@ pub enum Needs {
     Role(TeamRole),
     /// A token that is a person's.
     Person(TeamRole),
-}
-
-/// The pool that a handler runs in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// That of quick requests.
-    Work,
-    /// That of requests which run tools.
-    Run,
 }
 
 /// A route.
@@ -51,8 +42,6 @@ pub struct Route {
     pub statuses: &'static [u16],
     /// Bytes of its body.
     pub bytes_max: usize,
-    /// The pool.
-    pub room: Room,
     /// The summary, for the OpenAPI document.
     pub summary: &'static str,
     handler: fn(&Call<'_>) -> Answered<Reply>,
@@ -73,8 +62,8 @@ const fn get(
     summary: &'static str,
     handler: fn(&Call<'_>) -> Answered<Reply>,
 ) -> Route {
-    let (method, body, statuses, bytes_max, room) = ("GET", None, &[200_u16] as &[u16], 0, Room::Work);
-    Route { method, path, needs, query, body, statuses, bytes_max, room, summary, handler }
+    let (method, body, statuses, bytes_max) = ("GET", None, &[200_u16] as &[u16], 0);
+    Route { method, path, needs, query, body, statuses, bytes_max, summary, handler }
 }
 
 const fn write(
@@ -86,12 +75,13 @@ const fn write(
     summary: &'static str,
     handler: fn(&Call<'_>) -> Answered<Reply>,
 ) -> Route {
-    let (query, bytes_max, room) = (&[] as &[&str], JSON_BYTES_MAX, Room::Work);
-    Route { method, path, needs, query, body: Some(body), statuses, bytes_max, room, summary, handler }
+    let (query, bytes_max) = (&[] as &[&str], JSON_BYTES_MAX);
+    Route { method, path, needs, query, body: Some(body), statuses, bytes_max, summary, handler }
 }
 
 const VIEWER: Needs = Needs::Role(TeamRole::Viewer);
 const MEMBER: Needs = Needs::Role(TeamRole::Member);
+const APPROVER_READS: Needs = Needs::Role(TeamRole::Approver);
 const APPROVER: Needs = Needs::Person(TeamRole::Approver);
 const OPERATOR: Needs = Needs::Person(TeamRole::Operator);
 
@@ -158,10 +148,19 @@ pub static ROUTES: &[Route] = &[
         "Puts an entry on a run's blackboard",
         stores::put,
     ),
-    Route {
-        room: Room::Run,
-        ..write("POST", "/actions/execute", MEMBER, actions::EXECUTE, &[200], "Runs a tool", actions::execute)
-    },
+    write("POST", "/actions/execute", MEMBER, actions::EXECUTE, &[200, 202], "Runs a tool", actions::execute),
+    get("/questions", APPROVER_READS, &["state", "limit"], "Questions to persons", questions::list),
+    get("/questions/{question_id}", VIEWER, &[], "A question and what became of its call", questions::get),
+    write(
+        "POST",
+        "/questions/{question_id}/answer",
+        APPROVER,
+        questions::ANSWER,
+        &[200],
+        "Answers a question, once",
+        questions::answer,
+    ),
+    get("/sse/inbox", APPROVER_READS, &["last_event_id"], "Questions as they come", questions::inbox),
     write("POST", "/canvas/{canvas_id}/commands", MEMBER, canvas::COMMAND, &[200], "Changes a canvas", canvas::command),
     get("/canvas/{canvas_id}/snapshot", VIEWER, &[], "A canvas as it is", canvas::snapshot),
     get("/canvas/{canvas_id}/replay", VIEWER, &["after_event_id"], "The commits of a canvas", canvas::replay),

@@ -87,12 +87,23 @@ impl Ledger {
         Ok(())
     }
 
+    /// Stores the answer that a request gets while its question is open.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn answer_waiting(&self, who: &Identity, key: &Key, status: u16, response: &str) -> Result<(), LedgerError> {
+        let sql = "UPDATE idempotency SET state = 'waiting', status = ?4, response = ?5 \
+                   WHERE tenant = ?1 AND kind = ?2 AND key = ?3 AND state = 'running'";
+        self.lock().execute(sql, params![who.tenant, key.kind, key.key, status, response])?;
+        Ok(())
+    }
+
     /// Marks requests that an earlier process began and never finished; returns how many.
     ///
     /// # Errors
     /// The database fails.
     pub fn mark_unknown(&self) -> Result<usize, LedgerError> {
-        let sql = "UPDATE idempotency SET state = 'unknown' WHERE state = 'running'";
+        let sql = "UPDATE idempotency SET state = 'unknown', status = NULL, response = NULL WHERE state IN ('running', 'waiting')";
         Ok(self.lock().execute(sql, [])?)
     }
 }

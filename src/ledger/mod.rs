@@ -8,7 +8,9 @@ mod canvas;
 mod idempotency;
 mod ids;
 mod permits;
+mod questions;
 mod row;
+mod runs;
 mod safety;
 mod spine;
 mod stores;
@@ -30,7 +32,9 @@ pub use canvas::{Command, Committed, Snapshot};
 pub use idempotency::{Begun, Key};
 pub use ids::{random_text, uuid_v7};
 pub use permits::{NewLicence, NewLock};
+pub use questions::{Asked, Given};
 pub use row::Event;
+pub use runs::{NewRun, RunEnd};
 pub use safety::{Judged, Record, Subject};
 pub use spine::{Expected, Filter, Stored};
 pub use stores::{BoardEntry, MemoryEntry, Place};
@@ -38,8 +42,8 @@ pub use verify::{Broken, Verified};
 
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "gateway.db";
-/// The version of the schema that this program reads and writes.
-const SCHEMA: i64 = 1;
+/// The steps to the schema that this program reads and writes; their number is its version.
+const SCHEMAS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
 /// How long a statement waits for another process, in milliseconds: a command such as `gateway token create` writes briefly.
 const BUSY_MS: u64 = 2_000;
 /// Arrays and objects in each other that a stored value may have.
@@ -78,6 +82,15 @@ pub enum LedgerError {
     /// The content can't be stored.
     #[error("{0}")]
     Invalid(String),
+    /// Somebody has answered the question before.
+    #[error("the question was answered by {0}")]
+    AlreadyAnswered(String),
+    /// The answer names another call than the one that the question is about.
+    #[error("the answer is for another call than the one that was asked about")]
+    OtherCall,
+    /// The question's time is over.
+    #[error("the question's time is over")]
+    Late,
     /// The actor may not do this to this object.
     #[error("{0}")]
     Forbidden(String),
@@ -105,6 +118,8 @@ pub type Hint = Box<dyn Fn(&str) + Send + Sync>;
 pub struct Ledger {
     path: PathBuf,
     connection: Mutex<Connection>,
+    /// Appends that wait for the connection: whoever gets it commits them together.
+    appends: Mutex<Vec<spine::Waiting>>,
     hint: OnceLock<Hint>,
 }
 
@@ -130,7 +145,12 @@ impl Ledger {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         migrate(&mut connection)?;
-        Ok(Self { path: path.to_owned(), connection: Mutex::new(connection), hint: OnceLock::new() })
+        Ok(Self {
+            path: path.to_owned(),
+            connection: Mutex::new(connection),
+            appends: Mutex::default(),
+            hint: OnceLock::new(),
+        })
     }
 
     /// The file.
@@ -220,18 +240,24 @@ fn stored_text(value: &serde_json::Value) -> Result<String, LedgerError> {
 
 fn migrate(connection: &mut Connection) -> Result<(), LedgerError> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version > SCHEMA {
+    let version: u32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    let version = usize::try_from(version).unwrap_or(usize::MAX);
+    let known = SCHEMAS.len();
+    if version > known {
         return Err(LedgerError::Forbidden(format!(
-            "its schema has version {version}, and this program knows up to {SCHEMA}"
+            "its schema has version {version}, and this program knows up to {known}"
         )));
     }
-    if version < SCHEMA {
-        transaction.execute_batch(include_str!("schema.sql"))?;
+    for step in &SCHEMAS[version..] {
+        transaction.execute_batch(step)?;
+    }
+    if version == 0 {
         let now = now_text(&transaction)?;
         transaction.execute("INSERT INTO instance VALUES (1, ?1, ?2)", params![uuid_v7(), now])?;
         transaction.execute("INSERT INTO tenant (tenant, mode) VALUES ('local', 'lab')", [])?;
-        transaction.pragma_update(None, "user_version", SCHEMA)?;
+    }
+    if version < known {
+        transaction.pragma_update(None, "user_version", i64::try_from(known).unwrap_or(i64::MAX))?;
     }
     Ok(transaction.commit()?)
 }

@@ -215,6 +215,18 @@ impl Ledger {
     }
 }
 
+/// The gateway itself, settling what a user's request left in a run.
+pub(super) fn settling(tenant: String, project: String, user: String, run_id: Option<String>) -> Identity {
+    Identity {
+        project,
+        user,
+        role: TeamRole::Viewer,
+        kind: TokenKind::Service,
+        run_id,
+        ..at_terminal(&tenant, Mode::Lab)
+    }
+}
+
 fn at_terminal(tenant: &str, mode: Mode) -> Identity {
     Identity {
         mode,

@@ -4,9 +4,10 @@
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use serde_json::{Value, json};
 
+use super::permits::settling;
 use super::spine::append_in;
 use super::stores::note;
-use super::{Ledger, LedgerError, now_ms, now_text};
+use super::{Ledger, LedgerError, now_ms, now_text, uuid_v7};
 use crate::chain::{self, Facts, Licence, Limit, Lock, Stop, Wish};
 use crate::proto::team::{EventDraft, GateDecision, GateName, GateOutcome, Identity};
 
@@ -24,8 +25,10 @@ pub struct Subject {
 pub enum Record {
     /// A block is written down; a pass changes nothing.
     Peek,
-    /// A pass reserves what the call needs, and both are written down.
+    /// A pass takes what the call needs, and both are written down.
     Admit,
+    /// The same for a call that takes time: what it needs is reserved until it is [settled](Ledger::settle).
+    Reserve,
     /// The policy, or a missing approval, refuses the call after the gates: written down, nothing reserved.
     Refused(&'static str),
     /// Only the audit knows of it.
@@ -39,6 +42,8 @@ pub struct Judged {
     pub decisions: Vec<GateDecision>,
     /// The events that tell of it.
     pub event_ids: Vec<String>,
+    /// What the call has reserved.
+    pub reservation: Option<String>,
 }
 
 impl Judged {
@@ -71,7 +76,8 @@ fn decisions_value(decisions: &[GateDecision]) -> Value {
 }
 
 impl Ledger {
-    /// Lets the gates decide about a call. `node` is the emergency stop of this machine, if it is set.
+    /// Lets the gates decide about a call. `node` is the emergency stop of this machine, if it is set; `first` are events
+    /// that come before those of the decision, such as the request.
     ///
     /// # Errors
     /// The database fails: then nothing may run.
@@ -81,22 +87,82 @@ impl Ledger {
         wish: &Wish,
         subject: &Subject,
         node: Option<&Stop>,
-        record: Record,
+        (record, first): (Record, &[EventDraft]),
     ) -> Result<Judged, LedgerError> {
         self.write(&who.tenant, |transaction| {
+            let first = append_in(transaction, who, first, None)?;
             let facts = facts(transaction, who, wish, node)?;
             let decisions = chain::decide(&facts, wish);
-            let mut judged = Judged { decisions, event_ids: Vec::new() };
+            let event_ids = first.into_iter().map(|it| it.event_id).collect();
+            let mut judged = Judged { decisions, event_ids, reservation: None };
             let is_blocked = judged.block().is_some();
             if record == Record::Peek && !is_blocked {
                 return Ok(judged);
             }
-            if record == Record::Admit && !is_blocked {
+            if matches!(record, Record::Admit | Record::Reserve) && !is_blocked {
                 reserve(transaction, who, wish, &facts)?;
             }
-            judged.event_ids = tell(transaction, who, wish, subject, &judged, record)?;
+            if record == Record::Reserve && !is_blocked {
+                judged.reservation = Some(hold(transaction, who, wish, subject)?);
+            }
+            judged.event_ids.extend(tell(transaction, who, wish, subject, &judged, record)?);
             Ok(judged)
         })
+    }
+
+    /// Ends the reservation of a call with the event about its end. If the call never ran (`is_freed`), its place in the
+    /// budget is free again. Returns the event's id.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn settle(
+        &self,
+        who: &Identity,
+        reservation: Option<&str>,
+        is_freed: bool,
+        draft: &EventDraft,
+    ) -> Result<String, LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            if let Some(id) = reservation {
+                let sql = "DELETE FROM reservation WHERE tenant = ?1 AND reservation_id = ?2";
+                if transaction.execute(sql, params![who.tenant, id])? > 0 && is_freed {
+                    add_use(transaction, who, -1, 0, 0)?;
+                }
+            }
+            let stored = append_in(transaction, who, std::slice::from_ref(draft), None)?;
+            Ok(stored.into_iter().next().map(|it| it.event_id).unwrap_or_default())
+        })
+    }
+
+    /// Settles what an earlier process left: each call that it admitted and never settled gets the event `action.unknown`, and
+    /// its place in the budget is free again. The use of a licence stays used, since the call may have run. Returns how many.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn settle_left(&self) -> Result<usize, LedgerError> {
+        let sql = "SELECT tenant, reservation_id, project, user, run_id, request_id, trace_id, stream, action FROM reservation";
+        type Left = (Identity, String, String, String);
+        let left: Vec<Left> = {
+            let connection = self.lock();
+            let mut statement = connection.prepare(sql)?;
+            let rows = statement.query_map([], |row| {
+                let who = settling(row.get(0)?, row.get(2)?, row.get(3)?, row.get(4)?);
+                let who = Identity { request_id: row.get(5)?, trace_id: row.get(6)?, ..who };
+                Ok((who, row.get(1)?, row.get(7)?, row.get(8)?))
+            })?;
+            rows.collect::<rusqlite::Result<_>>()?
+        };
+        for (who, id, stream, action) in &left {
+            let draft = EventDraft {
+                event_type: "action.unknown".into(),
+                source: "engine".into(),
+                stream: Some(stream.clone()),
+                body: json!({"action_name": action, "why": "the gateway ended while it ran"}),
+                ..EventDraft::default()
+            };
+            self.settle(who, Some(id), true, &draft)?;
+        }
+        Ok(left.len())
     }
 
     /// Sets a kill switch; one that is set stays as it is. Returns since when.
@@ -306,6 +372,25 @@ fn reserve(transaction: &Transaction<'_>, who: &Identity, wish: &Wish, facts: &F
     Ok(())
 }
 
+/// Notes that an admitted call runs; returns the id of its reservation.
+fn hold(transaction: &Transaction<'_>, who: &Identity, wish: &Wish, subject: &Subject) -> Result<String, LedgerError> {
+    let id = uuid_v7();
+    let sql = "INSERT INTO reservation VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let stream = format!("{}/{}", subject.kind, subject.id);
+    transaction.prepare_cached(sql)?.execute(params![
+        who.tenant,
+        id,
+        who.project,
+        who.user,
+        who.run_id,
+        who.request_id,
+        who.trace_id,
+        stream,
+        wish.action,
+    ])?;
+    Ok(id)
+}
+
 /// Writes the events about a decision.
 fn tell(
     transaction: &Transaction<'_>,
@@ -336,7 +421,7 @@ fn tell(
     if record != Record::Dry {
         drafts.insert(0, draft("safety", format!("{}/{}", subject.kind, subject.id)));
     }
-    if record == Record::Admit && gate.is_none() {
+    if matches!(record, Record::Admit | Record::Reserve) && gate.is_none() {
         let body = json!({"action_name": wish.action});
         drafts.push(EventDraft { body, ..draft("action.admitted", format!("{}/{}", subject.kind, subject.id)) });
     }

@@ -1,8 +1,11 @@
 //! The event log of each tenant: appended in one transaction under the head's row, so that positions have no gap; read in
 //! pages that are complete prefixes.
 
+use std::sync::PoisonError;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
 use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params, params_from_iter};
 
 use super::row::{COLUMNS, Event};
 use super::{Ledger, LedgerError, now_text, stored_text, uuid_v7};
@@ -51,6 +54,55 @@ pub struct Filter {
     pub from: Option<String>,
     /// Only stored before this time.
     pub to: Option<String>,
+    /// Only of one of these streams or types, if any are named.
+    pub any_streams: Vec<String>,
+    /// The same by type.
+    pub any_types: Vec<String>,
+}
+
+/// An append that waits for the connection.
+pub(super) struct Waiting {
+    who: Identity,
+    drafts: Vec<EventDraft>,
+    expected: Option<Expected>,
+    answer: SyncSender<Result<Vec<Stored>, LedgerError>>,
+}
+
+/// Commits appends that have gathered, in one transaction. One that is refused doesn't touch the others; if the commit fails,
+/// all of them fail. Adds the tenants whose logs have grown.
+fn commit_together(connection: &mut Connection, waiting: Vec<Waiting>, grown: &mut Vec<String>) {
+    if waiting.is_empty() {
+        return;
+    }
+    let mut done = Vec::with_capacity(waiting.len());
+    let committed = (|| -> Result<(), LedgerError> {
+        let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for it in &waiting {
+            let mut point = transaction.savepoint()?;
+            let stored = append_in(&point, &it.who, &it.drafts, it.expected.as_ref());
+            match &stored {
+                Ok(_) => point.commit()?,
+                Err(_) => {
+                    point.rollback()?;
+                    point.commit()?;
+                }
+            }
+            done.push(stored);
+        }
+        Ok(transaction.commit()?)
+    })();
+    for (number, it) in waiting.into_iter().enumerate() {
+        let result = match (&committed, done.get_mut(number)) {
+            (Ok(()), Some(stored)) => std::mem::replace(stored, Ok(Vec::new())),
+            (Err(error), _) => Err(error.clone()),
+            (Ok(()), None) => Ok(Vec::new()),
+        };
+        let is_new = result.as_ref().is_ok_and(|stored| stored.iter().any(|it| !it.is_duplicate));
+        if is_new && !grown.contains(&it.who.tenant) {
+            grown.push(it.who.tenant.clone());
+        }
+        let _ = it.answer.send(result);
+    }
 }
 
 impl Ledger {
@@ -65,7 +117,20 @@ impl Ledger {
         drafts: &[EventDraft],
         expected: Option<&Expected>,
     ) -> Result<Vec<Stored>, LedgerError> {
-        self.write(&who.tenant, |transaction| append_in(transaction, who, drafts, expected))
+        let (answer, answered) = sync_channel(1);
+        let waiting = Waiting { who: who.clone(), drafts: drafts.to_vec(), expected: expected.cloned(), answer };
+        self.appends.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
+        let mut grown = Vec::new();
+        {
+            let mut connection = self.lock();
+            let waiting = std::mem::take(&mut *self.appends.lock().unwrap_or_else(PoisonError::into_inner));
+            commit_together(&mut connection, waiting, &mut grown);
+        }
+        if let Some(hint) = self.hint.get() {
+            grown.iter().for_each(|tenant| hint(tenant));
+        }
+        // Taken by this thread, or by one that had the connection before.
+        answered.recv().unwrap_or_else(|_| Err(LedgerError::Database("an append got no answer".into())))
     }
 
     /// Reads events after a position, oldest first: a complete prefix of those that pass the filter.
@@ -120,6 +185,12 @@ pub(super) fn read_in(
             values.push(Sql::from(value.clone()));
         }
     }
+    if !filter.any_streams.is_empty() || !filter.any_types.is_empty() {
+        let marks = |count: usize| vec!["?"; count].join(", ");
+        let (streams, types) = (marks(filter.any_streams.len()), marks(filter.any_types.len()));
+        sql.push_str(&format!(" AND (stream IN ({streams}) OR event_type IN ({types}))"));
+        values.extend(filter.any_streams.iter().chain(&filter.any_types).cloned().map(Sql::from));
+    }
     if let Some(before) = filter.before {
         sql.push_str(" AND position < ?");
         values.push(Sql::from(before));
@@ -139,7 +210,7 @@ pub(super) fn genesis(connection: &Connection, tenant: &str) -> Result<String, L
 
 /// Appends within a transaction that may change rows, too.
 pub(super) fn append_in(
-    transaction: &Transaction<'_>,
+    transaction: &Connection,
     who: &Identity,
     drafts: &[EventDraft],
     expected: Option<&Expected>,
@@ -225,7 +296,7 @@ fn ids(who: &Identity, draft: &EventDraft) -> Vec<(&'static str, String)> {
 
 /// The place of an event whose id is there already.
 fn duplicate(
-    transaction: &Transaction<'_>,
+    transaction: &Connection,
     who: &Identity,
     draft: &EventDraft,
     body: &str,
@@ -247,7 +318,7 @@ fn duplicate(
     Ok(Some(Stored { event_id, position, stream_version, is_duplicate: true }))
 }
 
-fn check_version(transaction: &Transaction<'_>, tenant: &str, expected: &Expected) -> Result<(), LedgerError> {
+fn check_version(transaction: &Connection, tenant: &str, expected: &Expected) -> Result<(), LedgerError> {
     let actual = version(transaction, tenant, &expected.stream)?;
     if actual == expected.version {
         return Ok(());
@@ -255,7 +326,7 @@ fn check_version(transaction: &Transaction<'_>, tenant: &str, expected: &Expecte
     Err(LedgerError::WrongExpectedVersion { stream: expected.stream.clone(), expected: expected.version, actual })
 }
 
-fn check_cause(transaction: &Transaction<'_>, tenant: &str, draft: &EventDraft) -> Result<(), LedgerError> {
+fn check_cause(transaction: &Connection, tenant: &str, draft: &EventDraft) -> Result<(), LedgerError> {
     let Some(cause) = &draft.causation_id else { return Ok(()) };
     let sql = "SELECT 1 FROM event WHERE tenant = ?1 AND event_id = ?2";
     let found = transaction.prepare_cached(sql)?.exists(params![tenant, cause])?;
@@ -269,7 +340,7 @@ pub(super) fn version(connection: &Connection, tenant: &str, stream: &str) -> Re
     Ok(statement.query_row(params![tenant, stream], |row| row.get(0)).optional()?.unwrap_or(0))
 }
 
-fn insert(transaction: &Transaction<'_>, event: &Event) -> Result<(), LedgerError> {
+fn insert(transaction: &Connection, event: &Event) -> Result<(), LedgerError> {
     let sql = format!(
         "INSERT INTO event ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
          ?17, ?18, ?19, ?20, ?21, ?22)"

@@ -1,6 +1,7 @@
 //! `reedclaw gateway` over HTTP, as clients use it: the real executable, a home of its own, plain sockets. Tests are named
 //! after the scenarios of the gateway's acceptance list that they hold.
 
+mod asking;
 mod canvas;
 mod door;
 mod gates;
@@ -27,12 +28,17 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A home for gateways.
 pub fn home() -> TempDir {
+    home_with("")
+}
+
+/// A home for gateways, with more settings.
+pub fn home_with(settings: &str) -> TempDir {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
     fs::create_dir(home.path().join("ws")).expect("a workspace");
     let config = home.path().join(".config/reedclaw/config.lua");
     fs::create_dir_all(config.parent().expect("a parent")).expect("directories");
     let workspace = home.path().join("ws").display().to_string();
-    fs::write(config, format!("return {{workspace_dir = \"{workspace}\"}}\n")).expect("a config");
+    fs::write(config, format!("return {{workspace_dir = \"{workspace}\", {settings}}}\n")).expect("a config");
     home
 }
 
@@ -133,6 +139,11 @@ impl Gateway {
         // A refused body may meet a closed socket.
         let _ = socket.write_all(body.as_bytes());
         socket
+    }
+
+    /// Sends a request whose answer nobody waits for.
+    pub fn open_and_forget(&self, path: &str, client: &Client<'_>, body: &Value) {
+        drop(self.open("POST", path, &client.headers(), &body.to_string()));
     }
 
     /// A client with a token.

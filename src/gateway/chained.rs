@@ -1,0 +1,253 @@
+//! The gates of a team in front of a caller's tool calls, and the events that tell how each call ended: for one action, or for a
+//! run with many calls.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Value, json};
+
+use super::Gateway;
+use super::problem::{Answered, Problem};
+use crate::chain::{self, Stop, Wish};
+use crate::gate::{Blocked, Call as ToolWish, Chain};
+use crate::ledger::{Judged, LedgerError, Record, Subject};
+use crate::proto::action::{PolicyVerdict, Risk};
+use crate::proto::team::{EventDraft, Identity};
+use crate::proto::tool::Outcome;
+
+/// A call as the gates see it.
+pub fn wish(who: &Identity, name: &str, verdict: Option<&PolicyVerdict>) -> Wish {
+    let risk = verdict.map_or(Risk::Low, |verdict| verdict.risk);
+    Wish {
+        action: name.to_owned(),
+        surface_id: who.surface_id.clone(),
+        project: who.project.clone(),
+        user: who.user.clone(),
+        role: who.role.word().to_owned(),
+        kind: who.kind.word().to_owned(),
+        risk,
+        class: chain::class(name, risk, verdict.map_or(&[], |verdict| &verdict.effects)),
+    }
+}
+
+/// The gates in front of a caller's calls, one call after the other.
+pub struct TeamChain {
+    gateway: Arc<Gateway>,
+    /// The caller.
+    pub who: Identity,
+    /// The subject of the calls.
+    pub subject: Subject,
+    state: Mutex<State>,
+}
+
+/// The state of the call that is under way.
+#[derive(Default)]
+struct State {
+    /// Events that come before the decision's.
+    first: Vec<EventDraft>,
+    /// A gate blocked it before its question was asked: it stays blocked, since nobody said yes to it.
+    blocked: Option<Blocked>,
+    judged: Option<Result<Judged, LedgerError>>,
+}
+
+/// How a call ended.
+pub struct Ended {
+    /// The decisions of the gates, if they were asked.
+    pub judged: Option<Judged>,
+    /// The events about it.
+    pub event_ids: Vec<String>,
+}
+
+impl TeamChain {
+    /// The gates for a caller and a subject.
+    pub fn new(gateway: &Arc<Gateway>, who: Identity, subject: Subject) -> Self {
+        Self { gateway: Arc::clone(gateway), who, subject, state: Mutex::default() }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The stream of the events about its calls.
+    pub fn stream(&self) -> String {
+        format!("{}/{}", self.subject.kind, self.subject.id)
+    }
+
+    fn draft(&self, kind: &str, body: Value) -> EventDraft {
+        EventDraft {
+            event_type: kind.to_owned(),
+            source: "engine".to_owned(),
+            stream: Some(self.stream()),
+            body,
+            ..EventDraft::default()
+        }
+    }
+
+    /// Notes that a call is asked for; its event is written with the first decision.
+    pub fn requested(&self, name: &str) {
+        self.gateway.metrics.tool_calls.fetch_add(1, Ordering::Relaxed);
+        let draft = self.draft("action.requested", json!({"action_name": name}));
+        *self.state() = State { first: vec![draft], ..State::default() };
+    }
+
+    /// Asks the gates without reserving anything; a block is written down, and counts from now on.
+    ///
+    /// # Errors
+    /// A gate blocks, or the database fails.
+    pub fn peek(&self, name: &str, verdict: Option<&PolicyVerdict>) -> Answered<()> {
+        let judged = self.ask(name, verdict, Record::Peek);
+        let problem = match &judged {
+            Ok(judged) => blocked(judged),
+            Err(error) => Some(error.clone().into()),
+        };
+        let mut state = self.state();
+        if let (Ok(judged), Some(_)) = (&judged, &problem) {
+            state.judged = Some(Ok(judged.clone()));
+        }
+        match problem {
+            None => Ok(()),
+            Some(problem) => {
+                state.blocked = Some(Blocked { gate: problem.code, why: problem.message.clone() });
+                Err(problem)
+            }
+        }
+    }
+
+    fn ask(&self, name: &str, verdict: Option<&PolicyVerdict>, record: Record) -> Result<Judged, LedgerError> {
+        let first = std::mem::take(&mut self.state().first);
+        let wish = wish(&self.who, name, verdict);
+        self.gateway.gates(&self.who, &wish, &self.subject, (record, &first))
+    }
+
+    /// Writes down how a call ended.
+    ///
+    /// # Errors
+    /// It was refused: by a gate, the policy or a person; or the database fails.
+    pub fn ended(&self, name: &str, verdict: Option<&PolicyVerdict>, outcome: &Outcome) -> Answered<Ended> {
+        let judged = self.state().judged.take();
+        let is_denied = outcome.error.as_ref().is_some_and(|error| error.code == "denied");
+        if is_denied {
+            self.gateway.metrics.tool_denials.fetch_add(1, Ordering::Relaxed);
+            return Err(self.denied(name, verdict, judged, outcome));
+        }
+        let judged = judged.transpose()?;
+        let mut event_ids = judged.as_ref().map(|judged| judged.event_ids.clone()).unwrap_or_default();
+        event_ids.extend(self.told_first()?);
+        let kind = if outcome.success { "action.completed" } else { "action.failed" };
+        let body = json!({"action_name": name, "success": outcome.success, "receipt_id": outcome.receipt_id,
+            "error": outcome.error.as_ref().map(|error| error.code)});
+        let reservation = judged.as_ref().and_then(|judged| judged.reservation.as_deref());
+        let draft = self.draft(kind, body);
+        event_ids.push(self.gateway.ledger.settle(&self.who, reservation, false, &draft)?);
+        Ok(Ended { judged, event_ids })
+    }
+
+    /// Writes the request down, if no decision did.
+    fn told_first(&self) -> Answered<Vec<String>> {
+        let first = std::mem::take(&mut self.state().first);
+        if first.is_empty() {
+            return Ok(Vec::new());
+        }
+        let stored = self.gateway.ledger.append(&self.who, &first, None)?;
+        Ok(stored.into_iter().map(|it| it.event_id).collect())
+    }
+
+    /// The error of a call that was refused.
+    fn denied(
+        &self,
+        name: &str,
+        verdict: Option<&PolicyVerdict>,
+        judged: Option<Result<Judged, LedgerError>>,
+        outcome: &Outcome,
+    ) -> Problem {
+        let why = outcome.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+        let code = match verdict.map(|verdict| verdict.decision) {
+            Some(crate::proto::action::Decision::Ask) => "approval",
+            _ => "policy",
+        };
+        match judged {
+            Some(Err(error)) => return error.into(),
+            Some(Ok(judged)) => {
+                if let Some(problem) = blocked(&judged) {
+                    return problem;
+                }
+                // The gates let it through, and it was refused after that: it never ran.
+                let draft = self.draft(
+                    "action.failed",
+                    json!({"action_name": name, "success": false, "error": "denied",
+                    "receipt_id": outcome.receipt_id}),
+                );
+                if let Err(error) = self.gateway.ledger.settle(&self.who, judged.reservation.as_deref(), true, &draft) {
+                    return error.into();
+                }
+            }
+            None => {}
+        }
+        let mut context = json!({"receipt_id": outcome.receipt_id, "risk": outcome.metadata.get("risk")});
+        if let Ok(judged) = self.ask(name, verdict, Record::Refused(code)) {
+            // The emergency stop is looked at before any gate is asked.
+            if let Some(problem) = blocked(&judged) {
+                return problem;
+            }
+            context["decisions"] = judged.to_value();
+            context["event_ids"] = judged.event_ids.into();
+        }
+        Problem::new(403, code, why).context(context)
+    }
+}
+
+impl Chain for TeamChain {
+    fn decide(&self, call: &ToolWish, verdict: &PolicyVerdict) -> Result<(), Blocked> {
+        if let Some(blocked) = self.state().blocked.clone() {
+            return Err(blocked);
+        }
+        // A call that is admitted again (its changes are applied, or it runs once more with a right) has its place already.
+        let is_held = matches!(&self.state().judged, Some(Ok(before)) if before.reservation.is_some());
+        let record = if is_held { Record::Peek } else { Record::Reserve };
+        let judged = self.ask(&call.tool, Some(verdict), record);
+        let blocked = match &judged {
+            Ok(judged) => judged.block().map(|(gate, reason, _)| Blocked { gate: gate.word(), why: reason.to_owned() }),
+            Err(error) => Some(Blocked { gate: "kill_switch", why: error.to_string() }),
+        };
+        if !is_held {
+            self.state().judged = Some(judged);
+        }
+        blocked.map_or(Ok(()), Err)
+    }
+}
+
+impl Gateway {
+    /// Lets the gates decide; the emergency stop of this machine is one of their facts.
+    pub(super) fn gates(
+        &self,
+        who: &Identity,
+        wish: &Wish,
+        subject: &Subject,
+        record: (Record, &[EventDraft]),
+    ) -> Result<Judged, LedgerError> {
+        let node = self.stopped().map(|why| Stop { scope: "node".into(), since: why, by: "this machine".into() });
+        let judged = self.ledger.gates(who, wish, subject, node.as_ref(), record)?;
+        if let Some((gate, ..)) = judged.block() {
+            self.metrics.blocked(gate.word());
+        }
+        Ok(judged)
+    }
+}
+
+/// The error of a gate that blocks.
+pub fn blocked(judged: &Judged) -> Option<Problem> {
+    let (gate, reason, context) = judged.block()?;
+    let mut context = context.clone();
+    context["decisions"] = judged.to_value();
+    context["event_ids"] = judged.event_ids.clone().into();
+    Some(Problem::new(403, gate.word(), reason).context(context))
+}
+
+/// Lets the gates decide about something that isn't a tool, such as a command on a canvas.
+///
+/// # Errors
+/// A gate blocks, or the database fails.
+pub fn admit(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) -> Answered<Judged> {
+    let judged = gateway.gates(who, &wish(who, name, None), subject, (Record::Admit, &[]))?;
+    blocked(&judged).map_or(Ok(judged), Err)
+}

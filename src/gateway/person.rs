@@ -1,0 +1,191 @@
+//! The persons behind the gateway: asked by a row in the database, answered over HTTP, once.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::Gateway;
+use super::chained::TeamChain;
+use crate::agent::{Cancel, Person};
+use crate::ledger::{Asked, LedgerError, uuid_v7};
+use crate::proto::action::{Action, Effect};
+use crate::proto::tool::{Answer, Question};
+
+/// The longest time until a stop is seen while a question is open.
+const LOOK: Duration = Duration::from_millis(100);
+/// Bytes of what a question shows. More than a person reads through isn't asked at all.
+const CARD_BYTES_MAX: usize = 512 * 1024;
+
+/// Wakes those who wait for an answer.
+#[derive(Debug, Default)]
+pub struct Bell {
+    rung: Mutex<u64>,
+    changed: Condvar,
+}
+
+impl Bell {
+    /// Says that a question was answered.
+    pub fn ring(&self) {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.changed.notify_all();
+    }
+
+    fn count(&self) -> u64 {
+        *self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it has rung more than `seen` times, or for a moment.
+    fn wait(&self, seen: u64) {
+        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.changed.wait_timeout_while(rung, LOOK, |rung| *rung == seen);
+    }
+}
+
+/// Called with the id of a question that was asked.
+pub type OnAsked = Box<dyn FnMut(&str) + Send>;
+
+/// The persons of a tenant, during one call or run.
+pub struct Remote {
+    /// The gateway.
+    pub gateway: Arc<Gateway>,
+    /// The gates, which are looked at before anybody is asked.
+    pub chain: Arc<TeamChain>,
+    /// Ends the wait.
+    pub cancel: Cancel,
+    /// Called for each question.
+    pub on_asked: OnAsked,
+    /// The last question.
+    pub question_id: Option<String>,
+    /// The person who answered it.
+    pub by: Option<String>,
+}
+
+impl Person for Remote {
+    fn can_ask(&self) -> bool {
+        true
+    }
+
+    fn name(&self) -> Option<String> {
+        self.by.clone()
+    }
+
+    fn approve(&mut self, question: &Question) -> Answer {
+        let no = |why: &str| Answer::No(why.to_owned());
+        // A gate that blocks needs nobody's time. The chain remembers it, so this yes admits nothing.
+        if self.chain.peek(&question.tool, Some(&question.verdict)).is_err() {
+            return Answer::Once;
+        }
+        if question.only_own_shell {
+            return no("it needs a terminal");
+        }
+        let card = card(question).to_string();
+        if card.len() > CARD_BYTES_MAX {
+            return no("it is too long to be read through, so nobody was asked");
+        }
+        let id = uuid_v7();
+        let wait_ms = self.gateway.question_timeout_ms();
+        let asked = Asked {
+            question_id: id.clone(),
+            stream: self.chain.stream(),
+            digest: question.digest.clone(),
+            card,
+            wait_ms,
+        };
+        if let Err(error) = self.gateway.ledger.ask(&self.chain.who, &asked) {
+            return no(&format!("nobody could be asked: {error}"));
+        }
+        self.question_id = Some(id.clone());
+        (self.on_asked)(&id);
+        self.wait(&id)
+    }
+}
+
+impl Remote {
+    fn wait(&mut self, id: &str) -> Answer {
+        let (ledger, who) = (&self.gateway.ledger, &self.chain.who);
+        loop {
+            let seen = self.gateway.bell.count();
+            match ledger.answer_of(who, id) {
+                Ok(Some(given)) => {
+                    self.by = Some(given.by.clone());
+                    let why = if given.note.is_empty() { given.by } else { format!("{}: {}", given.by, given.note) };
+                    return if given.is_yes { Answer::Once } else { Answer::No(why) };
+                }
+                Ok(None) => {}
+                Err(LedgerError::Late) => return Answer::No("nobody answered in time".into()),
+                Err(error) => return Answer::No(format!("the answer can't be read: {error}")),
+            }
+            let stopped = match () {
+                () if self.cancel.is_cancelled() => Some("it was stopped".to_owned()),
+                () if *self.gateway.stopping.borrow() => Some("the gateway ends".to_owned()),
+                () => self.gateway.stopped(),
+            };
+            if let Some(why) = stopped {
+                if let Err(error) = ledger.close_question(who, id, &why) {
+                    tracing::warn!(event = "question_not_closed", why = error.to_string());
+                }
+                return Answer::No(why);
+            }
+            self.gateway.bell.wait(seen);
+        }
+    }
+}
+
+/// A call as persons see it.
+fn card(question: &Question) -> Value {
+    let verdict = &question.verdict;
+    let reasons: Vec<Value> = verdict
+        .reasons
+        .iter()
+        .map(|reason| json!({"rule": reason.rule, "risk": reason.risk.word(), "text": reason.text}))
+        .collect();
+    let text = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    let changes: Vec<Value> = question
+        .changes
+        .iter()
+        .map(|it| json!({"path": it.path, "old": text(&it.old), "new": text(&it.new)}))
+        .collect();
+    json!({
+        "tool": question.tool, "action": action_text(&question.action), "risk": verdict.risk.word(), "reasons": reasons,
+        "effects": verdict.effects.iter().map(effect_text).collect::<Vec<String>>(),
+        "needs": verdict.needs.iter().map(ToString::to_string).collect::<Vec<String>>(),
+        "cwd": question.cwd, "program": question.program, "preview": question.preview, "changes": changes,
+    })
+}
+
+/// An action in a line.
+fn action_text(action: &Action) -> String {
+    match action {
+        Action::Shell { command } => command.clone(),
+        Action::Read { path } => format!("read {path}"),
+        Action::List { path } => format!("list {path}"),
+        Action::Write { path } => format!("write {path}"),
+        Action::Delete { path } => format!("delete {path}"),
+        Action::Edit { writes, deletes } => {
+            let all =
+                writes.iter().map(|it| format!("write {it}")).chain(deletes.iter().map(|it| format!("delete {it}")));
+            all.collect::<Vec<String>>().join(", ")
+        }
+        Action::Keep { command, writes, deletes } => {
+            let count = writes.len() + deletes.len();
+            format!("keep the {count} changed files of: {command}")
+        }
+        Action::Http { method, url } => format!("{method} {url}"),
+        Action::Inert { name } | Action::External { name } => name.clone(),
+        Action::Served { .. } => "call a tool of a server".to_owned(),
+    }
+}
+
+/// An effect in a line.
+fn effect_text(effect: &Effect) -> String {
+    match effect {
+        Effect::Exec { argv } => format!("run {}", argv.join(" ")),
+        Effect::Write { path, how } => format!("{} {path}", how.word()),
+        Effect::Read { path } => format!("read {path}"),
+        Effect::Net { host } if host.is_empty() => "use the network".to_owned(),
+        Effect::Net { host } => format!("speak to {host}"),
+        Effect::Signal { target } => format!("send a signal to {target}"),
+        Effect::Define { name } => format!("define {name}"),
+    }
+}

@@ -1,0 +1,90 @@
+//! Questions over HTTP: the open ones, one with its outcome, and the answer, which counts once.
+
+use serde_json::{Value, json};
+
+use super::call::{Call, Reply};
+use super::events::follow;
+use super::problem::{Answered, Problem};
+use crate::ledger::Filter;
+use crate::proto::team::{Mode, TeamRole, TokenKind};
+
+/// The body of `POST /questions/{question_id}/answer`.
+pub const ANSWER: &str = r#"{"type": "object", "additionalProperties": false,
+    "required": ["digest", "answer", "seen_to_end"], "properties": {
+    "digest": {"type": "string", "minLength": 1, "maxLength": 128}, "answer": {"enum": ["once", "no"]},
+    "note": {"type": "string", "maxLength": 500}, "seen_to_end": {"type": "boolean"}}}"#;
+/// Types of the events that an inbox follows.
+const INBOX: [&str; 3] = ["question.asked", "question.answered", "question.expired"];
+
+/// `GET /questions`.
+pub fn list(call: &Call<'_>) -> Answered<Reply> {
+    let only_open = match call.asked("state").as_deref() {
+        None | Some("all") => false,
+        Some("open") => true,
+        Some(_) => return Err(Problem::body("state in the query must be open or all")),
+    };
+    let mut items = call.gateway.ledger.questions(call.who()?, only_open, call.limit()?)?;
+    for item in &mut items {
+        let why = may_answer(call, item)?.err();
+        item["may_answer"] = why.is_none().into();
+        item["why_not"] = why.into();
+        if let Some(fields) = item.as_object_mut() {
+            fields.remove("outcome");
+            fields.remove("http_status");
+        }
+    }
+    Ok(Reply::ok(json!({"items": items, "next": null})))
+}
+
+/// `GET /questions/{question_id}`: for the one who caused it, and for those who may answer.
+pub fn get(call: &Call<'_>) -> Answered<Reply> {
+    let who = call.who()?;
+    let mut found = call.gateway.ledger.question(who, call.param("question_id"))?;
+    if found["asked_by"] != *who.user && who.role < TeamRole::Approver {
+        return Err(Problem::not_found());
+    }
+    let why = may_answer(call, &found)?.err();
+    found["may_answer"] = why.is_none().into();
+    found["why_not"] = why.into();
+    Ok(Reply::ok(found))
+}
+
+/// Whether the caller may answer a question, or why not.
+fn may_answer(call: &Call<'_>, question: &Value) -> Answered<Result<(), &'static str>> {
+    let who = call.who()?;
+    let has_four_eyes = who.mode == Mode::Enterprise || call.gateway.parts.settings.gateway.four_eyes;
+    Ok(match () {
+        () if who.kind != TokenKind::Person => Err("only a person's token may answer"),
+        () if who.role < TeamRole::Approver => Err("answering needs the role approver"),
+        () if has_four_eyes && question["asked_by"] == *who.user => {
+            Err("whoever started it doesn't answer its questions")
+        }
+        () if question["state"] != "open" => Err("it isn't open any more"),
+        () => Ok(()),
+    })
+}
+
+/// `POST /questions/{question_id}/answer`.
+pub fn answer(call: &Call<'_>) -> Answered<Reply> {
+    let (who, id) = (call.who()?, call.param("question_id"));
+    if call.body["seen_to_end"] != true {
+        return Err(Problem::body("seen_to_end must be true: a question is answered after all of it was seen"));
+    }
+    let question = call.gateway.ledger.question(who, id)?;
+    if question["state"] == "open"
+        && let Err(why) = may_answer(call, &question)?
+    {
+        return Err(Problem::new(403, "forbidden", why));
+    }
+    let is_yes = call.body["answer"] == "once";
+    let (digest, note) = (call.text("digest").unwrap_or_default(), call.text("note").unwrap_or_default());
+    call.gateway.ledger.answer_question(who, id, &digest, is_yes, &note)?;
+    call.gateway.bell.ring();
+    Ok(Reply::ok(json!({"accepted": true})))
+}
+
+/// `GET /sse/inbox`: questions as they are asked and answered.
+pub fn inbox(call: &Call<'_>) -> Answered<Reply> {
+    let any_types = INBOX.iter().map(|it| (*it).to_owned()).collect();
+    follow(call, Filter { any_types, ..Filter::default() }, None)
+}

@@ -1,0 +1,86 @@
+//! Calls and runs that go on: how many there may be, and who stops them. A kill switch ends those that it covers at once.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::agent::Cancel;
+use crate::proto::team::Identity;
+
+/// Calls and runs at once, those that wait for a person included.
+const RUNNING_MAX: usize = 64;
+
+/// What goes on.
+#[derive(Debug, Default)]
+pub struct Running {
+    entries: Mutex<BTreeMap<u64, Entry>>,
+    last: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    tenant: String,
+    project: String,
+    /// The action; none for a run with many.
+    action: Option<String>,
+    cancel: Cancel,
+}
+
+/// A place among them, until it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    running: Arc<Running>,
+    number: u64,
+    /// Stops it.
+    pub cancel: Cancel,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.running.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+    }
+}
+
+impl Running {
+    /// Takes a place; `None` if all are taken.
+    pub fn take(self: &Arc<Self>, who: &Identity, action: Option<&str>) -> Option<Place> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.len() >= RUNNING_MAX {
+            return None;
+        }
+        let number = self.last.fetch_add(1, Ordering::Relaxed);
+        let cancel = Cancel::new();
+        let entry = Entry {
+            tenant: who.tenant.clone(),
+            project: who.project.clone(),
+            action: action.map(str::to_owned),
+            cancel: cancel.clone(),
+        };
+        entries.insert(number, entry);
+        Some(Place { running: Arc::clone(self), number, cancel })
+    }
+
+    /// Stops the actions that a kill switch covers. Runs go on with text: their next call meets the switch.
+    pub fn stop(&self, who: &Identity, scope: &str, subject: &str) {
+        self.stop_where(|entry| {
+            let is_covered = match scope {
+                "project" => entry.project == subject,
+                "action" => entry.action.as_deref() == Some(subject),
+                _ => true,
+            };
+            entry.action.is_some() && entry.tenant == who.tenant && is_covered
+        });
+    }
+
+    /// Stops everything.
+    pub fn stop_all(&self) {
+        self.stop_where(|_| true);
+    }
+
+    fn stop_where(&self, is_meant: impl Fn(&Entry) -> bool) {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let cancels: Vec<Cancel> = entries.values().filter(|it| is_meant(it)).map(|it| it.cancel.clone()).collect();
+        drop(entries);
+        cancels.iter().for_each(Cancel::cancel);
+    }
+}

@@ -1,0 +1,255 @@
+//! Questions to persons: one row each, answered once by whoever comes first, or expired. The row and the event that tells of
+//! it change together.
+
+use rusqlite::{OptionalExtension as _, Row, params};
+use serde_json::{Value, json};
+
+use super::permits::settling;
+use super::stores::note;
+use super::{Ledger, LedgerError, now_ms};
+use crate::base::time::utc_ms;
+use crate::proto::team::Identity;
+
+/// A question that is to be asked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Asked {
+    /// Its id.
+    pub question_id: String,
+    /// The stream of the events about it.
+    pub stream: String,
+    /// The fingerprint of exactly the call that it is about.
+    pub digest: String,
+    /// The call as persons see it: JSON text.
+    pub card: String,
+    /// How long it can be answered, in milliseconds.
+    pub wait_ms: i64,
+}
+
+/// An answer as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Whether the call may run.
+    pub is_yes: bool,
+    /// The person.
+    pub by: String,
+    /// The person's reason.
+    pub note: String,
+}
+
+const COLUMNS: &str = "question_id, run_id, digest, card, asked_by, state, answer, by, note, asked_ms, deadline_ms, status, \
+                       outcome, project, stream";
+
+impl Ledger {
+    /// Asks a question.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn ask(&self, who: &Identity, asked: &Asked) -> Result<(), LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let now = now_ms(transaction)?;
+            let sql = "INSERT INTO question VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open', NULL, NULL, NULL, ?9, ?10, NULL, NULL)";
+            transaction.execute(
+                sql,
+                params![
+                    who.tenant,
+                    asked.question_id,
+                    who.project,
+                    who.run_id,
+                    asked.stream,
+                    asked.digest,
+                    asked.card,
+                    who.user,
+                    now,
+                    now.saturating_add(asked.wait_ms),
+                ],
+            )?;
+            let card: Value = serde_json::from_str(&asked.card).unwrap_or_default();
+            let body = json!({"question_id": asked.question_id, "digest": asked.digest, "tool": card["tool"],
+                "risk": card["risk"], "action": card["action"]});
+            note(transaction, who, "question.asked", asked.stream.clone(), body)
+        })
+    }
+
+    /// Answers a question, if nobody has yet and its time isn't over.
+    ///
+    /// # Errors
+    /// There is no such question in the tenant, it has another digest, it was answered, its time is over, or the database
+    /// fails.
+    pub fn answer_question(
+        &self,
+        who: &Identity,
+        question_id: &str,
+        digest: &str,
+        is_yes: bool,
+        note_text: &str,
+    ) -> Result<(), LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let sql = "SELECT digest, state, by, deadline_ms, stream, run_id FROM question WHERE tenant = ?1 AND question_id = ?2";
+            type Found = (String, String, Option<String>, i64, String, Option<String>);
+            let found: Option<Found> = transaction
+                .query_row(sql, params![who.tenant, question_id], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+                })
+                .optional()?;
+            let (asked, state, by, deadline, stream, run_id) = found.ok_or(LedgerError::NotFound)?;
+            if state == "answered" {
+                return Err(LedgerError::AlreadyAnswered(by.unwrap_or_default()));
+            }
+            if state != "open" || now_ms(transaction)? > deadline {
+                return Err(LedgerError::Late);
+            }
+            if asked != digest {
+                return Err(LedgerError::OtherCall);
+            }
+            let word = if is_yes { "once" } else { "no" };
+            let sql = "UPDATE question SET state = 'answered', answer = ?3, by = ?4, note = ?5 \
+                       WHERE tenant = ?1 AND question_id = ?2";
+            transaction.execute(sql, params![who.tenant, question_id, word, who.user, note_text])?;
+            let body = json!({"question_id": question_id, "digest": digest, "answer": word, "by": who.user});
+            let who = Identity { run_id, ..who.clone() };
+            note(transaction, &who, "question.answered", stream, body)
+        })
+    }
+
+    /// The answer to a question; `None` while it is open. A question whose time is over has none, and is closed here.
+    ///
+    /// # Errors
+    /// There is no such question, its time is over, or the database fails.
+    pub fn answer_of(&self, who: &Identity, question_id: &str) -> Result<Option<Given>, LedgerError> {
+        {
+            let connection = self.lock();
+            let sql =
+                "SELECT state, answer, by, note, deadline_ms FROM question WHERE tenant = ?1 AND question_id = ?2";
+            type Found = (String, Option<String>, Option<String>, Option<String>, i64);
+            let found: Option<Found> = connection
+                .prepare_cached(sql)?
+                .query_row(params![who.tenant, question_id], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+                })
+                .optional()?;
+            let (state, answer, by, note, deadline) = found.ok_or(LedgerError::NotFound)?;
+            if state == "answered" {
+                let is_yes = answer.as_deref() == Some("once");
+                return Ok(Some(Given { is_yes, by: by.unwrap_or_default(), note: note.unwrap_or_default() }));
+            }
+            if state != "open" {
+                return Err(LedgerError::Late);
+            }
+            if now_ms(&connection)? <= deadline {
+                return Ok(None);
+            }
+        }
+        self.close_question(who, question_id, "its time was over")?;
+        Err(LedgerError::Late)
+    }
+
+    /// Closes a question that nobody answered; one that was answered stays.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn close_question(&self, who: &Identity, question_id: &str, why: &str) -> Result<(), LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let sql = "UPDATE question SET state = 'expired' WHERE tenant = ?1 AND question_id = ?2 AND state = 'open'";
+            if transaction.execute(sql, params![who.tenant, question_id])? == 0 {
+                return Ok(());
+            }
+            let sql = "SELECT stream FROM question WHERE tenant = ?1 AND question_id = ?2";
+            let stream = transaction.query_row(sql, params![who.tenant, question_id], |row| row.get(0))?;
+            note(transaction, who, "question.expired", stream, json!({"question_id": question_id, "why": why}))
+        })
+    }
+
+    /// Closes the questions that an earlier process left open: nobody waits for their answers. Returns how many.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn close_left_questions(&self) -> Result<usize, LedgerError> {
+        let left: Vec<(Identity, String)> = {
+            let connection = self.lock();
+            let sql = "SELECT tenant, question_id, project, asked_by, run_id FROM question WHERE state = 'open'";
+            let mut statement = connection.prepare(sql)?;
+            let rows = statement.query_map([], |row| {
+                let who = settling(row.get(0)?, row.get(2)?, row.get(3)?, row.get(4)?);
+                Ok((who, row.get(1)?))
+            })?;
+            rows.collect::<rusqlite::Result<_>>()?
+        };
+        for (who, question_id) in &left {
+            self.close_question(who, question_id, "the gateway ended while it was open")?;
+        }
+        Ok(left.len())
+    }
+
+    /// Stores what became of the call that a question was about.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn end_question(
+        &self,
+        who: &Identity,
+        question_id: &str,
+        status: u16,
+        outcome: &str,
+    ) -> Result<(), LedgerError> {
+        let sql = "UPDATE question SET status = ?3, outcome = ?4 WHERE tenant = ?1 AND question_id = ?2";
+        self.lock().execute(sql, params![who.tenant, question_id, status, outcome])?;
+        Ok(())
+    }
+
+    /// The questions of a tenant, the newest last: the open ones, or the last `limit`.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn questions(&self, who: &Identity, only_open: bool, limit: usize) -> Result<Vec<Value>, LedgerError> {
+        let connection = self.lock();
+        let now = now_ms(&connection)?;
+        let open = if only_open { "AND state = 'open' AND deadline_ms >= ?2" } else { "AND ?2 >= 0" };
+        let sql = format!("SELECT {COLUMNS} FROM question WHERE tenant = ?1 {open} ORDER BY asked_ms DESC LIMIT ?3");
+        let mut statement = connection.prepare_cached(&sql)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![who.tenant, now, limit], |row| question_value(row, now))?;
+        let mut all: Vec<Value> = rows.collect::<rusqlite::Result<_>>()?;
+        all.reverse();
+        Ok(all)
+    }
+
+    /// A question with what became of it.
+    ///
+    /// # Errors
+    /// There is none in this tenant, or the database fails.
+    pub fn question(&self, who: &Identity, question_id: &str) -> Result<Value, LedgerError> {
+        let connection = self.lock();
+        let now = now_ms(&connection)?;
+        let sql = format!("SELECT {COLUMNS} FROM question WHERE tenant = ?1 AND question_id = ?2");
+        let found = connection.query_row(&sql, params![who.tenant, question_id], |row| question_value(row, now));
+        found.optional()?.ok_or(LedgerError::NotFound)
+    }
+}
+
+fn question_value(row: &Row<'_>, now: i64) -> rusqlite::Result<Value> {
+    let card: String = row.get(3)?;
+    let (state, deadline): (String, i64) = (row.get(5)?, row.get(10)?);
+    let is_over = state == "open" && now > deadline;
+    let mut value: Value = serde_json::from_str(&card).unwrap_or_else(|_| json!({}));
+    let outcome: Option<String> = row.get(12)?;
+    let fields = [
+        ("question_id", json!(row.get::<_, String>(0)?)),
+        ("run_id", json!(row.get::<_, Option<String>>(1)?)),
+        ("digest", json!(row.get::<_, String>(2)?)),
+        ("asked_by", json!(row.get::<_, String>(4)?)),
+        ("state", json!(if is_over { "expired".to_owned() } else { state })),
+        ("answer", json!(row.get::<_, Option<String>>(6)?)),
+        ("by", json!(row.get::<_, Option<String>>(7)?)),
+        ("note", json!(row.get::<_, Option<String>>(8)?)),
+        ("asked_at", json!(utc_ms(row.get(9)?))),
+        ("deadline", json!(utc_ms(deadline))),
+        ("http_status", json!(row.get::<_, Option<u16>>(11)?)),
+        ("outcome", outcome.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null)),
+        ("project", json!(row.get::<_, String>(13)?)),
+        ("stream", json!(row.get::<_, String>(14)?)),
+    ];
+    for (name, field) in fields {
+        value[name] = field;
+    }
+    Ok(value)
+}

@@ -1,0 +1,149 @@
+//! Runs of the agent: when each began, how it ended, its text. The row and the event that tells of it change together.
+
+use rusqlite::{OptionalExtension as _, Row, params};
+use serde_json::{Value, json};
+
+use super::permits::settling;
+use super::stores::note;
+use super::{Ledger, LedgerError, now_ms};
+use crate::base::time::utc_ms;
+use crate::proto::team::Identity;
+
+/// A run that begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRun {
+    /// Its id.
+    pub run_id: String,
+    /// The question, redacted.
+    pub question: String,
+    /// Who asked: `chat`, or a webhook's name.
+    pub origin: String,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunEnd {
+    /// `answered`, `failed`, `cancelled` or `interrupted`.
+    pub state: &'static str,
+    /// The text of the answer.
+    pub text: String,
+    /// The reason, if it failed.
+    pub failure: Option<String>,
+    /// What it used.
+    pub usage: Value,
+    /// The conversation in the shell's own store.
+    pub conversation_id: Option<i64>,
+}
+
+const COLUMNS: &str =
+    "run_id, project, user, conversation_id, state, question, text, failure, usage, started_ms, ended_ms";
+
+impl Ledger {
+    /// Notes that a run begins.
+    ///
+    /// # Errors
+    /// The id was used before, or the database fails.
+    pub fn begin_run(&self, who: &Identity, new: &NewRun) -> Result<(), LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let sql = "SELECT 1 FROM run WHERE tenant = ?1 AND run_id = ?2";
+            if transaction.prepare_cached(sql)?.exists(params![who.tenant, new.run_id])? {
+                return Err(LedgerError::IdempotencyMismatch(format!("the run {}", new.run_id)));
+            }
+            let sql = "INSERT INTO run (tenant, run_id, project, user, state, question, started_ms) \
+                       VALUES (?1, ?2, ?3, ?4, 'running', ?5, ?6)";
+            let now = now_ms(transaction)?;
+            transaction.execute(sql, params![who.tenant, new.run_id, who.project, who.user, new.question, now])?;
+            let body = json!({"origin": new.origin, "question": new.question});
+            note(transaction, who, "run.started", format!("run/{}", new.run_id), body)
+        })
+    }
+
+    /// Notes that a run ended; again changes nothing.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn end_run(&self, who: &Identity, run_id: &str, end: &RunEnd) -> Result<(), LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let sql = "UPDATE run SET state = ?3, text = ?4, failure = ?5, usage = ?6, conversation_id = ?7, ended_ms = ?8 \
+                       WHERE tenant = ?1 AND run_id = ?2 AND state = 'running'";
+            let now = now_ms(transaction)?;
+            let usage = end.usage.to_string();
+            let changed = transaction.execute(
+                sql,
+                params![who.tenant, run_id, end.state, end.text, end.failure, usage, end.conversation_id, now],
+            )?;
+            if changed == 0 {
+                return Ok(());
+            }
+            let body = json!({"state": end.state, "failure": end.failure, "usage": end.usage,
+                "conversation_id": end.conversation_id});
+            note(transaction, who, "run.ended", format!("run/{run_id}"), body)
+        })
+    }
+
+    /// Ends the runs that an earlier process left. Returns how many.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn end_left_runs(&self) -> Result<usize, LedgerError> {
+        let left: Vec<(Identity, String)> = {
+            let connection = self.lock();
+            let mut statement =
+                connection.prepare("SELECT tenant, run_id, project, user FROM run WHERE state = 'running'")?;
+            let rows = statement.query_map([], |row| {
+                let run_id: String = row.get(1)?;
+                let who = settling(row.get(0)?, row.get(2)?, row.get(3)?, Some(run_id.clone()));
+                Ok((who, run_id))
+            })?;
+            rows.collect::<rusqlite::Result<_>>()?
+        };
+        for (who, run_id) in &left {
+            let end = RunEnd {
+                state: "interrupted",
+                text: String::new(),
+                failure: Some("the gateway ended while it ran".into()),
+                usage: json!({}),
+                conversation_id: None,
+            };
+            self.end_run(who, run_id, &end)?;
+        }
+        Ok(left.len())
+    }
+
+    /// The newest runs of a tenant and project, the newest first.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn runs(&self, who: &Identity, limit: usize) -> Result<Vec<Value>, LedgerError> {
+        let connection = self.lock();
+        let sql =
+            format!("SELECT {COLUMNS} FROM run WHERE tenant = ?1 AND project = ?2 ORDER BY started_ms DESC LIMIT ?3");
+        let mut statement = connection.prepare_cached(&sql)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![who.tenant, who.project, limit], run_value)?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// A run.
+    ///
+    /// # Errors
+    /// There is none in this tenant and project, or the database fails.
+    pub fn run(&self, who: &Identity, run_id: &str) -> Result<Value, LedgerError> {
+        let connection = self.lock();
+        let sql = format!("SELECT {COLUMNS} FROM run WHERE tenant = ?1 AND project = ?2 AND run_id = ?3");
+        let found = connection.query_row(&sql, params![who.tenant, who.project, run_id], run_value).optional()?;
+        found.ok_or(LedgerError::NotFound)
+    }
+}
+
+fn run_value(row: &Row<'_>) -> rusqlite::Result<Value> {
+    let usage: String = row.get(8)?;
+    let ended: Option<i64> = row.get(10)?;
+    Ok(json!({
+        "run_id": row.get::<_, String>(0)?, "project": row.get::<_, String>(1)?, "user": row.get::<_, String>(2)?,
+        "conversation_id": row.get::<_, Option<i64>>(3)?, "state": row.get::<_, String>(4)?,
+        "question": row.get::<_, String>(5)?, "text": row.get::<_, String>(6)?, "failure": row.get::<_, Option<String>>(7)?,
+        "usage": serde_json::from_str::<Value>(&usage).unwrap_or_default(), "started_at": utc_ms(row.get(9)?),
+        "ended_at": ended.map(utc_ms),
+    }))
+}
