@@ -91,6 +91,7 @@ pub mod agent;
 pub mod app;
 // floor 9
 pub mod console;
+pub mod ops;
 // floor 10
 pub mod acp;
 pub mod ask;

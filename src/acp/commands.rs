@@ -10,6 +10,7 @@ use crate::agent::Cancel;
 use crate::app::{self, Runtime, Skills};
 use crate::base::text::counted;
 use crate::host;
+use crate::ops::commands::{Op, of_editor};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::render::text::{escape_visible, table};
@@ -26,36 +27,28 @@ const PATHS_MAX: usize = 8;
 
 type Act = fn(&mut Runtime, &str, &Cancel) -> Result<String, Failure>;
 
-struct Row {
-    name: &'static str,
-    hint: &'static str,
-    help: &'static str,
-    act: Act,
+/// The function of a command.
+fn act_of(op: Op) -> Option<Act> {
+    Some(match op {
+        Op::Undo => undo,
+        Op::Redo => redo,
+        Op::Steps => steps,
+        Op::Cost => cost,
+        Op::Context => context,
+        Op::Compact => compact,
+        Op::Tools => tools,
+        Op::Model => model,
+        Op::Memory => memory,
+        Op::Allow => allowlist,
+        _ => return None,
+    })
 }
-
-const COMMANDS: [Row; 10] = [
-    Row { name: "undo", hint: "number of steps", help: "Reverts what the model changed last", act: undo },
-    Row { name: "redo", hint: "number of steps", help: "Applies reverted steps again", act: redo },
-    Row { name: "steps", hint: "", help: "Lists what the model changed here, step by step", act: steps },
-    Row { name: "cost", hint: "", help: "Shows what this session, this day and this month have cost", act: cost },
-    Row { name: "context", hint: "", help: "Shows what the next prompt carries", act: context },
-    Row { name: "compact", hint: "", help: "Summarises the older part of this session", act: compact },
-    Row { name: "tools", hint: "", help: "Lists the tools that the model has", act: tools },
-    Row { name: "model", hint: "name", help: "Lets another model answer, or lists them", act: model },
-    Row { name: "memory", hint: "words", help: "Searches what is remembered and all conversations", act: memory },
-    Row {
-        name: "allowlist",
-        hint: "remove N",
-        help: "Lists what may run in this project without a question, or takes one back",
-        act: allowlist,
-    },
-];
 
 /// All commands, for the client.
 pub(super) fn available(runtime: &Runtime) -> Vec<Value> {
-    let own = COMMANDS.iter().map(|row| command(row.name, row.help, row.hint));
+    let own = of_editor().map(|(_, form)| command(form.name, form.help, form.usage));
     let skills = Skills::around(&runtime.env, &runtime.cwd);
-    let is_own = |name: &str| COMMANDS.iter().any(|row| row.name == name);
+    let is_own = |name: &str| of_editor().any(|(_, form)| form.name == name);
     let of_project = skills.project.templates.iter().filter(|_| skills.is_trusted);
     let templates = skills.own.templates.iter().chain(of_project).filter(|it| !is_own(&it.name)).take(ROWS_MAX);
     let template = |it: &crate::skills::Text| {
@@ -78,8 +71,9 @@ pub(super) fn read(runtime: &mut Runtime, prompt: String, cancel: &Cancel) -> Me
     let Some(rest) = prompt.strip_prefix('/') else { return Meant::Question(prompt) };
     let (word, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let argument = argument.trim();
-    if let Some(row) = COMMANDS.iter().find(|row| row.name == word) {
-        return Meant::Done((row.act)(runtime, argument, cancel));
+    let known = of_editor().find(|(_, form)| form.name == word);
+    if let Some(act) = known.and_then(|(op, _)| act_of(op)) {
+        return Meant::Done(act(runtime, argument, cancel));
     }
     let skills = Skills::around(&runtime.env, &runtime.cwd);
     match skills.template(word) {
@@ -263,5 +257,15 @@ fn allowlist(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String
             _ => Ok("Taken back; you are asked about it again.".to_owned()),
         },
         _ => Err(user(format!("/allowlist {} is nothing", escape_visible(argument)), "/allowlist remove N")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_command_has_its_function() {
+        assert!(of_editor().all(|(op, _)| act_of(op).is_some()));
     }
 }

@@ -10,6 +10,7 @@ use super::person::AtTty;
 use crate::app::{self, Runtime};
 use crate::console::CLEAR_SCREEN;
 use crate::gate::{AllowedError, Disk};
+use crate::ops::commands::{Form, Op, of_chat};
 use crate::policy::{Context, High, Rules, judge};
 use crate::proto::action::Action;
 use crate::proto::{Failure, FailureKind};
@@ -21,41 +22,22 @@ const HITS: usize = 20;
 /// Columns if the terminal's width is unknown.
 const COLUMNS: usize = 80;
 
-/// A command of the chat. In the shell it is a meta command of the same name.
-struct Row {
-    name: &'static str,
-    usage: &'static str,
-    help: &'static str,
-    act: fn(&mut Runtime, &str) -> Result<(), Failure>,
-}
+type Act = fn(&mut Runtime, &str) -> Result<(), Failure>;
 
-/// The commands; `/exit` is the loop's own.
-const COMMANDS: [Row; 9] = [
-    Row { name: "exit", usage: "", help: "ends the chat, as Ctrl-D does", act: |_, _| Ok(()) },
-    Row { name: "help", usage: "", help: "lists these commands", act: |_, _| help() },
-    Row { name: "tools", usage: "", help: "lists the model's tools and their risk", act: tools },
-    Row {
-        name: "memory",
-        usage: "[QUERY]",
-        help: "lists the memories, or searches them and all conversations",
-        act: search,
-    },
-    Row {
-        name: "policy",
-        usage: "[explain CMD]",
-        help: "shows what the model may do and what it may not",
-        act: policy,
-    },
-    Row {
-        name: "allowlist",
-        usage: "[remove N]",
-        help: "lists the commands that may run in this project without a question, or withdraws one",
-        act: allowlist,
-    },
-    Row { name: "clear", usage: "", help: "clears the screen; the conversation goes on", act: |_, _| clear() },
-    Row { name: "new", usage: "", help: "begins a new conversation", act: |runtime, _| begin_anew(runtime) },
-    Row { name: "model", usage: "[NAME]", help: "switches to another model, or lists them", act: model },
-];
+/// The function of a command of the chat; ending the chat is the loop's.
+fn act_of(op: Op) -> Option<Act> {
+    Some(match op {
+        Op::Help => |_, _| help(),
+        Op::Tools => tools,
+        Op::Memory => search,
+        Op::Policy => policy,
+        Op::Allow => allowlist,
+        Op::Clear => |_, _| clear(),
+        Op::New => |runtime, _| begin_anew(runtime),
+        Op::Model => model,
+        _ => return None,
+    })
+}
 
 /// Whether a person can type, and see the text that they type.
 pub(super) fn has_terminal() -> bool {
@@ -68,9 +50,9 @@ pub(super) fn next_question(runtime: &mut Runtime, person: &mut AtTty) -> Result
         match command(&line) {
             Command::None if line.trim().is_empty() => {}
             Command::None => return Ok(Some(line)),
-            Command::Known(row, _) if row.name == "exit" => return Ok(None),
-            Command::Known(row, argument) => {
-                if let Err(failure) = (row.act)(runtime, argument) {
+            Command::Known(op, argument) => {
+                let Some(act) = act_of(op) else { return Ok(None) };
+                if let Err(failure) = act(runtime, argument) {
                     tell(&failure);
                 }
             }
@@ -94,7 +76,7 @@ pub(super) fn unreadable(error: io::Error) -> Failure {
 enum Command<'a> {
     /// No command.
     None,
-    Known(&'static Row, &'a str),
+    Known(Op, &'a str),
     Unknown(&'a str),
 }
 
@@ -105,15 +87,17 @@ fn command(line: &str) -> Command<'_> {
     if word.is_empty() || !word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return Command::None;
     }
-    match COMMANDS.iter().find(|row| row.name == word) {
-        Some(row) => Command::Known(row, argument.trim()),
+    match of_chat().find(|(_, form)| form.name == word) {
+        Some((op, _)) => Command::Known(op, argument.trim()),
         None => Command::Unknown(&line[..=word.len()]),
     }
 }
 
 fn help() -> Result<(), Failure> {
-    let usage = |row: &Row| format!("/{} {}", row.name, row.usage).trim_end().to_owned();
-    put(&COMMANDS.iter().map(|row| vec![usage(row), row.help.to_owned()]).collect::<Vec<_>>());
+    let row = |(_, form): (_, Form)| {
+        vec![format!("/{} {}", form.name, form.usage).trim_end().to_owned(), form.help.to_owned()]
+    };
+    put(&of_chat().map(row).collect::<Vec<_>>());
     Ok(())
 }
 
@@ -247,19 +231,18 @@ fn put(rows: &[Vec<String>]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::repl::meta::METAS;
 
     #[test]
     fn a_command_is_a_word_after_a_slash_and_a_path_is_none() {
         let read = |line: &str| match command(line) {
             Command::None => "question".to_owned(),
-            Command::Known(row, argument) => format!("{} {argument}", row.name),
+            Command::Known(op, argument) => format!("{op:?} {argument}"),
             Command::Unknown(word) => format!("unknown {word}"),
         };
         for (line, what) in [
-            ("/exit", "exit "),
-            (":exit", "exit "),
-            ("/memory  two words ", "memory two words"),
+            ("/exit", "Quit "),
+            (":exit", "Quit "),
+            ("/memory  two words ", "Memory two words"),
             ("/etc/passwd what is it?", "question"),
             ("/", "question"),
             (" /exit is what?", "question"),
@@ -271,9 +254,8 @@ mod tests {
     }
 
     #[test]
-    fn each_command_is_a_meta_command_of_the_shell_too() {
-        for row in &COMMANDS {
-            assert!(METAS.iter().any(|meta| meta.names.contains(&row.name)), "{}", row.name);
-        }
+    fn each_command_but_exit_has_its_function() {
+        let without: Vec<Op> = of_chat().map(|(op, _)| op).filter(|it| act_of(*it).is_none()).collect();
+        assert_eq!(without, [Op::Quit]);
     }
 }

@@ -12,9 +12,9 @@ use crate::app;
 use crate::base::text::counted;
 use crate::config::{self, Effective, Env, Layers, LoadRequest, Loaded, Look, Problem, Trust, TrustVerdict};
 use crate::host;
+use crate::ops::commands::taken;
 use crate::proto::Failure;
 use crate::render::sanitise;
-use crate::repl::meta::taken;
 
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {

@@ -3,9 +3,9 @@
 use nu_ansi_term::Style;
 
 use super::keys::KEYS;
-use super::meta::{self, Action, Group, METAS, MetaError};
 use super::run::{Flow, Repl};
 use crate::agent::Agent;
+use crate::ops::commands::{self, Command, CommandError, Group, Op, of_shell};
 use crate::proto::{Failure, FailureKind, HumanLine, RouteVerdict};
 use crate::render::text::{described, escape_visible, table};
 
@@ -13,76 +13,78 @@ impl Repl {
     /// Carries out a meta line; a hidden one leaves nothing in the history and, but for a question, nothing for the
     /// model. `before` is the line before it.
     pub(super) fn meta(&mut self, line: &str, hidden: bool, before: Option<&(String, RouteVerdict)>) -> Flow {
-        let (meta, argument) = match meta::parse(line) {
+        let (meta, argument) = match commands::parse(line) {
             Ok(found) => found,
             Err(error) => return self.no_meta(line, &error),
         };
-        match meta.action {
-            Action::Quit => return self.run_command(&HumanLine::typed("exit".into()), false),
-            Action::Exec => {
+        match meta.op {
+            Op::Quit => return self.run_command(&HumanLine::typed("exit".into()), false),
+            Op::Exec => {
                 let kept = (!hidden).then(|| format!(":exec {argument}"));
                 return self.run_kept(&HumanLine::typed(argument.to_owned()), kept.as_deref());
             }
-            Action::Ask => {
+            Op::Ask => {
                 let kept = (!hidden).then(|| format!(":ask {argument}"));
                 return self.ask(kept.as_deref(), argument);
             }
-            Action::Clear => self.console.clear(),
-            Action::Reset => {
+            Op::Clear => self.console.clear(),
+            Op::Reset => {
                 self.end_conversation(Agent::reset);
                 self.console.notice("a new conversation begins, with the default model");
             }
-            Action::Transcript => self.transcript(argument),
-            Action::Onboard => return self.onboard(argument),
-            Action::Model => self.switch_model(argument),
-            Action::Models => self.list_models(),
-            Action::History => self.history_command(argument),
-            Action::New => self.new_conversation(),
-            Action::Sessions => self.list_sessions(),
-            Action::Resume => self.resume(argument),
-            Action::Fork => self.fork(argument),
-            Action::Rewind => self.rewind(argument),
-            Action::Title => self.title(argument),
-            Action::Thoughts => self.thoughts(),
-            Action::Cost => self.cost(argument),
-            Action::Tokens => self.tokens(argument),
-            Action::Why => return self.explain_route(before),
-            Action::Mode => self.set_mode(argument),
-            Action::Route => self.forget_routes(argument),
-            Action::Copy => self.copy(argument),
-            Action::Run => return self.run_block(argument),
-            Action::Save if argument.is_empty() => return self.save_memory(),
-            Action::Save => self.save_block(argument),
-            Action::Memory => return self.memory(argument),
-            Action::Session => return self.session(argument),
-            Action::Config => return self.config(argument),
-            Action::Context => return self.context(argument),
-            Action::Card => self.show_card(),
-            Action::Redact => self.show_redacted(),
-            Action::Estop => return self.estop(argument),
-            Action::Diff if argument.is_empty() => return self.diff_command(),
-            Action::Diff => return self.show_step(argument),
-            Action::Show => return self.show_output(argument),
-            Action::Allow => return self.allow(argument),
-            Action::Tools => self.list_tools(),
-            Action::Mcp => return self.mcp(argument),
-            Action::Call => return self.call_tool(argument),
-            Action::Policy => self.policy(argument),
-            Action::Undo => self.undo(argument),
-            Action::Redo => self.redo(argument),
-            Action::Steps => self.list_steps(),
-            Action::Approve => return self.approve_call(argument),
-            Action::Skills => return self.skills(argument),
-            Action::Prompt => return self.prompt_template(argument, hidden),
-            Action::Man => return self.man(argument),
-            Action::Help => return self.help(argument),
+            Op::Transcript => self.transcript(argument),
+            Op::Onboard => return self.onboard(argument),
+            Op::Model => self.switch_model(argument),
+            Op::Models => self.list_models(),
+            Op::History => self.history_command(argument),
+            Op::New => self.new_conversation(),
+            Op::Sessions => self.list_sessions(),
+            Op::Resume => self.resume(argument),
+            Op::Fork => self.fork(argument),
+            Op::Rewind => self.rewind(argument),
+            Op::Title => self.title(argument),
+            Op::Thoughts => self.thoughts(),
+            Op::Cost => self.cost(argument),
+            Op::Tokens => self.tokens(argument),
+            Op::Why => return self.explain_route(before),
+            Op::Mode => self.set_mode(argument),
+            Op::Route => self.forget_routes(argument),
+            Op::Copy => self.copy(argument),
+            Op::Run => return self.run_block(argument),
+            Op::Save if argument.is_empty() => return self.save_memory(),
+            Op::Save => self.save_block(argument),
+            Op::Memory => return self.memory(argument),
+            Op::Session => return self.session(argument),
+            Op::Config => return self.config(argument),
+            Op::Context => return self.context(argument),
+            // The shell has no word for it but this one.
+            Op::Compact => return self.context("compact"),
+            Op::Card => self.show_card(),
+            Op::Redact => self.show_redacted(),
+            Op::Estop => return self.estop(argument),
+            Op::Diff if argument.is_empty() => return self.diff_command(),
+            Op::Diff => return self.show_step(argument),
+            Op::Show => return self.show_output(argument),
+            Op::Allow => return self.allow(argument),
+            Op::Tools => self.list_tools(),
+            Op::Mcp => return self.mcp(argument),
+            Op::Call => return self.call_tool(argument),
+            Op::Policy => self.policy(argument),
+            Op::Undo => self.undo(argument),
+            Op::Redo => self.redo(argument),
+            Op::Steps => self.list_steps(),
+            Op::Approve => return self.approve_call(argument),
+            Op::Skills => return self.skills(argument),
+            Op::Prompt => return self.prompt_template(argument, hidden),
+            Op::Man => return self.man(argument),
+            Op::Help => return self.help(argument),
         }
         Flow::Continue
     }
 
     /// Carries out a meta command of the config's, where the line isn't one of ours.
-    fn no_meta(&mut self, line: &str, error: &MetaError) -> Flow {
-        let is_unknown = matches!(error, MetaError::Unknown { .. });
+    fn no_meta(&mut self, line: &str, error: &CommandError) -> Flow {
+        let is_unknown = matches!(error, CommandError::Unknown { .. });
         if let Some(flow) = is_unknown.then(|| self.own_meta(line)).flatten() {
             return flow;
         }
@@ -123,7 +125,7 @@ impl Repl {
     fn help(&mut self, word: &str) -> Flow {
         let bold = |text: &str| self.console.paint(Style::new().bold(), text);
         let row = |name: &str, meaning: &str| (name.to_owned(), meaning.to_owned());
-        let usage = |meta: &meta::Meta| {
+        let usage = |meta: &Command| {
             let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
             format!("{} {}", names.join(" "), meta.usage).trim().to_owned()
         };
@@ -134,7 +136,7 @@ impl Repl {
         let mut groups =
             vec![("A command runs in the shell, a sentence goes to the model. To say so yourself:", prefixes)];
         for group in Group::ALL {
-            let metas = METAS.iter().filter(|meta| meta.group == group);
+            let metas = of_shell().filter(|meta| meta.group == group);
             groups.push((group.heading(), metas.map(|meta| row(&usage(meta), meta.help)).collect()));
         }
         groups.push(("Your own", self.hooks.usable_metas().map(|(name, help)| (format!(":{name}"), help)).collect()));
@@ -161,19 +163,19 @@ impl Repl {
     }
 }
 
-fn explain(error: &MetaError) -> Failure {
+fn explain(error: &CommandError) -> Failure {
     let (message, hint) = match error {
-        MetaError::Unknown { name, nearest: Some(nearest) } => {
+        CommandError::Unknown { name, nearest: Some(nearest) } => {
             (format!(":{name} is no meta command"), format!("did you mean :{nearest}?"))
         }
-        MetaError::Unknown { name, nearest: None } => (
+        CommandError::Unknown { name, nearest: None } => (
             format!(":{name} is no meta command"),
             ":help lists them; a line that begins with ! goes to the shell as it is".to_owned(),
         ),
-        MetaError::Missing(meta) => {
+        CommandError::Missing(meta) => {
             (format!(":{} needs an argument", meta.names[0]), format!(":{} {}", meta.names[0], meta.usage))
         }
-        MetaError::Surplus(meta) => (format!(":{} takes no argument", meta.names[0]), String::new()),
+        CommandError::Surplus(meta) => (format!(":{} takes no argument", meta.names[0]), String::new()),
     };
     Failure { kind: FailureKind::User, message, hint }
 }

@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 
 use super::editor::{self, Shape};
 use super::hooks::SharedHooks;
-use super::meta;
 use super::project::ProjectState;
 use super::prompt::ReedPrompt;
 use super::run::{Flow, Repl};
@@ -14,6 +13,7 @@ use crate::app::{self, config_problems};
 use crate::config::{self, Effective, Env, KeyDoes, KeyName, Loaded, PromptStyle, Settings};
 use crate::console::Options;
 use crate::host;
+use crate::ops::commands;
 use crate::proto::{Failure, FailureKind, HumanLine};
 
 /// How long the shell may take to draw its prompt where it is asked for it.
@@ -150,7 +150,7 @@ impl Repl {
     /// Meta commands of ReedClaw's own can't be taken.
     fn tell_taken_metas(&self) {
         for (name, _) in self.hooks.metas() {
-            if let Some(taken) = meta::taken(&name) {
+            if let Some(taken) = commands::taken(&name) {
                 self.console.failure(&config_failure(format!("meta.{name}: {taken}"), "give it another name"));
             }
         }

@@ -15,10 +15,6 @@ use super::hooks::{HookCompleter, SharedHooks};
 use super::keys::{self, COMPLETION_MENU};
 use super::line::{Links, SearchMenu, Suggester, WordKey, widgets};
 use super::menu::CompletionMenu;
-use super::meta::{
-    ALLOW_WORDS, Argument, CONFIG_WORDS, CONTEXT_WORDS, HISTORY_WORDS, MEMORY_WORDS, METAS, SESSION_WORDS,
-    SKILLS_WORDS, UNDO_WORDS,
-};
 use super::prompt::Heading;
 use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
@@ -26,6 +22,7 @@ use super::writer::Writer;
 use crate::agent::Agent;
 use crate::app::{Attaching, Jails, Runtime};
 use crate::config::{EditMode, EditorSettings, Env, Settings};
+use crate::ops::commands::{Argument, of_shell};
 use crate::proto::ShellKeys;
 use crate::shell::Handle;
 
@@ -161,27 +158,15 @@ fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {
         let aliases = shape.settings.models.values().flat_map(|model| model.aliases.clone());
         shape.agent.models().into_iter().map(|model| model.name).chain(aliases).collect()
     };
-    let ours = METAS.iter().map(|meta| MetaEntry {
+    let ours = of_shell().map(|meta| MetaEntry {
         name: meta.names[0].to_owned(),
         help: meta.help.to_owned(),
         values: match meta.argument {
+            Argument::None => Vec::new(),
             Argument::Model => models(),
-            Argument::Mode => ["auto", "shell", "ask", "shadow"].map(str::to_owned).into(),
-            Argument::Policy => vec!["explain".to_owned()],
-            Argument::Undo => UNDO_WORDS.map(str::to_owned).to_vec(),
-            Argument::Redo => vec!["--force".to_owned()],
-            Argument::Forget => vec!["forget".to_owned()],
-            Argument::Context => CONTEXT_WORDS.map(str::to_owned).to_vec(),
-            Argument::Memory => MEMORY_WORDS.map(str::to_owned).to_vec(),
-            Argument::Session => SESSION_WORDS.map(str::to_owned).to_vec(),
-            Argument::Skills => SKILLS_WORDS.map(str::to_owned).to_vec(),
-            Argument::Show => vec!["show".to_owned()],
-            Argument::Clear => vec!["clear".to_owned()],
-            Argument::Allow => ALLOW_WORDS.map(str::to_owned).to_vec(),
-            Argument::Detail => vec!["detail".to_owned()],
-            Argument::History => HISTORY_WORDS.map(str::to_owned).to_vec(),
-            Argument::Config => CONFIG_WORDS.map(str::to_owned).to_vec(),
-            _ => Vec::new(),
+            Argument::Only(words) | Argument::Optional(words) | Argument::Needed(words) => {
+                words.iter().copied().map(str::to_owned).collect()
+            }
         },
     });
     let hooks = shape.hooks.usable_metas().map(|(name, help)| MetaEntry { name, help, values: Vec::new() });

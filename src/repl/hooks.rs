@@ -7,11 +7,11 @@ use nu_ansi_term::Style;
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
 use super::complete::ShellCompleter;
-use super::meta;
 use super::prompt::ReedPrompt;
 use super::run::{Flow, Repl};
 use super::state::RouteHook;
 use crate::config::{Action, Answer, HookContext, HookFailure, HookSet, Hooks, KeyDoes, KeyName, OverlayHooks, Told};
+use crate::ops::commands;
 use crate::proto::{HumanLine, Route};
 use crate::render::text::{escape_visible, has_hidden};
 use crate::render::{CSI_CHARS_MAX, sanitise};
@@ -119,7 +119,7 @@ impl SharedHooks {
 
     /// The same without those whose name is one of ReedClaw's own.
     pub(super) fn usable_metas(&self) -> impl Iterator<Item = (String, String)> + use<> {
-        self.metas().into_iter().filter(|(name, _)| meta::taken(name).is_none())
+        self.metas().into_iter().filter(|(name, _)| commands::taken(name).is_none())
     }
 
     /// Runs a meta command's hook; none where there is none of that name.

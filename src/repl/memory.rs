@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use super::conversations::{age, one_line};
-use super::meta::MEMORY_WORDS;
 use super::run::{Flow, Repl};
 use super::state;
 use crate::agent::{Agent, MemoryJob, Written};
 use crate::app::{StoreRecorder, past_turns};
 use crate::host;
+use crate::ops::commands::MEMORY_WORDS;
 use crate::project::Repository;
 use crate::proto::{Event, Failure, FailureKind, Role};
 use crate::render::sanitise;

@@ -28,7 +28,6 @@ mod line;
 mod manual;
 mod memory;
 mod menu;
-pub mod meta;
 mod offer;
 mod outside;
 mod policy;

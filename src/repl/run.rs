@@ -27,6 +27,7 @@ use crate::config::{HookContext, PromptStyle, Told};
 use crate::console::Console;
 use crate::host;
 use crate::manual::Manual;
+use crate::ops::commands::has_row_of_its_own;
 use crate::project::{Head, Repository};
 use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind, ModelCommand, Route, RouteVerdict};
 use crate::route::ends_with_question;
@@ -334,7 +335,7 @@ impl Repl {
         let flow = match verdict.route {
             Route::Empty | Route::Confirm => Flow::Continue,
             Route::Meta => {
-                if !super::meta::has_row_of_its_own(&verdict.text) {
+                if !has_row_of_its_own(&verdict.text) {
                     self.remember(&self.kept_meta(line, &verdict.text), LineKind::Meta);
                 }
                 let before = self.last.take();

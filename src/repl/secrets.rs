@@ -1,7 +1,7 @@
 //! `:redact`: what was hidden from the model, by kind and place; never what it was.
 
-use super::meta::{self, Action};
 use super::run::Repl;
+use crate::ops::commands::{self, Op};
 use crate::render::text::table;
 
 impl Repl {
@@ -21,10 +21,8 @@ impl Repl {
 
     /// A meta line as the history keeps it: one whose text is sent or stored without its secrets, others as they are.
     pub(super) fn kept_meta(&self, line: &str, text: &str) -> String {
-        match meta::parse(text) {
-            Ok((found, _)) if matches!(found.action, Action::Title | Action::Memory) => {
-                self.runtime.agent.redacted(line)
-            }
+        match commands::parse(text) {
+            Ok((found, _)) if matches!(found.op, Op::Title | Op::Memory) => self.runtime.agent.redacted(line),
             _ => line.to_owned(),
         }
     }

@@ -16,8 +16,8 @@ use clap::{Arg, ArgAction, Command};
 use reedclaw::cli::command::definition;
 use reedclaw::cli::exit;
 use reedclaw::config;
+use reedclaw::ops::commands::{Group, of_shell};
 use reedclaw::repl::keys::KEYS;
-use reedclaw::repl::meta::{Group, METAS};
 use reedclaw::schema::KEYWORDS;
 use serde_json::Value;
 
@@ -93,7 +93,7 @@ fn meta_commands() -> String {
     let mut text = String::new();
     for group in Group::ALL {
         let _ = write!(text, "## {}\n\n| command | effect |\n|---|---|\n", group.heading());
-        for meta in METAS.iter().filter(|meta| meta.group == group) {
+        for meta in of_shell().filter(|meta| meta.group == group) {
             let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
             let usage = format!("{} {}", names.join(" "), meta.usage);
             let _ = writeln!(text, "| `{}` | {} |", cell(usage.trim()), cell(meta.help));

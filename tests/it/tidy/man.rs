@@ -6,8 +6,8 @@ use std::process::Command;
 
 use clap::Command as Definition;
 use reedclaw::cli::command::definition;
+use reedclaw::ops::commands::of_shell;
 use reedclaw::repl::keys::KEYS;
-use reedclaw::repl::meta::METAS;
 
 use super::generated::{help_with_values, spelling, usage_after};
 use super::root;
@@ -116,7 +116,7 @@ pub(super) fn page() -> String {
         entry(key.name, key.help, &mut text);
     }
     text.push_str(".SH META COMMANDS\n");
-    for meta in &METAS {
+    for meta in of_shell() {
         let names: Vec<String> = meta.names.iter().map(|name| format!(":{name}")).collect();
         entry(format!("{} {}", names.join(" "), meta.usage).trim(), meta.help, &mut text);
     }

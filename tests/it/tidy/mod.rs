@@ -134,10 +134,11 @@ const ROOMS: &[Room] = &[
         "the composition root: settings become options here and nowhere else",
     ),
     room("console", 9, &["base", "proto", "render"], "the only writer draws what it is given and starts nothing"),
+    room("ops", 9, &["base", "proto"], "what a user can ask for, as data; a face says it in its own words"),
     room(
         "acp",
         10,
-        &["base", "proto", "render", "host", "rpc", "shell", "skills", "steps", "store", "gate", "agent", "app"],
+        &["base", "proto", "render", "host", "rpc", "shell", "skills", "steps", "store", "gate", "agent", "app", "ops"],
         "an editor's face: it asks and shows, and neither answers nor runs anything itself",
     ),
     room(
@@ -169,7 +170,7 @@ const ROOMS: &[Room] = &[
         11,
         &[
             "git", "sessions", "base", "bash", "proto", "policy", "render", "route", "turn", "host", "config", "estop",
-            "manual", "project", "shell", "skills", "steps", "store", "gate", "agent", "app", "console", "ask",
+            "manual", "project", "shell", "skills", "steps", "store", "gate", "agent", "app", "console", "ops", "ask",
             "serve",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
@@ -180,7 +181,7 @@ const ROOMS: &[Room] = &[
         &[
             "base", "proto", "schema", "norris", "policy", "render", "route", "turn", "files", "host", "log", "config",
             "estop", "git", "ledger", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate",
-            "sessions", "tools", "agent", "app", "console", "acp", "ask", "gateway", "serve", "repl",
+            "sessions", "tools", "agent", "app", "console", "ops", "acp", "ask", "gateway", "serve", "repl",
         ],
         "the top: everything below it",
     ),

@@ -1,85 +1,33 @@
-//! The meta commands: one table that gives parsing, help, completion and `docs/meta-commands.md`.
+//! The words for things that a user can ask for: one table for `:word` of the shell, `/word` of the chat and `/word` of an
+//! editor. It gives parsing, help, completion, dispatch and `docs/meta-commands.md`.
 
-/// What a meta command's first argument may be.
+/// The argument of a command of the shell, with the words that completion offers for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Argument {
     /// None.
     None,
-    /// A model's name; none shows the one in use.
+    /// A model's name, or none.
     Model,
-    /// Words to look for, or one of `HISTORY_WORDS`; none shows the newest.
-    History,
-    /// A conversation's number, or words of it; none is the one before.
-    Conversation,
-    /// The number of a turn.
-    Turn,
-    /// A title; none shows it.
-    Title,
-    /// A command line.
-    Command,
-    /// A text.
-    Text,
-    /// The number of a block of code; none means the whole answer.
-    Block,
-    /// One of `CONFIG_WORDS`; none shows the settings.
-    Config,
-    /// A mode of `route.mode`; none shows the one in force.
-    Mode,
-    /// The word `forget`.
-    Forget,
-    /// The word `show`, or none.
-    Show,
-    /// The word `clear`, or none.
-    Clear,
-    /// One of `CONTEXT_WORDS`; none shows the context.
-    Context,
-    /// The word `detail`, or none.
-    Detail,
-    /// The number of a block and a file; none saves the conversation's memory.
-    Save,
-    /// One of `MEMORY_WORDS`; none lists what is remembered.
-    Memory,
-    /// One of `ALLOW_WORDS`; none lists.
-    Allow,
-    /// `explain` and a command; none shows the rules.
-    Policy,
-    /// One of `UNDO_WORDS`, or how many steps; none is one.
-    Undo,
-    /// How many steps; none is one.
-    Redo,
-    /// The number of a step.
-    Step,
-    /// One of `SKILLS_WORDS`; none lists.
-    Skills,
-    /// One of `SESSION_WORDS`; none lists.
-    Session,
-    /// Words, or none.
-    Words,
-    /// A word of any kind.
-    Word,
+    /// One of these words, or none.
+    Only(&'static [&'static str]),
+    /// One of these words, or anything else, or none.
+    Optional(&'static [&'static str]),
+    /// One of these words, or anything else.
+    Needed(&'static [&'static str]),
 }
 
-/// What `:config` can be told.
-pub const CONFIG_WORDS: [&str; 6] = ["show", "reload", "edit", "path", "trust", "untrust"];
+/// An optional argument without words of its own.
+const FREE: Argument = Argument::Optional(&[]);
+/// A text that must be there.
+const TEXT: Argument = Argument::Needed(&[]);
 
-/// What `:context` can be told.
-pub const CONTEXT_WORDS: [&str; 3] = ["compact", "restore", "project"];
-
-/// What `:memory` can be told.
-pub const MEMORY_WORDS: [&str; 8] = ["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
-/// What `:session` can be told.
-pub const SESSION_WORDS: [&str; 15] = [
+/// First words of `:memory`; anything else is searched for.
+pub const MEMORY_WORDS: &[&str] = &["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
+/// First words of `:session`.
+const SESSION_WORDS: &[&str] = &[
     "abandon", "apply", "cat", "diff", "drop", "files", "leave", "list", "log", "merge", "open", "show", "start",
     "sync", "undo",
 ];
-/// What `:allow` can be told.
-pub const ALLOW_WORDS: [&str; 4] = ["list", "remove", "export", "import"];
-
-/// What `:undo` can be told, beside a number.
-pub const UNDO_WORDS: [&str; 2] = ["--file", "--force"];
-
-/// What `:history` can be told, beside words to look for.
-pub const HISTORY_WORDS: [&str; 4] = ["turns", "prune", "delete", "export"];
 
 /// A group of help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,12 +64,9 @@ impl Group {
     }
 }
 
-/// What `:skills` can be told.
-pub const SKILLS_WORDS: [&str; 2] = ["trust", "untrust"];
-
-/// What a meta command does.
+/// The effect of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum Op {
     /// Ends the session as `exit` does.
     Quit,
     /// Clears the screen.
@@ -176,6 +121,8 @@ pub enum Action {
     Route,
     /// Shows what the next question carries; summarises it, or undoes that.
     Context,
+    /// Summarises the older turns.
+    Compact,
     /// Shows the project's card.
     Card,
     /// Sessions on git.
@@ -217,65 +164,82 @@ pub enum Action {
     Help,
 }
 
-/// One meta command.
+/// A command's form where it isn't that of the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Meta {
+pub struct Form {
+    /// Its name there.
+    pub name: &'static str,
+    /// Its argument, as help shows it.
+    pub usage: &'static str,
+    /// Its effect, one line.
+    pub help: &'static str,
+}
+
+/// One command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
     /// Its group in help.
     pub group: Group,
     /// Its names, without the colon; the first is shown.
     pub names: &'static [&'static str],
     /// Its argument, as help shows it.
     pub usage: &'static str,
-    /// What its argument may be.
+    /// The argument itself.
     pub argument: Argument,
-    /// What it does, one line.
+    /// Its effect, one line.
     pub help: &'static str,
-    /// What it does.
-    pub action: Action,
+    /// The same, for dispatch.
+    pub op: Op,
+    /// Its form in the chat, if it has it.
+    pub chat: Option<Form>,
+    /// Its form in an editor, if it has it.
+    pub editor: Option<Form>,
+    /// Whether the shell has it.
+    pub is_in_shell: bool,
 }
 
 /// The table, in the order of help.
-pub const METAS: [Meta; 47] = [
+pub const COMMANDS: [Command; 48] = [
     row(
         Group::Lines,
         &["exec"],
         "CMD",
-        Argument::Command,
+        TEXT,
         "runs CMD in the shell, whatever it looks like",
-        Action::Exec,
+        Op::Exec,
     ),
-    row(Group::Lines, &["ask"], "TEXT", Argument::Text, "asks the model TEXT, whatever it looks like", Action::Ask),
+    row(Group::Lines, &["ask"], "TEXT", TEXT, "asks the model TEXT, whatever it looks like", Op::Ask),
     row(
         Group::Lines,
         &["why"],
         "",
         Argument::None,
         "says why the last line went to the shell or the model; after a failure asks the model about it",
-        Action::Why,
+        Op::Why,
     ),
     row(
         Group::Lines,
         &["mode"],
         "[MODE]",
-        Argument::Mode,
+        Argument::Optional(&["auto", "shell", "ask", "shadow"]),
         "auto, shell, ask or shadow: sets who decides where lines go, until the session ends",
-        Action::Mode,
+        Op::Mode,
     ),
     row(
         Group::Lines,
         &["route"],
         "forget",
-        Argument::Forget,
+        Argument::Needed(&["forget"]),
         "forgets which lines you sent the other way",
-        Action::Route,
+        Op::Route,
     ),
     row(
         Group::Lines,
         &["history"],
         "[TEXT]",
-        Argument::History,
+        Argument::Optional(&["turns", "prune", "delete", "export"]),
         "lists the newest lines, or those with TEXT; turns prints this conversation; prune, delete N, export FILE.jsonl or .md",
-        Action::History,
+        Op::History,
     ),
     row(
         Group::Conversation,
@@ -283,31 +247,33 @@ pub const METAS: [Meta; 47] = [
         "",
         Argument::None,
         "begins a new conversation; the one before stays in :sessions",
-        Action::New,
-    ),
+        Op::New,
+    )
+    .chat("new", "", "begins a new conversation"),
     row(
         Group::Conversation,
         &["clear"],
         "",
         Argument::None,
         "clears the screen; the conversation goes on, :new begins another",
-        Action::Clear,
-    ),
+        Op::Clear,
+    )
+    .chat("clear", "", "clears the screen; the conversation goes on"),
     row(
         Group::Conversation,
         &["reset"],
         "",
         Argument::None,
         "starts over: another conversation, no command output, the default model",
-        Action::Reset,
+        Op::Reset,
     ),
     row(
         Group::Conversation,
         &["transcript"],
         "[N]",
-        Argument::Turn,
+        FREE,
         "prints this conversation's questions and answers, or the last N of them",
-        Action::Transcript,
+        Op::Transcript,
     ),
     row(
         Group::Conversation,
@@ -315,103 +281,109 @@ pub const METAS: [Meta; 47] = [
         "",
         Argument::None,
         "lists the conversations, the last used at the end",
-        Action::Sessions,
+        Op::Sessions,
     ),
     row(
         Group::Conversation,
         &["resume"],
         "[ID or TEXT]",
-        Argument::Conversation,
+        FREE,
         "continues a conversation: by number, by words in it, or the previous one",
-        Action::Resume,
+        Op::Resume,
     ),
     row(
         Group::Conversation,
         &["fork"],
         "[TURN]",
-        Argument::Turn,
+        FREE,
         "goes on in a copy of this conversation, up to TURN; the original stays as it is",
-        Action::Fork,
+        Op::Fork,
     ),
     row(
         Group::Conversation,
         &["rewind"],
         "[TURN]",
-        Argument::Turn,
+        FREE,
         "drops everything after TURN, 0 drops all; without TURN lists the turns",
-        Action::Rewind,
+        Op::Rewind,
     ),
     row(
         Group::Conversation,
         &["session"],
         "[WHAT]",
-        Argument::Session,
+        Argument::Optional(SESSION_WORDS),
         "lists sessions on git, whose turns are commits; start [--from REV or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B], files [DIR] [@N], cat PATH [@N], undo, sync [BRANCH], apply, merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], abandon ID, drop ID",
-        Action::Session,
+        Op::Session,
     ),
     row(
         Group::Conversation,
         &["title"],
         "[TEXT]",
-        Argument::Title,
+        FREE,
         "names this conversation TEXT, or prints its name",
-        Action::Title,
+        Op::Title,
     ),
     row(
         Group::Conversation,
         &["context"],
         "[WHAT]",
-        Argument::Context,
+        Argument::Optional(&["compact", "restore", "project"]),
         "shows what the next question carries and costs; compact summarises older turns, restore undoes it; project on or off",
-        Action::Context,
-    ),
+        Op::Context,
+    )
+    .editor("context", "", "Shows what the next prompt carries"),
+    row(Group::Conversation, &["compact"], "", Argument::None, "summarises the older turns", Op::Compact)
+        .editor("compact", "", "Summarises the older part of this session")
+        .not_in_shell(),
     row(
         Group::Conversation,
         &["card"],
         "",
         Argument::None,
         "shows what a question carries of the repository around you, and what that costs",
-        Action::Card,
+        Op::Card,
     ),
     row(
         Group::Conversation,
         &["memory"],
         "[WHAT or QUERY]",
-        Argument::Memory,
+        Argument::Optional(MEMORY_WORDS),
         "lists what is remembered; QUERY searches it and all conversations; save, add TEXT, edit N, show N, forget N; inbox, take N, drop N",
-        Action::Memory,
-    ),
+        Op::Memory,
+    )
+    .chat("memory", "[QUERY]", "lists the memories, or searches them and all conversations")
+    .editor("memory", "words", "Searches what is remembered and all conversations"),
     row(
         Group::Conversation,
         &["redact"],
         "[show]",
-        Argument::Show,
+        Argument::Only(&["show"]),
         "lists the secrets that were hidden in this session: kind, length and place",
-        Action::Redact,
+        Op::Redact,
     ),
     row(
         Group::Answer,
         &["copy"],
         "[N]",
-        Argument::Block,
+        FREE,
         "copies the last answer, or its block of code N, to the clipboard",
-        Action::Copy,
+        Op::Copy,
     ),
     row(
         Group::Answer,
         &["run"],
         "N",
-        Argument::Text,
+        TEXT,
         "runs block of code N of the last answer in the shell, after your yes",
-        Action::Run,
+        Op::Run,
     ),
     row(
         Group::Answer,
         &["save"],
         "[N FILE]",
-        Argument::Save,
+        FREE,
         "writes block of code N of the last answer to a new FILE; alone it remembers the conversation, as :memory save",
-        Action::Save,
+        Op::Save,
     ),
     row(
         Group::Answer,
@@ -419,7 +391,7 @@ pub const METAS: [Meta; 47] = [
         "",
         Argument::None,
         "shows the model's thoughts before the last answer",
-        Action::Thoughts,
+        Op::Thoughts,
     ),
     row(
         Group::Model,
@@ -427,32 +399,35 @@ pub const METAS: [Meta; 47] = [
         "NAME",
         Argument::Model,
         "switches to another model; without NAME prints which one answers",
-        Action::Model,
-    ),
-    row(Group::Model, &["models"], "", Argument::None, "lists the configured models", Action::Models),
+        Op::Model,
+    )
+    .chat("model", "[NAME]", "switches to another model, or lists them")
+    .editor("model", "name", "Lets another model answer, or lists them"),
+    row(Group::Model, &["models"], "", Argument::None, "lists the configured models", Op::Models),
     row(
         Group::Model,
         &["onboard"],
         "[PORT]",
-        Argument::Word,
+        FREE,
         "finds a model on this machine or a key, and writes the config for it",
-        Action::Onboard,
+        Op::Onboard,
     ),
     row(
         Group::Model,
         &["cost"],
         "[detail]",
-        Argument::Detail,
+        Argument::Optional(&["detail"]),
         "prints the cost of this conversation, this day and this month, by model; detail: each request",
-        Action::Cost,
-    ),
+        Op::Cost,
+    )
+    .editor("cost", "", "Shows what this session, this day and this month have cost"),
     row(
         Group::Model,
         &["tokens"],
         "TEXT",
-        Argument::Text,
+        TEXT,
         "counts the tokens of TEXT for the model that answers",
-        Action::Tokens,
+        Op::Tokens,
     ),
     row(
         Group::Tools,
@@ -460,39 +435,41 @@ pub const METAS: [Meta; 47] = [
         "",
         Argument::None,
         "lists the tools that the model has here, and how risky they are",
-        Action::Tools,
-    ),
+        Op::Tools,
+    )
+    .chat("tools", "", "lists the model's tools and their risk")
+    .editor("tools", "", "Lists the tools that the model has"),
     row(
         Group::Tools,
         &["mcp"],
         "[WORD NAME …]",
-        Argument::Word,
+        FREE,
         "lists servers of tools; show, tools, allow, deny, connect, login, test and further words act on one",
-        Action::Mcp,
+        Op::Mcp,
     ),
     row(
         Group::Tools,
         &["call"],
         "SERVER.TOOL [JSON]",
-        Argument::Word,
+        FREE,
         "calls a server's tool by hand; nothing is sent to a model",
-        Action::Call,
+        Op::Call,
     ),
     row(
         Group::Tools,
         &["approve"],
         "[N]",
-        Argument::Word,
+        FREE,
         "shows a call of another agent (`reedclaw mcp serve`) and asks whether it may run; without N the oldest",
-        Action::Approve,
+        Op::Approve,
     ),
     row(
         Group::Tools,
         &["show"],
         "[N]",
-        Argument::Block,
+        FREE,
         "shows the whole result of tool call N, or of the last one",
-        Action::Show,
+        Op::Show,
     ),
     row(
         Group::Tools,
@@ -500,90 +477,98 @@ pub const METAS: [Meta; 47] = [
         "",
         Argument::None,
         "lists the changes by a model's commands and edits, and which of them can't be reverted",
-        Action::Steps,
-    ),
+        Op::Steps,
+    )
+    .editor("steps", "", "Lists what the model changed here, step by step"),
     row(
         Group::Tools,
         &["undo"],
         "[N]",
-        Argument::Undo,
+        Argument::Optional(&["--file", "--force"]),
         "reverts the last step, or the last N, of a model's commands and edits; --file PATH: one file",
-        Action::Undo,
-    ),
-    row(Group::Tools, &["redo"], "[N]", Argument::Redo, "makes steps again that were taken back", Action::Redo),
+        Op::Undo,
+    )
+    .editor("undo", "number of steps", "Reverts what the model changed last"),
+    row(Group::Tools, &["redo"], "[N]", Argument::Optional(&["--force"]), "makes steps again that were taken back", Op::Redo)
+    .editor("redo", "number of steps", "Applies reverted steps again"),
     row(
         Group::Tools,
         &["diff"],
         "[N]",
-        Argument::Step,
+        FREE,
         "shows what differs from the last commit; with a number what that step changed",
-        Action::Diff,
+        Op::Diff,
     ),
     row(
         Group::Tools,
         &["allow", "allowlist"],
         "[WHAT]",
-        Argument::Allow,
+        Argument::Optional(&["list", "remove", "export", "import"]),
         "lists the commands that the model may run in this project without a question; remove N, export FILE, import FILE",
-        Action::Allow,
-    ),
+        Op::Allow,
+    )
+    .chat("allowlist", "[remove N]", "lists the commands that may run in this project without a question, or withdraws one")
+    .editor("allowlist", "remove N", "Lists what may run in this project without a question, or takes one back"),
     row(
         Group::Tools,
         &["policy"],
         "[explain CMD]",
-        Argument::Policy,
+        Argument::Optional(&["explain"]),
         "shows what a model may do and where that is set; with CMD how it would be judged, without running it",
-        Action::Policy,
-    ),
+        Op::Policy,
+    )
+    .chat("policy", "[explain CMD]", "shows what the model may do and what it may not"),
     row(
         Group::Tools,
         &["estop"],
         "[clear]",
-        Argument::Clear,
+        Argument::Optional(&["clear"]),
         "stops every tool of a model, in every session; clear lets them run again",
-        Action::Estop,
+        Op::Estop,
     ),
     row(
         Group::Session,
         &["config"],
         "[WHAT]",
-        Argument::Config,
+        Argument::Optional(&["show", "reload", "edit", "path", "trust", "untrust"]),
         "show, reload, edit, path: the settings and where each comes from; trust, untrust: a project's file",
-        Action::Config,
+        Op::Config,
     ),
     row(
         Group::Tools,
         &["skills"],
         "[trust]",
-        Argument::Skills,
+        Argument::Optional(&["trust", "untrust"]),
         "lists skills and prompt templates; trust, untrust: those of the project",
-        Action::Skills,
+        Op::Skills,
     ),
     row(
         Group::Conversation,
         &["p"],
         "[NAME TEXT]",
-        Argument::Words,
+        FREE,
         "asks the question of the prompt template NAME, with TEXT as its arguments",
-        Action::Prompt,
+        Op::Prompt,
     ),
     row(
         Group::Session,
         &["man"],
         "QUESTION",
-        Argument::Text,
+        TEXT,
         "answers from this machine, without a model: recipes, manual pages, your history; a line can be taken into the editor",
-        Action::Man,
+        Op::Man,
     ),
     row(
         Group::Session,
         &["help"],
         "[WORD]",
-        Argument::Word,
+        FREE,
         "lists the meta commands and the keys, or those about WORD",
-        Action::Help,
-    ),
-    row(Group::Session, &["quit", "q", "exit"], "", Argument::None, "ends the session, as exit does", Action::Quit),
+        Op::Help,
+    )
+    .chat("help", "", "lists these commands"),
+    row(Group::Session, &["quit", "q", "exit"], "", Argument::None, "ends the session, as exit does", Op::Quit)
+    .chat("exit", "", "ends the chat, as Ctrl-D does"),
 ];
 
 const fn row(
@@ -592,14 +577,46 @@ const fn row(
     usage: &'static str,
     argument: Argument,
     help: &'static str,
-    action: Action,
-) -> Meta {
-    Meta { group, names, usage, argument, help, action }
+    op: Op,
+) -> Command {
+    Command { group, names, usage, argument, help, op, chat: None, editor: None, is_in_shell: true }
+}
+
+impl Command {
+    /// The command, in the chat too.
+    const fn chat(self, name: &'static str, usage: &'static str, help: &'static str) -> Self {
+        Self { chat: Some(Form { name, usage, help }), ..self }
+    }
+
+    /// The command, in an editor too.
+    const fn editor(self, name: &'static str, usage: &'static str, help: &'static str) -> Self {
+        Self { editor: Some(Form { name, usage, help }), ..self }
+    }
+
+    /// The command without its form in the shell.
+    const fn not_in_shell(self) -> Self {
+        Self { is_in_shell: false, ..self }
+    }
+}
+
+/// The meta commands: those that the shell has.
+pub fn of_shell() -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().filter(|command| command.is_in_shell)
+}
+
+/// The commands of the chat, each with its form there.
+pub fn of_chat() -> impl Iterator<Item = (Op, Form)> {
+    COMMANDS.iter().filter_map(|command| Some((command.op, command.chat?)))
+}
+
+/// The commands of an editor, each with its form there.
+pub fn of_editor() -> impl Iterator<Item = (Op, Form)> {
+    COMMANDS.iter().filter_map(|command| Some((command.op, command.editor?)))
 }
 
 /// Why a meta line can't be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MetaError {
+pub enum CommandError {
     /// There is no such command; perhaps this one was meant.
     Unknown {
         /// What was typed.
@@ -608,35 +625,34 @@ pub enum MetaError {
         nearest: Option<&'static str>,
     },
     /// It needs an argument, as the usage says.
-    Missing(&'static Meta),
+    Missing(&'static Command),
     /// It takes no argument.
-    Surplus(&'static Meta),
+    Surplus(&'static Command),
 }
 
 /// Whether what a line does is kept in the history as a command or a question, with the line as its text: one row is enough.
 #[must_use]
 pub fn has_row_of_its_own(line: &str) -> bool {
-    parse(line)
-        .is_ok_and(|(found, argument)| matches!(found.action, Action::Exec | Action::Ask) && !argument.is_empty())
+    parse(line).is_ok_and(|(found, argument)| matches!(found.op, Op::Exec | Op::Ask) && !argument.is_empty())
 }
 
 /// Reads a meta line, with or without its colon: the command and its argument.
 ///
 /// # Errors
 /// The command is unknown, lacks its argument, or takes none.
-pub fn parse(line: &str) -> Result<(&'static Meta, &str), MetaError> {
+pub fn parse(line: &str) -> Result<(&'static Command, &str), CommandError> {
     let line = line.trim();
     let line = line.strip_prefix(':').unwrap_or(line);
     let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     let argument = argument.trim();
-    let found = METAS.iter().find(|meta| meta.names.contains(&name));
+    let found = of_shell().find(|command| command.names.contains(&name));
     let Some(meta) = found else {
-        return Err(MetaError::Unknown { name: name.to_owned(), nearest: nearest(name) });
+        return Err(CommandError::Unknown { name: name.to_owned(), nearest: nearest(name) });
     };
     match meta.argument {
-        Argument::None if !argument.is_empty() => Err(MetaError::Surplus(meta)),
-        Argument::Show if !matches!(argument, "" | "show") => Err(MetaError::Surplus(meta)),
-        Argument::Command | Argument::Text | Argument::Forget if argument.is_empty() => Err(MetaError::Missing(meta)),
+        Argument::None if !argument.is_empty() => Err(CommandError::Surplus(meta)),
+        Argument::Only(words) if !argument.is_empty() && !words.contains(&argument) => Err(CommandError::Surplus(meta)),
+        Argument::Needed(_) if argument.is_empty() => Err(CommandError::Missing(meta)),
         _ => Ok((meta, argument)),
     }
 }
@@ -644,13 +660,13 @@ pub fn parse(line: &str) -> Result<(&'static Meta, &str), MetaError> {
 /// What is wrong with a meta command of a config that has this name, if one of ReedClaw's own has it.
 #[must_use]
 pub fn taken(name: &str) -> Option<String> {
-    let is_own = METAS.iter().any(|meta| meta.names.contains(&name));
+    let is_own = of_shell().any(|meta| meta.names.contains(&name));
     is_own.then(|| format!(":{name} is one of ReedClaw's own; yours is not used"))
 }
 
 /// The name that begins with what was typed, or is one edit away.
 fn nearest(typed: &str) -> Option<&'static str> {
-    let names = || METAS.iter().flat_map(|meta| meta.names.iter().copied()).filter(|name| name.len() > 1);
+    let names = || of_shell().flat_map(|meta| meta.names.iter().copied()).filter(|name| name.len() > 1);
     let begins = names().find(|name| !typed.is_empty() && name.starts_with(typed));
     let alike = |name: &&str| {
         let pairs = || typed.bytes().zip(name.bytes());
@@ -666,18 +682,18 @@ mod tests {
 
     #[test]
     fn meta_lines_are_read() {
-        assert_eq!(parse(":q").unwrap().0.action, Action::Quit);
+        assert_eq!(parse(":q").unwrap().0.op, Op::Quit);
         assert_eq!(parse(" :model  big ").unwrap().1, "big");
         assert_eq!(parse("exec rm -r x").unwrap().1, "rm -r x");
         let unknown = |line: &str| match parse(line) {
-            Err(MetaError::Unknown { nearest, .. }) => nearest,
+            Err(CommandError::Unknown { nearest, .. }) => nearest,
             other => panic!("{other:?}"),
         };
         assert_eq!(unknown(":hlep"), Some("help"));
         assert_eq!(unknown(":hist"), Some("history"));
         assert_eq!(unknown(":modl"), Some("model"));
         assert_eq!(unknown(":zzz"), None);
-        assert!(matches!(parse(":exec"), Err(MetaError::Missing(_))));
-        assert!(matches!(parse(":why not"), Err(MetaError::Surplus(_))));
+        assert!(matches!(parse(":exec"), Err(CommandError::Missing(_))));
+        assert!(matches!(parse(":why not"), Err(CommandError::Surplus(_))));
     }
 }

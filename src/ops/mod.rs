@@ -1,0 +1,7 @@
+//! The things that a user can ask for, one function for each: it acts, and returns a report as plain data. A `:word` of the
+//! shell, a `/word` of the chat or of an editor, a subcommand and a server print or send the report. `COMMANDS` lists the
+//! words.
+
+pub mod commands;
+
+pub use commands::{COMMANDS, Command};
