@@ -76,10 +76,13 @@ fn with_causes(error: &gix::Error) -> GitError {
     GitError::Other(causes.join(": "))
 }
 
-/// Whether another process was in the way for a moment: it holds a lock, or it removed an empty folder or a reference's own
-/// file just when the library looked.
+/// Whether another process may have been in the way for a moment, if the reference is where it was expected: a lock is held,
+/// an empty folder was removed just when the lock was to be made in it, or references were packed just when the library
+/// looked, so that it found none, or the one of an older pack.
 fn will_pass(error: &gix::Error) -> bool {
-    error.is_retryable() || error.is_not_found()
+    let is_folder_race = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotADirectory;
+    let is_folder_race = error.downcast_any_ref::<std::io::Error>().is_some_and(is_folder_race);
+    error.is_retryable() || error.is_not_found() || error.is_conflict() || is_folder_race
 }
 
 /// Shows the first digits of an object's name.
@@ -317,6 +320,9 @@ impl Repo {
             return Ok(());
         }
         let full = FullName::try_from(BString::from(name)).map_err(other)?;
+        if old.is_none() {
+            self.is_free(name)?;
+        }
         let expected =
             old.map_or(PreviousValue::MustNotExist, |id| PreviousValue::MustExistAndMatch(Target::Object(id)));
         let change = match new {
@@ -348,6 +354,18 @@ impl Repo {
         }
         fault::point();
         self.sync_ref(name);
+        Ok(())
+    }
+
+    /// Refuses a new reference below another one: git can't hold both `refs/heads/a` and `refs/heads/a/b`.
+    fn is_free(&self, name: &str) -> Result<(), GitError> {
+        let above = name.match_indices('/').skip(2).map(|(end, _)| &name[..end]);
+        for above in above {
+            if self.tip(above)?.is_some() {
+                let short = above.trim_start_matches("refs/heads/");
+                return Err(GitError::Other(format!("the branch {short} stands in the way of {name}; rename it")));
+            }
+        }
         Ok(())
     }
 

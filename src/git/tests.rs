@@ -153,6 +153,22 @@ fn a_reference_moves_although_others_lock_it_or_remove_its_folder() {
 }
 
 #[test]
+fn a_branch_that_stands_in_the_way_is_named() {
+    let scene = Scene::new();
+    let first = scene.repo.head().expect("a head").commit.expect("a commit");
+    git(scene.dir.path(), &["branch", "reedclaw"]);
+    for is_packed in [false, true] {
+        if is_packed {
+            git(scene.dir.path(), &["pack-refs", "--all", "--prune"]);
+        }
+        let refused = scene.repo.swap("refs/heads/reedclaw/session/abc", None, Some(first), &who());
+        let words = refused.expect_err("refused").to_string();
+        assert!(words.contains("the branch reedclaw stands in the way"), "{words}");
+    }
+    assert_eq!(git(scene.dir.path(), &["for-each-ref", "--format=%(refname)"]), "refs/heads/main\nrefs/heads/reedclaw");
+}
+
+#[test]
 fn packed_references_and_objects_are_read() {
     let scene = Scene::new();
     let first = scene.repo.head().expect("a head").commit.expect("a commit");
