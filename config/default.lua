@@ -491,6 +491,9 @@ return {
 
   -- Sessions on git: `:session start` gives a conversation a branch on which each turn is a commit.
   sessions = {
+    -- "branches" or "hidden": new sessions are branches, or references that `git branch` doesn't list and
+    -- `git push --all` doesn't send.
+    refs = "branches",
     -- "squash", "merge" or "rebase": the commits that `:session merge` makes, unless an option says otherwise.
     merge = "squash",
     -- true or false: have the repository's hooks pre-commit and commit-msg check the commit of a merge.

@@ -172,6 +172,7 @@ return {
   },
 
   sessions = {
+    refs = "hidden",
     merge = "rebase",
     hooks = false,
     message_ms = 1000,

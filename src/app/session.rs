@@ -71,7 +71,8 @@ impl Runtime {
         })?;
         let home = self.variable("HOME").map(Path::new);
         let login = self.variable("USER").or_else(|| self.variable("LOGNAME")).unwrap_or("user");
-        Sessions::at(workspace, &state, home, login).map_err(session_failure)
+        let sessions = Sessions::at(workspace, &state, home, login).map_err(session_failure)?;
+        Ok(sessions.hidden(self.settings.sessions.refs == "hidden"))
     }
 
     /// Begins a session, and a conversation of its own with it.
@@ -194,14 +195,15 @@ impl Runtime {
     /// The files of the checkout that would change if a session's files were put there.
     ///
     /// # Errors
-    /// The user has changed one of them since, or it can't be read.
+    /// The user has changed the same lines since, or a file can't be read.
     pub fn plan_apply(&self, sessions: &Sessions, id: &str) -> Result<Vec<ToApply>, SessionError> {
         let bare = || SessionError::Refused("this repository has no checkout".to_owned());
         let checkout = sessions.repo().work_dir().ok_or_else(bare)?;
         let failed = |error: crate::files::PathError| {
             SessionError::Disk(checkout.to_owned(), std::io::Error::other(error.to_string()))
         };
-        sessions.plan_apply(id, &Root::open(checkout, None).map_err(failed)?)
+        let program = crate::git::Program::find(&self.env);
+        sessions.plan_apply(id, &Root::open(checkout, None).map_err(failed)?, program.as_ref())
     }
 
     /// Puts a session's files into the checkout, as one step that `:undo` takes back. Returns the line that tells of it.

@@ -15,7 +15,7 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::render::{sanitise, strip_controls};
 use crate::repl::sessions::{applied_lines, difference, log_rows, merge_words, plan_lines, session_rows};
-use crate::sessions::{FILE_BYTES_MAX, How, Listed, MergeWish, SessionError, Sessions, View, short_id};
+use crate::sessions::{FILE_BYTES_MAX, How, Listed, MergeWish, Session, SessionError, Sessions, View, short_id};
 
 /// The width where there is no terminal to ask.
 const COLUMNS: usize = 100;
@@ -100,6 +100,7 @@ pub(super) fn definition() -> Command {
                 .arg(turn("The turn").required(true)),
         )
         .subcommand(command("undo", "Takes back the last rewind or sync").arg(id()))
+        .subcommand(command("redo", "Does again what undo took back").arg(id()))
         .subcommand(
             command("sync", "Merges your branch into a session")
                 .arg(id())
@@ -204,8 +205,9 @@ impl Asked {
                 let kept = session.rewind(turn).map_err(session_failure)?;
                 eprintln!("reedclaw: session {} is at turn {turn}; the newest commit is kept as {kept}", short_id(&id));
             }
-            "undo" => {
-                let done = sessions.open(&id).and_then(|mut session| session.undo()).map_err(session_failure)?;
+            "undo" | "redo" => {
+                let act = if name == "undo" { Session::undo } else { Session::redo };
+                let done = sessions.open(&id).and_then(|mut session| act(&mut session)).map_err(session_failure)?;
                 eprintln!("reedclaw: {}", sanitise(&done));
             }
             "sync" => return self.sync(&id, matches.get_one::<String>("branch").map(String::as_str)),

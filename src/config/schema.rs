@@ -587,6 +587,12 @@ pub const ROWS: &[Row] = &[
     row("mcp.servers.NAME.call_max_ms", Kind::Integer(1, HOUR_MS), "maximum time of a whole call", SERVER),
     row("mcp.servers.NAME.idle_ms", Kind::Integer(1, 24 * HOUR_MS), "time without a call after which it ends", SERVER),
     row(
+        "sessions.refs",
+        Kind::Choice(SESSION_REFS),
+        "new sessions are branches, or references that `git branch` doesn't list and `git push --all` doesn't send",
+        Project::Stricter(SESSION_REFS),
+    ),
+    row(
         "sessions.merge",
         Kind::Choice(MERGES),
         "the commits that `:session merge` makes, unless an option says otherwise",
@@ -615,6 +621,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// The commits of a session's merge.
+const SESSION_REFS: &[&str] = &["hidden", "branches"];
 const MERGES: &[&str] = &["squash", "merge", "rebase"];
 /// The refusal for a project that sets something of the gateway.
 const GATEWAY: Project = Not("say who reaches this machine, or who answers");

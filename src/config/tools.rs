@@ -117,6 +117,8 @@ impl GatewaySettings {
 /// Sessions on git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSettings {
+    /// Where new sessions lie: a word.
+    pub refs: String,
     /// The commits of a merge: a word.
     pub merge: String,
     /// Whether hooks check the commit of a merge.
@@ -128,6 +130,7 @@ pub struct SessionSettings {
 impl SessionSettings {
     pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
         Ok(Self {
+            refs: values.text(&["sessions", "refs"])?,
             merge: values.text(&["sessions", "merge"])?,
             hooks: values.bool(&["sessions", "hooks"])?,
             message_ms: values.integer(&["sessions", "message_ms"])?,

@@ -63,9 +63,7 @@ impl Program {
     /// # Errors
     /// Git can't be run, or says that it can't merge them.
     pub fn merge(&self, bare: &Path, base: Option<Oid>, (ours, theirs): (Oid, Oid)) -> Result<Merged, GitError> {
-        let mut command = Command::new(&self.path);
-        command.env_clear().envs([("LC_ALL", "C"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")]);
-        command.env("GIT_DIR", bare).current_dir(bare);
+        let mut command = self.closed(bare);
         command.args(["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"]);
         if let Some(base) = base {
             command.arg(format!("--merge-base={base}"));
@@ -80,6 +78,29 @@ impl Program {
         let tree = parts.next().and_then(|it| oid_of(&String::from_utf8_lossy(it))).ok_or_else(failed)?;
         let conflicts = parts.filter(|it| !it.is_empty()).map(|it| PathBuf::from(OsStr::from_bytes(it))).collect();
         Ok(Merged { tree, conflicts })
+    }
+
+    /// Merges three versions of a text; `None` if two of them changed the same lines, or one is no text. The files for it go
+    /// to `place`, a directory that [`make_bare`] made.
+    ///
+    /// # Errors
+    /// Git can't be run.
+    pub fn merge_texts(&self, place: &Path, [base, ours, theirs]: [&[u8]; 3]) -> Result<Option<Vec<u8>>, GitError> {
+        let mut command = self.closed(place);
+        command.args(["merge-file", "-p", "-q", "ours", "base", "theirs"]);
+        for (name, bytes) in [("base", base), ("ours", ours), ("theirs", theirs)] {
+            std::fs::write(place.join(name), bytes).map_err(other)?;
+        }
+        let ran = run(command)?;
+        Ok((ran.status == Some(0)).then_some(ran.out))
+    }
+
+    /// Git in a directory of ours, with no configuration but the one there.
+    fn closed(&self, bare: &Path) -> Command {
+        let mut command = Command::new(&self.path);
+        command.env_clear().envs([("LC_ALL", "C"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_GLOBAL", "/dev/null")]);
+        command.env("GIT_DIR", bare).current_dir(bare);
+        command
     }
 
     /// Moves the branch that is checked out in `work_tree` forward to `commit`, as `git merge --ff-only` does: it refuses to

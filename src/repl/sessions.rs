@@ -11,7 +11,9 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::diff::unified;
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
-use crate::sessions::{How, Listed, LogEntry, MergePlan, MergeWish, SessionError, Sessions, ToApply, View, short_id};
+use crate::sessions::{
+    How, Listed, LogEntry, MergePlan, MergeWish, Session, SessionError, Sessions, ToApply, View, short_id,
+};
 
 /// Files that a list names.
 const NAMED_MAX: usize = 30;
@@ -111,7 +113,8 @@ pub fn applied_lines(plan: &[ToApply]) -> Vec<String> {
             (_, None) => '-',
             _ => '~',
         };
-        format!("  {sign} {}", escape_visible(&it.path.display().to_string()))
+        let both = if it.is_merged { " (with your own changes)" } else { "" };
+        format!("  {sign} {}{both}", escape_visible(&it.path.display().to_string()))
     };
     let mut lines: Vec<String> = plan.iter().take(NAMED_MAX).map(line).collect();
     match plan.len() {
@@ -174,7 +177,8 @@ impl Repl {
             "files" => self.session_files(rest),
             "sync" => self.session_sync(rest),
             "apply" => return self.session_apply(),
-            "undo" => self.session_undo(),
+            "undo" => self.session_undo(Session::undo),
+            "redo" => self.session_undo(Session::redo),
             "merge" => return self.session_merge(rest),
             "abandon" => self.session_abandon(rest),
             "drop" => return self.session_drop(rest),
@@ -241,15 +245,18 @@ impl Repl {
             (false, from) => self.runtime.start_session(&workspace, from, title)?,
         }
         if let Some(on_git) = &self.runtime.on_git {
-            let id = on_git.session.id();
+            let (id, name) = (on_git.session.id(), on_git.session.reference());
+            let is_branch = name.starts_with("refs/heads/");
+            let name = name.trim_start_matches("refs/heads/");
             let base = on_git.session.meta().base.clone().unwrap_or_default();
             let base = if base.is_empty() { "no commit".to_owned() } else { base[..8.min(base.len())].to_owned() };
             self.console.notice(&format!(
-                "session {} begins at {base}; your files stay as they are, each turn becomes a commit on \
-                 reedclaw/session/{id}",
+                "session {} begins at {base}; your files stay as they are, each turn becomes a commit on {name}",
                 short_id(id)
             ));
-            self.console.notice("the branch holds the conversation too: git push --all would send it");
+            if is_branch {
+                self.console.notice("the branch holds the conversation too: git push --all would send it");
+            }
         }
         Ok(())
     }
@@ -446,10 +453,11 @@ impl Repl {
         Flow::Continue
     }
 
-    fn session_undo(&mut self) -> Result<(), Failure> {
+    /// Takes back the last operation on the session, or does it again.
+    fn session_undo(&mut self, act: fn(&mut Session) -> Result<String, SessionError>) -> Result<(), Failure> {
         let none = || user("no session is on".into(), ":session lists them");
         let mut on_git = self.runtime.on_git.take().ok_or_else(none)?;
-        let done = on_git.session.undo();
+        let done = act(&mut on_git.session);
         self.runtime.take_session(on_git.session)?;
         self.console.notice(&done.map_err(session_failure)?);
         Ok(())

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SessionError, branch, short_id};
+use super::{SessionError, short_id};
 use crate::base::hash::path_name;
 use crate::base::hex;
 use crate::files::Locked;
@@ -61,6 +61,11 @@ struct KeptChange {
     id: Option<String>,
     is_new: bool,
 }
+
+/// The list of operations that can be undone.
+pub(super) const DONE: &str = "operations";
+/// The list of operations that were undone and can be done again.
+pub(super) const UNDONE: &str = "undone";
 
 /// An operation that can be undone: the tip moved.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -247,28 +252,27 @@ impl Desk {
 
     /// Finishes what a crash cut off between the journal and its end: the reference is at the new commit then, or the
     /// draft is found again.
-    pub(super) fn recover(&self, repo: &Repo, who: &Identity) -> Result<(), SessionError> {
+    pub(super) fn recover(&self, repo: &Repo, name: &str, who: &Identity) -> Result<(), SessionError> {
         let Some(text) = self.text("journal") else { return Ok(()) };
         let lines: Vec<&str> = text.lines().collect();
         if let [head, old, new, end] = lines[..]
             && (head, end) == JOURNAL
             && let (Some(old), Some(new)) = (oid_of(old), oid_of(new))
         {
-            let name = branch(&self.id);
             // A power cut can leave an empty file where the reference was.
-            let path = repo.common_dir().join(&name);
+            let path = repo.common_dir().join(name);
             let is_torn = std::fs::read_to_string(&path).is_ok_and(|text| oid_of(&text).is_none());
             if is_torn {
                 std::fs::remove_file(&path).map_err(|error| self.failed(error))?;
             }
-            let at = repo.tip(&name)?;
+            let at = repo.tip(name)?;
             let is_there = repo.has(new);
             if is_torn && at.is_none() {
-                repo.swap(&name, None, Some(if is_there { new } else { old }), who)?;
+                repo.swap(name, None, Some(if is_there { new } else { old }), who)?;
             } else if at == Some(old) && is_there {
-                repo.swap(&name, Some(old), Some(new), who)?;
+                repo.swap(name, Some(old), Some(new), who)?;
             }
-            if repo.tip(&name)? == Some(new) {
+            if repo.tip(name)? == Some(new) {
                 self.clear_draft();
             }
         }
@@ -276,16 +280,16 @@ impl Desk {
         Ok(())
     }
 
-    /// The operations, the oldest first.
-    pub(super) fn operations(&self) -> Vec<Operation> {
-        let text = self.text("operations").unwrap_or_default();
+    /// The operations of a list, the oldest first.
+    pub(super) fn operations(&self, list: &str) -> Vec<Operation> {
+        let text = self.text(list).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    pub(super) fn put_operations(&self, all: &[Operation]) -> Result<(), SessionError> {
+    pub(super) fn put_operations(&self, list: &str, all: &[Operation]) -> Result<(), SessionError> {
         let newest = &all[all.len().saturating_sub(OPERATIONS_MAX)..];
         let lines = newest.iter().map(|it| serde_json::to_string(it).unwrap_or_default() + "\n");
-        self.put("operations", lines.collect::<String>().as_bytes(), true).map_err(|error| self.failed(error))
+        self.put(list, lines.collect::<String>().as_bytes(), true).map_err(|error| self.failed(error))
     }
 }
 

@@ -3,9 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use super::tests::{Scene, git, said, turn, write};
+use super::tests::{Scene, branch, git, said, turn, write};
 use super::*;
 use crate::files::{Root, Tree};
+use crate::git::Mode;
 
 const SESSION_A: &str = "session\ntwo\nthree\n";
 
@@ -189,23 +190,41 @@ fn the_users_hooks_and_signature_are_on_a_merge_or_there_is_none() {
 }
 
 #[test]
-fn what_is_applied_is_refused_where_the_user_changed_the_same_file() {
+fn what_is_applied_has_the_users_own_changes_or_is_refused() {
     let scene = Scene::new();
     let mut session = scene.sessions.start(None, "").expect("begun");
     turn(&mut session, "q1", "a.txt", old(), Some(SESSION_A));
     turn(&mut session, "q2", "x.txt", None, Some("x\n"));
     turn(&mut session, "q3", "src/b.rs", Some("fn b() {}\n"), None);
     let checkout = Root::open(&scene.ws(), None).expect("a checkout");
-    let plan = scene.sessions.plan_apply(session.id(), &checkout).expect("a plan");
+    let plan = scene.sessions.plan_apply(session.id(), &checkout, None).expect("a plan");
     let paths: Vec<&Path> = plan.iter().map(|it| it.path.as_path()).collect();
     assert_eq!(paths, [Path::new("a.txt"), Path::new("src/b.rs"), Path::new("x.txt")]);
     assert_eq!((plan[0].expected.is_some(), &plan[1].now, plan[2].expected), (true, &None, None));
     // What is there already needn't be applied; what the user changed is left alone.
     std::fs::write(scene.ws().join("x.txt"), "x\n").expect("a file");
-    assert_eq!(scene.sessions.plan_apply(session.id(), &checkout).expect("a plan").len(), 2);
+    assert_eq!(scene.sessions.plan_apply(session.id(), &checkout, None).expect("a plan").len(), 2);
     std::fs::write(scene.ws().join("a.txt"), "mine\n").expect("a file");
-    let refused = scene.sessions.plan_apply(session.id(), &checkout);
-    assert!(matches!(refused, Err(SessionError::Conflicts(paths)) if paths == [PathBuf::from("a.txt")]));
+    let program = scene.program();
+    for program in [None, Some(&program)] {
+        let refused = scene.sessions.plan_apply(session.id(), &checkout, program);
+        assert!(matches!(refused, Err(SessionError::Conflicts(paths)) if paths == [PathBuf::from("a.txt")]));
+    }
+    // Other lines of the same file, and its mode.
+    std::fs::write(scene.ws().join("a.txt"), "one\ntwo\nthree\nmine\n").expect("a file");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(scene.ws().join("a.txt"), executable).expect("a mode");
+    let plan = scene.sessions.plan_apply(session.id(), &checkout, Some(&program)).expect("a plan");
+    let both = &plan[0];
+    assert!(both.is_merged && !plan[1].is_merged);
+    assert_eq!(both.now, Some((Mode::Executable, b"session\ntwo\nthree\nmine\n".to_vec())));
+    // One that the user deleted, and one that is no text.
+    for bytes in [None, Some(b"\0binary")] {
+        let _ = std::fs::remove_file(scene.ws().join("a.txt"));
+        bytes.iter().for_each(|bytes| std::fs::write(scene.ws().join("a.txt"), bytes).expect("a file"));
+        let refused = scene.sessions.plan_apply(session.id(), &checkout, Some(&program));
+        assert!(matches!(refused, Err(SessionError::Conflicts(_))), "{bytes:?}");
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //!
 //! | place | holds |
 //! |---|---|
-//! | `refs/heads/reedclaw/session/ID` | the newest turn |
+//! | `refs/heads/reedclaw/session/ID` | the newest turn; `refs/reedclaw/session/ID` if references are hidden |
 //! | `refs/reedclaw/kept/ID/N` | tips that a rewind, an undo or the end of a session left |
 //! | `.reedclaw/sessions/ID/` in the tree | `session.json`, `turns/00/0007.json` |
 //! | state directory, `sessions/REPOSITORY/ID/` | lock, journal, the draft of the turn that runs, operations |
@@ -52,6 +52,9 @@ use wire::Meta;
 
 /// The beginning of the branches of sessions.
 pub const BRANCHES: &str = "refs/heads/reedclaw/session/";
+/// The beginning of their names if they are hidden: no branches, so `git branch` doesn't list them, and
+/// `git push --all` doesn't send them.
+pub const HIDDEN: &str = "refs/reedclaw/session/";
 /// The beginning of the names of tips that were left.
 pub const KEPT: &str = "refs/reedclaw/kept/";
 
@@ -110,6 +113,8 @@ pub struct Sessions {
     work_dir: PathBuf,
     home: Option<PathBuf>,
     who: Identity,
+    /// Whether new sessions get hidden references.
+    hides: bool,
 }
 
 /// A session in a list.
@@ -150,6 +155,8 @@ impl Listed {
 pub struct Session {
     sessions: Sessions,
     meta: Meta,
+    /// The reference that its turns move.
+    name: String,
     tip: Oid,
     desk: Desk,
     draft: Arc<Draft>,
@@ -170,7 +177,25 @@ impl Sessions {
         let who = repo.identity().unwrap_or_else(fallback);
         let folder = disk::folder(state, repo.common_dir());
         let work_dir = repo.work_dir().unwrap_or(workspace).to_owned();
-        Ok(Self { repo: Arc::new(repo), folder, work_dir, home: home.map(Path::to_owned), who })
+        Ok(Self { repo: Arc::new(repo), folder, work_dir, home: home.map(Path::to_owned), who, hides: false })
+    }
+
+    /// Sets whether new sessions get hidden references instead of branches; those that exist stay as they are.
+    #[must_use]
+    pub fn hidden(self, hides: bool) -> Self {
+        Self { hides, ..self }
+    }
+
+    /// The reference of a session: the one that exists, or else the one that it would get.
+    fn reference(&self, id: &str) -> String {
+        let (shown, hidden) = (format!("{BRANCHES}{id}"), format!("{HIDDEN}{id}"));
+        // A power cut can leave an empty file, which names no commit and yet is the reference.
+        let exists = |name: &str| self.repo.common_dir().join(name).is_file() || self.repo.tip(name) != Ok(None);
+        match (exists(&hidden), exists(&shown)) {
+            (true, false) => hidden,
+            (false, false) if self.hides => hidden,
+            _ => shown,
+        }
     }
 
     /// The repository.
@@ -185,8 +210,10 @@ impl Sessions {
     /// The references can't be read.
     pub fn list(&self) -> Result<Vec<Listed>, SessionError> {
         let mut all = Vec::new();
-        for (name, tip) in self.repo.refs(BRANCHES)? {
-            let id = name.trim_start_matches(BRANCHES).to_owned();
+        let mut names = self.repo.refs(BRANCHES)?;
+        names.extend(self.repo.refs(HIDDEN)?);
+        for (name, tip) in names {
+            let id = name.trim_start_matches(BRANCHES).trim_start_matches(HIDDEN).to_owned();
             let desk = Desk::of(&self.folder, &id);
             let (is_open, has_draft) = (desk.holder().is_some(), desk.has_draft());
             let time_s = self.repo.commit(tip).map_or(0, |it| it.time_s);
@@ -290,7 +317,7 @@ impl Sessions {
         };
         let parents: Vec<Oid> = base.into_iter().collect();
         let tip = self.first_commit(&meta, tree, parents, turn::Origin::Start, now)?;
-        self.repo.swap(&branch(&id), None, Some(tip), &self.who)?;
+        self.repo.swap(&self.reference(&id), None, Some(tip), &self.who)?;
         self.open(&id)
     }
 
@@ -301,8 +328,8 @@ impl Sessions {
     pub fn open(&self, id: &str) -> Result<Session, SessionError> {
         let desk = Desk::of(&self.folder, id);
         let lock = desk.lock()?;
-        desk.recover(&self.repo, &self.who)?;
-        let name = branch(id);
+        let name = self.reference(id);
+        desk.recover(&self.repo, &name, &self.who)?;
         let missing = || SessionError::Unknown(format!("no session here has the id {}", short_id(id)));
         let tip = self.repo.tip(&name)?.ok_or_else(missing)?;
         if let Some((_, at)) = self.repo.checked_out().into_iter().find(|(it, _)| *it == name) {
@@ -320,7 +347,7 @@ impl Sessions {
         let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
         desk.load_draft(&draft, at)?;
         let draft = Arc::new(draft);
-        let mut session = Session { sessions: self.clone(), meta, tip: at, desk, draft, told: None, _lock: lock };
+        let mut session = Session { sessions: self.clone(), meta, name, tip: at, desk, draft, told: None, _lock: lock };
         session.watch();
         if at != tip {
             session.keep_draft_elsewhere(tip)?;
@@ -334,7 +361,7 @@ impl Sessions {
     /// There is none of this id.
     pub fn look(&self, id: &str) -> Result<View, SessionError> {
         let missing = || SessionError::Unknown(format!("no session here has the id {}", short_id(id)));
-        let tip = self.repo.tip(&branch(id))?.ok_or_else(missing)?;
+        let tip = self.repo.tip(&self.reference(id))?.ok_or_else(missing)?;
         Ok(View::new(self.repo.clone(), id.to_owned(), tip))
     }
 
@@ -347,7 +374,7 @@ impl Sessions {
         let _lock = desk.lock()?;
         let tip = self.look(id)?.tip();
         let kept = self.keep(id, tip)?;
-        self.repo.swap(&branch(id), Some(tip), None, &self.who)?;
+        self.repo.swap(&self.reference(id), Some(tip), None, &self.who)?;
         Ok(kept)
     }
 
@@ -358,8 +385,9 @@ impl Sessions {
     pub fn drop_for_good(&self, id: &str) -> Result<(), SessionError> {
         let desk = Desk::of(&self.folder, id);
         let lock = desk.lock()?;
-        if let Some(tip) = self.repo.tip(&branch(id))? {
-            self.repo.swap(&branch(id), Some(tip), None, &self.who)?;
+        let name = self.reference(id);
+        if let Some(tip) = self.repo.tip(&name)? {
+            self.repo.swap(&name, Some(tip), None, &self.who)?;
         }
         for (name, tip) in self.repo.refs(&format!("{KEPT}{id}/"))? {
             self.repo.swap(&name, Some(tip), None, &self.who)?;
@@ -388,12 +416,13 @@ impl Sessions {
     }
 }
 
-/// The name of a session's branch.
-fn branch(id: &str) -> String {
-    format!("{BRANCHES}{id}")
-}
-
 impl Session {
+    /// The reference that its turns move: a branch, or a hidden one.
+    #[must_use]
+    pub fn reference(&self) -> &str {
+        &self.name
+    }
+
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &str {

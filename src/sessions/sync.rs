@@ -32,6 +32,8 @@ pub struct ToApply {
     pub expected: Option<Stamp>,
     /// The kind and content that it gets; `None` removes it.
     pub now: Option<(Mode, Vec<u8>)>,
+    /// Whether the content has changes of the user's, too.
+    pub is_merged: bool,
 }
 
 impl Session {
@@ -118,13 +120,30 @@ impl Session {
 }
 
 impl Sessions {
-    /// The files of the checkout that would change if a session's files were put there. Nothing changes by this.
+    /// The files of the checkout that would change if a session's files were put there. A file that the user has changed
+    /// since, too, gets the changes of both. Nothing changes by this.
     ///
     /// # Errors
-    /// [`SessionError::Conflicts`] if the user has changed one of them since the session began; or one can't be read.
-    pub fn plan_apply(&self, id: &str, checkout: &Root) -> Result<Vec<ToApply>, SessionError> {
+    /// [`SessionError::Conflicts`] if both changed the same lines, or there is no `program` to merge them; or a file can't
+    /// be read.
+    pub fn plan_apply(
+        &self,
+        id: &str,
+        checkout: &Root,
+        program: Option<&Program>,
+    ) -> Result<Vec<ToApply>, SessionError> {
         let view = self.look(id)?;
         let (mut all, mut conflicts) = (Vec::new(), Vec::new());
+        let scratch = Scratch::beside(&self.repo, &super::disk::Desk::of(&self.folder, id).scratch())?;
+        let merged = |[old, now, new]: [&Option<(Mode, Vec<u8>)>; 3]| {
+            let (Some(program), Some(old), Some(now), Some(new)) = (program, old, now, new) else { return Ok(None) };
+            if ![old, now, new].iter().all(|(mode, _)| mode.is_file()) {
+                return Ok(None);
+            }
+            let mode = if now.0 == old.0 { new.0 } else { now.0 };
+            let bytes = program.merge_texts(&scratch.path, [&old.1, &now.1, &new.1])?;
+            Ok::<_, SessionError>(bytes.map(|bytes| (mode, bytes)))
+        };
         for Changed { path, old, new } in view.changes()? {
             let content = |side: Option<(Mode, Oid)>| match side {
                 Some((Mode::Submodule | Mode::Directory, _)) | None => Ok(None),
@@ -143,7 +162,9 @@ impl Sessions {
                 continue;
             }
             if now == old {
-                all.push(ToApply { path, expected, now: new });
+                all.push(ToApply { path, expected, now: new, is_merged: false });
+            } else if let Some(both) = merged([&old, &now, &new])? {
+                all.push(ToApply { path, expected, now: Some(both), is_merged: true });
             } else {
                 conflicts.push(path);
             }

@@ -91,6 +91,11 @@ pub(super) fn turn(
     session.end_turn(&said(question, State::Whole)).expect("committed")
 }
 
+/// The branch of a session.
+pub(super) fn branch(id: &str) -> String {
+    format!("{BRANCHES}{id}")
+}
+
 fn into(how: How, branch: &str) -> MergeWish {
     MergeWish { into: Some(branch.into()), ..how.into() }
 }
@@ -169,6 +174,63 @@ fn going_back_keeps_the_tip_and_can_be_undone_after_a_restart() {
     turn(&mut session, "another way", "other.txt", None, Some("x"));
     assert!(matches!(session.undo(), Err(SessionError::Refused(_))), "turns since aren't thrown away");
     assert!(matches!(session.rewind(9), Err(SessionError::NoTurn { last: 2, .. })));
+}
+
+#[test]
+fn what_was_undone_is_done_again_until_the_session_goes_on() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("1\n"));
+    turn(&mut session, "q2", "y.txt", None, Some("2\n"));
+    let (id, newest) = (session.id().to_owned(), session.tip());
+    session.rewind(1).expect("back");
+    let back = session.tip();
+    session.undo().expect("undone");
+    drop(session);
+    let mut session = scene.sessions.open(&id).expect("opened");
+    assert_eq!(session.tip(), newest);
+    let told = session.redo().expect("done again");
+    assert!(told.contains("did the rewind to turn 1 again") && session.tip() == back, "{told}");
+    assert_eq!(session.meta().turns, 1);
+    assert!(matches!(session.redo(), Err(SessionError::Refused(_))));
+    session.undo().expect("undone");
+    turn(&mut session, "q3", "z.txt", None, Some("3\n"));
+    assert!(matches!(session.redo(), Err(SessionError::Refused(_))), "the session has gone on");
+    assert_eq!(session.meta().turns, 3);
+}
+
+#[test]
+fn hidden_sessions_are_no_branches_and_work_as_others_do() {
+    let scene = Scene::new();
+    let shown = scene.sessions.start(None, "a branch").expect("begun").id().to_owned();
+    let sessions = scene.sessions.clone().hidden(true);
+    let mut session = sessions.start(None, "hidden").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("1\n"));
+    turn(&mut session, "q2", "y.txt", None, Some("2\n"));
+    let id = session.id().to_owned();
+    assert_eq!(session.reference(), format!("{HIDDEN}{id}"));
+    session.rewind(1).expect("back");
+    drop(session);
+    assert_eq!(git(&scene.ws(), &["branch", "--format=%(refname:short)"]), format!("main\nreedclaw/session/{shown}"));
+    let remote = scene.dir.path().join("remote");
+    git(scene.dir.path(), &["init", "-q", "--bare", "remote"]);
+    git(&scene.ws(), &["push", "-q", "--all", remote.to_str().expect("a path")]);
+    let sent = git(&remote, &["for-each-ref", "--format=%(refname)"]);
+    assert!(!sent.contains(&id) && sent.contains(&shown), "{sent}");
+    // A shell with the other setting finds both, and a branch stays a branch.
+    assert_eq!(scene.sessions.list().expect("a list").len(), 2);
+    assert_eq!(sessions.open(&shown).expect("opened").reference(), branch(&shown));
+    let mut session = scene.sessions.open(&id).expect("opened");
+    session.undo().expect("undone");
+    turn(&mut session, "q3", "z.txt", None, Some("3\n"));
+    drop(session);
+    let plan = scene.sessions.plan_merge(&id, How::Squash, &scene.program()).expect("a plan");
+    scene.sessions.merge(&plan, true, &scene.program()).expect("merged");
+    assert_eq!(git(&scene.ws(), &["ls-files"]), "a.txt\nsrc/b.rs\nx.txt\ny.txt\nz.txt");
+    git(&scene.ws(), &["gc", "-q", "--prune=now"]);
+    assert_eq!(scene.sessions.look(&id).expect("found").records(3).expect("records").len(), 3);
+    scene.sessions.drop_for_good(&id).expect("dropped");
+    assert_eq!(git(&scene.ws(), &["for-each-ref", "refs/reedclaw"]), "");
 }
 
 #[test]

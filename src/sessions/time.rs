@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use super::disk::Operation;
+use super::disk::{DONE, Operation, UNDONE};
 use super::turn::Origin;
 use super::wire::{Meta, Parent, VERSION};
-use super::{Said, Session, SessionError, Sessions, View, branch, names, short_id};
+use super::{Said, Session, SessionError, Sessions, View, names, short_id};
 use crate::git::{GitError, Mode, Objects, Oid, oid_of, short};
 use crate::host::now_unix_ms;
 use crate::tree::RECORDS;
@@ -41,7 +41,7 @@ impl Sessions {
         let turns = self.entry(entry.tree, &Path::new(RECORDS).join(&entry.session).join("turns"))?;
         let origin = Origin::Fork { turns, from: entry.session.clone() };
         let tip = self.first_commit(&meta, entry.tree, vec![entry.id], origin, now)?;
-        self.repo.swap(&branch(&id), None, Some(tip), &self.who)?;
+        self.repo.swap(&self.reference(&id), None, Some(tip), &self.who)?;
         self.open(&id)
     }
 
@@ -80,7 +80,7 @@ impl Session {
             self.desk.clear_draft();
             return Ok("dropped the draft of a turn that was cut off".to_owned());
         }
-        let mut all = self.desk.operations();
+        let mut all = self.desk.operations(DONE);
         let Some(last) = all.pop() else {
             return Err(SessionError::Refused("nothing was done to this session that could be undone".to_owned()));
         };
@@ -92,8 +92,31 @@ impl Session {
             return Err(SessionError::Refused(message));
         }
         self.move_to(from)?;
-        self.desk.put_operations(&all)?;
+        self.desk.put_operations(DONE, &all)?;
+        let mut undone = self.desk.operations(UNDONE);
+        undone.push(last.clone());
+        self.desk.put_operations(UNDONE, &undone)?;
         Ok(format!("undid the {}; the session is at {} again", last.what, short(from)))
+    }
+
+    /// Does again what the last [`Session::undo`] took back. Gives what that was.
+    ///
+    /// # Errors
+    /// Nothing was undone, or the session has gone on since.
+    pub fn redo(&mut self) -> Result<String, SessionError> {
+        let mut undone = self.desk.operations(UNDONE);
+        let moves = |it: &Operation| Some((oid_of(&it.from)?, oid_of(&it.to)?));
+        let last = undone.pop().and_then(|last| Some((moves(&last).filter(|(from, _)| *from == self.tip)?.1, last)));
+        let Some((to, last)) = last.filter(|_| self.draft.is_unchanged() && self.left().is_none()) else {
+            return Err(SessionError::Refused("nothing was undone since the last turn of this session".to_owned()));
+        };
+        self.move_to(to)?;
+        let mut all = self.desk.operations(DONE);
+        let told = format!("did the {} again; the session is at {}", last.what, short(to));
+        all.push(last);
+        self.desk.put_operations(DONE, &all)?;
+        self.desk.put_operations(UNDONE, &undone)?;
+        Ok(told)
     }
 
     /// Commits what a turn that was cut off has left, so that going elsewhere doesn't lose it.
@@ -122,9 +145,10 @@ impl Session {
             return Err(SessionError::Refused(format!("session {} is there already", short_id(&self.meta.id))));
         }
         let kept = self.move_to(to)?;
-        let mut all = self.desk.operations();
+        let mut all = self.desk.operations(DONE);
         all.push(Operation { what: what.to_owned(), from: from.to_string(), to: to.to_string() });
-        self.desk.put_operations(&all)?;
+        self.desk.put_operations(DONE, &all)?;
+        self.desk.put_operations(UNDONE, &[])?;
         Ok(kept)
     }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::history::record_path;
 use super::wire::{self, CallFile, ChangeFile, Meta, TurnFile};
-use super::{Session, SessionError, Sessions, branch, names, short_id};
+use super::{Session, SessionError, Sessions, names, short_id};
 use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
 use crate::tree::{Changed, Content, RECORDS};
@@ -168,8 +168,7 @@ impl Session {
 
     /// Follows the branch if somebody has added commits to it: they become part of the session.
     fn follow(&mut self) -> Result<Option<String>, SessionError> {
-        let name = branch(&self.meta.id);
-        let now = self.sessions.repo.tip(&name)?;
+        let now = self.sessions.repo.tip(&self.name)?;
         if now == Some(self.tip) {
             return Ok(None);
         }
@@ -260,7 +259,7 @@ impl Session {
     pub(super) fn publish(&mut self, commit: Oid) -> Result<(), SessionError> {
         let repo = self.sessions.repo.clone();
         self.desk.write_journal(self.tip, commit)?;
-        let swapped = repo.swap(&branch(&self.meta.id), Some(self.tip), Some(commit), &self.sessions.who);
+        let swapped = repo.swap(&self.name, Some(self.tip), Some(commit), &self.sessions.who);
         if let Err(error) = swapped {
             self.desk.clear_journal();
             return Err(error.into());
