@@ -9,14 +9,14 @@ use super::wire::command;
 use crate::agent::Cancel;
 use crate::app::{self, Runtime, Skills};
 use crate::base::text::counted;
-use crate::host;
+use crate::ops;
 use crate::ops::commands::{Op, of_editor};
+use crate::ops::cost::of_conversation;
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::render::text::{escape_visible, table};
 use crate::skills::filled;
 use crate::steps::{Record, StepsError, TakenBack};
-use crate::store::Period;
 
 /// Columns of tables.
 const COLUMNS: usize = 100;
@@ -162,31 +162,14 @@ fn steps(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> 
 }
 
 fn cost(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> {
-    let now = host::now_unix_ms();
-    let models = runtime.agent.models();
-    let is_near = |name: &str| models.iter().any(|model| model.name == name && model.is_near);
-    let periods = [
-        ("this session", runtime.agent.conversation().map(Period::Conversation)),
-        ("today", Some(Period::Day(now))),
-        ("this month", Some(Period::Month(now))),
-    ];
     let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut rows = Vec::new();
-    for (name, period) in periods {
-        let by_model = period.map(|period| store.spent_by_model(period)).transpose()?.unwrap_or_default();
-        rows.extend(app::spent_rows(name, &by_model, &is_near));
-    }
-    Ok(block(&rows))
+    let costs = of_conversation(&store, runtime.agent.conversation())?;
+    Ok(block(&ops::cost::rows(&costs, &runtime.agent, "this session")))
 }
 
 fn context(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> {
     let report = runtime.agent.context();
-    let window = report.window_tokens.max(1);
-    let row = |name: &str, tokens: usize| {
-        vec![tokens.to_string(), format!("{} %", (tokens * 100).div_ceil(window)), name.to_owned()]
-    };
-    let mut rows: Vec<Vec<String>> = report.parts.iter().map(|part| row(&part.name, part.tokens)).collect();
-    rows.push(row("in all", report.parts.iter().map(|part| part.tokens).sum()));
+    let rows = ops::context::rows(&report, "in all");
     Ok(format!("Tokens of {} that the next prompt carries:\n\n{}", report.window_tokens, block(&rows)))
 }
 
@@ -211,14 +194,10 @@ fn tools(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> 
 fn model(runtime: &mut Runtime, name: &str, _: &Cancel) -> Result<String, Failure> {
     let agent = &mut runtime.agent;
     if !name.is_empty() {
-        agent.use_model(name)?;
-        return Ok(format!("{} answers from now on.", escape_visible(agent.current_model().unwrap_or(name))));
+        let chosen = ops::models::choose(agent, name)?;
+        return Ok(format!("{} answers from now on.", escape_visible(&chosen)));
     }
-    let mark = |is_current| if is_current { "*" } else { " " };
-    let row = |model: crate::agent::ModelInfo| {
-        vec![format!("{} {}", mark(model.is_current), model.name), model.model, model.endpoint]
-    };
-    Ok(block(&agent.models().into_iter().map(row).collect::<Vec<_>>()))
+    Ok(block(&ops::models::rows(agent)))
 }
 
 fn memory(runtime: &mut Runtime, query: &str, _: &Cancel) -> Result<String, Failure> {

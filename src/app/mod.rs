@@ -48,7 +48,6 @@ pub use guard::{policy_rules, verdict_lines};
 pub use jail::Jails;
 pub use listed::{ListedHere, export_allowed, read_list};
 use money::money_options;
-pub use money::{cost_told, spent_rows};
 pub use norris::{StoredJournal, find_run, run_report, run_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use runner::{

@@ -10,6 +10,7 @@ use super::person::AtTty;
 use crate::app::{self, Runtime};
 use crate::console::CLEAR_SCREEN;
 use crate::gate::{AllowedError, Disk};
+use crate::ops;
 use crate::ops::commands::{Form, Op, of_chat};
 use crate::policy::{Context, High, Rules, judge};
 use crate::proto::action::Action;
@@ -205,16 +206,11 @@ fn begin_anew(runtime: &mut Runtime) -> Result<(), Failure> {
 
 fn model(runtime: &mut Runtime, name: &str) -> Result<(), Failure> {
     let agent = &mut runtime.agent;
-    if !name.is_empty() {
-        agent.use_model(name)?;
-        say(&format!("{} answers from now on", agent.current_model().unwrap_or(name)));
-        return Ok(());
+    if name.is_empty() {
+        put(&ops::models::rows(agent));
+    } else {
+        say(&format!("{} answers from now on", ops::models::choose(agent, name)?));
     }
-    let mark = |is_current| if is_current { "*" } else { " " };
-    let row = |model: crate::agent::ModelInfo| {
-        vec![format!("{} {}", mark(model.is_current), model.name), model.model, model.endpoint]
-    };
-    put(&agent.models().into_iter().map(row).collect::<Vec<_>>());
     Ok(())
 }
 

@@ -9,11 +9,11 @@ use serde::Serialize;
 
 use super::exit;
 use super::out::{out, report};
-use crate::app::{Request, Runtime, spent_rows};
-use crate::host;
+use crate::app::{Request, Runtime};
+use crate::ops::cost::{Cost, Span, of_days, rows};
 use crate::proto::Failure;
 use crate::render::text::table;
-use crate::store::{Period, SpentSum};
+use crate::store::SpentSum;
 
 /// Columns of the table; it is read by people, and in a pipe nothing is cut.
 const COLUMNS: usize = 10_000;
@@ -55,27 +55,22 @@ fn act(is_json: bool, config: Option<PathBuf>) -> Result<(), Failure> {
     let runtime = Runtime::start(&Request { config, ..Request::default() })?;
     runtime.problems.iter().for_each(report);
     let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
-    let now = host::now_unix_ms();
-    let models = runtime.agent.models();
-    let is_near = |name: &str| models.iter().any(|info| info.name == name && info.is_near);
+    let costs = of_days(&store)?;
     let mut out = String::new();
-    let mut rows = Vec::new();
-    for (name, period) in [("today", Period::Day(now)), ("this month", Period::Month(now))] {
-        let by_model = store.spent_by_model(period)?;
-        if is_json {
-            by_model.iter().for_each(|(model, sum)| out.push_str(&line(name, model, sum)));
-        } else {
-            rows.extend(spent_rows(name, &by_model, &is_near));
+    if is_json {
+        for Cost { span, by_model } in &costs {
+            by_model.iter().for_each(|(model, sum)| out.push_str(&line(*span, model, sum)));
         }
+    } else {
+        out = table(&rows(&costs, &runtime.agent, ""), COLUMNS);
     }
-    out.push_str(&table(&rows, COLUMNS));
     out!("{out}");
     Ok(())
 }
 
-fn line(period: &str, model: &str, sum: &SpentSum) -> String {
+fn line(span: Span, model: &str, sum: &SpentSum) -> String {
     let line = Line {
-        period: if period == "today" { "day" } else { "month" },
+        period: if span == Span::Day { "day" } else { "month" },
         model,
         requests: sum.requests,
         unpriced_requests: sum.unpriced,

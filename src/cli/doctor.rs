@@ -8,11 +8,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::exit;
 use super::out::outln;
-use super::{checkup, estop, receipt};
+use super::{checkup, receipt};
 use crate::app;
 use crate::base::text::counted;
 use crate::config::{self, LoadRequest};
 use crate::host;
+use crate::ops::estop;
 use crate::proto::{Failure, FailureKind};
 use crate::receipts::{self, Verdict};
 use crate::render::sanitise;
@@ -105,10 +106,11 @@ fn guards(settings: &config::Settings, env: &config::Env) -> bool {
         },
     };
     let is_sandbox_well = tell_sandbox(settings, env);
-    match app::estop(env) {
-        Ok(estop) => {
-            say(&estop::status(&estop));
-            if estop.check().is_err() {
+    match estop::reason(env) {
+        Ok(reason) => {
+            let is_stopped = reason.is_some();
+            say(&estop::status(reason));
+            if is_stopped {
                 say("reedclaw estop --clear, at a terminal, lets them run again");
             }
         }

@@ -1,16 +1,15 @@
 //! `reedclaw estop`: stops every tool, says whether they are stopped, and lets a person at a terminal start them again.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use nix::sys::termios::{FlushArg, tcflush};
 
 use super::exit;
-use super::out::outln;
-use crate::app;
-use crate::estop::Estop;
+use super::out::{outln, says_yes};
+use crate::config::Env;
 use crate::host;
+use crate::ops::estop;
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
@@ -36,30 +35,27 @@ pub(super) fn run(matches: &ArgMatches) -> ExitCode {
 }
 
 fn act(matches: &ArgMatches) -> Result<ExitCode, Failure> {
-    let estop = app::estop(&host::environment())?;
+    let env = host::environment();
     if matches.get_flag("status") {
-        outln!("{}", sanitise(&status(&estop)));
-        return Ok(ExitCode::from(u8::from(estop.check().is_err())));
+        return Ok(tell(estop::reason(&env)?));
     }
     if matches.get_flag("clear") {
-        return clear(&estop);
+        return clear(&env);
     }
-    estop.stop().map_err(|error| cannot(&estop, "made", &error))?;
-    tracing::warn!(event = "estop_triggered", by = "command", shown = true);
-    outln!("{}\nreedclaw estop --clear lets them run again", sanitise(&status(&estop)));
+    let why = estop::stop(&env, "command")?;
+    outln!("{}\nreedclaw estop --clear lets them run again", sanitise(&why));
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line about its state.
-pub(super) fn status(estop: &Estop) -> String {
-    match estop.check() {
-        Ok(()) => "tools may run: no emergency stop".to_owned(),
-        Err(stopped) => stopped.why,
-    }
+/// Prints the state; a stop is status 1.
+fn tell(reason: Option<String>) -> ExitCode {
+    let code = u8::from(reason.is_some());
+    outln!("{}", sanitise(&estop::status(reason)));
+    ExitCode::from(code)
 }
 
-fn clear(estop: &Estop) -> Result<ExitCode, Failure> {
-    let Err(stopped) = estop.check() else {
+fn clear(env: &Env) -> Result<ExitCode, Failure> {
+    let Some(why) = estop::reason(env)? else {
         outln!("tools are not stopped");
         return Ok(ExitCode::SUCCESS);
     };
@@ -70,25 +66,10 @@ fn clear(estop: &Estop) -> Result<ExitCode, Failure> {
             hint: "run reedclaw estop --clear at a terminal, without a pipe".into(),
         });
     }
-    // Text typed before the question isn't an answer to it.
-    let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
-    eprint!("{}\nLet tools run again? Type yes: ", sanitise(&stopped.why));
-    let _ = io::stderr().flush();
-    let mut answer = String::new();
-    let _ = io::stdin().lock().read_line(&mut answer);
-    if answer.trim() != "yes" {
+    if !says_yes(&format!("{why}\nLet tools run again? Type yes:")) {
         eprintln!("nothing was changed");
         return Ok(ExitCode::from(exit::FAILED));
     }
-    estop.clear().map_err(|error| cannot(estop, "removed", &error))?;
-    outln!("{}", sanitise(&status(estop)));
-    Ok(ExitCode::from(u8::from(estop.check().is_err())))
-}
-
-fn cannot(estop: &Estop, what: &str, error: &io::Error) -> Failure {
-    Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{} can't be {what}: {error}", estop.path().display()),
-        hint: "look at it, and at the permissions of its directory".into(),
-    }
+    estop::clear(env)?;
+    Ok(tell(estop::reason(env)?))
 }

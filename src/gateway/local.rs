@@ -10,6 +10,7 @@ use super::Gateway;
 use super::call::{Call, Reply};
 use super::problem::{Answered, Problem};
 use crate::app;
+use crate::ops;
 use crate::proto::Role;
 use crate::receipts::{self, Check, Verdict};
 use crate::tools::Launcher;
@@ -154,9 +155,7 @@ pub fn estop(call: &Call<'_>) -> Answered<Reply> {
         return Ok(Reply::ok(json!({"stopped": true, "since": since})));
     }
     let failed = |message: String| Problem::new(500, "internal", message);
-    let estop = app::estop(&call.gateway.parts.env).map_err(|failure| failed(failure.message))?;
-    estop.stop().map_err(|error| failed(format!("the emergency stop can't be made: {error}")))?;
-    tracing::warn!(event = "estop_triggered", by = "gateway", shown = true);
+    ops::estop::stop(&call.gateway.parts.env, "gateway").map_err(|failure| failed(failure.message))?;
     // The row tells since when, and by whom; what stops is the file.
     let since = call.gateway.ledger.kill(who, &scope, &subject, &reason)?;
     Ok(Reply::ok(json!({"stopped": true, "since": since})))

@@ -3,5 +3,9 @@
 //! words.
 
 pub mod commands;
+pub mod context;
+pub mod cost;
+pub mod estop;
+pub mod models;
 
 pub use commands::{COMMANDS, Command};

@@ -5,6 +5,7 @@ use nu_ansi_term::Style;
 use super::keys::KEYS;
 use super::run::{Flow, Repl};
 use crate::agent::Agent;
+use crate::ops;
 use crate::ops::commands::{self, Command, CommandError, Group, Op, of_shell};
 use crate::proto::{Failure, FailureKind, HumanLine, RouteVerdict};
 use crate::render::text::{described, escape_visible, table};
@@ -96,29 +97,17 @@ impl Repl {
         if name.is_empty() {
             return self.list_models();
         }
-        match self.runtime.agent.use_model(name) {
-            Ok(()) => {
-                // By its own name, whatever alias was typed.
-                let name = self.runtime.agent.current_model().unwrap_or(name);
-                self.console.notice(&format!("{name} answers from now on"));
-            }
+        match ops::models::choose(&mut self.runtime.agent, name) {
+            Ok(name) => self.console.notice(&format!("{name} answers from now on")),
             Err(failure) => self.console.failure(&failure),
         }
     }
 
     fn list_models(&self) {
-        let models = self.runtime.agent.models();
-        if models.is_empty() {
-            return self.console.notice(super::run::NO_MODEL);
+        match &ops::models::rows(&self.runtime.agent)[..] {
+            [] => self.console.notice(super::run::NO_MODEL),
+            rows => self.console.write(&table(rows, self.console.width_columns())),
         }
-        let rows: Vec<Vec<String>> = models
-            .into_iter()
-            .map(|model| {
-                let mark = if model.is_current { "*" } else { " " };
-                vec![format!("{mark} {}", model.name), model.model, model.endpoint]
-            })
-            .collect();
-        self.console.write(&table(&rows, self.console.width_columns()));
     }
 
     /// Lists the meta commands by group and the keys, a page at a time; with a word those in whose row or heading it is.

@@ -2,6 +2,7 @@
 //! carry what is known of the project.
 
 use super::run::{Flow, Repl};
+use crate::ops::context::rows;
 use crate::proto::{Event, Failure, FailureKind};
 use crate::render::text::table;
 use crate::turn::estimate_tokens;
@@ -63,15 +64,8 @@ impl Repl {
     fn show_context(&mut self) {
         self.refresh_tools();
         let report = self.runtime.agent.context();
-        let window = report.window_tokens.max(1);
-        let total: usize = report.parts.iter().map(|part| part.tokens).sum();
-        let row = |name: &str, tokens: usize| {
-            vec![tokens.to_string(), format!("{} %", (tokens * 100).div_ceil(window)), name.to_owned()]
-        };
-        let mut rows: Vec<Vec<String>> = report.parts.iter().map(|part| row(&part.name, part.tokens)).collect();
         let how = if report.is_counted { "total, by the server's count" } else { "total (estimate)" };
-        rows.push(row(how, total));
-        self.console.write(&table(&rows, self.console.width_columns()));
+        self.console.write(&table(&rows(&report, how), self.console.width_columns()));
         let threshold = match report.compact_at_tokens {
             Some(tokens) => format!("from {tokens} on the older turns are summarised"),
             None => "nothing is summarised by itself".to_owned(),

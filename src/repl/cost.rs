@@ -4,8 +4,9 @@
 use super::conversations::age;
 use super::run::Repl;
 use crate::agent::Cancel;
-use crate::app::{cost_told, spent_rows};
 use crate::host;
+use crate::ops::cost::{cost_words, of_conversation, rows};
+use crate::ops::models::is_near;
 use crate::proto::{Failure, FailureKind, Spent};
 use crate::render::sanitise;
 use crate::render::text::table;
@@ -42,21 +43,9 @@ impl Repl {
     }
 
     fn cost_sums(&self) -> Result<String, StoreError> {
-        let now = host::now_unix_ms();
-        let periods = [
-            ("conversation", self.runtime.agent.conversation().map(Period::Conversation)),
-            ("today", Some(Period::Day(now))),
-            ("this month", Some(Period::Month(now))),
-        ];
-        let mut rows = Vec::new();
-        for (name, period) in periods {
-            let by_model = match period {
-                Some(period) => self.store().spent_by_model(period)?,
-                None => Vec::new(),
-            };
-            rows.extend(spent_rows(name, &by_model, &|model| self.is_near(model)));
-        }
-        Ok(table(&rows, self.console.width_columns()))
+        let agent = &self.runtime.agent;
+        let costs = of_conversation(&self.store(), agent.conversation())?;
+        Ok(table(&rows(&costs, agent, "conversation"), self.console.width_columns()))
     }
 
     fn cost_detail(&self) -> Result<String, StoreError> {
@@ -99,12 +88,12 @@ impl Repl {
             cost: spent.cost.unwrap_or_default(),
             ..SpentSum::default()
         };
-        let cost = cost_told(&[(spent.model.clone(), sum)], &|model| self.is_near(model));
+        let cost = cost_words(&[(spent.model.clone(), sum)], &|model| self.is_near(model));
         vec![age(now - time), spent.model.clone(), read, cached, written, cost, spent.tools.join(", ")]
     }
 
     fn is_near(&self, model: &str) -> bool {
-        self.runtime.agent.models().iter().any(|info| info.name == model && info.is_near)
+        is_near(&self.runtime.agent, model)
     }
 
     /// Tells how many tokens a text has for the model that answers.
@@ -144,7 +133,7 @@ impl Repl {
         let Ok(by_model) = by_model else { return };
         let held = last.usage.total_in().saturating_add(last.usage.total_out());
         let percent = held.saturating_mul(100) / (self.runtime.agent.window_tokens() as u64).max(1);
-        let cost = cost_told(&by_model, &|model| self.is_near(model));
+        let cost = cost_words(&by_model, &|model| self.is_near(model));
         let context = if self.console.options().accessible { "context " } else { "" };
         self.spending.edge = Some((conversation, format!("{context}{percent} % {cost}")));
     }

@@ -1,8 +1,8 @@
 //! `:estop`: stops every tool of a model, and lets a person start them again.
 
 use super::run::{Flow, Repl};
-use crate::app;
 use crate::estop::Stopped;
+use crate::ops::estop;
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
@@ -18,54 +18,41 @@ fn choice(keys: &[u8]) -> Option<bool> {
 impl Repl {
     /// Stops tools, or asks whether they may run again.
     pub(super) fn estop(&mut self, argument: &str) -> Flow {
-        let estop = match app::estop(&self.runtime.env) {
-            Ok(estop) => estop,
-            Err(failure) => {
-                self.console.failure(&failure);
-                return Flow::Continue;
-            }
-        };
-        let cannot = |what: &str, error: &std::io::Error| Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("{} can't be {what}: {error}", estop.path().display()),
-            hint: "look at it, and at the permissions of its directory".into(),
-        };
+        let env = &self.runtime.env;
         match argument {
-            "" => match estop.stop() {
-                Ok(()) => {
-                    tracing::warn!(event = "estop_triggered", by = "shell", shown = true);
-                    let why = estop.check().err().map(|stopped| stopped.why).unwrap_or_default();
-                    self.console.notice(&format!("{}; :estop clear lets them run again", sanitise(&why)));
-                }
-                Err(error) => self.console.failure(&cannot("made", &error)),
+            "" => match estop::stop(env, "shell") {
+                Ok(why) => self.console.notice(&format!("{}; :estop clear lets them run again", sanitise(&why))),
+                Err(failure) => self.console.failure(&failure),
             },
-            "clear" => {
-                let Err(Stopped { why }) = estop.check() else {
-                    self.console.notice("tools are not stopped");
-                    return Flow::Continue;
-                };
-                self.console.line(&sanitise(&why));
-                self.console.line("let tools run again?");
-                match self.put_question("yes [y]  no [Enter, Esc]", choice, false) {
-                    Err(flow) => return flow,
-                    Ok(false) => self.console.line("no: nothing was changed"),
-                    Ok(true) => {
-                        self.console.line("yes");
-                        match estop.clear().map_err(|error| cannot("removed", &error)) {
-                            Err(failure) => self.console.failure(&failure),
-                            Ok(()) => match estop.check() {
-                                Ok(()) => self.console.notice("tools may run again"),
-                                Err(stopped) => self.console.failure(&stopped.into()),
-                            },
-                        }
-                    }
-                }
-            }
+            "clear" => match estop::reason(env) {
+                Ok(None) => self.console.notice("tools are not stopped"),
+                Ok(Some(why)) => return self.clear_estop(&why),
+                Err(failure) => self.console.failure(&failure),
+            },
             _ => self.console.failure(&Failure {
                 kind: FailureKind::User,
                 message: format!(":estop doesn't know {argument}"),
                 hint: ":estop stops tools, :estop clear lets them run again".into(),
             }),
+        }
+        Flow::Continue
+    }
+
+    /// Asks whether tools may run again, and lets them.
+    fn clear_estop(&mut self, why: &str) -> Flow {
+        self.console.line(&sanitise(why));
+        self.console.line("let tools run again?");
+        match self.put_question("yes [y]  no [Enter, Esc]", choice, false) {
+            Err(flow) => return flow,
+            Ok(false) => self.console.line("no: nothing was changed"),
+            Ok(true) => {
+                self.console.line("yes");
+                match estop::clear(&self.runtime.env).and_then(|()| estop::reason(&self.runtime.env)) {
+                    Ok(None) => self.console.notice("tools may run again"),
+                    Ok(Some(why)) => self.console.failure(&Stopped { why }.into()),
+                    Err(failure) => self.console.failure(&failure),
+                }
+            }
         }
         Flow::Continue
     }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::app::{self, Runtime};
 use crate::base::time::utc;
 use crate::gate::Disk;
-use crate::host::now_unix_ms;
+use crate::ops::cost::{Cost, Span, of_days};
 use crate::policy::{Context, judge};
 use crate::proto::LineKind;
 use crate::proto::action::Action;
 use crate::receipts::{self, Check, Verdict};
-use crate::store::{Period, Row, Search, TextMatch};
+use crate::store::{Row, Search, TextMatch};
 
 /// Lines of one search.
 const LINES_MAX: usize = 100;
@@ -200,10 +200,9 @@ fn steps(runtime: &Runtime, workspace: &Path) -> Result<Value, String> {
 
 fn cost(runtime: &Runtime) -> Result<Value, String> {
     let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
-    let now = now_unix_ms();
     let mut result = json!({});
-    for (name, period) in [("today", Period::Day(now)), ("this_month", Period::Month(now))] {
-        let by_model = store.spent_by_model(period).map_err(|error| error.to_string())?;
+    for Cost { span, by_model } in of_days(&store).map_err(|error| error.to_string())? {
+        let name = if span == Span::Day { "today" } else { "this_month" };
         let row = |(model, sum): &(String, crate::store::SpentSum)| {
             json!({
                 "model": model, "requests": sum.requests, "unpriced_requests": sum.unpriced,

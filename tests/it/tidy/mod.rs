@@ -134,7 +134,12 @@ const ROOMS: &[Room] = &[
         "the composition root: settings become options here and nowhere else",
     ),
     room("console", 9, &["base", "proto", "render"], "the only writer draws what it is given and starts nothing"),
-    room("ops", 9, &["base", "proto"], "what a user can ask for, as data; a face says it in its own words"),
+    room(
+        "ops",
+        9,
+        &["base", "proto", "host", "config", "estop", "store", "agent", "app"],
+        "what a user can ask for, as data; a face says it in its own words",
+    ),
     room(
         "acp",
         10,
@@ -152,7 +157,7 @@ const ROOMS: &[Room] = &[
         10,
         &[
             "base", "proto", "chain", "schema", "host", "config", "estop", "ledger", "receipts", "store", "gate",
-            "tools", "agent", "app",
+            "tools", "agent", "app", "ops",
         ],
         "HTTP in front of the same agent, gate and receipts; it knows neither the terminal nor the line editor",
     ),
@@ -161,7 +166,7 @@ const ROOMS: &[Room] = &[
         10,
         &[
             "base", "proto", "policy", "render", "files", "host", "rpc", "config", "receipts", "steps", "store",
-            "gate", "tools", "agent", "app",
+            "gate", "tools", "agent", "app", "ops",
         ],
         "another agent's face: it hands calls to the gate, and a person in a session answers what the gate asks",
     ),

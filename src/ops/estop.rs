@@ -1,0 +1,51 @@
+//! The emergency stop: stops every tool of a model, tells whether they are stopped, and lets them run again.
+
+use std::io;
+
+use crate::app;
+use crate::config::Env;
+use crate::estop::Estop;
+use crate::proto::Failure;
+use crate::proto::FailureKind;
+
+/// Stops every tool, and returns the reason that tools give from now on. `face` is who stopped them, for the log.
+///
+/// # Errors
+/// There is no state directory, or the stop can't be written there.
+pub fn stop(env: &Env, face: &'static str) -> Result<String, Failure> {
+    let estop = app::estop(env)?;
+    estop.stop().map_err(|error| cannot(&estop, "made", &error))?;
+    tracing::warn!(event = "estop_triggered", by = face, shown = true);
+    Ok(estop.check().err().map(|stopped| stopped.why).unwrap_or_default())
+}
+
+/// Returns the reason why tools are stopped; `None` if they may run.
+///
+/// # Errors
+/// There is no state directory.
+pub fn reason(env: &Env) -> Result<Option<String>, Failure> {
+    Ok(app::estop(env)?.check().err().map(|stopped| stopped.why))
+}
+
+/// Lets tools run again. Only a face that has a person's yes calls this.
+///
+/// # Errors
+/// There is no state directory, or the stop can't be removed.
+pub fn clear(env: &Env) -> Result<(), Failure> {
+    let estop = app::estop(env)?;
+    estop.clear().map_err(|error| cannot(&estop, "removed", &error))
+}
+
+/// Says whether tools may run.
+#[must_use]
+pub fn status(reason: Option<String>) -> String {
+    reason.unwrap_or_else(|| "tools may run: no emergency stop".to_owned())
+}
+
+fn cannot(estop: &Estop, what: &str, error: &io::Error) -> Failure {
+    Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("{} can't be {what}: {error}", estop.path().display()),
+        hint: "look at it, and at the permissions of its directory".into(),
+    }
+}

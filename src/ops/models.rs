@@ -1,0 +1,29 @@
+//! The models: listed, and one of them chosen.
+
+use crate::agent::{Agent, ModelInfo};
+use crate::proto::Failure;
+
+/// The models as the rows of a table: name with a mark for the one that answers, the server's name for it, address.
+#[must_use]
+pub fn rows(agent: &Agent) -> Vec<Vec<String>> {
+    let row = |it: ModelInfo| {
+        let mark = if it.is_current { "*" } else { " " };
+        vec![format!("{mark} {}", it.name), it.model, it.endpoint]
+    };
+    agent.models().into_iter().map(row).collect()
+}
+
+/// Lets another model answer, and returns its own name, whatever alias was typed.
+///
+/// # Errors
+/// No model has this name.
+pub fn choose(agent: &mut Agent, name: &str) -> Result<String, Failure> {
+    agent.use_model(name)?;
+    Ok(agent.current_model().unwrap_or(name).to_owned())
+}
+
+/// Whether a model is on this machine or in the user's network, so that it needs no price.
+#[must_use]
+pub fn is_near(agent: &Agent, name: &str) -> bool {
+    agent.models().iter().any(|it| it.name == name && it.is_near)
+}
