@@ -8,10 +8,11 @@ use serde_json::Value;
 use super::wire::command;
 use crate::agent::Cancel;
 use crate::app::{self, Runtime, Skills};
-use crate::base::text::counted;
+use crate::base::text::{counted, one_line};
 use crate::ops;
 use crate::ops::commands::{Op, of_editor};
 use crate::ops::cost::of_conversation;
+use crate::ops::steps::{Direction, Wish, revert};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::render::text::{escape_visible, table};
@@ -107,15 +108,17 @@ fn workspace_steps(runtime: &mut Runtime) -> Result<crate::steps::Steps, Failure
 }
 
 fn undo(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Failure> {
-    let count = number(argument)?;
-    let done = workspace_steps(runtime)?.undo(count, false);
-    done.map(|done| taken_back(&done, "Undid")).map_err(|error| refused(&error))
+    turned(runtime, argument, Direction::Undo, "Undid")
 }
 
 fn redo(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Failure> {
-    let count = number(argument)?;
-    let done = workspace_steps(runtime)?.redo(count, false);
-    done.map(|done| taken_back(&done, "Redid")).map_err(|error| refused(&error))
+    turned(runtime, argument, Direction::Redo, "Redid")
+}
+
+fn turned(runtime: &mut Runtime, argument: &str, direction: Direction, verb: &str) -> Result<String, Failure> {
+    let wish = Wish::Last(number(argument)?);
+    let done = revert(&mut workspace_steps(runtime)?, direction, &wish, false, &runtime.cwd);
+    done.map(|done| taken_back(&done, verb)).map_err(|error| refused(&error))
 }
 
 fn refused(error: &StepsError) -> Failure {
@@ -202,15 +205,14 @@ fn model(runtime: &mut Runtime, name: &str, _: &Cancel) -> Result<String, Failur
 
 fn memory(runtime: &mut Runtime, query: &str, _: &Cancel) -> Result<String, Failure> {
     let mut store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut rows: Vec<Vec<String>> = Vec::new();
     if query.is_empty() {
-        rows.extend(store.memories(true)?.into_iter().map(|it| vec!["memory".into(), words(&it.text)]));
+        rows.extend(store.memories(true)?.into_iter().map(|it| vec!["memory".into(), one_line(&it.text)]));
     } else {
-        rows.extend(store.find_memories(query)?.into_iter().map(|it| vec!["memory".into(), words(&it.text)]));
+        rows.extend(store.find_memories(query)?.into_iter().map(|it| vec!["memory".into(), one_line(&it.text)]));
         let hits = store.recall(query, ROWS_MAX)?;
         rows.extend(
-            hits.into_iter().map(|hit| vec![format!("conversation {}", hit.conversation.0), words(&hit.excerpt)]),
+            hits.into_iter().map(|hit| vec![format!("conversation {}", hit.conversation.0), one_line(&hit.excerpt)]),
         );
     }
     rows.truncate(ROWS_MAX);
@@ -218,23 +220,18 @@ fn memory(runtime: &mut Runtime, query: &str, _: &Cancel) -> Result<String, Fail
 }
 
 fn allowlist(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Failure> {
-    let unavailable = |error: crate::gate::AllowedError| Failure {
-        kind: FailureKind::Unavailable,
-        message: error.to_string(),
-        hint: "nothing was changed".into(),
+    let Some(workspace) = runtime.agent.runner().map(|runner| runner.workspace().to_owned()) else {
+        return Ok("The model has no tools here.".to_owned());
     };
-    let Some(runner) = runtime.agent.runner() else { return Ok("The model has no tools here.".to_owned()) };
-    let allowed = runner.gate().allowed();
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
         ("", _) => {
-            allowed.refresh().map_err(unavailable)?;
-            let rows = app::allowed_rows(allowed.rules());
+            let rows = ops::allow::list(&runtime.env, &workspace)?;
             Ok(if rows.is_empty() { "Nothing is allowed for good here.".to_owned() } else { block(&rows) })
         }
-        ("remove", which) if !which.trim().is_empty() => match allowed.remove(which.trim()).map_err(unavailable)? {
-            0 => Err(user(format!("nothing is allowed by {}", escape_visible(which)), "/allowlist lists them")),
-            _ => Ok("Taken back; you are asked about it again.".to_owned()),
-        },
+        ("remove", which) if !which.trim().is_empty() => {
+            ops::allow::withdraw(&runtime.env, &workspace, which.trim(), "/allowlist")?;
+            Ok("Taken back; you are asked about it again.".to_owned())
+        }
         _ => Err(user(format!("/allowlist {} is nothing", escape_visible(argument)), "/allowlist remove N")),
     }
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Env, Settings};
 use crate::policy::{High, Rules};
-use crate::proto::action::{Decision, PolicyVerdict};
 
 /// Makes the rules for a model's actions. `config` is the file that was read, if there was one.
 #[must_use]
@@ -40,28 +39,4 @@ pub fn policy_rules(settings: &Settings, env: &Env, config: Option<&Path>) -> Ru
         own_paths: own_paths.iter().map(|path| text(path)).collect(),
         ..Rules::new(&text(&workspace), &text(&home))
     }
-}
-
-/// Writes a verdict for a person, as lines: the decision, the reasons, and the effects.
-#[must_use]
-pub fn verdict_lines(verdict: &PolicyVerdict) -> Vec<String> {
-    let decision = match verdict.decision {
-        Decision::Run => "runs unasked",
-        Decision::Ask => "you are asked",
-        Decision::Deny => "doesn't run",
-    };
-    let mut lines = vec![format!("{} risk: {decision}", verdict.risk)];
-    lines.extend(verdict.reasons.iter().map(|reason| format!("  {}: {} ({})", reason.risk, reason.text, reason.rule)));
-    if !verdict.effects.is_empty() {
-        lines.push("what it would do:".to_owned());
-        lines.extend(verdict.effects.iter().map(|effect| format!("  {effect}")));
-    }
-    let mut needs: Vec<&str> = verdict.needs.iter().map(|need| need.word()).collect();
-    needs.sort_unstable();
-    needs.dedup();
-    if !needs.is_empty() {
-        lines.push(format!("needs more than a copy of the workspace: {}", needs.join(", ")));
-    }
-    // Text quoted from a command may contain line ends, and must not look like lines of ours.
-    lines.iter().map(|line| line.replace('\n', "\\n")).collect()
 }

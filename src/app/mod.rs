@@ -6,7 +6,6 @@ mod carried;
 mod channel;
 mod guard;
 mod jail;
-mod listed;
 mod money;
 mod norris;
 mod parked;
@@ -44,15 +43,14 @@ pub use crate::tools::served::{Added, Done, Face, Servers, allow_tools, mcp_comm
 pub use attach::{Attached, Attaching, PIPED};
 pub use carried::{Around, AroundNotes, Remembered};
 pub use channel::{Channel, Received};
-pub use guard::{policy_rules, verdict_lines};
+pub use guard::policy_rules;
 pub use jail::Jails;
-pub use listed::{ListedHere, export_allowed, read_list};
 use money::money_options;
 pub use norris::{StoredJournal, find_run, run_report, run_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
 pub use runner::{
-    BuiltRunner, RunnerOf, allowed_commands, allowed_rows, sandbox_mode, sandbox_name, sandbox_place, tool_runner,
-    unknown_tools, workspace_dir, workspace_for, workspace_named,
+    BuiltRunner, RunnerOf, allowed_commands, sandbox_mode, sandbox_name, sandbox_place, tool_runner, unknown_tools,
+    workspace_dir, workspace_for, workspace_named,
 };
 pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use served::servers;

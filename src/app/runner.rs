@@ -14,7 +14,7 @@ use super::tools::{allowed_tools, tool_limits, tool_set, tools};
 use crate::agent::{Later, ToolRunner, ToolRunnerOptions};
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::files::Root;
-use crate::gate::{self, Allowed, Ceiling, Gate, Rule};
+use crate::gate::{self, Allowed, Ceiling, Gate};
 use crate::policy::Rules;
 use crate::proto::action::Hold;
 use crate::proto::{Failure, FailureKind, Role};
@@ -325,21 +325,6 @@ pub fn allowed_commands(env: &Env, workspace: &Path) -> Result<Allowed, Failure>
     let state = state_directory(env).ok_or_else(|| failed("no HOME says where it is".into(), "set HOME"))?;
     let root = workspace.canonicalize().map_err(|error| failed(format!("{}: {error}", workspace.display()), ""))?;
     Allowed::open(&state, &root).map_err(|error| failed(error.to_string(), "repair or remove that file"))
-}
-
-/// Permanently allowed commands, as the rows of a table.
-#[must_use]
-pub fn allowed_rows(rules: &[Rule]) -> Vec<Vec<String>> {
-    let row = |(number, Rule { command, cwd, program, keeps, .. }): (usize, &Rule)| {
-        let place = match (keeps.first(), cwd.is_empty()) {
-            (Some(first), _) if keeps.len() == 1 => format!("keeps {first}"),
-            (Some(first), _) => format!("keeps {first} and {} more", keeps.len() - 1),
-            (None, true) => String::new(),
-            (None, false) => format!("in {cwd}"),
-        };
-        vec![number.to_string(), command.clone(), place, program.clone()]
-    };
-    (1..).zip(rules).map(row).collect()
 }
 
 /// Directories of the system that no mask may cover: without them nothing runs.

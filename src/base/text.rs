@@ -64,6 +64,24 @@ pub fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// A text with each run of blanks and line ends as one blank.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A time that has passed, in the largest unit that fits.
+#[must_use]
+pub fn age(milliseconds: i64) -> String {
+    let minutes = milliseconds.max(0) / 60_000;
+    match minutes {
+        0 => "now".to_owned(),
+        1..60 => format!("{minutes} min"),
+        60..1_440 => format!("{} h", minutes / 60),
+        _ => format!("{} d", minutes / 1_440),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +92,23 @@ mod tests {
         assert_eq!(look_alikes("cat /usr/b\u{456}n/ls"), [10]);
         for harmless in ["python", "echo привет мир", "Δx = 2µs", "日本 naïve", "привет/world"] {
             assert_eq!(look_alikes(harmless), [0; 0], "{harmless}");
+        }
+    }
+
+    #[test]
+    fn an_age_has_its_largest_unit() {
+        let minute = 60_000;
+        for (milliseconds, told) in [
+            (-5, "now"),
+            (59_999, "now"),
+            (minute, "1 min"),
+            (59 * minute, "59 min"),
+            (60 * minute, "1 h"),
+            (1_439 * minute, "23 h"),
+            (1_440 * minute, "1 d"),
+            (40 * 1_440 * minute, "40 d"),
+        ] {
+            assert_eq!(age(milliseconds), told);
         }
     }
 }

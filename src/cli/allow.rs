@@ -9,9 +9,10 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::exit;
 use super::out::{is_yes, out, outln, report};
-use crate::app::{self, ListedHere, Request, Runtime};
+use crate::app::{self, Request, Runtime};
 use crate::base::text::counted;
 use crate::host;
+use crate::ops::allow::{self, ListedHere};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 
@@ -78,13 +79,13 @@ fn start(matches: &ArgMatches, config: Option<PathBuf>) -> Result<(Runtime, Path
 
 fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
-    let allowed = app::allowed_commands(&runtime.env, &workspace)?;
-    if allowed.rules().is_empty() {
+    let rows = allow::list(&runtime.env, &workspace)?;
+    if rows.is_empty() {
         eprintln!("reedclaw: nothing is allowed for good in {}", escape_visible(&workspace.display().to_string()));
         return Ok(exit::DONE);
     }
     let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
-    let rows: Vec<Vec<String>> = app::allowed_rows(allowed.rules()).into_iter().map(escaped).collect();
+    let rows: Vec<Vec<String>> = rows.into_iter().map(escaped).collect();
     let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
     out!("{}", table(&rows, columns));
     Ok(exit::DONE)
@@ -93,28 +94,16 @@ fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
 fn remove(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
     let which = matches.get_one::<String>("which").map(String::as_str).unwrap_or_default();
-    let mut allowed = app::allowed_commands(&runtime.env, &workspace)?;
-    match allowed.remove(which).map_err(|error| unavailable(error.to_string(), "nothing was changed"))? {
-        0 => Err(Failure {
-            kind: FailureKind::User,
-            message: format!("nothing is allowed by {}", escape_visible(which)),
-            hint: "reedclaw allow list lists them".into(),
-        }),
-        count => {
-            outln!("{} taken back", counted(count, "command"));
-            Ok(exit::DONE)
-        }
-    }
+    let count = allow::withdraw(&runtime.env, &workspace, which, "reedclaw allow list")?;
+    outln!("{} taken back", counted(count, "command"));
+    Ok(exit::DONE)
 }
 
 fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
     let path = file_of(matches);
-    let allowed = app::allowed_commands(&runtime.env, &workspace)?;
-    let place = escape_visible(&path.display().to_string());
-    app::export_allowed(&allowed, &path)
-        .map_err(|error| unavailable(format!("{place} can't be written: {error}"), "name a new file"))?;
-    outln!("{} in {place}", counted(allowed.rules().len(), "command"));
+    let count = allow::export(&runtime.env, &workspace, &path)?;
+    outln!("{} in {}", counted(count, "command"), escape_visible(&path.display().to_string()));
     Ok(exit::DONE)
 }
 
@@ -136,18 +125,11 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     let gate = handed.runner.gate();
     let mut fits: Vec<(String, PathBuf)> = Vec::new();
     let mut refused = 0;
-    for ListedHere { command, below, cwd, program } in app::read_list(gate, &root, &path)? {
-        let told = if below.is_empty() { String::new() } else { format!(" (in {})", escape_visible(&below)) };
-        match program {
-            Ok(program) => {
-                let program = escape_visible(&program.display().to_string());
-                outln!("  {}{told}  by {program}", escape_visible(&command));
-                fits.push((command, cwd));
-            }
-            Err(why) => {
-                refused += 1;
-                outln!("  refused: {}{told}: {}", escape_visible(&command), escape_visible(&why));
-            }
+    for listed in allow::read_list(gate, &root, &path)? {
+        outln!("{}", listed.line());
+        match listed {
+            ListedHere { program: Ok(_), command, cwd, .. } => fits.push((command, cwd)),
+            ListedHere { program: Err(_), .. } => refused += 1,
         }
     }
     if fits.is_empty() {

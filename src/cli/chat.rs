@@ -9,11 +9,10 @@ use super::memory;
 use super::person::AtTty;
 use crate::app::{self, Runtime};
 use crate::console::CLEAR_SCREEN;
-use crate::gate::{AllowedError, Disk};
-use crate::ops;
 use crate::ops::commands::{Form, Op, of_chat};
-use crate::policy::{Context, High, Rules, judge};
-use crate::proto::action::Action;
+use crate::ops::policy::{explain, verdict_lines};
+use crate::ops::{self, allow};
+use crate::policy::{High, Rules};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::store::Store;
@@ -127,9 +126,7 @@ fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
         ("", _) => put(&policy_rows(rules, app::sandbox_name(&runtime.settings, &runtime.env, &runtime.cwd))),
         ("explain", command) if !command.trim().is_empty() => {
-            let context = Context { files: &Disk, ..Context::new(rules) };
-            let verdict = judge(&Action::Shell { command: command.trim().to_owned() }, &context);
-            put(&app::verdict_lines(&verdict).into_iter().map(|line| vec![line]).collect::<Vec<_>>());
+            put(&verdict_lines(&explain(rules, command.trim())).into_iter().map(|line| vec![line]).collect::<Vec<_>>());
         }
         _ => {
             let message = format!("/policy {} is nothing", escape_visible(argument));
@@ -158,38 +155,27 @@ fn policy_rows(rules: &Rules, sandbox: &str) -> Vec<Vec<String>> {
 }
 
 fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
-    let Some(runner) = runtime.agent.runner() else {
+    let Some(workspace) = runtime.agent.runner().map(|runner| runner.workspace().to_owned()) else {
         say("the model has no tools here");
         return Ok(());
     };
-    let allowed = runner.gate().allowed();
-    let unavailable = |error: AllowedError| Failure {
-        kind: FailureKind::Unavailable,
-        message: error.to_string(),
-        hint: "nothing was changed".into(),
-    };
-    let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.into() };
+    let env = &runtime.env;
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
-        ("", _) => {
-            allowed.refresh().map_err(unavailable)?;
-            match allowed.rules() {
-                [] => say("nothing is allowed for good here"),
-                rules => put(&app::allowed_rows(rules)),
-            }
-            Ok(())
-        }
-        ("remove", which) if !which.trim().is_empty() => match allowed.remove(which.trim()).map_err(unavailable)? {
-            0 => Err(user(format!("nothing is allowed by {}", escape_visible(which)), "/allowlist lists them")),
-            _ => {
-                say("withdrawn; you will be asked again");
-                Ok(())
-            }
+        ("", _) => match &allow::list(env, &workspace)?[..] {
+            [] => say("nothing is allowed for good here"),
+            rows => put(rows),
         },
-        _ => Err(user(
-            format!("/allowlist {} is nothing", escape_visible(argument)),
-            "/allowlist, or /allowlist remove N",
-        )),
+        ("remove", which) if !which.trim().is_empty() => {
+            allow::withdraw(env, &workspace, which.trim(), "/allowlist")?;
+            say("withdrawn; you will be asked again");
+        }
+        _ => {
+            let message = format!("/allowlist {} is nothing", escape_visible(argument));
+            let hint = "/allowlist, or /allowlist remove N".into();
+            return Err(Failure { kind: FailureKind::User, message, hint });
+        }
     }
+    Ok(())
 }
 
 fn clear() -> Result<(), Failure> {

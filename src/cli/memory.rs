@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use super::exit;
 use super::out::{outln, print_lines, report};
 use crate::app::{Request, Runtime};
-use crate::base::text::counted;
+use crate::base::text::{counted, one_line};
 use crate::base::time::utc;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::render::sanitise;
@@ -126,10 +126,8 @@ pub(super) fn search(store: &mut Store, query: &str, limit: usize) -> Result<Exi
         eprintln!("reedclaw: nothing was found; word* finds beginnings");
         return Ok(ExitCode::from(exit::FAILED));
     }
-    let line = |id: i64, time: i64, kind: &str, text: &str| {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        format!("{id:>6}  {}  {kind}  {}", utc(time), words.join(" "))
-    };
+    let line =
+        |id: i64, time: i64, kind: &str, text: &str| format!("{id:>6}  {}  {kind}  {}", utc(time), one_line(text));
     let memories = memories.into_iter().take(limit).map(|it| line(it.id, it.time, "memory  ", &it.text));
     let hits = hits.into_iter().map(|hit| {
         let kind = if hit.role == Role::Assistant { "answer  " } else { "question" };
@@ -155,13 +153,12 @@ fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
 pub(super) fn notes(store: &Store) -> Result<ExitCode, Failure> {
     let line = |it: StoredMemory| {
         let state = if it.taken { "" } else { "(in the inbox) " };
-        let text: Vec<&str> = it.text.split_whitespace().collect();
         format!(
             "{:>6}  {}  {}  {state}{}",
             it.id,
             utc(it.time),
             it.place.as_deref().unwrap_or("everywhere"),
-            text.join(" ")
+            one_line(&it.text)
         )
     };
     print_safely(store.memories(true)?.into_iter().chain(store.memories(false)?).map(line))

@@ -83,7 +83,7 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
     if matches.get_flag("json") {
         outln!("{}", verdict_object(&verdict));
     } else {
-        for line in crate::app::verdict_lines(&verdict) {
+        for line in crate::ops::policy::verdict_lines(&verdict) {
             outln!("{}", sanitise(&line));
         }
     }

@@ -11,10 +11,10 @@ use super::out::{is_yes, out, outln, print_lines, report};
 use crate::app::{self, Request, Runtime, session_failure};
 use crate::git::{Changed, Program, short};
 use crate::host;
+use crate::ops::sessions::{applied_lines, difference, log_rows, merge_words, plan_lines, session_rows};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::render::{sanitise, strip_controls};
-use crate::repl::sessions::{applied_lines, difference, log_rows, merge_words, plan_lines, session_rows};
 use crate::sessions::{FILE_BYTES_MAX, How, Listed, MergeWish, Session, SessionError, Sessions, View, short_id};
 
 /// The width where there is no terminal to ask.

@@ -9,11 +9,11 @@ use super::exit;
 use super::out::{out, outln, report};
 use crate::app::{self, Request, Runtime};
 use crate::host;
+use crate::ops::steps::{
+    Direction, Wish, conflict_difference, cover_lines, revert, step_difference, step_rows, taken_back_lines,
+};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::table;
-use crate::repl::steps::{
-    conflict_difference, cover_lines, from_workspace, step_difference, step_rows, taken_back_lines,
-};
 use crate::steps::{Steps, StepsError};
 
 /// The width without a terminal.
@@ -103,15 +103,13 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
     let by_force = matches.get_flag("force");
     let count = matches.get_one::<usize>("count").copied().unwrap_or(1);
     let file = if name == "undo" { matches.get_one::<String>("file") } else { None };
-    let (done, verb) = match (name, file) {
-        ("undo", Some(path)) => {
-            let path = from_workspace(&steps, &cwd, path);
-            (steps.undo_file(&path, by_force), "took one file back to before")
-        }
-        ("undo", None) => (steps.undo(count, by_force), "Undid"),
-        _ => (steps.redo(count, by_force), "Redid"),
+    let direction = if name == "undo" { Direction::Undo } else { Direction::Redo };
+    let (wish, verb) = match (file, direction) {
+        (Some(path), _) => (Wish::File(path.clone()), "took one file back to before"),
+        (None, Direction::Undo) => (Wish::Last(count), "Undid"),
+        (None, Direction::Redo) => (Wish::Last(count), "Redid"),
     };
-    match done {
+    match revert(&mut steps, direction, &wish, by_force, &cwd) {
         Ok(done) => {
             taken_back_lines(&done, verb, "reedclaw ").iter().for_each(|line| outln!("{line}"));
             Ok(())

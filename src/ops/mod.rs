@@ -2,10 +2,14 @@
 //! shell, a `/word` of the chat or of an editor, a subcommand and a server print or send the report. `COMMANDS` lists the
 //! words.
 
+pub mod allow;
 pub mod commands;
 pub mod context;
 pub mod cost;
 pub mod estop;
 pub mod models;
+pub mod policy;
+pub mod sessions;
+pub mod steps;
 
 pub use commands::{COMMANDS, Command};

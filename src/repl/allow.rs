@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::run::{Flow, Repl};
 use super::state;
-use crate::app::{ListedHere, allowed_commands, allowed_rows, export_allowed, read_list, tool_rows};
+use crate::app::tool_rows;
 use crate::ask::yes_or_no;
 use crate::base::text::counted;
+use crate::ops::allow::{self, ListedHere};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table, wrap};
 
@@ -14,63 +15,45 @@ impl Repl {
     /// Lists what is allowed for good in the project that the person is in, or takes one back.
     pub(super) fn allow(&mut self, argument: &str) -> Flow {
         let workspace = self.workspace();
-        let mut allowed = match allowed_commands(&self.runtime.env, &workspace) {
-            Ok(allowed) => allowed,
-            Err(failure) => {
-                self.console.failure(&failure);
-                return Flow::Continue;
-            }
-        };
+        let env = &self.runtime.env;
         let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+        let resolved = |file: &str| state::read(&self.state).resolve(file).unwrap_or_else(|| file.into());
         let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
-        match (word, rest.trim()) {
-            ("" | "list", "") if allowed.rules().is_empty() => {
-                let place = escape_visible(&workspace.display().to_string());
-                self.console.notice(&format!("nothing is allowed for good in {place}"));
-            }
-            ("" | "list", "") => {
-                let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
-                let rows: Vec<Vec<String>> = allowed_rows(allowed.rules()).into_iter().map(escaped).collect();
-                self.console.write(&table(&rows, self.console.width_columns()));
-                self.console.notice(":allow remove N takes one back");
-            }
-            ("remove", which) if !which.is_empty() => match allowed.remove(which) {
-                Ok(0) => {
-                    let message = format!("nothing is allowed by {}", escape_visible(which));
-                    self.console.failure(&user(message, ":allow list lists them"));
-                }
-                Ok(_) => self.console.notice("withdrawn; you will be asked again"),
-                Err(error) => self.console.failure(&Failure {
-                    kind: FailureKind::Unavailable,
-                    message: error.to_string(),
-                    hint: "nothing was changed".into(),
-                }),
-            },
+        let done = match (word, rest.trim()) {
+            ("" | "list", "") => allow::list(env, &workspace).map(|rows| self.show_allowed(rows, &workspace)),
+            ("remove", which) if !which.is_empty() => allow::withdraw(env, &workspace, which, ":allow list")
+                .map(|_| self.console.notice("withdrawn; you will be asked again")),
             ("export" | "import", "") => {
                 let message = format!(":allow {word} needs a file");
-                self.console.failure(&user(message, ":allow export FILE, :allow import FILE"));
+                Err(user(message, ":allow export FILE, :allow import FILE"))
             }
-            ("export", file) => {
-                let place = escape_visible(file);
-                let path = state::read(&self.state).resolve(file).unwrap_or_else(|| file.into());
-                match export_allowed(&allowed, &path) {
-                    Ok(()) => self.console.notice(&format!("{} in {place}", counted(allowed.rules().len(), "command"))),
-                    Err(error) => {
-                        let message = format!("{place} can't be written: {error}");
-                        self.console.failure(&user(message, "name a new file"));
-                    }
-                }
-            }
+            ("export", file) => allow::export(env, &workspace, &resolved(file)).map(|count| {
+                self.console.notice(&format!("{} in {}", counted(count, "command"), escape_visible(file)));
+            }),
             ("import", file) => {
-                let path = state::read(&self.state).resolve(file).unwrap_or_else(|| file.into());
+                let path = resolved(file);
                 return self.import_allowed(&path);
             }
             _ => {
                 let message = format!(":allow doesn't know {}", escape_visible(argument));
-                self.console.failure(&user(message, ":allow list, remove N, export FILE, import FILE"));
+                Err(user(message, ":allow list, remove N, export FILE, import FILE"))
             }
+        };
+        if let Err(failure) = done {
+            self.console.failure(&failure);
         }
         Flow::Continue
+    }
+
+    fn show_allowed(&self, rows: Vec<Vec<String>>, workspace: &Path) {
+        if rows.is_empty() {
+            let place = escape_visible(&workspace.display().to_string());
+            return self.console.notice(&format!("nothing is allowed for good in {place}"));
+        }
+        let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
+        let rows: Vec<Vec<String>> = rows.into_iter().map(escaped).collect();
+        self.console.write(&table(&rows, self.console.width_columns()));
+        self.console.notice(":allow remove N takes one back");
     }
 
     /// Shows what of a list may be allowed here and what not, asks, and adds the first.
@@ -81,21 +64,15 @@ impl Repl {
             return Flow::Continue;
         };
         let root = runner.workspace().to_owned();
-        let listed = match read_list(runner.gate(), &root, path) {
+        let listed = match allow::read_list(runner.gate(), &root, path) {
             Ok(listed) => listed,
             Err(failure) => {
                 self.console.failure(&failure);
                 return Flow::Continue;
             }
         };
-        for ListedHere { command, below, program, .. } in &listed {
-            let told = if below.is_empty() { String::new() } else { format!(" (in {})", escape_visible(below)) };
-            let command = escape_visible(command);
-            let row = match program {
-                Ok(program) => format!("  {command}{told}  by {}", escape_visible(&program.display().to_string())),
-                Err(why) => format!("  refused: {command}{told}: {}", escape_visible(why)),
-            };
-            self.console.line(&wrap(&row, self.console.width_columns(), "    "));
+        for it in &listed {
+            self.console.line(&wrap(&it.line(), self.console.width_columns(), "    "));
         }
         let fits: Vec<&ListedHere> = listed.iter().filter(|it| it.program.is_ok()).collect();
         if fits.is_empty() {

@@ -8,6 +8,7 @@ use super::run::Repl;
 use super::state;
 use crate::agent::Agent;
 use crate::app::{past_summary, past_turns};
+use crate::base::text::{age, one_line};
 use crate::host;
 use crate::proto::{Failure, FailureKind, LineKind};
 use crate::render::sanitise;
@@ -336,41 +337,4 @@ fn user(message: String, hint: &str) -> Failure {
 
 fn turns_told(turns: u32) -> String {
     if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }
-}
-
-pub(super) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// How long ago, in the largest unit that fits.
-pub(super) fn age(milliseconds: i64) -> String {
-    let minutes = milliseconds.max(0) / 60_000;
-    match minutes {
-        0 => "now".to_owned(),
-        1..60 => format!("{minutes} min"),
-        60..1_440 => format!("{} h", minutes / 60),
-        _ => format!("{} d", minutes / 1_440),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_age_is_told_in_its_largest_unit() {
-        let minute = 60_000;
-        for (milliseconds, told) in [
-            (-5, "now"),
-            (59_999, "now"),
-            (minute, "1 min"),
-            (59 * minute, "59 min"),
-            (60 * minute, "1 h"),
-            (1_439 * minute, "23 h"),
-            (1_440 * minute, "1 d"),
-            (40 * 1_440 * minute, "40 d"),
-        ] {
-            assert_eq!(age(milliseconds), told);
-        }
-    }
 }

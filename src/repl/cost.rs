@@ -1,9 +1,9 @@
 //! What questions cost, at the prompt: sums, single requests, the right edge; tokens of a text; the last thoughts. It must
 //! not know prices, nor how sums are stored.
 
-use super::conversations::age;
 use super::run::Repl;
 use crate::agent::Cancel;
+use crate::base::text::age;
 use crate::host;
 use crate::ops::cost::{cost_words, of_conversation, rows};
 use crate::ops::models::is_near;

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use super::conversations::{age, one_line};
 use super::run::{Flow, Repl};
 use super::state;
 use crate::agent::{Agent, MemoryJob, Written};
 use crate::app::{StoreRecorder, past_turns};
+use crate::base::text::{age, one_line};
 use crate::host;
 use crate::ops::commands::MEMORY_WORDS;
 use crate::project::Repository;

@@ -1,10 +1,9 @@
 //! `:policy`: what a model may do and where each rule comes from, and what a command of it would be judged.
 
 use super::run::Repl;
-use crate::app::{policy_rules, sandbox_name, verdict_lines};
-use crate::gate::Disk;
-use crate::policy::{Context, Rules, judge};
-use crate::proto::action::Action;
+use crate::app::{policy_rules, sandbox_name};
+use crate::ops::policy::{explain, verdict_lines};
+use crate::policy::Rules;
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
@@ -22,9 +21,7 @@ impl Repl {
             ("explain", command) if !command.is_empty() => {
                 let workspace = self.workspace().display().to_string();
                 let rules = Rules { workspace, ..self.policy_rules() };
-                let context = Context { files: &Disk, ..Context::new(&rules) };
-                let verdict = judge(&Action::Shell { command: command.to_owned() }, &context);
-                for line in verdict_lines(&verdict) {
+                for line in verdict_lines(&explain(&rules, command)) {
                     self.console.outside(&format!("{line}\n"));
                 }
                 self.console.notice("a command of a model is judged so; what you type runs as you typed it");

@@ -1,164 +1,15 @@
 //! `:session`: sessions on git at the prompt. It must not know how they are kept.
 
-use super::conversations::{age, one_line};
 use super::run::{Flow, Repl};
 use crate::app::session_failure;
 use crate::ask::ask_yes_or_no;
-use crate::base::text::counted;
-use crate::git::{Changed, Mode, Oid, Program, short};
-use crate::host;
+use crate::base::text::{counted, one_line};
+use crate::git::{Program, short};
+use crate::ops::sessions::{applied_lines, difference, log_rows, merge_wish, merge_words, plan_lines, session_rows};
 use crate::proto::{Failure, FailureKind};
-use crate::render::diff::unified;
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
-use crate::sessions::{
-    How, Listed, LogEntry, MergePlan, MergeWish, Session, SessionError, Sessions, ToApply, View, short_id,
-};
-
-/// Files that a list names.
-const NAMED_MAX: usize = 30;
-
-/// The sessions as rows of a table: id, title, turns, age, state.
-#[must_use]
-pub fn session_rows(all: &[Listed], here: Option<&str>) -> Vec<Vec<String>> {
-    let now_s = host::now_unix_ms() / 1000;
-    let row = |it: &Listed| {
-        let state = match it.state() {
-            _ if here == Some(&it.meta.id) => "here".to_owned(),
-            "damaged" => "damaged record".to_owned(),
-            "running" => "a turn runs in another shell".to_owned(),
-            "open" => "open in another shell".to_owned(),
-            "cut" => "a turn was cut off".to_owned(),
-            "conflicted" => "conflicts to solve".to_owned(),
-            "merged" => format!("merged into {}", it.meta.merged.as_ref().map_or("", |it| &it.into)),
-            _ => String::new(),
-        };
-        vec![
-            short_id(&it.meta.id).to_owned(),
-            escape_visible(&it.meta.title),
-            counted(usize::try_from(it.meta.turns).unwrap_or(usize::MAX), "turn"),
-            age((now_s - it.time_s) * 1000),
-            escape_visible(&state),
-        ]
-    };
-    all.iter().map(row).collect()
-}
-
-/// The turns of a session as rows of a table, the oldest first: number, commit, age, files, state, question.
-///
-/// # Errors
-/// A tree can't be read.
-pub fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, SessionError> {
-    let now_s = host::now_unix_ms() / 1000;
-    let row = |it: &LogEntry| {
-        let number = it.turn.map_or_else(|| "user".to_owned(), |turn| turn.to_string());
-        let files = match it.act.as_str() {
-            "turn" => counted(view.changes_of(it.turn.unwrap_or(0))?.len(), "file"),
-            _ => String::new(),
-        };
-        let state = if it.state == "whole" { String::new() } else { it.state.clone() };
-        Ok(vec![number, short(it.id), age((now_s - it.time_s) * 1000), files, state, escape_visible(&it.subject)])
-    };
-    log.iter().rev().map(row).collect()
-}
-
-/// Changes in the unified form; `text` gives one side of a change.
-#[must_use]
-pub fn difference(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Option<String>) -> String {
-    let mut all = String::new();
-    for Changed { path, old, new } in changes {
-        let name = path.display().to_string();
-        let (before, after) = (text(*old), text(*new));
-        if old.is_some() && before.is_none() || new.is_some() && after.is_none() {
-            all.push_str(&format!("Binary file {name} differs\n"));
-            continue;
-        }
-        let is_gone = after.is_none();
-        let mut diff = unified(&name, before.as_deref(), &after.unwrap_or_default());
-        if is_gone {
-            diff = diff.replacen(&format!("\n+++ {name}\n"), "\n+++ /dev/null\n", 1);
-        }
-        all.push_str(&diff);
-    }
-    all
-}
-
-/// A merge that was planned, in lines.
-#[must_use]
-pub fn plan_lines(plan: &MergePlan) -> Vec<String> {
-    let mut lines = vec![format!("into {}: {}", plan.target_name(), counted(plan.files.len(), "file"))];
-    for path in plan.that_run() {
-        lines.push(format!("  runs on people's machines: {}", escape_visible(&path.display().to_string())));
-    }
-    for change in plan.files.iter().take(NAMED_MAX) {
-        let sign = match (&change.old, &change.new) {
-            (None, _) => '+',
-            (_, None) => '-',
-            _ => '~',
-        };
-        lines.push(format!("  {sign} {}", escape_visible(&change.path.display().to_string())));
-    }
-    if plan.files.len() > NAMED_MAX {
-        lines.push(format!("  and {} more", plan.files.len() - NAMED_MAX));
-    }
-    lines
-}
-
-/// What an `apply` would do, in lines.
-#[must_use]
-pub fn applied_lines(plan: &[ToApply]) -> Vec<String> {
-    let line = |it: &ToApply| {
-        let sign = match (it.expected, &it.now) {
-            (None, _) => '+',
-            (_, None) => '-',
-            _ => '~',
-        };
-        let both = if it.is_merged { " (with your own changes)" } else { "" };
-        format!("  {sign} {}{both}", escape_visible(&it.path.display().to_string()))
-    };
-    let mut lines: Vec<String> = plan.iter().take(NAMED_MAX).map(line).collect();
-    match plan.len() {
-        0 => lines.push("the checkout has all that the session changed".to_owned()),
-        count if count > NAMED_MAX => lines.push(format!("  and {} more", count - NAMED_MAX)),
-        _ => {}
-    }
-    lines
-}
-
-/// The kind of merge that a word of the config means.
-#[must_use]
-pub fn merge_words(word: &str) -> How {
-    match word {
-        "merge" => How::Merge,
-        "rebase" => How::Rebase,
-        _ => How::Squash,
-    }
-}
-
-/// Reads `[--squash|--merge|--rebase|--pick N,N] [--into BRANCH] [--keep-record]`; `usual` holds without one of the first.
-///
-/// # Errors
-/// A word isn't one of these.
-pub fn merge_wish(argument: &str, usual: How) -> Result<MergeWish, String> {
-    let mut wish = MergeWish::from(usual);
-    let mut words = argument.split_whitespace();
-    while let Some(word) = words.next() {
-        match word {
-            "--squash" => wish.how = How::Squash,
-            "--merge" => wish.how = How::Merge,
-            "--rebase" => wish.how = How::Rebase,
-            "--keep-record" => wish.keeps_record = true,
-            "--into" => wish.into = Some(words.next().ok_or("--into needs a branch")?.to_owned()),
-            "--pick" => {
-                let list = words.next().ok_or("--pick needs the numbers of turns, as 2,5")?;
-                let numbers: Result<Vec<u64>, _> = list.split(',').map(str::parse).collect();
-                wish.how = How::Pick(numbers.map_err(|_| format!("{list} is no list of turns, as 2,5"))?);
-            }
-            other => return Err(format!("{other} isn't known here")),
-        }
-    }
-    Ok(wish)
-}
+use crate::sessions::{Session, SessionError, Sessions, View, short_id};
 
 impl Repl {
     /// Carries out `:session`.
@@ -555,22 +406,4 @@ fn path_and_turn(argument: &str) -> (&str, Option<u64>) {
 
 fn user(message: String, hint: &str) -> Failure {
     Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wish_to_merge_is_read() {
-        let read = |text: &str| merge_wish(text, How::Squash);
-        assert_eq!(read(""), Ok(How::Squash.into()));
-        assert_eq!(merge_wish("", How::Rebase), Ok(How::Rebase.into()));
-        let into_dev = MergeWish { into: Some("dev".into()), keeps_record: true, how: How::Rebase };
-        assert_eq!(read("--rebase --into dev --keep-record"), Ok(into_dev));
-        assert_eq!(read("--pick 2,5"), Ok(How::Pick(vec![2, 5]).into()));
-        for wrong in ["--into", "--pick x", "main"] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
-    }
 }

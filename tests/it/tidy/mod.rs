@@ -137,7 +137,10 @@ const ROOMS: &[Room] = &[
     room(
         "ops",
         9,
-        &["base", "proto", "host", "config", "estop", "store", "agent", "app"],
+        &[
+            "base", "proto", "policy", "render", "host", "config", "estop", "git", "steps", "store", "gate",
+            "sessions", "agent", "app",
+        ],
         "what a user can ask for, as data; a face says it in its own words",
     ),
     room(
