@@ -168,6 +168,8 @@ fn servers(plan: &Plan) {
         limits: ServerLimits::default(),
         oauth: OAuth::default(),
         may_ask: false,
+        has_resources: false,
+        has_prompts: false,
         is_fetching: false,
     };
     let web = Web {
