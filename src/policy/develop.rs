@@ -41,6 +41,8 @@ pub(super) fn git_look(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) 
     let is_files = given.has("files");
     let mut after = false;
     for word in given.words {
+        // `REV:PATH` prints what was committed there.
+        acts.extend(word.split_once(':').map(|(_, path)| Act::SuspectPath(path, false)));
         if word.as_str() == Some("--") {
             after = true;
         } else if is_files || after || word.head().starts_with(['/', '.']) {
@@ -204,15 +206,15 @@ pub(super) fn go_remote(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 }
 
 pub(super) fn packages(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let vital = listed("develop-vital");
     let verb = given.operands.first().map_or("", |verb| verb.lossy());
     let removes = matches!(verb, "remove" | "purge" | "autoremove" | "erase" | "del" | "uninstall")
         || given.words.iter().any(|word| {
             word.head().starts_with("-R") && call.name == "pacman"
                 || matches!(word.lossy(), "--purge" | "--force-all" | "-P" | "-r" | "-e" | "--erase")
         });
-    let is_vital =
-        |word: &Text| vital.contains(&word.lossy()) || word.head().starts_with("linux-image") || word.has_pattern();
+    let is_vital = |word: &Text| {
+        listed("develop-vital").contains(&word.lossy()) || word.head().starts_with("linux-image") || word.has_pattern()
+    };
     let pretends = given.has_word(&["-s", "--simulate", "--dry-run", "--just-print", "--recon", "--assumeno"]);
     if removes && !(pretends && call.name.starts_with("apt")) && given.words.iter().any(is_vital) {
         block(acts, "system-path", format!("{} removes what the system needs", call.name));
@@ -237,8 +239,7 @@ pub(super) fn launcher(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 
 /// `git branch`, `git tag`, `git remote`: with a name they make something.
 pub(super) fn git_names(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let makes = given.sub != "reflog" && !given.has_word(listed("git-lists")) && !given.operands.is_empty();
-    if makes {
+    if given.sub != "reflog" && !given.has_word(listed("git-lists")) && !given.operands.is_empty() {
         acts.push(Act::Note(Risk::Medium, "git", format!("git {} changes the repository", given.sub)));
     }
 }

@@ -340,10 +340,8 @@ impl Walk<'_, '_> {
             Act::Tree(path, _) if path.has_unset() && path.without_unset().is_empty() => {
                 self.found.high("unknown-tree", format!("changes all below a path that isn't known: {}", path.shown()));
             }
-            Act::Tree(path, how) if !path.is_empty() => {
-                self.absolute(&path).iter().for_each(|path| self.found.whole_tree(path, how));
-            }
-            Act::Tree(..) => {}
+            Act::Tree(path, _) if path.is_empty() => {}
+            Act::Tree(path, how) => self.absolute(&path).iter().for_each(|path| self.found.whole_tree(path, how)),
             Act::Move(from, to) => {
                 let into =
                     self.absolute(&to).iter().map(|path| self.found.map.zone(path)).max().unwrap_or(Zone::Unknown);

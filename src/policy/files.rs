@@ -90,7 +90,7 @@ pub(super) fn cat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         made = call.input.cloned().unwrap_or_else(|| Source::Any.into());
     }
     for path in paths {
-        if path.as_str() == Some("-") || path.as_str() == Some("/dev/stdin") {
+        if matches!(path.as_str(), Some("-" | "/dev/stdin")) {
             made.append(call.input.unwrap_or(&Source::Any.into()));
             continue;
         }
@@ -190,13 +190,8 @@ pub(super) fn tee(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
 /// The operands of `cp`, `mv`, `ln`: the sources and the target.
 fn sources_and_target(given: &Given<'_>) -> (Vec<Text>, Option<Text>) {
     let mut operands = given.operands.clone();
-    match given.values("into").next() {
-        Some(directory) => (operands, Some(directory.clone())),
-        None => {
-            let target = operands.pop();
-            (operands, target)
-        }
-    }
+    let target = given.values("into").next().cloned().or_else(|| operands.pop());
+    (operands, target)
 }
 
 pub(super) fn copy(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
@@ -422,6 +417,7 @@ impl Search {
     }
 
     fn acts(&self, acts: &mut Vec<Act>) {
+        acts.extend(self.starts.iter().cloned().map(Act::List));
         for start in &self.starts {
             let found = self.path(start);
             if self.deletes {
@@ -492,7 +488,6 @@ pub(super) fn find(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
         || is_loose && given.values("name").next().is_some();
     search.name = names.last().filter(|_| !is_loose).cloned();
     search.seeks_keys = given.values("name").chain(given.values("path")).any(names_keys);
-    acts.extend(search.starts.iter().map(|start| Act::List(start.clone())));
     search.acts(acts);
 }
 
@@ -517,7 +512,6 @@ pub(super) fn fd(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
         }
         search.commands.push(command);
     }
-    acts.extend(search.starts.iter().map(|start| Act::List(start.clone())));
     search.acts(acts);
 }
 
@@ -532,7 +526,7 @@ pub(super) fn xargs(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let replaces = given.has("replace") || given.options.iter().any(|(option, _)| option.role == "replace");
     let named = given.values("replace").next().map(|mark| mark.lossy().to_owned());
     let mark = named.or_else(|| replaces.then(|| "{}".to_owned()));
-    let by_null = given.words.iter().any(|word| matches!(word.lossy(), "-0" | "--null" | "-r0" | "-0r"));
+    let by_null = given.has_word(&["-0", "--null", "-r0", "-0r"]);
     let is_blank = |c: char| c == '\0' || !by_null && (c == '\n' || mark.is_none() && c.is_whitespace());
     // `echo` and `printf` have quotes that xargs takes away.
     let bare = |item: Text| item.as_str().map(|text| text.trim_matches(['"', '\'']).into()).unwrap_or(item.clone());

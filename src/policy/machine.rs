@@ -132,7 +132,7 @@ pub(super) fn kill_name(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>)
     let is_every = |word: &Text| word.dead().as_str().is_some_and(|text| text.chars().all(|c| ".*^$+?".contains(c)));
     let by_user = ["-u", "-U", "--user", "--euid", "--uid"].iter().any(|name| given.has_option(name));
     let vital = ["systemd", "init", "dbus-daemon", "Xorg", "gnome-shell", "systemd-logind"];
-    let inverse = call.name == "pkill" && given.words.iter().any(|word| matches!(word.lossy(), "-v" | "--inverse"));
+    let inverse = call.name == "pkill" && given.has_word(&["-v", "--inverse"]);
     // `-9` and the like are the signal.
     let names = &given.operands;
     if inverse
@@ -295,9 +295,8 @@ pub(super) fn container(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let verbs = ["run", "exec", "create", "shell", "ssh"];
     let Some(at) = words.iter().position(|word| verbs.contains(word)) else { return };
     // With the whole machine inside, it isn't another machine; with its devices a command is one of this machine.
-    let is_whole = words.iter().any(|word| {
-        word.starts_with("/:") || word.contains("source=/,") || word.contains("src=/,") || *word == "-v/:/host"
-    });
+    let mounts_root = |word: &&str| word.starts_with("/:") || word.contains("source=/,") || word.contains("src=/,");
+    let is_whole = words.iter().any(|word| mounts_root(word) || *word == "-v/:/host");
     let has_devices = given.words.iter().any(|word| ["--privileged", "--device"].contains(&word.head()));
     let place = match (has_devices, is_whole) {
         (true, _) => Elsewhere::Here,

@@ -174,15 +174,9 @@ fn served(found: &mut Findings<'_, '_>, action: &Action) {
     match standing {
         PinStanding::Pinned => {}
         PinStanding::Changed => {
-            return found.note(
-                Risk::Blocked,
-                "served-changed",
-                format!("{name} has changed since the user allowed it"),
-            );
+            return found.block("served-changed", format!("{name} has changed since the user allowed it"));
         }
-        PinStanding::New => {
-            return found.note(Risk::Blocked, "served-new", format!("the user hasn't allowed {name}"));
-        }
+        PinStanding::New => return found.block("served-new", format!("the user hasn't allowed {name}")),
     }
     match reach {
         Reach::Held => found.note(Risk::Medium, "served", format!("{name} is a server's tool, held in the sandbox")),
@@ -235,44 +229,27 @@ pub fn decide_again(verdict: &PolicyVerdict, context: &Context<'_>) -> Decision 
 
 /// Decides about a command line, by the wall that holds it; what the user wants to be asked about is, in every one.
 fn decide_command(risk: Risk, reasons: &[Reason], needs: &[Need], context: &Context<'_>) -> Decision {
-    let decision = match context.hold {
-        Hold::Copy => decide_on_copy(risk, needs, context),
-        Hold::Walls => decide_in_walls(risk, needs, context),
-        Hold::Nothing => decide_unheld(risk, context),
+    let (autonomy, is_free) = (context.rules.autonomy, needs.is_empty());
+    let is_denied = autonomy == Autonomy::Readonly
+        || !context.can_ask
+        || autonomy == Autonomy::Supervised && context.rules.high == High::Deny;
+    let decision = match (context.hold, risk) {
+        (_, Risk::Blocked) => Decision::Deny,
+        // Only what a copy can't give is asked about before the run.
+        (Hold::Copy, _) if is_free => Decision::Run,
+        (Hold::Copy, _) if is_denied => Decision::Deny,
+        (Hold::Copy, _) => Decision::Ask,
+        // Behind walls the workspace itself changes.
+        (Hold::Walls, _) if autonomy == Autonomy::Full && is_free => Decision::Run,
+        (Hold::Walls, _) => decide(risk, context),
+        // Where nothing holds it, only what is proved harmless runs unasked.
+        (Hold::Nothing, Risk::Low) => Decision::Run,
+        (Hold::Nothing, Risk::Medium) if autonomy != Autonomy::Readonly && context.can_ask => Decision::Ask,
+        (Hold::Nothing, _) => Decision::Deny,
     };
     match decision {
         Decision::Run if reasons.iter().any(|reason| reason.rule == ASKED) => decide(Risk::High, context),
         decision => decision,
-    }
-}
-
-/// What follows for a command that runs on a copy: only what the copy can't give is asked about before the run.
-fn decide_on_copy(risk: Risk, needs: &[Need], context: &Context<'_>) -> Decision {
-    match (risk, needs.is_empty(), context.rules.autonomy) {
-        (Risk::Blocked, ..) => Decision::Deny,
-        (_, true, _) => Decision::Run,
-        (_, false, Autonomy::Readonly) => Decision::Deny,
-        (_, false, Autonomy::Supervised) if context.rules.high == High::Deny => Decision::Deny,
-        (_, false, _) if context.can_ask => Decision::Ask,
-        _ => Decision::Deny,
-    }
-}
-
-/// What follows for a command that changes the workspace directly, behind walls: with full autonomy all that needs nothing
-/// outside runs.
-fn decide_in_walls(risk: Risk, needs: &[Need], context: &Context<'_>) -> Decision {
-    if context.rules.autonomy == Autonomy::Full && risk < Risk::Blocked && needs.is_empty() {
-        return Decision::Run;
-    }
-    decide(risk, context)
-}
-
-/// What follows for a command that nothing holds: only what is proved harmless runs unasked.
-fn decide_unheld(risk: Risk, context: &Context<'_>) -> Decision {
-    match (risk, context.rules.autonomy) {
-        (Risk::Low, _) => Decision::Run,
-        (Risk::Medium, Autonomy::Supervised | Autonomy::Full) if context.can_ask => Decision::Ask,
-        _ => Decision::Deny,
     }
 }
 

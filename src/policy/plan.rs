@@ -242,8 +242,7 @@ fn operands(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             acts.push(Act::Suspect(code));
         }
         match role {
-            "read" if given.has("moves") => acts.push(Act::tree(operand)),
-            "read" => acts.push(Act::read(operand)),
+            "read" => acts.push(if given.has("moves") { Act::tree(operand) } else { Act::read(operand) }),
             "list" => acts.push(Act::List(operand.clone())),
             "write" => acts.push(Act::write(operand)),
             "output" if !operand.head().contains("://") => acts.push(Act::write(operand)),
@@ -285,11 +284,8 @@ fn waits(call: &Call<'_>, given: &Given<'_>, roles: &[&str], acts: &mut Vec<Act>
     if let (true, [host], Some(input)) = (roles.contains(&"remote"), given.operands.as_slice(), call.input) {
         acts.extend(far(call, given, host, Act::Code(input.clone())));
     }
-    // A shell that waits for commands.
-    if given.operands.is_empty()
-        && roles.contains(&"run")
-        && given.row.risk.is_some_and(|(_, rule)| rule == "privilege")
-    {
+    let is_privileged = given.row.risk.is_some_and(|(_, rule)| rule == "privilege");
+    if is_privileged && given.operands.is_empty() && roles.contains(&"run") {
         acts.push(Act::Run(vec!["sh".into()]));
     }
 }

@@ -266,6 +266,29 @@ fn limits_block() {
 }
 
 #[test]
+fn what_was_committed_at_a_forbidden_path_is_refused_by_its_name() {
+    let own = rules();
+    let rules = Rules { forbidden_paths: [format!("{}/secret.txt", own.workspace)].into(), ..own };
+    let is_blocked = |line: &str| {
+        let verdict = judge(&Action::Shell { command: line.to_owned() }, &Context::new(&rules));
+        verdict.reasons.iter().any(|reason| reason.rule == "forbidden-path" && reason.risk == Risk::Blocked)
+    };
+    for line in [
+        "git show HEAD:secret.txt",
+        "git show HEAD~3:./secret.txt",
+        "git cat-file -p main:secret.txt",
+        "git log -p -- secret.txt",
+        "git diff HEAD~1 -- secret.txt",
+        "git stash show stash@{0}:secret.txt",
+    ] {
+        assert!(is_blocked(line), "{line}");
+    }
+    for line in ["git show HEAD:other.txt", "git log -p", "git log --format=%h:%s", "git show v1:src/secret.txt"] {
+        assert!(!is_blocked(line), "{line}");
+    }
+}
+
+#[test]
 fn forbidden_commands_count_by_name_in_every_disguise() {
     let rules = Rules { forbidden_commands: ["rm", "dd", "mkfs"].map(str::to_owned).into(), ..rules() };
     for command in [

@@ -126,8 +126,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         for item in &script.items {
             // What comes after an end is looked at all the same.
             self.shell.is_over = false;
-            let more = self.item(item);
-            printed = joined(printed, &more);
+            printed = joined(printed, &self.item(item));
         }
         printed
     }
@@ -153,8 +152,7 @@ impl<'m, 'a> Walk<'m, 'a> {
                 Joint::Or => std::mem::replace(&mut self.shell, failed),
             };
             let start = self.shell.clone();
-            let more = self.pipeline(pipeline);
-            printed = joined(printed, &more);
+            printed = joined(printed, &self.pipeline(pipeline));
             failed = start;
             match joint {
                 Joint::And => failed.merge(other),
@@ -186,11 +184,16 @@ impl<'m, 'a> Walk<'m, 'a> {
         if let Kind::Simple { assigns, words } = &command.kind {
             return self.deeper(|walk| walk.simple(assigns, words, &command.redirects));
         }
+        self.redirected(&command.redirects, |walk| walk.deeper(|walk| walk.compound(&command.kind)))
+    }
+
+    /// Walks with the redirections of a command.
+    fn redirected(&mut self, redirects: &[Redirect], walk: impl FnOnce(&mut Self) -> Text) -> Text {
         let outer = self.input.clone();
-        let outputs = self.redirect(&command.redirects);
-        let printed = self.deeper(|walk| walk.compound(&command.kind));
+        let outputs = self.redirect(redirects);
+        let printed = walk(self);
         let printed = self.deliver(printed, &outputs);
-        if !command.redirects.is_empty() || outer.is_none() {
+        if !redirects.is_empty() || outer.is_none() {
             self.input = outer;
         }
         printed
@@ -239,8 +242,7 @@ impl<'m, 'a> Walk<'m, 'a> {
             ends.push(std::mem::replace(&mut self.shell, before));
         }
         if let Some(script) = otherwise {
-            let more = self.script(script);
-            printed = Some(either(printed, more));
+            printed = Some(either(printed, self.script(script)));
         }
         ends.into_iter().for_each(|end| self.shell.merge(end));
         printed.unwrap_or_default()
@@ -255,8 +257,7 @@ impl<'m, 'a> Walk<'m, 'a> {
             for pattern in patterns {
                 self.value(pattern);
             }
-            let more = self.script(script);
-            printed = Some(either(printed, more));
+            printed = Some(either(printed, self.script(script)));
             self.shell.merge(reached);
         }
         printed.unwrap_or_default()
@@ -302,17 +303,12 @@ impl<'m, 'a> Walk<'m, 'a> {
             values.push(Source::Any.into());
         }
         let mut printed = Text::default();
-        let is_long = values.len() > LOOP_TURNS_MAX;
-        let turns: Vec<Vec<Text>> = match is_long {
-            // Too many: several values are ways of one turn.
-            true => values.chunks(8).take(LOOP_TURNS_MAX).map(<[Text]>::to_vec).collect(),
-            false => values.into_iter().map(|value| vec![value]).collect(),
-        };
-        for ways in turns {
-            self.sets(name, &ways, false);
-            self.shell.set(name, ways);
-            let more = self.script(body);
-            printed = joined(printed, &more);
+        // Too many: several values are ways of one turn.
+        let width = if values.len() > LOOP_TURNS_MAX { 8 } else { 1 };
+        for ways in values.chunks(width).take(LOOP_TURNS_MAX) {
+            self.sets(name, ways, false);
+            self.shell.set(name, ways.to_vec());
+            printed = joined(printed, &self.script(body));
         }
         printed
     }
@@ -334,9 +330,10 @@ impl<'m, 'a> Walk<'m, 'a> {
 
     fn simple(&mut self, assigns: &[Assign], words: &[Word], redirects: &[Redirect]) -> Text {
         let ways = self.fields(words);
-        let outer = self.input.clone();
-        let outputs = self.redirect(redirects);
-        let is_bare = words.is_empty();
+        self.redirected(redirects, |walk| walk.assigned(assigns, ways, words.is_empty(), !redirects.is_empty()))
+    }
+
+    fn assigned(&mut self, assigns: &[Assign], ways: Vec<Vec<Text>>, is_bare: bool, is_redirected: bool) -> Text {
         let name = ways.first().and_then(|way| way.first()).map_or("", |name| name.lossy());
         let declares = matches!(name, "declare" | "typeset" | "local" | "export" | "readonly");
         let kept: Vec<(String, Option<Var>)> = match is_bare || declares {
@@ -349,17 +346,11 @@ impl<'m, 'a> Walk<'m, 'a> {
         }
         let last_word = ways.last().and_then(|way| way.last()).cloned();
         let printed = match ways.as_slice() {
-            [way] if way.is_empty() && !redirects.is_empty() => self.input.clone().unwrap_or_default(),
+            [way] if way.is_empty() && is_redirected => self.input.clone().unwrap_or_default(),
             _ => self.each_way(ways),
         };
         self.shell.last_word = last_word.unwrap_or_default();
-        let printed = self.deliver(printed, &outputs);
-        if !redirects.is_empty() || outer.is_none() {
-            self.input = outer;
-        }
-        for (name, var) in kept {
-            self.shell.put(&name, var);
-        }
+        kept.into_iter().for_each(|(name, var)| self.shell.put(&name, var));
         printed
     }
 
@@ -374,8 +365,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         let mut printed = Some(self.exec(last));
         for way in ways {
             let end = std::mem::replace(&mut self.shell, before.clone());
-            let more = self.exec(way);
-            printed = Some(either(printed, more));
+            printed = Some(either(printed, self.exec(way)));
             self.shell.merge(end);
         }
         printed.unwrap_or_default()
