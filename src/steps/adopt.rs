@@ -91,6 +91,10 @@ impl Steps {
         step: &mut dyn FnMut(),
     ) -> Result<Adopted, StepsError> {
         let _held = self.enter()?;
+        // The disk works on the new contents while they are read here; without this it would begin only when all wait.
+        if incoming.len() >= PACKED_MIN {
+            self.root.begin_sync();
+        }
         let Part { ready, mut left, written } = self.read(incoming)?;
         self.written += written;
         let (mut changes, mut sources, mut stamps) = (Vec::new(), Sources::new(), Vec::new());
@@ -98,7 +102,7 @@ impl Steps {
             if change.before == change.after {
                 continue;
             }
-            sources.extend(source.map(|source| (change.path.clone(), source)));
+            sources.push(source);
             changes.push(change);
             stamps.push(stamp);
         }

@@ -410,7 +410,7 @@ impl Steps {
             return Ok(Made::default());
         }
         self.written += secure(&self.store, &self.held, &mut changes, self.limits.bytes_max / 2)?;
-        let (before, after) = (self.store.tree(&changes, |it| it.before)?, self.store.tree(&changes, |it| it.after)?);
+        let (before, after) = self.store.trees(&changes)?;
         let number = self.store.next_number();
         let (time, session) = (now_unix_ms(), self.session.clone());
         let step =

@@ -209,8 +209,17 @@ impl<'a> Packer<'a> {
 
     /// Adds a content.
     pub(super) fn add(&mut self, id: ObjectId, content: &[u8]) -> std::io::Result<()> {
+        self.add_object(id, Header::Blob, content)
+    }
+
+    /// Adds a tree, as git writes it.
+    pub(super) fn add_tree(&mut self, id: ObjectId, tree: &[u8]) -> std::io::Result<()> {
+        self.add_object(id, Header::Tree, tree)
+    }
+
+    fn add_object(&mut self, id: ObjectId, kind: Header, content: &[u8]) -> std::io::Result<()> {
         self.begin(id)?;
-        Header::Blob.write_to(content.len() as u64, &mut self.bytes)?;
+        kind.write_to(content.len() as u64, &mut self.bytes)?;
         self.compress.reset();
         let mut rest = content;
         loop {

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use gix::ObjectId;
 use gix::objs::tree::{Entry as TreeEntry, EntryKind};
-use gix::objs::{Kind as ObjectKind, Tree, Write as _};
+use gix::objs::{Kind as ObjectKind, Tree, Write as _, WriteTo as _};
 use gix::odb::loose::Store as Loose;
 
 use super::StepsError;
@@ -27,6 +27,8 @@ use crate::files::Locked;
 const WAIT: Duration = Duration::from_secs(5);
 /// The file that counts the bytes that are kept.
 const COUNT: &str = "bytes";
+/// Of so many changes the trees go into a pack; those of fewer get a file each.
+const PACKED_MIN: usize = 64;
 /// Packs that haven't grown to what one is made to be; more are put together.
 const SMALL_PACKS_MAX: usize = 16;
 /// Longest record that is read.
@@ -153,13 +155,17 @@ impl Store {
 
     /// Every step, in order; one whose record can't be read is left out.
     pub(super) fn steps(&self) -> Vec<Record> {
-        let Ok(entries) = std::fs::read_dir(self.folder.join("steps")) else { return Vec::new() };
-        let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-        let numbers = names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
+        let names = self.step_names();
         let mut steps: Vec<Record> =
-            numbers.filter_map(|name| Record::of(&self.text(&format!("steps/{name}"))?)).collect();
+            names.filter_map(|name| Record::of(&self.text(&format!("steps/{name}"))?)).collect();
         steps.sort_by_key(|step| step.number);
         steps
+    }
+
+    fn step_names(&self) -> impl Iterator<Item = String> {
+        let entries = std::fs::read_dir(self.folder.join("steps")).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
     }
 
     pub(super) fn put_step(&self, step: &Record) -> Result<(), StepsError> {
@@ -175,7 +181,8 @@ impl Store {
     /// The number of the next step; numbers of steps that are gone aren't given again.
     pub(super) fn next_number(&self) -> u64 {
         let last = self.text("last").and_then(|text| text.trim().parse().ok()).unwrap_or(0);
-        self.steps().last().map_or(0, |step| step.number).max(last) + 1
+        let names = self.step_names().filter_map(|name| name.parse().ok());
+        names.max().unwrap_or(0).max(last) + 1
     }
 
     /// Keeps a content; gives its name, and how many bytes were written for it.
@@ -252,8 +259,26 @@ impl Store {
         if name_of(&bytes) == Some(*id) { Ok(bytes) } else { Err(StepsError::Missing(*id)) }
     }
 
-    /// Writes the tree of one side of these changes, as git has them: it holds those paths only.
-    pub(super) fn tree(&self, changes: &[Change], side: fn(&Change) -> State) -> Result<ObjectId, StepsError> {
+    /// Writes the trees of both sides of these changes, as git has them: they hold those paths only. Those of many changes
+    /// go into a pack.
+    pub(super) fn trees(&self, changes: &[Change]) -> Result<(ObjectId, ObjectId), StepsError> {
+        let is_many = changes.len() >= PACKED_MIN;
+        let mut trees = is_many.then(|| Trees { packer: self.packer(), packs: self.packs(), seen: HashSet::new() });
+        let before = self.tree(changes, |it| it.before, &mut trees)?;
+        let after = self.tree(changes, |it| it.after, &mut trees)?;
+        if let Some(mut trees) = trees {
+            trees.packer.finish().map_err(|error| StepsError::io("the store of steps", &error))?;
+            self.packed();
+        }
+        Ok((before, after))
+    }
+
+    fn tree(
+        &self,
+        changes: &[Change],
+        side: fn(&Change) -> State,
+        trees: &mut Option<Trees<'_>>,
+    ) -> Result<ObjectId, StepsError> {
         let mut top = Node::default();
         for change in changes {
             let state = side(change);
@@ -274,20 +299,31 @@ impl Store {
                 _ => None,
             };
         }
-        self.write_tree(top)
+        self.write_tree(top, trees)
     }
 
-    fn write_tree(&self, node: Node) -> Result<ObjectId, StepsError> {
+    fn write_tree(&self, node: Node, trees: &mut Option<Trees<'_>>) -> Result<ObjectId, StepsError> {
         let mut tree = Tree::empty();
         for (name, node) in node.below {
             let (kind, oid) = match node.leaf {
                 Some(leaf) => leaf,
-                None => (EntryKind::Tree, self.write_tree(node)?),
+                None => (EntryKind::Tree, self.write_tree(node, trees)?),
             };
             tree.entries.push(TreeEntry { mode: kind.into(), filename: name.into(), oid });
         }
         tree.entries.sort();
-        self.objects.write(&tree).map_err(|error| StepsError::object(&error))
+        let Some(trees) = trees else {
+            return self.objects.write(&tree).map_err(|error| StepsError::object(&error));
+        };
+        let failed = |error| StepsError::io("the store of steps", &error);
+        let mut bytes = Vec::new();
+        tree.write_to(&mut bytes).map_err(failed)?;
+        let id = gix::objs::compute_hash(gix::hash::Kind::Sha1, ObjectKind::Tree, &bytes);
+        let id = id.map_err(|_| StepsError::Collision)?;
+        if !trees.packs.hold(&id) && trees.seen.insert(id) {
+            trees.packer.add_tree(id, &bytes).map_err(failed)?;
+        }
+        Ok(id)
     }
 
     /// Takes away the oldest steps until what is kept fits, and then whatever nothing names any more; gives how many steps.
@@ -321,7 +357,7 @@ impl Store {
         self.forget_packs();
         for step in trees {
             // Where even that fails, the disk is full: the record alone is enough to take the step back.
-            let _ = self.tree(&step.changes, |it| it.before).and_then(|_| self.tree(&step.changes, |it| it.after));
+            let _ = self.trees(&step.changes);
         }
         let _ = self.put(COUNT, self.bytes().to_string().as_bytes());
         gone
@@ -356,6 +392,14 @@ pub(super) struct Mark {
     inode: u64,
     changed: (i64, i64),
     bytes: u64,
+}
+
+/// Where many trees go.
+struct Trees<'a> {
+    packer: Packer<'a>,
+    packs: Arc<Packs>,
+    /// What is in the packer already.
+    seen: HashSet<ObjectId>,
 }
 
 /// A tree that is being made.

@@ -71,8 +71,8 @@ pub(super) enum Source {
     Bytes(Vec<u8>),
 }
 
-/// New contents by path.
-pub(super) type Sources = BTreeMap<PathBuf, Source>;
+/// New contents, in the order of the changes; none at all if the store has every one.
+pub(super) type Sources = Vec<Option<Source>>;
 
 /// What is to be done, as it is noted.
 pub(super) struct Intent {
@@ -401,7 +401,7 @@ impl Steps {
     ) -> Result<bool, StepsError> {
         let Change { path, after, .. } = &intent.changes[number];
         let failed = |error| StepsError::Path { path: path.clone(), error };
-        match (after, sources.get(path)) {
+        match (after, sources.get(number).and_then(Option::as_ref)) {
             (State::File { mode, .. }, Some(Source::File(source))) => {
                 stage.take(number, source, *mode, path, places).map_err(failed)?;
             }
@@ -427,7 +427,7 @@ impl Steps {
     ) -> Result<Vec<(PathBuf, String)>, StepsError> {
         let mut left = Vec::new();
         let mut order: Vec<usize> = (0..intent.changes.len()).collect();
-        order.sort_by_key(|at| intent.changes[*at].path.components().count());
+        order.sort_by_cached_key(|at| intent.changes[*at].path.components().count());
         let stage = self.staging(intent)?;
         let stamp_of = |at: usize| stamps.and_then(|stamps| stamps[at]);
         // First what goes, from the deepest; then what comes, from the top.
@@ -558,7 +558,8 @@ impl Steps {
     }
 
     pub(super) fn mark_steps(&self, intent: &Intent) -> Result<(), StepsError> {
-        for mut step in self.list() {
+        let steps = if intent.steps.is_empty() { Vec::new() } else { self.list() };
+        for mut step in steps {
             if let Some((_, is_undone)) = intent.steps.iter().find(|(number, _)| *number == step.number) {
                 step.is_undone = *is_undone;
                 self.store.put_step(&step)?;
