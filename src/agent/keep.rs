@@ -55,7 +55,10 @@ impl ToolRunner {
             outcome.metadata.insert("changes".into(), changes.items.len().into());
         }
         self.options.gate.settle(permit, &mut outcome);
-        if let Some(Refusal { line, need, is_hidden }) = &copied.refused
+        if let Some(Refusal { line, need: None, .. }) = &copied.refused {
+            add(&mut outcome, &format!("[it was refused: {line}]"));
+        }
+        if let Some(Refusal { line, need: Some(need), is_hidden }) = &copied.refused
             && call.needs.len() < OFFERS_MAX
             && !call.needs.contains(need)
             && self.options.gate.may_offer(need, self.workspace())

@@ -24,8 +24,10 @@ pub enum Missed {
     Address(SocketAddr),
     /// It connected to a Unix socket that isn't there in the jail.
     Socket(PathBuf),
-    /// It opened a file for writing, or made a directory, where the jail is closed.
+    /// It opened a file for writing, or made or changed something, where the jail is closed.
     Write(PathBuf),
+    /// It removed something, or moved it away, where the jail is closed.
+    Remove(PathBuf),
 }
 
 /// Writes down what is refused, each thing once.
@@ -49,7 +51,7 @@ impl Book {
 
     /// Writes one thing down, if it is new and there is room.
     pub(super) fn add(&mut self, thing: Missed) {
-        let is_write = |thing: &Missed| matches!(thing, Missed::Write(_));
+        let is_write = |thing: &Missed| matches!(thing, Missed::Write(_) | Missed::Remove(_));
         if self.things.len() >= THINGS_MAX
             || self.things.contains(&thing)
             || is_write(&thing) && self.things.iter().filter(|it| is_write(it)).count() >= WRITES_MAX
@@ -61,6 +63,7 @@ impl Book {
             Missed::Address(address) => format!("address {address}\n").into_bytes(),
             Missed::Socket(path) => [b"socket ", path.as_os_str().as_bytes(), b"\n"].concat(),
             Missed::Write(path) => [b"write ", path.as_os_str().as_bytes(), b"\n"].concat(),
+            Missed::Remove(path) => [b"remove ", path.as_os_str().as_bytes(), b"\n"].concat(),
         };
         // What can't be written down isn't offered.
         let _ = self.file.write_all(&line);
@@ -81,6 +84,7 @@ pub(super) fn read(path: &Path) -> Option<Vec<Missed>> {
             "address" => Missed::Address(rest.parse().ok()?),
             "socket" => Missed::Socket(rest.into()),
             "write" => Missed::Write(rest.into()),
+            "remove" => Missed::Remove(rest.into()),
             _ => return None,
         })
     };
@@ -161,6 +165,7 @@ mod tests {
             Missed::Address("[2001:db8::1]:22".parse().unwrap()),
             Missed::Socket("/run/a b.sock".into()),
             Missed::Write("/srv/a b.csv".into()),
+            Missed::Remove("/srv/b.csv".into()),
         ];
         let mut book = Book::begin(&path).unwrap();
         assert_eq!(read(&path), Some(Vec::new()));

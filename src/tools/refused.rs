@@ -1,4 +1,4 @@
-//! What the jail has refused a command: the network, sockets and paths to write, as the kernel saw it try, whatever came of
+//! What the jail has refused a command: the network, sockets and paths to change, as the kernel saw it try, whatever came of
 //! the command; and paths to read, which programs name when they fail. A path counts only if it is there outside and the
 //! jail hides it or can't write it. Only if the jail couldn't look, the network is recognised by what is printed.
 
@@ -26,10 +26,6 @@ const NETWORK_SIGNS: &[&str] = &[
     "network unreachable",
     "failed to establish a new connection",
 ];
-/// What programs print, in small letters, that can't write where nothing can be written.
-const READ_ONLY_SIGNS: &[&str] = &["read-only file system", "erofs", "errno 30", "os error 30"];
-/// What programs print, in small letters, that wanted to write a file that is hidden.
-const WRITE_SIGNS: &[&str] = &["cannot create", "can't create", "cannot touch", "cannot open output", "for writing"];
 /// Characters of a line that are told.
 const LINE_CHARS_MAX: usize = 200;
 /// Lines in which paths are looked for, the last ones: most programs say at the end why they failed.
@@ -56,8 +52,8 @@ const TRIED_BY_LIBRARIES: &[&str] = &[
 pub struct Refusal {
     /// What it tried, or the line in which the program said so; text from outside.
     pub line: String,
-    /// What it would need.
-    pub need: Need,
+    /// What it would need; nothing if that is never given.
+    pub need: Option<Need>,
     /// It didn't show by how the command ended.
     pub is_hidden: bool,
 }
@@ -86,7 +82,16 @@ pub(super) fn tried(missed: &[Missed], outside: &dyn Fn(&Path) -> Option<Outside
             missed.iter().find_map(|it| if let Missed::Write(path) = it { to_write(path, outside) } else { None });
         found.map(|path| (format!("it tried to write {path}"), Need::Write { path }))
     };
-    let (line, need) = network.or_else(socket).or_else(write)?;
+    let removal = || {
+        let found =
+            missed.iter().find_map(|it| if let Missed::Remove(path) = it { to_write(path, outside) } else { None });
+        let found = found.filter(|path| Path::new(path).symlink_metadata().is_ok());
+        found.map(|path| format!("it tried to delete or move {path}, which is never done outside the workspace"))
+    };
+    let (line, need) = match network.or_else(socket).or_else(write) {
+        Some((line, need)) => (line, Some(need)),
+        None => (removal()?, None),
+    };
     Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
 }
 
@@ -123,7 +128,7 @@ pub(super) fn refused(
 ) -> Option<Refusal> {
     let told = |line: &str, need| {
         let line = line.trim().chars().take(LINE_CHARS_MAX).collect();
-        Refusal { line, need, is_hidden: false }
+        Refusal { line, need: Some(need), is_hidden: false }
     };
     let is_network = |line: &&str| {
         let line = line.to_lowercase();
@@ -136,34 +141,16 @@ pub(super) fn refused(
     for line in errors.lines().rev().take(LINES_MAX) {
         for path in paths(line, cwd) {
             left = left.checked_sub(1)?;
-            if let Some(need) = need_of(line, &path, outside) {
-                return Some(told(line, need));
+            // It may be shown, so that something else is the matter, or be missing outside, too.
+            if outside(&path) == Some(Outside::Hidden)
+                && path.symlink_metadata().is_ok()
+                && let Some(path) = path.to_str()
+            {
+                return Some(told(line, Need::Read { path: path.to_owned() }));
             }
         }
     }
     None
-}
-
-/// What a command needs that failed over this path.
-fn need_of(line: &str, path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<Need> {
-    let is_there = |path: &Path| path.symlink_metadata().is_ok();
-    let name = path.to_str()?.to_owned();
-    let lower = line.to_lowercase();
-    match outside(path)? {
-        Outside::Hidden if is_there(path) => {
-            let is_written = READ_ONLY_SIGNS.iter().chain(WRITE_SIGNS).any(|sign| lower.contains(sign));
-            Some(if is_written { Need::Write { path: name } } else { Need::Read { path: name } })
-        }
-        // Its directory is there: it was to be made in it.
-        Outside::Hidden => {
-            let above = path.parent().filter(|above| is_there(above) && outside(above) == Some(Outside::Hidden))?;
-            above.is_dir().then_some(Need::Write { path: name })
-        }
-        Outside::ReadOnly if READ_ONLY_SIGNS.iter().any(|sign| lower.contains(sign)) => {
-            (is_there(path) || path.parent().is_some_and(is_there)).then_some(Need::Write { path: name })
-        }
-        Outside::ReadOnly => None,
-    }
 }
 
 /// The paths that a line names, absolute and without `.` and `..`: in quotation marks, or between blanks.
@@ -201,7 +188,7 @@ fn normal(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// What programs print in a jail, and what they need: `R` or `W` with a path, `N` for the network.
+    /// What programs print in a jail, and what they need: `R` with a path, `N` for the network.
     #[test]
     fn what_programs_say_that_were_refused_something() {
         let dir = tempfile::tempdir().expect("a directory");
@@ -229,15 +216,9 @@ mod tests {
             ),
             ("bash: line 1: cd: T/hidden/repo: No such file or directory", "R T/hidden/repo"),
             ("fatal: repository 'T/hidden/repo' does not exist", "R T/hidden/repo"),
-            ("cp: cannot create regular file 'T/hidden/data/new': No such file or directory", "W T/hidden/data/new"),
-            (
-                "cp: cannot create regular file 'T/hidden/data/a b.csv': No such file or directory",
-                "W T/hidden/data/a b.csv",
-            ),
-            ("x: T/hidden/data: Read-only file system", "W T/hidden/data"),
-            ("touch: cannot touch 'T/shown/new': Read-only file system", "W T/shown/new"),
-            ("OSError: [Errno 30] Read-only file system: 'T/shown/lib/x'", "W T/shown/lib/x"),
-            ("npm error EROFS: read-only file system, mkdir 'T/shown/lib'", "W T/shown/lib"),
+            // What was to be written the kernel saw.
+            ("cp: cannot create regular file 'T/hidden/data/new': No such file or directory", ""),
+            ("touch: cannot touch 'T/shown/new': Read-only file system", ""),
             // It is shown, so that something else is the matter; it isn't there outside either; it is never offered.
             ("T/shown/lib: syntax error", ""),
             ("cat: T/hidden/none/x: No such file or directory", ""),
@@ -247,10 +228,9 @@ mod tests {
             let here = |text: &str| text.replace("T/", &format!("{}/", top.display()));
             let found = refused(&here(said), "", &top.join("ws"), true, &outside);
             let words = found.map(|it| match it.need {
-                Need::Network { .. } => "N".to_owned(),
-                Need::Read { path } => format!("R {path}"),
-                Need::Write { path } => format!("W {path}"),
-                Need::Host { what: other } | Need::Socket { path: other } => other,
+                Some(Need::Network { .. }) => "N".to_owned(),
+                Some(Need::Read { path }) => format!("R {path}"),
+                other => format!("{other:?}"),
             });
             assert_eq!(words.unwrap_or_default(), here(expected), "{said}");
         }
@@ -268,7 +248,7 @@ mod tests {
         let socket = |path: &Path| Missed::Socket(path.to_owned());
         let name = |name: &str| Missed::Name(name.to_owned());
         let found = |missed: &[Missed]| tried(missed, &outside, false).map(|it| (it.line, it.need));
-        let network = |host: &str| Need::Network { host: host.to_owned() };
+        let network = |host: &str| Some(Need::Network { host: host.to_owned() });
         let address = Missed::Address("192.0.2.1:443".parse().expect("an address"));
         assert_eq!(found(&[]), None);
         assert_eq!(
@@ -279,18 +259,22 @@ mod tests {
         let path = service.display().to_string();
         assert_eq!(
             found(&[socket(&file), socket(&service)]),
-            Some((format!("it tried to connect to {path}"), Need::Socket { path }))
+            Some((format!("it tried to connect to {path}"), Some(Need::Socket { path })))
         );
         let write = |path: &Path| Missed::Write(path.to_owned());
         for there in [file.clone(), top.join("new")] {
             let path = there.display().to_string();
-            let needed = Some((format!("it tried to write {path}"), Need::Write { path }));
+            let needed = Some((format!("it tried to write {path}"), Some(Need::Write { path })));
             assert_eq!(
                 found(&[write(Path::new("/nowhere/x")), write(&top.join("secret.sock")), write(&there)]),
                 needed
             );
         }
         assert_eq!(found(&[write(&top.join("no/directory"))]), None);
+        let remove = |path: PathBuf| found(&[Missed::Remove(path)]);
+        let (line, need) = remove(file.clone()).expect("a refusal");
+        assert!(need.is_none() && line.contains(&format!("delete or move {},", file.display())), "{line}");
+        assert_eq!(remove(top.join("none")), None);
         std::fs::rename(&service, top.join("secret.sock")).expect("another name");
         for other in [top.join("secret.sock"), file, "/run/nscd/socket".into(), "/nowhere".into()] {
             assert_eq!(found(&[socket(&other)]), None);

@@ -416,6 +416,38 @@ fn a_command_that_hides_that_it_was_refused_a_write_is_reported() {
 }
 
 #[test]
+fn quiet_renames_links_modes_and_deletions_outside_are_seen() {
+    let at = |home: &Path, name: &str| home.join("other").join(name).display().to_string();
+    // None of them prints anything.
+    let quiet = |call: &str| format!("python3 -IS -c \"import os\ntry: os.{call}\nexcept OSError: pass\"; echo fine");
+    let changes = |old: &str, new: &str| {
+        let made = ["rename('a.txt', 'NEW')", "link('a.txt', 'NEW')", "symlink('a.txt', 'NEW')", "mkfifo('NEW')"];
+        let changed =
+            ["truncate('OLD', 0)", "chmod('OLD', 0)", "utime('OLD')", "unlink('OLD')", "rename('OLD', 'b.txt')"];
+        made.into_iter().chain(changed).map(|it| it.replace("NEW", new).replace("OLD", old)).collect::<Vec<String>>()
+    };
+    let scripts: Vec<String> = (0..9).map(|number| format!("sh {number}.sh")).collect();
+    let home = scene(&scripts.iter().map(String::as_str).collect::<Vec<_>>(), "");
+    fs::create_dir(home.path().join("other")).expect("a directory");
+    let (old, new) = (at(home.path(), "old"), at(home.path(), "new"));
+    fs::write(&old, "old\n").expect("a file");
+    let changes = changes(&old, &new);
+    for (number, call) in changes.iter().enumerate() {
+        fs::write(work(home.path(), &format!("{number}.sh")), quiet(call)).expect("a script");
+    }
+    let results = results(home.path());
+    for (at, (call, result)) in changes.iter().zip(&results).enumerate() {
+        let told = match at {
+            ..4 => format!("fine\n[writing {new} was refused: "),
+            4..7 => format!("fine\n[writing {old} was refused: "),
+            _ => format!("fine\n[it was refused: it tried to delete or move {old}, which is never done"),
+        };
+        assert!(output(result).starts_with(&told), "{call}: {result}");
+    }
+    assert_eq!(fs::read_to_string(old).expect("it is there"), "old\n");
+}
+
+#[test]
 fn a_command_that_was_refused_a_path_is_offered_exactly_that() {
     let home = scene(&["python3 take.py", "sh put.sh"], "");
     fs::create_dir(home.path().join("out"))

@@ -1,6 +1,6 @@
-//! Sees what a program tries to reach and to write. The kernel holds each `connect`, each datagram with an address, and each
-//! call that opens a file for writing or makes a directory, until this thread has read what it is about, and lets it
-//! go on: nothing is decided by that, since a program can change the memory in which an address or a path lies. Names are asked
+//! Sees what a program tries to reach and to change. The kernel holds each `connect`, each datagram with an address, each
+//! call that opens a file for writing, and each that makes, names, moves, removes or alters one by its path, until this
+//! thread has read what it is about, and lets it go on: nothing is decided by that, since a program can change the memory in which an address or a path lies. Names are asked
 //! for at a server of our own, which knows none.
 //!
 //! Process 1 of the jail has all this; it makes none of the held calls itself.
@@ -19,7 +19,7 @@ use nix::unistd::Pid;
 use super::super::enter::{Calls, FilterStep, HeldCall};
 use super::super::missed::{Book, Missed, asked_name, failed_answer, unreachable};
 use super::super::wire::Spec;
-use super::writes::Closed;
+use super::writes::{CHANGES, Closed};
 
 /// What `/etc/resolv.conf` says in a jail: the server of the watch.
 pub(super) const RESOLVER: &str = "nameserver 127.0.0.1\n";
@@ -56,9 +56,9 @@ enum When {
 }
 
 /// The calls that are held, the most frequent first.
-fn held_calls() -> [(i64, When); 9] {
+fn held_calls() -> Vec<(i64, When)> {
     let writing = WRITING.cast_unsigned();
-    [
+    let mut held = vec![
         (libc::SYS_openat, When::Any(2, writing)),
         (libc::SYS_open, When::Any(1, writing)),
         (libc::SYS_sendmsg, When::Not(2, OWN_FLAGS.bits().cast_unsigned())),
@@ -66,10 +66,13 @@ fn held_calls() -> [(i64, When); 9] {
         (libc::SYS_sendto, When::Given(4)),
         (libc::SYS_sendmmsg, When::Always),
         (libc::SYS_connect, When::Always),
-        (libc::SYS_mkdir, When::Always),
-        (libc::SYS_mkdirat, When::Always),
-        (libc::SYS_creat, When::Always),
-    ]
+    ];
+    for (call, ..) in CHANGES {
+        if !held.iter().any(|(own, _)| own == call) {
+            held.push((*call, When::Always));
+        }
+    }
+    held
 }
 
 /// Holds these calls and lets all others go. Numbers of other architectures are refused by the other programs.
@@ -148,15 +151,12 @@ impl Watch {
 
     fn note(&mut self, call: &HeldCall) {
         let is_there = |path: &Path| path.metadata().is_ok_and(|data| data.file_type().is_socket());
-        let thing = match address_of(call) {
-            Some(address) => unreachable(&address, is_there),
-            None => self.closed.path_of(call).map(Missed::Write),
+        let things = match address_of(call) {
+            Some(address) => unreachable(&address, is_there).into_iter().collect(),
+            None => self.closed.changes_of(call),
         };
-        if let Some(thing) = thing
-            && !(self.has_network && matches!(thing, Missed::Address(_)))
-        {
-            self.book.add(thing);
-        }
+        let is_missed = |thing: &Missed| !(self.has_network && matches!(thing, Missed::Address(_)));
+        things.into_iter().filter(is_missed).for_each(|thing| self.book.add(thing));
     }
 
     /// Answers one request for a name.

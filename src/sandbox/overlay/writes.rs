@@ -1,11 +1,12 @@
-//! Which paths outside of the workspace a program opens for writing though its jail doesn't let it: read from the call, before
-//! the kernel refuses it.
+//! Which paths outside of the workspace a program changes, or takes away, though its jail doesn't let it: read from the call,
+//! before the kernel refuses it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use super::super::enter::HeldCall;
+use super::super::missed::Missed;
 use super::super::wire::{Spec, paths};
 use super::watch::memory;
 
@@ -17,6 +18,39 @@ const PATH_BYTES_USUAL: usize = 256;
 const PRIVATE: [&str; 6] = ["/dev", "/proc", "/sys", "/tmp", "/var/tmp", "/run"];
 /// Where programs leave things for the next time, if they can: they do without.
 const CACHES: [&str; 2] = ["__pycache__", "cache"];
+
+/// Calls that change what is at a path: which argument is the directory that the path begins at (none of the older calls
+/// has one), which is the path, and whether nothing is there afterwards.
+pub(super) const CHANGES: &[(i64, Option<usize>, usize, bool)] = &[
+    (libc::SYS_openat, Some(0), 1, false),
+    (libc::SYS_open, None, 0, false),
+    (libc::SYS_unlink, None, 0, true),
+    (libc::SYS_unlinkat, Some(0), 1, true),
+    (libc::SYS_rename, None, 1, false),
+    (libc::SYS_rename, None, 0, true),
+    (libc::SYS_renameat, Some(2), 3, false),
+    (libc::SYS_renameat, Some(0), 1, true),
+    (libc::SYS_renameat2, Some(2), 3, false),
+    (libc::SYS_renameat2, Some(0), 1, true),
+    (libc::SYS_mkdir, None, 0, false),
+    (libc::SYS_mkdirat, Some(0), 1, false),
+    (libc::SYS_creat, None, 0, false),
+    (libc::SYS_rmdir, None, 0, true),
+    (libc::SYS_link, None, 1, false),
+    (libc::SYS_linkat, Some(2), 3, false),
+    (libc::SYS_symlink, None, 1, false),
+    (libc::SYS_symlinkat, Some(1), 2, false),
+    (libc::SYS_truncate, None, 0, false),
+    (libc::SYS_chmod, None, 0, false),
+    (libc::SYS_fchmodat, Some(0), 1, false),
+    (libc::SYS_fchmodat2, Some(0), 1, false),
+    (libc::SYS_chown, None, 0, false),
+    (libc::SYS_lchown, None, 0, false),
+    (libc::SYS_fchownat, Some(0), 1, false),
+    (libc::SYS_utimensat, Some(0), 1, false),
+    (libc::SYS_mknod, None, 0, false),
+    (libc::SYS_mknodat, Some(0), 1, false),
+];
 
 /// What of the file system a program can't write.
 pub(super) struct Closed {
@@ -36,26 +70,15 @@ impl Closed {
         }
     }
 
-    /// The path that a call opens for writing or makes, if its jail is closed there.
-    pub(super) fn path_of(&self, call: &HeldCall) -> Option<PathBuf> {
-        let [first, second, ..] = call.arguments;
-        let (directory, at) = match call.call {
-            libc::SYS_openat | libc::SYS_mkdirat => (first as i32, second),
-            libc::SYS_open | libc::SYS_creat | libc::SYS_mkdir => (libc::AT_FDCWD, first),
-            _ => return None,
+    /// What a call would change or take away, if its jail is closed there.
+    pub(super) fn changes_of(&self, call: &HeldCall) -> Vec<Missed> {
+        let rows = CHANGES.iter().filter(|(number, ..)| *number == call.call);
+        let missed = |(_, directory, at, is_gone): &(i64, Option<usize>, usize, bool)| {
+            let directory = directory.map_or(libc::AT_FDCWD, |at| call.arguments[at] as i32);
+            let path = path_of(call.thread, directory, call.arguments[*at]).filter(|path| self.closes(path))?;
+            Some(if *is_gone { Missed::Remove(path) } else { Missed::Write(path) })
         };
-        let name = text(call.thread, at)?;
-        let name = Path::new(OsStr::from_bytes(&name));
-        let path = if name.is_absolute() {
-            normal(name)
-        } else {
-            let directory = match directory {
-                libc::AT_FDCWD => "cwd".to_owned(),
-                descriptor => format!("fd/{descriptor}"),
-            };
-            normal(&std::fs::read_link(format!("/proc/{}/{directory}", call.thread)).ok()?.join(name))
-        };
-        self.closes(&path).then_some(path)
+        rows.filter_map(missed).collect()
     }
 
     /// Whether a program that writes there is refused, or writes into a private directory that stands for the true one.
@@ -75,6 +98,24 @@ impl Closed {
             None => !PRIVATE.iter().any(|it| path.starts_with(it)) && is_plain(path) && !is_cache(path),
         }
     }
+}
+
+/// The absolute path that a thread names, from the directory of a descriptor.
+fn path_of(thread: u32, directory: i32, at: u64) -> Option<PathBuf> {
+    let name = text(thread, at)?;
+    let name = Path::new(OsStr::from_bytes(&name));
+    if name.is_absolute() {
+        return Some(normal(name));
+    }
+    // Without a name it is the descriptor itself, which was opened before.
+    if name.as_os_str().is_empty() {
+        return None;
+    }
+    let directory = match directory {
+        libc::AT_FDCWD => "cwd".to_owned(),
+        descriptor => format!("fd/{descriptor}"),
+    };
+    Some(normal(&std::fs::read_link(format!("/proc/{thread}/{directory}")).ok()?.join(name)))
 }
 
 /// A text in the memory of a thread, up to its end.
