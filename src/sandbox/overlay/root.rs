@@ -172,8 +172,12 @@ impl NewRoot {
         let masked = outermost(paths(&spec.masked).chain(sockets.iter().cloned()).collect());
         let emptied = new.mask(masked.iter().filter(|path| !is_inside(path)))?;
         for kept in readable.iter().chain(&services) {
-            if !new.shows(&kept.path) {
-                new.bind(kept, &kept.path, READ_ONLY | NO_SUID)?;
+            // An earlier start may have left the place for it in the private home or `/tmp`, and a program something else.
+            if !new.shows_itself(kept)
+                && let Err(why) = new.bind(kept, &kept.path, READ_ONLY | NO_SUID)
+                && !new.shows(&kept.path)
+            {
+                return Err(why);
             }
         }
         if let Some(resolver) = resolver {
@@ -276,6 +280,12 @@ impl NewRoot {
 
     fn shows(&self, path: &Path) -> bool {
         self.existing(path).is_some()
+    }
+
+    /// Whether that very file or directory is at its path already.
+    fn shows_itself(&self, source: &Source) -> bool {
+        let numbers = |fd: &OwnedFd| nix::sys::stat::fstat(fd).ok().map(|it| (it.st_dev, it.st_ino));
+        self.existing(&source.path).and_then(|fd| numbers(&fd)).is_some_and(|own| Some(own) == numbers(&source.fd))
     }
 
     /// Mounts something over what is at a path.
