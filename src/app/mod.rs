@@ -48,6 +48,7 @@ pub use jail::Jails;
 use money::money_options;
 pub use norris::{StoredJournal, find_run, run_report, run_rows};
 pub use record::{StoreRecorder, past_summary, past_turns};
+pub use resources::served_words;
 pub use runner::{
     BuiltRunner, RunnerOf, allowed_commands, sandbox_mode, sandbox_name, sandbox_place, tool_runner, unknown_tools,
     workspace_dir, workspace_for, workspace_named,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::attach::Attached;
 use crate::config::{Env, Settings, state_directory};
-use crate::tools::served::{Servers, resources_like};
+use crate::tools::served::{Servers, resources_like, words_after};
 use crate::turn::Mention;
 
 /// Time that the resources of one question may take, the starts of their servers included.
@@ -36,4 +36,12 @@ pub(super) fn candidates(settings: &Settings, env: &Env, typed: &str) -> Vec<(St
     let state = state_directory(env).filter(|_| settings.mcp.servers.contains_key(server));
     let found = state.map(|state| resources_like(&state.join("mcp"), server, uri)).unwrap_or_default();
     found.into_iter().map(|(uri, name)| (format!("{server}:{uri}"), name)).collect()
+}
+
+/// Completions of `:mcp` and `:call`, as servers were at their last run: words that may come after `words`. Nothing is started.
+#[must_use]
+pub fn served_words(settings: &Settings, env: &Env, words: &[&str]) -> Vec<(String, String)> {
+    let servers: Vec<String> = settings.mcp.servers.keys().cloned().collect();
+    let state = state_directory(env).filter(|_| settings.mcp.enabled);
+    state.map(|state| words_after(&state.join("mcp"), &servers, words)).unwrap_or_default()
 }

@@ -473,7 +473,13 @@ impl Gate {
     }
 
     fn refuse_by(&mut self, ticket: &Ticket, code: &'static str, rule: &'static str, why: &str) -> Outcome {
-        let mut outcome: Outcome = ToolError::new("denied", why, hint_of(code)).into();
+        let hint = match &ticket.call.action {
+            Action::Served { server, tool, .. } if code == "unasked" => format!(
+                "do without it, and tell the user that their config can allow it: mcp.servers.{server}.tools = {{ [{tool:?}] = \"run\" }}"
+            ),
+            _ => hint_of(code).to_owned(),
+        };
+        let mut outcome: Outcome = ToolError::new("denied", why, hint).into();
         outcome.metadata.insert("risk".into(), ticket.verdict.risk.word().into());
         outcome.metadata.insert("rule".into(), rule.into());
         self.audit(ticket, "denied", code);

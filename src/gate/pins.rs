@@ -205,6 +205,31 @@ mod tests {
     }
 
     #[test]
+    fn sessions_that_allow_and_deny_at_once_lose_nothing() {
+        let top = tempfile::tempdir().expect("a directory");
+        let identity = json!({});
+        std::thread::scope(|scope| {
+            for session in 0..8 {
+                let (pins, identity) = (Pins::at(top.path()), &identity);
+                scope.spawn(move || {
+                    let (own, shared) = (tool(&format!("own{session}"), ""), tool("shared", ""));
+                    for _ in 0..10 {
+                        pins.allow("one", identity, &[&own, &shared]).expect("written");
+                        pins.forget("one", Some("shared")).expect("written");
+                    }
+                });
+            }
+        });
+        let after = Pins::at(top.path());
+        for session in 0..8 {
+            let own = tool(&format!("own{session}"), "");
+            assert_eq!(after.standing("one", &identity, &own), PinStanding::Pinned, "{session}");
+        }
+        // The last word was a no.
+        assert_eq!(after.standing("one", &identity, &tool("shared", "")), PinStanding::New);
+    }
+
+    #[test]
     fn withdrawn_and_unreadable_pins_allow_nothing() {
         let top = tempfile::tempdir().expect("a directory");
         let (pins, identity) = (Pins::at(top.path()), json!({}));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::wire::Record;
 use super::{Era, Server};
 use crate::host;
-use crate::proto::served::{Link, Manifest};
+use crate::proto::served::Manifest;
 
 /// Time for which the version that a server spoke is remembered.
 const ERA_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -45,11 +45,10 @@ impl Cache {
         self.write(server, &Record::new(server, era, &manifest, host::now_unix_ms()));
     }
 
-    /// The resources of a server's last run, however it is started now.
-    pub(super) fn resources(&self, server: &str) -> Vec<Link> {
-        let record = self.path(server).and_then(|path| std::fs::read(path).ok());
-        let record = record.and_then(|bytes| serde_json::from_slice::<Record>(&bytes).ok());
-        record.map(|record| record.into_manifest().resources).unwrap_or_default()
+    /// The manifest of a server's last run, however it is started now.
+    pub(super) fn last(&self, server: &str) -> Option<Manifest> {
+        let bytes = std::fs::read(self.path(server)?).ok()?;
+        serde_json::from_slice::<Record>(&bytes).ok().map(Record::into_manifest)
     }
 
     fn read(&self, server: &Server) -> Option<Record> {

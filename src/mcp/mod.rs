@@ -261,10 +261,10 @@ pub enum Part {
     Link(Link),
 }
 
-/// The resources that a server offered at its last run; `state` is the directory of [`Options`].
+/// What a server offered at its last run, however it is started now; `state` is the directory of [`Options`].
 #[must_use]
-pub fn resources_known(state: &std::path::Path, server: &str) -> Vec<Link> {
-    Cache::new(Some(state.to_owned())).resources(server)
+pub fn manifest_known(state: &std::path::Path, server: &str) -> Option<Manifest> {
+    Cache::new(Some(state.to_owned())).last(server)
 }
 
 /// The state that callers and the thread share.

@@ -82,17 +82,19 @@ pub struct ShellCompleter {
     live: Option<Box<dyn LiveCompletion>>,
     conversations: Option<Box<ListConversations>>,
     mentions: Option<Box<ListMentions>>,
+    served: Option<Box<ListServed>>,
 }
 
 /// What may stand behind an `@`, by the working directory and what was typed of it: value and description.
 type ListMentions = dyn Fn(&Path, &str) -> Vec<(String, String)> + Send;
+type ListServed = dyn Fn(&[&str]) -> Vec<(String, String)> + Send;
 type ListConversations = dyn Fn() -> Vec<(String, String)> + Send;
 
 impl ShellCompleter {
     /// Makes a completer. Without `live`, arguments complete to paths.
     #[must_use]
     pub fn new(state: SharedState, metas: Vec<MetaEntry>, live: Option<Box<dyn LiveCompletion>>) -> Self {
-        Self { state, metas, live, conversations: None, mentions: None }
+        Self { state, metas, live, conversations: None, mentions: None, served: None }
     }
 
     /// Completes `:resume` too, by what lists the conversations: number and title, the last used first.
@@ -105,6 +107,12 @@ impl ShellCompleter {
     #[must_use]
     pub fn with_mentions(self, list: impl Fn(&Path, &str) -> Vec<(String, String)> + Send + 'static) -> Self {
         Self { mentions: Some(Box::new(list)), ..self }
+    }
+
+    /// Completes `:mcp` and `:call` too, by what lists the words that may come after some.
+    #[must_use]
+    pub fn with_served(self, list: impl Fn(&[&str]) -> Vec<(String, String)> + Send + 'static) -> Self {
+        Self { served: Some(Box::new(list)), ..self }
     }
 
     /// What may replace which bytes of `line`, best kind first, sorted within a kind.
@@ -201,6 +209,17 @@ impl ShellCompleter {
         if let Some(list) = self.conversations.as_ref().filter(|_| name == "resume") {
             let fitting = list().into_iter().filter(|(id, _)| id.starts_with(argument));
             return Some((span, bounded(fitting.map(|(id, title)| plain(&id, Some(&title))).collect())));
+        }
+        if let Some(list) = self.served.as_ref().filter(|_| matches!(name, "mcp" | "call")) {
+            let start = argument.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+            let (earlier, typed) = argument.split_at(start);
+            let mut words: Vec<&str> = earlier.split_whitespace().collect();
+            if name == "call" {
+                words.insert(0, name);
+            }
+            let fitting = list(&words).into_iter().filter(|(word, _)| word.starts_with(typed));
+            let found = fitting.map(|(word, what)| plain(&word, Some(what.as_str()).filter(|it| !it.is_empty())));
+            return Some((Span::new(before.len() - typed.len(), before.len()), bounded(found.collect())));
         }
         let values = self.metas.iter().find(|entry| entry.name == name).map_or(&[][..], |entry| &entry.values);
         let found = values.iter().filter(|value| value.starts_with(argument)).map(|value| plain(value, None)).collect();

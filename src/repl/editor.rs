@@ -20,7 +20,7 @@ use super::slots::{ShellCompletion, ToldHighlighter, ToldValidator};
 use super::state::SharedState;
 use super::writer::Writer;
 use crate::agent::Agent;
-use crate::app::{Attaching, Jails, Runtime};
+use crate::app::{Attaching, Jails, Runtime, served_words};
 use crate::config::{EditMode, EditorSettings, Env, Settings};
 use crate::ops::commands::{Argument, of_shell};
 use crate::proto::ShellKeys;
@@ -72,7 +72,8 @@ pub(super) fn make(
     };
     let inner = ShellCompleter::new(SharedState::clone(state), meta_entries(shape), Some(Box::new(live)))
         .with_conversations(recent_conversations(writer))
-        .with_mentions(mentions(shape));
+        .with_mentions(mentions(shape))
+        .with_served(served(shape));
     let completer = HookCompleter { inner, hooks: shape.hooks.clone() };
     // A menu's marker stands where the prompt's glyph stood.
     let marker = if shape.unicode { "❯ " } else { "> " };
@@ -151,6 +152,11 @@ fn mentions(shape: &Shape<'_>) -> impl Fn(&Path, &str) -> Vec<(String, String)> 
         let (settings, env, jails) = (&settings, &env, &jails);
         Attaching { settings, env, config: None, cwd, jails, servers: None }.candidates(typed)
     }
+}
+
+fn served(shape: &Shape<'_>) -> impl Fn(&[&str]) -> Vec<(String, String)> + Send + use<> {
+    let (settings, env) = (shape.settings.clone(), shape.env.clone());
+    move |words| served_words(&settings, &env, words)
 }
 
 fn meta_entries(shape: &Shape<'_>) -> Vec<MetaEntry> {

@@ -57,6 +57,11 @@ pub fn acp_clients() -> Option<PathBuf> {
     server("REEDCLAW_TEST_ACP_CLIENTS", "directory of editor clients").map(PathBuf::from)
 }
 
+/// The directory of published servers of the Model Context Protocol, which `.ci/run` makes in the same way.
+pub fn mcp_servers() -> Option<PathBuf> {
+    server("REEDCLAW_TEST_MCP_SERVERS", "directory of servers of tools").map(PathBuf::from)
+}
+
 fn server(variable: &str, what: &str) -> Option<String> {
     let address = std::env::var(variable).ok().filter(|address| !address.is_empty());
     if address.is_none() {

@@ -25,7 +25,7 @@ use crate::proto::served::{Definition, PinStanding, Reach};
 pub use asked::Asked;
 pub use command::{Done, Face, MCP_WORDS, TestEnd, allow_tools, mcp_command};
 pub use import::lua as import_servers;
-pub use resource::resources_like;
+pub use resource::{resources_like, words_after};
 pub use tool::ServedTool;
 
 /// The name under which a server's resources are allowed to models. No tool can be called like that.

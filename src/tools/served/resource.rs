@@ -6,14 +6,13 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::tool::{failed, outcome};
-use super::{Asked, RESOURCES, Rule, Servers};
+use super::tool::{clean, failed, outcome};
+use super::{Asked, MCP_WORDS, RESOURCES, Rule, Servers};
 use crate::gate::Permit;
-use crate::mcp::{Part, resources_known};
+use crate::mcp::{Part, manifest_known};
 use crate::proto::action::Action;
 use crate::proto::served::{Link, PinStanding, Unasked};
 use crate::proto::tool::{Outcome, ToolError};
-use crate::render::strip_controls;
 use crate::render::text::escape_visible;
 use crate::tools::{Offer, Place, Plan, Spec, Tool, Work};
 
@@ -39,7 +38,7 @@ impl Servers {
             false => escape_visible(&error.to_string()),
         })?;
         let text = |part| match part {
-            Part::Text(text) => Some(strip_controls(text.as_bytes())),
+            Part::Text(text) => Some(clean(&text)),
             Part::Binary { .. } | Part::Link(_) => None,
         };
         let texts: Vec<String> = reply.parts.into_iter().filter_map(text).collect();
@@ -53,9 +52,47 @@ impl Servers {
 pub fn resources_like(state: &Path, server: &str, typed: &str) -> Vec<(String, String)> {
     // An address with characters that a terminal would obey or hide isn't one to type.
     let is_plain = |uri: &str| !uri.contains(char::is_whitespace) && escape_visible(uri) == uri;
-    let found = resources_known(state, server).into_iter();
-    let fitting = found.filter(|link| link.uri.contains(typed) && is_plain(&link.uri));
+    let found = manifest_known(state, server).map(|manifest| manifest.resources).unwrap_or_default();
+    let fitting = found.into_iter().filter(|link| link.uri.contains(typed) && is_plain(&link.uri));
     fitting.take(FOUND_MAX).map(|link| (link.uri, escape_visible(&link.name))).collect()
+}
+
+/// Words that may follow `:mcp` and the words after it, each with its meaning, from what is configured and was known at the last
+/// run. Nothing is started; `state` is the directory of the client's files.
+#[must_use]
+pub fn words_after(state: &Path, servers: &[String], words: &[&str]) -> Vec<(String, String)> {
+    let known = |server: &str| manifest_known(state, server).unwrap_or_default();
+    let found: Vec<(String, String)> = match words {
+        [] => MCP_WORDS.iter().map(|(word, _, help)| ((*word).to_owned(), (*help).to_owned())).collect(),
+        ["list" | "import"] => Vec::new(),
+        ["call"] => servers
+            .iter()
+            .flat_map(|server| {
+                let tools = known(server).tools.into_iter();
+                tools.map(move |tool| (format!("{server}.{}", tool.name), tool.description))
+            })
+            .collect(),
+        [_] => servers.iter().map(|name| (name.clone(), String::new())).collect(),
+        ["prompt", server] => known(server).prompts.into_iter().map(|it| (it.name, it.description)).collect(),
+        ["prompt", server, prompt, given @ ..] => {
+            let prompt = known(server).prompts.into_iter().find(|it| it.name == *prompt);
+            let is_new = |name: &String| !given.iter().any(|word| word.starts_with(&format!("{name}=")));
+            let arguments = prompt.map(|prompt| prompt.arguments).unwrap_or_default().into_iter();
+            let word = |is_required| if is_required { "required" } else { "" };
+            arguments
+                .filter(|(name, _)| is_new(name))
+                .map(|(name, is_required)| (format!("{name}="), word(is_required).into()))
+                .collect()
+        }
+        ["read", server] => known(server).resources.into_iter().map(|it| (it.uri, it.name)).collect(),
+        ["allow" | "deny", server] => known(server).tools.into_iter().map(|it| (it.name, it.description)).collect(),
+        _ => Vec::new(),
+    };
+    // A word with characters that a terminal would obey or hide isn't one to type.
+    let is_plain = |word: &String| !word.contains(char::is_whitespace) && escape_visible(word) == *word;
+    let line =
+        |text: String| escape_visible(&text.lines().next().unwrap_or_default().chars().take(80).collect::<String>());
+    found.into_iter().filter(|(word, _)| is_plain(word)).map(|(word, text)| (word, line(text))).collect()
 }
 
 /// Finds resources of the servers whose resources a person has allowed.
@@ -122,7 +159,7 @@ fn score(link: &Link, words: &[&str]) -> usize {
 
 fn line(server: &str, link: &Link) -> String {
     let words: String = format!("{} {}", link.name, link.description).chars().take(LINE_CHARS_MAX).collect();
-    strip_controls(format!("{server} {}: {}", link.uri, words.replace('\n', " ").trim()).as_bytes())
+    clean(&format!("{server} {}: {}", link.uri, words.replace('\n', " ").trim()))
 }
 
 /// Reads a resource.

@@ -1,7 +1,9 @@
 //! Servers of tools (Model Context Protocol): allowing their tools, calling them, the walls around them, and what happens when
 //! they change.
 
+mod faults;
 mod offers;
+mod real;
 mod serve;
 
 use std::fs;
@@ -245,6 +247,8 @@ fn with_nobody_there_only_what_the_config_grants_runs() {
     let results = results(&lines);
     assert_eq!((&results[0]["success"], &results[0]["output"]), (&json!(true), &json!("one")), "{lines:#?}");
     assert_eq!(results[1]["error"]["code"], "denied", "{lines:#?}");
+    let hint = results[1]["error"]["hint"].as_str().expect("a hint");
+    assert!(hint.contains("mcp.servers.one.tools = { [\"act\"] = \"run\" }"), "it names the setting: {hint}");
     let lines = ask(at(&home), "readonly");
     assert!(lines.iter().filter(|line| line["event"] == "tool_done").all(|line| line["result"]["success"] == false));
 }

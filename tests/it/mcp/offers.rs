@@ -77,10 +77,11 @@ fn servers_start_with_the_first_line_if_the_config_says_so() {
     session.send(b"true\r");
     session.expect_prompt();
     // Without a question the server comes up by itself.
-    let manifest = at(&home).join(".local/state/reedclaw/mcp/manifests/one.json");
-    wait_until(|| manifest.exists());
-    session.send(b":mcp\r");
-    session.expect_text("running, started in");
+    wait_until(|| {
+        session.send(b":mcp\r");
+        std::thread::park_timeout(std::time::Duration::from_millis(200));
+        session.screen_text().contains("running, started in")
+    });
     session.send(b"exit\r");
     assert_eq!(status_code(session.expect_exit()), 0);
 }

@@ -13,6 +13,7 @@
 import base64
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -21,6 +22,7 @@ options = dict(word.split("=", 1) for word in sys.argv[1:])
 era = options.get("era", "initialize")
 lock = threading.Lock()
 listening = None
+listed = threading.Event()
 TOOLS = [
     {"name": "echo", "description": "Gives its text back.", "inputSchema": {
         "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
@@ -40,7 +42,14 @@ def send(message):
         sys.stdout.flush()
 
 
+def raw(data):
+    with lock:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+
 def tools():
+    listed.set()
     if "tools" in options:
         with open(options["tools"], encoding="utf-8") as file:
             return json.load(file)
@@ -71,6 +80,42 @@ def act(what, message):
         os._exit(3)
     if what == "hang":
         time.sleep(600)
+    if what == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if what == "foreign":
+        send({"jsonrpc": "2.0", "id": 987654, "result": text("not asked for")})
+        return text("the right one")
+    if what == "twice":
+        send({"jsonrpc": "2.0", "id": message["id"], "result": text("first")})
+        return text("second")
+    if what == "odd bytes":
+        raw(b"\xff\xfe\x00 no text\n{\"jsonrpc\": \"2.0\"\n\n[]\n")
+        return text("the right one")
+    if what == "in halves":
+        whole = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": text("put together")}).encode()
+        raw(whole[:20])
+        time.sleep(0.3)
+        raw(whole[20:] + b"\n")
+        return None
+    if what == "fail with escapes":
+        return text("\x1b[31mwrong\x1b]0;owned\x07 \u202etext\U000e0041", isError=True)
+    if what == "stubborn":
+        # A grandchild in a session of its own, which ignores what a polite parent sends.
+        if os.fork() == 0:
+            os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            time.sleep(600)
+            os._exit(0)
+        time.sleep(600)
+    if what.startswith("swap "):
+        with open(what[5:], encoding="utf-8") as file, open(options["tools"], "w", encoding="utf-8") as out:
+            out.write(file.read())
+        listed.clear()
+        notify("tools/list_changed", {})
+        listed.wait(30)
+        # The client has the new list as soon as it has read this message's predecessor.
+        return text("swapped")
     if what == "progress":
         token = message["params"]["_meta"]["progressToken"]
         for step in range(4):
