@@ -26,7 +26,7 @@ pub(super) fn kind(tool: &str, action: &Action) -> &'static str {
     match action {
         _ if matches!(tool, "search_text" | "find_files" | "symbols" | "memory_search" | "hotfiles") => "search",
         Action::Shell { .. } => "execute",
-        Action::Read { .. } | Action::List { .. } => "read",
+        Action::Read { .. } | Action::Open { .. } | Action::List { .. } => "read",
         Action::Write { .. } | Action::Edit { .. } | Action::Keep { .. } => "edit",
         Action::Delete { .. } => "delete",
         Action::Http { .. } => "fetch",
@@ -38,6 +38,7 @@ pub(super) fn kind(tool: &str, action: &Action) -> &'static str {
 pub(super) fn locations(action: &Action, root: &Path) -> Vec<Value> {
     let paths: Vec<&String> = match action {
         Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => vec![path],
+        Action::Open { paths } => paths.iter().collect(),
         Action::Edit { writes, deletes } | Action::Keep { writes, deletes, .. } => {
             writes.iter().chain(deletes).collect()
         }

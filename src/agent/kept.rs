@@ -93,9 +93,11 @@ impl Keeper {
             // Applying the changes of a copy makes a step of its own.
             Action::Keep { .. } => return Ok(Kept::Nothing),
             Action::Edit { writes, deletes } => edit(steps, writes.iter().chain(deletes).collect()),
-            Action::Read { .. } | Action::List { .. } | Action::Http { .. } | Action::Inert { .. } => {
-                return Ok(Kept::Nothing);
-            }
+            Action::Read { .. }
+            | Action::Open { .. }
+            | Action::List { .. }
+            | Action::Http { .. }
+            | Action::Inert { .. } => return Ok(Kept::Nothing),
         };
         kept.or_else(|error| self.without(error, person, sink))
     }

@@ -39,6 +39,7 @@ pub(super) fn beneath_root(mut action: Action, root: &Root) -> Action {
         Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => {
             rename(path)
         }
+        Action::Open { paths } => paths.iter_mut().for_each(rename),
         Action::Edit { writes, deletes } => writes.iter_mut().chain(deletes).for_each(rename),
         _ => {}
     }

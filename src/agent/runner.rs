@@ -500,7 +500,8 @@ impl ToolRunner {
     ) -> Result<Outcome, Box<Outcome>> {
         let Around { cancel, person, sink } = around;
         let is_edit = !ticket.call().changes.is_empty();
-        self.has_only_looked = matches!(ticket.call().action, Action::Read { .. } | Action::List { .. });
+        self.has_only_looked =
+            matches!(ticket.call().action, Action::Read { .. } | Action::Open { .. } | Action::List { .. });
         // The changes of a command with a copy are examined there.
         let has_copy = self.options.gate.has_copy(ticket.call());
         let (ticket, kept) = if has_copy { (ticket, Kept::Nothing) } else { self.kept(ticket, *person, *sink)? };
@@ -781,6 +782,7 @@ fn intent(action: &Action) -> String {
     match action {
         Action::Shell { command } => format!("Command requested: `{command}`"),
         Action::Read { path } => format!("Reading `{path}`"),
+        Action::Open { paths } => format!("Opening {} files", paths.len()),
         Action::List { path } => format!("Listing `{path}`"),
         Action::Write { path } => format!("Preparing to write `{path}`"),
         Action::Delete { path } => format!("Preparing to delete `{path}`"),

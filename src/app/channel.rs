@@ -147,6 +147,7 @@ impl Runtime {
         let carries_project = self.carries_project();
         let brought = std::mem::take(&mut self.brought);
         let mut brought_images = std::mem::take(&mut self.brought_images);
+        let open_files = self.open_files();
         let Self { agent, settings, env, store, config, cwd, around, carried, channel, skills_told, .. } = self;
         let (marks, leaves_out) = match channel {
             ChannelKind::Shell => ("; :memory marks them", ":context project off"),
@@ -185,6 +186,7 @@ impl Runtime {
         if agent.runner().is_some_and(|runner| runner.has_tools()) {
             parts.push(("the list of skills", skills.note()));
         }
+        parts.extend(open_files.into_iter().map(|note| ("an open file", note)));
         // The person's attachments come right before the question.
         let jails = around.jails();
         let servers = agent.runner().and_then(|runner| runner.servers().cloned());

@@ -244,6 +244,7 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let (mut registry, lacking) = tools(settings, env, &launcher);
     let added = registry.add(Box::new(crate::tools::Skill::new(super::skills::library(env, &place))));
     debug_assert_eq!(added, Ok(()));
+    add_of_sessions(&mut registry, bench.is_some());
     problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         keep_allowed(&mut registry, names, &mut problems);
@@ -267,6 +268,14 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     Ok(BuiltRunner { runner, problems })
 }
 
+/// Adds the tools that only a session on git has.
+fn add_of_sessions(registry: &mut Registry, is_on_git: bool) {
+    if is_on_git {
+        let added = registry.add(Box::new(crate::tools::UpdateContext(registry.reads().clone())));
+        debug_assert_eq!(added, Ok(()));
+    }
+}
+
 /// Names in `tools_allow` that are no tool's: each with its setting. A tool of a server counts only once it is offered, so names
 /// of servers' tools aren't judged.
 #[must_use]
@@ -275,7 +284,9 @@ pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
     let launcher = Launcher::new(|_, _, _| Err(String::new()), || Hold::Walls, || Err(String::new()));
     let (registry, _) = tools(settings, env, &launcher);
     let is_known = |name: &String| {
-        name == "skill" || name.contains("__") || registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)))
+        ["skill", "update_context"].contains(&name.as_str())
+            || name.contains("__")
+            || registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)))
     };
     let unknown = |channel: ChannelKind| {
         let names = allowed_tools(settings, channel).unwrap_or_default().iter().filter(|name| !is_known(name));

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Runtime, past_turns};
 use crate::agent::Agent;
 use crate::config::{Env, state_directory};
-use crate::files::Root;
+use crate::files::{Root, Tree};
 use crate::git::Mode;
 use crate::host::now_unix_ms;
 use crate::proto::{Failure, FailureKind, Money};
@@ -18,6 +18,9 @@ use crate::sessions::{Listed, Said, Session, SessionError, Sessions, State, ToAp
 use crate::steps::{Incoming, NewContent};
 use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::Bench;
+
+/// Bytes of open files that go with a question, all together: some 32,000 tokens.
+const OPEN_BYTES_MAX: u64 = 128 * 1024;
 
 /// A session that is on.
 pub struct OnGit {
@@ -181,6 +184,58 @@ impl Runtime {
         let left = self.on_git.take()?;
         self.agent.clear();
         Some(short_id(left.session.id()).to_owned())
+    }
+
+    /// The open files of the session that is on, each as a note for a question. One that the policy closes isn't sent; one
+    /// that is too long, or beyond what all may have together, is named.
+    pub(super) fn open_files(&self) -> Vec<String> {
+        let Some(on_git) = &self.on_git else { return Vec::new() };
+        let (draft, mut left) = (on_git.session.draft(), OPEN_BYTES_MAX);
+        let mut notes = Vec::new();
+        for path in draft.open_files().unwrap_or_default() {
+            let name = path.display().to_string();
+            let heading = format!("[open file {}]", name.escape_debug().to_string().replace(['[', ']'], "?"));
+            if self.may_bring(&on_git.workspace().join(&path)).is_err() {
+                continue;
+            }
+            let text = draft.read(&name, left).ok().and_then(|it| String::from_utf8(it.bytes).ok());
+            notes.push(match text {
+                Some(text) => {
+                    left = left.saturating_sub(text.len() as u64);
+                    format!("{heading} as it is in the session now\n{}\n[end of it]\n", text.trim_end())
+                }
+                None => format!("{heading} isn't sent: it is gone, no text, or too long with the others; close it\n"),
+            });
+        }
+        notes
+    }
+
+    /// Opens and closes files of the session that is on, as a person names them. Returns all that are open, each with its
+    /// estimated tokens.
+    ///
+    /// # Errors
+    /// No session is on, a path can't be used, or the policy closes it.
+    pub fn update_open_files(&self, opened: &[&str], closed: &[&str]) -> Result<Vec<(String, usize)>, Failure> {
+        let wrong = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
+        let on_git = self.on_git.as_ref().ok_or_else(|| wrong("no session is on".into()))?;
+        let draft = on_git.session.draft();
+        let place = |path: &&str| match draft.look(path) {
+            Ok((_, true)) => Err(wrong(format!("{path} is a directory"))),
+            Ok((found, _)) => {
+                let may = self.may_bring(&on_git.workspace().join(&found));
+                may.map(|()| found).map_err(|why| wrong(format!("{path}: {why}")))
+            }
+            Err(error) => Err(wrong(format!("{path}: {error}"))),
+        };
+        let opened = opened.iter().map(place).collect::<Result<Vec<_>, _>>()?;
+        let beneath = |path: &&str| draft.beneath(path).map_err(|error| wrong(format!("{path}: {error}")));
+        let closed = closed.iter().map(beneath).collect::<Result<Vec<_>, _>>()?;
+        draft.set_open_files(&opened, &closed).map_err(|error| wrong(error.to_string()))?;
+        let tokens = |name: &str| {
+            let read = draft.read(name, crate::sessions::FILE_BYTES_MAX);
+            read.map_or(0, |it| crate::turn::estimate_tokens(&String::from_utf8_lossy(&it.bytes)))
+        };
+        Ok(draft.open_names().into_iter().map(|name| (name.clone(), tokens(&name))).collect())
     }
 
     /// Notes that a turn begins; returns a notice.

@@ -109,6 +109,19 @@ pub trait Tree: Send + Sync {
     /// # Errors
     /// A file isn't what the change expects, or can't be written; nothing has changed then.
     fn change(&self, journals: &Journals, changes: &[Change<'_>]) -> Result<(), CommitError>;
+
+    /// The files whose contents go with each question; `None` if this tree has no such list.
+    fn open_files(&self) -> Option<Vec<PathBuf>> {
+        None
+    }
+
+    /// Opens and closes files of that list: paths without links.
+    ///
+    /// # Errors
+    /// There is no such list, or it can't be kept.
+    fn set_open_files(&self, _opened: &[PathBuf], _closed: &[PathBuf]) -> Result<(), PathError> {
+        Err(PathError::Reserved("only a session on git has open files"))
+    }
 }
 
 impl Tree for Root {

@@ -111,7 +111,7 @@ fn changed(action: &Action) -> Option<Vec<&str>> {
         Action::Edit { writes, deletes } | Action::Keep { writes, deletes, .. } => {
             Some(writes.iter().chain(deletes).map(String::as_str).collect())
         }
-        Action::Read { .. } | Action::List { .. } => Some(Vec::new()),
+        Action::Read { .. } | Action::Open { .. } | Action::List { .. } => Some(Vec::new()),
         _ => None,
     }
 }

@@ -159,6 +159,7 @@ fn action_text(action: &Action) -> String {
     match action {
         Action::Shell { command } => command.clone(),
         Action::Read { path } => format!("read {path}"),
+        Action::Open { paths } => format!("read {}", paths.join(", ")),
         Action::List { path } => format!("list {path}"),
         Action::Write { path } => format!("write {path}"),
         Action::Delete { path } => format!("delete {path}"),

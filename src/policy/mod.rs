@@ -156,6 +156,11 @@ pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
         Action::Read { path } | Action::List { path } | Action::Write { path } | Action::Delete { path } => {
             file(&mut found, context, action, path, false);
         }
+        Action::Open { paths } => {
+            for path in paths {
+                file(&mut found, context, &Action::Read { path: path.clone() }, path, false);
+            }
+        }
         Action::Edit { writes, deletes } | Action::Keep { writes, deletes, .. } => {
             let is_keep = matches!(action, Action::Keep { .. });
             let writes = writes.iter().map(|path| (path, Action::Write { path: path.clone() }));

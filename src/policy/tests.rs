@@ -861,6 +861,8 @@ fn a_link_leads_where_it_leads() {
     // A directory that anybody may write is outside too, and `..` behind a link isn't where it seems to be.
     for path in ["tmp/a", "tmp", "tmp/../a"] {
         assert_eq!(judge(&Action::Read { path: path.into() }, &context).risk, Risk::Blocked, "{path}");
+        let among_others = Action::Open { paths: vec!["src/a.rs".into(), path.into()] };
+        assert_eq!(judge(&among_others, &context).risk, Risk::Blocked, "{path} with another file");
         assert_eq!(judge(&Action::Write { path: path.into() }, &context).risk, Risk::Blocked, "{path}");
     }
 }

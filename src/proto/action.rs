@@ -18,6 +18,11 @@ pub enum Action {
         /// As the model wrote it: absolute, or from the working directory.
         path: String,
     },
+    /// Reads several files whole, and lets their contents go with later questions.
+    Open {
+        /// As the model wrote them.
+        paths: Vec<String>,
+    },
     /// Lists a directory.
     List {
         /// As the model wrote it.

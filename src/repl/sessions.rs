@@ -25,6 +25,7 @@ impl Repl {
             "show" => return self.session_show(rest),
             "diff" => return self.session_diff(rest),
             "cat" => self.session_cat(rest),
+            "context" => self.session_context(rest),
             "files" => self.session_files(rest),
             "sync" => self.session_sync(rest),
             "apply" => return self.session_apply(),
@@ -252,6 +253,22 @@ impl Repl {
         let (path, turn) = path_and_turn(argument);
         let names = view.names(path, turn).map_err(session_failure)?;
         self.console.write(&names.iter().map(|it| escape_visible(it) + "\n").collect::<String>());
+        Ok(())
+    }
+
+    /// Lists the open files of the session, or opens and closes some: `PATH… -PATH…`.
+    fn session_context(&self, argument: &str) -> Result<(), Failure> {
+        let (closed, opened): (Vec<&str>, Vec<&str>) = argument.split_whitespace().partition(|it| it.starts_with('-'));
+        let closed: Vec<&str> = closed.into_iter().map(|it| &it[1..]).collect();
+        let open = self.runtime.update_open_files(&opened, &closed)?;
+        if open.is_empty() {
+            self.console.notice("no file is open; :session context PATH lets one go with every question");
+            return Ok(());
+        }
+        let row = |(name, tokens): &(String, usize)| vec![escape_visible(name), format!("about {tokens} tokens")];
+        let rows: Vec<Vec<String>> = open.iter().map(row).collect();
+        self.console.write(&table(&rows, self.console.width_columns()));
+        self.console.notice(":session context -PATH closes one");
         Ok(())
     }
 

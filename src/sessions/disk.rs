@@ -51,6 +51,8 @@ struct DraftFile {
     v: u32,
     tip: String,
     changes: Vec<KeptChange>,
+    #[serde(default)]
+    open: Option<Vec<String>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -183,7 +185,7 @@ impl Desk {
                 is_new,
             });
         }
-        let file = DraftFile { v: 1, tip: tip.to_string(), changes };
+        let file = DraftFile { v: 1, tip: tip.to_string(), changes, open: Some(draft.open_names()) };
         let text = serde_json::to_string(&file).unwrap_or_default();
         self.put("draft/list", text.as_bytes(), false).map_err(|error| self.failed(error))
     }
@@ -206,6 +208,7 @@ impl Desk {
                 self.folder.join("draft").display()
             )));
         }
+        file.open.iter().for_each(|open| draft.start_open(open));
         let mut changes = Vec::new();
         for change in file.changes {
             let damaged =

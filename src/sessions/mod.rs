@@ -345,6 +345,7 @@ impl Sessions {
         let meta = self.meta(id, at)?;
         let tree = self.repo.commit(at)?.tree;
         let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
+        draft.start_open(&meta.active);
         desk.load_draft(&draft, at)?;
         let draft = Arc::new(draft);
         let mut session = Session { sessions: self.clone(), meta, name, tip: at, desk, draft, told: None, _lock: lock };

@@ -33,6 +33,7 @@ impl Sessions {
             title: from.title.clone(),
             base: from.base.clone(),
             base_branch: from.base_branch.clone(),
+            active: from.active.clone(),
             parent: Some(parent),
             started_ms: now,
             turns: turn,
@@ -128,11 +129,16 @@ impl Session {
     /// Commits the draft of a turn that was cut off where it was made, keeps that by name, and goes on at `tip`: somebody
     /// has moved the branch meanwhile.
     pub(super) fn keep_draft_elsewhere(&mut self, tip: Oid) -> Result<(), SessionError> {
+        if self.draft.is_unchanged() && self.left().is_none() {
+            // Nothing but the list of open files.
+            self.moved_to(tip)?;
+            return self.read_meta();
+        }
         let question = self.left().map(|left| left.question).unwrap_or_default();
         let (meta, commit) = self.write_turn(&Said::cut_off(question))?;
         let kept = self.sessions.keep(&self.meta.id, commit)?;
         self.moved_to(tip)?;
-        self.meta = self.view().meta()?;
+        self.read_meta()?;
         self.told =
             Some(format!("turn {} was cut off, and the branch has moved since: it is kept as {kept}", meta.turns));
         Ok(())
@@ -156,7 +162,14 @@ impl Session {
     fn move_to(&mut self, to: Oid) -> Result<String, SessionError> {
         let kept = self.sessions.keep(&self.meta.id, self.tip)?;
         self.publish(to)?;
-        self.meta = self.view().meta()?;
+        self.read_meta()?;
         Ok(kept)
+    }
+
+    /// Takes up what the record of the tip says.
+    fn read_meta(&mut self) -> Result<(), SessionError> {
+        self.meta = self.view().meta()?;
+        self.draft.start_open(&self.meta.active);
+        Ok(())
     }
 }

@@ -216,7 +216,8 @@ impl Session {
     pub(super) fn write_turn(&self, said: &Said) -> Result<(Meta, Oid), SessionError> {
         let turn = self.meta.turns + 1;
         let changes = self.draft.changes()?;
-        let mut meta = Meta { turns: turn, conflicts: self.unsolved(), ..self.meta.clone() };
+        let active = self.draft.open_names();
+        let mut meta = Meta { turns: turn, active, conflicts: self.unsolved(), ..self.meta.clone() };
         if meta.title.is_empty() {
             meta.title = names::title(&said.question);
         }

@@ -10,6 +10,9 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Meta {
+    /// Files whose contents go with each question.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub active: Vec<String>,
     /// The commit that the session began at; none in a repository without commits.
     pub base: Option<String>,
     /// The branch that was checked out then.

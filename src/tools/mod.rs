@@ -4,6 +4,7 @@
 mod ask;
 mod bash;
 mod check;
+mod context;
 mod copied;
 mod edit;
 mod files;
@@ -44,6 +45,7 @@ use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, Overdue, OverdueChoice, ToolError};
 
 pub use check::Check;
+pub use context::UpdateContext;
 pub use copied::{Copied, Shown, is_plain_config, listed, protection, shown};
 pub use edit::{changed_by_person, edit_tools, taken};
 pub use http::{Http, HttpOptions, SearchOptions, SearchService, WebSearch, judged_client};

@@ -18,6 +18,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -38,6 +39,9 @@ const LINKS_MAX: usize = 40;
 /// Longest file that a draft takes, in bytes; longer ones don't belong into a commit.
 pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// Files that can be open at once.
+const OPEN_MAX: usize = 200;
+
 /// One path of a draft that differs from its base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
@@ -54,6 +58,8 @@ pub struct Draft {
     home: Option<PathBuf>,
     is_read_only: bool,
     state: Mutex<State>,
+    /// Files whose contents go with each question.
+    open: Mutex<BTreeSet<PathBuf>>,
     watcher: Mutex<Option<Watcher>>,
 }
 
@@ -82,6 +88,7 @@ impl Draft {
             home: home.map(Path::to_owned),
             is_read_only: false,
             state,
+            open: Mutex::default(),
             watcher: Mutex::new(None),
         }
     }
@@ -122,6 +129,21 @@ impl Draft {
     /// Lets it begin with another tree; what was changed is forgotten.
     pub fn start_over(&self, base: Oid) {
         *self.state() = State { base, top: Node::of_tree(base) };
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The files whose contents go with each question, as a list for people and records.
+    #[must_use]
+    pub fn open_names(&self) -> Vec<String> {
+        self.open().iter().map(|path| path.display().to_string()).collect()
+    }
+
+    /// Replaces the list of these files.
+    pub fn start_open(&self, paths: &[String]) {
+        *self.open() = paths.iter().take(OPEN_MAX).map(PathBuf::from).collect();
     }
 
     /// What differs from the base, by path. A file that was changed back is none of it.

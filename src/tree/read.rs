@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::node::{Content, Node};
-use super::{Draft, LINKS_MAX, NAME_BYTES_MAX, PATH_BYTES_MAX, State};
+use super::{Draft, LINKS_MAX, NAME_BYTES_MAX, OPEN_MAX, PATH_BYTES_MAX, State};
 use crate::files::{
     Change, CommitError, DirEntry, EntryKind, FileContent, FileStamp, Journals, Opened, Opener, PathError, Tree,
     Visitor, Walked, expanded,
@@ -321,6 +321,27 @@ impl Tree for Draft {
             let length = bytes.len() as u64;
             Ok::<Opened, _>((Box::new(Cursor::new(bytes)), length))
         })
+    }
+
+    fn open_files(&self) -> Option<Vec<PathBuf>> {
+        (!self.is_read_only).then(|| self.open().iter().cloned().collect())
+    }
+
+    fn set_open_files(&self, opened: &[PathBuf], closed: &[PathBuf]) -> Result<(), PathError> {
+        let mut open = self.open();
+        let before = open.clone();
+        open.retain(|path| !closed.contains(path));
+        open.extend(opened.iter().cloned());
+        if open.len() > OPEN_MAX {
+            *open = before;
+            return Err(PathError::Reserved("too many files are open"));
+        }
+        drop(open);
+        if self.tell() {
+            return Ok(());
+        }
+        *self.open() = before;
+        Err(PathError::Reserved("the list can't be kept in the state directory"))
     }
 
     fn change(&self, _: &Journals, changes: &[Change<'_>]) -> Result<(), CommitError> {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use crate::need::require;
 use crate::pty::{Session, Spawn};
+use crate::server::{Server, answer, tool_call};
 
 const CONFIG: &str = "return { console = {usage = false}, memory = {auto = false}, context = {project = false},\n\
     editor = {autosuggest = false}, models = { m = { kind = \"mock\", script = os.getenv(\"HOME\") .. \"/answers.jsonl\" } } }";
@@ -84,6 +85,71 @@ fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
     assert_eq!(fs::read_to_string(project.join("more.txt")).expect("a file"), "more\n");
     assert_eq!(git(&project, &["ls-files"]), ".gitignore\na.txt\nmore.txt");
     assert_eq!(git(&project, &["rev-list", "--count", "main"]), "2");
+}
+
+#[test]
+fn open_files_go_with_each_question_until_they_are_closed() {
+    if !require(&["git"]) {
+        return;
+    }
+    let server = Server::start();
+    let config = "context = {project = false}, editor = {autosuggest = false}";
+    let spawn =
+        server.shell("", config).size(40, 110).file("project/a.txt", "old lemons\n").file("project/b.txt", "b\n");
+    let session = Session::spawn(spawn);
+    let project = session.home().join("project");
+    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
+        git(&project, arguments);
+    }
+    session.expect_prompt();
+    session.run("cd ~/project");
+    session.run(":session start");
+    session.expect_text("begins at");
+    // One call opens two files: the model reads them at once.
+    server.reply(tool_call("update_context", &json!({"open": ["a.txt", "b.txt"]}).to_string()));
+    server.reply(answer("seen"));
+    session.run("?open it");
+    session.expect_text("turn 1 ·");
+    let result = server.request(2).whole_content(-1);
+    assert!(result.contains("open: a.txt, b.txt") && result.contains("old lemons"), "{result}");
+    // It edits one and closes the other; the next question carries the new content, and the one after it nothing again.
+    server.reply(tool_call("update_context", &json!({"close": ["b.txt"]}).to_string()));
+    server.reply(tool_call("file_write", &json!({"path": "a.txt", "content": "new limes\n"}).to_string()));
+    server.reply(answer("written"));
+    session.run("?write it");
+    session.expect_text("turn 2 · 1 file");
+    let asked = server.request(3).content(-1);
+    assert!(asked.contains("[open file a.txt] as it is in the session now\nold lemons\n"), "{asked}");
+    server.reply(answer("three"));
+    session.run("?third");
+    session.expect_text("turn 3 ·");
+    let asked = server.request(6).content(-1);
+    assert!(asked.contains("new limes") && !asked.contains("b.txt") && asked.ends_with("third"), "{asked}");
+    server.reply(answer("four"));
+    session.run("?fourth");
+    session.expect_text("turn 4 ·");
+    assert_eq!(server.request(7).content(-1), "fourth");
+    // The list is part of the commits, and goes back with them. The person changes it, too.
+    let branch = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
+    let record = |commit: &str| {
+        let id = branch.trim_start_matches("reedclaw/session/");
+        git(&project, &["show", &format!("{commit}:.reedclaw/sessions/{id}/session.json")])
+    };
+    assert!(record(&branch).contains("a.txt") && !record(&branch).contains("b.txt"));
+    assert!(record(&format!("{branch}~3")).contains("b.txt"));
+    session.run("clear");
+    session.run(":session context -a.txt");
+    session.expect_text("no file is open");
+    session.run(":session context none.txt");
+    session.expect_text("no such file");
+    session.run(":rewind 1");
+    session.expect_text("Back at turn 1");
+    session.run("clear");
+    session.run(":session context");
+    session.expect("both files, each with its tokens", |screen| {
+        let text = screen.contents();
+        text.contains("a.txt") && text.contains("b.txt") && text.contains("about 1 tokens")
+    });
 }
 
 #[test]
