@@ -1,8 +1,6 @@
 //! The slash commands of a session: a person's own, carried out without a model. A prompt template of the user, or of a project
 //! that they trust, is a command too: its text becomes the question.
 
-use std::sync::PoisonError;
-
 use serde_json::Value;
 
 use super::wire::command;
@@ -48,7 +46,7 @@ fn act_of(op: Op) -> Option<Act> {
 /// All commands, for the client.
 pub(super) fn available(runtime: &Runtime) -> Vec<Value> {
     let own = of_editor().map(|(_, form)| command(form.name, form.help, form.usage));
-    let skills = Skills::around(&runtime.env, &runtime.cwd);
+    let skills = Skills::around(runtime.env(), runtime.cwd());
     let is_own = |name: &str| of_editor().any(|(_, form)| form.name == name);
     let of_project = skills.project.templates.iter().filter(|_| skills.is_trusted);
     let templates = skills.own.templates.iter().chain(of_project).filter(|it| !is_own(&it.name)).take(ROWS_MAX);
@@ -76,7 +74,7 @@ pub(super) fn read(runtime: &mut Runtime, prompt: String, cancel: &Cancel) -> Me
     if let Some(act) = known.and_then(|(op, _)| act_of(op)) {
         return Meant::Done(act(runtime, argument, cancel));
     }
-    let skills = Skills::around(&runtime.env, &runtime.cwd);
+    let skills = Skills::around(runtime.env(), runtime.cwd());
     match skills.template(word) {
         Some(template) => Meant::Question(filled(&template.body, argument)),
         // A path, say.
@@ -102,9 +100,9 @@ fn number(argument: &str) -> Result<usize, Failure> {
 }
 
 fn workspace_steps(runtime: &mut Runtime) -> Result<crate::steps::Steps, Failure> {
-    let workspace = runtime.agent.runner().map(|runner| runner.workspace().to_owned());
-    let workspace = workspace.unwrap_or_else(|| runtime.cwd.clone());
-    app::steps(&runtime.settings, &runtime.env, &workspace)
+    let workspace = runtime.agent_mut().runner().map(|runner| runner.workspace().to_owned());
+    let workspace = workspace.unwrap_or_else(|| runtime.cwd().to_owned());
+    app::steps(runtime.settings(), runtime.env(), &workspace)
 }
 
 fn undo(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Failure> {
@@ -117,7 +115,7 @@ fn redo(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Fai
 
 fn turned(runtime: &mut Runtime, argument: &str, direction: Direction, verb: &str) -> Result<String, Failure> {
     let wish = Wish::Last(number(argument)?);
-    let done = revert(&mut workspace_steps(runtime)?, direction, &wish, false, &runtime.cwd);
+    let done = revert(&mut workspace_steps(runtime)?, direction, &wish, false, runtime.cwd());
     done.map(|done| taken_back(&done, verb)).map_err(|error| refused(&error))
 }
 
@@ -165,20 +163,20 @@ fn steps(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> 
 }
 
 fn cost(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> {
-    let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
-    let costs = of_conversation(&store, runtime.agent.conversation())?;
-    Ok(block(&ops::cost::rows(&costs, &runtime.agent, "this session")))
+    let store = runtime.lock_store();
+    let costs = of_conversation(&store, runtime.agent().conversation())?;
+    Ok(block(&ops::cost::rows(&costs, runtime.agent(), "this session")))
 }
 
 fn context(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> {
-    let report = runtime.agent.context();
+    let report = runtime.agent_mut().context();
     let rows = ops::context::rows(&report, "in all");
     Ok(format!("Tokens of {} that the next prompt carries:\n\n{}", report.window_tokens, block(&rows)))
 }
 
 fn compact(runtime: &mut Runtime, _: &str, cancel: &Cancel) -> Result<String, Failure> {
     let mut told = Vec::new();
-    runtime.agent.compact_now(cancel, &mut |event| {
+    runtime.agent_mut().compact_now(cancel, &mut |event| {
         if let crate::proto::Event::Notice(text) = event {
             told.push(sanitise(&text).into_owned());
         }
@@ -188,14 +186,11 @@ fn compact(runtime: &mut Runtime, _: &str, cancel: &Cancel) -> Result<String, Fa
 }
 
 fn tools(runtime: &mut Runtime, _: &str, _: &Cancel) -> Result<String, Failure> {
-    match runtime.agent.runner() {
-        Some(runner) => Ok(block(&app::tool_rows(runner, &runtime.settings))),
-        None => Ok("The model has no tools here.".to_owned()),
-    }
+    Ok(runtime.tool_rows().map_or_else(|| "The model has no tools here.".to_owned(), |rows| block(&rows)))
 }
 
 fn model(runtime: &mut Runtime, name: &str, _: &Cancel) -> Result<String, Failure> {
-    let agent = &mut runtime.agent;
+    let agent = runtime.agent_mut();
     if !name.is_empty() {
         let chosen = ops::models::choose(agent, name)?;
         return Ok(format!("{} answers from now on.", escape_visible(&chosen)));
@@ -204,7 +199,7 @@ fn model(runtime: &mut Runtime, name: &str, _: &Cancel) -> Result<String, Failur
 }
 
 fn memory(runtime: &mut Runtime, query: &str, _: &Cancel) -> Result<String, Failure> {
-    let mut store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut store = runtime.lock_store();
     let mut rows: Vec<Vec<String>> = Vec::new();
     if query.is_empty() {
         rows.extend(store.memories(true)?.into_iter().map(|it| vec!["memory".into(), one_line(&it.text)]));
@@ -220,16 +215,16 @@ fn memory(runtime: &mut Runtime, query: &str, _: &Cancel) -> Result<String, Fail
 }
 
 fn allowlist(runtime: &mut Runtime, argument: &str, _: &Cancel) -> Result<String, Failure> {
-    let Some(workspace) = runtime.agent.runner().map(|runner| runner.workspace().to_owned()) else {
+    let Some(workspace) = runtime.agent_mut().runner().map(|runner| runner.workspace().to_owned()) else {
         return Ok("The model has no tools here.".to_owned());
     };
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
         ("", _) => {
-            let rows = ops::allow::list(&runtime.env, &workspace)?;
+            let rows = ops::allow::list(runtime.env(), &workspace)?;
             Ok(if rows.is_empty() { "Nothing is allowed for good here.".to_owned() } else { block(&rows) })
         }
         ("remove", which) if !which.trim().is_empty() => {
-            ops::allow::withdraw(&runtime.env, &workspace, which.trim(), "/allowlist")?;
+            ops::allow::withdraw(runtime.env(), &workspace, which.trim(), "/allowlist")?;
             Ok("Taken back; you are asked about it again.".to_owned())
         }
         _ => Err(user(format!("/allowlist {} is nothing", escape_visible(argument)), "/allowlist remove N")),

@@ -36,7 +36,7 @@ pub(super) fn question(runtime: &mut Runtime, blocks: Vec<Block>) -> Result<(Str
             }
             Block::Audio {} => return Err(invalid("audio can't be sent: this agent doesn't offer that")),
             Block::ResourceLink { uri, name } => {
-                let link = link(&uri, &name, &runtime.cwd);
+                let link = link(&uri, &name, runtime.cwd());
                 pad(&mut text);
                 text.push_str(&link);
                 text.push(' ');

@@ -63,14 +63,14 @@ pub fn run(options: Options) -> Result<(), Failure> {
     let runtime = Runtime::start(&request)?;
     let agent = Arc::new(Agent {
         config: options.config,
-        store: Arc::clone(&runtime.store),
-        has_models: !runtime.agent.models().is_empty(),
+        store: Arc::clone(runtime.store()),
+        has_models: !runtime.agent().models().is_empty(),
         peer: Arc::default(),
         abilities: OnceLock::new(),
         sessions: Mutex::default(),
         changed: Condvar::new(),
     });
-    for problem in &runtime.problems {
+    for problem in runtime.problems() {
         tracing::warn!(event = "config_problem", message = problem.message);
     }
     drop(runtime);

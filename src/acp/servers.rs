@@ -48,7 +48,7 @@ pub(super) fn take(runtime: &mut Runtime, wanted: &[Value]) -> (Vec<String>, Vec
 }
 
 fn servers(runtime: &mut Runtime) -> Option<Arc<Servers>> {
-    runtime.agent.runner().and_then(|runner| runner.servers().cloned())
+    runtime.agent_mut().runner().and_then(|runner| runner.servers().cloned())
 }
 
 /// A server as the protocol describes it.
@@ -98,7 +98,7 @@ pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, names:
         let cancel = person.cancel;
         let is_stopped = || cancel.is_cancelled();
         let read = |_: &str| Err(String::new());
-        let env = runtime.env.clone();
+        let env = runtime.env().clone();
         let mut face = Face { stop: &is_stopped, person: &mut Silent, env: &env, read: &read };
         let allowed = match mcp_command(&servers, &format!("allow {name}"), &mut face) {
             Ok(Done::Ask { server, tools, lines }) => {

@@ -200,15 +200,15 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
         FailureKind::User => RpcError::new(NOT_FOUND, told(&failure)),
         _ => RpcError::new(INTERNAL_ERROR, told(&failure)),
     })?;
-    if runtime.agent.models().is_empty() && abilities.has_terminal {
+    if runtime.agent().models().is_empty() && abilities.has_terminal {
         return Err(RpcError::new(AUTH_REQUIRED, "no model is set up: `reedclaw onboard` does that"));
     }
-    let configured = app::workspace_dir(&runtime.settings, &runtime.env);
-    let workspace = app::workspace_named(&runtime.env, &cwd).unwrap_or(configured);
-    let mut problems = std::mem::take(&mut runtime.problems);
+    let configured = app::workspace_dir(runtime.settings(), runtime.env());
+    let workspace = app::workspace_named(runtime.env(), &cwd).unwrap_or(configured);
+    let mut problems = runtime.take_problems();
     problems.extend(runtime.take_tools(&workspace));
-    let workspace = runtime.agent.runner().map_or(workspace, |runner| runner.workspace().to_owned());
-    let most = runtime.settings.security.autonomy;
+    let workspace = runtime.agent_mut().runner().map_or(workspace, |runner| runner.workspace().to_owned());
+    let most = runtime.settings().security.autonomy;
     let (servers, refused) = servers::take(&mut runtime, &servers);
     problems.extend(refused);
     let servers = Mutex::new(servers);
@@ -216,14 +216,14 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
     let handle = Arc::new(Handle {
         commands: Mutex::new(Some(commands)),
         cancel: Cancel::new(),
-        ceiling: runtime.ceiling.clone(),
+        ceiling: runtime.ceiling().clone(),
         most,
         prompt: Mutex::new(None),
-        models: Mutex::new(runtime.agent.models()),
+        models: Mutex::new(runtime.agent().models()),
         closing: Mutex::new(None),
     });
     register(Arc::clone(&handle))?;
-    let turns = match (opening, runtime.agent.conversation()) {
+    let turns = match (opening, runtime.agent().conversation()) {
         (Opening::Load, Some(conversation)) => lock(&store).turns(conversation).unwrap_or_default(),
         _ => Vec::new(),
     };
@@ -279,7 +279,7 @@ fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle, mut ser
     while let Ok(command) = received.recv() {
         match command {
             Command::SetModel { id, model } => {
-                let used = runtime.agent.use_model(&model);
+                let used = runtime.agent_mut().use_model(&model);
                 note_models(handle, &runtime);
                 let result = used.map(|()| json!({"configOptions": handle.options()}));
                 editor.peer().answer(&id, result.map_err(|failure| RpcError::new(INVALID_PARAMS, told(&failure))));
@@ -323,7 +323,7 @@ impl Drop for Unanswered<'_> {
 }
 
 fn note_models(handle: &Handle, runtime: &Runtime) {
-    *handle.models.lock().unwrap_or_else(PoisonError::into_inner) = runtime.agent.models();
+    *handle.models.lock().unwrap_or_else(PoisonError::into_inner) = runtime.agent().models();
 }
 
 /// Answers a prompt; returns why it stopped.
@@ -336,7 +336,7 @@ fn prompt(
 ) -> Result<Value, RpcError> {
     let stopped = |why: &str| Ok(json!({"stopReason": why}));
     let (question, notes) = content::question(runtime, blocks)?;
-    editor.begin(runtime.agent.redactor());
+    editor.begin(runtime.agent().redactor());
     notes.iter().for_each(|note| editor.notice(note, "info"));
     let question = match commands::read(runtime, question, &handle.cancel) {
         Meant::Question(question) => question,
@@ -350,18 +350,18 @@ fn prompt(
     servers::ask_about(runtime, &mut person, servers);
     let received = runtime.receive(editor, &question);
     note_session(editor, runtime, received.conversation);
-    received.answer(&mut runtime.agent, editor, &handle.cancel, &mut person);
+    received.answer(runtime.agent_mut(), editor, &handle.cancel, &mut person);
     let (end, spent) = editor.ended();
     tell_usage(editor, runtime, spent);
     match end {
-        Some(End::Answered) => stopped(match runtime.agent.shortfall() {
+        Some(End::Answered) => stopped(match runtime.agent().shortfall() {
             None => "end_turn",
             Some(Shortfall::Length) => "max_tokens",
             Some(Shortfall::Rounds) => "max_turn_requests",
             Some(Shortfall::Filtered) => "refusal",
         }),
         Some(End::Failed(failure)) if !handle.cancel.is_cancelled() => {
-            let why = match (runtime.agent.shortfall(), failure.kind) {
+            let why = match (runtime.agent().shortfall(), failure.kind) {
                 (Some(Shortfall::Length), _) => "max_tokens",
                 (Some(Shortfall::Rounds), _) | (_, FailureKind::Budget) => "max_turn_requests",
                 (_, FailureKind::Refused) => "refusal",
@@ -388,9 +388,9 @@ fn note_changed_model(editor: &Editor, runtime: &Runtime, handle: &Handle) {
 /// Notes under which name the client knows the conversation.
 fn note_session(editor: &Editor, runtime: &Runtime, conversation: Option<ConversationId>) {
     let Some(conversation) = conversation else { return };
-    let directory = runtime.cwd.display().to_string();
+    let directory = runtime.cwd().display().to_string();
     let session = EditorSession { name: editor.name().to_owned(), conversation, directory };
-    if let Err(error) = lock(&runtime.store).note_editor_session(&session) {
+    if let Err(error) = runtime.lock_store().note_editor_session(&session) {
         tracing::warn!(event = "editor_session_not_noted", message = error.to_string());
     }
 }
@@ -400,9 +400,9 @@ fn tell_usage(editor: &Editor, runtime: &mut Runtime, spent: Option<Spent>) {
     let Some(spent) = spent else { return };
     let used = spent.usage.total_in().saturating_add(spent.usage.total_out());
     let mut update = json!({
-        "sessionUpdate": "usage_update", "used": used, "size": runtime.agent.window_tokens(),
+        "sessionUpdate": "usage_update", "used": used, "size": runtime.agent_mut().window_tokens(),
     });
-    let sum = runtime.agent.conversation().and_then(|id| lock(&runtime.store).spent(Period::Conversation(id)).ok());
+    let sum = runtime.agent().conversation().and_then(|id| runtime.lock_store().spent(Period::Conversation(id)).ok());
     if let Some(sum) = sum.filter(|sum| sum.unpriced == 0) {
         update["cost"] = json!({"amount": sum.cost.usd(), "currency": "USD"});
     }
@@ -411,9 +411,9 @@ fn tell_usage(editor: &Editor, runtime: &mut Runtime, spent: Option<Spent>) {
 
 /// Tells the title of the session, if it has changed, and has one made.
 fn tell_title(editor: &Editor, runtime: &mut Runtime, told: &mut String) {
-    app::make_title(&runtime.agent, &runtime.store);
-    let Some(conversation) = runtime.agent.conversation() else { return };
-    let stored = lock(&runtime.store).conversation(conversation);
+    app::make_title(runtime.agent(), runtime.store());
+    let Some(conversation) = runtime.agent().conversation() else { return };
+    let stored = runtime.lock_store().conversation(conversation);
     if let Ok(Some(stored)) = stored
         && stored.title != *told
     {

@@ -22,7 +22,7 @@ mod title;
 mod tools;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::agent::{self, Agent};
@@ -31,6 +31,7 @@ use crate::gate::Ceiling;
 use crate::host;
 use crate::log;
 use crate::model::{Endpoint, KeyReader, Protocol, Reach, Secret, Spec, Thinking};
+use crate::proto::action::Autonomy;
 use crate::proto::{Failure, FailureKind, Image};
 use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
@@ -59,8 +60,9 @@ pub use session::{OnGit, cut_off_turns, session_failure};
 pub use skills::{Skills, trust as skills_trust};
 pub use steps::{recover, steps, steps_failure};
 pub use title::make_title;
+use tools::tool_rows;
 pub use tools::{
-    OWN_TOOLS, allowed_tools, card_options, manual_options, plugins, symbols_directory, tool_channels, tool_rows, tools,
+    OWN_TOOLS, allowed_tools, card_options, manual_options, plugins, symbols_directory, tool_channels, tools,
 };
 
 /// Limit for the problems of a config that are shown before the first prompt, which must stay in sight.
@@ -72,25 +74,25 @@ const LOCAL_FIRST_BYTE: Duration = Duration::from_secs(600);
 /// The part that has messages answered, from any channel.
 pub struct Runtime {
     /// The effective settings.
-    pub settings: Settings,
+    settings: Settings,
     /// The environment at the start.
-    pub env: Env,
+    env: Env,
     /// The problems of the start, shown before the first prompt.
-    pub problems: Vec<Failure>,
+    problems: Vec<Failure>,
     /// History and conversations.
-    pub store: Arc<Mutex<store::Store>>,
+    store: Arc<Mutex<store::Store>>,
     /// Answers questions.
-    pub agent: Agent,
+    agent: Agent,
     /// The config from which the settings were built, for a session that changes them.
-    pub config: ConfigParts,
+    config: ConfigParts,
     /// The source of the questions.
-    pub channel: ChannelKind,
+    channel: ChannelKind,
     /// The directory of a question: its `@` names are looked up there.
-    pub cwd: PathBuf,
+    cwd: PathBuf,
     /// The most autonomy for now.
-    pub ceiling: Ceiling,
+    ceiling: Ceiling,
     /// Memories that went in front of this conversation.
-    pub carried: Vec<i64>,
+    carried: Vec<i64>,
     /// Notes that a channel puts in front of the next question, each with the place that it is from.
     brought: Vec<(String, String)>,
     /// Pictures that a channel brings with the next question.
@@ -102,7 +104,7 @@ pub struct Runtime {
     project_wanted: Option<bool>,
     tools: parked::Tools,
     /// The session on git that is on.
-    pub on_git: Option<OnGit>,
+    on_git: Option<OnGit>,
 }
 
 /// The session's part of the config.
@@ -239,6 +241,172 @@ impl Runtime {
             project_wanted: None,
             tools: parked::Tools::default(),
             on_git: None,
+        })
+    }
+
+    /// The effective settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Lets other settings hold, and returns the previous ones and whether the agent has other models now.
+    pub fn replace_settings(&mut self, settings: Settings) -> (Settings, bool) {
+        let old = std::mem::replace(&mut self.settings, settings);
+        let models = |settings: &Settings| {
+            let Settings { models, default_model, context, system_prompt, limits, .. } = settings.clone();
+            (models, default_model, context, system_prompt, limits)
+        };
+        let has_other_models = models(&old) != models(&self.settings);
+        if has_other_models {
+            self.agent.configure(agent_options(&self.settings, &self.env, self.channel));
+        }
+        (old, has_other_models)
+    }
+
+    /// Lets one answer use all rounds of tools, without a question in between: a person sees each of them.
+    pub fn allow_all_rounds(&mut self) {
+        self.settings.limits.tool_rounds_once = self.settings.limits.tool_rounds;
+        self.agent.configure(agent_options(&self.settings, &self.env, self.channel));
+    }
+
+    /// Sets the autonomy of a model for this run.
+    pub fn set_autonomy(&mut self, autonomy: Autonomy) {
+        self.settings.security.autonomy = autonomy;
+    }
+
+    /// Lets a tool's result be so long.
+    pub fn allow_output_bytes(&mut self, bytes: usize) {
+        self.settings.limits.output_bytes = bytes;
+    }
+
+    /// The environment at the start.
+    #[must_use]
+    pub fn env(&self) -> &Env {
+        &self.env
+    }
+
+    /// The problems of the start.
+    #[must_use]
+    pub fn problems(&self) -> &[Failure] {
+        &self.problems
+    }
+
+    /// Takes the problems of the start.
+    #[must_use]
+    pub fn take_problems(&mut self) -> Vec<Failure> {
+        std::mem::take(&mut self.problems)
+    }
+
+    /// Adds a problem to those of the start.
+    pub fn add_problem(&mut self, problem: Failure) {
+        self.problems.push(problem);
+    }
+
+    /// History and conversations, for a part that keeps a share of them.
+    #[must_use]
+    pub fn store(&self) -> &Arc<Mutex<Store>> {
+        &self.store
+    }
+
+    /// History and conversations.
+    #[must_use]
+    pub fn lock_store(&self) -> MutexGuard<'_, Store> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The agent that answers.
+    #[must_use]
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// The agent that answers, to change its conversation or its model.
+    #[must_use]
+    pub fn agent_mut(&mut self) -> &mut Agent {
+        &mut self.agent
+    }
+
+    /// The config from which the settings were built.
+    #[must_use]
+    pub fn config(&self) -> &ConfigParts {
+        &self.config
+    }
+
+    /// The config, to replace what was read from it.
+    #[must_use]
+    pub fn config_mut(&mut self) -> &mut ConfigParts {
+        &mut self.config
+    }
+
+    /// The directory of a question: its `@` names are looked up there.
+    #[must_use]
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Lets questions come from another directory.
+    pub fn stand_in(&mut self, directory: PathBuf) {
+        self.cwd = directory;
+    }
+
+    /// The most autonomy for now, shared with all who may lower it.
+    #[must_use]
+    pub fn ceiling(&self) -> &Ceiling {
+        &self.ceiling
+    }
+
+    /// The memories that went in front of this conversation.
+    #[must_use]
+    pub fn carried(&self) -> &[i64] {
+        &self.carried
+    }
+
+    /// The session on git that is on.
+    #[must_use]
+    pub fn on_git(&self) -> Option<&OnGit> {
+        self.on_git.as_ref()
+    }
+
+    /// The session on git that is on, to change it.
+    #[must_use]
+    pub fn on_git_mut(&mut self) -> Option<&mut OnGit> {
+        self.on_git.as_mut()
+    }
+
+    /// Ends the session on git for this runtime, and hands it over.
+    #[must_use]
+    pub fn take_on_git(&mut self) -> Option<OnGit> {
+        self.on_git.take()
+    }
+
+    /// The workspace of tools for a person in a directory.
+    #[must_use]
+    pub fn workspace_around(&self, directory: &Path) -> PathBuf {
+        workspace_for(&self.env, directory, &workspace_dir(&self.settings, &self.env))
+    }
+
+    /// The tools of the agent as the rows of a table; `None` if it has none.
+    #[must_use]
+    pub fn tool_rows(&mut self) -> Option<Vec<Vec<String>>> {
+        let Self { agent, settings, .. } = self;
+        agent.runner().map(|runner| tool_rows(runner, settings))
+    }
+
+    /// A runner of tools in a workspace, beside that of the agent; `channel` limits them to those of a channel.
+    ///
+    /// # Errors
+    /// The place of receipts or steps can't be used.
+    pub fn runner_in(&self, workspace: &Path, channel: Option<ChannelKind>) -> Result<BuiltRunner, Failure> {
+        tool_runner(&RunnerOf {
+            settings: &self.settings,
+            env: &self.env,
+            workspace,
+            store: &self.store,
+            channel,
+            config: self.config.path.as_deref(),
+            ceiling: self.ceiling.clone(),
+            bench: None,
         })
     }
 

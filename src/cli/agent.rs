@@ -167,25 +167,24 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
         FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
         _ => failure,
     })?;
-    runtime.problems.iter().for_each(tell);
-    if let Some(failure) = app::closed(&runtime.settings, ChannelKind::Agent) {
+    runtime.problems().iter().for_each(tell);
+    if let Some(failure) = app::closed(runtime.settings(), ChannelKind::Agent) {
         return Err(failure);
     }
     channel.face().draw_for(&runtime);
     if channel.message.is_none() {
         // In a chat a person sees each round, as in a session.
-        runtime.settings.limits.tool_rounds_once = runtime.settings.limits.tool_rounds;
-        runtime.agent.configure(app::agent_options(&runtime.settings, &runtime.env, ChannelKind::Agent));
+        runtime.allow_all_rounds();
     }
     set_autonomy(&mut runtime, matches);
     if let Some(name) = &named.model {
-        runtime.agent.use_model(name)?;
+        runtime.agent_mut().use_model(name)?;
     }
-    let configured = app::workspace_dir(&runtime.settings, &runtime.env);
+    let configured = app::workspace_dir(runtime.settings(), runtime.env());
     let workspace = match &named.path {
         Some(path) => {
-            runtime.cwd = directory(path)?;
-            app::workspace_named(&runtime.env, &runtime.cwd)?
+            runtime.stand_in(directory(path)?);
+            app::workspace_named(runtime.env(), runtime.cwd())?
         }
         None => configured.clone(),
     };
@@ -193,13 +192,13 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
         // A session belongs to the repository that the person is in.
         let workspace = match named.path {
             Some(_) => workspace.clone(),
-            None => app::workspace_for(&runtime.env, &host::working_directory(), &configured),
+            None => app::workspace_for(runtime.env(), &host::working_directory(), &configured),
         };
         match wanted.as_str() {
             "new" => runtime.start_session(&workspace, None, "")?,
             wanted => runtime.open_session(&workspace, wanted)?,
         }
-        if let Some(on_git) = &runtime.on_git {
+        if let Some(on_git) = runtime.on_git() {
             channel.face().take(Event::Notice(format!("[session] {}", on_git.session.id())));
         }
     }
@@ -207,7 +206,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
         runtime.look_ahead();
     }
     // By default undo works around the working directory: it wouldn't find a model's changes elsewhere.
-    let around = app::workspace_for(&runtime.env, &host::working_directory(), &configured);
+    let around = app::workspace_for(runtime.env(), &host::working_directory(), &configured);
     if around.canonicalize().ok() != workspace.canonicalize().ok() {
         let place = workspace.display().to_string();
         let place = shlex::try_quote(&place).map_or_else(|_| place.clone(), Cow::into_owned);
@@ -276,7 +275,7 @@ impl AtCli {
             "That doesn't match the schema: {problems}. Answer with the corrected JSON value and nothing else."
         );
         // This time the server holds the model to it, if it can.
-        runtime.agent.answer_as(self.face().schema.as_ref().map(|schema| schema.as_value().to_string()));
+        runtime.agent_mut().answer_as(self.face().schema.as_ref().map(|schema| schema.as_value().to_string()));
         Ok(self.ask(runtime, &again, &mut person))
     }
 
@@ -286,7 +285,7 @@ impl AtCli {
         watch_interrupts(&self.cancel, person.modes());
         person.listen().map_err(unreadable)?;
         say("a chat with the model; /help lists its commands, /exit or Ctrl-D ends it");
-        let unknown = app::unknown_outcomes(&runtime.settings, &runtime.env);
+        let unknown = app::unknown_outcomes(runtime.settings(), runtime.env());
         unknown.iter().for_each(|line| say(&escape_visible(line)));
         if !unknown.is_empty() {
             say("it may have run or not: check its effects; reedclaw receipt list");
@@ -380,7 +379,7 @@ impl Face {
             return;
         }
         let width_columns = crossterm::terminal::size().map_or(0, |(columns, _)| usize::from(columns));
-        let (color, markdown) = (runtime.color(), runtime.settings.console.markdown);
+        let (color, markdown) = (runtime.color(), runtime.settings().console.markdown);
         self.drawing = Markdown::new(Options { width_columns, color, markdown });
     }
 

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::exit;
 use super::out::{is_yes, out, outln, report};
-use crate::app::{self, Request, Runtime};
+use crate::app::{Request, Runtime};
 use crate::base::text::counted;
 use crate::host;
 use crate::ops::allow::{self, ListedHere};
@@ -70,16 +70,15 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
 /// The session's parts, and the project that is meant.
 fn start(matches: &ArgMatches, config: Option<PathBuf>) -> Result<(Runtime, PathBuf), Failure> {
     let runtime = Runtime::start(&Request { config, ..Request::default() })?;
-    runtime.problems.iter().for_each(report);
-    let configured = app::workspace_dir(&runtime.settings, &runtime.env);
-    let around = || app::workspace_for(&runtime.env, &host::working_directory(), &configured);
+    runtime.problems().iter().for_each(report);
+    let around = || runtime.workspace_around(&host::working_directory());
     let workspace = matches.get_one::<PathBuf>("workspace").cloned().unwrap_or_else(around);
     Ok((runtime, workspace))
 }
 
 fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
-    let rows = allow::list(&runtime.env, &workspace)?;
+    let rows = allow::list(runtime.env(), &workspace)?;
     if rows.is_empty() {
         eprintln!("reedclaw: nothing is allowed for good in {}", escape_visible(&workspace.display().to_string()));
         return Ok(exit::DONE);
@@ -94,7 +93,7 @@ fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
 fn remove(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
     let which = matches.get_one::<String>("which").map(String::as_str).unwrap_or_default();
-    let count = allow::withdraw(&runtime.env, &workspace, which, "reedclaw allow list")?;
+    let count = allow::withdraw(runtime.env(), &workspace, which, "reedclaw allow list")?;
     outln!("{} taken back", counted(count, "command"));
     Ok(exit::DONE)
 }
@@ -102,7 +101,7 @@ fn remove(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
 fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
     let path = file_of(matches);
-    let count = allow::export(&runtime.env, &workspace, &path)?;
+    let count = allow::export(runtime.env(), &workspace, &path)?;
     outln!("{} in {}", counted(count, "command"), escape_visible(&path.display().to_string()));
     Ok(exit::DONE)
 }
@@ -111,16 +110,7 @@ fn export(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
 fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
     let path = file_of(matches);
-    let mut handed = app::tool_runner(&app::RunnerOf {
-        bench: None,
-        settings: &runtime.settings,
-        env: &runtime.env,
-        workspace: &workspace,
-        store: &runtime.store,
-        channel: None,
-        config: runtime.config.path.as_deref(),
-        ceiling: runtime.ceiling.clone(),
-    })?;
+    let mut handed = runtime.runner_in(&workspace, None)?;
     let root = handed.runner.workspace().to_owned();
     let gate = handed.runner.gate();
     let mut fits: Vec<(String, PathBuf)> = Vec::new();

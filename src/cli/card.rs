@@ -39,10 +39,10 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<Pa
 
 fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> {
     let runtime = Runtime::start(&Request { config, ..Request::default() })?;
-    runtime.problems.iter().for_each(report);
+    runtime.problems().iter().for_each(report);
     let cwd = path.unwrap_or_else(host::working_directory);
     // A person who asks for the card gets all of it.
-    let options = app::card_options(&runtime.settings, &runtime.env, &Jails::default());
+    let options = app::card_options(runtime.settings(), runtime.env(), &Jails::default());
     let options = project::Options { wait: WAIT, state_wait: WAIT, ..options };
     let notes = Surroundings::default().notes(&cwd, &options).ok_or_else(|| Failure {
         kind: FailureKind::User,
@@ -50,7 +50,7 @@ fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> 
         hint: "--path names a directory in one".into(),
     })?;
     for part in notes.parts() {
-        outln!("{}\n", sanitise(&runtime.agent.redacted(part)));
+        outln!("{}\n", sanitise(&runtime.agent().redacted(part)));
     }
     let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
     eprintln!("about {tokens} tokens of at most {} (context.project_tokens)", options.tokens_max);

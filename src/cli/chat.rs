@@ -2,7 +2,7 @@
 //! else answered. It starts no shell.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use super::agent::{say, tell};
 use super::memory;
@@ -102,15 +102,15 @@ fn help() -> Result<(), Failure> {
 }
 
 fn tools(runtime: &mut Runtime, _: &str) -> Result<(), Failure> {
-    match runtime.agent.runner() {
-        Some(runner) => put(&app::tool_rows(runner, &runtime.settings)),
+    match runtime.tool_rows() {
+        Some(rows) => put(&rows),
         None => say("the model has no tools here"),
     }
     Ok(())
 }
 
 fn search(runtime: &mut Runtime, query: &str) -> Result<(), Failure> {
-    let mut store: MutexGuard<'_, Store> = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut store: MutexGuard<'_, Store> = runtime.lock_store();
     if query.is_empty() {
         return memory::notes(&store).map(drop);
     }
@@ -118,13 +118,14 @@ fn search(runtime: &mut Runtime, query: &str) -> Result<(), Failure> {
 }
 
 fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
-    let Some(runner) = runtime.agent.runner() else {
+    let sandbox = app::sandbox_name(runtime.settings(), runtime.env(), runtime.cwd());
+    let Some(runner) = runtime.agent_mut().runner() else {
         say("the model has no tools here");
         return Ok(());
     };
     let rules = runner.gate().rules();
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
-        ("", _) => put(&policy_rows(rules, app::sandbox_name(&runtime.settings, &runtime.env, &runtime.cwd))),
+        ("", _) => put(&policy_rows(rules, sandbox)),
         ("explain", command) if !command.trim().is_empty() => {
             put(&verdict_lines(&explain(rules, command.trim())).into_iter().map(|line| vec![line]).collect::<Vec<_>>());
         }
@@ -155,11 +156,11 @@ fn policy_rows(rules: &Rules, sandbox: &str) -> Vec<Vec<String>> {
 }
 
 fn allowlist(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
-    let Some(workspace) = runtime.agent.runner().map(|runner| runner.workspace().to_owned()) else {
+    let Some(workspace) = runtime.agent_mut().runner().map(|runner| runner.workspace().to_owned()) else {
         say("the model has no tools here");
         return Ok(());
     };
-    let env = &runtime.env;
+    let env = runtime.env();
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
         ("", _) => match &allow::list(env, &workspace)?[..] {
             [] => say("nothing is allowed for good here"),
@@ -185,13 +186,13 @@ fn clear() -> Result<(), Failure> {
 }
 
 fn begin_anew(runtime: &mut Runtime) -> Result<(), Failure> {
-    runtime.agent.clear();
+    runtime.agent_mut().clear();
     say("a new conversation begins; the previous one is stored");
     Ok(())
 }
 
 fn model(runtime: &mut Runtime, name: &str) -> Result<(), Failure> {
-    let agent = &mut runtime.agent;
+    let agent = runtime.agent_mut();
     if name.is_empty() {
         put(&ops::models::rows(agent));
     } else {

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::PoisonError;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde::Serialize;
@@ -53,8 +52,8 @@ struct Line<'a> {
 
 fn act(is_json: bool, config: Option<PathBuf>) -> Result<(), Failure> {
     let runtime = Runtime::start(&Request { config, ..Request::default() })?;
-    runtime.problems.iter().for_each(report);
-    let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
+    runtime.problems().iter().for_each(report);
+    let store = runtime.lock_store();
     let costs = of_days(&store)?;
     let mut out = String::new();
     if is_json {
@@ -62,7 +61,7 @@ fn act(is_json: bool, config: Option<PathBuf>) -> Result<(), Failure> {
             by_model.iter().for_each(|(model, sum)| out.push_str(&line(*span, model, sum)));
         }
     } else {
-        out = table(&rows(&costs, &runtime.agent, ""), COLUMNS);
+        out = table(&rows(&costs, runtime.agent(), ""), COLUMNS);
     }
     out!("{out}");
     Ok(())

@@ -75,7 +75,7 @@ fn start(how: &Interactive, ignored: sys::Ignored, front: Option<Front>) -> Resu
     if how.own.path.is_some() {
         tell_where_tools_work(&mut runtime);
     }
-    let program = backing::find(runtime.settings.shell.program.clone());
+    let program = backing::find(runtime.settings().shell.program.clone());
     let dialect = dialect_of(&program)?;
     install_panic_hook();
     let size = sys::WindowSize::default();
@@ -85,13 +85,13 @@ fn start(how: &Interactive, ignored: sys::Ignored, front: Option<Front>) -> Resu
 
 /// Reports the directory in which tools work, if it isn't the one of `--path`.
 fn tell_where_tools_work(runtime: &mut Runtime) {
-    let configured = app::workspace_dir(&runtime.settings, &runtime.env);
-    let is_taken = app::workspace_for(&runtime.env, &runtime.cwd, &configured) != configured;
-    if !is_taken && !runtime.cwd.starts_with(&configured) && !runtime.agent.models().is_empty() {
-        let (cwd, configured) = (runtime.cwd.display(), configured.display());
+    let configured = app::workspace_dir(runtime.settings(), runtime.env());
+    let is_taken = app::workspace_for(runtime.env(), runtime.cwd(), &configured) != configured;
+    if !is_taken && !runtime.cwd().starts_with(&configured) && !runtime.agent().models().is_empty() {
+        let (cwd, configured) = (runtime.cwd().display(), configured.display());
         let message = format!("--path {cwd}: tools don't work there, but in {configured}");
         let hint = "they work in a directory of your own that is neither your home nor the system's".to_owned();
-        runtime.problems.push(Failure { kind: FailureKind::User, message, hint });
+        runtime.add_problem(Failure { kind: FailureKind::User, message, hint });
     }
 }
 

@@ -187,12 +187,16 @@ fn serve(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     })?;
     let is_json = matches.get_flag("json");
     let runtime = Runtime::start(&Request { config, channel: ChannelKind::Gateway, ..Request::default() })?;
-    runtime.problems.iter().for_each(report);
-    let database = database(matches, &runtime.env)?;
-    let listen = matches.get_one::<String>("listen").unwrap_or(&runtime.settings.gateway.listen).clone();
+    runtime.problems().iter().for_each(report);
+    let database = database(matches, runtime.env())?;
+    let listen = matches.get_one::<String>("listen").unwrap_or(&runtime.settings().gateway.listen).clone();
     let options = Options { listen, mode: text(matches, "mode"), database };
-    let Runtime { settings, env, store, config, .. } = runtime;
-    let parts = Parts { settings, env, store, config: config.path };
+    let parts = Parts {
+        settings: runtime.settings().clone(),
+        env: runtime.env().clone(),
+        store: std::sync::Arc::clone(runtime.store()),
+        config: runtime.config().path.clone(),
+    };
     let begun = |listening: &Listening| {
         let Listening { address, mode, database } = listening;
         if is_json {

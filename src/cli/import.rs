@@ -53,7 +53,7 @@ const SHELLS: [(&str, Reader); 3] = [("bash", bash), ("zsh", zsh), ("fish", fish
 /// The named file can't be read, no history is found at all, or the database can't take it.
 fn import(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
     let runtime = Runtime::start(&Request::default())?;
-    runtime.problems.iter().for_each(report);
+    runtime.problems().iter().for_each(report);
     let mut found = false;
     for (name, read) in SHELLS.iter().filter(|(name, _)| shell.is_none_or(|wanted| wanted == *name)) {
         let path = file.map_or_else(|| usual_file(&runtime, name), |file| Some(file.to_owned()));
@@ -77,7 +77,7 @@ fn import(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
                 crate::render::sanitise(&format!("{}:{}: {}", path.display(), problem.line_number, problem.message))
             );
         }
-        let mut store = runtime.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut store = runtime.store().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let report = import_into(&mut store, &lines)?;
         outln!("{name}: {} lines added, {} already known ({})", report.added, report.known, path.display());
     }

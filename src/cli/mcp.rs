@@ -98,10 +98,9 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
 
 fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
     let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
-    runtime.problems.iter().for_each(report);
-    let workspace =
-        app::workspace_for(&runtime.env, &runtime.cwd, &app::workspace_dir(&runtime.settings, &runtime.env));
-    let Some(servers) = app::servers(&runtime.settings, &runtime.env, &workspace) else {
+    runtime.problems().iter().for_each(report);
+    let workspace = runtime.workspace_around(runtime.cwd());
+    let Some(servers) = app::servers(runtime.settings(), runtime.env(), &workspace) else {
         if let Some(path) = line.strip_prefix("import ") {
             return imported(path);
         }
@@ -111,7 +110,7 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
     let cancel = Cancel::new();
     let mut tty = AtTty::new(&runtime, false, cancel.clone());
     watch_interrupts(&cancel, tty.modes());
-    let env = runtime.env.clone();
+    let env = runtime.env().clone();
     let stop = || cancel.is_cancelled();
     let mut person = Said(&mut tty);
     let mut face = Face { stop: &stop, person: &mut person, env: &env, read: &read };

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -81,8 +81,8 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
 
 fn act(matches: &ArgMatches, config: Option<PathBuf>) -> Result<ExitCode, Failure> {
     let runtime = Runtime::start(&Request { config, ..Request::default() })?;
-    runtime.problems.iter().for_each(report);
-    let mut store: MutexGuard<'_, Store> = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
+    runtime.problems().iter().for_each(report);
+    let mut store: MutexGuard<'_, Store> = runtime.lock_store();
     if !store.is_durable() {
         return Err(Failure {
             kind: FailureKind::Unavailable,

@@ -147,16 +147,16 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
         return begin(inner, "goal", Begin { config, path, model: None });
     }
     let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
-    runtime.problems.iter().for_each(report);
+    runtime.problems().iter().for_each(report);
     if word == "list" {
-        let rows = app::run_rows(&runtime.store, LISTED_MAX)?;
+        let rows = app::run_rows(runtime.store(), LISTED_MAX)?;
         if rows.is_empty() {
             outln!("There is no run yet. reedclaw norris GOAL begins one.");
         }
         out!("{}", table(&rows, columns()));
         return Ok(exit::DONE);
     }
-    let journal = app::find_run(&runtime.store, inner.get_one::<i64>("id").copied())?;
+    let journal = app::find_run(runtime.store(), inner.get_one::<i64>("id").copied())?;
     let words = || {
         let words = inner.try_get_many::<String>("text").ok().flatten().into_iter().flatten();
         words.map(String::as_str).collect::<Vec<_>>().join(" ")
@@ -204,23 +204,23 @@ fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure
         return Err(usage(format!("a goal has between 1 and {GOAL_BYTES_MAX} bytes"), "reedclaw norris \"GOAL\""));
     }
     let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
-    runtime.problems.iter().for_each(tell);
-    if let Some(failure) = app::closed(&runtime.settings, ChannelKind::Agent) {
+    runtime.problems().iter().for_each(tell);
+    if let Some(failure) = app::closed(runtime.settings(), ChannelKind::Agent) {
         return Err(failure);
     }
     let named = matches.get_one::<PathBuf>("path").cloned().or(path);
-    let around = named.unwrap_or_else(|| runtime.cwd.clone());
+    let around = named.unwrap_or_else(|| runtime.cwd().to_owned());
     let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
-    runtime.cwd.clone_from(&around);
-    let workspace = app::workspace_named(&runtime.env, &around)?;
+    runtime.stand_in(around.clone());
+    let workspace = app::workspace_named(runtime.env(), &around)?;
     let mut goal = goal_of(matches, text, &workspace)?;
     if goal.executor.is_empty() {
         goal.executor = model.unwrap_or_default();
     }
     runtime.take_tools(&workspace).iter().for_each(tell);
-    goal::ready(&mut runtime.agent, &goal)?;
+    goal::ready(runtime.agent_mut(), &goal)?;
     let held = lock(&runtime, &workspace)?;
-    let journal = StoredJournal::begin(Arc::clone(&runtime.store), goal)?;
+    let journal = StoredJournal::begin(Arc::clone(runtime.store()), goal)?;
     let status = work(runtime, &journal, matches);
     drop(held);
     status
@@ -270,7 +270,7 @@ fn lock(runtime: &Runtime, workspace: &Path) -> Result<Locked<File>, Failure> {
         message,
         hint: "reedclaw norris watch shows the run that works there".into(),
     };
-    let state = crate::config::state_directory(&runtime.env).ok_or_else(|| failed("no HOME is set".into()))?;
+    let state = crate::config::state_directory(runtime.env()).ok_or_else(|| failed("no HOME is set".into()))?;
     let directory = state.join("runs");
     let name = format!("{}.lock", crate::base::hash::path_name(workspace));
     let open = || {
@@ -286,9 +286,9 @@ fn resume(mut runtime: Runtime, journal: StoredJournal, matches: &ArgMatches) ->
     let run = journal.state()?;
     let workspace = PathBuf::from(run.goal.as_ref().map(|goal| goal.workspace.clone()).unwrap_or_default());
     let held = lock(&runtime, &workspace)?;
-    runtime.cwd.clone_from(&workspace);
+    runtime.stand_in(workspace.clone());
     runtime.take_tools(&workspace).iter().for_each(tell);
-    goal::ready(&mut runtime.agent, run.goal.as_ref().unwrap_or(&Goal::default()))?;
+    goal::ready(runtime.agent_mut(), run.goal.as_ref().unwrap_or(&Goal::default()))?;
     if run.paused.is_some() {
         journal.add(&Event::Resumed)?;
     }
@@ -312,7 +312,7 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
     seen.line(&format!("run {id}: {}", goal.text));
     seen.line(&granted_line(&goal));
     let parts = Work { journal, watcher: &mut seen, on_halt, cancel: &cancel };
-    let run = goal::work(&mut runtime.agent, parts).map_err(|failure| {
+    let run = goal::work(runtime.agent_mut(), parts).map_err(|failure| {
         let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
         Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
     })?;
@@ -356,7 +356,7 @@ fn status_of(run: &Run) -> u8 {
 
 /// Steps of undo since a time.
 fn steps_since(runtime: &Runtime, goal: &Goal, began: i64) -> usize {
-    let steps = app::steps(&runtime.settings, &runtime.env, Path::new(&goal.workspace));
+    let steps = app::steps(runtime.settings(), runtime.env(), Path::new(&goal.workspace));
     steps.map_or(0, |steps| steps.list().iter().filter(|it| it.time >= began && !it.is_undone).count())
 }
 

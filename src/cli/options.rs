@@ -22,6 +22,7 @@ pub(super) fn autonomy_of(matches: &ArgMatches) -> Option<Autonomy> {
 
 /// Applies `--autonomy` to this run. The person has typed it, so it may also raise the config's autonomy.
 pub(super) fn set_autonomy(runtime: &mut Runtime, matches: &ArgMatches) {
-    let security = &mut runtime.settings.security;
-    security.autonomy = autonomy_of(matches).unwrap_or(security.autonomy);
+    if let Some(autonomy) = autonomy_of(matches) {
+        runtime.set_autonomy(autonomy);
+    }
 }

@@ -33,11 +33,11 @@ impl AtTty {
             color: runtime.color(),
             markdown: false,
             unicode: runtime.unicode(),
-            accessible: runtime.settings.console.accessible || !can_draw,
+            accessible: runtime.settings().console.accessible || !can_draw,
             keyboard_protocol: false,
         };
         let can_edit = can_draw && io::stderr().is_terminal();
-        let manner = Manner { options, can_edit, listens, env: runtime.env.clone() };
+        let manner = Manner { options, can_edit, listens, env: runtime.env().clone() };
         Self { tty: io::stdin().is_terminal().then(open).flatten(), manner, desk: None, cancel }
     }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::exit;
 use super::out::{is_yes, out, outln, print_lines, report};
-use crate::app::{self, Request, Runtime, session_failure};
+use crate::app::{Request, Runtime, session_failure};
 use crate::git::{Changed, Program, short};
 use crate::host;
 use crate::ops::sessions::{applied_lines, difference, log_rows, merge_words, plan_lines, session_rows};
@@ -155,14 +155,11 @@ struct Asked {
 impl Asked {
     fn new(matches: &ArgMatches, config: Option<PathBuf>) -> Result<Self, Failure> {
         let runtime = Runtime::start(&Request { config, ..Request::default() })?;
-        runtime.problems.iter().for_each(report);
+        runtime.problems().iter().for_each(report);
         let named = matches.subcommand().and_then(|(_, inner)| inner.get_one::<PathBuf>("workspace"));
         let workspace = match named.or_else(|| matches.get_one::<PathBuf>("workspace")) {
             Some(named) => named.clone(),
-            None => {
-                let configured = app::workspace_dir(&runtime.settings, &runtime.env);
-                app::workspace_for(&runtime.env, &host::working_directory(), &configured)
-            }
+            None => runtime.workspace_around(&host::working_directory()),
         };
         let sessions = runtime.sessions(&workspace)?;
         Ok(Self { runtime, workspace, sessions })
@@ -175,7 +172,7 @@ impl Asked {
         }
         if name == "start" {
             let title: Vec<&str> = matches.get_many("title").into_iter().flatten().map(String::as_str).collect();
-            let title = self.runtime.agent.redacted(&title.join(" "));
+            let title = self.runtime.agent().redacted(&title.join(" "));
             if matches.get_flag("with-changes") {
                 let begun = sessions.start_with_changes(&title, &self.program()?);
                 outln!("{}", begun.map_err(session_failure)?.id());
@@ -304,7 +301,7 @@ impl Asked {
     }
 
     fn program(&self) -> Result<Program, Failure> {
-        Program::find(&self.runtime.env).ok_or_else(|| Failure {
+        Program::find(self.runtime.env()).ok_or_else(|| Failure {
             kind: FailureKind::Unavailable,
             message: "git isn't installed".into(),
             hint: "install git".into(),
@@ -334,7 +331,7 @@ impl Asked {
         };
         let program = self.program()?;
         let wish = MergeWish {
-            how: how.unwrap_or_else(|| merge_words(&self.runtime.settings.sessions.merge)),
+            how: how.unwrap_or_else(|| merge_words(&self.runtime.settings().sessions.merge)),
             into: matches.get_one::<String>("into").cloned(),
             keeps_record: matches.get_flag("keep-record"),
         };
@@ -361,7 +358,7 @@ impl Asked {
         if !agreed(matches.get_flag("yes"), &format!("Move {} there?", plan.target_name())) {
             return Err(without_yes());
         }
-        let hooks = self.runtime.settings.sessions.hooks;
+        let hooks = self.runtime.settings().sessions.hooks;
         let commit = self.sessions.merge(&plan, hooks, &program).map_err(session_failure)?;
         // A session that another shell has open goes on from the merge when it is synced there.
         if let Ok(mut session) = self.sessions.open(id) {

@@ -86,17 +86,18 @@ pub(super) fn run(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> 
 }
 
 fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Result<(), Failure> {
-    let Runtime { settings, env, problems, .. } = Runtime::start(&Request { config, ..Request::default() })?;
-    problems.iter().for_each(report);
+    let runtime = Runtime::start(&Request { config, ..Request::default() })?;
+    runtime.problems().iter().for_each(report);
+    let (settings, env) = (runtime.settings(), runtime.env());
     let cwd = host::working_directory();
     let workspace = match matches.get_one::<PathBuf>("workspace") {
         Some(named) => named.clone(),
-        None => app::workspace_for(&env, &cwd, &app::workspace_dir(&settings, &env)),
+        None => runtime.workspace_around(&cwd),
     };
-    for line in app::recover(&settings, &env, &workspace) {
+    for line in app::recover(settings, env, &workspace) {
         eprintln!("reedclaw: {}", crate::render::sanitise(&line));
     }
-    let mut steps = app::steps(&settings, &env, &workspace)?;
+    let mut steps = app::steps(settings, env, &workspace)?;
     if name == "steps" {
         return list(&steps, matches.get_one::<u64>("diff").copied());
     }

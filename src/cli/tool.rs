@@ -88,16 +88,17 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
 
 fn start(config: Option<PathBuf>) -> Result<Runtime, Failure> {
     let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
-    runtime.problems.iter().for_each(report);
+    runtime.problems().iter().for_each(report);
     Ok(runtime)
 }
 
 fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
-    let Runtime { settings, env, .. } = start(config)?;
+    let runtime = start(config)?;
+    let (settings, env) = (runtime.settings(), runtime.env());
     // A list starts nothing.
     let nothing = || "nothing is started for a list".to_owned();
     let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move || Err(nothing()));
-    let (registry, problems) = app::tools(&settings, &env, &launcher);
+    let (registry, problems) = app::tools(settings, env, &launcher);
     problems.iter().for_each(report);
     let text = if is_json {
         let tool = |spec: &Spec| {
@@ -133,7 +134,7 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
     let workspace = match matches.get_one::<PathBuf>("workspace") {
         Some(named) => canonical(named)?,
-        None => app::workspace_dir(&runtime.settings, &runtime.env),
+        None => app::workspace_dir(runtime.settings(), runtime.env()),
     };
     let outcome = called(&mut runtime, &workspace, text("name"), text("json"), matches.get_flag("yes"))?;
     put(&for_output(&outcome.to_value()))?;
@@ -157,17 +158,8 @@ pub(super) fn called(
     arguments: String,
     says_yes: bool,
 ) -> Result<Outcome, Failure> {
-    runtime.settings.limits.output_bytes = OUTPUT_BYTES_MAX;
-    let app::BuiltRunner { mut runner, problems } = app::tool_runner(&app::RunnerOf {
-        bench: None,
-        settings: &runtime.settings,
-        env: &runtime.env,
-        workspace,
-        store: &runtime.store,
-        channel: None,
-        config: runtime.config.path.as_deref(),
-        ceiling: runtime.ceiling.clone(),
-    })?;
+    runtime.allow_output_bytes(OUTPUT_BYTES_MAX);
+    let app::BuiltRunner { mut runner, problems } = runtime.runner_in(workspace, None)?;
     problems.iter().for_each(report);
     let cancel = Cancel::new();
     let tty = AtTty::new(runtime, false, cancel.clone());

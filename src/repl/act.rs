@@ -97,14 +97,14 @@ impl Repl {
         if name.is_empty() {
             return self.list_models();
         }
-        match ops::models::choose(&mut self.runtime.agent, name) {
+        match ops::models::choose(self.runtime.agent_mut(), name) {
             Ok(name) => self.console.notice(&format!("{name} answers from now on")),
             Err(failure) => self.console.failure(&failure),
         }
     }
 
     fn list_models(&self) {
-        match &ops::models::rows(&self.runtime.agent)[..] {
+        match &ops::models::rows(self.runtime.agent())[..] {
             [] => self.console.notice(super::run::NO_MODEL),
             rows => self.console.write(&table(rows, self.console.width_columns())),
         }

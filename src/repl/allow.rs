@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::run::{Flow, Repl};
 use super::state;
-use crate::app::tool_rows;
 use crate::ask::yes_or_no;
 use crate::base::text::counted;
 use crate::ops::allow::{self, ListedHere};
@@ -15,7 +14,7 @@ impl Repl {
     /// Lists what is allowed for good in the project that the person is in, or takes one back.
     pub(super) fn allow(&mut self, argument: &str) -> Flow {
         let workspace = self.workspace();
-        let env = &self.runtime.env;
+        let env = self.runtime.env();
         let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
         let resolved = |file: &str| state::read(&self.state).resolve(file).unwrap_or_else(|| file.into());
         let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
@@ -59,7 +58,7 @@ impl Repl {
     /// Shows what of a list may be allowed here and what not, asks, and adds the first.
     fn import_allowed(&mut self, path: &Path) -> Flow {
         self.refresh_tools();
-        let Some(runner) = self.runtime.agent.runner() else {
+        let Some(runner) = self.runtime.agent_mut().runner() else {
             self.console.notice("the model has no tools here, so nothing can be allowed");
             return Flow::Continue;
         };
@@ -87,7 +86,7 @@ impl Repl {
         };
         self.console.line(if yes { "yes" } else { "no" });
         for ListedHere { command, cwd, .. } in fits.into_iter().filter(|_| yes) {
-            if let Some(Err(why)) = self.runtime.agent.runner().map(|runner| runner.gate().allow(command, cwd)) {
+            if let Some(Err(why)) = self.runtime.agent_mut().runner().map(|runner| runner.gate().allow(command, cwd)) {
                 self.console.failure(&Failure {
                     kind: FailureKind::Unavailable,
                     message: format!("{}: {why}", escape_visible(command)),
@@ -101,16 +100,13 @@ impl Repl {
     /// Lists the tools that the model has here.
     pub(super) fn list_tools(&mut self) {
         self.refresh_tools();
-        match self.runtime.agent.runner() {
-            None => self.console.notice("the model has no tools here"),
-            Some(runner) => {
-                let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
-                let rows: Vec<Vec<String>> =
-                    tool_rows(runner, &self.runtime.settings).into_iter().map(escaped).collect();
-                let place = escape_visible(&runner.workspace().display().to_string());
-                self.console.write(&table(&rows, self.console.width_columns()));
-                self.console.notice(&format!("they work in {place}"));
-            }
-        }
+        let workspace = self.runtime.agent_mut().runner().map(|runner| runner.workspace().to_owned());
+        let Some((rows, workspace)) = self.runtime.tool_rows().zip(workspace) else {
+            return self.console.notice("the model has no tools here");
+        };
+        let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
+        let rows: Vec<Vec<String>> = rows.into_iter().map(escaped).collect();
+        self.console.write(&table(&rows, self.console.width_columns()));
+        self.console.notice(&format!("they work in {}", escape_visible(&workspace.display().to_string())));
     }
 }

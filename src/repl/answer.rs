@@ -58,7 +58,7 @@ pub(super) enum Wanted {
 impl Repl {
     /// Asks the model and draws the answer. Events of the shell that come meanwhile are kept.
     pub(super) fn answer(&mut self, question: &str) -> Result<Reply, Flow> {
-        let conversation = self.runtime.agent.begin();
+        let conversation = self.runtime.agent_mut().begin();
         let waiting = self.await_answer(conversation);
         let channel = self.channel.clone();
         let received = self.runtime.receive(&channel, question);
@@ -75,7 +75,7 @@ impl Repl {
         &mut self,
         work: impl FnOnce(&mut Agent, &Cancel, &mut dyn FnMut(Event)) + Send,
     ) -> Result<Reply, Flow> {
-        let conversation = self.runtime.agent.conversation();
+        let conversation = self.runtime.agent().conversation();
         let (waiting, channel) = (self.await_answer(conversation), self.channel.clone());
         self.with_model(&waiting, |agent, cancel, _| {
             work(agent, cancel, &mut |event| channel.send(conversation, event))
@@ -100,7 +100,7 @@ impl Repl {
         let cancel = Cancel::new();
         let pump = self.session.handle();
         let idle = Agent::new(Default::default(), Box::new(Forgetful));
-        let mut agent = std::mem::replace(&mut self.runtime.agent, idle);
+        let mut agent = std::mem::replace(self.runtime.agent_mut(), idle);
         let console = &self.console.clone();
         let is_over = &AtomicBool::new(false);
         let (wants, wanted) = channel();
@@ -116,7 +116,7 @@ impl Repl {
             });
             self.attend(&wanted, is_over, &cancel)
         });
-        self.runtime.agent = agent;
+        *self.runtime.agent_mut() = agent;
         self.session.keys_to(KeysTo::Hold);
         let (reply, mut outputs) = self.channel.drawn().map(|it| (it.reply, it.outputs)).unwrap_or_default();
         self.tooling.outputs.append(&mut outputs);

@@ -10,7 +10,7 @@ use crate::serve::Asks;
 impl Repl {
     /// Shows a call that waits and asks whether it may run.
     pub(super) fn approve_call(&mut self, argument: &str) -> Flow {
-        let Some(asks) = state_directory(&self.runtime.env).map(|state| Asks::at(&state)) else {
+        let Some(asks) = state_directory(self.runtime.env()).map(|state| Asks::at(&state)) else {
             self.console.notice("no HOME says where calls of other agents wait");
             return Flow::Continue;
         };

@@ -68,7 +68,7 @@ impl Asking for Repl {
     }
 
     fn env(&self) -> &Env {
-        &self.runtime.env
+        self.runtime.env()
     }
 
     fn happened(&mut self, event: Event) -> Result<(), Flow> {

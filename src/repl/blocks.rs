@@ -33,7 +33,7 @@ impl Repl {
         if fits {
             self.console.raw(format!("\x1b]52;c;{}\x07", base64::encode(text.as_bytes())).as_bytes());
         }
-        match (host::copy_to_clipboard(&text, &self.runtime.env), fits) {
+        match (host::copy_to_clipboard(&text, self.runtime.env()), fits) {
             (Some(program), _) => self.console.notice(&format!("{what} is copied, by {program}")),
             (None, true) => self.console.notice(&format!("{what} was sent to the terminal's clipboard")),
             (None, false) => self.console.failure(&failure(

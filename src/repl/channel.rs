@@ -55,9 +55,9 @@ impl Shell {
             .map_err(|error| format!("the shell {} can't be started: {error}", self.start.program.display()))?;
         let console = Console::new(Options {
             color: runtime.color(),
-            markdown: runtime.settings.console.markdown,
+            markdown: runtime.settings().console.markdown,
             unicode: runtime.unicode(),
-            accessible: runtime.settings.console.accessible,
+            accessible: runtime.settings().console.accessible,
             keyboard_protocol: runtime
                 .variable("TERM")
                 .is_some_and(|term| KEYBOARD_TERMS.iter().any(|known| term.starts_with(known))),

@@ -10,7 +10,7 @@ use super::prompt::ReedPrompt;
 use super::run::{Flow, Repl};
 use super::state::SharedState;
 use crate::app::{self, config_problems};
-use crate::config::{self, Effective, Env, KeyDoes, KeyName, Loaded, PromptStyle, Settings};
+use crate::config::{self, Effective, Env, KeyDoes, KeyName, Loaded, PromptStyle};
 use crate::console::Options;
 use crate::host;
 use crate::ops::commands;
@@ -70,40 +70,28 @@ impl Repl {
         let Effective { settings, hooks, layers, .. } = effective;
         self.hooks.set_project(hooks);
         self.configured.effective = layers;
-        let old = std::mem::replace(&mut self.runtime.settings, settings);
-        let models = |settings: &Settings| {
-            let Settings { models, default_model, context, system_prompt, limits, .. } = settings.clone();
-            (models, default_model, context, system_prompt, limits)
-        };
-        let other_models = models(&old) != models(&self.runtime.settings);
-        if other_models {
-            self.runtime.agent.configure(app::agent_options(
-                &self.runtime.settings,
-                &self.runtime.env,
-                self.runtime.channel,
-            ));
-        }
+        let (old, other_models) = self.runtime.replace_settings(settings);
         {
             let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-            let known = self.runtime.settings.shell.known_commands.iter().cloned().collect();
+            let known = self.runtime.settings().shell.known_commands.iter().cloned().collect();
             if state.names.known != known {
                 let names = crate::proto::Names { known, ..crate::proto::Names::clone(&state.names) };
                 state.names = names.into();
             }
             state.route_hook = self.hooks.route_hook();
             // What `:mode` said holds on, unless the config says something else than before.
-            if old.route.mode != self.runtime.settings.route.mode {
-                state.mode = self.runtime.settings.route.mode;
+            if old.route.mode != self.runtime.settings().route.mode {
+                state.mode = self.runtime.settings().route.mode;
             }
         }
-        self.heading.set_words(self.runtime.settings.route.words);
-        if old.console != self.runtime.settings.console {
-            let color = app::color(&self.runtime.settings, &self.runtime.env);
-            let config::ConsoleSettings { markdown, accessible, .. } = self.runtime.settings.console;
+        self.heading.set_words(self.runtime.settings().route.words);
+        if old.console != self.runtime.settings().console {
+            let color = app::color(self.runtime.settings(), self.runtime.env());
+            let config::ConsoleSettings { markdown, accessible, .. } = self.runtime.settings().console;
             self.console = self.console.with(Options { color, markdown, accessible, ..self.console.options() });
         }
-        let wants_shell_prompt = self.runtime.settings.prompt == PromptStyle::Shell;
-        self.session.want(app::wanted(&self.runtime.settings));
+        let wants_shell_prompt = self.runtime.settings().prompt == PromptStyle::Shell;
+        self.session.want(app::wanted(self.runtime.settings()));
         match &self.shell_prompt {
             Some(_) if !wants_shell_prompt => self.shell_prompt = None,
             // It drew it for us only at the prompts where it was wanted.
@@ -115,8 +103,8 @@ impl Repl {
         self.configured.bound = bound;
         if other_hooks
             || other_models
-            || old.editor != self.runtime.settings.editor
-            || old.console != self.runtime.settings.console
+            || old.editor != self.runtime.settings().editor
+            || old.console != self.runtime.settings().console
         {
             self.remake_editor();
         }
@@ -129,11 +117,11 @@ impl Repl {
     fn remake_editor(&mut self) {
         let line = self.editor.current_buffer_contents().to_owned();
         let shape = Shape {
-            settings: &self.runtime.settings,
-            env: &self.runtime.env,
+            settings: self.runtime.settings(),
+            env: self.runtime.env(),
             color: self.console.options().color,
             unicode: self.console.options().unicode,
-            agent: &self.runtime.agent,
+            agent: self.runtime.agent(),
             hooks: &self.hooks,
         };
         let state = SharedState::clone(&self.state);
@@ -185,9 +173,11 @@ impl Repl {
     }
 
     fn show_path(&self) {
-        let env = &self.runtime.env;
-        match self.runtime.config.path.clone().or_else(|| config::own_path(env)) {
-            Some(path) if self.runtime.config.path.is_some() => self.console.outside(&format!("{}\n", path.display())),
+        let env = self.runtime.env();
+        match self.runtime.config().path.clone().or_else(|| config::own_path(env)) {
+            Some(path) if self.runtime.config().path.is_some() => {
+                self.console.outside(&format!("{}\n", path.display()))
+            }
             Some(path) => {
                 self.console.outside(&format!("{}\n", path.display()));
                 self.console.notice("it isn't there; using defaults");
@@ -198,7 +188,7 @@ impl Repl {
 
     /// Reads the config again; hooks that were off are on again.
     pub(super) fn reload_config(&mut self) -> Flow {
-        let loaded = match config::reload(&self.runtime.config.request) {
+        let loaded = match config::reload(&self.runtime.config().request) {
             Ok(loaded) => loaded,
             Err(error) => {
                 self.console.failure(&error.into());
@@ -212,15 +202,16 @@ impl Repl {
         if !is_read {
             return Flow::Continue;
         }
-        let before = self.runtime.settings.clone();
+        let before = self.runtime.settings().clone();
         let effective = Effective::plain(&layers);
         self.hooks.set_own(hooks);
-        (self.runtime.config.layers, self.runtime.config.path) = (layers, path);
+        let config = self.runtime.config_mut();
+        (config.layers, config.path) = (layers, path);
         self.apply(effective);
         self.console.notice("the config was read again");
         let next = [
-            ("shell.program", before.shell.program != self.runtime.settings.shell.program),
-            ("history.dir", before.history.dir != self.runtime.settings.history.dir),
+            ("shell.program", before.shell.program != self.runtime.settings().shell.program),
+            ("history.dir", before.history.dir != self.runtime.settings().history.dir),
         ];
         for (key, _) in next.iter().filter(|(_, other)| *other) {
             self.console.notice(&format!("{key} holds from the next session on"));
@@ -231,8 +222,8 @@ impl Repl {
 
     /// Opens the config in the user's editor, in the live shell, and reads it again.
     fn edit_config(&mut self) -> Flow {
-        let env = &self.runtime.env;
-        let Some(path) = self.runtime.config.path.clone().or_else(|| config::own_path(env)) else {
+        let env = self.runtime.env();
+        let Some(path) = self.runtime.config().path.clone().or_else(|| config::own_path(env)) else {
             self.console.notice("no HOME is set, so a config has no place");
             return Flow::Continue;
         };
@@ -256,7 +247,7 @@ impl Repl {
     /// `:onboard`: looks for models in the live shell, which has the person's keys, and takes up the config at once.
     pub(super) fn onboard(&mut self, port: &str) -> Flow {
         let mut words = vec![host::executable().display().to_string()];
-        if let Some(path) = &self.runtime.config.request.explicit {
+        if let Some(path) = &self.runtime.config().request.explicit {
             words.extend(["--config".to_owned(), path.display().to_string()]);
         }
         words.extend(["onboard", "--in-session"].map(str::to_owned));
@@ -272,16 +263,16 @@ impl Repl {
 
     /// Reads the config again before a question that no model could answer, where somebody has written one meanwhile.
     pub(super) fn look_for_model(&mut self) -> Flow {
-        if self.runtime.agent.models().is_empty() && self.config_has_changed() {
+        if self.runtime.agent().models().is_empty() && self.config_has_changed() {
             return self.reload_config();
         }
         Flow::Continue
     }
 
     fn config_has_changed(&self) -> bool {
-        let request = &self.runtime.config.request;
-        let path = self.runtime.config.path.clone().or_else(|| request.explicit.clone());
-        let path = path.or_else(|| config::own_path(&self.runtime.env));
+        let request = &self.runtime.config().request;
+        let path = self.runtime.config().path.clone().or_else(|| request.explicit.clone());
+        let path = path.or_else(|| config::own_path(self.runtime.env()));
         path.and_then(|path| stamp(&path)) != self.configured.stamp
     }
 

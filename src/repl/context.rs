@@ -13,7 +13,7 @@ impl Repl {
         match argument {
             "" => self.show_context(),
             "compact" => return self.compact_context(),
-            "restore" => match self.runtime.agent.restore_context() {
+            "restore" => match self.runtime.agent_mut().restore_context() {
                 Some(turns) => self.console.notice(&format!(
                     "the first {turns} turns are sent to the letter again; no summary is made until :context compact or :new"
                 )),
@@ -48,11 +48,11 @@ impl Repl {
             return self.console.notice("there is no git repository here, so questions carry no card");
         };
         for part in notes.parts() {
-            self.runtime.agent.redacted(part).lines().for_each(|line| self.console.paragraph(line));
+            self.runtime.agent().redacted(part).lines().for_each(|line| self.console.paragraph(line));
             self.console.line("");
         }
         let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
-        let most = self.runtime.settings.context.project_tokens;
+        let most = self.runtime.settings().context.project_tokens;
         let told = if self.runtime.carries_project() {
             "sent with the first question here, and again when it has changed; :context project off leaves it out"
         } else {
@@ -63,7 +63,7 @@ impl Repl {
 
     fn show_context(&mut self) {
         self.refresh_tools();
-        let report = self.runtime.agent.context();
+        let report = self.runtime.agent_mut().context();
         let how = if report.is_counted { "total, by the server's count" } else { "total (estimate)" };
         self.console.write(&table(&rows(&report, how), self.console.width_columns()));
         let threshold = match report.compact_at_tokens {

@@ -37,7 +37,7 @@ impl Repl {
     /// Lists the conversations that were used last.
     pub(super) fn list_sessions(&self) {
         let found = self.store().conversations(SESSIONS);
-        let current = self.runtime.agent.conversation();
+        let current = self.runtime.agent().conversation();
         let found = match found {
             Ok(found) if found.is_empty() => return self.console.notice("no conversation is stored yet"),
             Ok(found) => found,
@@ -61,7 +61,7 @@ impl Repl {
         match self.find_conversation(wanted) {
             Err(failure) => self.console.failure(&failure),
             Ok(found) => {
-                if self.runtime.agent.conversation() != Some(found.id) {
+                if self.runtime.agent().conversation() != Some(found.id) {
                     self.note_ended();
                     // Another conversation isn't the session's.
                     if let Some(id) = self.runtime.leave_session() {
@@ -93,7 +93,7 @@ impl Repl {
         match forked {
             Err(problem) => self.console.failure(&problem.into()),
             Ok(fork) => {
-                self.runtime.agent.branch_into(fork);
+                self.runtime.agent_mut().branch_into(fork);
                 if self.go_on_in(fork) {
                     let told = format!("this is {} now, forked from {} at turn {count}", fork.0, id.0);
                     self.console.notice(&told);
@@ -146,8 +146,8 @@ impl Repl {
 
     /// Shows or sets the title.
     pub(super) fn title(&mut self, title: &str) {
-        let Some(id) = self.runtime.agent.conversation() else { return self.tell_no_conversation() };
-        let title: String = self.runtime.agent.redacted(title).chars().filter(|c| !c.is_control()).collect();
+        let Some(id) = self.runtime.agent().conversation() else { return self.tell_no_conversation() };
+        let title: String = self.runtime.agent().redacted(title).chars().filter(|c| !c.is_control()).collect();
         let done: Result<Option<String>, StoreError> = if title.is_empty() {
             self.store().conversation(id).map(|found| found.map(|found| found.title))
         } else {
@@ -174,7 +174,7 @@ impl Repl {
     }
 
     fn prune_history(&self) {
-        let entries_max = u64::try_from(self.runtime.settings.history.entries_max).unwrap_or(u64::MAX);
+        let entries_max = u64::try_from(self.runtime.settings().history.entries_max).unwrap_or(u64::MAX);
         let mut pruned = 0;
         let done = loop {
             match self.store().prune(entries_max) {
@@ -241,7 +241,7 @@ impl Repl {
             self.console.failure(&problem.into());
             None
         });
-        self.runtime.agent.go_on_in(id, past_turns(turns), summary);
+        self.runtime.agent_mut().go_on_in(id, past_turns(turns), summary);
         true
     }
 
@@ -252,7 +252,7 @@ impl Repl {
 
     /// The conversation at hand and its turns; told where there is none.
     pub(super) fn present_turns(&self) -> Option<(ConversationId, Vec<StoredTurn>)> {
-        let Some(id) = self.runtime.agent.conversation() else {
+        let Some(id) = self.runtime.agent().conversation() else {
             self.tell_no_conversation();
             return None;
         };
@@ -278,7 +278,7 @@ impl Repl {
 
     fn find_conversation(&self, wanted: &str) -> Result<StoredConversation, Failure> {
         let mut store = self.store();
-        let current = self.runtime.agent.conversation();
+        let current = self.runtime.agent().conversation();
         if let Ok(id) = wanted.parse::<i64>() {
             let missing = || user(format!("no conversation has the number {id}"), ":sessions lists them");
             return store.conversation(ConversationId(id))?.ok_or_else(missing);

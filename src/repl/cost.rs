@@ -43,13 +43,13 @@ impl Repl {
     }
 
     fn cost_sums(&self) -> Result<String, StoreError> {
-        let agent = &self.runtime.agent;
+        let agent = self.runtime.agent();
         let costs = of_conversation(&self.store(), agent.conversation())?;
         Ok(table(&rows(&costs, agent, "conversation"), self.console.width_columns()))
     }
 
     fn cost_detail(&self) -> Result<String, StoreError> {
-        let requests = match self.runtime.agent.conversation() {
+        let requests = match self.runtime.agent().conversation() {
             Some(id) => self.store().requests(id)?,
             None => Vec::new(),
         };
@@ -93,12 +93,12 @@ impl Repl {
     }
 
     fn is_near(&self, model: &str) -> bool {
-        is_near(&self.runtime.agent, model)
+        is_near(self.runtime.agent(), model)
     }
 
     /// Tells how many tokens a text has for the model that answers.
     pub(super) fn tokens(&mut self, text: &str) {
-        let count = self.runtime.agent.count_tokens(text, &Cancel::new());
+        let count = self.runtime.agent_mut().count_tokens(text, &Cancel::new());
         let about = if count.is_exact { "" } else { "about " };
         let exact = if count.is_exact { ", exact" } else { "" };
         let unit = if count.tokens == 1 { "token" } else { "tokens" };
@@ -124,15 +124,15 @@ impl Repl {
     /// Keeps what an answer came to and what the model thought before it.
     pub(super) fn keep_spending(&mut self, last: Option<&Spent>, thoughts: String) {
         self.spending.thoughts = thoughts;
-        let (Some(conversation), Some(last)) = (self.runtime.agent.conversation(), last) else { return };
-        if !self.runtime.settings.console.usage {
+        let (Some(conversation), Some(last)) = (self.runtime.agent().conversation(), last) else { return };
+        if !self.runtime.settings().console.usage {
             return;
         }
         let by_model = self.store().spent_by_model(Period::Conversation(conversation));
         // What can't be read isn't shown; `:cost` tells why.
         let Ok(by_model) = by_model else { return };
         let held = last.usage.total_in().saturating_add(last.usage.total_out());
-        let percent = held.saturating_mul(100) / (self.runtime.agent.window_tokens() as u64).max(1);
+        let percent = held.saturating_mul(100) / (self.runtime.agent_mut().window_tokens() as u64).max(1);
         let cost = cost_words(&by_model, &|model| self.is_near(model));
         let context = if self.console.options().accessible { "context " } else { "" };
         self.spending.edge = Some((conversation, format!("{context}{percent} % {cost}")));
@@ -141,6 +141,6 @@ impl Repl {
     /// What the right edge shows, until the conversation is another.
     pub(super) fn edge_text(&self) -> Option<String> {
         let (conversation, text) = self.spending.edge.as_ref()?;
-        (Some(*conversation) == self.runtime.agent.conversation()).then(|| text.clone())
+        (Some(*conversation) == self.runtime.agent().conversation()).then(|| text.clone())
     }
 }

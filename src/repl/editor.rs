@@ -49,7 +49,7 @@ impl<'a> Shape<'a> {
     /// The shape at the start.
     pub(super) fn of(runtime: &'a Runtime, hooks: &'a SharedHooks) -> Self {
         let (color, unicode) = (runtime.color(), runtime.unicode());
-        Self { settings: &runtime.settings, env: &runtime.env, color, unicode, agent: &runtime.agent, hooks }
+        Self { settings: runtime.settings(), env: runtime.env(), color, unicode, agent: runtime.agent(), hooks }
     }
 }
 

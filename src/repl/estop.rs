@@ -18,7 +18,7 @@ fn choice(keys: &[u8]) -> Option<bool> {
 impl Repl {
     /// Stops tools, or asks whether they may run again.
     pub(super) fn estop(&mut self, argument: &str) -> Flow {
-        let env = &self.runtime.env;
+        let env = self.runtime.env();
         match argument {
             "" => match estop::stop(env, "shell") {
                 Ok(why) => self.console.notice(&format!("{}; :estop clear lets them run again", sanitise(&why))),
@@ -47,7 +47,7 @@ impl Repl {
             Ok(false) => self.console.line("no: nothing was changed"),
             Ok(true) => {
                 self.console.line("yes");
-                match estop::clear(&self.runtime.env).and_then(|()| estop::reason(&self.runtime.env)) {
+                match estop::clear(self.runtime.env()).and_then(|()| estop::reason(self.runtime.env())) {
                     Ok(None) => self.console.notice("tools may run again"),
                     Ok(Some(why)) => self.console.failure(&Stopped { why }.into()),
                     Err(failure) => self.console.failure(&failure),

@@ -14,7 +14,7 @@ const SHOWN_MAX: usize = 5;
 
 /// Looks for it, and sends it to the shell.
 pub(super) fn look(runtime: &Runtime, channel: Shell, pump: Handle) {
-    let (settings, env) = (runtime.settings.clone(), runtime.env.clone());
+    let (settings, env) = (runtime.settings().clone(), runtime.env().clone());
     let asks = state_directory(&env).map(|state| Asks::at(&state));
     let work = move || {
         let workspace = workspace_for(&env, &working_directory(), &workspace_dir(&settings, &env));

@@ -74,7 +74,7 @@ impl Repl {
         }
         let now = host::now_unix_ms();
         let row = |memory: &StoredMemory| {
-            let mark = if self.runtime.carried.contains(&memory.id) { "*" } else { " " };
+            let mark = if self.runtime.carried().contains(&memory.id) { "*" } else { " " };
             let place = memory.place.as_deref().map_or("everywhere".to_owned(), |place| sanitise(place).into_owned());
             let from = match memory.origin {
                 MemoryOrigin::User => "yours".to_owned(),
@@ -167,7 +167,7 @@ impl Repl {
 
     /// A text without its secrets, where it isn't too long.
     fn fitting(&self, text: &str) -> Option<String> {
-        let text = self.runtime.agent.redacted(text);
+        let text = self.runtime.agent().redacted(text);
         if text.chars().count() <= TEXT_CHARS_MAX {
             return Some(text);
         }
@@ -185,7 +185,7 @@ impl Repl {
             origin: MemoryOrigin::Summary,
             conversation: None,
             taken: true,
-            reach: self.runtime.agent.reach(None),
+            reach: self.runtime.agent().reach(None),
             text,
         }
     }
@@ -226,10 +226,10 @@ impl Repl {
     /// Puts what an answer asks to be remembered into the inbox.
     pub(super) fn take_wishes(&mut self, answer: &str) {
         let (wishes, has_more) = wishes_to_remember(answer);
-        let conversation = self.runtime.agent.conversation();
+        let conversation = self.runtime.agent().conversation();
         let mut kept = 0;
         for wish in wishes {
-            let new = self.new_memory(self.runtime.agent.redacted(&wish));
+            let new = self.new_memory(self.runtime.agent().redacted(&wish));
             let memory = StoredMemory { origin: MemoryOrigin::Model, conversation, taken: false, ..new };
             let done = self.store().remember(&memory);
             match done {
@@ -247,7 +247,7 @@ impl Repl {
     /// Lets the conversation end as `end` ends it, and be remembered while the prompt is free again.
     pub(super) fn end_conversation(&mut self, end: impl FnOnce(&mut Agent)) {
         let is_remembered = self.note_ended();
-        end(&mut self.runtime.agent);
+        end(self.runtime.agent_mut());
         if is_remembered {
             self.remember_next();
         }
@@ -255,7 +255,8 @@ impl Repl {
 
     /// Notes that the conversation ends here, where it is to be remembered; without waiting for anything.
     pub(super) fn note_ended(&mut self) -> bool {
-        let Some(conversation) = self.runtime.agent.conversation().filter(|_| self.runtime.settings.memory.auto) else {
+        let Some(conversation) = self.runtime.agent().conversation().filter(|_| self.runtime.settings().memory.auto)
+        else {
             return false;
         };
         let place = self.memory_place();
@@ -271,7 +272,7 @@ impl Repl {
 
     /// Begins to write the memory of the conversation that ended last, unless one is being written.
     fn remember_next(&mut self) {
-        if self.memories.job.is_some() || !self.runtime.settings.memory.auto {
+        if self.memories.job.is_some() || !self.runtime.settings().memory.auto {
             return;
         }
         let next = {
@@ -280,11 +281,11 @@ impl Repl {
             next.and_then(|next| Some((store.turns(next.conversation).ok()?, next)))
         };
         let Some((turns, next)) = next else { return };
-        if self.runtime.agent.conversation() == Some(next.conversation) {
+        if self.runtime.agent().conversation() == Some(next.conversation) {
             return;
         }
-        let recorder = StoreRecorder::in_background(Arc::clone(&self.runtime.store), next.conversation);
-        match self.runtime.agent.begin_memory(&past_turns(turns), &next.model, Box::new(recorder)) {
+        let recorder = StoreRecorder::in_background(Arc::clone(self.runtime.store()), next.conversation);
+        match self.runtime.agent_mut().begin_memory(&past_turns(turns), &next.model, Box::new(recorder)) {
             Some(job) => self.memories.job = Some((next, job)),
             // Its model has left the config, and no other one has seen it.
             None => drop(self.store().no_longer_to_remember(next.conversation)),
@@ -295,7 +296,7 @@ impl Repl {
     pub(super) fn pause_memory(&mut self) {
         self.take_memory();
         self.memories.job = None;
-        if let Some(conversation) = self.runtime.agent.conversation() {
+        if let Some(conversation) = self.runtime.agent().conversation() {
             // It goes on after all.
             let _ = self.store().no_longer_to_remember(conversation);
         }
@@ -324,7 +325,7 @@ impl Repl {
             }
             Written::Done(text) => {
                 if let Some(text) = text {
-                    let reach = self.runtime.agent.reach(Some(&of.model));
+                    let reach = self.runtime.agent().reach(Some(&of.model));
                     let new = self.new_memory(text);
                     self.keep_memory(StoredMemory { conversation: Some(conversation), place: of.place, reach, ..new });
                 }

@@ -56,7 +56,7 @@ impl Repl {
         }
         let line = self.typed_line();
         self.step_below(prompt);
-        let copy = match PrivateCopy::new("line.sh", line.as_bytes(), &self.runtime.env) {
+        let copy = match PrivateCopy::new("line.sh", line.as_bytes(), self.runtime.env()) {
             Ok(copy) => copy,
             Err(error) => {
                 self.console.notice(&format!("no file can be made for the editor: {error}"));
@@ -122,7 +122,7 @@ impl Repl {
         };
         if let Some(cwd) = cwd.filter(|cwd| *cwd != state::read(&self.state).cwd) {
             self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(&cwd);
-            self.runtime.cwd = cwd;
+            self.runtime.stand_in(cwd);
             self.configured.project.line_done();
         }
         if text != line || self.editor.current_insertion_point() != at {
@@ -134,7 +134,7 @@ impl Repl {
     /// Gives the editor the keys that the config and the shell say, with the line as it is.
     pub(super) fn set_keys(&mut self) {
         let shell = state::read(&self.state).names.keys.clone();
-        let settings = &self.runtime.settings.editor;
+        let settings = &self.runtime.settings().editor;
         let wanted = Wanted {
             vi: editor::is_vi(settings, &shell),
             word: editor::word_key(settings),

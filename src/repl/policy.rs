@@ -10,7 +10,7 @@ use crate::render::sanitise;
 impl Repl {
     /// The rules that hold now.
     fn policy_rules(&self) -> Rules {
-        policy_rules(&self.runtime.settings, &self.runtime.env, self.runtime.config.path.as_deref())
+        policy_rules(self.runtime.settings(), self.runtime.env(), self.runtime.config().path.as_deref())
     }
 
     /// `:policy`, `:policy explain CMD`.
@@ -47,7 +47,7 @@ impl Repl {
         self.console.paragraph(&format!("tools work here in: {}", sanitise(&workspace)));
         self.console.paragraph(&format!(
             "sandbox of its commands: {}",
-            sandbox_name(&self.runtime.settings, &self.runtime.env, &self.runtime.cwd)
+            sandbox_name(self.runtime.settings(), self.runtime.env(), self.runtime.cwd())
         ));
         self.console.notice(":policy explain CMD says what a command would be judged, and runs nothing");
     }

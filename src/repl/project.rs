@@ -105,7 +105,7 @@ impl Repl {
     /// Looks at the project's file where the shell is; asks about one that nobody has looked at.
     pub(super) fn look_for_project(&mut self) -> Flow {
         let cwd = state::read(&self.state).cwd.clone();
-        let look = Look::around(&cwd, self.home.as_deref(), self.runtime.config.start_directory());
+        let look = Look::around(&cwd, self.home.as_deref(), self.runtime.config().start_directory());
         let project = &mut self.configured.project;
         let is_stale = std::mem::take(&mut project.is_stale);
         if look == project.look && !is_stale {
@@ -116,7 +116,7 @@ impl Repl {
             self.leave_project(None);
             return Flow::Continue;
         };
-        let overlay = match look.read(&self.runtime.env) {
+        let overlay = match look.read(self.runtime.env()) {
             Ok(overlay) => overlay,
             Err(refused) => {
                 self.leave_project(None);
@@ -157,7 +157,7 @@ impl Repl {
             if asked != Some(file.as_str()) {
                 self.console.notice(&format!("{file} no longer applies"));
             }
-            let plain = Effective::plain(&self.runtime.config.layers);
+            let plain = Effective::plain(&self.runtime.config().layers);
             self.apply(plain);
         }
     }
@@ -167,7 +167,7 @@ impl Repl {
         if !again {
             self.leave_project(None);
         }
-        let effective = self.runtime.config.layers.with(trusted, &self.runtime.env);
+        let effective = self.runtime.config().layers.with(trusted, self.runtime.env());
         for problem in crate::app::config_problems(&effective.problems) {
             self.console.failure(&problem);
         }
@@ -233,7 +233,7 @@ impl Repl {
         let said = if before.is_some() { "has changed since you trusted it, and is off" } else { "is new to you" };
         let head = format!("{} {said}. Nothing of it has run. It would change:", escape_visible(overlay.shown()));
         console.wrapped(Color::Yellow.bold(), &head, "  ");
-        let (changes, is_complete) = overlay.changes(&self.runtime.config.layers);
+        let (changes, is_complete) = overlay.changes(&self.runtime.config().layers);
         for change in changes.iter().take(SHOWN_LINES_MAX) {
             console.wrapped(Style::new(), &format!("  {}", told(change)), "    ");
         }
@@ -306,11 +306,11 @@ impl Repl {
     }
 
     fn read_project(&self, cwd: &Path) -> Option<Overlay> {
-        let Some(look) = Look::around(cwd, self.home.as_deref(), self.runtime.config.start_directory()) else {
+        let Some(look) = Look::around(cwd, self.home.as_deref(), self.runtime.config().start_directory()) else {
             self.console.notice("there is no project file (.reedclaw.lua) here or above");
             return None;
         };
-        match look.read(&self.runtime.env) {
+        match look.read(self.runtime.env()) {
             Ok(overlay) => Some(overlay),
             Err(refused) => {
                 let message = format!("{} is not used: {}", refused.file, refused.why);

@@ -197,7 +197,7 @@ impl Repl {
 
     /// Remembers that a line goes `route`, whatever is decided: the very line, and a small step of the weights.
     fn learn(&mut self, line: &str, route: Route, hidden: bool) {
-        if !self.runtime.settings.route.learn || hidden {
+        if !self.runtime.settings().route.learn || hidden {
             return;
         }
         let (line, to_shell) = (line.trim(), route == Route::Shell);
@@ -292,7 +292,7 @@ impl Repl {
         }
         self.console.notice(&format!("rule {}; Ctrl-T flips a line, ! forces the shell, ? the model", verdict.rule));
         let Some(status) = self.failed.as_ref().map(|failed| failed.status) else { return Flow::Continue };
-        if verdict.route != Route::Shell || self.runtime.agent.current_model().is_none() {
+        if verdict.route != Route::Shell || self.runtime.agent().current_model().is_none() {
             return Flow::Continue;
         }
         let what = if status == NOT_FOUND { "wasn't found".to_owned() } else { format!("failed with status {status}") };
@@ -327,7 +327,7 @@ impl Repl {
     /// Keeps the last failure, and offers the model where the command wasn't found.
     pub(super) fn note_failure(&mut self, outcome: &CommandOutcome, keep: bool) {
         let failed = outcome.status != 0 && keep;
-        let can_ask = failed && self.runtime.agent.current_model().is_some();
+        let can_ask = failed && self.runtime.agent().current_model().is_some();
         self.state.write().unwrap_or_else(PoisonError::into_inner).failed = can_ask;
         self.failed = failed.then(|| Failed { command: outcome.command.clone(), status: outcome.status });
         if can_ask && outcome.status == NOT_FOUND {

@@ -115,20 +115,20 @@ enum Finished {
 
 /// What is known before the shell has told anything.
 fn first_state(runtime: &Runtime, hooks: &SharedHooks) -> EditorState {
-    let known = runtime.settings.shell.known_commands.iter().cloned().collect();
+    let known = runtime.settings().shell.known_commands.iter().cloned().collect();
     EditorState {
         names: Arc::new(crate::proto::Names { known, ..first_names() }),
         other_grammar: runtime
-            .settings
+            .settings()
             .shell
             .program
             .as_deref()
             .is_some_and(|program| Dialect::of(program) != Some(Dialect::Bash)),
         cwd: host::working_directory(),
         home: runtime.variable("HOME").map(PathBuf::from),
-        first_path: runtime.env.get(std::ffi::OsStr::new("PATH")).cloned(),
+        first_path: runtime.env().get(std::ffi::OsStr::new("PATH")).cloned(),
         route_hook: hooks.route_hook(),
-        mode: runtime.settings.route.mode,
+        mode: runtime.settings().route.mode,
         session: host::now_unix_ms(),
         host: host::host_name(),
         ..EditorState::default()
@@ -142,19 +142,19 @@ impl Repl {
     /// Puts the loop together.
     pub(super) fn new(channel: Shell, mut runtime: Runtime, session: Session, console: Console) -> Self {
         let hooks = SharedHooks::default();
-        let configured = Configured::new(&mut runtime.config, &hooks);
+        let configured = Configured::new(runtime.config_mut(), &hooks);
         let home = runtime.variable("HOME").map(PathBuf::from);
         let state = first_state(&runtime, &hooks);
         let state = SharedState::new(state.into());
         let programs = ProgramsThread::start(SharedState::clone(&state), session.handle());
-        programs.refresh(runtime.env.get(std::ffi::OsStr::new("PATH")).cloned());
+        programs.refresh(runtime.env().get(std::ffi::OsStr::new("PATH")).cloned());
         let links = Links { pump: Some(session.handle()), ..Links::default() };
-        let heading = Heading::new(runtime.settings.route.words);
-        let writer = Writer::new(Arc::clone(&runtime.store));
+        let heading = Heading::new(runtime.settings().route.words);
+        let writer = Writer::new(Arc::clone(runtime.store()));
         let editor = editor::make(&Shape::of(&runtime, &hooks), &state, &heading, &session.handle(), &writer, &links);
         super::leftover::look(&runtime, channel.clone(), session.handle());
-        let who = Who::of(&runtime.env);
-        let manual = Manual::new(crate::app::manual_options(&runtime.env));
+        let who = Who::of(runtime.env());
+        let manual = Manual::new(crate::app::manual_options(runtime.env()));
         let repl = Self {
             runtime,
             channel,
@@ -194,9 +194,9 @@ impl Repl {
             drawn_rows: None,
             finished: None,
         };
-        repl.runtime.problems.iter().for_each(|problem| repl.console.failure(problem));
+        repl.runtime.problems().iter().for_each(|problem| repl.console.failure(problem));
         repl.tell_config();
-        if repl.runtime.agent.models().is_empty() {
+        if repl.runtime.agent().models().is_empty() {
             repl.console.notice(NO_MODEL);
         }
         repl
@@ -211,7 +211,7 @@ impl Repl {
         };
         self.note_ended();
         // At the end, where nobody waits. It fails where adding a line fails too, which has been told.
-        let entries_max = u64::try_from(self.runtime.settings.history.entries_max).unwrap_or(u64::MAX);
+        let entries_max = u64::try_from(self.runtime.settings().history.entries_max).unwrap_or(u64::MAX);
         let _ = self.store().prune(entries_max);
         self.session.close();
         ending
@@ -325,7 +325,7 @@ impl Repl {
         self.set_forced(None);
         self.configured.project.line_done();
         let was_edited = std::mem::take(&mut self.editing_proposal);
-        let hidden = line.starts_with(' ') && self.runtime.settings.history.ignore_space;
+        let hidden = line.starts_with(' ') && self.runtime.settings().history.ignore_space;
         let settled = if was_edited { Ok(Some(verdict)) } else { self.settle_route(line, verdict, hidden) };
         let verdict = match settled {
             Ok(Some(verdict)) => verdict,
@@ -438,14 +438,14 @@ impl Repl {
         self.note_failure(outcome, keep);
         if let Some(cwd) = &outcome.cwd {
             self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(cwd);
-            self.runtime.cwd.clone_from(cwd);
+            self.runtime.stand_in(cwd.clone());
         }
         self.tooling.last_outcome = Some(outcome.clone());
         if let Some(row) = row {
             self.history.note(row, outcome.status, self.duration_ms, host::now_unix_ms());
         }
-        if keep && self.runtime.settings.shell.capture_output {
-            self.runtime.agent.note_outcome(outcome);
+        if keep && self.runtime.settings().shell.capture_output {
+            self.runtime.agent_mut().note_outcome(outcome);
         }
         if names || outcome.duration.as_millis() > 200 {
             // A program may have been installed.
@@ -484,11 +484,11 @@ impl Repl {
     pub(super) fn ask(&mut self, line: Option<&str>, question: &str) -> Flow {
         if let Some(line) = line {
             // It is sent, so it is kept as it is sent.
-            self.remember(&self.runtime.agent.redacted(line), LineKind::Question);
+            self.remember(&self.runtime.agent().redacted(line), LineKind::Question);
         }
         self.proposals.clear();
         self.refresh_tools();
-        if let Some(runner) = self.runtime.agent.runner() {
+        if let Some(runner) = self.runtime.agent_mut().runner() {
             runner.look_ahead();
         }
         self.pause_memory();
@@ -504,7 +504,7 @@ impl Repl {
         }
         self.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);
         if reply.whole {
-            make_title(&self.runtime.agent, &self.runtime.store);
+            make_title(self.runtime.agent(), self.runtime.store());
             self.take_wishes(&reply.text);
             self.catch_up_memory();
             self.tell_hooks(Told::Answer(&reply.text));
@@ -566,7 +566,7 @@ impl Repl {
             Event::Ready => self.ready = true,
             Event::Names(names, path) => self.take_names(*names, path),
             // One that was drawn before a project's file was left isn't wanted any more.
-            Event::Prompt(_) if self.runtime.settings.prompt != PromptStyle::Shell => {}
+            Event::Prompt(_) if self.runtime.settings().prompt != PromptStyle::Shell => {}
             Event::Prompt(rendered) => {
                 let (left, titles) = split_titles(&rendered.left);
                 self.console.raw(titles.as_bytes());
@@ -641,7 +641,7 @@ impl Repl {
 
     fn make_prompt(&self) -> ReedPrompt {
         let (color, unicode) = (self.console.options().color, self.console.options().unicode);
-        let console = &self.runtime.settings.console;
+        let console = &self.runtime.settings().console;
         let facts = |cwd: &Path| {
             let branch = Repository::find(cwd).and_then(|repository| repository.head());
             Facts {
@@ -657,7 +657,7 @@ impl Repl {
                 status: self.status,
                 took: self.took.filter(|took| console.duration_s > 0 && took.as_secs() >= console.duration_s),
                 who: Some(&self.who).filter(|who| who.is_shown(console.who)).cloned(),
-                model: self.runtime.agent.current_model().map(str::to_owned),
+                model: self.runtime.agent().current_model().map(str::to_owned),
             }
         };
         let cwd = state::read(&self.state).cwd.clone();
@@ -676,7 +676,7 @@ impl Repl {
 
     /// Keeps a line in the history, unless it begins with a space.
     pub(super) fn remember(&mut self, line: &str, kind: LineKind) -> Option<Ticket> {
-        let hidden = self.runtime.settings.history.ignore_space && line.starts_with(' ');
+        let hidden = self.runtime.settings().history.ignore_space && line.starts_with(' ');
         if hidden || line.trim().is_empty() {
             return None;
         }
@@ -707,7 +707,7 @@ impl Repl {
 
     fn tell_store_problem(&self) {
         // While a line is being written the prompt doesn't wait: a problem of it is told at the next one.
-        let problem = match self.runtime.store.try_lock() {
+        let problem = match self.runtime.store().try_lock() {
             Ok(mut store) => store.take_problem(),
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take_problem(),
             Err(TryLockError::WouldBlock) => None,

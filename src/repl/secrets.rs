@@ -12,7 +12,7 @@ impl Repl {
             let place = format!("{}, line {}", found.place, hidden.line);
             vec![hidden.kind.clone(), format!("{} characters", hidden.length_chars), place]
         };
-        let rows: Vec<Vec<String>> = self.runtime.agent.findings().map(finding).collect();
+        let rows: Vec<Vec<String>> = self.runtime.agent().findings().map(finding).collect();
         if rows.is_empty() {
             return self.console.notice("nothing was hidden in this session");
         }
@@ -22,7 +22,7 @@ impl Repl {
     /// A meta line as the history keeps it: one whose text is sent or stored without its secrets, others as they are.
     pub(super) fn kept_meta(&self, line: &str, text: &str) -> String {
         match commands::parse(text) {
-            Ok((found, _)) if matches!(found.op, Op::Title | Op::Memory) => self.runtime.agent.redacted(line),
+            Ok((found, _)) if matches!(found.op, Op::Title | Op::Memory) => self.runtime.agent().redacted(line),
             _ => line.to_owned(),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::run::{Flow, Repl};
 use crate::agent::{Cancel, Person};
-use crate::app::{Done, Face, Replies, RunnerOf, ToolCall, allow_tools, mcp_command, servers, tool_runner};
+use crate::app::{Done, Face, Replies, ToolCall, allow_tools, mcp_command, servers};
 use crate::ask::{words, yes_or_no};
 use crate::config::ServerStart;
 use crate::proto::tool::{Answer, Question};
@@ -12,14 +12,14 @@ impl Repl {
     /// Carries out a line about servers.
     pub(super) fn mcp(&mut self, argument: &str) -> Flow {
         self.refresh_tools();
-        let own = self.runtime.agent.runner().and_then(|runner| runner.servers().cloned());
+        let own = self.runtime.agent_mut().runner().and_then(|runner| runner.servers().cloned());
         // Without a model there are no tools yet; the servers can be looked at all the same.
-        let servers = own.or_else(|| servers(&self.runtime.settings, &self.runtime.env, &self.workspace()));
+        let servers = own.or_else(|| servers(self.runtime.settings(), self.runtime.env(), &self.workspace()));
         let Some(servers) = servers else {
             self.console.notice("no servers are configured: mcp.servers in the config names them");
             return Flow::Continue;
         };
-        let env = self.runtime.env.clone();
+        let env = self.runtime.env().clone();
         let mut said = Said { repl: self, ended: None };
         let read = |path: &str| crate::host::read_text(std::path::Path::new(path));
         let mut face = Face { stop: &|| false, person: &mut said, env: &env, read: &read };
@@ -63,13 +63,13 @@ impl Repl {
 impl Repl {
     /// Starts the servers with the first line, if the config says so.
     pub(super) fn start_servers(&mut self) {
-        let mcp = &self.runtime.settings.mcp;
+        let mcp = &self.runtime.settings().mcp;
         if self.tooling.are_servers_started || mcp.start != ServerStart::Eager || mcp.servers.is_empty() {
             return;
         }
         self.tooling.are_servers_started = true;
         self.refresh_tools();
-        if let Some(servers) = self.runtime.agent.runner().and_then(|runner| runner.servers()) {
+        if let Some(servers) = self.runtime.agent_mut().runner().and_then(|runner| runner.servers()) {
             servers.start_early();
         }
     }
@@ -82,16 +82,7 @@ impl Repl {
     /// Calls a tool of a server for the person, who has just typed the call.
     fn call_by_hand(&mut self, name: String, arguments: String) {
         let workspace = self.workspace();
-        let built = tool_runner(&RunnerOf {
-            settings: &self.runtime.settings,
-            env: &self.runtime.env,
-            workspace: &workspace,
-            store: &self.runtime.store,
-            channel: None,
-            config: self.runtime.config.path.as_deref(),
-            ceiling: self.runtime.ceiling.clone(),
-            bench: None,
-        });
+        let built = self.runtime.runner_in(&workspace, None);
         let mut runner = match built {
             Ok(built) => built.runner,
             Err(failure) => {

@@ -45,7 +45,7 @@ impl Repl {
     }
 
     fn git_sessions(&self) -> Result<Sessions, Failure> {
-        match &self.runtime.on_git {
+        match self.runtime.on_git() {
             Some(on_git) => Ok(on_git.session.sessions().clone()),
             None => self.runtime.sessions(&self.workspace()),
         }
@@ -53,7 +53,7 @@ impl Repl {
 
     /// The session that is on and its newest turn, for the prompt.
     pub(super) fn session_mark(&self, unicode: bool) -> Option<String> {
-        let meta = self.runtime.on_git.as_ref()?.session.meta();
+        let meta = self.runtime.on_git()?.session.meta();
         let (id, turns) = (short_id(&meta.id), meta.turns);
         Some(if unicode { format!("⎇ {id}·{turns}") } else { format!("session {id}:{turns}") })
     }
@@ -61,7 +61,7 @@ impl Repl {
     /// The session that is on, to look at.
     fn session_view(&self) -> Result<View, Failure> {
         let none = || user("no session is on".into(), ":session start begins one, :session lists them");
-        Ok(self.runtime.on_git.as_ref().ok_or_else(none)?.session.view())
+        Ok(self.runtime.on_git().ok_or_else(none)?.session.view())
     }
 
     fn session_list(&self) -> Result<(), Failure> {
@@ -70,7 +70,7 @@ impl Repl {
             self.console.notice("no session yet; :session start begins one");
             return Ok(());
         }
-        let here = self.runtime.on_git.as_ref().map(|it| it.session.id());
+        let here = self.runtime.on_git().map(|it| it.session.id());
         self.console.write(&table(&session_rows(&all, here), self.console.width_columns()));
         self.console.notice(":session open ID goes on with one");
         Ok(())
@@ -96,7 +96,7 @@ impl Repl {
             (true, None) => self.runtime.start_session_with_changes(&workspace, title)?,
             (false, from) => self.runtime.start_session(&workspace, from, title)?,
         }
-        if let Some(on_git) = &self.runtime.on_git {
+        if let Some(on_git) = self.runtime.on_git() {
             let (id, name) = (on_git.session.id(), on_git.session.reference());
             let is_branch = name.starts_with("refs/heads/");
             let name = name.trim_start_matches("refs/heads/");
@@ -117,7 +117,7 @@ impl Repl {
         if wanted.is_empty() {
             return Err(user("which session?".into(), ":session lists them"));
         }
-        let workspace = self.runtime.on_git.as_ref().map_or_else(|| self.workspace(), |it| it.workspace().to_owned());
+        let workspace = self.runtime.on_git().map_or_else(|| self.workspace(), |it| it.workspace().to_owned());
         self.note_ended();
         self.runtime.open_session(&workspace, wanted)?;
         self.tell_session();
@@ -126,7 +126,7 @@ impl Repl {
 
     /// Tells where the session is, and what a turn that was cut off has left.
     fn tell_session(&mut self) {
-        let Some(on_git) = &mut self.runtime.on_git else { return };
+        let Some(on_git) = self.runtime.on_git_mut() else { return };
         let told = on_git.session.take_told();
         let meta = on_git.session.meta();
         let turns = counted(usize::try_from(meta.turns).unwrap_or(usize::MAX), "turn");
@@ -214,7 +214,7 @@ impl Repl {
 
     /// Goes back to a turn on the session's branch; `false` if no session is on.
     pub(super) fn session_rewind(&mut self, turn: u64) -> bool {
-        let Some(mut on_git) = self.runtime.on_git.take() else { return false };
+        let Some(mut on_git) = self.runtime.take_on_git() else { return false };
         let before = on_git.session.meta().turns;
         let done = on_git.session.rewind(turn);
         let taken = self.runtime.take_session(on_git.session);
@@ -235,7 +235,7 @@ impl Repl {
 
     /// Goes on in a fork of the session; `false` if no session is on.
     pub(super) fn session_fork(&mut self, turn: Option<u64>) -> bool {
-        let Some(on_git) = &self.runtime.on_git else { return false };
+        let Some(on_git) = self.runtime.on_git() else { return false };
         let (old, sessions) = (on_git.session.id().to_owned(), on_git.session.sessions().clone());
         let forked = sessions.fork(&old, turn).map_err(session_failure);
         match forked.and_then(|fork| self.runtime.take_session(fork)) {
@@ -275,7 +275,7 @@ impl Repl {
     fn session_sync(&mut self, branch: &str) -> Result<(), Failure> {
         let program = self.git_program()?;
         let none = || user("no session is on".into(), ":session lists them");
-        let on_git = self.runtime.on_git.as_mut().ok_or_else(none)?;
+        let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
         let synced =
             on_git.session.sync(Some(branch).filter(|it| !it.is_empty()), &program).map_err(session_failure)?;
         self.console.notice(&format!("the session has all of {} now; :session undo takes it back", short(synced.from)));
@@ -289,7 +289,7 @@ impl Repl {
     }
 
     fn git_program(&self) -> Result<Program, Failure> {
-        Program::find(&self.runtime.env).ok_or_else(|| user("git isn't installed".into(), "install git"))
+        Program::find(self.runtime.env()).ok_or_else(|| user("git isn't installed".into(), "install git"))
     }
 
     fn session_apply(&mut self) -> Flow {
@@ -324,7 +324,7 @@ impl Repl {
     /// Takes back the last operation on the session, or does it again.
     fn session_undo(&mut self, act: fn(&mut Session) -> Result<String, SessionError>) -> Result<(), Failure> {
         let none = || user("no session is on".into(), ":session lists them");
-        let mut on_git = self.runtime.on_git.take().ok_or_else(none)?;
+        let mut on_git = self.runtime.take_on_git().ok_or_else(none)?;
         let done = act(&mut on_git.session);
         self.runtime.take_session(on_git.session)?;
         self.console.notice(&done.map_err(session_failure)?);
@@ -332,7 +332,7 @@ impl Repl {
     }
 
     fn session_merge(&mut self, argument: &str) -> Flow {
-        let usual = merge_words(&self.runtime.settings.sessions.merge);
+        let usual = merge_words(&self.runtime.settings().sessions.merge);
         let planned = merge_wish(argument, usual)
             .map_err(|message| user(message, "[--squash|--merge|--rebase|--pick N,N] [--into BRANCH] [--keep-record]"))
             .and_then(|wish| {
@@ -357,10 +357,10 @@ impl Repl {
         plan_lines(&plan).iter().for_each(|line| self.console.line(line));
         match ask_yes_or_no(self, &format!("Move {} there?", plan.target_name())) {
             Err(flow) => return flow,
-            Ok(Some(true)) => match sessions.merge(&plan, self.runtime.settings.sessions.hooks, &program) {
+            Ok(Some(true)) => match sessions.merge(&plan, self.runtime.settings().sessions.hooks, &program) {
                 Ok(commit) => {
                     self.console.notice(&format!("{} is at {} now", plan.target_name(), short(commit)));
-                    let noted = self.runtime.on_git.as_mut().map(|it| it.session.note_merged(&plan, commit));
+                    let noted = self.runtime.on_git_mut().map(|it| it.session.note_merged(&plan, commit));
                     if let Some(Err(error)) = noted {
                         self.console.failure(&session_failure(error));
                     }
@@ -374,11 +374,11 @@ impl Repl {
 
     fn session_abandon(&mut self, wanted: &str) -> Result<(), Failure> {
         let sessions = self.git_sessions()?;
-        let id = match (wanted, &self.runtime.on_git) {
+        let id = match (wanted, self.runtime.on_git()) {
             ("", Some(on_git)) => on_git.session.id().to_owned(),
             _ => sessions.find(wanted).map_err(session_failure)?,
         };
-        if self.runtime.on_git.as_ref().is_some_and(|it| it.session.id() == id) {
+        if self.runtime.on_git().is_some_and(|it| it.session.id() == id) {
             self.session_leave()?;
         }
         let kept = sessions.abandon(&id).map_err(session_failure)?;
@@ -401,7 +401,7 @@ impl Repl {
         match ask_yes_or_no(self, &format!("Remove session {} with all its turns?", short_id(&id))) {
             Err(flow) => return flow,
             Ok(Some(true)) => {
-                if self.runtime.on_git.as_ref().is_some_and(|it| it.session.id() == id) {
+                if self.runtime.on_git().is_some_and(|it| it.session.id() == id) {
                     self.runtime.leave_session();
                 }
                 match sessions.drop_for_good(&id) {

@@ -9,7 +9,7 @@ use crate::skills::{Found, filled};
 
 impl Repl {
     fn skills_here(&self) -> Skills {
-        Skills::around(&self.runtime.env, &self.runtime.cwd)
+        Skills::around(self.runtime.env(), self.runtime.cwd())
     }
 
     /// `:skills [trust|untrust]`.
@@ -94,7 +94,7 @@ impl Repl {
                 Err(flow) => return flow,
             }
         }
-        match skills_trust(&self.runtime.env).trust(overlay).1 {
+        match skills_trust(self.runtime.env()).trust(overlay).1 {
             Ok(()) => console.line("trusted"),
             Err(error) => self.skills_failure(format!("the trust can't be kept: {error}"), ""),
         }
@@ -105,7 +105,7 @@ impl Repl {
         let Some(overlay) = self.skills_here().overlay else {
             return self.console.notice("this project brings no skills or prompt templates");
         };
-        match skills_trust(&self.runtime.env).forget(&overlay) {
+        match skills_trust(self.runtime.env()).forget(&overlay) {
             Ok(true) => self.console.notice("this project's skills are no longer trusted"),
             Ok(false) => self.console.notice("they weren't trusted"),
             Err(error) => self.skills_failure(format!("the record can't be removed: {error}"), ""),

@@ -17,11 +17,11 @@ const SHOWN_MAX: usize = 30;
 
 impl Repl {
     fn steps(&self) -> Option<Steps> {
-        if !self.runtime.settings.undo.enabled {
+        if !self.runtime.settings().undo.enabled {
             self.console.notice("nothing is kept to be taken back: undo.enabled is false");
             return None;
         }
-        match steps(&self.runtime.settings, &self.runtime.env, &self.workspace()) {
+        match steps(self.runtime.settings(), self.runtime.env(), &self.workspace()) {
             Ok(steps) => Some(steps),
             Err(failure) => {
                 self.console.failure(&failure);
@@ -33,10 +33,10 @@ impl Repl {
     /// Runs a command of a model that the person took over, and keeps what it changes.
     pub(super) fn run_models_command(&mut self, command: ModelCommand) -> Flow {
         let mut kept = None;
-        if self.runtime.settings.undo.enabled
-            && let Ok(mut steps) = steps(&self.runtime.settings, &self.runtime.env, &self.workspace())
+        if self.runtime.settings().undo.enabled
+            && let Ok(mut steps) = steps(self.runtime.settings(), self.runtime.env(), &self.workspace())
         {
-            match steps.before(&self.runtime.agent.redacted(&command.text)) {
+            match steps.before(&self.runtime.agent().redacted(&command.text)) {
                 Ok(open) => kept = Some((steps, open)),
                 Err(error) => self.console.notice(&format!("what this changes can't be taken back: {error}")),
             }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use super::run::{Flow, Repl};
 use super::state;
-use crate::app::{workspace_dir, workspace_for};
 use crate::proto::{CommandOutcome, Failure, FailureKind};
 use crate::render::patch::parse;
 
@@ -37,8 +36,7 @@ impl Repl {
     /// Where tools work for a person who is where they are.
     pub(super) fn workspace(&self) -> PathBuf {
         let cwd = state::read(&self.state).cwd.clone();
-        let env = &self.runtime.env;
-        workspace_for(env, &cwd, &workspace_dir(&self.runtime.settings, env))
+        self.runtime.workspace_around(&cwd)
     }
 
     /// Shows what a tool gave, whole.

@@ -20,7 +20,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::agent::{Cancel, ToolRunner};
-use crate::app::{self, ChannelKind, Request, RunnerOf, Runtime, ToolCall};
+use crate::app::{self, ChannelKind, Request, Runtime, ToolCall};
 use crate::config::state_directory;
 use crate::proto::tool::Outcome;
 use crate::proto::{Failure, FailureKind};
@@ -109,15 +109,12 @@ fn internal(message: String) -> Failure {
 fn prepared(options: &Options) -> Result<(Arc<Server>, Receiver<Waiting>, Work), Failure> {
     let request = Request { config: options.config.clone(), channel: ChannelKind::Serve, ..Request::default() };
     let runtime = Runtime::start(&request)?;
-    for problem in &runtime.problems {
+    for problem in runtime.problems() {
         tracing::warn!(event = "config_problem", message = problem.message);
     }
     let workspace = match &options.workspace {
-        Some(named) => app::workspace_named(&runtime.env, &named.canonicalize().unwrap_or_else(|_| named.clone()))?,
-        None => {
-            let configured = app::workspace_dir(&runtime.settings, &runtime.env);
-            app::workspace_for(&runtime.env, &runtime.cwd, &configured)
-        }
+        Some(named) => app::workspace_named(runtime.env(), &named.canonicalize().unwrap_or_else(|_| named.clone()))?,
+        None => runtime.workspace_around(runtime.cwd()),
     };
     let runner = match options.offer {
         Offer::Observe => None,
@@ -134,21 +131,12 @@ fn prepared(options: &Options) -> Result<(Arc<Server>, Receiver<Waiting>, Work),
         state: Mutex::default(),
         changed: Condvar::new(),
     };
-    let asks = state_directory(&runtime.env).map(|state| Asks::at(&state));
+    let asks = state_directory(runtime.env()).map(|state| Asks::at(&state));
     Ok((Arc::new(server), received, Work { runtime, runner, workspace, asks }))
 }
 
 fn runner(runtime: &Runtime, workspace: &Path) -> Result<ToolRunner, Failure> {
-    let built = app::tool_runner(&RunnerOf {
-        settings: &runtime.settings,
-        env: &runtime.env,
-        workspace,
-        store: &runtime.store,
-        channel: Some(ChannelKind::Serve),
-        config: runtime.config.path.as_deref(),
-        ceiling: runtime.ceiling.clone(),
-        bench: None,
-    })?;
+    let built = runtime.runner_in(workspace, Some(ChannelKind::Serve))?;
     for problem in &built.problems {
         tracing::warn!(event = "tools_problem", message = problem.message);
     }
@@ -325,7 +313,7 @@ struct Work {
 impl Work {
     fn carry_out(&mut self, call: &Waiting, peer: &Peer) -> Value {
         let began = Instant::now();
-        let redact = self.runtime.agent.redactor();
+        let redact = self.runtime.agent().redactor();
         let clean = |text: &str| sanitise(&redact(text)).into_owned();
         let seen = observe::call(&call.name, &call.arguments, &self.runtime, &self.workspace);
         let (result, is_error) = match (seen, &mut self.runner) {

@@ -2,7 +2,6 @@
 //! costs. They only read, and secrets are hidden as they are from a model.
 
 use std::path::Path;
-use std::sync::PoisonError;
 
 use serde_json::{Value, json};
 
@@ -139,7 +138,7 @@ fn history(arguments: &Value, runtime: &Runtime) -> Result<Value, String> {
 }
 
 fn found(runtime: &Runtime, search: &Search) -> Result<Vec<Row>, String> {
-    let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let store = runtime.lock_store();
     store.search(search).map_err(|error| error.to_string())
 }
 
@@ -156,7 +155,7 @@ fn explain(arguments: &Value, runtime: &Runtime, workspace: &Path) -> Result<Val
     if command.trim().is_empty() || command.len() > COMMAND_BYTES_MAX {
         return Err(format!("command is a text of 1 to {COMMAND_BYTES_MAX} bytes"));
     }
-    let mut rules = app::policy_rules(&runtime.settings, &runtime.env, runtime.config.path.as_deref());
+    let mut rules = app::policy_rules(runtime.settings(), runtime.env(), runtime.config().path.as_deref());
     rules.workspace = workspace.display().to_string();
     let verdict = judge(&Action::Shell { command }, &Context { files: &Disk, ..Context::new(&rules) });
     let reason = |reason: &crate::proto::action::Reason| json!({"rule": reason.rule, "risk": reason.risk.word(), "text": reason.text});
@@ -168,7 +167,7 @@ fn explain(arguments: &Value, runtime: &Runtime, workspace: &Path) -> Result<Val
 }
 
 fn verify(runtime: &Runtime) -> Result<Value, String> {
-    let options = app::receipt_options(&runtime.settings, &runtime.env).map_err(|failure| failure.message)?;
+    let options = app::receipt_options(runtime.settings(), runtime.env()).map_err(|failure| failure.message)?;
     let options = options.ok_or("the config keeps no receipts")?;
     let report = receipts::verify(&options, &Check::default()).map_err(|error| error.to_string())?;
     let (verdict, why) = match &report.verdict {
@@ -185,7 +184,7 @@ fn verify(runtime: &Runtime) -> Result<Value, String> {
 }
 
 fn steps(runtime: &Runtime, workspace: &Path) -> Result<Value, String> {
-    let steps = app::steps(&runtime.settings, &runtime.env, workspace).map_err(|failure| failure.message)?;
+    let steps = app::steps(runtime.settings(), runtime.env(), workspace).map_err(|failure| failure.message)?;
     let records = steps.list();
     let step = |record: &crate::steps::Record| {
         json!({
@@ -199,7 +198,7 @@ fn steps(runtime: &Runtime, workspace: &Path) -> Result<Value, String> {
 }
 
 fn cost(runtime: &Runtime) -> Result<Value, String> {
-    let store = runtime.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let store = runtime.lock_store();
     let mut result = json!({});
     for Cost { span, by_model } in of_days(&store).map_err(|error| error.to_string())? {
         let name = if span == Span::Day { "today" } else { "this_month" };
