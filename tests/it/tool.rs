@@ -384,8 +384,7 @@ fn the_result_is_json_and_the_exit_status_says_how_it_went() {
 fn tools_are_listed_with_where_they_may_be_used() {
     let home = home();
     fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    let config =
-        "return {tools_allow = {acp = {}, serve = {}, agent = {\"time\"}, shell = {\"http_request\", \"time\"}}}";
+    let config = "return {tools_allow = {acp = {}, gateway = {}, serve = {}, agent = {\"time\"}, shell = {\"http_request\", \"time\"}}}";
     fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
     let (code, out, err) = run(home.path(), &["tool", "list", "--json"]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
