@@ -62,6 +62,11 @@ pub fn mcp_servers() -> Option<PathBuf> {
     server("REEDCLAW_TEST_MCP_SERVERS", "directory of servers of tools").map(PathBuf::from)
 }
 
+/// The directory of a Neovim that can talk with agents, with its plugins, which `.ci/run` makes in the same way.
+pub fn neovim() -> Option<PathBuf> {
+    server("REEDCLAW_TEST_NEOVIM", "directory of a Neovim with plugins").map(PathBuf::from)
+}
+
 fn server(variable: &str, what: &str) -> Option<String> {
     let address = std::env::var(variable).ok().filter(|address| !address.is_empty());
     if address.is_none() {

@@ -52,3 +52,28 @@ fn the_python_library_understands_every_message() {
     let python = clients.join("python/bin/python");
     run(home.path(), Command::new(python).arg(script).arg(program()).arg(work(home.path())));
 }
+
+#[test]
+fn codecompanion_in_neovim_is_served_with_the_documented_set_up() {
+    let Some(place) = need::neovim() else { return };
+    let answers = [
+        json!({"when": "hello", "steps": [{"thought": "hm"}, {"text": "Hi"}]}),
+        rounds("make", &[write("a.txt", "one\n")], "made"),
+        rounds("refuse", &[write("b.txt", "one\n")], "not made"),
+        json!({"when": "slow", "steps": [{"text": "begun"}, {"delay_ms": 120_000}]}),
+    ];
+    let home = home(&answers, "");
+    let here = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/acp/neovim.lua");
+    let mut command = Command::new(place.join("python/bin/nvim"));
+    command.args(["--headless", "-u", "NONE", "-l", here]).current_dir(work(home.path()));
+    command.env_clear().env("PATH", TEST_PATH).env("HOME", home.path()).env("LANG", "C.UTF-8");
+    command.env("PLUGINS", &place).env("REEDCLAW", program());
+    command.env("EDITORS", concat!(env!("CARGO_MANIFEST_DIR"), "/docs/editors.md"));
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    let seen = said.lines().find_map(|line| serde_json::from_str::<Value>(line).ok());
+    assert_eq!(seen, Some(json!({"thought": true})), "{said}");
+    let file = |name: &str| std::fs::read_to_string(work(home.path()).join(name)).ok();
+    assert_eq!((file("a.txt").as_deref(), file("b.txt")), (Some("one\n"), None));
+}
