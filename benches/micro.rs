@@ -168,6 +168,7 @@ fn servers(plan: &Plan) {
         limits: ServerLimits::default(),
         oauth: OAuth::default(),
         may_ask: false,
+        is_sse: false,
         has_resources: false,
         has_prompts: false,
         is_fetching: false,

@@ -477,6 +477,8 @@ return {
       --   tools = { git_log = "run" },
       --   "auto" (the default): find the version of the protocol out. "2025-11-25" (or older) or "2026-07-28": use this one.
       --   era = "auto",
+      --   "http" (the default): streamable HTTP at its url. "sse": the older HTTP with events, of servers from 2024.
+      --   transport = "http",
       --   milliseconds, 1 to 3600000: maximum time of its start. Default: 30000.
       --   start_ms = 30000,
       --   milliseconds, 1 to 3600000: maximum wait for an answer or a sign of progress. Default: 60000.

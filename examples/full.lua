@@ -166,7 +166,7 @@ return {
           port = 8765,
         },
       },
-      board = { url = "https://board.example.com/mcp", key_command = { "pass", "show", "board" } },
+      board = { url = "https://board.example.com/sse", transport = "sse", key_command = { "pass", "show", "board" } },
       wiki = { url = "https://wiki.example.com/mcp", key_file = "~/.config/reedclaw/wiki.key" },
     },
   },

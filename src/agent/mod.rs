@@ -424,9 +424,8 @@ impl Agent {
     fn make_ready(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         self.shortfall = None;
         let Ok(provider) = choose(&self.models, self.current.as_deref()) else { return };
-        if self.has_tools(&*provider)
-            && let Some(runner) = &mut self.runner
-        {
+        if let (true, Some(runner)) = (self.has_tools(&*provider), &mut self.runner) {
+            runner.servers().into_iter().for_each(|servers| servers.fit_window(self.conversation.budget()));
             runner.prepare(cancel, sink);
         }
         let offers_tools = self.runner.as_ref().is_some_and(ToolRunner::has_tools);

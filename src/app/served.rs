@@ -110,6 +110,7 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
             },
             oauth: row.oauth.clone(),
             may_ask: row.may_ask,
+            is_sse: row.is_sse,
             has_resources: row.has_resources,
             has_prompts: row.has_prompts,
             is_fetching: false,

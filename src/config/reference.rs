@@ -79,6 +79,7 @@ const UNSET: &[(&str, &str)] = &[
     ("mcp.servers.NAME.cwd", "the workspace"),
     ("mcp.servers.NAME.only", "all tools"),
     ("mcp.servers.NAME.era", "`\"auto\"`"),
+    ("mcp.servers.NAME.transport", "`\"http\"`"),
     ("mcp.servers.NAME.start_ms", "`30000`"),
     ("mcp.servers.NAME.call_ms", "`60000`"),
     ("mcp.servers.NAME.call_max_ms", "`600000`"),

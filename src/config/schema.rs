@@ -143,6 +143,8 @@ const MCP_SANDBOX: &[&str] = &["read", "workspace", "off"];
 const MCP_OAUTH: &[&str] = &["off", "auto"];
 /// Versions of the protocol that servers of tools speak.
 const MCP_ERAS: &[&str] = &["auto", "2025-11-25", "2026-07-28"];
+/// Transports of servers that are reached by an address.
+const MCP_TRANSPORTS: &[&str] = &["http", "sse"];
 /// The refusal for a project that sets up a server of tools.
 const SERVER: Project = Not("say which servers are started");
 
@@ -582,6 +584,12 @@ pub const ROWS: &[Row] = &[
         SERVER,
     ),
     row("mcp.servers.NAME.era", Kind::Choice(MCP_ERAS), "the version of the protocol", SERVER),
+    row(
+        "mcp.servers.NAME.transport",
+        Kind::Choice(MCP_TRANSPORTS),
+        "how a server with an address is spoken to: streamable HTTP, or the older HTTP with events",
+        SERVER,
+    ),
     row("mcp.servers.NAME.start_ms", Kind::Integer(1, HOUR_MS), "maximum time of its start", SERVER),
     row("mcp.servers.NAME.call_ms", Kind::Integer(1, HOUR_MS), "wait for an answer or a sign of progress", SERVER),
     row("mcp.servers.NAME.call_max_ms", Kind::Integer(1, HOUR_MS), "maximum time of a whole call", SERVER),

@@ -50,6 +50,8 @@ pub struct ServerSettings {
     pub oauth: OAuth,
     /// Whether it may ask the person something.
     pub may_ask: bool,
+    /// Whether it speaks the transport of 2024-11-05 at its address.
+    pub is_sse: bool,
     /// Whether its resources are used.
     pub has_resources: bool,
     /// Whether its prompts are used.
@@ -108,6 +110,7 @@ impl Default for ServerSettings {
             key: None,
             oauth: OAuth::default(),
             may_ask: true,
+            is_sse: false,
             has_resources: true,
             has_prompts: true,
             cwd: None,
@@ -180,6 +183,7 @@ fn server(values: &Values<'_>, name: &str) -> ServerSettings {
         key,
         oauth: oauth(values, name),
         may_ask: get("elicit") != Some(&Setting::Bool(false)),
+        is_sse: is("transport", "sse"),
         has_resources: get("resources") != Some(&Setting::Bool(false)),
         has_prompts: get("prompts") != Some(&Setting::Bool(false)),
         cwd: values.path(&["mcp", "servers", name, "cwd"]),

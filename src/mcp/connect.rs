@@ -26,8 +26,9 @@ use tokio::task::JoinHandle;
 
 use super::asking::Talks;
 use super::http::{Http, HttpError};
-use super::listen::{Listening, listen};
+use super::listen::{Task, listen};
 use super::serve::{Tools, of_http};
+use super::sse;
 use super::{End, Era, LOG_BYTES_MAX, MESSAGE_BYTES_MAX, Place, Server, Shared, convert};
 use crate::proto::served::Manifest;
 
@@ -54,7 +55,8 @@ pub(super) struct Connection {
     /// The service has ended, and must not be waited for again.
     is_over: bool,
     lists: mpsc::UnboundedReceiver<()>,
-    _listening: Option<Listening>,
+    /// They end with the connection.
+    _tasks: Vec<Task>,
     /// Its program; a server that is reached by an address has none.
     process: Option<Process>,
 }
@@ -117,6 +119,8 @@ pub(super) async fn connect(
     talks: &Talks,
 ) -> Result<(Connection, Manifest), NotConnected> {
     let eras = match (server.era, tools.cache.era(server)) {
+        // That transport is older than the question for versions.
+        (Era::Auto, _) if server.is_sse => vec![Era::Initialize],
         (Era::Auto, Some(Era::Initialize)) => vec![Era::Initialize, Era::Discover],
         (Era::Auto, _) => vec![Era::Discover, Era::Initialize],
         (era, _) => vec![era],
@@ -172,6 +176,7 @@ async fn attempt(
         Era::Discover => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
         Era::Auto | Era::Initialize => ClientLifecycleMode::Initialize,
     };
+    let mut tasks = Vec::new();
     let (running, process) = match &server.place {
         Place::Program(_) => {
             let (process, output, input) = Process::start(server, tools, shared).map_err(Failure::NoProgram)?;
@@ -182,10 +187,18 @@ async fn attempt(
                 Err(error) => return Err(begin_failure(error, Some(process)).await),
             }
         }
+        Place::Url(url) if server.is_sse => {
+            let lines = sse::open(&http(server, tools, url)?).await.map_err(stream_failure)?;
+            tasks = lines.tasks;
+            let transport = AsyncRwTransport::<RoleClient, _, _>::new(lines.output, lines.input);
+            let transport = transport.with_max_line_length(MESSAGE_BYTES_MAX);
+            match serve_client_with_lifecycle(handler, transport, mode).await {
+                Ok(running) => (running, None),
+                Err(error) => return Err(begin_failure(error, None).await),
+            }
+        }
         Place::Url(url) => {
-            let tokens = tools.tokens(server).ok_or_else(|| Failure::NoProgram("it has no address".into()))?;
-            let web = &tools.web;
-            let http = Http::new(&server.name, url, web.authorities.clone(), Arc::clone(&web.headers), tokens);
+            let http = http(server, tools, url)?;
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str());
             config.max_sse_event_size = MESSAGE_BYTES_MAX;
             config.max_json_response_size = MESSAGE_BYTES_MAX;
@@ -202,11 +215,27 @@ async fn attempt(
         let _ = running.waiting().await;
     });
     // Before the lists are fetched, so that no change is missed.
-    let _listening = listen(&peer, changed);
-    let connection = Connection { peer: peer.clone(), cancel, service, is_over: false, lists, _listening, process };
+    tasks.extend(listen(&peer, changed));
+    let connection = Connection { peer: peer.clone(), cancel, service, is_over: false, lists, _tasks: tasks, process };
     match convert::manifest(&peer, server).await {
         Ok(manifest) => Ok((connection, manifest)),
         Err(why) => Err(tools_failure(server, tools, why)),
+    }
+}
+
+/// The way to a server that is reached by an address.
+fn http(server: &Server, tools: &Tools, url: &str) -> Result<Http, Failure> {
+    let tokens = tools.tokens(server).ok_or_else(|| Failure::NoProgram("it has no address".into()))?;
+    let web = &tools.web;
+    Ok(Http::new(&server.name, url, web.authorities.clone(), Arc::clone(&web.headers), tokens))
+}
+
+/// Why a stream of events can't be opened.
+fn stream_failure(error: HttpError) -> Failure {
+    match error {
+        HttpError::Login(_) => Failure::NeedsLogin,
+        HttpError::NotSent(why) => Failure::NoProgram(why),
+        other => Failure::Protocol(other.to_string()),
     }
 }
 

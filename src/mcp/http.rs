@@ -86,6 +86,8 @@ struct Inner {
 /// One request.
 struct Order {
     method: &'static str,
+    /// The address, if it isn't the server's own.
+    url: Option<String>,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Vec<u8>,
 }
@@ -130,6 +132,29 @@ impl Http {
     pub(super) fn new(server: &str, url: &str, authorities: Authorities, headers: Headers, tokens: Tokens) -> Self {
         let (server, url) = (server.to_owned(), url.to_owned());
         Self(Arc::new(Inner { url, authorities, headers, server, tokens, idle: Mutex::default() }))
+    }
+
+    /// The server's address.
+    pub(super) fn url(&self) -> &str {
+        &self.0.url
+    }
+
+    /// Opens the stream of a server of version 2024-11-05.
+    pub(super) async fn events(&self) -> Result<BoxStream<'static, Result<Sse, SseError>>, HttpError> {
+        let headers = vec![(header::ACCEPT, HeaderValue::from_static("text/event-stream"))];
+        let answer = self.send(Order { method: "GET", url: None, headers, body: Vec::new() }).await?;
+        match answer.status {
+            200..300 if answer.is_of("text/event-stream") => Ok(answer.events()),
+            200..300 => Err(HttpError::Broken("it has no stream of events at this address".into())),
+            _ => Err(answer.refusal().await),
+        }
+    }
+
+    /// Sends a message to an address of the same server, whose answer comes by the stream.
+    pub(super) async fn post_to(&self, url: &str, body: Vec<u8>) -> Result<(), HttpError> {
+        let headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
+        let answer = self.send(Order { method: "POST", url: Some(url.to_owned()), headers, body }).await?;
+        if (200..300).contains(&answer.status) { Ok(()) } else { Err(answer.refusal().await) }
     }
 
     async fn send(&self, order: Order) -> Result<Answer, HttpError> {
@@ -219,7 +244,7 @@ impl Inner {
         token: Option<&str>,
         line: &Line,
     ) -> Result<ureq::http::Response<ureq::Body>, HttpError> {
-        let mut request = Request::builder().method(order.method).uri(&self.url);
+        let mut request = Request::builder().method(order.method).uri(order.url.as_deref().unwrap_or(&self.url));
         for (name, value) in own {
             let lower = name.to_ascii_lowercase();
             if RESERVED.contains(&lower.as_str()) || lower.starts_with(PROTOCOL_HEADERS) {
@@ -421,7 +446,7 @@ impl StreamableHttpClient for Http {
     ) -> HttpResult<StreamableHttpPostResponse> {
         let mut headers = headers(BOTH, session.as_deref(), None, custom)?;
         headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
-        let order = Order { method: "POST", headers, body: serde_json::to_vec(&message)? };
+        let order = Order { method: "POST", url: None, headers, body: serde_json::to_vec(&message)? };
         let mut answer = self.send(order).await.map_err(StreamableHttpError::Client)?;
         let awaits_nothing = !matches!(message, JsonRpcMessage::Request(_));
         if matches!(answer.status, 202 | 204) {
@@ -464,7 +489,7 @@ impl StreamableHttpClient for Http {
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> HttpResult<()> {
         let headers = headers(BOTH, Some(&session), None, custom)?;
-        let answer = self.send(Order { method: "DELETE", headers, body: Vec::new() }).await;
+        let answer = self.send(Order { method: "DELETE", url: None, headers, body: Vec::new() }).await;
         // A server needn't support it.
         answer.map(drop).map_err(StreamableHttpError::Client)
     }
@@ -478,7 +503,7 @@ impl StreamableHttpClient for Http {
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> HttpResult<BoxStream<'static, Result<Sse, SseError>>> {
         let headers = headers("text/event-stream", session.as_deref(), last_event.as_deref(), custom)?;
-        let answer = self.send(Order { method: "GET", headers, body: Vec::new() }).await;
+        let answer = self.send(Order { method: "GET", url: None, headers, body: Vec::new() }).await;
         let answer = answer.map_err(StreamableHttpError::Client)?;
         match answer.status {
             405 => Err(StreamableHttpError::ServerDoesNotSupportSse),

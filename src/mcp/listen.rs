@@ -13,17 +13,23 @@ use tokio::task::JoinHandle;
 const AGAIN: [Duration; 4] =
     [Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30), Duration::from_secs(300)];
 
-/// The open request. It is cancelled when this is dropped.
-pub(super) struct Listening(JoinHandle<()>);
+/// A task that ends when this is dropped.
+pub(super) struct Task(JoinHandle<()>);
 
-impl Drop for Listening {
+impl Task {
+    pub(super) fn of(handle: JoinHandle<()>) -> Self {
+        Self(handle)
+    }
+}
+
+impl Drop for Task {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-/// Asks a server for changes of the lists that it says can change; `None` if there are none or it announces them unasked.
-pub(super) fn listen(peer: &Peer<RoleClient>, changed: UnboundedSender<()>) -> Option<Listening> {
+/// Asks a server for changes of the lists that it says can change, as long as the task lives; `None` if there are none or it announces them unasked.
+pub(super) fn listen(peer: &Peer<RoleClient>, changed: UnboundedSender<()>) -> Option<Task> {
     let info = peer.peer_info()?;
     if info.protocol_version.as_str() < ProtocolVersion::V_2026_07_28.as_str() {
         return None;
@@ -37,7 +43,7 @@ pub(super) fn listen(peer: &Peer<RoleClient>, changed: UnboundedSender<()>) -> O
         return None;
     }
     let peer = peer.clone();
-    Some(Listening(tokio::spawn(async move {
+    Some(Task(tokio::spawn(async move {
         for (round, wait) in AGAIN.into_iter().enumerate() {
             match peer.listen(wanted.clone()).await {
                 Ok(mut stream) => {

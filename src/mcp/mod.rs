@@ -12,6 +12,7 @@ mod http;
 mod listen;
 mod oauth;
 mod serve;
+mod sse;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -55,6 +56,8 @@ pub struct Server {
     pub oauth: OAuth,
     /// Whether it may ask the person something.
     pub may_ask: bool,
+    /// It speaks the transport of 2024-11-05 at its address.
+    pub is_sse: bool,
     /// Whether its resources are listed.
     pub has_resources: bool,
     /// Whether its prompts are listed.

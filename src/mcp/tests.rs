@@ -19,6 +19,7 @@ fn server(words: &[String]) -> Server {
         limits: ServerLimits::default(),
         oauth: OAuth::default(),
         may_ask: true,
+        is_sse: false,
         has_resources: true,
         has_prompts: true,
         is_fetching: false,

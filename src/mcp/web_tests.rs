@@ -135,6 +135,7 @@ fn client(url: &str, state: Option<&Path>, headers: Vec<(String, String)>) -> Mc
         limits: ServerLimits { call: Duration::from_secs(20), ..ServerLimits::default() },
         oauth: OAuth::default(),
         may_ask: true,
+        is_sse: false,
         has_resources: true,
         has_prompts: true,
         is_fetching: false,

@@ -12,6 +12,7 @@ mod tool;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -31,6 +32,8 @@ pub use tool::ServedTool;
 /// The name under which a server's resources are allowed to models. No tool can be called like that.
 const RESOURCES: &str = "@resources";
 
+/// The part of a model's window that the schemas of servers' tools may have is one of so many.
+const WINDOW_SHARE: usize = 10;
 /// Bytes of a schema that count as a token, about.
 const BYTES_PER_TOKEN: usize = 4;
 
@@ -103,6 +106,8 @@ pub struct Servers {
     wait: Duration,
     /// Tokens of schemas that are sent at once; of more, only the tools that were found.
     tokens_max: usize,
+    /// The share of the model's window that schemas may have, if that is less.
+    window_share: AtomicUsize,
     /// Tools that were found in this session.
     loaded: Mutex<BTreeSet<String>>,
     /// The sources of the last list of tools.
@@ -115,6 +120,7 @@ pub struct Servers {
 struct Source {
     pins: Option<SystemTime>,
     loaded: usize,
+    tokens_max: usize,
     /// The address of each server's manifest, which is never changed but replaced.
     manifests: Vec<Option<usize>>,
 }
@@ -155,6 +161,7 @@ impl Servers {
             start,
             wait,
             tokens_max,
+            window_share: AtomicUsize::new(usize::MAX),
             loaded: Mutex::default(),
             made_from: Mutex::default(),
             notices: Mutex::default(),
@@ -207,6 +214,12 @@ impl Servers {
                 self.list(&name).iter().filter(|row| !row.is_left_out && row.standing != PinStanding::Pinned).count();
             self.notice((new > 0).then(|| format!("{name}: {new} new or changed tools; :mcp allow {name} shows them")));
         }
+    }
+
+    /// Keeps schemas to a tenth of a model's window, in tokens, if that is less than the config allows.
+    pub fn fit_window(&self, tokens: usize) {
+        let share = if tokens == 0 { usize::MAX } else { tokens / WINDOW_SHARE };
+        self.window_share.store(share, Ordering::Relaxed);
     }
 
     /// Starts all servers in the background, if the config wants them before the first question.
@@ -313,7 +326,9 @@ impl Servers {
     pub fn changed_tools(self: &Arc<Self>) -> Option<Vec<Box<dyn Tool>>> {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let address = |name: String| self.mcp.manifest(&name).map(|manifest| Arc::as_ptr(&manifest) as usize);
+        let tokens_max = self.tokens_max.min(self.window_share.load(Ordering::Relaxed));
         let source = Source {
+            tokens_max,
             pins: self.pins.stamp(),
             loaded: loaded.len(),
             manifests: self.names().into_iter().map(address).collect(),
@@ -324,7 +339,7 @@ impl Servers {
         }
         *made_from = Some(source);
         let offered = self.offered();
-        let is_much = offered.iter().map(tokens).sum::<usize>() > self.tokens_max;
+        let is_much = offered.iter().map(tokens).sum::<usize>() > tokens_max;
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut tools: Vec<Box<dyn Tool>> = Vec::new();
         for row in offered {

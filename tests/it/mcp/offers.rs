@@ -1,6 +1,8 @@
 //! Everything beside tools that a server offers, and the settings that say how much of it is used.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
@@ -84,4 +86,46 @@ fn servers_start_with_the_first_line_if_the_config_says_so() {
     });
     session.send(b"exit\r");
     assert_eq!(status_code(session.expect_exit()), 0);
+}
+
+/// A server of the oldest transport with an address, for as long as this lives.
+struct Oldest(Child, String);
+
+impl Oldest {
+    fn start(words: &[&str]) -> Self {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/sse.py");
+        let mut command = Command::new("/usr/bin/python3");
+        command.arg("-IS").arg(script).args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("it runs");
+        let mut port = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut port).expect("a port");
+        Self(child, format!("http://127.0.0.1:{}/sse", port.trim()))
+    }
+}
+
+impl Drop for Oldest {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_of_the_oldest_transport_is_used_and_cannot_send_requests_elsewhere() {
+    if !has_python() {
+        return;
+    }
+    let config = |url: &str| format!("mcp = {{ servers = {{ one = {{ url = \"{url}\", transport = \"sse\" }} }} }}");
+    let server = Oldest::start(&[]);
+    let first = home(&[], &config(&server.1));
+    allow(at(&first));
+    assert_eq!(call(at(&first), "one__echo", &json!({"text": "hello"}))["output"], "hello");
+    let (_, out, _) = run(at(&first), &["mcp", "list"]);
+    assert!(out.contains("2024-11-05") && out.contains("another machine"), "{out}");
+
+    let other = Oldest::start(&[]);
+    let lying = Oldest::start(&[&other.1.replace("/sse", "/messages")]);
+    let second = home(&[], &config(&lying.1));
+    let (code, out, err) = run(at(&second), &["mcp", "test", "one"]);
+    assert!(code == Some(1) && out.contains("at another server"), "{out}{err}");
 }
