@@ -12,7 +12,7 @@ use crate::proto::action::Action;
 use crate::proto::served::Reach;
 use crate::proto::tool::Outcome;
 use crate::redact::Redactor;
-use crate::steps::{Adopted, Before, Incoming, Made, Open, OpenOutside, Steps, StepsError};
+use crate::steps::{Adopted, Before, Incoming, Job, Made, Open, OpenOutside, Steps, StepsError};
 
 /// The answer that lets a command run that can't be taken back.
 const RUN: &str = "run it all the same";
@@ -26,6 +26,10 @@ pub(super) struct Keeper {
     /// The reason why undo doesn't work here, once it has been reported.
     told: Option<StepsError>,
     has_looked_ahead: bool,
+    /// A job that works on the workspace itself: what it changes after its call is recorded when it has ended.
+    job: Option<Job>,
+    /// The job whose changes so far were recorded before a call, while that call runs.
+    interrupted: Option<String>,
 }
 
 /// The state before a call.
@@ -43,7 +47,15 @@ pub(super) struct Refused;
 
 impl Keeper {
     pub(super) fn new(steps: Option<Steps>, has_undo: bool) -> Self {
-        Self { steps, has_undo, redactor: Redactor::new::<&str, &str>([]), told: None, has_looked_ahead: false }
+        Self {
+            steps,
+            has_undo,
+            redactor: Redactor::new::<&str, &str>([]),
+            told: None,
+            has_looked_ahead: false,
+            job: None,
+            interrupted: None,
+        }
     }
 
     /// The paths that steps since a time have changed, relative to the workspace.
@@ -79,6 +91,11 @@ impl Keeper {
         sink: &mut dyn FnMut(Event),
     ) -> Result<Kept, Refused> {
         let Some(steps) = self.steps.as_mut().filter(|_| self.has_undo) else { return Ok(Kept::Nothing) };
+        let is_looked_at = matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { .. });
+        if let Some(job) = self.job.take_if(|_| is_looked_at) {
+            self.interrupted = Some(job.text().to_owned());
+            let _ = steps.after_job(job);
+        }
         let edit = |steps: &mut Steps, paths: Vec<&String>| {
             let places: Vec<PathBuf> = paths.iter().filter_map(|path| root.resolve(path).ok()).collect();
             let names: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
@@ -177,19 +194,38 @@ impl Keeper {
         steps.adopt(&self.redactor.redact(command).text, incoming, self.has_undo)
     }
 
-    /// Finds the actual changes, and adds a line about them to the outcome.
-    pub(super) fn after(&mut self, kept: Kept, outcome: &mut Outcome, sink: &mut dyn FnMut(Event)) {
+    /// Finds the actual changes, and adds a line about them to the outcome. `has_jobs` says that a job goes on.
+    pub(super) fn after(&mut self, kept: Kept, has_jobs: bool, outcome: &mut Outcome, sink: &mut dyn FnMut(Event)) {
         let Some(steps) = &mut self.steps else { return };
+        let begun = if let Kept::Command(open) = &kept { Some(open.text().to_owned()) } else { None };
         let made = match kept {
-            Kept::Nothing => return,
+            Kept::Nothing => Ok(Made::default()),
             // It changed nothing: what differs now is another session's.
-            Kept::Edit(before) if !outcome.success => return steps.without_edit(before),
+            Kept::Edit(before) if !outcome.success => {
+                steps.without_edit(before);
+                Ok(Made::default())
+            }
             Kept::Command(open) => steps.after(open),
             Kept::Edit(before) => steps.after_edit(before),
         };
-        match made {
-            Ok(made) => note_step(outcome, &made, sink),
-            Err(error) => sink(Event::Notice(format!("[undo] its changes can't be undone: {error}"))),
+        let ended = self.job.take_if(|_| !has_jobs).map(|job| steps.after_job(job));
+        if has_jobs && let Some(text) = self.interrupted.take().or(begun) {
+            self.job = Some(steps.job(&text));
+        }
+        for made in [Some(made), ended].into_iter().flatten() {
+            match made {
+                Ok(made) => note_step(outcome, &made, sink),
+                Err(error) => sink(Event::Notice(format!("[undo] its changes can't be undone: {error}"))),
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    /// The jobs end with the tools, which are gone by now.
+    fn drop(&mut self) {
+        if let (Some(steps), Some(job)) = (&mut self.steps, self.job.take()) {
+            let _ = steps.after_job(job);
         }
     }
 }

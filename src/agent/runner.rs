@@ -555,7 +555,7 @@ impl ToolRunner {
         self.accept(edited.iter().map(PathBuf::as_path));
         let told = self.guarded(*person, *sink);
         self.unguarded(told, &mut outcome);
-        self.keeper.after(kept, &mut outcome, *sink);
+        self.keeper.after(kept, self.has_jobs, &mut outcome, *sink);
         Ok(outcome)
     }
 
@@ -599,7 +599,7 @@ impl ToolRunner {
             .run_in_own_shell(&command)
             .unwrap_or_else(|| ToolError::new("no-shell", "the user's shell can't run it here", "").into());
         self.options.gate.settle(permit, &mut outcome);
-        self.keeper.after(kept, &mut outcome, sink);
+        self.keeper.after(kept, self.has_jobs, &mut outcome, sink);
         Ok(outcome)
     }
 }

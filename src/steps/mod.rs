@@ -9,6 +9,7 @@ mod edits;
 mod gather;
 mod git;
 mod guard;
+mod jobs;
 mod look;
 mod outside;
 mod packs;
@@ -40,6 +41,7 @@ pub use adopt::{Adopted, Incoming, NewContent};
 pub use edits::Before;
 use git::{Standing, Theirs};
 pub use guard::{Changed, Guard, IsProtected};
+pub use jobs::Job;
 use look::Look;
 pub use outside::{Elsewhere, OpenOutside};
 use secure::secure;
@@ -158,6 +160,14 @@ pub struct Steps {
     /// Bytes that were written since room was made.
     written: u64,
     opened: usize,
+}
+
+impl Open {
+    /// The command line.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
 }
 
 /// A command that runs, with what was there before it.

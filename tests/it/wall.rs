@@ -400,6 +400,28 @@ fn protected_files_that_a_job_makes_are_put_back() {
 }
 
 #[test]
+fn what_a_job_changes_after_its_call_is_a_step_at_its_end() {
+    let job = "until test -e go; do sleep 0.05; done; echo late > late.txt; echo more >> a.txt";
+    let calls = [
+        ("shell", json!({"command": job, "background": true})),
+        ("shell", json!({"command": "echo mine > go"})),
+        ("shell_job", json!({"job": 1})),
+    ];
+    let config = "limits = {tool_rounds_once = 30}, security = {autonomy = \"full\"}";
+    let home = home(&[rounds("please", &calls, "that was it")], config);
+    fs::write(work(home.path(), "a.txt"), "a\n").expect("a file");
+    let results = results(home.path());
+    assert_eq!(results[2]["metadata"]["files_changed"], json!(2), "{results:?}");
+    let (_, steps, _) = reedclaw(home.path(), &["steps"]);
+    assert!(steps.contains("2 files    until test -e go"), "{steps}");
+    let (_, difference, _) = reedclaw(home.path(), &["steps", "--diff", "2"]);
+    assert!(difference.contains("+late\n") && !difference.contains("mine"), "{difference}");
+    assert_eq!(reedclaw(home.path(), &["undo"]).0, Some(0));
+    let now = ["a.txt", "late.txt", "go"].map(|name| read(home.path(), name));
+    assert_eq!(now, ["a\n", "(no file)", "mine\n"]);
+}
+
+#[test]
 fn a_command_that_hides_that_it_was_refused_a_write_is_reported() {
     let home = scene(&["python3 put.py; echo fine"], "");
     fs::create_dir(home.path().join("other")).expect("a directory");

@@ -42,6 +42,9 @@ impl Tool for ShellJob {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let kill = permit.arguments().get("kill").and_then(Value::as_bool).unwrap_or(false);
-        follow(&self.0, number(permit.arguments(), "job").unwrap_or(0), kill, work)
+        let outcome = follow(&self.0, number(permit.arguments(), "job").unwrap_or(0), kill, work);
+        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        work.has_jobs = left.jobs.iter().any(|job| job.bash.layer().is_none());
+        outcome
     }
 }
