@@ -23,6 +23,35 @@ pub fn point() {
     }
 }
 
+/// The variable that names the number of the first write that finds the disk full; all later ones do, too.
+#[cfg(test)]
+pub const FULL_AT: &str = "REEDCLAW_TEST_FULL_AT";
+
+/// A write that fails if the disk is full. Outside of tests it isn't decided here.
+///
+/// # Errors
+/// Never.
+#[cfg(not(test))]
+#[inline]
+pub fn write() -> std::io::Result<()> {
+    Ok(())
+}
+
+/// A write: in a process that a test has started, the one with its number and all later ones find the disk full.
+#[cfg(test)]
+pub fn write() -> std::io::Result<()> {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+    static FULL: OnceLock<Option<u64>> = OnceLock::new();
+    let Some(full) = *FULL.get_or_init(|| std::env::var(FULL_AT).ok()?.parse().ok()) else { return Ok(()) };
+    if PASSED.fetch_add(1, Ordering::SeqCst) + 1 >= full {
+        return Err(std::io::ErrorKind::StorageFull.into());
+    }
+    Ok(())
+}
+
 /// A directory in memory, if the system has such a place: tests with hundreds of repositories wait for the disk otherwise.
 #[cfg(test)]
 pub fn in_memory() -> tempfile::TempDir {

@@ -338,6 +338,7 @@ impl Repo {
         let mut buffer = gix::date::parse::TimeBuf::default();
         let edit = RefEdit { change, name: full, deref: false };
         fault::point();
+        fault::write().map_err(other)?;
         let (deadline, mut pause) = (Instant::now() + LOCKED_MAX, PAUSE);
         while let Err(error) =
             self.with(|repo| repo.edit_references_as([edit.clone()], Some(by.to_ref(&mut buffer))).map(drop))
@@ -361,7 +362,8 @@ impl Repo {
     fn is_free(&self, name: &str) -> Result<(), GitError> {
         let above = name.match_indices('/').skip(2).map(|(end, _)| &name[..end]);
         for above in above {
-            if self.tip(above)?.is_some() {
+            // A directory there is no reference, also while others make and remove it.
+            if matches!(self.tip(above), Ok(Some(_))) {
                 let short = above.trim_start_matches("refs/heads/");
                 return Err(GitError::Other(format!("the branch {short} stands in the way of {name}; rename it")));
             }

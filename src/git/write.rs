@@ -308,6 +308,7 @@ impl Ready {
         let ready = Self { temporary, path };
         let mut packed = ZlibEncoder::new(file, Compression::fast());
         packed.write_all(&gix::objs::encode::loose_header(kind, bytes.len() as u64))?;
+        fault::write()?;
         packed.write_all(bytes)?;
         fault::point();
         packed.finish()?.sync_all()?;
@@ -317,6 +318,7 @@ impl Ready {
 
     /// Gives it its own name. Returns the folder, whose entry isn't on the disk yet.
     fn publish(self) -> std::io::Result<Option<PathBuf>> {
+        fault::write()?;
         std::fs::rename(&self.temporary, &self.path)?;
         fault::point();
         Ok(self.path.parent().map(Path::to_owned))

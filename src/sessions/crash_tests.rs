@@ -7,9 +7,9 @@ use std::process::{Command, Stdio};
 
 use super::tests::{Scene, git, said, turn, write};
 use super::*;
-use crate::files::Tree;
+use crate::files::{Change, Journals, Tree};
 use crate::git::Program;
-use crate::git::fault::END_AT;
+use crate::git::fault::{END_AT, FULL_AT};
 
 /// The variables by which a process that is to be killed knows its work.
 const WORK: &str = "REEDCLAW_TEST_WORK";
@@ -51,6 +51,29 @@ fn the_process_that_is_killed() {
             session.end_turn(&said("the question", State::Whole)).expect("committed");
             tell(&place, "committed");
         }
+        "turn while the disk becomes full" => {
+            let mut session = sessions.open(&id).expect("opened");
+            if session.begin_turn("the question").is_err() {
+                return tell(&place, "refused");
+            }
+            tell(&place, "asked");
+            let journals = Journals::new("/nonexistent".into());
+            for path in ["x.txt", "y.txt"] {
+                let change = Change { path, old: None, new: Some(b"new\n") };
+                let done = session.draft().change(&journals, &[change]);
+                tell(&place, if done.is_ok() { path } else { "refused" });
+            }
+            let (tip, held) = (session.tip(), session.draft().changes().expect("changes"));
+            match session.end_turn(&said("the question", State::Whole)) {
+                Ok(_) => tell(&place, "committed"),
+                // What was said goes on in memory: the tip is where it was, and the draft is whole.
+                Err(error) => {
+                    assert!(matches!(error, SessionError::Git(_) | SessionError::Disk(..)), "{error}");
+                    assert_eq!((session.tip(), session.draft().changes().expect("changes")), (tip, held));
+                    tell(&place, "refused");
+                }
+            }
+        }
         "rewind" => drop(sessions.open(&id).expect("opened").rewind(1).expect("back")),
         "undo" => drop(sessions.open(&id).expect("opened").undo().expect("undone")),
         "fork" => drop(sessions.fork(&id, Some(1)).expect("forked")),
@@ -76,26 +99,37 @@ fn prepared() -> (Scene, String) {
     (scene, id)
 }
 
+/// A fresh copy of a scene, numbered.
+fn copy_of(scene: &Scene, copies: &Path, number: u64) -> PathBuf {
+    let place = copies.join(number.to_string());
+    let copied = Command::new("cp").arg("-a").arg(scene.dir.path()).arg(&place).status().expect("cp runs");
+    assert!(copied.success());
+    // The state of a repository lies under a name that is made from the repository's place.
+    let (was, is) = (&scene.sessions.folder, sessions_at(&place).folder);
+    if let Ok(was) = was.strip_prefix(scene.dir.path())
+        && was != is.strip_prefix(&place).expect("below")
+        && place.join(was).exists()
+    {
+        std::fs::rename(place.join(was), is).expect("renamed");
+    }
+    place
+}
+
+/// A process that does `work` in a copy.
+fn process(work: &str, place: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "sessions::crash_tests::the_process_that_is_killed", "--test-threads", "1"]);
+    command.env(WORK, work).env(PLACE, place).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
 /// Does `work` in a process that is killed at one point after the other, each time in a fresh copy of `scene`, and lets
 /// `check` look at what is left: the place, what was told, whether the work was done. Gives how many points there were.
 fn killed_everywhere(scene: &Scene, work: &str, check: &dyn Fn(&Path, &str, bool)) -> u64 {
     let copies = crate::git::in_memory();
     for point in 1..POINTS_MAX {
-        let place = copies.path().join(point.to_string());
-        let copied = Command::new("cp").arg("-a").arg(scene.dir.path()).arg(&place).status().expect("cp runs");
-        assert!(copied.success());
-        // The state of a repository lies under a name that is made from the repository's place.
-        let (was, is) = (&scene.sessions.folder, sessions_at(&place).folder);
-        if let Ok(was) = was.strip_prefix(scene.dir.path())
-            && was != is.strip_prefix(&place).expect("below")
-            && place.join(was).exists()
-        {
-            std::fs::rename(place.join(was), is).expect("renamed");
-        }
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
-        command.args(["--exact", "sessions::crash_tests::the_process_that_is_killed", "--test-threads", "1"]);
-        command.env(WORK, work).env(PLACE, &place).env(END_AT, point.to_string());
-        let ended = command.stdout(Stdio::null()).stderr(Stdio::piped()).output().expect("started");
+        let place = copy_of(scene, copies.path(), point);
+        let ended = process(work, &place).env(END_AT, point.to_string()).output().expect("started");
         let told = std::fs::read_to_string(place.join("told")).unwrap_or_default();
         let is_done = told.lines().last() == Some("done");
         assert!(
@@ -161,6 +195,35 @@ fn a_turn_is_committed_or_its_draft_is_found() {
         works(place, &id);
     });
     assert!(points >= 30, "{points} points");
+}
+
+#[test]
+fn a_turn_on_a_full_disk_is_refused_and_loses_nothing() {
+    let (scene, id) = prepared();
+    let old = scene.sessions.look(&id).expect("found").tip();
+    let copies = crate::git::in_memory();
+    for write in 1.. {
+        let place = copy_of(&scene, copies.path(), write);
+        let mut command = process("turn while the disk becomes full", &place);
+        let ended = command.env(FULL_AT, write.to_string()).output().expect("started");
+        assert!(ended.status.success(), "write {write}: {}", String::from_utf8_lossy(&ended.stderr));
+        let told = std::fs::read_to_string(place.join("told")).expect("told");
+        let session = sessions_at(&place).open(&id).expect("opened");
+        let is_committed = session.tip() != old;
+        assert_eq!(is_committed, told.contains("committed"), "write {write}: what was refused isn't committed");
+        for name in ["x.txt", "y.txt"].iter().filter(|name| told.contains(**name)) {
+            assert!(session.draft().read(name, 10).is_ok(), "write {write}: {name} was written, so it is there");
+        }
+        assert!(is_committed || session.left().is_some() || !told.contains("asked"), "write {write}");
+        drop(session);
+        git(&place.join("ws"), &["fsck", "--strict", "--no-dangling"]);
+        assert_eq!(git(&place.join("ws"), &["count-objects", "-v"]).lines().last(), Some("size-garbage: 0"));
+        works(&place, &id);
+        if !told.contains("refused") {
+            assert!(write > 20, "{write} writes");
+            return;
+        }
+    }
 }
 
 /// Whether a tip of the session can still be reached by a name.

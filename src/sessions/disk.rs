@@ -141,6 +141,7 @@ impl Desk {
         let (path, temporary) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
         let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         fault::point();
+        fault::write()?;
         file.write_all(bytes)?;
         if is_durable {
             file.sync_all()?;

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 
 use super::tests::{Scene, git, said, turn, write};
 use super::*;
-use crate::files::Tree;
+use crate::files::{Change, Journals, Tree};
 
 /// Operations of one series.
 const OPERATIONS: usize = 14;
@@ -159,6 +159,44 @@ fn a_dirty_checkout_with_a_locked_index_stays_untouched() {
     // Another git works just now: a session neither waits for it nor takes its lock.
     std::fs::write(at.join(".git/index.lock"), "").expect("a file");
     stays_untouched(&scene, &at, 4);
+}
+
+#[test]
+fn a_checkout_with_filters_line_ends_and_links_stays_untouched_and_is_merged_as_git_would() {
+    let scene = Scene::new();
+    let at = scene.ws();
+    // Git LFS without its program: the filter must never be run by a session.
+    let canary = scene.dir.path().join("canary");
+    for (name, value) in [
+        ("core.autocrlf", "true".to_owned()),
+        ("filter.lfs.clean", "cat".to_owned()),
+        ("filter.lfs.smudge", format!("touch {}; cat", canary.display())),
+    ] {
+        git(&at, &["config", name, &value]);
+    }
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12345\n";
+    std::fs::write(at.join(".gitattributes"), "*.bin filter=lfs -text\n").expect("a file");
+    std::fs::write(at.join("big.bin"), pointer).expect("a file");
+    std::fs::write(at.join("a.txt"), "one\r\ntwo\r\nthree\r\n").expect("a file");
+    std::os::unix::fs::symlink("a.txt", at.join("link")).expect("a link");
+    git(&at, &["add", "-A"]);
+    git(&at, &["commit", "-q", "-m", "filters, line ends and links"]);
+    let _ = std::fs::remove_file(&canary);
+    stays_untouched(&scene, &at, 11);
+    assert!(!canary.exists());
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    let journals = Journals::new("/nonexistent".into());
+    let change = Change { path: "big.bin", old: Some(pointer.as_bytes()), new: Some(b"content") };
+    let refused = session.draft().change(&journals, &[change]).expect_err("refused");
+    assert!(refused.error.to_string().contains("Git LFS"), "{}", refused.error);
+    turn(&mut session, "by the link", "link", Some("one\ntwo\nthree\n"), Some("ONE\ntwo\nthree\n"));
+    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &scene.program()).expect("a plan");
+    assert!(!canary.exists(), "a preview runs no filter");
+    scene.sessions.merge(&plan, true, &scene.program()).expect("merged");
+    assert_eq!(std::fs::read(at.join("a.txt")).expect("a file"), b"ONE\r\ntwo\r\nthree\r\n");
+    assert_eq!(std::fs::read_link(at.join("link")).expect("a link"), Path::new("a.txt"));
+    assert_eq!(std::fs::read_to_string(at.join("big.bin")).expect("a file"), pointer);
+    assert_eq!(git(&at, &["status", "--porcelain"]), "");
 }
 
 #[test]
