@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Runtime, past_turns};
 use crate::agent::Agent;
 use crate::config::{Env, state_directory};
-use crate::files::{Root, Tree};
+use crate::files::{PathError, Root, Tree};
 use crate::git::Mode;
 use crate::host::now_unix_ms;
 use crate::proto::{Failure, FailureKind, Money};
@@ -236,6 +236,32 @@ impl Runtime {
             read.map_or(0, |it| crate::turn::estimate_tokens(&String::from_utf8_lossy(&it.bytes)))
         };
         Ok(draft.open_names().into_iter().map(|name| (name.clone(), tokens(&name))).collect())
+    }
+
+    /// A file of the session that is on; `None` if there is none at the path.
+    ///
+    /// # Errors
+    /// No session is on, or it can't be read.
+    pub fn session_file(&self, path: &str) -> Result<Option<Vec<u8>>, Failure> {
+        let wrong = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
+        let on_git = self.on_git.as_ref().ok_or_else(|| wrong("no session is on".into()))?;
+        match on_git.session.draft().read(path, crate::sessions::FILE_BYTES_MAX) {
+            Ok(it) => Ok(Some(it.bytes)),
+            Err(PathError::Missing) => Ok(None),
+            Err(error) => Err(wrong(format!("{path}: {error}"))),
+        }
+    }
+
+    /// Commits a file of the session as its person wrote it. Returns the line that tells of it.
+    ///
+    /// # Errors
+    /// As of [`Session::edit_by_user`].
+    pub fn edit_session_file(&mut self, path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<String, Failure> {
+        let Some(on_git) = &mut self.on_git else { return Ok(String::new()) };
+        let commit = on_git.session.edit_by_user(path, old, new).map_err(session_failure)?;
+        let left = &on_git.session.meta().conflicts;
+        let left = if left.is_empty() { String::new() } else { format!(" · conflicts left in {}", left.join(", ")) };
+        Ok(format!("{path} is in the session as commit {}{left}", crate::git::short(commit)))
     }
 
     /// Notes that a turn begins; returns a notice.

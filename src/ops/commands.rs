@@ -312,7 +312,7 @@ pub const COMMANDS: [Command; 48] = [
         &["session"],
         "[WHAT]",
         Argument::Optional(SESSION_WORDS),
-        "lists sessions on git, whose turns are commits; start [--from REV or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B], files [DIR] [@N], cat PATH [@N], context [PATH or -PATH], undo, redo, sync [BRANCH], apply, merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], abandon ID, drop ID",
+        "lists sessions on git, whose turns are commits; start [--from REV or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], undo, redo, sync [BRANCH], apply, merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], abandon ID, drop ID",
         Op::Session,
     ),
     row(

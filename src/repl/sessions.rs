@@ -2,9 +2,10 @@
 
 use super::run::{Flow, Repl};
 use crate::app::session_failure;
-use crate::ask::ask_yes_or_no;
+use crate::ask::{Asking, ask_yes_or_no};
 use crate::base::text::{counted, one_line};
 use crate::git::{Program, short};
+use crate::host::PrivateCopy;
 use crate::ops::sessions::{applied_lines, difference, log_rows, merge_wish, merge_words, plan_lines, session_rows};
 use crate::proto::{Failure, FailureKind};
 use crate::render::patch::parse;
@@ -26,6 +27,7 @@ impl Repl {
             "diff" => return self.session_diff(rest),
             "cat" => self.session_cat(rest),
             "context" => self.session_context(rest),
+            "edit" => return self.session_edit(rest),
             "files" => self.session_files(rest),
             "sync" => self.session_sync(rest),
             "apply" => return self.session_apply(),
@@ -254,6 +256,36 @@ impl Repl {
         let names = view.names(path, turn).map_err(session_failure)?;
         self.console.write(&names.iter().map(|it| escape_visible(it) + "\n").collect::<String>());
         Ok(())
+    }
+
+    /// Opens a file of the session in the person's editor; what they save becomes a commit of their own.
+    fn session_edit(&mut self, path: &str) -> Flow {
+        let opened = self.runtime.session_file(path).and_then(|old| {
+            let copy = PrivateCopy::new(path, old.as_deref().unwrap_or_default(), self.runtime.env());
+            Ok((copy.map_err(|error| user(format!("no file can be made for the editor: {error}"), ""))?, old))
+        });
+        let (copy, old) = match opened {
+            Ok(opened) => opened,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        let status = match self.open_in_editor(copy.path()) {
+            Ok(Some(status)) => status,
+            Ok(None) => return Flow::Continue,
+            Err(flow) => return flow,
+        };
+        match copy.read() {
+            _ if status != 0 => self.console.notice(&format!("the editor ended with status {status}: nothing changed")),
+            Ok(new) if new == old.as_deref().unwrap_or_default() => self.console.notice("nothing changed"),
+            Ok(new) => match self.runtime.edit_session_file(path, old.as_deref(), &new) {
+                Ok(told) => self.console.notice(&escape_visible(&told)),
+                Err(failure) => self.console.failure(&failure),
+            },
+            Err(error) => self.console.notice(&format!("the editor's file can't be read: {error}")),
+        }
+        Flow::Continue
     }
 
     /// Lists the open files of the session, or opens and closes some: `PATH… -PATH…`.

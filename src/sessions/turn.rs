@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use super::history::record_path;
 use super::wire::{self, CallFile, ChangeFile, Meta, TurnFile};
 use super::{Session, SessionError, Sessions, names, short_id};
+use crate::files::{Change, Journals, Tree as _};
 use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
 use crate::tree::{Changed, Content, RECORDS};
@@ -210,6 +211,35 @@ impl Session {
             Err(SessionError::Git(GitError::Moved { .. })) => self.published_as_fork(meta, commit, files),
             Err(error) => Err(error),
         }
+    }
+
+    /// Gives a file the content that the person wants, as a commit of its own between turns. What a turn that was cut off
+    /// has left is committed first.
+    ///
+    /// # Errors
+    /// The file isn't as `old` says, git can't hold it, or the branch can't be moved.
+    pub fn edit_by_user(&mut self, path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<Oid, SessionError> {
+        self.commit_left()?;
+        self.follow()?;
+        let change = Change { path, old, new: Some(new) };
+        let changed = self.draft.change(&Journals::new(self.desk.scratch()), &[change]);
+        changed.map_err(|it| SessionError::Refused(format!("{path}: {}", it.error)))?;
+        let meta = Meta { active: self.draft.open_names(), conflicts: self.unsolved(), ..self.meta.clone() };
+        let state = if meta.conflicts.is_empty() { "whole" } else { "conflicted" };
+        let subject = names::title(&format!("{} {path}", if old.is_some() { "edit" } else { "add" }));
+        let message = format!("{subject}\n\n{}", trailers(&meta.id, None, "user", state, None));
+        let written = self.draft.changes().map_err(SessionError::from);
+        let written = written.and_then(|changes| self.write(&meta, None, &changes, message));
+        if let Err(error) = written
+            .as_ref()
+            .map_err(ToString::to_string)
+            .and_then(|commit| self.publish(*commit).map_err(|error| error.to_string()))
+        {
+            // The text stays in the draft, so it isn't lost.
+            return Err(SessionError::Refused(format!("{error}; the next turn includes the edit")));
+        }
+        self.meta = meta;
+        written
     }
 
     /// Writes the commit of a turn; nothing names it yet.

@@ -88,6 +88,44 @@ fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
 }
 
 #[test]
+fn a_persons_edit_in_a_session_is_a_commit_of_its_own() {
+    if !require(&["git"]) {
+        return;
+    }
+    let session = at_repository(&[
+        calls("write", "file_write", json!({"path": "a.txt", "content": "new\n"})),
+        calls("again", "file_write", json!({"path": "b.txt", "content": "b\n"})),
+    ]);
+    let (home, project) = (session.home().to_owned(), session.home().join("project"));
+    fs::write(home.join("ed"), "sed -i s/new/mine/ \"$1\"; test -s \"$1\" || echo made >\"$1\"\n").expect("a script");
+    session.run("export VISUAL=\"sh $HOME/ed\"");
+    session.run(":session start");
+    session.expect_text("begins at");
+    session.run("?write it");
+    session.expect_text("turn 1 · 1 file");
+    session.expect_prompt();
+    session.run(":session edit a.txt");
+    session.expect_text("a.txt is in the session as commit");
+    session.run(":session edit made.txt");
+    session.expect_text("made.txt is in the session as commit");
+    session.run("clear");
+    session.run(":session edit a.txt");
+    session.expect_text("nothing changed");
+    session.run("?again please");
+    session.expect_text("turn 2 · 1 file");
+    let branch = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
+    let acts = "%s: %(trailers:key=ReedClaw-Act,valueonly,separator=%x20)";
+    let log = git(&project, &["log", &format!("--format={acts}"), &format!("main..{branch}")]);
+    let log: Vec<&str> = log.lines().collect();
+    assert_eq!(log[..4], ["again please: turn", "add made.txt: user", "edit a.txt: user", "write it: turn"]);
+    assert_eq!(git(&project, &["show", &format!("{branch}:a.txt")]), "mine");
+    assert_eq!(git(&project, &["status", "--porcelain"]), "", "the checkout stays as it is");
+    session.run("clear");
+    session.run(":session log");
+    session.expect_text("edit a.txt");
+}
+
+#[test]
 fn open_files_go_with_each_question_until_they_are_closed() {
     if !require(&["git"]) {
         return;
