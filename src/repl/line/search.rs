@@ -17,6 +17,8 @@ use crate::store::{Row, Search, TextMatch};
 
 /// Lines of the history that are shown at once.
 const PAGE_LINES: usize = 12;
+/// Hits that are read at first: some pages. The others are read when the selection gets there.
+const HITS_FIRST: usize = 48;
 /// Hits that can be walked through.
 const HITS_MAX: usize = 500;
 /// The newest rows, in which words are also searched for by their letters alone.
@@ -107,6 +109,8 @@ pub(in crate::repl) struct SearchMenu {
     /// What the hits are for.
     asked: Option<(String, Scope)>,
     hits: Vec<Row>,
+    /// Whether the history may have more hits than were read.
+    has_more: bool,
     /// The hits as reedline wants them.
     values: Vec<Suggestion>,
     /// The newest rows of a scope.
@@ -131,6 +135,7 @@ impl SearchMenu {
             opening: false,
             asked: None,
             hits: Vec::new(),
+            has_more: false,
             values: Vec::new(),
             newest: None,
             selected: 0,
@@ -159,9 +164,19 @@ impl SearchMenu {
         if self.asked.as_ref().is_some_and(|(asked, of)| asked == query && *of == scope) {
             return;
         }
+        (self.selected, self.first) = (0, 0);
+        self.read(query, scope, HITS_FIRST);
+        if self.has_more && self.hits.len() < PAGE_LINES {
+            self.read(query, scope, HITS_MAX);
+        }
+        self.asked = Some((query.to_owned(), scope));
+    }
+
+    fn read(&mut self, query: &str, scope: Scope, limit: usize) {
         let words: Vec<String> = query.to_lowercase().split_whitespace().map(str::to_owned).collect();
         let text = if words.is_empty() { TextMatch::Any } else { TextMatch::Words(words.clone()) };
-        let mut rows = self.search(scope, text, HITS_MAX);
+        let mut rows = self.search(scope, text, limit);
+        self.has_more = rows.len() >= limit && limit < HITS_MAX;
         if rows.len() < PAGE_LINES && !words.is_empty() {
             rows.extend(self.fuzzy(scope, &words));
         }
@@ -170,8 +185,17 @@ impl SearchMenu {
         self.values =
             rows.iter().map(|row| Suggestion { value: row.entry.line.clone(), ..Suggestion::default() }).collect();
         self.hits = rows;
-        (self.selected, self.first) = (0, 0);
-        self.asked = Some((query.to_owned(), scope));
+    }
+
+    /// Reads all hits that can be walked through. The selection stays on its line, whatever has been run meanwhile.
+    fn read_more(&mut self) {
+        let Some((query, scope)) = self.asked.clone() else { return };
+        let shown = self.hits.get(self.selected).map(|row| row.entry.line.clone());
+        self.read(&query, scope, HITS_MAX);
+        let same = |row: &Row| Some(row.entry.line.trim()) == shown.as_deref().map(str::trim);
+        if let Some(at) = self.hits.iter().position(same) {
+            self.selected = at;
+        }
     }
 
     fn search(&self, scope: Scope, text: TextMatch, limit: usize) -> Vec<Row> {
@@ -211,6 +235,9 @@ impl SearchMenu {
     }
 
     fn move_by(&mut self, steps: isize) {
+        if self.has_more && self.selected.saturating_add_signed(steps) >= self.hits.len() {
+            self.read_more();
+        }
         let last = self.hits.len().saturating_sub(1);
         self.selected = self.selected.saturating_add_signed(steps).min(last);
     }
@@ -415,6 +442,57 @@ impl Menu for SearchMenu {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::proto::LineKind;
+    use crate::store::{Entry, Store};
+
+    fn menu(lines: impl Iterator<Item = String>) -> SearchMenu {
+        let mut store = Store::in_memory().unwrap();
+        for (time, line) in (1..).zip(lines) {
+            store.append(&Entry {
+                time,
+                session: 1,
+                cwd: None,
+                hostname: None,
+                line,
+                kind: LineKind::Command,
+                status: Some(0),
+                duration_ms: None,
+            });
+        }
+        let writer = Writer::new(Arc::new(Mutex::new(store)));
+        SearchMenu::new(Searching::default(), writer, SharedState::default(), true)
+    }
+
+    fn selected(menu: &SearchMenu) -> &str {
+        &menu.hits[menu.selected].entry.line
+    }
+
+    #[test]
+    fn walking_down_goes_on_beyond_the_hits_that_were_read_first() {
+        let mut menu = menu((0..1_000).map(|number| format!("make {number}")));
+        for query in ["", "make", "m"] {
+            menu.find(query);
+            assert_eq!((menu.hits.len(), selected(&menu)), (HITS_FIRST, "make 999"), "{query:?}");
+            for step in 1..HITS_MAX {
+                menu.move_by(1);
+                assert_eq!(selected(&menu), format!("make {}", 999 - step), "{query:?}");
+            }
+            menu.move_by(1);
+            assert_eq!(selected(&menu), "make 500", "{query:?}");
+            menu.move_by(-1_000);
+            assert_eq!(selected(&menu), "make 999", "{query:?}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_run_often_does_not_fill_the_first_page() {
+        let others = (0..20).map(|number| format!("ls {number}"));
+        let mut menu = menu(others.chain((0..200).map(|_| "ls".to_owned())));
+        menu.find("ls");
+        assert_eq!(menu.hits.len(), 21);
+        menu.move_by(1);
+        assert_eq!(selected(&menu), "ls 19");
+    }
 
     #[test]
     fn letters_in_their_order_are_found_and_the_closest_come_first() {
