@@ -3,6 +3,7 @@
 //! offered to run it again with the permission.
 
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -17,7 +18,7 @@ use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Need};
 use crate::proto::tool::{FileChange, Outcome, Step, ToolError, ToolEvent};
 use crate::sandbox::{Change, ChangeKind, Changes, CollectLimits, collect};
-use crate::steps::{Incoming, NewContent};
+use crate::steps::{Incoming, NewContent, are_alike_indices};
 use crate::tools::{Copied, Refusal, is_plain_config, listed, protection, shown};
 use crate::tree::{Bench, Did};
 
@@ -50,8 +51,9 @@ impl ToolRunner {
         let call = permit.call().clone();
         let root = self.options.root.path().to_owned();
         let limits = CollectLimits { time: self.options.limits.tool, ..CollectLimits::default() };
-        let changes = collect(&copied.layer, &root, &limits);
-        if let Ok(changes) = &changes {
+        let mut changes = collect(&copied.layer, &root, &limits);
+        if let Ok(changes) = &mut changes {
+            changes.items.retain(|change| !is_refreshed_index(change, &root));
             outcome.metadata.insert("changes".into(), changes.items.len().into());
         }
         self.options.gate.settle(permit, &mut outcome);
@@ -246,6 +248,14 @@ impl ToolRunner {
         self.options.gate.settle(permit, &mut kept);
         tracing::info!(event = "changes_kept", count = group.len());
     }
+}
+
+/// Whether a change is only that git has looked at its files again: that is nothing to keep.
+fn is_refreshed_index(change: &Change, root: &Path) -> bool {
+    let ChangeKind::File { source, .. } = &change.kind else { return false };
+    change.path.ends_with(".git/index")
+        && change.before.is_some()
+        && are_alike_indices(&root.join(&change.path), source)
 }
 
 impl ToolRunner {

@@ -115,6 +115,20 @@ impl Theirs {
     }
 }
 
+/// Whether two files are git's index with the same entries, but for times and inodes of files: a look of git's refreshes them.
+#[must_use]
+pub fn are_alike_indices(before: &Path, after: &Path) -> bool {
+    let read = |path: &Path| {
+        let options = gix::index::decode::Options::default();
+        gix::index::File::at(path, gix::hash::Kind::Sha1, false, options).ok()
+    };
+    let (Some(before), Some(after)) = (read(before), read(after)) else { return false };
+    before.entries().len() == after.entries().len()
+        && before.entries().iter().zip(after.entries()).all(|(one, two)| {
+            (one.id, one.mode, one.flags) == (two.id, two.mode, two.flags) && one.path(&before) == two.path(&after)
+        })
+}
+
 /// What git's index says of files: an entry whose stamp is that of the file has the name of its content, as far as nothing
 /// was changed on the way between both.
 pub(super) struct Index {

@@ -39,6 +39,7 @@ use crate::files::{Locked, PathError, Root};
 use crate::host::now_unix_ms;
 pub use adopt::{Adopted, Incoming, NewContent};
 pub use edits::Before;
+pub use git::are_alike_indices;
 use git::{Standing, Theirs};
 pub use guard::{Changed, Guard, IsProtected};
 pub use jobs::Job;

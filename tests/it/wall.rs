@@ -400,6 +400,27 @@ fn protected_files_that_a_job_makes_are_put_back() {
 }
 
 #[test]
+fn a_look_of_git_that_refreshes_its_index_changes_nothing() {
+    let home = scene(&["git diff --stat && cmp -s .git/index before; echo $?", "git add b.txt"], "");
+    fs::write(work(home.path(), "b.txt"), "b\n").expect("a file");
+    let git = |words: &str| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(words.split(' ')).env("HOME", home.path());
+        let ended = git.current_dir(home.path().join("work")).output().expect("it runs");
+        assert!(ended.status.success(), "{ended:?}");
+    };
+    ["init -q", "add a.txt", "commit -q -m one"].iter().for_each(|words| git(words));
+    fs::copy(work(home.path(), ".git/index"), work(home.path(), "before")).expect("a copy");
+    let file = fs::File::options().write(true).open(work(home.path(), "a.txt")).expect("a file");
+    file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(600)).expect("a time");
+    let results = results(home.path());
+    // Git has written its index on the copy, which then differs.
+    assert_eq!((output(&results[0]), &results[0]["metadata"]["changes"]), ("1", &json!(0)), "{results:?}");
+    // What is added to it is a change.
+    assert!(output(&results[1]).contains(".git/index"), "{results:?}");
+}
+
+#[test]
 fn what_a_job_changes_after_its_call_is_a_step_at_its_end() {
     let job = "until test -e go; do sleep 0.05; done; echo late > late.txt; echo more >> a.txt";
     let calls = [
