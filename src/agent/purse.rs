@@ -42,10 +42,12 @@ pub(super) struct Purse {
 struct Sent {
     model: String,
     served_as: String,
+    kind: &'static str,
+    host: String,
     chars: u64,
     estimated_in: u64,
-    /// The host in whose list the price may be.
-    host: Option<String>,
+    /// Whether the price may be in the list of its host.
+    is_listed: bool,
 }
 
 /// The cost of a request, and the reports about it.
@@ -87,9 +89,11 @@ impl Purse {
         let mut sent = Sent {
             model: sending.model.to_owned(),
             served_as: sending.served_as.to_owned(),
+            kind: sending.kind,
+            host: sending.host.to_owned(),
             chars,
             estimated_in: whole(chars as f64 / CHARS_PER_TOKEN * factor.unwrap_or(1.0)),
-            host: (sending.reach == Reach::Internet).then(|| sending.host.to_owned()),
+            is_listed: sending.reach == Reach::Internet,
         };
         if !self.options.budget.is_set() {
             // The price can wait until the answer is there.
@@ -210,7 +214,12 @@ impl Purse {
     }
 
     fn price_of(&self, sent: &Sent, recorder: &dyn Recorder) -> Option<Price> {
-        self.options.prices.find(&sent.model, sent.host.as_deref(), &sent.served_as, recorder.today())
+        self.options.prices.find(
+            &sent.model,
+            sent.is_listed.then_some(sent.host.as_str()),
+            &sent.served_as,
+            recorder.today(),
+        )
     }
 
     fn factor(&mut self, model: &str, recorder: &mut dyn Recorder) -> Option<f64> {
@@ -241,6 +250,8 @@ impl Sent {
         Spent {
             model: self.model.clone(),
             served_as: self.served_as.clone(),
+            kind: self.kind.to_owned(),
+            host: self.host.clone(),
             tools,
             is_estimate,
             estimated_in: self.estimated_in,

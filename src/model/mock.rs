@@ -89,6 +89,7 @@ impl Mock {
             let sending = Sending {
                 model: &self.name,
                 served_as: "mock",
+                kind: "mock",
                 host: "",
                 reach: Reach::Machine,
                 output_tokens_max: request.max_output_tokens,

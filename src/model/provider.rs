@@ -55,6 +55,8 @@ pub struct Sending<'a> {
     pub model: &'a str,
     /// The server's name for it.
     pub served_as: &'a str,
+    /// The server's protocol, in the config's word for it.
+    pub kind: &'static str,
     /// The server's host, without its port; empty if there is none.
     pub host: &'a str,
     /// The distance to the model.

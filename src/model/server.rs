@@ -53,6 +53,7 @@ impl Server {
         let sending = Sending {
             model: &endpoint.name,
             served_as: request.model.as_deref().unwrap_or(&endpoint.model),
+            kind: endpoint.protocol.word(),
             host: &endpoint.host(),
             reach: endpoint.reach(),
             output_tokens_max: wire::output_tokens_max(request, endpoint),

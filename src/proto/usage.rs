@@ -101,6 +101,10 @@ pub struct Spent {
     pub model: String,
     /// The server's name for it.
     pub served_as: String,
+    /// The server's protocol, in the config's word for it.
+    pub kind: String,
+    /// The server's host, without its port; empty if there is none.
+    pub host: String,
     /// The tools that it asked for, by name, in order.
     pub tools: Vec<String>,
     /// The tokens.

@@ -217,18 +217,18 @@ fn move_calls(target: &Connection, overlay: &Overlay, moved: &Moved) -> rusqlite
 
 fn move_requests(target: &Connection, overlay: &Overlay, moved: &mut Moved) -> rusqlite::Result<()> {
     let columns = "conversation, time, model, served_as, uncached_in, cache_read, cache_write, visible_out,
-        reasoning_out, usage, tools, thoughts, estimated_in, estimate, cost, run, category";
-    let marks = ["?"; 17].join(", ");
+        reasoning_out, usage, tools, thoughts, estimated_in, estimate, cost, run, category, kind, host";
+    let marks = ["?"; 19].join(", ");
     let mut insert = target.prepare(&format!("INSERT INTO request ({columns}) VALUES ({marks})"))?;
     let mut select = overlay.connection.prepare(&format!("SELECT {columns}, id FROM request ORDER BY id"))?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        let mut values: Vec<Value> = (0..17).map(|column| row.get(column)).collect::<Result<_, _>>()?;
+        let mut values: Vec<Value> = (0..19).map(|column| row.get(column)).collect::<Result<_, _>>()?;
         if let Value::Integer(conversation) = &mut values[0] {
             *conversation = moved.conversation(*conversation);
         }
         insert.execute(rusqlite::params_from_iter(values))?;
-        moved.request.insert(row.get(17)?, target.last_insert_rowid());
+        moved.request.insert(row.get(19)?, target.last_insert_rowid());
     }
     let mut select = overlay.connection.prepare("SELECT model, factor, count FROM token_factor")?;
     let mut rows = select.query([])?;

@@ -12,7 +12,8 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 9] = [V1, V2, V3, REQUESTS, CONTEXT, CALLS, ROUTE_FINGERPRINT, EDITOR_SESSIONS, RUNS];
+const MIGRATIONS: [&str; 10] =
+    [V1, V2, V3, REQUESTS, CONTEXT, CALLS, ROUTE_FINGERPRINT, EDITOR_SESSIONS, RUNS, REQUEST_PLACE];
 
 /// The version of the schema that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -230,6 +231,12 @@ CREATE TABLE run_event (
 ALTER TABLE request ADD COLUMN run INTEGER;
 ALTER TABLE request ADD COLUMN category TEXT;
 CREATE INDEX request_run ON request(run) WHERE run IS NOT NULL;
+";
+
+/// Where each request went: the protocol in the config's word for it, and the server's host; empty in rows from before.
+const REQUEST_PLACE: &str = "
+ALTER TABLE request ADD COLUMN kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE request ADD COLUMN host TEXT NOT NULL DEFAULT '';
 ";
 
 /// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a

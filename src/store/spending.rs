@@ -85,7 +85,7 @@ pub struct StoredRequest {
 }
 
 const COLUMNS: &str = "conversation, time, model, served_as, uncached_in, cache_read, cache_write, visible_out,
-    reasoning_out, usage, tools, thoughts, estimated_in, estimate, cost";
+    reasoning_out, usage, tools, thoughts, estimated_in, estimate, cost, kind, host";
 
 impl Store {
     /// Stores the cost of a request; it never fails, see [`Store::take_problem`].
@@ -110,7 +110,7 @@ impl Store {
     ) -> RequestId {
         let sql = format!(
             "INSERT INTO request ({COLUMNS}, run, category)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"
         );
         let (run, category) = charge.unzip();
         let usage = &spent.usage;
@@ -131,6 +131,8 @@ impl Store {
                 stored(spent.estimated_in),
                 spent.is_estimate,
                 spent.cost.map(|cost| stored(cost.pico())),
+                spent.kind,
+                spent.host,
                 run,
                 category,
             ])
@@ -258,6 +260,8 @@ fn request_of(row: &Row<'_>) -> rusqlite::Result<StoredRequest> {
     let spent = Spent {
         model: row.get(2)?,
         served_as: row.get(3)?,
+        kind: row.get(15)?,
+        host: row.get(16)?,
         tools: tools.lines().map(str::to_owned).collect(),
         usage,
         is_estimate: row.get(13)?,

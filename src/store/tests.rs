@@ -53,9 +53,10 @@ fn allow_writes(store: &Store) {
     store.main.pragma_update(None, "query_only", false).unwrap();
 }
 
-/// Takes a database back to before there were runs.
+/// Takes a database back to before there were runs, and places of requests.
 pub(super) const WITHOUT_RUNS: &str = "DROP TABLE run; DROP TABLE run_event; DROP INDEX request_run;
-    ALTER TABLE request DROP COLUMN run; ALTER TABLE request DROP COLUMN category";
+    ALTER TABLE request DROP COLUMN run; ALTER TABLE request DROP COLUMN category;
+    ALTER TABLE request DROP COLUMN kind; ALTER TABLE request DROP COLUMN host";
 
 #[test]
 fn a_new_store_is_private_and_returns_its_rows() {
@@ -692,6 +693,8 @@ fn costs_outlive_a_full_disk_and_a_cleared_conversation() {
     let mut store = Store::open(dir.path()).unwrap();
     let spent = |model: &str, tokens: u64| Spent {
         model: model.into(),
+        kind: "openai-compatible".into(),
+        host: "localhost".into(),
         tools: vec!["read".into(), "list".into()],
         usage: Usage { uncached_in: tokens, visible_out: 1, raw: "{}".into(), ..Usage::default() },
         ..Spent::default()
@@ -706,7 +709,7 @@ fn costs_outlive_a_full_disk_and_a_cleared_conversation() {
     store.append(&line(60_000, "later"));
     assert!(store.is_durable());
     let rows = |store: &Store| -> Vec<(i64, Option<i64>, String, i64, String, String)> {
-        let sql = "SELECT time, conversation, model, uncached_in, tools, thoughts FROM request ORDER BY id";
+        let sql = "SELECT time, conversation, concat_ws(' ', model, kind, host), uncached_in, tools, thoughts FROM request ORDER BY id";
         let mut select = store.main.prepare(sql).unwrap();
         let row = |row: &rusqlite::Row<'_>| {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
@@ -715,10 +718,11 @@ fn costs_outlive_a_full_disk_and_a_cleared_conversation() {
     };
     let new = store.conversation(new).unwrap().unwrap().id;
     let tools = || "read\nlist".to_owned();
+    let place = |model: &str| format!("{model} openai-compatible localhost");
     let expected = [
-        (2, Some(talk.0), "a".into(), 10, tools(), "deep".into()),
-        (4, Some(new.0), "b".into(), 20, tools(), String::new()),
-        (5, None, "c".into(), i64::MAX, tools(), String::new()),
+        (2, Some(talk.0), place("a"), 10, tools(), "deep".into()),
+        (4, Some(new.0), place("b"), 20, tools(), String::new()),
+        (5, None, place("c"), i64::MAX, tools(), String::new()),
     ];
     assert_eq!(rows(&store), expected);
     store.clear_conversations().unwrap();
