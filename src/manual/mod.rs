@@ -36,7 +36,7 @@ pub struct Known<'k> {
     pub has_command: &'k dyn Fn(&str) -> bool,
     /// Lines of the person's own that ended well, the newest first.
     pub lines: &'k [String],
-    /// So many words with a meaning a question must have; of fewer nothing is said.
+    /// So many words with a meaning a question must have; one with fewer is answered only by a recipe that has it as a phrase.
     pub words_min: usize,
 }
 
@@ -98,10 +98,11 @@ impl Manual {
     pub fn ask(&mut self, question: &str, known: &Known) -> Answer {
         let problem = self.refresh();
         let question = rank::Question::new(question);
-        if question.words() < known.words_min {
-            return Answer { hits: Vec::new(), is_reading: self.reading.is_some(), problem };
-        }
         let recipes = self.recipes.get_or_insert_with(rank::Recipes::read);
+        if question.words() < known.words_min {
+            let hits = best(recipes.rank_verbatim(&question), known);
+            return Answer { hits, is_reading: self.reading.is_some(), problem };
+        }
         let mut ranked = recipes.rank(&question);
         ranked.extend(self.pages.as_ref().map(|pages| rank::pages(&question, pages)).unwrap_or_default());
         ranked.extend(recipes.rank_lines(&question, known.lines));

@@ -22,9 +22,8 @@ const SECTIONS: [(&str, bool); 5] = [("1", true), ("8", true), ("6", true), ("5"
 const PAGES_MAX: usize = 30_000;
 /// Bytes of one page that are read, unpacked.
 const PAGE_BYTES_MAX: u64 = 2 * 1024 * 1024;
-/// Bytes of the index at which no more options are taken, and those at which no more pages are.
-const OPTIONS_UNTIL_BYTES: u64 = 18 * 1024 * 1024;
-const PAGES_UNTIL_BYTES: u64 = 24 * 1024 * 1024;
+/// The usual limits. With the pages between two looks and the end of the text index, the file stays below 30 MB.
+const ROOM: Room = Room { options_until_bytes: 18 * 1024 * 1024, pages_until_bytes: 24 * 1024 * 1024 };
 /// Pages between two looks at the size.
 const PAGES_A_LOOK: usize = 100;
 /// A term in more documents than this distinguishes too little to select them.
@@ -34,6 +33,13 @@ const CANDIDATES_MAX: usize = 60;
 /// Changes when the form of the index does.
 const FORM: &str = "1";
 const FILE_NAME: &str = "pages.db";
+
+/// Sizes of the index: from the first on no more options are taken, from the second on no more pages.
+#[derive(Clone, Copy)]
+struct Room {
+    options_until_bytes: u64,
+    pages_until_bytes: u64,
+}
 
 /// A page or an option that a question may mean.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,7 +162,7 @@ pub(super) fn make(directory: &Path, man_path: &[PathBuf]) -> Result<bool, Strin
     let Ok(_locked) = Locked::take(lock, false, Duration::ZERO) else { return Ok(false) };
     let draft = directory.join("pages.new");
     let _ = fs::remove_file(&draft);
-    let made = write(&draft, man_path).map_err(|error| told("the index can't be written", &error));
+    let made = write(&draft, man_path, ROOM).map_err(|error| told("the index can't be written", &error));
     let renamed = made.and_then(|()| {
         fs::rename(&draft, directory.join(FILE_NAME)).map_err(|error| told("the index can't be kept", &error))
     });
@@ -167,7 +173,7 @@ pub(super) fn make(directory: &Path, man_path: &[PathBuf]) -> Result<bool, Strin
 }
 
 /// Writes an index. It isn't in use yet, so a crash costs nothing but the file.
-fn write(path: &Path, man_path: &[PathBuf]) -> rusqlite::Result<()> {
+fn write(path: &Path, man_path: &[PathBuf], room: Room) -> rusqlite::Result<()> {
     let file = OpenOptions::new().create_new(true).write(true).mode(0o600).open(path);
     file.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
     let mut connection = Connection::open(path)?;
@@ -196,12 +202,12 @@ fn write(path: &Path, man_path: &[PathBuf]) -> rusqlite::Result<()> {
             if at % PAGES_A_LOOK == 0 {
                 size = size_of(&transaction)?;
             }
-            if size >= PAGES_UNTIL_BYTES {
+            if size >= room.pages_until_bytes {
                 break;
             }
             let Some(page) = text_of(&file).and_then(|source| roff::read(&name, &source)) else { continue };
             put(&page.command, section, "", &page.summary)?;
-            if has_options && size < OPTIONS_UNTIL_BYTES {
+            if has_options && size < room.options_until_bytes {
                 for (option, about) in &page.options {
                     put(&page.command, section, option, about)?;
                 }
@@ -260,4 +266,45 @@ fn text_of(path: &Path) -> Option<String> {
         file.take(PAGE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
     }
     Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes pages of programs with options, and returns their directory.
+    fn pages(count: usize, options: usize) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::create_dir(directory.path().join("man1")).expect("a section");
+        for page in 0..count {
+            let option =
+                |at: usize| format!(".TP\n\\-\\-way{at}=N\nPolish the widgets of kind {at} in the manner {page}.\n");
+            let options: String = (0..options).map(option).collect();
+            let text = format!(".TH P 1\n.SH NAME\np{page} \\- polish widgets\n.SH OPTIONS\n{options}");
+            fs::write(directory.path().join(format!("man1/p{page}.1")), text).expect("a page");
+        }
+        directory
+    }
+
+    #[test]
+    fn an_index_stops_growing_at_its_limits_and_keeps_pages_before_options() {
+        let man = pages(1_500, 10);
+        let file = man.path().join("pages.db");
+        // The looks at the size are a hundred pages apart, and the text index is merged at the end.
+        for (options_until_bytes, pages_until_bytes, bytes_max, whole_pages) in
+            [(400_000, 450_000, 600_000, 1_500..=1_500), (100_000, 100_000, 300_000, 100..=1_000)]
+        {
+            let _ = fs::remove_file(&file);
+            write(&file, &[man.path().to_owned()], Room { options_until_bytes, pages_until_bytes }).expect("an index");
+            let bytes = file.metadata().expect("a file").len();
+            assert!(bytes < bytes_max, "{bytes} bytes");
+            let count = |what: &str| -> i64 {
+                let index = Connection::open(&file).expect("it opens");
+                let sql = format!("SELECT count(*) FROM document WHERE option {what} ''");
+                index.query_row(&sql, [], |row| row.get(0)).expect("a number")
+            };
+            let (whole, options) = (count("="), count("!="));
+            assert!(whole_pages.contains(&whole) && options < 7_500, "{whole} pages, {options} options");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::pages::{self, Candidate, Pages};
 use super::recipes::{self, Recipe};
-use super::words::{synonyms, terms};
+use super::words::{all_terms, synonyms, terms};
 use super::{Hit, Source};
 
 /// Weight of a synonym.
@@ -22,8 +22,10 @@ const WORDS_IN_COMMON_MIN: usize = 2;
 const PAGE: f32 = 0.8;
 const OPTION: f32 = 0.7;
 const LINE: f32 = 0.85;
-/// Bonus if the question names the command.
+/// Bonus if the question names the command and the text itself, not only its heading, has the rest of the question's words.
 const NAMED: f32 = 0.3;
+/// Words, small ones too, that a question of too few words with a meaning must have: "what time is it" has four.
+const VERBATIM_WORDS_MIN: usize = 3;
 /// Deduction for each word of a text that the question doesn't have, and the limit for their number.
 const EXTRA_WORD: f32 = 0.012;
 const EXTRA_WORDS_MAX: usize = 12;
@@ -37,9 +39,18 @@ pub(super) struct Ranked {
     pub hit: Hit,
 }
 
+impl Ranked {
+    fn of(recipe: &Recipe, score: f32) -> Self {
+        let (line, about) = (recipe.line.to_owned(), recipe.task.to_owned());
+        Self { score, command: command_of(recipe), hit: Hit { line, about, source: Source::Recipe, missing: None } }
+    }
+}
+
 /// The words of a question.
 pub(super) struct Question {
     terms: Vec<String>,
+    /// All of its words in order, also those without a meaning.
+    all: Vec<String>,
 }
 
 impl Question {
@@ -47,17 +58,32 @@ impl Question {
         let mut seen = HashSet::new();
         let mut terms = terms(text);
         terms.retain(|term| seen.insert(term.clone()));
-        Self { terms }
+        Self { terms, all: all_terms(text) }
     }
 
     pub(super) fn words(&self) -> usize {
         self.terms.len()
     }
 
-    /// Whether it has the name of a command's program.
-    fn names(&self, command: &str) -> bool {
+    /// The words of the name of a command's program, if the question has them.
+    fn name_of(&self, command: &str) -> Option<Vec<String>> {
         let name = terms(command.split_whitespace().next().unwrap_or_default());
-        !name.is_empty() && name.iter().all(|term| self.terms.contains(term))
+        (!name.is_empty() && name.iter().all(|term| self.terms.contains(term))).then_some(name)
+    }
+
+    /// The bonus of a text for the command that the question names, as far as the text itself has the question's other words.
+    fn named(&self, name: &[String], weights: &HashMap<String, f32>, holds: impl Fn(&str) -> bool) -> f32 {
+        let (mut all, mut held) = (0.0, 0.0);
+        for term in self.terms.iter().filter(|term| !name.contains(term)) {
+            let weight = weights.get(term).copied().unwrap_or(1.0);
+            all += weight;
+            if holds(term) {
+                held += weight;
+            } else if synonyms(term).iter().any(|other| holds(other)) {
+                held += SAME_MEANING * weight;
+            }
+        }
+        if all > 0.0 { NAMED * held / all } else { NAMED }
     }
 
     /// The share of the question that words hold, each of which counts as it says.
@@ -139,18 +165,30 @@ impl Recipes {
         for (_, weight) in weights.iter_mut().filter(|(term, _)| !self.knows(term)) {
             *weight = UNKNOWN;
         }
+        let names: HashSet<Vec<String>> =
+            self.all.iter().filter_map(|(recipe, _)| question.name_of(recipe.command)).collect();
         let rank = |(recipe, text): &(Recipe, Text)| {
             let share = question.share(&weights, |term| text.holds(term));
-            let is_named = question.names(recipe.command);
+            // "kill a process by name" names `kill`, and "kill all processes with a name" is about the same word.
+            let name = question
+                .name_of(recipe.command)
+                .or_else(|| names.iter().find(|name| name.iter().all(|term| text.own.contains(term))).cloned());
+            let named = name.map_or(0.0, |name| question.named(&name, &weights, |term| text.own.contains(term)));
             let extra = text.own.iter().filter(|term| !question.terms.contains(term)).count();
-            let score = share + if is_named { NAMED } else { 0.0 } - extra_words(extra);
-            let hit = Hit {
-                line: recipe.line.to_owned(),
-                about: recipe.task.to_owned(),
-                source: Source::Recipe,
-                missing: None,
-            };
-            (share >= SCORE_MIN).then(|| Ranked { score, command: command_of(recipe), hit })
+            let score = share + named - extra_words(extra);
+            (share >= SCORE_MIN).then(|| Ranked::of(recipe, score))
+        };
+        self.all.iter().filter_map(rank).collect()
+    }
+
+    /// The recipes for a question whose words mean too little by themselves: those whose task has the whole of it.
+    pub(super) fn rank_verbatim(&self, question: &Question) -> Vec<Ranked> {
+        let in_blanks = |words: &[String]| format!(" {} ", words.join(" "));
+        let phrase = in_blanks(&question.all);
+        let rank = |(recipe, _): &(Recipe, Text)| {
+            let words = all_terms(recipe.task);
+            let fits = question.all.len() >= VERBATIM_WORDS_MIN && in_blanks(&words).contains(&phrase);
+            fits.then(|| Ranked::of(recipe, 1.0 - extra_words(words.len() - question.all.len())))
         };
         self.all.iter().filter_map(rank).collect()
     }
@@ -182,10 +220,11 @@ pub(super) fn pages(question: &Question, pages: &Pages) -> Vec<Ranked> {
         let words: HashSet<String> = terms(&format!("{} {}", candidate.option, candidate.about)).into_iter().collect();
         let holds = |term: &str| if words.contains(term) || command.contains(term) { 1.0 } else { 0.0 };
         let share = question.share(&weights, holds);
-        let is_named = question.names(&candidate.command);
+        let name = question.name_of(&candidate.command);
+        let named = name.map_or(0.0, |name| question.named(&name, &weights, |term| words.contains(term)));
         let extra = words.iter().filter(|term| !question.terms.contains(term)).count();
         let kind = if candidate.option.is_empty() { PAGE } else { OPTION };
-        let score = kind * share + if is_named { NAMED } else { 0.0 } - extra_words(extra);
+        let score = kind * share + named - extra_words(extra);
         let Candidate { command, section, option, about } = candidate;
         let page = format!("{}({section})", command.replace(' ', "-"));
         let line = match (option.as_str(), section.as_str()) {

@@ -16,8 +16,18 @@ const WORD_BYTES_MAX: usize = 40;
 /// Cuts a text into the stems of its words, in order; words without meaning are left out.
 #[must_use]
 pub(super) fn terms(text: &str) -> Vec<String> {
+    words(text).filter(|word| !is_stop_word(word)).map(|word| stem(&word)).collect()
+}
+
+/// The stems of all words of a text, in order, whether they have a meaning or not; `what's` counts as `what`.
+#[must_use]
+pub(super) fn all_terms(text: &str) -> Vec<String> {
+    words(text).filter(|word| word != "s").map(|word| stem(&word)).collect()
+}
+
+fn words(text: &str) -> impl Iterator<Item = String> {
     let words = text.split(|c: char| !c.is_alphanumeric()).filter(|it| !it.is_empty() && it.len() <= WORD_BYTES_MAX);
-    words.map(str::to_lowercase).filter(|word| !is_stop_word(word)).map(|word| stem(&word)).collect()
+    words.map(str::to_lowercase)
 }
 
 /// Stems that mean the same as one, without itself.

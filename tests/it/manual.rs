@@ -1,6 +1,7 @@
 //! Answers without a model: how often the line that is wanted is among the three that are shown, and how they are shown.
 
-use std::time::Instant;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use reedclaw::manual::{Answer, Hit, Known, Manual, Options};
 
@@ -66,6 +67,75 @@ fn four_of_five_questions_find_their_line_among_three() {
         let (answered, missed) = recall(&mut manual, first);
         eprintln!("{set}: {answered} of 100");
         assert!(answered >= 80, "{set}: {answered} of 100\n{}", missed.join("\n"));
+    }
+}
+
+/// Pages of this many programs that no recipe knows, with options, in `man1` below a directory.
+fn many_pages(directory: &Path, pages: usize, options: usize) {
+    std::fs::create_dir_all(directory.join("man1")).expect("a section");
+    for page in 0..pages {
+        let option = |at: usize| {
+            format!(".TP\n\\-\\-option{at}\nList the files of kind {at}, and show the process that uses user {page}.\n")
+        };
+        let options: String = (0..options).map(option).collect();
+        let text = format!(".TH X 1\n.SH NAME\nprog{page} \\- show and copy files\n.SH OPTIONS\n{options}");
+        std::fs::write(directory.join(format!("man1/prog{page}.1")), text).expect("a page");
+    }
+}
+
+/// The time that this thread has spent on a processor: other programs on a busy machine don't count.
+fn busy() -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the scheduler's figures");
+    Duration::from_nanos(told.split_whitespace().next().and_then(|it| it.parse().ok()).expect("nanoseconds"))
+}
+
+#[test]
+fn a_question_among_thousands_of_options_takes_at_most_50_ms() {
+    let home = tempfile::tempdir().expect("a directory");
+    many_pages(&home.path().join("man"), 500, 20);
+    let directory = home.path().join("index");
+    let man_path = vec![home.path().join("man")];
+    let mut manual = Manual::new(Options { directory: Some(directory.clone()), man_path });
+    assert!(!directory.exists(), "nothing is made before the first question");
+    let known = Known { has_command: &|_| true, lines: &[], words_min: 1 };
+    assert!(manual.ask("list files", &known).is_reading, "the first question doesn't wait for the pages");
+    assert_eq!(manual.finish_reading(), None);
+    let mut slow = Vec::new();
+    for asked in questions() {
+        let began = busy();
+        manual.ask(asked.question, &known);
+        let took = busy() - began;
+        if took > Duration::from_millis(50) {
+            slow.push((asked.question, took));
+        }
+    }
+    assert!(slow.is_empty(), "{slow:?}");
+    // Among so many texts about much the same, the lines that are wanted are found all the same.
+    let (answered, missed) = recall(&mut manual, 1);
+    assert!(answered >= 80, "{answered} of 100\n{}", missed.join("\n"));
+}
+
+#[test]
+fn the_task_counts_more_than_a_command_that_the_question_names() {
+    let mut manual = Manual::new(Options::default());
+    let known = Known { has_command: &|_| true, lines: &[], words_min: 2 };
+    for (question, wanted) in [
+        ("how do I kill a process by name?", &["killall", "pkill"][..]),
+        ("how do I kill a process?", &["kill PID"]),
+        ("what is my ip address?", &["ip -brief addr", "hostname -I"]),
+        ("which files are in this directory?", &["ls"]),
+        // Words without a meaning say it, all together.
+        ("what time is it?", &["date"]),
+        ("what's the time?", &["date"]),
+        ("who am I?", &["whoami"]),
+        ("where am I?", &["pwd"]),
+    ] {
+        let lines: Vec<String> = manual.ask(question, &known).hits.into_iter().map(|hit| hit.line).collect();
+        let first = lines.first().map_or("", String::as_str);
+        assert!(wanted.iter().any(|it| first.starts_with(it)), "{question}: {lines:?}");
+    }
+    for question in ["why?", "what is it?", "and now?", "zanzibar?"] {
+        assert_eq!(manual.ask(question, &known).hits, [], "{question}");
     }
 }
 
@@ -197,6 +267,12 @@ fn a_question_that_no_model_answers_is_answered_from_here() {
     session.line("how do I make nested directories?");
     session.expect_text("connection refused");
     session.expect_text("mkdir -p PARENT/CHILD");
+    expect_lines(&session);
+    session.press(Key::Escape);
+    session.run("clear");
+    session.line("what time is it?");
+    session.expect_text("connection refused");
+    session.expect_text("1 │ date");
     expect_lines(&session);
     session.press(Key::Escape);
     session.run("echo on-$((1+1))");
