@@ -203,6 +203,8 @@ __rc_press() {
     builtin bind -x "\"\\e[9993~\": ${__rc_r[4]}"
   fi
   builtin bind "\"\\e[9992~\": \"${__rc_r[3]}\\e[9994~\""
+  # What is bound may draw the prompt itself, or change it.
+  [[ -n $__rc_locked || ${PS1-} != "$__rc_mark" ]] || PS1=$__rc_ps1
   READLINE_LINE=${__rc_r[1]} READLINE_POINT=${__rc_r[2]}
   builtin return "$__rc_s"
 }
@@ -213,6 +215,7 @@ __rc_release() {
   builtin local __rc_s="$?"
   builtin local - __rc_a
   builtin set +aeux
+  [[ -n $__rc_locked ]] || { __rc_own; __rc_marks; }
   if [[ -n ${__rc_pressed-} ]]; then
     builtin printf 'line\n%s\n%s\n%s\0' "$__rc_pressed" "$READLINE_POINT" "$READLINE_LINE" >@REPORT@ \
       && IFS= builtin read -r __rc_a <@ACK@

@@ -378,9 +378,11 @@ fn the_line_opens_in_the_editor_that_the_live_shell_names() {
 fn keys_run_functions_of_the_shell_on_the_line() {
     let rc = format!(
         "PS1='{PROMPT} '\nshout() {{ READLINE_LINE=\"é${{READLINE_LINE^^}}\"; READLINE_POINT=2; }}\nbind -x '\"\\C-g\": shout'\n\
-         bind '\"\\eq\": \"echo macro-$((1+1))\\C-m\"'\nquiet() {{ seen=$READLINE_POINT; : > ran; }}\n"
+         bind '\"\\eq\": \"echo macro-$((1+1))\\C-m\"'\nquiet() {{ seen=$READLINE_POINT; : > ran; }}\nshown() {{ echo \"<${{PS1@P}}>\"; }}\n"
     );
-    let spawn = config("editor = {autosuggest = false}, keys = {f5 = {shell = 'shout'}, f6 = {shell = 'quiet'}}");
+    let spawn = config(
+        "editor = {autosuggest = false}, keys = {f5 = {shell = 'shout'}, f6 = {shell = 'quiet'}, f7 = {shell = 'shown'}}",
+    );
     let session = Session::spawn(spawn.file(".bashrc", &rc));
     session.run("true");
     session.type_text("ab cd");
@@ -397,6 +399,12 @@ fn keys_run_functions_of_the_shell_on_the_line() {
     session.expect_outside("the function's file", || session.home().join("ran").exists().then_some(()));
     session.type_text("!");
     expect_line_is(&session, "é ü!");
+    clear(&session);
+    // A function that draws the prompt finds the person's own; the next one is ours again.
+    session.send(b"\x1b[18~");
+    session.expect_line(&format!("<{PROMPT} >"));
+    session.type_text("again");
+    expect_line_is(&session, "again");
     clear(&session);
     // A macro that runs a command leaves the line as it was left to readline.
     session.press(Key::Alt('q'));
