@@ -340,7 +340,75 @@ pub fn put_row<P: Asking, T: Clone>(
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::sync::Arc;
+
     use super::*;
+    use crate::console;
+
+    const PLAIN: console::Options =
+        console::Options { color: false, markdown: false, unicode: true, accessible: false, keyboard_protocol: false };
+
+    /// A person whose keys come from a script.
+    struct Scripted {
+        session: Session,
+        console: Console,
+        env: Env,
+    }
+
+    impl Asking for Scripted {
+        type Gone = Event;
+
+        fn session(&self) -> &Session {
+            &self.session
+        }
+
+        fn console(&self) -> &Console {
+            &self.console
+        }
+
+        fn env(&self) -> &Env {
+            &self.env
+        }
+
+        fn happened(&mut self, event: Event) -> Result<(), Event> {
+            if matches!(event, Event::Hangup) { Err(event) } else { Ok(()) }
+        }
+
+        fn write_line(&mut self, _: &str, _: &str) -> Result<Option<String>, Event> {
+            Ok(None)
+        }
+
+        fn open_in_editor(&mut self, _: &Path) -> Result<Option<i32>, Event> {
+            Ok(None)
+        }
+
+        fn has_shell(&self) -> bool {
+            false
+        }
+    }
+
+    /// Asks for a yes, with these keys before the question is shown.
+    fn asked_after(keys: &[u8]) -> Result<Option<bool>, Event> {
+        let before = [Event::Keys(keys.to_vec(), Instant::now())];
+        let shown = (0..NUDGES).map(|_| Event::Nudged);
+        let screen = File::create("/dev/null").expect("it is there");
+        let mut person = Scripted {
+            session: Session::of_events(before.into_iter().chain(shown)).expect("pipes"),
+            console: Console::on(PLAIN, Arc::new(screen)),
+            env: Env::default(),
+        };
+        ask_yes_or_no(&mut person, "?")
+    }
+
+    #[test]
+    fn ctrl_c_stops_a_question_that_is_only_about_to_be_shown() {
+        assert!(matches!(asked_after(b"\x03"), Ok(None)));
+        // Any other key from before is no answer: the question waits, here until the terminal goes.
+        for keys in [&b"y"[..], b"n", b"\r"] {
+            assert!(matches!(asked_after(keys), Err(Event::Hangup)), "{keys:?}");
+        }
+    }
 
     #[test]
     fn a_paste_is_no_answer_however_it_is_cut() {

@@ -34,6 +34,12 @@ pub(super) fn is_readable(terminal: &impl AsFd) -> bool {
     poll(&mut [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO).is_ok_and(|count| count > 0)
 }
 
+/// Whether a terminal that was found ready still has keys, after commands were obeyed: one of them may have read the keys, and
+/// another read would wait for the next one.
+pub(super) fn keys_are_left(was_ready: bool, commands_came: bool, terminal: &impl AsFd) -> bool {
+    was_ready && (!commands_came || is_readable(terminal))
+}
+
 /// Whether the thread of the editor, the process's first, waits for something; where the system doesn't say, it does.
 fn editor_sleeps() -> bool {
     let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", std::process::id())).unwrap_or_default();

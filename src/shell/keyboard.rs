@@ -17,8 +17,8 @@ use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 
 use super::editor::{
-    EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_idles, is_readable, nudge_overhearing,
-    set_nonblocking, write_some,
+    EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_idles, is_readable, keys_are_left,
+    nudge_overhearing, set_nonblocking, write_some,
 };
 use super::feed::Feed;
 use super::pump::Command;
@@ -83,8 +83,7 @@ impl Keyboard {
                     self.obey(command);
                 }
             }
-            // A command may have read the keys that made the terminal ready: another read would wait for the next key.
-            if keys && !self.is_lent && (!command || is_readable(&self.terminal)) {
+            if !self.is_lent && keys_are_left(keys, command, &self.terminal) {
                 self.read_keys();
             }
             let now = Instant::now();
@@ -202,5 +201,58 @@ impl Keyboard {
     fn tell(&self, event: Event) {
         // Where nobody waits any more, nobody is left to tell.
         let _ = self.events.send(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::super::spawn::open_pty;
+    use super::*;
+
+    /// Longer than a busy machine takes for what must happen at once.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// A key and a command are both there when the loop looks. The command reads the key, which is from before its question;
+    /// the loop must not wait for another one.
+    #[test]
+    fn a_key_that_a_command_has_read_is_not_waited_for_again() {
+        let (person, editor) = (open_pty().expect("a terminal"), open_pty().expect("another"));
+        let (events, told) = channel();
+        let (commands, orders) = channel();
+        let (wake, waker) = io::pipe().expect("a pipe");
+        let terminal = RawTerminal::of(person.slave).expect("it is a terminal");
+        terminal.make_raw();
+        let (signal_pipe, _signals) = UnixStream::pair().expect("a pair");
+        let mut keyboard = Keyboard {
+            terminal,
+            is_lent: false,
+            editor: editor.master,
+            feed: Feed::new(Arc::default()),
+            events,
+            signals: [SIGWINCH, SIGINT, SIGTERM, SIGHUP].map(|signal| (signal, Arc::default())),
+            signal_pipe,
+            overheard_look: None,
+            is_closed: false,
+        };
+        let order = |order: Command| {
+            commands.send(order).expect("it listens");
+            nix::unistd::write(&waker, b"w").expect("it is woken");
+        };
+        nix::unistd::write(&person.master, b"x").expect("a key is typed");
+        let mut typed = [PollFd::new(keyboard.terminal.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(poll(&mut typed, PollTimeout::try_from(PATIENCE).expect("a time")), Ok(1), "the key arrives");
+        order(Command::KeysTo { whom: KeysTo::Question, events_seen: 0, wakes_seen: 0 });
+        order(Command::Nudge);
+        let carrying = thread::spawn(move || keyboard.run(&orders, &wake));
+        for time in ["first", "second"] {
+            let event = told.recv_timeout(PATIENCE);
+            assert!(matches!(event, Ok(Event::Nudged)), "the {time} time: {event:?}");
+            order(Command::Nudge);
+        }
+        order(Command::Close);
+        carrying.join().expect("it ends");
     }
 }

@@ -18,7 +18,7 @@ use super::around::Around;
 use super::capture::Recorder;
 use super::editor::{
     EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_has_unread, editor_idles, is_readable,
-    nudge_overhearing, set_nonblocking, write_some,
+    keys_are_left, nudge_overhearing, set_nonblocking, write_some,
 };
 use super::feed::Feed;
 use super::flow::{Current, Phase};
@@ -266,8 +266,7 @@ impl Pump {
                     self.obey(command);
                 }
             }
-            // A command may have read the keys that made the terminal ready: another read would wait for the next key.
-            if ready[0] && (!ready[2] || is_readable(&self.terminal)) {
+            if keys_are_left(ready[0], ready[2], &self.terminal) {
                 self.read_keys();
             }
             if ready[4] {

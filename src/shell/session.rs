@@ -292,6 +292,25 @@ impl Session {
         })
     }
 
+    /// A session without a terminal, for tests: these events come, then its end; commands to it are heard by nobody.
+    #[cfg(test)]
+    pub(crate) fn of_events(given: impl IntoIterator<Item = Event>) -> io::Result<Self> {
+        let (sender, events) = channel();
+        for event in given {
+            let _ = sender.send(event);
+        }
+        Ok(Self {
+            handle: Handle { sender: channel().0, wake: Arc::new(io::pipe()?.1), gate: Arc::default() },
+            events,
+            random: BufReader::new(File::open("/dev/urandom")?),
+            next_id: 0,
+            seen: Cell::new(0),
+            wakes_seen: Cell::new(0),
+            thread: None,
+            _editor_slave: File::open("/dev/null")?.into(),
+        })
+    }
+
     /// A way to the pump for the editor's slots.
     #[must_use]
     pub fn handle(&self) -> Handle {
