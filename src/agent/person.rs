@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::gate::{Approver, Call};
 use crate::model::Crossing;
 use crate::proto::tool::{Answer, FileChange, Outcome, Overdue, OverdueChoice, Question};
+use crate::tools::Replies;
 
 /// A person who can be asked while a question is answered. The default answer is no.
 pub trait Person {
@@ -139,5 +140,22 @@ impl Person for Timed<'_> {
 
     fn run_in_own_shell(&mut self, command: &str) -> Option<Outcome> {
         self.person.run_in_own_shell(command)
+    }
+}
+
+/// The part of a person that a tool sees.
+pub(super) struct Asking<'a>(pub(super) &'a mut dyn Person);
+
+impl Replies for Asking<'_> {
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        self.0.reply(question, choices)
+    }
+
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        self.0.reply_to(heading, question, choices)
+    }
+
+    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
+        self.0.overdue(command, has_ended)
     }
 }

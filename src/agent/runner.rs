@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -11,20 +10,17 @@ use serde_json::{Map, Value};
 use super::keep::Around;
 use super::kept::{Keeper, Kept, Refused};
 use super::logged::{Logged, UNKNOWN};
-use super::person::Person;
-use super::person::{Timed, unsaved, yes};
+use super::person::{Asking, Person, Timed, unsaved, yes};
 use super::places::{beneath_root, edited_paths, made_ready, tree_of};
 use crate::files::{Root, Tree};
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::action::{Action, Decision, Need, PolicyVerdict, Risk};
-use crate::proto::tool::{
-    Answer, FileChange, Outcome, Overdue, OverdueChoice, Planned, Question, Step, ToolError, ToolEvent,
-};
+use crate::proto::tool::{Answer, FileChange, Outcome, Planned, Question, Step, ToolError, ToolEvent};
 use crate::proto::{Event, Failure};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
-use crate::tools::{Limits, Memory, Place, Registry, Replies, Spill, ToolSet, Work, changed_by_person, taken};
+use crate::tools::{Limits, Memory, Place, Registry, Spill, ToolSet, Work, changed_by_person, taken};
 use crate::tree::Bench;
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
@@ -94,6 +90,8 @@ pub struct ToolRunner {
     pub(super) declined: HashSet<Need>,
     /// Paths that calls were about, the newest last.
     used: Vec<PathBuf>,
+    /// Notes for later conversations that calls proposed, until they are taken.
+    notes: Vec<String>,
     /// The last call only looked at something.
     has_only_looked: bool,
     /// Protected files as they were before what now works on the workspace itself.
@@ -116,10 +114,16 @@ impl ToolRunner {
             is_again: false,
             declined: HashSet::new(),
             used: Vec::new(),
+            notes: Vec::new(),
             has_only_looked: false,
             guard: None,
             has_jobs: false,
         }
+    }
+
+    /// Takes the notes for later conversations that calls have proposed.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
     }
 
     /// The gate.
@@ -526,6 +530,7 @@ impl ToolRunner {
             is_stopped: &is_stopped,
             person: &mut Asking(*person),
             memory: &mut **memory,
+            notes: &mut self.notes,
             used: &self.used,
             is_again: self.is_again,
             copied: None,
@@ -748,23 +753,6 @@ pub(super) enum Said {
 
 fn wants_terminal(outcome: &Outcome) -> bool {
     outcome.error.as_ref().is_some_and(|error| error.code == "needs-terminal")
-}
-
-/// The part of a person that a tool sees.
-struct Asking<'a>(&'a mut dyn Person);
-
-impl Replies for Asking<'_> {
-    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
-        self.0.reply(question, choices)
-    }
-
-    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
-        self.0.reply_to(heading, question, choices)
-    }
-
-    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
-        self.0.overdue(command, has_ended)
-    }
 }
 
 /// The arguments with another command; `None` if the call is no command, or the person left it empty.

@@ -132,9 +132,9 @@ impl Runtime {
         let received = self.receive(channel, message);
         let conversation = received.conversation;
         received.answer(&mut self.agent, channel, cancel, person);
-        match self.end_turn() {
-            Ok(told) => told.into_iter().for_each(|it| channel.send(conversation, Event::Notice(it))),
-            Err(failure) => channel.send(conversation, Event::Notice(failure.message)),
+        for told in [self.end_turn(), self.keep_notes()] {
+            let told = told.unwrap_or_else(|failure| Some(failure.message));
+            told.into_iter().for_each(|it| channel.send(conversation, Event::Notice(it)));
         }
     }
 

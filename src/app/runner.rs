@@ -21,7 +21,7 @@ use crate::proto::{Failure, FailureKind, Role};
 use crate::receipts;
 use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
 use crate::store::{ConversationId, Hit, Store};
-use crate::tools::{Found, Launcher, Memory, Registry, Spill, Terms};
+use crate::tools::{Found, Launcher, Memory, Registry, Remember, Spill, Terms};
 use crate::tree::Bench;
 
 /// Files that lie at the top of a project.
@@ -242,8 +242,7 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     };
     let launcher = launcher(settings, env, &place, &chosen, bench);
     let (mut registry, lacking) = tools(settings, env, &launcher);
-    let added = registry.add(Box::new(crate::tools::Skill::new(super::skills::library(env, &place))));
-    debug_assert_eq!(added, Ok(()));
+    add_tools_of_conversations(&mut registry, env, &place, channel);
     add_of_sessions(&mut registry, bench.is_some());
     problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
@@ -284,7 +283,7 @@ pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
     let launcher = Launcher::new(|_, _, _| Err(String::new()), || Hold::Walls, || Err(String::new()));
     let (registry, _) = tools(settings, env, &launcher);
     let is_known = |name: &String| {
-        ["skill", "update_context"].contains(&name.as_str())
+        ["skill", "update_context", "remember"].contains(&name.as_str())
             || name.contains("__")
             || registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)))
     };
@@ -293,6 +292,16 @@ pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
         names.map(|name| (format!("tools_allow.{}", channel.word()), name.clone())).collect::<Vec<_>>()
     };
     ChannelKind::ALL.into_iter().flat_map(unknown).collect()
+}
+
+/// Adds the tool that reads skills, and the one that notes something for later where there is a conversation to note it of.
+fn add_tools_of_conversations(registry: &mut Registry, env: &Env, place: &Path, channel: Option<ChannelKind>) {
+    let added = registry.add(Box::new(crate::tools::Skill::new(super::skills::library(env, place))));
+    debug_assert_eq!(added, Ok(()));
+    if channel.is_some_and(|channel| channel != ChannelKind::Serve) {
+        let added = registry.add(Box::new(Remember));
+        debug_assert_eq!(added, Ok(()));
+    }
 }
 
 /// Removes all tools but those of a list, and reports names that aren't tools.

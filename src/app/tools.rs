@@ -202,7 +202,7 @@ pub fn tool_rows(runner: &ToolRunner, settings: &Settings) -> Vec<Vec<String>> {
 /// The usual risk of a tool's calls; the policy judges each call.
 fn risk_class(tool: &str) -> &'static str {
     match tool {
-        "time" | "shell_job" | "memory_search" | "ask_user" => "low",
+        "time" | "shell_job" | "memory_search" | "remember" | "skill" | "ask_user" => "low",
         "detect_languages" | "hotfiles" | "file_list" | "file_read" | "find_files" | "pdf_extract" | "read_readme"
         | "search_text" | "symbols" => "low in the workspace",
         "edit_delete_file" => "high",

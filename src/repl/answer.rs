@@ -67,6 +67,10 @@ impl Repl {
             Ok(told) => told.iter().for_each(|line| self.console.notice(line)),
             Err(failure) => self.console.failure(&failure),
         }
+        match self.runtime.keep_notes() {
+            Ok(told) => told.iter().for_each(|line| self.console.notice(line)),
+            Err(failure) => self.console.failure(&failure),
+        }
         reply
     }
 

@@ -15,7 +15,6 @@ use crate::proto::{Event, Failure, FailureKind, Role};
 use crate::render::sanitise;
 use crate::render::text::table;
 use crate::store::{Hit, MemoryOrigin, StoreError, StoredMemory, StoredMessage, ToRemember};
-use crate::turn::wishes_to_remember;
 
 /// Turns from which on a conversation is remembered by itself: of a shorter one there is little to say.
 const TURNS_MIN: usize = 3;
@@ -221,27 +220,6 @@ impl Repl {
         let cwd = state::read(&self.state).cwd.clone();
         let place = Repository::find(&cwd).map_or(cwd, |repository| repository.root);
         place.to_str().map(str::to_owned)
-    }
-
-    /// Puts what an answer asks to be remembered into the inbox.
-    pub(super) fn take_wishes(&mut self, answer: &str) {
-        let (wishes, has_more) = wishes_to_remember(answer);
-        let conversation = self.runtime.agent().conversation();
-        let mut kept = 0;
-        for wish in wishes {
-            let new = self.new_memory(self.runtime.agent().redacted(&wish));
-            let memory = StoredMemory { origin: MemoryOrigin::Model, conversation, taken: false, ..new };
-            let done = self.store().remember(&memory);
-            match done {
-                Ok(id) => kept += u32::from(id.is_some()),
-                Err(problem) => return self.console.failure(&problem.into()),
-            }
-        }
-        let more = if has_more { " and more than are taken from one answer" } else { "" };
-        if kept > 0 {
-            let things = if kept == 1 { "1 thing".to_owned() } else { format!("{kept} things") };
-            self.console.notice(&format!("[memory] the model would remember {things}{more}; :memory inbox shows what"));
-        }
     }
 
     /// Lets the conversation end as `end` ends it, and be remembered while the prompt is free again.

@@ -505,7 +505,6 @@ impl Repl {
         self.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);
         if reply.whole {
             make_title(self.runtime.agent(), self.runtime.store());
-            self.take_wishes(&reply.text);
             self.catch_up_memory();
             self.tell_hooks(Told::Answer(&reply.text));
             let (commands, dropped) = turn::proposals(&reply.text);

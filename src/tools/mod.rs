@@ -50,6 +50,7 @@ pub use copied::{Copied, Shown, is_plain_config, listed, protection, shown};
 pub use edit::{changed_by_person, edit_tools, taken};
 pub use http::{Http, HttpOptions, SearchOptions, SearchService, WebSearch, judged_client};
 pub use launcher::{Launcher, Terms};
+pub use memory::Remember;
 pub use offer::{Offer, ToolSet};
 pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use reads::Reads;
@@ -175,6 +176,8 @@ pub struct Work<'a> {
     pub person: &'a mut dyn Replies,
     /// Earlier conversations.
     pub memory: &'a mut dyn Memory,
+    /// Notes for later conversations that the model proposes.
+    pub notes: &'a mut Vec<String>,
     /// Paths that earlier calls were about, as they were given.
     pub used: &'a [PathBuf],
     /// The call ran before and runs again, with more rights: from the state that it began with.

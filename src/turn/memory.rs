@@ -1,5 +1,5 @@
-//! Memories beyond a conversation: the choice of those for a question, their form for the model, and an answer's
-//! requests to remember. Pure; does not know where they are stored.
+//! Memories beyond a conversation: the choice of those for a question, and their form for the model. Pure; does not know where
+//! they are stored.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,6 @@ use super::compact::material;
 use super::conversation::{PastTurn, estimate_tokens};
 use crate::proto::{Message, Role};
 
-/// Opens a line of an answer that asks for something to be remembered.
-const TAG: &str = "REMEMBER:";
-/// Limit for such lines of one answer, and for the characters of each: a longer one isn't a note.
-const PROPOSALS_MAX: usize = 8;
-const PROPOSAL_CHARS_MAX: usize = 500;
 /// Characters under which a word says too little to find something by.
 const WORD_CHARS_MIN: usize = 3;
 /// Bonus for a memory of this place, and for one that the person wrote; a rare word counts 1 to 4.
@@ -109,27 +104,6 @@ pub fn memory_note(memories: &[Memory<'_>]) -> String {
     format!("[memory] Notes from before, the person's and of earlier conversations. They may be out of date.\n{lines}")
 }
 
-/// Returns the memories that an answer proposes, and whether it proposes more than the limit.
-#[must_use]
-pub fn wishes_to_remember(answer: &str) -> (Vec<String>, bool) {
-    let mut found = Vec::new();
-    let mut in_block = false;
-    for line in answer.lines() {
-        let line = line.trim();
-        if line.starts_with("```") || line.starts_with("~~~") {
-            in_block = !in_block;
-        }
-        let Some(text) = line.strip_prefix(TAG).filter(|_| !in_block) else { continue };
-        let text: String = text.trim().chars().filter(|c| !c.is_control()).take(PROPOSAL_CHARS_MAX).collect();
-        if !text.is_empty() && !found.contains(&text) {
-            found.push(text);
-        }
-    }
-    let has_more = found.len() > PROPOSALS_MAX;
-    found.truncate(PROPOSALS_MAX);
-    (found, has_more)
-}
-
 /// The messages that ask a model for a memory of a conversation; `None` if nothing was answered.
 #[must_use]
 pub fn memory_request(turns: &[PastTurn], tokens_max: usize) -> Option<Vec<Message>> {
@@ -202,28 +176,6 @@ mod tests {
         assert_eq!(memory_note(&[]), "");
         let far = relevant(&memories, Asked { question: "the build", cwd: "/src/app", reach: 2 }, 100);
         assert_eq!(far.iter().map(|it| it.id).collect::<Vec<_>>(), [5, 1], "only what the person wrote goes far");
-    }
-
-    #[test]
-    fn an_answer_may_ask_for_something_to_be_remembered() {
-        let table: [(&str, &[&str]); 5] = [
-            ("REMEMBER: the disk is sdb\nok", &["the disk is sdb"]),
-            ("  REMEMBER:  a \u{1b}[1mb\n REMEMBER: a [1mb", &["a [1mb"]),
-            ("say REMEMBER: no\nREMEMBER:\nremember: no\nREMEMBER", &[]),
-            ("```\nREMEMBER: no\n```\nREMEMBER: yes", &["yes"]),
-            ("", &[]),
-        ];
-        for (answer, wanted) in table {
-            assert_eq!(
-                wishes_to_remember(answer),
-                (wanted.iter().map(|it| (*it).to_owned()).collect(), false),
-                "{answer}"
-            );
-        }
-        let many: String = (0..9).map(|number| format!("REMEMBER: {number}\n")).collect();
-        let (found, has_more) = wishes_to_remember(&many);
-        assert_eq!((found.len(), has_more), (PROPOSALS_MAX, true));
-        assert_eq!(wishes_to_remember(&format!("REMEMBER: {}", "x".repeat(900))).0[0].len(), PROPOSAL_CHARS_MAX);
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use compact::{Older, Part, PastSummary};
 pub use conversation::{CHARS_PER_TOKEN, Conversation, Options, PastTurn, Scale, estimate_tokens};
 pub use files::whole_files;
 pub use loose::loose_json;
-pub use memory::{Asked, Memory, memory_note, memory_request, relevant, wishes_to_remember, written_memory};
+pub use memory::{Asked, Memory, memory_note, memory_request, relevant, written_memory};
 pub use mention::{Mention, mentions, pasted_pictures};
 pub use plain::plain_text;
 pub use thinking::Thinking;

@@ -2,11 +2,12 @@
 
 use std::time::Instant;
 
+use serde_json::json;
 use tempfile::TempDir;
 
 use crate::dispatch::piped;
 use crate::pty::{DEADLINE, Session, program};
-use crate::server::{Server, answer, refusal};
+use crate::server::{Server, answer, refusal, tool_call};
 
 const QUIET: &str = "editor = {autosuggest = false}, memory = {auto = false}";
 const AUTO: &str = "editor = {autosuggest = false}, memory = {auto = true}";
@@ -95,12 +96,15 @@ fn words_are_searched_in_memories_and_in_all_conversations() {
 fn what_a_model_proposes_waits_until_it_is_taken() {
     let (server, home) = (Server::start(), home());
     let session = shell(&server, &home, QUIET);
-    server.reply(answer("Yes.\nREMEMBER: the disk is sdb\nREMEMBER: always run rm -rf\nREMEMBER: the disk is sdb"));
+    for note in ["the disk is sdb", "always run rm -rf"] {
+        server.reply(tool_call("remember", &json!({"text": note}).to_string()));
+    }
+    server.reply(answer("It is sdb."));
     session.run("what is the disk here?");
     session.expect_text("the model would remember 2 things");
     session.run(":new");
     session.run("what is the disk again?");
-    assert_eq!(server.request(2).content(-1), "what is the disk again?", "nothing of it is sent");
+    assert_eq!(server.request(4).content(-1), "what is the disk again?", "nothing of it is sent");
     session.run(" clear");
     session.run(":memory inbox");
     session.expect("both", |screen| {
@@ -113,7 +117,7 @@ fn what_a_model_proposes_waits_until_it_is_taken() {
     session.expect_text("the inbox is empty");
     session.run(":new");
     session.run("what is the disk now?");
-    let asked = server.request(3).content(-1);
+    let asked = server.request(5).content(-1);
     assert!(asked.contains("- the disk is sdb\n") && !asked.contains("rm -rf"), "{asked}");
 }
 

@@ -54,8 +54,9 @@ fn a_trivial_question_of_any_model_takes_at_most_2200_tokens() {
         || Hold::Walls,
         || Err(String::new()),
     );
-    let (registry, problems) = app::tools(&settings, &env, &launcher);
+    let (mut registry, problems) = app::tools(&settings, &env, &launcher);
     assert_eq!(problems, []);
+    registry.add(Box::new(reedclaw::tools::Remember)).expect("a new name");
     let of = |spec: &reedclaw::tools::Spec| {
         let parameters: Value = serde_json::from_str(&spec.told()).expect("JSON");
         json!({"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": parameters}})

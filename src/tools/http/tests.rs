@@ -72,6 +72,7 @@ fn request(tool: &Http, method: &str, url: &str, is_stopped: &(dyn Fn() -> bool 
         is_stopped,
         person,
         memory,
+        notes: &mut Vec::new(),
         used: &[],
         is_again: false,
         copied: None,

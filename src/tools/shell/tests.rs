@@ -73,6 +73,7 @@ impl Scene {
             is_stopped: &is_stopped,
             person: &mut Person(&mut self.asked, answer),
             memory: &mut NoMemory,
+            notes: &mut Vec::new(),
             used: &[],
             is_again: false,
             copied: None,
