@@ -154,11 +154,11 @@ fn home(autonomy: &str, answers: &[Value]) -> TempDir {
     TestHome::for_commands().plays_alone(answers, &security).directory("reedclaw-workspace").done()
 }
 
-/// Builds the library that kills.
-fn killer() -> (TempDir, PathBuf) {
+/// Builds a library that kills.
+fn killer(source_text: &str) -> (TempDir, PathBuf) {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let (source, library) = (place.path().join("killer.c"), place.path().join("killer.so"));
-    fs::write(&source, KILLER).expect("a source");
+    fs::write(&source, source_text).expect("a source");
     let mut compiler = Command::new("cc");
     let Output { status, stderr, .. } =
         compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).output().expect("cc runs");
@@ -180,7 +180,7 @@ fn a_question_with_a_tool_is_killed_before_each_call_that_leaves_something_behin
     if !require(&["cc"]) {
         return;
     }
-    let (_place, library) = killer();
+    let (_place, library) = killer(KILLER);
     let mut seen: BTreeMap<Place, usize> = BTreeMap::new();
     for number in 1_usize.. {
         assert!(number < 2_000, "it never comes to an end");
@@ -248,4 +248,56 @@ fn a_kill_while_a_command_runs_leaves_its_intent_open_and_ends_it() {
     assert_eq!(left.run(&["receipt", "verify"]).0, Some(0));
     let (code, told) = left.run(&["agent", "-m", "go on", "--conversation", "last"]);
     assert!(code == Some(0) && told.contains("gone on"), "{told}");
+}
+
+/// Kills its process as soon as a file whose path ends in `KILL_AFTER` has got its name.
+const KILLER_OF_EDITS: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void named(const char *to) {
+    const char *wanted = getenv("KILL_AFTER");
+    size_t length = wanted ? strlen(wanted) : 0, whole = strlen(to);
+    if (wanted && whole >= length && !strcmp(to + whole - length, wanted)) kill(getpid(), SIGKILL);
+}
+#define STEP(name, parameters, arguments)                          \
+    int name parameters {                                          \
+        static int (*next) parameters;                             \
+        if (!next) next = (int (*) parameters)dlsym(RTLD_NEXT, #name); \
+        int result = next arguments;                               \
+        if (!result) named(to);                                    \
+        return result;                                             \
+    }
+STEP(rename, (const char *from, const char *to), (from, to))
+STEP(renameat, (int a, const char *from, int b, const char *to), (a, from, b, to))
+STEP(renameat2, (int a, const char *from, int b, const char *to, unsigned f), (a, from, b, to, f))
+STEP(linkat, (int a, const char *from, int b, const char *to, int f), (a, from, b, to, f))
+"#;
+
+#[test]
+fn an_edit_that_was_killed_half_way_is_a_step_that_can_be_undone() {
+    if !require(&["cc"]) {
+        return;
+    }
+    let (_place, library) = killer(KILLER_OF_EDITS);
+    let left = Left { home: home("full", &answers()) };
+    let mut asking = command(left.home.path(), &["agent", "-m", "write it"]);
+    let output = asking.env("LD_PRELOAD", &library).env("KILL_AFTER", "made.txt").output().expect("it runs");
+    assert_eq!(output.status.signal(), Some(9), "{output:?}");
+    assert_eq!(left.place(), Place::BeforeTheOutcome);
+    let made = left.path("reedclaw-workspace/made.txt");
+    let in_workspace = |args: &[&str]| {
+        let mut command = command(left.home.path(), args);
+        let output = command.current_dir(left.path("reedclaw-workspace")).output().expect("it runs");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    };
+    let told = in_workspace(&["steps"]);
+    assert!(told.contains("an edit of made.txt was cut off; it changed 1 file, which is step 1"), "{told}");
+    assert_eq!(fs::read_to_string(&made).expect("the file"), "x");
+    let told = in_workspace(&["undo"]);
+    assert!(told.contains("Undid step 1") && !made.exists(), "{told}");
 }

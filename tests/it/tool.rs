@@ -814,3 +814,26 @@ fn a_path_that_begins_with_a_variable_is_refused_and_makes_no_directory() {
     }
     assert!(!home.path().join("ws/${HOME}").exists() && home.path().join("ws/$HOME").is_file());
 }
+
+/// The workspace may be reached by a link, as `/home` is on some machines. A variable of the shell in a path is refused, because
+/// it would become a directory of that name.
+#[test]
+fn a_path_through_another_name_of_the_workspace_is_in_it_and_a_variable_is_refused() {
+    let home = crate::home::TestHome::for_commands().file("work/a.txt", "here\n").done();
+    symlink("work", home.path().join("alias")).expect("a link");
+    let workspace = home.path().join("work").display().to_string();
+    let call = |tool: &str, arguments: Value| -> Value {
+        let arguments = arguments.to_string();
+        let args = ["tool", "run", tool, "--workspace", &workspace, "--json", &arguments];
+        let output = crate::home::command(home.path(), &args).output().expect("it runs");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let read = call("file_read", json!({"path": home.path().join("alias/a.txt")}));
+    assert_eq!((&read["success"], &read["output"]), (&json!(true), &json!("here\n")), "{read}");
+    for path in ["${HOME}/x", "$HOME/x"] {
+        let written = call("file_write", json!({"path": path, "content": "y"}));
+        let hint = written["error"]["hint"].as_str().unwrap_or_default();
+        assert!(hint.contains("variables aren't expanded here"), "{written}");
+    }
+    assert_eq!(std::fs::read_dir(home.path().join("work")).expect("a directory").count(), 1);
+}

@@ -332,3 +332,36 @@ fn where_nothing_can_be_kept_the_person_is_asked() {
     session.run("clear; cat a.txt");
     session.expect_line("old");
 }
+
+/// Ten calls change the same line of one file, and ten others a file each, all at the same time.
+#[test]
+fn edits_at_the_same_time_wait_for_each_other_and_only_what_was_done_is_a_step() {
+    let home = home(&[], "");
+    let ws = home.path().join("reedclaw-workspace");
+    let edit_all = |path: &(dyn Fn(usize) -> String + Sync)| -> usize {
+        std::thread::scope(|scope| {
+            let edit = |number: usize| {
+                let call = json!({"path": path(number), "old": "start", "new": format!("by {number}")}).to_string();
+                reedclaw(home.path(), &["tool", "run", "edit_replace_exact", "--workspace", ".", "--json", &call]).0
+            };
+            let running: Vec<_> = (0..10).map(|number| scope.spawn(move || edit(number))).collect();
+            running.into_iter().filter_map(|it| it.join().expect("no panic")).filter(|code| *code == 0).count()
+        })
+    };
+    for name in (0..10).map(|number| format!("{number}.txt")).chain(["one.txt".to_owned()]) {
+        fs::write(ws.join(name), "start\n").expect("a file");
+    }
+    assert_eq!(edit_all(&|_| "one.txt".to_owned()), 1, "the text is there once");
+    assert_eq!(edit_all(&|number| format!("{number}.txt")), 10, "different files only wait");
+    let (_, out, _) = reedclaw(home.path(), &["steps"]);
+    assert_eq!(out.lines().filter(|line| line.contains("1 file ")).count(), 11, "{out}");
+    for number in 0..10 {
+        assert_eq!(fs::read_to_string(ws.join(format!("{number}.txt"))).expect("a file"), format!("by {number}\n"));
+    }
+    // The oldest step is that of the one edit that was made.
+    let (code, out, err) = reedclaw(home.path(), &["undo", "11"]);
+    assert_eq!(code, Some(0), "{out}{err}");
+    for name in ["one.txt", "0.txt", "9.txt"] {
+        assert_eq!(fs::read_to_string(ws.join(name)).expect("a file"), "start\n", "{name}");
+    }
+}
