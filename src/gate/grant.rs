@@ -6,7 +6,7 @@ use std::path::Path;
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::{Approver, Call, Decision};
-use crate::proto::action::{Action, Effect, PolicyVerdict, Risk};
+use crate::proto::action::{Action, Effect, PolicyVerdict, Risk, WriteKind};
 use crate::proto::known_paths;
 
 /// What a person granted to a run.
@@ -54,10 +54,13 @@ impl Grant {
         }
         let is_inside = |effect: &Effect| match effect {
             Effect::Exec { .. } | Effect::Read { .. } | Effect::Define { .. } => true,
+            // A directory with all that is in it is no change of a file: a person says yes to exactly that.
+            Effect::Write { how: WriteKind::DeleteTree, .. } => false,
             Effect::Write { path, .. } => self.may_write(path, workspace),
             Effect::Net { .. } | Effect::Signal { .. } => false,
         };
         verdict.risk < Risk::High
+            && !removes_directory(&call.action, workspace)
             && verdict.needs.is_empty()
             && call.needs.is_empty()
             && verdict.effects.iter().all(is_inside)
@@ -104,6 +107,16 @@ fn is_counted(call: &Call, approver: &Approver) -> bool {
     *approver != Approver::Check && !matches!(call.action, Action::Keep { .. })
 }
 
+/// Whether a directory with all that is in it would go; on a copy of the workspace only the result tells that.
+fn removes_directory(action: &Action, workspace: &Path) -> bool {
+    let deletes = match action {
+        Action::Edit { deletes, .. } | Action::Keep { deletes, .. } => deletes.as_slice(),
+        Action::Delete { path } => std::slice::from_ref(path),
+        _ => &[],
+    };
+    deletes.iter().any(|path| workspace.join(path).is_dir())
+}
+
 /// The files that a call changes, as it names them; none for an action of which that can't be said.
 fn changed(action: &Action) -> Option<Vec<&str>> {
     match action {
@@ -136,7 +149,6 @@ fn set_of(patterns: &[String]) -> Result<GlobSet, GrantError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::action::WriteKind;
 
     fn call(action: Action) -> Call {
         Call {
@@ -169,6 +181,12 @@ mod tests {
             (keep("src/a.py"), Risk::High, vec![], false),
             (shell("sed -i x src/a.py"), Risk::Medium, write("/w/src/a.py"), true),
             (shell("sed -i x a.py"), Risk::Medium, write("/w/a.py"), false),
+            (
+                shell("rm -rf src/a"),
+                Risk::Medium,
+                vec![Effect::Write { path: "/w/src/a".into(), how: WriteKind::DeleteTree }],
+                false,
+            ),
             (shell("curl x"), Risk::Medium, net.clone(), false),
             (shell("make all"), Risk::High, net.clone(), true),
             (shell("make all; x"), Risk::High, vec![], false),
