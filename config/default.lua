@@ -516,6 +516,44 @@ return {
     four_eyes = false,
   },
 
+  -- Runs towards goals (`:norris GOAL`, `reedclaw norris GOAL`). Options of the command line count before these.
+  norris = {
+    -- the name of a model: it plans the work. Empty: the model that works.
+    preplanner = "",
+    -- the name of a model: it works through the tasks. Empty: the model that answers.
+    executor = "",
+    -- list of commands: the goal is reached when each ends with status 0. Empty: `project.check`, if it is set.
+    checks = {},
+    -- What a run may do without a question. Its checks may run as well.
+    grant = {
+      -- list of patterns: paths below the workspace that it may change.
+      writes = { "**" },
+      -- list of command lines: those that it may run, each exactly.
+      commands = {},
+    },
+    -- list of patterns: paths that it never changes without a question, and that the checks depend on.
+    protect = {},
+    -- A run ends when it has used one of these up.
+    budget = {
+      -- number, 0 to 1000000: dollars.
+      usd = 1.0,
+      -- whole number, 0 to 1000000000000: tokens, read and written.
+      tokens = 1000000,
+      -- number, 0 to 100000: minutes of work.
+      minutes = 60,
+      -- whole number, 0 to 100000: questions to models.
+      steps = 20,
+      -- whole number, 0 to 100000: calls of tools.
+      calls = 200,
+    },
+    -- whole number, 1 to 20: attempts of a task before a new plan is made.
+    attempts = 3,
+    -- whole number, 0 to 20: new plans before the run is stuck.
+    replans = 2,
+    -- whole number, 1 to 20: attempts without progress before a new plan is made.
+    stall = 3,
+  },
+
   -- `:undo` reverts changes by a model's commands and edits. Nothing is stored before a model runs something.
   undo = {
     -- true or false: record these changes.

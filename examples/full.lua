@@ -185,6 +185,18 @@ return {
     four_eyes = true,
   },
 
+  norris = {
+    preplanner = "",
+    executor = "",
+    checks = { "make test" },
+    grant = { writes = { "src/**", "tests/**" }, commands = { "make" } },
+    protect = { "tests/golden/**" },
+    budget = { usd = 2.5, tokens = 2000000, minutes = 90, steps = 40, calls = 400 },
+    attempts = 4,
+    replans = 3,
+    stall = 2,
+  },
+
   undo = {
     enabled = true,
     bytes_max = 1024 * 1024 * 1024,

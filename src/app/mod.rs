@@ -4,6 +4,7 @@
 mod attach;
 mod carried;
 mod channel;
+mod goal;
 mod guard;
 mod jail;
 mod money;
@@ -44,6 +45,10 @@ pub use crate::tools::served::{Added, Done, Face, Servers, allow_tools, mcp_comm
 pub use attach::{Attached, Attaching, PIPED};
 pub use carried::{Around, AroundNotes, Remembered};
 pub use channel::{Channel, Received};
+pub use goal::{
+    Background, Progress, Wanted, effect_line, event_line, goal_of, granted_lines, hold_workspace, plan_lines,
+    resting_runs, steps_since,
+};
 pub use guard::policy_rules;
 pub use jail::Jails;
 use money::money_options;

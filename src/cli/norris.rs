@@ -1,8 +1,7 @@
 //! `reedclaw norris`: work towards a goal while nobody watches; its runs, and a person's words to them.
 
-use std::fs::{File, OpenOptions};
 use std::io::{IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +15,7 @@ use super::wire::Line;
 use crate::agent::Cancel;
 use crate::agent::goal::{self, Journal, OnHalt, Watcher, Work};
 use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
-use crate::files::Locked;
-use crate::norris::{CHECKS_MAX, Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, NOTE_BYTES_MAX, Rest, Run};
+use crate::norris::{CHECKS_MAX, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
 use crate::proto::{self, Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 
@@ -199,10 +197,7 @@ struct Begin {
 
 fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure> {
     let Begin { config, path, model } = options;
-    let text = matches.get_one::<String>(name).map(|goal| goal.trim().to_owned()).unwrap_or_default();
-    if text.is_empty() || text.len() > GOAL_BYTES_MAX {
-        return Err(usage(format!("a goal has between 1 and {GOAL_BYTES_MAX} bytes"), "reedclaw norris \"GOAL\""));
-    }
+    let text = matches.get_one::<String>(name).cloned().unwrap_or_default();
     let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
     runtime.problems().iter().for_each(tell);
     if let Some(failure) = app::closed(runtime.settings(), ChannelKind::Agent) {
@@ -213,40 +208,43 @@ fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure
     let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
     runtime.stand_in(around.clone());
     let workspace = app::workspace_named(runtime.env(), &around)?;
-    let mut goal = goal_of(matches, text, &workspace)?;
+    let mut goal = goal_of(matches, app::goal_of(runtime.settings(), &text, &workspace)?)?;
     if goal.executor.is_empty() {
         goal.executor = model.unwrap_or_default();
     }
     runtime.take_tools(&workspace).iter().for_each(tell);
     goal::ready(runtime.agent_mut(), &goal)?;
-    let held = lock(&runtime, &workspace)?;
+    let held = app::hold_workspace(runtime.env(), &workspace)?;
     let journal = StoredJournal::begin(Arc::clone(runtime.store()), goal)?;
     let status = work(runtime, &journal, matches);
     drop(held);
     status
 }
 
-fn goal_of(matches: &ArgMatches, text: String, workspace: &Path) -> Result<Goal, Failure> {
-    let many = |name: &str| -> Vec<String> {
-        matches.try_get_many::<String>(name).ok().flatten().into_iter().flatten().cloned().collect()
+/// The goal of the settings, with the options of the command line.
+fn goal_of(matches: &ArgMatches, goal: Goal) -> Result<Goal, Failure> {
+    let many = |name: &str, else_: Vec<String>| -> Vec<String> {
+        let named: Vec<String> =
+            matches.try_get_many::<String>(name).ok().flatten().into_iter().flatten().cloned().collect();
+        if named.is_empty() { else_ } else { named }
     };
-    let one = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
-    let checks = many("check");
+    let one = |name: &str, else_: String| matches.get_one::<String>(name).cloned().unwrap_or(else_);
+    let checks = many("check", goal.checks);
     if checks.len() > CHECKS_MAX {
         return Err(usage(format!("a goal has at most {CHECKS_MAX} checks"), ""));
     }
-    let writes = many("grant-write");
-    let writes = if writes.is_empty() { vec!["**".to_owned()] } else { writes };
     Ok(Goal {
-        text,
         checks,
-        limits: limits_of(matches, Limits::default()),
-        grant: Grant { writes, commands: many("grant-command") },
-        protect: many("protect"),
+        limits: limits_of(matches, goal.limits),
+        grant: Grant {
+            writes: many("grant-write", goal.grant.writes),
+            commands: many("grant-command", goal.grant.commands),
+        },
+        protect: many("protect", goal.protect),
         allow_check_edits: matches.get_flag("allow-check-edits"),
-        workspace: workspace.display().to_string(),
-        planner: one("planner"),
-        executor: one("executor"),
+        planner: one("planner", goal.planner),
+        executor: one("executor", goal.executor),
+        ..goal
     })
 }
 
@@ -263,29 +261,10 @@ fn limits_of(matches: &ArgMatches, limits: Limits) -> Limits {
     }
 }
 
-/// Holds the workspace for one run at a time.
-fn lock(runtime: &Runtime, workspace: &Path) -> Result<Locked<File>, Failure> {
-    let failed = |message: String| Failure {
-        kind: FailureKind::Unavailable,
-        message,
-        hint: "reedclaw norris watch shows the run that works there".into(),
-    };
-    let state = crate::config::state_directory(runtime.env()).ok_or_else(|| failed("no HOME is set".into()))?;
-    let directory = state.join("runs");
-    let name = format!("{}.lock", crate::base::hash::path_name(workspace));
-    let open = || {
-        std::fs::create_dir_all(&directory)?;
-        OpenOptions::new().create(true).truncate(false).write(true).open(directory.join(&name))
-    };
-    let file = open().map_err(|error| failed(format!("{}: {error}", directory.display())))?;
-    Locked::take(file, false, Duration::ZERO)
-        .map_err(|_| failed(format!("another run works in {}", workspace.display())))
-}
-
 fn resume(mut runtime: Runtime, journal: StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
     let run = journal.state()?;
     let workspace = PathBuf::from(run.goal.as_ref().map(|goal| goal.workspace.clone()).unwrap_or_default());
-    let held = lock(&runtime, &workspace)?;
+    let held = app::hold_workspace(runtime.env(), &workspace)?;
     runtime.stand_in(workspace.clone());
     runtime.take_tools(&workspace).iter().for_each(tell);
     goal::ready(runtime.agent_mut(), run.goal.as_ref().unwrap_or(&Goal::default()))?;
@@ -310,7 +289,7 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
     let id = journal.run();
     let mut seen = Seen { is_json, id, last: String::new() };
     seen.line(&format!("run {id}: {}", goal.text));
-    seen.line(&granted_line(&goal));
+    app::granted_lines(&goal).iter().for_each(|line| seen.line(line));
     let parts = Work { journal, watcher: &mut seen, on_halt, cancel: &cancel };
     let run = goal::work(runtime.agent_mut(), parts).map_err(|failure| {
         let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
@@ -321,7 +300,7 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
         let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
         outln!("{}", serde_json::json!({"event": "run", "run": id, "end": run.word(), "exit": status, "why": why}));
     } else {
-        let lines = app::run_report(journal, steps_since(&runtime, &goal, run.began))?;
+        let lines = app::run_report(journal, app::steps_since(runtime.settings(), runtime.env(), &goal, run.began))?;
         lines.iter().for_each(|line| outln!("{}", escape_visible(line)));
         if run.end.is_none() {
             outln!("reedclaw norris resume {id} continues");
@@ -330,34 +309,14 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
     Ok(status)
 }
 
-fn granted_line(goal: &Goal) -> String {
-    let Limits { usd, tokens, minutes, steps, calls, .. } = &goal.limits;
-    let shown = [
-        usd.map(|it| format!("${it}")),
-        tokens.map(|it| format!("{it} tokens")),
-        minutes.map(|it| format!("{it} min")),
-        steps.map(|it| format!("{it} questions")),
-        calls.map(|it| format!("{it} calls")),
-    ];
-    let budget = shown.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let commands: Vec<&String> = goal.checks.iter().chain(&goal.grant.commands).collect();
-    format!("grant: changes of {}; commands {commands:?}; no network. Budget: {budget}", goal.grant.writes.join(", "))
-}
-
 /// The exit status of a run that doesn't work any more.
 fn status_of(run: &Run) -> u8 {
     match &run.end {
         Some(end) => end.status(),
-        None if run.is_waiting() => exit::HALTED,
+        None if run.is_waiting() || run.awaits_go() => exit::HALTED,
         None if run.is_estop => exit::ESTOP,
         None => exit::INTERRUPTED,
     }
-}
-
-/// Steps of undo since a time.
-fn steps_since(runtime: &Runtime, goal: &Goal, began: i64) -> usize {
-    let steps = app::steps(runtime.settings(), runtime.env(), Path::new(&goal.workspace));
-    steps.map_or(0, |steps| steps.list().iter().filter(|it| it.time >= began && !it.is_undone).count())
 }
 
 /// What is seen of a run on standard error, or as JSON.
@@ -377,22 +336,7 @@ impl Seen {
 
 impl Watcher for Seen {
     fn begins(&mut self, run: &Run, effect: &Effect) {
-        let line = match effect {
-            Effect::Plan => "planning".to_owned(),
-            Effect::Check(number) => {
-                let goal = run.goal.as_ref();
-                format!("checking `{}`", goal.and_then(|it| it.checks.get(*number)).map_or("", String::as_str))
-            }
-            Effect::Work { task, is_escalated } => {
-                let count = run.tasks.len();
-                let text = run.tasks.get(*task).map_or("", |task| task.text.as_str());
-                let model = if *is_escalated { " (the planner's model does it)" } else { "" };
-                format!("{}/{count} {text}{model}", task + 1)
-            }
-            Effect::RunHalted(halt) => format!("running what was approved: {}", halt.intent),
-            Effect::Rest(Rest::Halted) => "halted: a call needs your yes".to_owned(),
-            _ => return,
-        };
+        let Some(line) = app::effect_line(run, effect) else { return };
         if self.is_json {
             outln!("{}", serde_json::json!({"event": "run_step", "run": self.id, "text": line}));
         } else if line != self.last {
@@ -422,7 +366,7 @@ impl Watcher for Seen {
 fn show(runtime: &Runtime, journal: &StoredJournal) -> Result<u8, Failure> {
     let run = journal.state()?;
     let goal = run.goal.clone().unwrap_or_default();
-    let lines = app::run_report(journal, steps_since(runtime, &goal, run.began))?;
+    let lines = app::run_report(journal, app::steps_since(runtime.settings(), runtime.env(), &goal, run.began))?;
     lines.iter().for_each(|line| outln!("{}", escape_visible(line)));
     Ok(exit::DONE)
 }
@@ -436,7 +380,7 @@ fn watch(journal: &StoredJournal) -> Result<u8, Failure> {
         for (seq, time, event) in journal.events(seen)? {
             seen = seq;
             run.apply(time, &event);
-            if let Some(line) = told(&run, &event) {
+            if let Some(line) = app::event_line(&run, &event) {
                 outln!("{}", escape_visible(&line));
             }
         }
@@ -446,39 +390,6 @@ fn watch(journal: &StoredJournal) -> Result<u8, Failure> {
         }
         let _ = waits.1.recv_timeout(WATCH_EVERY);
     }
-}
-
-fn told(run: &Run, event: &Event) -> Option<String> {
-    Some(match event {
-        Event::Began { goal } => format!("goal: {}", goal.text),
-        Event::Planning { model, .. } => format!("planning with {model}"),
-        Event::Planned { .. } => {
-            let open = run.tasks.iter().filter(|task| task.state == crate::norris::TaskState::Open);
-            open.enumerate()
-                .map(|(number, task)| format!("  {} {}", number + 1, task.text))
-                .collect::<Vec<_>>()
-                .join("\n")
-        }
-        Event::Working { task, model, .. } => {
-            let text = run.tasks.get(*task).map_or("", |task| task.text.as_str());
-            format!("{}/{} {text} ({model})", task + 1, run.tasks.len())
-        }
-        Event::Calling { intent } => format!("  {intent}"),
-        Event::Worked { .. } => "  the executor says that it is done".to_owned(),
-        Event::Broke { why, .. } => format!("  broke off: {why}"),
-        Event::Checked { check, status, .. } => {
-            let goal = run.goal.as_ref();
-            let command = goal.and_then(|it| it.checks.get(*check)).map_or("", String::as_str);
-            status
-                .map_or_else(|| format!("check `{command}` didn't end"), |it| format!("check `{command}`: status {it}"))
-        }
-        Event::Halted { halt } => format!("halted: {}", halt.intent),
-        Event::Said { text } => format!("you said: {text}"),
-        Event::Paused { why } => format!("paused: {why}"),
-        Event::Ended { end, why } if why.is_empty() => format!("ended: {end}"),
-        Event::Ended { end, why } => format!("ended: {end}: {why}"),
-        _ => return None,
-    })
 }
 
 fn say_to(journal: &StoredJournal, text: String) -> Result<u8, Failure> {
@@ -499,6 +410,12 @@ fn stop(journal: &StoredJournal) -> Result<u8, Failure> {
 
 fn decide(journal: &StoredJournal, event: impl FnOnce(String) -> Event, done: &str) -> Result<u8, Failure> {
     let run = journal.state()?;
+    if run.awaits_go() {
+        return Err(usage(
+            format!("the plan of run {} waits to be seen", journal.run()),
+            "`:norris answer` in a session",
+        ));
+    }
     let Some((halt, _)) = run.halt.as_ref().filter(|_| run.is_waiting()) else {
         return Err(usage(format!("run {} waits for no answer", journal.run()), "reedclaw norris show"));
     };

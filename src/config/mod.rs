@@ -58,7 +58,9 @@ pub use settings::{
     ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice, SecuritySettings, Settings,
     ShellSettings, ThinkingSettings,
 };
-pub use tools::{ChannelSettings, GatewaySettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings};
+pub use tools::{
+    ChannelSettings, GatewaySettings, NorrisSettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings,
+};
 pub use trust::{Trust, TrustVerdict, Trusted, config_directory, data_directory, state_directory};
 
 /// The built-in defaults, which are the reference of every setting too.

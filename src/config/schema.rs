@@ -617,6 +617,20 @@ pub const ROWS: &[Row] = &[
     row("gateway.question_timeout", Kind::Integer(1, 3_600), "seconds that a question waits for a person", GATEWAY),
     row("gateway.runs_max", Kind::Integer(1, 64), "runs of the agent at once", GATEWAY),
     row("gateway.four_eyes", Kind::Bool, "whoever started a call doesn't answer its question", GATEWAY),
+    row("norris.preplanner", Kind::Text { empty: true }, "the model that plans a run; empty: the one that works", RUN),
+    row("norris.executor", Kind::Text { empty: true }, "the model that works; empty: the one that answers", RUN),
+    row("norris.checks", Kind::Words, "commands that decide whether a goal is reached", RUN),
+    row("norris.grant.writes", Kind::Words, "paths that a run may change without a question, as patterns", Drops),
+    row("norris.grant.commands", Kind::Words, "command lines that a run may use without a question, exactly", Drops),
+    row("norris.protect", Kind::Words, "paths that no run changes without a question, as patterns", Adds),
+    row("norris.budget.usd", Kind::Number(0.0, DOLLARS_MAX), "maximum dollars for a run", Less),
+    row("norris.budget.tokens", Kind::Integer(0, BUDGET_TOKENS_MAX), "maximum tokens of a run", Less),
+    row("norris.budget.minutes", Kind::Number(0.0, 100_000.0), "maximum minutes of a run's work", Less),
+    row("norris.budget.steps", Kind::Integer(0, 100_000), "maximum questions to models in a run", Less),
+    row("norris.budget.calls", Kind::Integer(0, 100_000), "maximum calls of tools in a run", Less),
+    row("norris.attempts", Kind::Integer(1, 20), "attempts of a task before a new plan", Less),
+    row("norris.replans", Kind::Integer(0, 20), "new plans before a run is stuck", Less),
+    row("norris.stall", Kind::Integer(1, 20), "attempts without progress before a new plan", Less),
     row("undo.enabled", Kind::Bool, "record changes by a model's commands and edits, for `:undo`", Only(true)),
     row("undo.bytes_max", Kind::Integer(MIB, 1024 * 1024 * MIB), "maximum bytes stored for a workspace", UNDO),
     row("undo.file_bytes_max", Kind::Integer(1024, 256 * MIB), "the largest file that is stored", UNDO),
@@ -633,6 +647,8 @@ const SESSION_REFS: &[&str] = &["hidden", "branches"];
 const MERGES: &[&str] = &["squash", "merge", "rebase"];
 /// The refusal for a project that sets something of the gateway.
 const GATEWAY: Project = Not("say who reaches this machine, or who answers");
+/// The refusal for a project that sets the models or checks of a run.
+const RUN: Project = Not("choose a run's models or checks");
 /// The refusal for a project that sets the reach of undo.
 const UNDO: Project = Not("say how much can be undone");
 

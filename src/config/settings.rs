@@ -11,7 +11,9 @@ use super::problem::{Problems, quoted};
 use super::schema::usual_endpoint;
 use super::served::McpSettings;
 use super::tighten::Own;
-use super::tools::{ChannelSettings, GatewaySettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings};
+use super::tools::{
+    ChannelSettings, GatewaySettings, NorrisSettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings,
+};
 use super::values::Values;
 use crate::proto::Task;
 use crate::proto::action::Autonomy;
@@ -69,6 +71,8 @@ pub struct Settings {
     pub sessions: SessionSettings,
     /// The gateway.
     pub gateway: GatewaySettings,
+    /// Runs towards goals.
+    pub norris: NorrisSettings,
 }
 
 /// One model, with the defaults already filled in.
@@ -405,6 +409,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         undo: UndoSettings::of(&values)?,
         sessions: SessionSettings::of(&values)?,
         gateway: GatewaySettings::of(&values)?,
+        norris: NorrisSettings::of(&values)?,
     })
 }
 

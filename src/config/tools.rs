@@ -1,5 +1,6 @@
 //! The settings of a model's tools, as plain data: which there are, how far they go, and how far that can be taken back.
 
+use super::checked::Setting;
 use super::values::Values;
 
 /// The model's tools.
@@ -134,6 +135,64 @@ impl SessionSettings {
             merge: values.text(&["sessions", "merge"])?,
             hooks: values.bool(&["sessions", "hooks"])?,
             message_ms: values.integer(&["sessions", "message_ms"])?,
+        })
+    }
+}
+
+/// Runs towards goals.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NorrisSettings {
+    /// The model that plans; the one that works if empty.
+    pub preplanner: String,
+    /// The model that works; the one that answers if empty.
+    pub executor: String,
+    /// Commands that decide whether a goal is reached.
+    pub checks: Vec<String>,
+    /// Patterns of paths that may be changed.
+    pub writes: Vec<String>,
+    /// Command lines that may run.
+    pub commands: Vec<String>,
+    /// Patterns of paths that never change without a question.
+    pub protect: Vec<String>,
+    /// Dollars.
+    pub usd: f64,
+    /// Tokens.
+    pub tokens: u64,
+    /// Minutes of work.
+    pub minutes: f64,
+    /// Questions to models.
+    pub steps: u64,
+    /// Calls of tools.
+    pub calls: u64,
+    /// Attempts of a task before a new plan.
+    pub attempts: u64,
+    /// New plans.
+    pub replans: u64,
+    /// Attempts without progress before a new plan.
+    pub stall: u64,
+}
+
+impl NorrisSettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        let number = |name: &str| match values.get(&["norris", "budget", name]) {
+            Some(Setting::Number(number)) => Ok(*number),
+            _ => Err(format!("norris.budget.{name}")),
+        };
+        Ok(Self {
+            preplanner: values.text(&["norris", "preplanner"])?,
+            executor: values.text(&["norris", "executor"])?,
+            checks: values.words(&["norris", "checks"])?,
+            writes: values.words(&["norris", "grant", "writes"])?,
+            commands: values.words(&["norris", "grant", "commands"])?,
+            protect: values.words(&["norris", "protect"])?,
+            usd: number("usd")?,
+            tokens: values.integer(&["norris", "budget", "tokens"])?,
+            minutes: number("minutes")?,
+            steps: values.integer(&["norris", "budget", "steps"])?,
+            calls: values.integer(&["norris", "budget", "calls"])?,
+            attempts: values.integer(&["norris", "attempts"])?,
+            replans: values.integer(&["norris", "replans"])?,
+            stall: values.integer(&["norris", "stall"])?,
         })
     }
 }

@@ -1,8 +1,9 @@
 //! Locks on files: the kernel's, which end with their process; waits for them are limited.
 
 use std::borrow::Borrow;
-use std::fs::{File, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Tries that only yield the processor: most holders need some microseconds.
@@ -38,6 +39,20 @@ impl<F: Borrow<File>> Locked<F> {
             }
             tries += 1;
         }
+    }
+}
+
+impl Locked<File> {
+    /// Locks a file of ours, which is made with its directory if it isn't there, for us alone and without waiting.
+    ///
+    /// # Errors
+    /// Another holds it, or it can't be made.
+    pub fn open(path: &Path) -> Result<Self, TryLockError> {
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory).map_err(TryLockError::Error)?;
+        }
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        Self::take(file.map_err(TryLockError::Error)?, false, Duration::ZERO)
     }
 }
 

@@ -24,6 +24,12 @@ pub fn plan_question(run: &Run) -> String {
         tasks(&mut text, run, None);
     }
     notes(&mut text, run);
+    if goal.checks.is_empty() && goal.asks_go {
+        text.push_str(
+            "\nNo command decides yet whether the goal is reached. Propose one or two as lines `CHECK: command`: such a command \
+             ends with status 0 only when the goal is reached, and it fails now.\n",
+        );
+    }
     text.push_str(
         "\nWrite the tasks as lines `TASK: what is to be done`, in order, as few as possible. Each must be clear without \
          the others.",

@@ -26,6 +26,8 @@ pub struct Goal {
     pub planner: String,
     /// The model that works; the one that answers if empty.
     pub executor: String,
+    /// A person sees the first plan before anything is done.
+    pub asks_go: bool,
 }
 
 /// The limits of a run. An absent one doesn't hold.
@@ -174,6 +176,11 @@ pub enum Event {
     Inputs {
         /// By path.
         digests: BTreeMap<String, String>,
+    },
+    /// A person has seen the plan and lets the work begin.
+    Go {
+        /// Checks that the plan proposed and the person accepted.
+        checks: Vec<String>,
     },
     /// A call needs a person.
     Halted {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub use anchor::{anchor, plan_question};
 pub use event::{Event, Goal, Grant, Halt, Limits};
 pub use next::{Effect, Rest, Used};
-pub use tasks::tasks;
+pub use tasks::{proposed_checks, tasks};
 
 /// Bytes of a goal.
 pub const GOAL_BYTES_MAX: usize = 8 * 1024;
@@ -199,6 +199,10 @@ pub struct Run {
     pub replans: u32,
     /// The next step is a new plan.
     pub needs_plan: bool,
+    /// A person has seen the plan.
+    pub has_go: bool,
+    /// Checks that the plan proposes, for a goal that has none.
+    pub proposed: Vec<String>,
     /// Attempts in a row without progress.
     pub stalled: u32,
     /// Milliseconds of work.
@@ -249,7 +253,14 @@ impl Run {
     /// Whether it works: neither ended nor waiting for a person.
     #[must_use]
     pub fn is_active(&self) -> bool {
-        self.end.is_none() && self.paused.is_none() && !self.is_waiting()
+        self.end.is_none() && self.paused.is_none() && !self.is_waiting() && !self.awaits_go()
+    }
+
+    /// Whether its plan waits for a person who has to see it first.
+    #[must_use]
+    pub fn awaits_go(&self) -> bool {
+        let asks = self.goal.as_ref().is_some_and(|goal| goal.asks_go);
+        asks && !self.has_go && !self.tasks.is_empty() && self.end.is_none() && !self.is_stopped
     }
 
     /// Whether it waits for a person's yes.
@@ -271,6 +282,7 @@ impl Run {
             (Some(end), _) => end.word(),
             (None, Some((_, HaltState::Waits))) => "halted",
             (None, _) if self.paused.is_some() => "paused",
+            (None, _) if self.awaits_go() => "planned",
             (None, _) if self.tasks.is_empty() => "planning",
             (None, _) if self.current().is_some() => "working",
             (None, _) => "checking",
@@ -313,6 +325,7 @@ impl Run {
                 self.checked(*check, CheckResult { status: *status, tail: tail.clone(), took_ms: *took_ms });
             }
             Event::Inputs { digests } => self.compare_inputs(digests),
+            Event::Go { checks } => self.go(checks),
             Event::Halted { .. }
             | Event::Approved { .. }
             | Event::Denied { .. }
@@ -427,9 +440,19 @@ impl Run {
             self.replans += 1;
         }
         self.stalled = 0;
+        self.proposed = if goal.checks.is_empty() { proposed_checks(text) } else { Vec::new() };
         let new = |text| Task { text, state: TaskState::Open, attempts: 0, said: String::new() };
         self.tasks.extend(texts.into_iter().map(new));
         self.results.clear();
+    }
+
+    /// The work begins; accepted checks are as good as the person's, and run before it as those do.
+    fn go(&mut self, checks: &[String]) {
+        self.has_go = true;
+        if let Some(goal) = self.goal.as_mut().filter(|goal| goal.checks.is_empty() && !checks.is_empty()) {
+            goal.checks = checks.iter().take(CHECKS_MAX).cloned().collect();
+            self.inputs = None;
+        }
     }
 
     fn worked(&mut self, text: &str, tree: &str) {

@@ -18,6 +18,8 @@ pub struct Used {
 pub enum Rest {
     /// A call waits for a person.
     Halted,
+    /// The plan waits for a person.
+    Planned,
     /// Somebody or something paused it.
     Paused(String),
 }
@@ -92,6 +94,9 @@ impl Run {
         }
         if self.tasks.is_empty() || self.needs_plan {
             return self.within(used, Effect::Plan);
+        }
+        if self.awaits_go() {
+            return Effect::Rest(Rest::Planned);
         }
         if let Some(task) = self.current() {
             let is_escalated = self.tasks[task].attempts >= ESCALATES_AFTER && !goal.planner.is_empty();

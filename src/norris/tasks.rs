@@ -6,10 +6,24 @@ const TASKS_MAX: usize = 40;
 const TASK_CHARS_MAX: usize = 500;
 /// The beginning of a task's line.
 const MARK: &str = "TASK:";
+/// The beginning of the line of a check.
+const CHECK_MARK: &str = "CHECK:";
 
 /// Reads the lines `TASK: …` of a plan that stand outside blocks of code; at most 40 of at most 500 characters.
 #[must_use]
 pub fn tasks(text: &str) -> Vec<String> {
+    marked(text, MARK, TASKS_MAX)
+}
+
+/// Reads the lines `CHECK: …` of a plan in the same way; a command is in backquotes or bare.
+#[must_use]
+pub fn proposed_checks(text: &str) -> Vec<String> {
+    let bare = |check: String| check.trim_matches('`').trim().to_owned();
+    marked(text, CHECK_MARK, super::CHECKS_MAX).into_iter().map(bare).filter(|check| !check.is_empty()).collect()
+}
+
+fn marked(text: &str, mark: &str, most: usize) -> Vec<String> {
+    let wanted = mark;
     let mut fence: Option<&str> = None;
     let mut found = Vec::new();
     for line in text.lines() {
@@ -19,19 +33,19 @@ pub fn tasks(text: &str) -> Vec<String> {
             (None, Some(mark)) => fence = Some(mark),
             (Some(open), Some(mark)) if open == mark => fence = None,
             (Some(_), _) => {}
-            (None, None) => found.extend(task(line)),
+            (None, None) => found.extend(of_line(line, wanted)),
         }
-        if found.len() == TASKS_MAX {
+        if found.len() == most {
             break;
         }
     }
     found
 }
 
-/// The task of one line, which may be numbered or an item of a list.
-fn task(line: &str) -> Option<String> {
+/// What a line says behind its mark; it may be numbered or an item of a list.
+fn of_line(line: &str, mark: &str) -> Option<String> {
     let bare = line.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ')' | '-' | '*' | ' '));
-    let text = bare.strip_prefix(MARK)?.trim_start_matches('*').trim();
+    let text = bare.strip_prefix(mark)?.trim_start_matches('*').trim();
     (!text.is_empty()).then(|| text.chars().filter(|c| !c.is_control()).take(TASK_CHARS_MAX).collect())
 }
 

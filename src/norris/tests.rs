@@ -181,6 +181,30 @@ fn what_the_checks_depend_on_is_compared_with_the_start() {
     }
 }
 
+#[test]
+fn a_plan_that_its_person_must_see_waits_and_its_checks_count_only_then() {
+    let mut run = begun(Goal { asks_go: true, ..goal(0) });
+    assert_eq!(next(&run), Effect::Plan);
+    apply(&mut run, &[Event::Planned { text: "TASK: a\nCHECK: `make test`".into() }]);
+    assert_eq!((next(&run), run.word()), (Effect::Rest(Rest::Planned), "planned"));
+    assert!(run.goal.as_ref().is_some_and(|goal| goal.checks.is_empty()), "a proposal is no check");
+    let checks = run.proposed.clone();
+    assert_eq!(checks, ["make test"]);
+    apply(&mut run, &[Event::Go { checks }]);
+    assert_eq!(next(&run), Effect::Digest);
+    apply(&mut run, &[Event::Inputs { digests: [].into() }]);
+    assert_eq!(next(&run), Effect::Check(0));
+    apply(&mut run, &[checked(0, 1, "")]);
+    assert_eq!(next(&run), Effect::Work { task: 0, is_escalated: false });
+    // A check of the person's own is never replaced, and a later plan waits for nobody.
+    apply(
+        &mut run,
+        &[Event::Go { checks: vec!["true".into()] }, Event::Planned { text: "TASK: b\nCHECK: true".into() }],
+    );
+    assert_eq!(run.goal.as_ref().map(|goal| goal.checks.clone()), Some(vec!["make test".to_owned()]));
+    assert_eq!(next(&run), Effect::Work { task: 1, is_escalated: false });
+}
+
 /// A generator of numbers: the same seed gives the same run.
 struct Random(u64);
 
@@ -196,7 +220,8 @@ fn play(seed: u64) -> (Run, Vec<Event>) {
     let mut random = Random(seed);
     let limits = Limits { steps: Some(1 + random.below(20)), calls: Some(1 + random.below(30)), ..Limits::default() };
     let checks = usize::try_from(random.below(3)).expect("small");
-    let mut events = vec![Event::Began { goal: Goal { limits: limits.clone(), ..goal(checks) } }];
+    let mut events =
+        vec![Event::Began { goal: Goal { limits: limits.clone(), asks_go: seed.is_multiple_of(3), ..goal(checks) } }];
     let mut run = Run::of([(0, &events[0])]);
     let (mut asked, mut halts) = (0, 0);
     for _ in 0..5_000 {
@@ -207,6 +232,7 @@ fn play(seed: u64) -> (Run, Vec<Event>) {
                 happened.push(Event::Ended { end: end.word().into(), why: end.why().into() });
             }
             Effect::Pause(why) => happened.push(Event::Paused { why }),
+            Effect::Rest(Rest::Planned) => happened.push(Event::Go { checks: Vec::new() }),
             Effect::Rest(Rest::Paused(_)) => happened.push(Event::Resumed),
             Effect::Rest(Rest::Halted) => {
                 let digest = run.halt.as_ref().map(|(halt, _)| halt.digest.clone()).expect("a halt");

@@ -24,6 +24,7 @@ const TEXT: Argument = Argument::Needed(&[]);
 /// First words of `:memory`; anything else is searched for.
 pub const MEMORY_WORDS: &[&str] = &["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
 /// First words of `:session`.
+const GOAL_WORDS: &[&str] = &["answer", "budget", "list", "pause", "report", "resume", "say", "show", "stop", "watch"];
 const SESSION_WORDS: &[&str] = &[
     "abandon", "apply", "cat", "diff", "drop", "files", "leave", "list", "log", "merge", "open", "show", "start",
     "sync", "undo",
@@ -127,6 +128,8 @@ pub enum Op {
     Card,
     /// Sessions on git.
     Session,
+    /// Works towards a goal, or does something with such a run.
+    Norris,
     /// Lists, adds, changes and forgets what is remembered.
     Memory,
     /// Lists what was hidden.
@@ -199,7 +202,7 @@ pub struct Command {
 }
 
 /// The table, in the order of help.
-pub const COMMANDS: [Command; 48] = [
+pub const COMMANDS: [Command; 49] = [
     row(
         Group::Lines,
         &["exec"],
@@ -314,6 +317,14 @@ pub const COMMANDS: [Command; 48] = [
         Argument::Optional(SESSION_WORDS),
         "lists sessions on git, whose turns are commits; start [--from REV or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], undo, redo, sync [BRANCH], apply, merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], abandon ID, drop ID",
         Op::Session,
+    ),
+    row(
+        Group::Conversation,
+        &["norris", "goal"],
+        "[GOAL]",
+        Argument::Optional(GOAL_WORDS),
+        "works towards GOAL task by task until its checks pass; alone watches the run; list, show [N], say TEXT, pause, resume [N], answer [N], stop [N], budget usd=2 minutes=30",
+        Op::Norris,
     ),
     row(
         Group::Conversation,

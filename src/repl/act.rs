@@ -56,6 +56,7 @@ impl Repl {
             Op::Save => self.save_block(argument),
             Op::Memory => return self.memory(argument),
             Op::Session => return self.session(argument),
+            Op::Norris => return self.norris(argument),
             Op::Config => return self.config(argument),
             Op::Context => return self.context(argument),
             // The shell has no word for it but this one.

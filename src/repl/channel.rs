@@ -116,7 +116,8 @@ impl Channel for Shell {
 impl Repl {
     /// Tells what was sent beside an answer, above the editor where it waits.
     pub(super) fn tell_beside(&mut self, editing: Option<&ReedPrompt>) {
-        let lines = std::mem::take(&mut self.channel.face().beside);
+        let mut lines = std::mem::take(&mut self.channel.face().beside);
+        lines.extend(self.goal_news());
         if lines.is_empty() {
             return;
         }

@@ -3,14 +3,14 @@
 
 use super::run::Repl;
 use crate::agent::Cancel;
-use crate::base::text::age;
+use crate::base::text::{age, counted};
 use crate::host;
 use crate::ops::cost::{cost_words, of_conversation, rows};
 use crate::ops::models::is_near;
 use crate::proto::{Failure, FailureKind, Spent};
 use crate::render::sanitise;
 use crate::render::text::table;
-use crate::store::{ConversationId, Period, SpentSum, StoreError, StoredRequest};
+use crate::store::{ConversationId, PartOfRun, Period, SpentSum, StoreError, StoredRequest};
 
 /// Requests that `:cost detail` shows.
 const REQUESTS: usize = 50;
@@ -53,6 +53,10 @@ impl Repl {
             Some(id) => self.store().requests(id)?,
             None => Vec::new(),
         };
+        let of_run = self.cost_of_run()?;
+        if requests.is_empty() && !of_run.is_empty() {
+            return Ok(of_run);
+        }
         if requests.is_empty() {
             return Ok("nothing was asked in this conversation yet\n".to_owned());
         }
@@ -64,7 +68,25 @@ impl Repl {
         if left_out > 0 {
             text.insert_str(0, &format!("the first {left_out} requests are left out\n"));
         }
-        Ok(text)
+        Ok(text + &of_run)
+    }
+
+    /// The parts of the newest run of this session.
+    fn cost_of_run(&self) -> Result<String, StoreError> {
+        let Some(run) = self.goals.last else { return Ok(String::new()) };
+        let parts = self.store().spent_by_category(run)?;
+        let row = |part: &PartOfRun| {
+            vec![
+                format!("run {run}"),
+                part.category.clone(),
+                part.model.clone(),
+                counted(usize::try_from(part.requests).unwrap_or(usize::MAX), "request"),
+                format!("{} tokens in", part.tokens_in),
+                format!("{} out", part.tokens_out),
+                part.cost.to_string(),
+            ]
+        };
+        Ok(table(&parts.iter().map(row).collect::<Vec<_>>(), self.console.width_columns()))
     }
 
     fn detail_row(&self, StoredRequest { time, spent, .. }: &StoredRequest, now: i64) -> Vec<String> {

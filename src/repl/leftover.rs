@@ -2,7 +2,9 @@
 //! prompt waits for it.
 
 use super::channel::Shell;
-use crate::app::{Channel, Runtime, cut_off_turns, recover, unknown_outcomes, workspace_dir, workspace_for};
+use crate::app::{
+    Channel, Runtime, cut_off_turns, recover, resting_runs, unknown_outcomes, workspace_dir, workspace_for,
+};
 use crate::config::state_directory;
 use crate::host::working_directory;
 use crate::proto::Event;
@@ -15,11 +17,13 @@ const SHOWN_MAX: usize = 5;
 /// Looks for it, and sends it to the shell.
 pub(super) fn look(runtime: &Runtime, channel: Shell, pump: Handle) {
     let (settings, env) = (runtime.settings().clone(), runtime.env().clone());
+    let store = std::sync::Arc::clone(runtime.store());
     let asks = state_directory(&env).map(|state| Asks::at(&state));
     let work = move || {
         let workspace = workspace_for(&env, &working_directory(), &workspace_dir(&settings, &env));
         let mut told = recover(&settings, &env, &workspace);
         told.extend(cut_off_turns(&env, &workspace).into_iter().take(SHOWN_MAX));
+        told.extend(resting_runs(&store, &env, &workspace).into_iter().take(SHOWN_MAX));
         let unknown = unknown_outcomes(&settings, &env);
         told.extend(unknown.iter().take(SHOWN_MAX).cloned());
         if !unknown.is_empty() {

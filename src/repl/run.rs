@@ -11,6 +11,7 @@ use super::channel::Shell;
 use super::configure::Configured;
 use super::cost::Spending;
 use super::editor::Shape;
+use super::goal::Goals;
 use super::hooks::{KEY_COMMAND, SharedHooks};
 use super::keys::{FLIP, OPEN, SHELL_KEY, WAKE};
 use super::line::Links;
@@ -61,6 +62,8 @@ pub(super) struct Repl {
     /// The last answer, raw, as far as it came.
     pub(super) last_answer: String,
     pub(super) tooling: Tooling,
+    /// The run towards a goal.
+    pub(super) goals: Goals,
     /// Answers where no model does.
     pub(super) manual: Manual,
     /// What it came to, and what the model thought before it.
@@ -166,6 +169,7 @@ impl Repl {
             proposals_total: 0,
             last_answer: String::new(),
             tooling: Tooling::default(),
+            goals: Goals::default(),
             manual,
             spending: Spending::default(),
             last: None,
@@ -209,6 +213,7 @@ impl Repl {
                 break ending;
             }
         };
+        self.leave_goal();
         self.note_ended();
         // At the end, where nobody waits. It fails where adding a line fails too, which has been told.
         let entries_max = u64::try_from(self.runtime.settings().history.entries_max).unwrap_or(u64::MAX);
@@ -652,6 +657,7 @@ impl Repl {
                     })
                     .into_iter()
                     .chain(self.session_mark(unicode))
+                    .chain(self.goal_mark(unicode))
                     .reduce(|branch, session| format!("{branch} {session}")),
                 status: self.status,
                 took: self.took.filter(|took| console.duration_s > 0 && took.as_secs() >= console.duration_s),

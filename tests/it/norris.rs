@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::changes::{home, read, rounds, work};
 use crate::need::TEST_PATH;
-use crate::pty::program;
+use crate::pty::{Session, Spawn, program};
 
 const PLAN: &str = "Plan the work";
 
@@ -130,4 +130,79 @@ fn files_that_a_check_reads_without_naming_them_count_as_its_inputs() {
     let (status, text) = run(home.path(), &begin);
     assert_eq!(status, 8, "{text}");
     assert!(read(home.path(), "Makefile").contains("test -e made"), "{text}");
+}
+
+fn session(home: &Path) -> Session {
+    let session = Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("work")).size(40, 100));
+    session.expect_prompt();
+    session
+}
+
+#[test]
+fn a_run_in_the_session_shows_its_plan_halts_for_a_key_and_ends() {
+    let answers = [
+        json!({"when": "it was run for you", "steps": [{"text": "it is clean"}]}),
+        plan(&["write it", "clean up"]),
+        shell("TASK 1: write it", &["echo 1 > made"], "it is there"),
+        shell("TASK 2: clean up", &["rm -rf old"], "clean"),
+    ];
+    let home = home(&answers, "");
+    fs::create_dir_all(work(home.path(), "old/deep")).expect("a directory");
+    fs::write(work(home.path(), "old/deep/file"), "x\n").expect("a file");
+    let session = session(home.path());
+    session.send(b":norris make it\r");
+    session.expect_text("go [g]");
+    session.expect_text("1 write it");
+    session.expect_text("no check");
+    assert!(!work(home.path(), "made").exists(), "nothing is done before the plan was seen");
+    session.send(b"g");
+    session.expect_text("once [y]");
+    assert!(work(home.path(), "old").exists(), "a deletion waits for its person");
+    session.send(b"y");
+    session.expect_text("Run 1: not-verified");
+    assert!(work(home.path(), "made").exists() && !work(home.path(), "old").exists(), "{}", session.screen_text());
+    session.expect_prompt();
+    session.send(b":cost detail\r");
+    session.expect_text("norris-preplan");
+    session.expect_prompt();
+    session.send(b":norris list\r");
+    session.expect_text("not-verified");
+}
+
+#[test]
+fn a_check_that_the_plan_proposes_counts_when_its_person_says_go() {
+    let steps = json!({"when": PLAN, "steps": [{"text": "TASK: write it\nCHECK: `test -e made`"}]});
+    let home = home(&[steps, shell("TASK 1: write it", &["echo 1 > made"], "it is there")], "");
+    let session = session(home.path());
+    session.send(b":goal make it\r");
+    session.expect_text("proposed by the model: `test -e made`");
+    session.expect_text("go [g]");
+    session.send(b"g");
+    session.expect_text("Run 1: verified");
+}
+
+#[test]
+fn a_run_in_the_background_leaves_the_shell_free_and_is_paused_with_the_session() {
+    let slow = json!({"when": "TASK 1: wait", "steps": [{"delay_ms": 600_000}, {"text": "I work"}]});
+    let home = home(&[plan(&["wait"]), slow], "");
+    let first = session(home.path());
+    first.send(b":norris take long\r");
+    first.expect_text("go [g]");
+    first.send(b"g");
+    first.expect_text("1/1 wait");
+    first.send(b"b");
+    first.expect_text("continues in the background");
+    first.expect_prompt();
+    first.send(b"echo still $((40+2))\r");
+    first.expect_text("still 42");
+    first.send(b":norris another goal\r");
+    first.expect_text("works already");
+    first.send(b"exit\r");
+    first.expect_exit();
+    let (_, list) = run(home.path(), &["norris", "list"]);
+    assert!(list.contains("paused"), "{list}");
+    let second = session(home.path());
+    second.expect_text(":norris resume 1");
+    second.send(b":norris stop 1\r");
+    second.expect_text("run 1 stops");
 }

@@ -14,7 +14,7 @@ use super::{Agent, Cancel};
 use crate::gate::Grant;
 use crate::model::ToolCall;
 use crate::money::Limit;
-use crate::norris::{self, Effect, Goal, Halt, Rest, Run, TAIL_BYTES_MAX, Used};
+use crate::norris::{self, Effect, Goal, Halt, Run, TAIL_BYTES_MAX, Used};
 use crate::proto::action::Autonomy;
 use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind, Money};
@@ -198,7 +198,7 @@ impl Driver<'_> {
             let effect = self.run.next(&self.journal.used()?);
             self.watcher.begins(&self.run, &effect);
             match effect {
-                Effect::Over(_) | Effect::Rest(Rest::Halted | Rest::Paused(_)) => return Ok(()),
+                Effect::Over(_) | Effect::Rest(_) => return Ok(()),
                 Effect::Finish(end) => {
                     let (end, why) = (end.word().to_owned(), end.why().to_owned());
                     self.add(&norris::Event::Ended { end, why })?;

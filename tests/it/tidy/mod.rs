@@ -177,9 +177,9 @@ const ROOMS: &[Room] = &[
         "repl",
         11,
         &[
-            "git", "sessions", "base", "bash", "proto", "policy", "render", "route", "turn", "host", "config", "estop",
-            "manual", "project", "shell", "skills", "steps", "store", "gate", "agent", "app", "console", "ops", "ask",
-            "serve",
+            "git", "sessions", "base", "bash", "proto", "norris", "policy", "render", "route", "turn", "host",
+            "config", "estop", "manual", "project", "shell", "skills", "steps", "store", "gate", "agent", "app",
+            "console", "ops", "ask", "serve",
         ],
         "the prompt brings the rooms together; it asks no provider itself",
     ),

@@ -1,0 +1,398 @@
+//! Runs towards goals for a face: the goal that settings and a person's words make, the lines that tell what a run does, the
+//! hold on its workspace, and a run on a thread of its own. It must not know how lines are shown.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use super::norris::StoredJournal;
+use super::{ChannelKind, Request, Runtime, closed};
+use crate::agent::Cancel;
+use crate::agent::goal::{self, Journal, OnHalt, Watcher, Work};
+use crate::config::{Env, Settings};
+use crate::files::Locked;
+use crate::norris::{Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
+use crate::proto::tool::Step;
+use crate::proto::{self, Failure, FailureKind};
+use crate::store::{RunRow, Store};
+
+/// Runs that are looked at for one that rests.
+const RECENT_MAX: usize = 20;
+/// Lines of news that wait to be shown.
+const NEWS_MAX: usize = 200;
+
+/// Makes the goal that the settings and a person's words describe.
+///
+/// # Errors
+/// The words are none, or too many.
+pub fn goal_of(settings: &Settings, text: &str, workspace: &Path) -> Result<Goal, Failure> {
+    let text = text.trim();
+    if text.is_empty() || text.len() > GOAL_BYTES_MAX {
+        let message = format!("a goal has between 1 and {GOAL_BYTES_MAX} bytes");
+        return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw norris \"GOAL\"".into() });
+    }
+    let of = &settings.norris;
+    let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let mut checks = of.checks.clone();
+    if checks.is_empty() {
+        checks.extend(settings.tools.check.clone());
+    }
+    Ok(Goal {
+        text: text.to_owned(),
+        checks,
+        limits: Limits {
+            usd: Some(of.usd),
+            tokens: Some(of.tokens),
+            minutes: Some(of.minutes),
+            steps: Some(of.steps),
+            calls: Some(of.calls),
+            attempts: small(of.attempts),
+            replans: small(of.replans),
+            stall: small(of.stall),
+        },
+        grant: Grant { writes: of.writes.clone(), commands: of.commands.clone() },
+        protect: of.protect.clone(),
+        workspace: workspace.display().to_string(),
+        planner: of.preplanner.clone(),
+        executor: of.executor.clone(),
+        ..Goal::default()
+    })
+}
+
+/// Tells what a run may do and use, in two lines.
+#[must_use]
+pub fn granted_lines(goal: &Goal) -> [String; 2] {
+    let Limits { usd, tokens, minutes, steps, calls, .. } = &goal.limits;
+    let shown = [
+        usd.map(|it| format!("${it}")),
+        tokens.map(|it| format!("{it} tokens")),
+        minutes.map(|it| format!("{it} min")),
+        steps.map(|it| format!("{it} questions")),
+        calls.map(|it| format!("{it} calls")),
+    ];
+    let budget = shown.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let commands: Vec<&String> = goal.checks.iter().chain(&goal.grant.commands).collect();
+    let writes = goal.grant.writes.join(", ");
+    [format!("grant: changes of {writes}; commands {commands:?}; no network"), format!("budget: {budget}")]
+}
+
+/// Tells what a run does next; none if there is nothing to tell.
+#[must_use]
+pub fn effect_line(run: &Run, effect: &Effect) -> Option<String> {
+    Some(match effect {
+        Effect::Plan => "planning".to_owned(),
+        Effect::Check(number) => {
+            let goal = run.goal.as_ref();
+            format!("checking `{}`", goal.and_then(|it| it.checks.get(*number)).map_or("", String::as_str))
+        }
+        Effect::Work { task, is_escalated } => {
+            let count = run.tasks.len();
+            let text = run.tasks.get(*task).map_or("", |task| task.text.as_str());
+            let model = if *is_escalated { " (the planner's model does it)" } else { "" };
+            format!("{}/{count} {text}{model}", task + 1)
+        }
+        Effect::RunHalted(halt) => format!("running what was approved: {}", halt.intent),
+        Effect::Rest(Rest::Halted) => "halted: a call needs your yes".to_owned(),
+        _ => return None,
+    })
+}
+
+/// Tells what an event of a run is; none if there is nothing to tell.
+#[must_use]
+pub fn event_line(run: &Run, event: &Event) -> Option<String> {
+    Some(match event {
+        Event::Began { goal } => format!("goal: {}", goal.text),
+        Event::Planning { model, .. } => format!("planning with {model}"),
+        Event::Planned { .. } => plan_lines(run).join("\n"),
+        Event::Working { task, model, .. } => {
+            let text = run.tasks.get(*task).map_or("", |task| task.text.as_str());
+            format!("{}/{} {text} ({model})", task + 1, run.tasks.len())
+        }
+        Event::Calling { intent } => format!("  {intent}"),
+        Event::Worked { .. } => "  the executor says that it is done".to_owned(),
+        Event::Broke { why, .. } => format!("  broke off: {why}"),
+        Event::Checked { check, status, .. } => {
+            let goal = run.goal.as_ref();
+            let command = goal.and_then(|it| it.checks.get(*check)).map_or("", String::as_str);
+            status
+                .map_or_else(|| format!("check `{command}` didn't end"), |it| format!("check `{command}`: status {it}"))
+        }
+        Event::Halted { halt } => format!("halted: {}", halt.intent),
+        Event::Said { text } => format!("you said: {text}"),
+        Event::Paused { why } => format!("paused: {why}"),
+        Event::Ended { end, why } if why.is_empty() => format!("ended: {end}"),
+        Event::Ended { end, why } => format!("ended: {end}: {why}"),
+        _ => return None,
+    })
+}
+
+/// Names the runs of a workspace that rest, for a person who comes back.
+#[must_use]
+pub fn resting_runs(store: &Arc<Mutex<Store>>, env: &Env, workspace: &Path) -> Vec<String> {
+    let rows = store.lock().unwrap_or_else(PoisonError::into_inner).runs(RECENT_MAX).unwrap_or_default();
+    let here = rows.into_iter().filter(|row| Path::new(&row.workspace) == workspace);
+    let line = |row: RunRow| {
+        let run = StoredJournal::of(Arc::clone(store), row.id).state().ok().filter(|run| run.end.is_none())?;
+        let goal = run.goal.as_ref().map_or("", |goal| goal.text.as_str());
+        let goal: String = goal.chars().take(60).collect();
+        Some(format!("[norris] run {} is {}: {goal}; :norris resume {0}", row.id, run.word()))
+    };
+    let lines: Vec<String> = here.filter_map(line).collect();
+    // One that works in another process rests not.
+    if lines.is_empty() || hold_workspace(env, workspace).is_err() { Vec::new() } else { lines }
+}
+
+/// The open tasks of a run, a line each.
+#[must_use]
+pub fn plan_lines(run: &Run) -> Vec<String> {
+    let open = run.tasks.iter().enumerate().filter(|(_, task)| task.state == TaskState::Open);
+    open.map(|(number, task)| format!("  {} {}", number + 1, task.text)).collect()
+}
+
+/// Counts the steps that undo a run's changes.
+#[must_use]
+pub fn steps_since(settings: &Settings, env: &Env, goal: &Goal, began: i64) -> usize {
+    let steps = super::steps(settings, env, Path::new(&goal.workspace));
+    steps.map_or(0, |steps| steps.list().iter().filter(|it| it.time >= began && !it.is_undone).count())
+}
+
+/// Holds a workspace for one run at a time.
+///
+/// # Errors
+/// Another run works there, or the hold can't be written.
+pub fn hold_workspace(env: &Env, workspace: &Path) -> Result<Locked<File>, Failure> {
+    let failed = |message: String| Failure {
+        kind: FailureKind::Unavailable,
+        message,
+        hint: "reedclaw norris watch shows the run that works there".into(),
+    };
+    let state = crate::config::state_directory(env).ok_or_else(|| failed("no HOME is set".into()))?;
+    let place = state.join("runs").join(format!("{}.lock", crate::base::hash::path_name(workspace)));
+    Locked::open(&place).map_err(|error| match error {
+        TryLockError::WouldBlock => failed(format!("another run works in {}", workspace.display())),
+        TryLockError::Error(error) => failed(format!("{}: {error}", place.display())),
+    })
+}
+
+/// The run that a thread works on.
+pub enum Wanted {
+    /// A new one.
+    New(Box<Goal>),
+    /// A stored one.
+    Stored(i64),
+}
+
+/// What is seen of a run on a thread.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// What it does, in a line.
+    pub doing: String,
+    /// The call at hand.
+    pub call: String,
+    /// The task at hand and the number of tasks.
+    pub at: (usize, usize),
+    /// Dollars by now.
+    pub usd: f64,
+    /// Milliseconds of work until `since`.
+    pub active_ms: u64,
+    /// When the step at hand began.
+    pub since: Option<Instant>,
+    /// Lines that haven't been shown.
+    pub news: Vec<String>,
+    /// Why it couldn't go on.
+    pub failure: Option<Failure>,
+    /// It doesn't work any more: it ended, or it rests.
+    pub is_over: bool,
+}
+
+/// A run on a thread of its own, beside a session. It is paused when this is dropped.
+pub struct Background {
+    /// Its number.
+    pub run: i64,
+    progress: Arc<Mutex<Progress>>,
+    cancel: Cancel,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    /// Starts it; `nudge` is called whenever something has changed.
+    ///
+    /// # Errors
+    /// It can't work: no model, no tools, no such run, or another run works in the workspace.
+    pub fn start(request: Request, wanted: Wanted, nudge: Box<dyn Fn() + Send>) -> Result<Self, Failure> {
+        let (progress, cancel) = (Arc::<Mutex<Progress>>::default(), Cancel::new());
+        let (tell, told) = channel();
+        let (of_thread, stop) = (Arc::clone(&progress), cancel.clone());
+        let work = move || {
+            let mut seen = Seen { progress: of_thread, nudge, journal: None };
+            if let Err(failure) = worked(request, wanted, &mut seen, &stop, &tell) {
+                // The first failure is the caller's; later ones are news.
+                if let Err(unsent) = tell.send(Err(failure)) {
+                    seen.lock().failure = unsent.0.err();
+                }
+            }
+            seen.lock().is_over = true;
+            (seen.nudge)();
+        };
+        let lost = |why: String| Failure {
+            kind: FailureKind::Internal,
+            message: format!("no thread could be started for the run: {why}"),
+            hint: String::new(),
+        };
+        let thread =
+            std::thread::Builder::new().name("norris".into()).spawn(work).map_err(|it| lost(it.to_string()))?;
+        let run = told.recv().unwrap_or_else(|_| Err(lost("it ended".into())))?;
+        Ok(Self { run, progress, cancel, thread: Some(thread) })
+    }
+
+    /// What is seen of it; its news are taken.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let mut progress = lock(&self.progress);
+        let news = std::mem::take(&mut progress.news);
+        Progress { news, ..progress.clone() }
+    }
+
+    /// Whether it doesn't work any more.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        lock(&self.progress).is_over
+    }
+
+    /// The number of the task at hand, and of tasks.
+    #[must_use]
+    pub fn at(&self) -> (usize, usize) {
+        lock(&self.progress).at
+    }
+
+    /// Stops what it does at once; it can be resumed.
+    pub fn interrupt(&self) {
+        self.cancel.cancel();
+    }
+
+    /// Waits for its thread.
+    pub fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.interrupt();
+        self.join();
+    }
+}
+
+fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn worked(
+    request: Request,
+    wanted: Wanted,
+    seen: &mut Seen,
+    cancel: &Cancel,
+    tell: &Sender<Result<i64, Failure>>,
+) -> Result<(), Failure> {
+    let mut runtime = Runtime::start(&Request { channel: ChannelKind::Agent, ..request })?;
+    if let Some(failure) = closed(&runtime.settings, ChannelKind::Agent) {
+        return Err(failure);
+    }
+    let stored = match &wanted {
+        Wanted::New(_) => None,
+        Wanted::Stored(id) => Some(super::find_run(&runtime.store, Some(*id))?),
+    };
+    let run = stored.as_ref().map(StoredJournal::state).transpose()?;
+    let goal = match wanted {
+        Wanted::New(goal) => *goal,
+        Wanted::Stored(_) => run.as_ref().and_then(|run| run.goal.clone()).unwrap_or_default(),
+    };
+    let workspace = PathBuf::from(&goal.workspace);
+    runtime.cwd.clone_from(&workspace);
+    let problems = runtime.take_tools(&workspace);
+    goal::ready(&mut runtime.agent, &goal)?;
+    let _held = hold_workspace(&runtime.env, &workspace)?;
+    let journal = match stored {
+        Some(journal) => journal,
+        None => StoredJournal::begin(Arc::clone(&runtime.store), goal)?,
+    };
+    if run.is_some_and(|run| run.paused.is_some()) {
+        journal.add(&Event::Resumed)?;
+    }
+    seen.lock().news.extend(problems.into_iter().map(|problem| problem.message));
+    seen.journal = Some(journal.clone());
+    let _ = tell.send(Ok(journal.run()));
+    let work = Work { journal: &journal, watcher: seen, on_halt: OnHalt::Halt, cancel };
+    let done = goal::work(&mut runtime.agent, work);
+    if let Err(failure) = done {
+        // It rests, and says why: what it did is kept.
+        let _ = journal.add(&Event::Paused { why: failure.message.clone() });
+        seen.lock().failure = Some(failure);
+    }
+    Ok(())
+}
+
+/// What the thread's run tells.
+struct Seen {
+    progress: Arc<Mutex<Progress>>,
+    nudge: Box<dyn Fn() + Send>,
+    journal: Option<StoredJournal>,
+}
+
+impl Seen {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        lock(&self.progress)
+    }
+
+    fn news(&self, line: String) {
+        let mut progress = self.lock();
+        if progress.news.len() < NEWS_MAX {
+            progress.news.push(line);
+        }
+    }
+}
+
+impl Watcher for Seen {
+    fn begins(&mut self, run: &Run, effect: &Effect) {
+        let line = effect_line(run, effect);
+        if let Some(line) = line.clone().filter(|line| *line != self.lock().doing) {
+            self.news(line);
+        }
+        let used = self.journal.as_ref().and_then(|journal| journal.used().ok()).unwrap_or_default();
+        let mut progress = self.lock();
+        let done = run.tasks.iter().filter(|task| task.state != TaskState::Open).count();
+        progress.at = ((done + 1).min(run.tasks.len()), run.tasks.len());
+        (progress.usd, progress.active_ms) = (used.usd, run.active_ms_at(used.now));
+        progress.since = Some(Instant::now());
+        progress.call.clear();
+        if let Some(line) = line {
+            progress.doing = line;
+        }
+        drop(progress);
+        (self.nudge)();
+    }
+
+    fn event(&mut self, event: proto::Event) {
+        match event {
+            proto::Event::Notice(text) => self.news(text),
+            proto::Event::Tool(tool) => match &tool.step {
+                Step::Requested { intent, .. } => self.lock().call.clone_from(intent),
+                Step::Denied { why } => self.news(format!("denied: {why}")),
+                Step::Approved | Step::Done { .. } => return,
+            },
+            proto::Event::Failed { failure, .. } => self.news(failure.message),
+            proto::Event::Usage(spent) => {
+                let cost = spent.cost.map_or(0.0, |cost| cost.usd());
+                self.lock().usd += cost;
+            }
+            _ => return,
+        }
+        (self.nudge)();
+    }
+}

@@ -1,0 +1,545 @@
+//! `:norris`: runs towards goals at the prompt. A run works on a thread of its own; here it is watched, steered and answered.
+//! It must not know how a run works.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nu_ansi_term::Style;
+
+use super::run::{Flow, Repl};
+use crate::agent::goal::Journal;
+use crate::app::{
+    Background, Progress, Request, StoredJournal, Wanted, find_run, goal_of, granted_lines, plan_lines, run_report,
+    run_rows, steps_since, workspace_dir, workspace_for,
+};
+use crate::norris::{End, Event, Goal, Halt, NOTE_BYTES_MAX, Run};
+use crate::proto::{Failure, FailureKind};
+use crate::render::text::{escape_visible, table};
+use crate::shell;
+use crate::shell::session::KeysTo;
+
+/// Runs that a list shows.
+const LISTED_MAX: usize = 20;
+/// How often the line of a watched run is drawn again.
+const DRAWN_EVERY: Duration = Duration::from_millis(250);
+/// The longest wait for the pump to say that keys come here.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(1);
+/// Two Ctrl-C within this time end a run.
+const TWICE: Duration = Duration::from_secs(2);
+/// Lines of a halted call's preview.
+const PREVIEW_LINES_MAX: usize = 40;
+/// The keys while a run is watched.
+const KEYS: &str = "keys: pause [p, Ctrl-C]  say [s]  background [b]";
+
+/// The run of this session.
+#[derive(Default)]
+pub(super) struct Goals {
+    /// The one that works now.
+    running: Option<Background>,
+    /// The newest one that worked here.
+    pub(super) last: Option<i64>,
+}
+
+/// Why a run isn't watched any more.
+enum Watched {
+    /// It doesn't work any more.
+    Rests,
+    /// It continues in the background.
+    Left,
+}
+
+/// What a person says to a question of a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Said {
+    Yes,
+    No,
+    Later,
+}
+
+impl Repl {
+    /// Begins a run, or does what the word says.
+    pub(super) fn norris(&mut self, argument: &str) -> Flow {
+        let argument = argument.trim();
+        let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+        let rest = rest.trim();
+        let id: Option<i64> = rest.parse().ok();
+        // A goal may begin with the same word.
+        let is_command = rest.is_empty() || id.is_some();
+        let done = match word {
+            "" => return self.watch_or_show(),
+            "list" if rest.is_empty() => self.list_runs(),
+            "watch" if is_command => return self.watch_or_show(),
+            "show" | "report" if is_command => self.show_run(id),
+            "say" => self.say_to_run(rest),
+            "budget" if rest.contains('=') => self.raise_budget(rest),
+            "pause" if is_command => self.pause_run(id),
+            "stop" if is_command => self.stop_run(id),
+            "resume" | "answer" if is_command => match self.stored_run(id) {
+                Ok(journal) => return self.go_on_with(&journal),
+                Err(failure) => Err(failure),
+            },
+            _ => return self.begin_run(argument),
+        };
+        if let Err(failure) = done {
+            self.console.failure(&failure);
+        }
+        Flow::Continue
+    }
+
+    fn begin_run(&mut self, text: &str) -> Flow {
+        let cwd = super::state::read(&self.state).cwd.clone();
+        let (settings, env) = (self.runtime.settings(), self.runtime.env());
+        let workspace = workspace_for(env, &cwd, &workspace_dir(settings, env));
+        let goal = goal_of(settings, text, &workspace).map(|goal| {
+            let current = self.runtime.agent().current_model().unwrap_or_default().to_owned();
+            let executor = if goal.executor.is_empty() { current } else { goal.executor };
+            Goal { asks_go: true, executor, ..goal }
+        });
+        match goal {
+            Ok(goal) => self.work_on(Wanted::New(Box::new(goal))),
+            Err(failure) => {
+                self.console.failure(&failure);
+                Flow::Continue
+            }
+        }
+    }
+
+    /// Lets a run work, and watches it until it ends or its person leaves it.
+    fn work_on(&mut self, wanted: Wanted) -> Flow {
+        if let Some(running) = self.goals.running.as_ref().filter(|it| !it.is_over()) {
+            let message = format!("run {} works already", running.run);
+            self.console.failure(&user(message, ":norris watches it, :norris stop ends it"));
+            return Flow::Continue;
+        }
+        let pump = self.session.handle();
+        let request = Request {
+            config: self.runtime.config().request.explicit.clone(),
+            cwd: Some(super::state::read(&self.state).cwd.clone()),
+            store: Some(Arc::clone(self.runtime.store())),
+            ..Request::default()
+        };
+        match Background::start(request, wanted, Box::new(move || pump.nudge())) {
+            Ok(running) => {
+                self.goals.last = Some(running.run);
+                self.goals.running = Some(running);
+                self.watch_run()
+            }
+            Err(failure) => {
+                self.console.failure(&failure);
+                Flow::Continue
+            }
+        }
+    }
+
+    fn watch_or_show(&mut self) -> Flow {
+        if self.goals.running.is_some() {
+            return self.watch_run();
+        }
+        if let Err(failure) = self.show_run(None) {
+            self.console.failure(&failure);
+        }
+        Flow::Continue
+    }
+
+    /// Shows what the run does until it rests, and then puts what it waits for.
+    fn watch_run(&mut self) -> Flow {
+        self.take_keys();
+        self.console.notice(KEYS);
+        let watched = self.watch_keys();
+        self.session.keys_to(KeysTo::Hold);
+        match watched {
+            Ok(Watched::Left) => {
+                self.console.notice("it continues in the background; :norris watches it again");
+                Flow::Continue
+            }
+            Ok(Watched::Rests) => self.take_rested(),
+            Err(flow) => flow,
+        }
+    }
+
+    /// Makes keys belong to the watched run; what is drawn afterwards finds them so.
+    fn take_keys(&mut self) {
+        self.session.keys_to(KeysTo::Question);
+        self.session.handle().nudge();
+        while let Some(event) = self.session.next_event_within(CONFIRMED_WITHIN) {
+            if matches!(event, shell::Event::Nudged) {
+                return;
+            }
+            self.deferred.push_back(event);
+        }
+    }
+
+    fn watch_keys(&mut self) -> Result<Watched, Flow> {
+        let mut stopped_at: Option<Instant> = None;
+        let mut is_drawn = false;
+        loop {
+            let Some(running) = &self.goals.running else { return Ok(Watched::Rests) };
+            let progress = running.progress();
+            self.draw_run(&progress, &mut is_drawn);
+            if progress.is_over {
+                self.wipe(&mut is_drawn);
+                return Ok(Watched::Rests);
+            }
+            match self.session.next_event_within(DRAWN_EVERY) {
+                None | Some(shell::Event::Nudged) => {}
+                Some(shell::Event::Cancel) => self.interrupt_run(&mut stopped_at),
+                Some(shell::Event::Keys(keys, _)) if keys.contains(&3) => self.interrupt_run(&mut stopped_at),
+                Some(shell::Event::Keys(keys, _)) => match keys.as_slice() {
+                    b"p" => self.add_to_run(&Event::Paused { why: "its person paused it".into() }),
+                    b"b" => {
+                        self.wipe(&mut is_drawn);
+                        return Ok(Watched::Left);
+                    }
+                    b"s" => {
+                        self.wipe(&mut is_drawn);
+                        self.say_by_keys()?;
+                        self.take_keys();
+                    }
+                    _ => {}
+                },
+                Some(event) => {
+                    let is_end = matches!(event, shell::Event::Hangup | shell::Event::Ended(_));
+                    self.deferred.push_back(event);
+                    if is_end {
+                        return Ok(Watched::Left);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first Ctrl-C pauses a run, a second one ends it.
+    fn interrupt_run(&mut self, stopped_at: &mut Option<Instant>) {
+        let Some(running) = &self.goals.running else { return };
+        if stopped_at.is_some_and(|at| at.elapsed() < TWICE) {
+            self.add_to_run(&Event::StopAsked);
+            return;
+        }
+        *stopped_at = Some(Instant::now());
+        running.interrupt();
+    }
+
+    fn say_by_keys(&mut self) -> Result<(), Flow> {
+        use crate::ask::Asking;
+        if let Some(note) = self.write_line("say: ", "")?
+            && let Err(failure) = self.say_to_run(note.trim())
+        {
+            self.console.failure(&failure);
+        }
+        Ok(())
+    }
+
+    fn add_to_run(&self, event: &Event) {
+        let added = self.stored_run(self.goals.running.as_ref().map(|it| it.run)).and_then(|it| it.add(event));
+        if let Err(failure) = added {
+            self.console.failure(&failure);
+        }
+    }
+
+    /// Writes the news, and below them the line that says what goes on.
+    fn draw_run(&self, progress: &Progress, is_drawn: &mut bool) {
+        if !progress.news.is_empty() {
+            self.wipe(is_drawn);
+        }
+        for line in &progress.news {
+            self.console.line(&escape_visible(line));
+        }
+        let options = self.console.options();
+        if options.accessible || progress.is_over {
+            return;
+        }
+        let sign = if options.unicode { "⚡" } else { "*" };
+        let now_ms = progress.since.map_or(0, |since| u64::try_from(since.elapsed().as_millis()).unwrap_or(0));
+        let seconds = progress.active_ms.saturating_add(now_ms) / 1000;
+        let mut parts = vec![format!("{sign} {}", progress.doing), progress.call.clone()];
+        parts.push(format!("{:02}:{:02}", seconds / 60, seconds % 60));
+        parts.push(format!("${:.3}", progress.usd));
+        parts.retain(|part| !part.is_empty());
+        let text = escape_visible(&parts.join(" · "));
+        let text = if options.unicode { text } else { text.replace('·', "-") };
+        let columns = self.console.width_columns().saturating_sub(3);
+        let text: String = text.chars().take(columns).collect();
+        let painted = self.console.paint(Style::new().dimmed(), &text);
+        self.console.raw(format!("\r{painted}\x1b[K").as_bytes());
+        *is_drawn = true;
+    }
+
+    fn wipe(&self, is_drawn: &mut bool) {
+        if std::mem::take(is_drawn) {
+            self.console.raw(b"\r\x1b[K");
+        }
+    }
+
+    /// The run doesn't work any more: shows why, and puts what it waits for.
+    fn take_rested(&mut self) -> Flow {
+        let Some(mut running) = self.goals.running.take() else { return Flow::Continue };
+        running.join();
+        if let Some(failure) = running.progress().failure {
+            self.console.failure(&failure);
+        }
+        let journal = match self.stored_run(Some(running.run)) {
+            Ok(journal) => journal,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        drop(running);
+        match journal.state() {
+            Ok(run) if run.awaits_go() || run.is_waiting() => self.go_on_with(&journal),
+            Ok(_) => {
+                if let Err(failure) = self.show_run(Some(journal.run())) {
+                    self.console.failure(&failure);
+                }
+                Flow::Continue
+            }
+            Err(failure) => {
+                self.console.failure(&failure);
+                Flow::Continue
+            }
+        }
+    }
+
+    /// Lets a run continue; what it waits for is put to its person first.
+    fn go_on_with(&mut self, journal: &StoredJournal) -> Flow {
+        if self.goals.running.as_ref().is_some_and(|it| it.run == journal.run()) {
+            return self.watch_run();
+        }
+        let run = match journal.state() {
+            Ok(run) => run,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        if run.end.is_some() {
+            let message = format!("run {} has ended: {}", journal.run(), run.word());
+            self.console.failure(&user(message, ":norris show prints its report"));
+            return Flow::Continue;
+        }
+        let events = if run.awaits_go() {
+            self.ask_about_plan(&run)
+        } else if let Some((halt, _)) = run.halt.as_ref().filter(|_| run.is_waiting()) {
+            self.ask_about_halt(halt)
+        } else {
+            Ok(Some(Vec::new()))
+        };
+        let events = match events {
+            Ok(Some(events)) => events,
+            Ok(None) => {
+                self.console.notice(&format!("run {} waits; :norris answer {0} puts it again", journal.run()));
+                return Flow::Continue;
+            }
+            Err(flow) => return flow,
+        };
+        let is_end = events.iter().any(|event| matches!(event, Event::Ended { .. }));
+        if let Some(failure) = events.iter().find_map(|event| journal.add(event).err()) {
+            self.console.failure(&failure);
+            return Flow::Continue;
+        }
+        if is_end {
+            self.console.notice(&format!("run {} is stopped; nothing was changed", journal.run()));
+            return Flow::Continue;
+        }
+        self.work_on(Wanted::Stored(journal.run()))
+    }
+
+    /// Shows plan, checks, grant and budget, and asks whether the work may begin.
+    fn ask_about_plan(&mut self, run: &Run) -> Result<Option<Vec<Event>>, Flow> {
+        let goal = run.goal.clone().unwrap_or_default();
+        let mut lines = vec!["the plan:".to_owned()];
+        lines.extend(plan_lines(run));
+        for (number, check) in goal.checks.iter().enumerate() {
+            let is_passing = run.baseline.get(number).is_some_and(crate::norris::CheckResult::has_passed);
+            let now = if is_passing { "passes already, so it can't show that anything was done" } else { "fails now" };
+            lines.push(format!("check: `{check}` ({now})"));
+        }
+        lines.extend(run.proposed.iter().map(|check| format!("check, proposed by the model: `{check}`")));
+        if goal.checks.is_empty() && run.proposed.is_empty() {
+            lines.push("no check: nothing will show that it is done".to_owned());
+        }
+        lines.extend(granted_lines(&goal));
+        lines.iter().for_each(|line| self.console.line(&escape_visible(line)));
+        let said = self.put_question(
+            "go [g]  no [n, Enter]  later [l]",
+            |keys| match keys {
+                b"g" | b"G" => Some(Said::Yes),
+                b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Said::No),
+                b"l" | b"L" | b"\x03" => Some(Said::Later),
+                _ => None,
+            },
+            Said::Later,
+        )?;
+        self.console.line(match said {
+            Said::Yes => "go",
+            Said::No => "no",
+            Said::Later => "later",
+        });
+        let end = End::Stopped;
+        Ok(match said {
+            Said::Yes => Some(vec![Event::Go { checks: run.proposed.clone() }]),
+            Said::No => Some(vec![Event::StopAsked, Event::Ended { end: end.word().into(), why: String::new() }]),
+            Said::Later => None,
+        })
+    }
+
+    /// Puts the call that halted a run; the answer counts for exactly this call.
+    fn ask_about_halt(&mut self, halt: &Halt) -> Result<Option<Vec<Event>>, Flow> {
+        self.console.line(&escape_visible(&format!("{} ({} risk)", halt.intent, halt.risk)));
+        for reason in &halt.reasons {
+            self.console.line(&escape_visible(&format!("  {reason}")));
+        }
+        let count = halt.preview.lines().count();
+        for line in halt.preview.lines().take(PREVIEW_LINES_MAX) {
+            self.console.line(&escape_visible(&format!("  | {line}")));
+        }
+        if count > PREVIEW_LINES_MAX {
+            self.console.line(&format!("  | and {} more lines", count - PREVIEW_LINES_MAX));
+        }
+        let said = self.put_question(
+            "once [y]  no [n, Enter]  later [l]",
+            |keys| match keys {
+                b"y" | b"Y" => Some(Said::Yes),
+                b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Said::No),
+                b"l" | b"L" | b"\x03" => Some(Said::Later),
+                _ => None,
+            },
+            Said::Later,
+        )?;
+        self.console.line(match said {
+            Said::Yes => "once",
+            Said::No => "no",
+            Said::Later => "later",
+        });
+        let digest = halt.digest.clone();
+        Ok(match said {
+            Said::Yes => Some(vec![Event::Approved { digest }]),
+            Said::No => Some(vec![Event::Denied { digest, why: String::new() }]),
+            Said::Later => None,
+        })
+    }
+
+    fn list_runs(&self) -> Result<(), Failure> {
+        let rows = run_rows(self.runtime.store(), LISTED_MAX)?;
+        if rows.is_empty() {
+            self.console.notice("there is no run yet; :norris GOAL begins one");
+        } else {
+            self.console.write(&table(&rows, self.console.width_columns()));
+        }
+        Ok(())
+    }
+
+    /// A stored run: this one, the one of this session, or the newest.
+    fn stored_run(&self, id: Option<i64>) -> Result<StoredJournal, Failure> {
+        find_run(self.runtime.store(), id.or(self.goals.last))
+    }
+
+    fn show_run(&self, id: Option<i64>) -> Result<(), Failure> {
+        let journal = self.stored_run(id)?;
+        let run = journal.state()?;
+        let goal = run.goal.clone().unwrap_or_default();
+        let steps = steps_since(self.runtime.settings(), self.runtime.env(), &goal, run.began);
+        for line in run_report(&journal, steps)? {
+            self.console.line(&escape_visible(&line));
+        }
+        if run.end.is_none() && !run.is_active() {
+            self.console.notice(&format!(":norris resume {} continues it", journal.run()));
+        }
+        Ok(())
+    }
+
+    fn say_to_run(&self, text: &str) -> Result<(), Failure> {
+        if text.is_empty() || text.len() > NOTE_BYTES_MAX {
+            return Err(user(format!("a note has between 1 and {NOTE_BYTES_MAX} bytes"), ":norris say TEXT"));
+        }
+        let journal = self.open_run(None)?;
+        journal.add(&Event::Said { text: text.to_owned() })?;
+        self.console.notice(&format!("run {} gets it with its next question", journal.run()));
+        Ok(())
+    }
+
+    fn pause_run(&self, id: Option<i64>) -> Result<(), Failure> {
+        let journal = self.open_run(id)?;
+        journal.add(&Event::Paused { why: "its person paused it".into() })?;
+        self.console.notice(&format!("run {} pauses; :norris resume {0} continues it", journal.run()));
+        Ok(())
+    }
+
+    fn stop_run(&self, id: Option<i64>) -> Result<(), Failure> {
+        let journal = self.open_run(id)?;
+        let is_at_rest = !journal.state()?.is_active();
+        journal.add(&Event::StopAsked)?;
+        if is_at_rest {
+            journal.add(&Event::Ended { end: End::Stopped.word().into(), why: String::new() })?;
+        }
+        self.console.notice(&format!("run {} stops", journal.run()));
+        Ok(())
+    }
+
+    /// Changes limits; a run that a budget ended continues with `:norris resume`.
+    fn raise_budget(&self, words: &str) -> Result<(), Failure> {
+        let journal = self.stored_run(None)?;
+        let mut limits = journal.state()?.goal.map(|goal| goal.limits).unwrap_or_default();
+        for word in words.split_whitespace() {
+            let wrong = || {
+                user(
+                    format!("{} is no limit", escape_visible(word)),
+                    ":norris budget usd=2 tokens=N minutes=N steps=N calls=N",
+                )
+            };
+            let (name, value) = word.split_once('=').ok_or_else(wrong)?;
+            let amount: f64 = value.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0).ok_or_else(wrong)?;
+            let whole = || value.parse::<u64>().map_err(|_| wrong());
+            match name {
+                "usd" => limits.usd = Some(amount),
+                "minutes" => limits.minutes = Some(amount),
+                "tokens" => limits.tokens = Some(whole()?),
+                "steps" => limits.steps = Some(whole()?),
+                "calls" => limits.calls = Some(whole()?),
+                _ => return Err(wrong()),
+            }
+        }
+        journal.add(&Event::Raised { limits })?;
+        self.console
+            .notice(&format!("the limits of run {} are changed; :norris resume {0} continues it", journal.run()));
+        Ok(())
+    }
+
+    /// A run that hasn't ended.
+    fn open_run(&self, id: Option<i64>) -> Result<StoredJournal, Failure> {
+        let journal = self.stored_run(id)?;
+        let run = journal.state()?;
+        if run.end.is_some() {
+            let message = format!("run {} has ended: {}", journal.run(), run.word());
+            return Err(user(message, ":norris show prints its report"));
+        }
+        Ok(journal)
+    }
+
+    /// The mark of the run in the prompt.
+    pub(super) fn goal_mark(&self, unicode: bool) -> Option<String> {
+        let running = self.goals.running.as_ref().filter(|it| !it.is_over())?;
+        let (at, count) = running.at();
+        Some(if unicode { format!("⚡{at}/{count}") } else { format!("run {at}/{count}") })
+    }
+
+    /// What became of the run in the background, once it rests.
+    pub(super) fn goal_news(&mut self) -> Option<String> {
+        self.goals.running.as_ref().filter(|it| it.is_over())?;
+        let mut running = self.goals.running.take()?;
+        running.join();
+        let id = running.run;
+        let run = self.stored_run(Some(id)).and_then(|journal| journal.state()).ok()?;
+        let next = if run.end.is_some() { "show" } else { "answer" };
+        Some(format!("[norris] run {id}: {}; :norris {next} {id}", run.word()))
+    }
+
+    /// Pauses the run of this session, which ends.
+    pub(super) fn leave_goal(&mut self) {
+        self.goals.running = None;
+    }
+}
+
+fn user(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}
