@@ -33,7 +33,7 @@ fn changed(scene: &Scene) -> (Steps, [Held; 2]) {
     fs::write(out.join("gone/b"), "old").expect("a file");
     let before = both(scene);
     let mut steps = scene.steps();
-    let open = steps.before_outside("work", &[out.clone()]).expect("a look outside");
+    let open = steps.before_outside("work", std::slice::from_ref(&out)).expect("a look outside");
     let inside = steps.before("work").expect("a look");
     fs::write(out.join("a"), "new").expect("a file");
     fs::remove_dir_all(out.join("gone")).expect("it goes");
