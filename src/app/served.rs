@@ -249,6 +249,7 @@ impl Parts {
         };
         if let (true, Some(own)) = (server.is_fetching, &own) {
             grant.workspace.clone_from(own);
+            grant.cwd.clone_from(own);
             grant.read_only.clear();
         }
         if let (Some(cwd), false) = (&row.cwd, server.is_fetching) {

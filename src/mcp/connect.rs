@@ -119,6 +119,8 @@ pub(super) async fn connect(
     talks: &Talks,
 ) -> Result<(Connection, Manifest), NotConnected> {
     let eras = match (server.era, tools.cache.era(server)) {
+        // An installation must not be cut off. Every older server answers the handshake, and every newer one refuses it at once.
+        _ if server.is_fetching => vec![Era::Initialize, Era::Discover],
         // That transport is older than the question for versions.
         (Era::Auto, _) if server.is_sse => vec![Era::Initialize],
         (Era::Auto, Some(Era::Initialize)) => vec![Era::Initialize, Era::Discover],
@@ -128,11 +130,14 @@ pub(super) async fn connect(
     let is_only = eras.len() == 1;
     let mut last = String::new();
     for era in eras {
-        let limit = if era == Era::Discover && !is_only { DISCOVER } else { server.limits.start };
+        let limit =
+            if era == Era::Discover && !is_only && !server.is_fetching { DISCOVER } else { server.limits.start };
         let attempt = tokio::time::timeout(limit, attempt(server, tools, shared, talks, era)).await;
         match attempt {
             Ok(Ok((connection, manifest))) => {
-                tools.cache.keep_era(server, era);
+                if !server.is_fetching {
+                    tools.cache.keep_era(server, era);
+                }
                 return Ok((connection, manifest));
             }
             // The program itself is the reason: it would be the same again.

@@ -245,6 +245,7 @@ fn test(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Done
         }
         Err(error) => {
             lines.push(escape_visible(&error.to_string()));
+            lines.extend(fetch_hint(servers, name));
             TestEnd::NoConnection
         }
         Ok(()) => {
@@ -274,6 +275,20 @@ fn test(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Done
         }
     };
     Done::Tested { lines, end }
+}
+
+/// Programs that install the program that they start.
+const LAUNCHERS: [&str; 5] = ["npx", "bunx", "uvx", "uv", "pipx"];
+
+/// The next thing to do for a server that can't start because it isn't installed yet.
+fn fetch_hint(servers: &Servers, name: &str) -> Option<String> {
+    let row = servers.configured(name)?;
+    let Place::Program(argv) = &row.server.place else { return None };
+    let program = argv.first()?.rsplit('/').next()?;
+    let is_meant = LAUNCHERS.contains(&program) && (row.reach)() == Reach::Held;
+    is_meant.then(|| {
+        format!("{program} may have to install it first, which takes the network: mcp fetch {name} lets it do so once")
+    })
 }
 
 /// Starts a server with the network and without the workspace, until it answers.
@@ -317,7 +332,7 @@ fn ready(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Res
         Some((_, Standing::Failed { why, .. })) => Err(Failure {
             kind: FailureKind::Unavailable,
             message: format!("the server {name} can't be used: {}", escape_visible(&why)),
-            hint: format!(":mcp log {name} shows what it printed"),
+            hint: fetch_hint(servers, name).unwrap_or_else(|| format!(":mcp log {name} shows what it printed")),
         }),
         Some((_, Standing::NeedsLogin)) => Err(failed(&McpError::NeedsLogin(name.to_owned()))),
         _ => Err(Failure {
