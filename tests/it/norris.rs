@@ -206,3 +206,105 @@ fn a_run_in_the_background_leaves_the_shell_free_and_is_paused_with_the_session(
     second.send(b":norris stop 1\r");
     second.expect_text("run 1 stops");
 }
+
+/// Starts a run's process, waits until it writes a line with this text, and kills it.
+fn kill_at(home: &Path, args: &[&str], text: &str) {
+    let mut child = command(home, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let lines = std::io::BufReader::new(child.stderr.take().expect("standard error"));
+    let mut seen = Vec::new();
+    let found = std::io::BufRead::lines(lines).map_while(Result::ok).any(|line| {
+        let is_here = line.contains(text);
+        seen.push(line);
+        is_here
+    });
+    child.kill().expect("it is killed");
+    child.wait().expect("it ends");
+    assert!(found, "no {text:?} in {seen:?}");
+}
+
+#[test]
+fn a_run_that_is_killed_while_planning_working_and_checking_does_nothing_twice() {
+    let answers = [
+        json!({"when": PLAN, "steps": [{"delay_ms": 2_000}, {"text": "TASK: one\nTASK: two"}]}),
+        shell("TASK 1: one", &["echo x >> log"], "one is done"),
+        json!({"when": "TASK 2: two", "steps": [{"delay_ms": 2_000}, {"text": "two is done"}]}),
+    ];
+    let home = home(&answers, "");
+    let begin = ["norris", "make a log", "--check", "test -e log && sleep 2"];
+    kill_at(home.path(), &begin, "planning");
+    assert!(!work(home.path(), "log").exists());
+    kill_at(home.path(), &["norris", "resume", "1"], "2/2 two");
+    assert_eq!(read(home.path(), "log"), "x\n");
+    kill_at(home.path(), &["norris", "resume", "1"], "checking");
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert_eq!((status, read(home.path(), "log")), (0, "x\n".into()), "{text}");
+    assert!(text.contains("Run 1: verified"), "{text}");
+}
+
+#[test]
+fn each_budget_ends_a_run_by_name_and_more_of_it_continues_the_run() {
+    let answers = [
+        plan(&["one", "two"]),
+        shell("TASK 1: one", &["echo 1 > one", "echo 1 > more"], "one"),
+        json!({"when": "TASK 2: two", "steps": [{"delay_ms": 1_500}, {"text": "two"}]}),
+    ];
+    let home = home(&answers, "");
+    for (option, most, name) in [
+        ("--budget-steps", "2", "steps: 2 of 2"),
+        ("--budget-calls", "1", "calls"),
+        ("--budget-tokens", "100", "tokens"),
+        ("--budget-minutes", "0.02", "minutes"),
+    ] {
+        let (status, text) = run(home.path(), &["norris", "make it", option, most]);
+        assert_eq!(status, 5, "{option}: {text}");
+        assert!(text.contains("budget") && text.contains(name), "{option}: {text}");
+    }
+    let (status, text) = run(home.path(), &["norris", "budget", "1", "--budget-steps", "9"]);
+    assert_eq!(status, 0, "{text}");
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert_eq!(status, 6, "{text}");
+    assert!(text.contains("Task 2 (claimed): two") && text.contains("3 questions"), "the sums go on: {text}");
+}
+
+#[test]
+fn a_run_is_paused_steered_and_stopped_from_elsewhere() {
+    let answers = [
+        json!({"when": "The person says: use tabs", "steps": [{"text": "with tabs"}]}),
+        plan(&["wait"]),
+        json!({"when": "TASK 1: wait", "steps": [{"delay_ms": 600_000}, {"text": "I waited"}]}),
+    ];
+    let home = home(&answers, "");
+    let begun = |word: &str| {
+        let mut child = command(home.path(), &["norris", "take long"]);
+        let mut child = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let lines = std::io::BufReader::new(child.stderr.take().expect("standard error"));
+        let mut lines = std::io::BufRead::lines(lines).map_while(Result::ok);
+        assert!(lines.any(|line| line.contains("1/1 wait")));
+        let (status, text) = run(home.path(), &["norris", word]);
+        assert_eq!(status, 0, "{text}");
+        lines.for_each(drop);
+        child.wait().expect("it ends").code()
+    };
+    assert_eq!(begun("pause"), Some(130));
+    let (status, text) = run(home.path(), &["norris", "say", "1", "use", "tabs"]);
+    assert_eq!(status, 0, "{text}");
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert_eq!(status, 6, "{text}");
+    let (status, text) = run(home.path(), &["norris", "watch", "1"]);
+    assert_eq!(status, 6, "{text}");
+    assert!(text.contains("paused:") && text.contains("you said: use tabs") && text.contains("ended:"), "{text}");
+    assert_eq!(begun("stop"), Some(130));
+    let (_, list) = run(home.path(), &["norris", "list"]);
+    assert!(list.contains("stopped"), "{list}");
+}
+
+#[test]
+fn agent_auto_is_a_run_whose_last_line_says_how_it_ended() {
+    let home = home(&[plan(&["write it"]), shell("TASK 1: write it", &["echo 1 > made"], "there")], "");
+    let args = ["agent", "-m", "make it", "--auto", "--check", "test -e made", "--json"];
+    let done = command(home.path(), &args).output().expect("it runs");
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    let last: Value = text.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
+    assert_eq!(done.status.code(), Some(0), "{text}");
+    assert_eq!((&last["end"], &last["exit"], &last["run"]), (&json!("verified"), &json!(0), &json!(1)), "{text}");
+}
