@@ -270,6 +270,7 @@ impl Check<'_> {
                 _ => Err(wrong()),
             },
             Kind::Words => self.words(value, key).ok_or_else(wrong).map(Setting::Words),
+            Kind::Lines => self.list(value, key, "a string of one line", line).ok_or_else(wrong).map(Setting::Words),
             Kind::Programs => self.programs(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::Paths => self.paths(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),
@@ -477,6 +478,11 @@ fn text(value: &Value, wrong: &dyn Fn() -> String) -> Result<String, String> {
     }
     let text = text.to_str().map_err(|_| format!("{} is not UTF-8 text", shown(value)))?;
     Ok(text.to_owned())
+}
+
+fn line(value: &Value) -> Option<String> {
+    let line = text(value, &String::new).ok()?;
+    (!line.trim().is_empty() && !line.contains(char::is_control)).then_some(line)
 }
 
 fn path(value: &Value) -> Option<String> {

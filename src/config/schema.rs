@@ -36,6 +36,8 @@ pub enum Kind {
     ChoiceOrInteger(&'static [&'static str], u64, u64),
     /// A list of words.
     Words,
+    /// A list of strings of one line each.
+    Lines,
     /// A list of absolute paths; a leading `~` is the home.
     Paths,
     /// A list of rules about programs: [`crate::proto::program_rule`].
@@ -619,10 +621,10 @@ pub const ROWS: &[Row] = &[
     row("gateway.four_eyes", Kind::Bool, "whoever started a call doesn't answer its question", GATEWAY),
     row("norris.preplanner", Kind::Text { empty: true }, "the model that plans a run; empty: the one that works", RUN),
     row("norris.executor", Kind::Text { empty: true }, "the model that works; empty: the one that answers", RUN),
-    row("norris.checks", Kind::Words, "commands that decide whether a goal is reached", RUN),
-    row("norris.grant.writes", Kind::Words, "paths that a run may change without a question, as patterns", Drops),
-    row("norris.grant.commands", Kind::Words, "command lines that a run may use without a question, exactly", Drops),
-    row("norris.protect", Kind::Words, "paths that no run changes without a question, as patterns", Adds),
+    row("norris.checks", Kind::Lines, "commands that decide whether a goal is reached", RUN),
+    row("norris.grant.writes", Kind::Lines, "paths that a run may change without a question, as patterns", Drops),
+    row("norris.grant.commands", Kind::Lines, "command lines that a run may use without a question, exactly", Drops),
+    row("norris.protect", Kind::Lines, "paths that no run changes without a question, as patterns", Adds),
     row("norris.budget.usd", Kind::Number(0.0, DOLLARS_MAX), "maximum dollars for a run", Less),
     row("norris.budget.tokens", Kind::Integer(0, BUDGET_TOKENS_MAX), "maximum tokens of a run", Less),
     row("norris.budget.minutes", Kind::Number(0.0, 100_000.0), "maximum minutes of a run's work", Less),
@@ -761,6 +763,7 @@ impl fmt::Display for Kind {
             Self::Bool => f.write_str("true or false"),
             Self::AlwaysTrue(_) => f.write_str("true"),
             Self::Words => f.write_str("a list of words such as { \"deploy\", \"vpn\" }"),
+            Self::Lines => f.write_str("a list of strings such as { \"make test\" }"),
             Self::Programs => f.write_str("a list of rules such as { \"deploy: ask\", \"terraform apply: deny\" }"),
             Self::Paths => f.write_str("a list of absolute paths such as { \"/srv\", \"~/.ssh\" }"),
             Self::WordMap => f.write_str("a table of strings such as { gs = \"git status\" }"),

@@ -596,7 +596,7 @@ fn some_value(kind: Kind) -> String {
         Kind::Number(least, _) => least.to_string(),
         Kind::Bool => "false".into(),
         Kind::AlwaysTrue(_) => "true".into(),
-        Kind::Words | Kind::Argv => "{ 'evil' }".into(),
+        Kind::Words | Kind::Lines | Kind::Argv => "{ 'evil' }".into(),
         Kind::Paths => "{ '/evil' }".into(),
         Kind::Programs => "{ 'evil: ask' }".into(),
         Kind::WordMap => "{ ls = 'evil' }".into(),
@@ -621,11 +621,17 @@ fn no_key_that_grants_something_comes_from_a_project() {
     let before = home.load().layers.rows();
     let mut refused = 0;
     for row in ROWS {
-        let value = some_value(row.kind);
         let parts: Vec<&str> = row.path.split('.').map(|part| if part == "NAME" { "a" } else { part }).collect();
-        let text = parts.iter().rev().fold(value, |inner, part| format!("{{ {part} = {inner} }}"));
-        let effective = with_project(&home, &format!("return {text}"));
+        let with = |value: String| {
+            let text = parts.iter().rev().fold(value, |inner, part| format!("{{ {part} = {inner} }}"));
+            with_project(&home, &format!("return {text}"))
+        };
         let grants = matches!(row.project, Project::Not(_) | Project::NewLocal);
+        let mut effective = with(some_value(row.kind));
+        if grants && row.kind == Kind::Bool && effective.problems.is_empty() {
+            // That was the default, which changes nothing.
+            effective = with("true".into());
+        }
         if grants {
             refused += 1;
             assert_eq!(effective.layers.rows(), before, "{}", row.path);
