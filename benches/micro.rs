@@ -481,6 +481,7 @@ fn edits(plan: &Plan) {
             is_stopped: &|| false,
             person: &mut Nobody,
             memory: &mut Nobody,
+            notes: &mut Vec::new(),
             used: &[],
             is_again: false,
             copied: None,

@@ -315,7 +315,6 @@ impl Runtime {
     }
 
     /// History and conversations.
-    #[must_use]
     pub fn lock_store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }

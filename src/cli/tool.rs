@@ -107,14 +107,14 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
                 "aliases": spec.aliases,
                 "description": spec.description,
                 "schema": spec.schema,
-                "channels": app::tool_channels(&settings, spec),
+                "channels": app::tool_channels(settings, spec),
             })
         };
         for_output(&Value::from(registry.specs().map(tool).collect::<Vec<_>>()))
     } else {
         let row = |spec: &Spec| {
             let names = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
-            let channels = match app::tool_channels(&settings, spec)[..] {
+            let channels = match app::tool_channels(settings, spec)[..] {
                 [] => "nowhere".to_owned(),
                 [only] => format!("{only} only"),
                 _ => String::new(),
