@@ -514,6 +514,15 @@ return {
     runs_max = 8,
     -- true or false: whoever started a call doesn't answer its question.
     four_eyes = false,
+    -- Webhooks by name: a signed request to /hooks/NAME asks the model a question, and nobody is asked for a yes.
+    hooks = {
+      -- builds = {
+      --   variable name: the variable with the secret that requests are signed with.
+      --   secret_env = "BUILDS_SECRET",
+      --   text: the question; the request's body follows it.
+      --   question = "A build failed. Find out why.",
+      -- },
+    },
   },
 
   -- Runs towards goals (`:norris GOAL`, `reedclaw norris GOAL`). Options of the command line count before these.

@@ -183,6 +183,7 @@ return {
     question_timeout = 60,
     runs_max = 4,
     four_eyes = true,
+    hooks = { builds = { secret_env = "BUILDS_SECRET", question = "A build failed. Find out why." } },
   },
 
   norris = {

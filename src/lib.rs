@@ -17,6 +17,7 @@ pub mod proto;
 pub mod redact;
 pub mod schema;
 pub mod syntax;
+pub mod web;
 // floor 2: pure, no I/O, no clock
 pub mod canvas;
 pub mod chain;

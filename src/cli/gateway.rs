@@ -61,6 +61,12 @@ pub(super) fn definition() -> Command {
         .arg(option("listen", "ADDR:PORT").help("The address, only this machine's own; gateway.listen in the config"))
         .arg(mode.help("How tenants are run; only lab is there yet"))
         .arg(option("database", "URL").global(true).help("file:PATH; the default is gateway.db in the state directory"))
+        .arg(
+            Arg::new("open")
+                .long("open")
+                .action(ArgAction::SetTrue)
+                .help("Prints an address that signs a browser in, once"),
+        )
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints the start as a line of JSON"))
         .subcommand(token_definition())
         .subcommand(
@@ -171,8 +177,17 @@ fn database(matches: &ArgMatches, env: &Env) -> Result<String, Failure> {
 }
 
 fn open(matches: &ArgMatches) -> Result<Ledger, Failure> {
-    let path = gateway::database_path(&database(matches, &host::environment())?)?;
-    Ledger::open(&path).map_err(|error| gateway::of_ledger(&error))
+    open_at(&database(matches, &host::environment())?)
+}
+
+fn open_at(database: &str) -> Result<Ledger, Failure> {
+    Ledger::open(&gateway::database_path(database)?).map_err(|error| gateway::of_ledger(&error))
+}
+
+/// Makes a pairing code, with hyphens as a person reads it.
+fn pair_code(ledger: &Ledger, tenant: &str, user: &str, role: TeamRole) -> Result<String, Failure> {
+    let code = ledger.create_pair_code(tenant, user, role).map_err(|error| gateway::of_ledger(&error))?;
+    Ok([&code[..4], &code[4..8], &code[8..]].join("-"))
 }
 
 fn text(matches: &ArgMatches, name: &str) -> String {
@@ -197,6 +212,11 @@ fn serve(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
         store: std::sync::Arc::clone(runtime.store()),
         config: runtime.config().path.clone(),
     };
+    // Whoever reads the terminal is let in; a file or a program isn't.
+    let code = match matches.get_flag("open") && stdout().is_terminal() {
+        true => Some(pair_code(&open_at(&options.database)?, TENANT, "me", TeamRole::Admin)?),
+        false => None,
+    };
     let begun = |listening: &Listening| {
         let Listening { address, mode, database } = listening;
         if is_json {
@@ -206,7 +226,11 @@ fn serve(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
             return;
         }
         outln!("ReedClaw gateway on http://{address}  (mode {mode}, tenant {TENANT}, SQLite)");
-        outln!("reedclaw gateway token create --user NAME makes a token; Ctrl-C ends the gateway");
+        match &code {
+            Some(code) => outln!("Console: http://{address}/ui/#pair={code}   the code holds 5 minutes, once"),
+            None => outln!("Console: http://{address}/ui/   reedclaw gateway pair prints a code for it"),
+        }
+        outln!("Ctrl-C ends the gateway; reedclaw gateway token create --user NAME makes a token for a program");
     };
     let ended = || {
         signals.forever().next();
@@ -259,9 +283,8 @@ fn pair(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let role = TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer);
     let (tenant, user) = (text(matches, "tenant"), named(text(matches, "user"))?);
-    let code = open(matches)?.create_pair_code(&tenant, &user, role).map_err(|error| gateway::of_ledger(&error))?;
-    let parts: Vec<&str> = [&code[..4], &code[4..8], &code[8..]].to_vec();
-    outln!("{}   for {}, once, within five minutes", parts.join("-"), sanitise(&user));
+    let code = pair_code(&open(matches)?, &tenant, &user, role)?;
+    outln!("{code}   for {}, once, within five minutes", sanitise(&user));
     Ok(exit::DONE)
 }
 

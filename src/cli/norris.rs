@@ -11,11 +11,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use super::agent::{say, tell, watch_interrupts};
 use super::exit;
 use super::out::{out, outln, report};
-use super::wire::Line;
 use crate::agent::Cancel;
 use crate::agent::goal::{self, Journal, OnHalt, Watcher, Work};
 use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
 use crate::norris::{CHECKS_MAX, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
+use crate::proto::wire::Line;
 use crate::proto::{self, Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 

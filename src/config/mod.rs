@@ -60,6 +60,7 @@ pub use settings::{
 };
 pub use tools::{
     ChannelSettings, GatewaySettings, NorrisSettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings,
+    WebhookSettings,
 };
 pub use trust::{Trust, TrustVerdict, Trusted, config_directory, data_directory, state_directory};
 

@@ -89,6 +89,7 @@ const UNSET: &[(&str, &str)] = &[
     ("tools_allow.acp", "all tools"),
     ("tools_allow.serve", "all tools"),
     ("tools_allow.gateway", "all tools"),
+    ("gateway.hooks.NAME.question", "none: the model sees the request alone"),
 ];
 
 /// The table of settings.

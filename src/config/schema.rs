@@ -618,6 +618,13 @@ pub const ROWS: &[Row] = &[
     row("gateway.listen", Kind::Text { empty: false }, "address of `reedclaw gateway`, this machine's own", GATEWAY),
     row("gateway.question_timeout", Kind::Integer(1, 3_600), "seconds that a question waits for a person", GATEWAY),
     row("gateway.runs_max", Kind::Integer(1, 64), "runs of the agent at once", GATEWAY),
+    row("gateway.hooks.NAME.secret_env", Kind::VariableName, "the variable with the secret of a webhook", GATEWAY),
+    row(
+        "gateway.hooks.NAME.question",
+        Kind::Text { empty: false },
+        "the question that a webhook asks the model",
+        GATEWAY,
+    ),
     row("gateway.four_eyes", Kind::Bool, "whoever started a call doesn't answer its question", GATEWAY),
     row("norris.preplanner", Kind::Text { empty: true }, "the model that plans a run; empty: the one that works", RUN),
     row("norris.executor", Kind::Text { empty: true }, "the model that works; empty: the one that answers", RUN),

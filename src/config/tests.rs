@@ -165,7 +165,11 @@ fn every_setting_has_a_comment_in_the_reference() {
                 continue;
             }
             if value == "{" {
-                tables.push(if ["[\"local\"]", "cloud", "git"].contains(&key) { "NAME".into() } else { key.into() });
+                tables.push(if ["[\"local\"]", "cloud", "git", "builds"].contains(&key) {
+                    "NAME".into()
+                } else {
+                    key.into()
+                });
                 continue;
             }
             let path = tables.iter().map(String::as_str).chain([key]).collect::<Vec<_>>().join(".");

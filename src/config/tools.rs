@@ -1,5 +1,7 @@
 //! The settings of a model's tools, as plain data: which there are, how far they go, and how far that can be taken back.
 
+use std::collections::BTreeMap;
+
 use super::checked::Setting;
 use super::values::Values;
 
@@ -102,11 +104,33 @@ pub struct GatewaySettings {
     pub runs_max: u64,
     /// Whether whoever started a call may not answer its question.
     pub four_eyes: bool,
+    /// Webhooks, by name.
+    pub hooks: BTreeMap<String, WebhookSettings>,
+}
+
+/// A webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookSettings {
+    /// The variable with its secret.
+    pub secret_env: String,
+    /// The question that it asks.
+    pub question: String,
 }
 
 impl GatewaySettings {
     pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        let named = values.user.keys().filter_map(|key| match &key[..] {
+            [gateway, hooks, name, last] if gateway == "gateway" && hooks == "hooks" && last == "secret_env" => {
+                Some(name)
+            }
+            _ => None,
+        });
+        let hook = |name: &String| {
+            let text = |key: &str| values.text(&["gateway", "hooks", name, key]).unwrap_or_default();
+            (name.clone(), WebhookSettings { secret_env: text("secret_env"), question: text("question") })
+        };
         Ok(Self {
+            hooks: named.map(hook).collect(),
             listen: values.text(&["gateway", "listen"])?,
             question_timeout_s: values.integer(&["gateway", "question_timeout"])?,
             runs_max: values.integer(&["gateway", "runs_max"])?,

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::Gateway;
 use super::problem::{Answered, Problem};
 use super::routes::Route;
-use super::stream::Stream;
+use super::stream::{RunStream, Stream};
 use crate::ledger::Who;
 use crate::proto::team::Identity;
 use crate::schema::Schema;
@@ -72,10 +72,14 @@ pub enum Content {
     Empty,
     /// JSON.
     Json(Value),
+    /// Bytes that are built in, with their type.
+    Bytes(&'static str, &'static [u8]),
     /// Text of another type.
     Text(&'static str, String),
     /// Events, for as long as the client stays.
     Stream(Box<Stream>),
+    /// The events of a run of the agent.
+    Run(Box<RunStream>),
     /// What an action on a thread of its own reports. The client waits for its end; if it has a question, so long at most.
     Later(mpsc::UnboundedReceiver<Progress>, Duration),
 }

@@ -250,3 +250,34 @@ pub fn follow(call: &Call<'_>, filter: Filter, snapshot: Option<String>) -> Answ
     let stream = Stream { who, secret, filter, after, epoch, head, snapshot, is_gone };
     Ok(Reply { status: 200, headers: Vec::new(), content: Content::Stream(Box::new(stream)) })
 }
+
+/// Topics of one stream.
+const TOPICS_MAX: usize = 64;
+/// Types of the topic `safety`.
+const SAFETY: [&str; 5] = ["safety", "kill_switch", "licence", "strategy_lock", "budget"];
+
+/// `GET /sse/tenant`: several streams in one connection. The topics are `canvas:ID`, `run:ID`, `thread:ID`, `inbox`, `safety`, and
+/// `timeline` for everything.
+pub fn tenant(call: &Call<'_>) -> Answered<Reply> {
+    let topics = call.asked("topics").unwrap_or_default();
+    let mut filter = Filter::default();
+    let topics: Vec<&str> = topics.split(',').filter(|topic| !topic.is_empty()).collect();
+    if !(1..=TOPICS_MAX).contains(&topics.len()) {
+        return Err(Problem::body(format!("topics in the query names 1 to {TOPICS_MAX} topics")));
+    }
+    for topic in &topics {
+        match topic.split_once(':') {
+            Some((kind @ ("canvas" | "run" | "thread"), id)) if super::identity::is_id(id) => {
+                filter.any_streams.push(format!("{kind}/{id}"));
+            }
+            None if *topic == "safety" => filter.any_types.extend(SAFETY.map(str::to_owned)),
+            None if *topic == "inbox" => filter.any_types.extend(super::questions::INBOX.map(str::to_owned)),
+            None if *topic == "timeline" => {}
+            _ => return Err(Problem::body(format!("there is no topic {topic}"))),
+        }
+    }
+    if topics.contains(&"timeline") {
+        filter = Filter::default();
+    }
+    follow(call, filter, None)
+}

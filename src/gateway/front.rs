@@ -134,7 +134,11 @@ async fn answer(gateway: &Arc<Gateway>, router: Router, mut request: Request, ad
     request.extensions_mut().insert(ConnectInfo(address));
     request.extensions_mut().insert(RequestId(id.clone()));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = match gateway.names.check(&method, request.headers(), routes::is_raw(&path)) {
+    let mut response = match gateway.names.check(
+        &method,
+        request.headers(),
+        (routes::is_raw(&path), path == "/" || path.starts_with("/ui/")),
+    ) {
         Err(problem) => respond_problem(&problem, &id),
         Ok(()) => {
             let router = TowerToHyperService::new(router);
@@ -199,7 +203,8 @@ async fn handled(
     let (head, body) = request.into_parts();
     let headers = head.headers;
     let known = headers.contains_key(header::AUTHORIZATION);
-    let bytes_max = if known { route.bytes_max } else { route.bytes_max.min(UNKNOWN_BYTES_MAX) };
+    let is_signed = route.path == "/hooks/{name}";
+    let bytes_max = if known || is_signed { route.bytes_max } else { route.bytes_max.min(UNKNOWN_BYTES_MAX) };
     let too_large = || Problem::new(413, "too_large", format!("a body has at most {bytes_max} bytes here"));
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
     if length.is_some_and(|length| length > bytes_max) {
@@ -247,6 +252,14 @@ fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
             kind = named;
             Body::from(text)
         }
+        Content::Bytes(named, bytes) => {
+            kind = named;
+            Body::from(bytes)
+        }
+        Content::Run(wanted) => {
+            kind = "text/event-stream";
+            stream::run_body(gateway, *wanted)
+        }
         // Waited for before this.
         Content::Later(..) => Body::empty(),
         Content::Stream(wanted) => {
@@ -278,7 +291,7 @@ fn set_headers(response: &mut Response, kind: Option<&'static str>, more: &[(&'s
     }
     for (name, value) in more {
         if let Ok(value) = HeaderValue::from_str(value) {
-            headers.append(*name, value);
+            headers.insert(*name, value);
         }
     }
 }

@@ -29,7 +29,7 @@ impl Names {
     /// # Errors
     /// `Host` isn't exactly one of the names (421), a browser says that another site asks (403), or a write has another
     /// content type than JSON (415), which a page could send without asking.
-    pub fn check(&self, method: &Method, headers: &HeaderMap, is_raw: bool) -> Answered<()> {
+    pub fn check(&self, method: &Method, headers: &HeaderMap, (is_raw, is_page): (bool, bool)) -> Answered<()> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());
         if hosts.next().is_some() || !host.is_some_and(|host| self.hosts.iter().any(|name| name == host)) {
@@ -43,7 +43,8 @@ impl Names {
                 return Err(refused());
             }
         }
-        if headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site") {
+        // A link elsewhere may lead to the console, whose files hold nothing.
+        if !is_page && headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site") {
             return Err(refused());
         }
         if !is_raw && matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
@@ -76,7 +77,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(*name, value.parse().expect("a value"));
         }
-        Names::of_port(4117).check(method, &headers, false).err().map(|problem| problem.status)
+        Names::of_port(4117).check(method, &headers, (false, false)).err().map(|problem| problem.status)
     }
 
     #[test]

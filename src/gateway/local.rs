@@ -44,7 +44,10 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
     let lag_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let workspace = app::workspace_dir(&gateway.parts.settings, &gateway.parts.env);
     let streams = gateway.metrics.streams.load(std::sync::atomic::Ordering::Relaxed);
+    let who = call.who()?;
+    let (positions, kill_switches) = (gateway.ledger.head(who)?.0, gateway.ledger.kill_switches(who)?);
     Ok(Reply::ok(json!({
+        "positions": positions, "kill_switches": kill_switches, "console": crate::web::version(),
         "version": env!("CARGO_PKG_VERSION"), "mode": gateway.mode.word(), "node_id": gateway.node_id,
         "uptime_s": gateway.uptime_s(), "database": {"kind": "sqlite", "ok": is_well, "lag_ms": lag_ms},
         "streams": streams, "queue": gateway.work.waiting(),
@@ -95,6 +98,7 @@ pub fn tools(call: &Call<'_>) -> Answered<Reply> {
 
 /// `GET /memory/search`.
 pub fn search(call: &Call<'_>) -> Answered<Reply> {
+    super::runs::only_local(call.who()?)?;
     let words = call.asked("q").filter(|words| !words.trim().is_empty());
     let words = words.ok_or_else(|| Problem::body("q is missing in the query"))?;
     let mut store = call.gateway.parts.store.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,6 +115,7 @@ pub fn search(call: &Call<'_>) -> Answered<Reply> {
 
 /// `GET /receipts`: oldest first, after a number.
 pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
+    super::runs::only_local(call.who()?)?;
     let (after, limit) = (call.number("after")?.unwrap_or(0), call.limit()?);
     let (tool, status) = (call.asked("tool"), call.asked("status"));
     let parts = &call.gateway.parts;

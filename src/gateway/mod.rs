@@ -7,9 +7,11 @@
 //! gw-http   one thread: sockets, checks, streams; it never touches the database, a file or a tool
 //! gw-work   the synchronous side of requests
 //! gw-action one for each action that goes on
+//! gw-run    one for each conversation that is live
 //! ```
 
 mod actions;
+mod admin;
 mod auth;
 mod call;
 mod canvas;
@@ -17,10 +19,13 @@ mod chained;
 mod events;
 mod front;
 mod guard;
+mod hooks;
 mod identity;
+mod live;
 mod local;
 mod metrics;
 mod openapi;
+mod pages;
 mod person;
 mod problem;
 mod questions;
@@ -28,6 +33,7 @@ mod rates;
 mod routes;
 mod runners;
 mod running;
+mod runs;
 mod safety;
 mod stores;
 mod stream;
@@ -53,6 +59,7 @@ pub use openapi::document as openapi;
 pub use routes::{ROUTES, Route};
 
 use guard::Names;
+use live::Live;
 use metrics::Metrics;
 use person::Bell;
 use rates::Rates;
@@ -104,6 +111,7 @@ pub struct Gateway {
     running: Arc<Running>,
     runners: Runners,
     bell: Bell,
+    live: Live,
     rates: Rates,
     metrics: Metrics,
     /// Changes when any tenant's log has grown.
@@ -172,6 +180,7 @@ pub fn serve(
         running: Arc::default(),
         runners: Runners::default(),
         bell: Bell::default(),
+        live: Live::default(),
         rates: Rates::default(),
         metrics: Metrics::default(),
         grown: watch::Sender::new(0),

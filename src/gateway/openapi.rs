@@ -22,7 +22,7 @@ const HEADERS: [&str; 10] = [
 #[must_use]
 pub fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
-    for route in ROUTES {
+    for route in ROUTES.iter().filter(|route| !is_page(route)) {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method().as_str().to_ascii_lowercase()] = operation(route);
     }
@@ -41,6 +41,11 @@ pub fn document() -> Value {
             "schemas": {"Error": error_schema()},
         },
     })
+}
+
+/// Whether a route gives the console's files, which are no part of the contract.
+fn is_page(route: &Route) -> bool {
+    route.path == "/" || route.path.starts_with("/ui/")
 }
 
 fn error_schema() -> Value {
@@ -116,6 +121,10 @@ mod tests {
         for route in ROUTES {
             let method = route.method().as_str().to_ascii_lowercase();
             assert!(seen.insert((route.path, method.clone())), "{method} {} is there twice", route.path);
+            if is_page(route) {
+                assert!(document["paths"][route.path].is_null(), "{}", route.path);
+                continue;
+            }
             let operation = &document["paths"][route.path][&method];
             assert!(operation["responses"]["default"].is_object(), "{method} {}", route.path);
             if let Some(schema) = route.body {

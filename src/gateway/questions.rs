@@ -14,7 +14,7 @@ pub const ANSWER: &str = r#"{"type": "object", "additionalProperties": false,
     "digest": {"type": "string", "minLength": 1, "maxLength": 128}, "answer": {"enum": ["once", "no"]},
     "note": {"type": "string", "maxLength": 500}, "seen_to_end": {"type": "boolean"}}}"#;
 /// Types of the events that an inbox follows.
-const INBOX: [&str; 3] = ["question.asked", "question.answered", "question.expired"];
+pub const INBOX: [&str; 3] = ["question.asked", "question.answered", "question.expired"];
 
 /// `GET /questions`.
 pub fn list(call: &Call<'_>) -> Answered<Reply> {

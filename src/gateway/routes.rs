@@ -8,7 +8,9 @@ use axum::http::{Method, header};
 use super::call::{self, Call, Reply, Sent};
 use super::identity;
 use super::problem::{Answered, Problem};
-use super::{Gateway, actions, auth, canvas, events, local, questions, rates, safety, stores};
+use super::{
+    Gateway, actions, admin, auth, canvas, events, hooks, local, pages, questions, rates, runs, safety, stores,
+};
 use crate::ledger::Who;
 use crate::proto::team::{Identity, TeamRole, TokenKind};
 
@@ -79,6 +81,18 @@ const fn write(
     Route { method, path, needs, query, body: Some(body), statuses, bytes_max, summary, handler }
 }
 
+const fn delete(
+    path: &'static str,
+    needs: Needs,
+    query: &'static [&'static str],
+    summary: &'static str,
+    handler: fn(&Call<'_>) -> Answered<Reply>,
+) -> Route {
+    Route { method: "DELETE", statuses: &[204], ..get(path, needs, query, summary, handler) }
+}
+
+const ADMIN: Needs = Needs::Role(TeamRole::Admin);
+const ADMIN_ACTS: Needs = Needs::Person(TeamRole::Admin);
 const VIEWER: Needs = Needs::Role(TeamRole::Viewer);
 const MEMBER: Needs = Needs::Role(TeamRole::Member);
 const APPROVER_READS: Needs = Needs::Role(TeamRole::Approver);
@@ -87,6 +101,9 @@ const OPERATOR: Needs = Needs::Person(TeamRole::Operator);
 
 /// The routes.
 pub static ROUTES: &[Route] = &[
+    Route { statuses: &[302], ..get("/", Needs::Nothing, &[], "Leads to the console", pages::root) },
+    Route { statuses: &[200, 304], ..get("/ui/", Needs::Nothing, &[], "The console", pages::file) },
+    Route { statuses: &[200, 304], ..get("/ui/{*path}", Needs::Nothing, &[], "A file of the console", pages::file) },
     get("/health", Needs::Nothing, &[], "Says whether the gateway works, in one word", local::health),
     get("/status", VIEWER, &[], "The state of the gateway", local::status),
     get("/metrics", Needs::Nothing, &[], "Counters for Prometheus", local::metrics),
@@ -125,12 +142,7 @@ pub static ROUTES: &[Route] = &[
     get("/sse/timeline/{stream_id}", VIEWER, &["last_event_id"], "The events of a stream as they come", events::stream),
     write("POST", "/memory", MEMBER, stores::REMEMBER, &[200, 201], "Remembers a value", stores::remember),
     get("/memory", VIEWER, &["scope", "key", "prefix", "limit"], "Remembered values", stores::memories),
-    Route {
-        method: "DELETE",
-        body: None,
-        statuses: &[204],
-        ..get("/memory", MEMBER, &["scope", "key"], "Forgets a value", stores::forget)
-    },
+    delete("/memory", MEMBER, &["scope", "key"], "Forgets a value", stores::forget),
     get(
         "/blackboard/{run_id}/entries",
         VIEWER,
@@ -149,6 +161,29 @@ pub static ROUTES: &[Route] = &[
         stores::put,
     ),
     write("POST", "/actions/execute", MEMBER, actions::EXECUTE, &[200, 202], "Runs a tool", actions::execute),
+    write("POST", "/chat", MEMBER, runs::CHAT, &[200, 202], "Asks the model a question", runs::chat),
+    Route {
+        bytes_max: hooks::BYTES_MAX,
+        ..write(
+            "POST",
+            "/hooks/{name}",
+            Needs::Nothing,
+            hooks::ANY,
+            &[202],
+            "Starts a run by a signed request",
+            hooks::receive,
+        )
+    },
+    get("/runs", VIEWER, &["limit"], "Runs of the agent, the newest first", runs::list),
+    get("/runs/{run_id}", VIEWER, &[], "A run of the agent", runs::get),
+    write("POST", "/runs/{run_id}/cancel", MEMBER, NOTHING, &[200], "Stops a run", runs::cancel),
+    get("/sse/runs/{run_id}", VIEWER, &["last_event_id"], "The events of a run as they come", runs::live),
+    get("/sse/tenant", VIEWER, &["topics", "last_event_id"], "Several streams in one connection", events::tenant),
+    get("/admin/members", ADMIN, &[], "The members of the tenant", admin::members),
+    write("POST", "/admin/members", ADMIN_ACTS, admin::MEMBER, &[200], "Gives a user a role", admin::set_member),
+    delete("/admin/members", ADMIN_ACTS, &["user"], "Ends a membership", admin::remove_member),
+    get("/admin/tokens", ADMIN, &[], "Tokens, without secrets", admin::tokens),
+    delete("/admin/tokens", ADMIN_ACTS, &["id"], "Revokes a token", admin::revoke_token),
     get("/questions", APPROVER_READS, &["state", "limit"], "Questions to persons", questions::list),
     get("/questions/{question_id}", VIEWER, &[], "A question and what became of its call", questions::get),
     write(

@@ -11,6 +11,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Gateway;
 use super::front::Counted;
+use super::live::LiveRun;
 use super::problem::{Answered, Problem};
 use crate::ledger::{Event, Filter};
 use crate::proto::team::Identity;
@@ -72,6 +73,76 @@ pub(super) fn body(gateway: &Arc<Gateway>, stream: Stream) -> Body {
         tracing::info!(event = "stream_closed", request_id = request_id.as_str());
         drop(counted);
     });
+    body_of(receiver)
+}
+
+/// A run that a client follows.
+pub struct RunStream {
+    /// The run.
+    pub run: Arc<LiveRun>,
+    /// The number of the last line that the client has.
+    pub after: u64,
+    /// The secret of the token: if it is revoked, the stream ends.
+    pub secret: String,
+}
+
+/// The body of an answer that follows a run; it ends with the run.
+pub(super) fn run_body(gateway: &Arc<Gateway>, stream: RunStream) -> Body {
+    let (frames, receiver) = mpsc::channel::<Bytes>(FRAMES_MAX);
+    let counted = Counted::new(gateway);
+    let gateway = Arc::clone(gateway);
+    tokio::spawn(async move {
+        let _ = pump_run(&gateway, stream, &frames).await;
+        drop(counted);
+    });
+    body_of(receiver)
+}
+
+async fn pump_run(gateway: &Arc<Gateway>, stream: RunStream, frames: &Sender<Bytes>) -> Result<(), Gone> {
+    let RunStream { run, mut after, secret } = stream;
+    let mut grown = run.grown.subscribe();
+    let mut stopping = gateway.stopping.subscribe();
+    send(frames, "retry: 2000\n\n".into()).await?;
+    let (mut spoken, mut checked) = (Instant::now(), Instant::now());
+    loop {
+        grown.borrow_and_update();
+        let (lines, is_over) = run.after(after);
+        for (number, line) in lines {
+            let event: Value = serde_json::from_str(&line).unwrap_or_default();
+            let name = event["event"].as_str().unwrap_or("message");
+            send(frames, format!("id: 1-{number}\nevent: {name}\ndata: {line}\n\n")).await?;
+            after = number;
+            spoken = Instant::now();
+        }
+        if is_over {
+            return Ok(());
+        }
+        if *stopping.borrow() {
+            return send(frames, system(json!({"kind": "shutting_down"}))).await;
+        }
+        if spoken.elapsed() >= HEARTBEAT {
+            send(frames, ":\n\n".into()).await?;
+            spoken = Instant::now();
+        }
+        if checked.elapsed() >= CHECK {
+            checked = Instant::now();
+            let (at_work, secret, tenant) = (Arc::clone(gateway), secret.clone(), run.who.tenant.clone());
+            let may_read = move || {
+                let holder = at_work.ledger.authenticate(&secret).ok()??;
+                at_work.ledger.member(&tenant, &holder.user).ok()?
+            };
+            gateway.work.run(may_read).await.ok().flatten().ok_or(Gone)?;
+        }
+        tokio::select! {
+            _ = grown.changed() => {}
+            _ = stopping.changed() => {}
+            () = frames.closed() => return Ok(()),
+            () = tokio::time::sleep(CHECK) => {}
+        }
+    }
+}
+
+fn body_of(receiver: mpsc::Receiver<Bytes>) -> Body {
     let next = |mut receiver: mpsc::Receiver<Bytes>| async move {
         let frame = receiver.recv().await?;
         Some((Ok::<_, std::convert::Infallible>(frame), receiver))

@@ -146,6 +146,17 @@ impl Ledger {
         Ok(word.as_deref().and_then(TeamRole::of))
     }
 
+    /// The members of a tenant with their roles.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn members(&self, tenant: &str) -> Result<Vec<(String, String)>, LedgerError> {
+        let connection = self.lock();
+        let mut statement = connection.prepare("SELECT user, role FROM member WHERE tenant = ?1 ORDER BY user")?;
+        let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
     /// Makes a token, and the membership if the user has none; returns the token's id and its secret.
     ///
     /// # Errors

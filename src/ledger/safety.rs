@@ -183,6 +183,15 @@ impl Ledger {
         })
     }
 
+    /// How many kill switches of the tenant or the project are set.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn kill_switches(&self, who: &Identity) -> Result<i64, LedgerError> {
+        let sql = "SELECT count(*) FROM kill_switch WHERE tenant = ?1 AND (scope = 'tenant' OR scope = 'project' AND subject = ?2)";
+        Ok(self.lock().query_row(sql, params![who.tenant, who.project], |row| row.get(0))?)
+    }
+
     /// Lifts all kill switches of a tenant; returns how many there were. Only where a person at a terminal said so.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod task;
 pub mod team;
 pub mod tool;
 mod usage;
+pub mod wire;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -154,17 +154,13 @@ fn scenario_10_what_a_killed_gateway_was_doing_is_unknown_and_its_reservations_a
     let question = asked(&anna, &write("open.txt", json!({})));
     let body = json!({"action_name": "shell", "subject_type": "run", "subject_id": "r", "idempotency_key": "k",
         "args": {"command": "sleep 600"}});
-    thread::scope(|scope| {
-        let client = anna.clone();
-        let body = body.clone();
-        // The gateway dies before it answers.
-        scope.spawn(move || client.gateway.open_and_forget("/actions/execute", &client, &body));
-        while anna.get("/events/list?type=action.admitted").json()["items"] == json!([]) {
-            rest();
-        }
-    });
+    let unanswered = gateway.open_write("/actions/execute", &anna, &body);
+    while anna.get("/events/list?type=action.admitted").json()["items"] == json!([]) {
+        rest();
+    }
     assert_eq!(anna.get("/budget").json()["items"][0]["spent"], 1);
     gateway.end(Signal::SIGKILL);
+    drop(unanswered);
     let gateway = Gateway::start(home.path());
     let anna = gateway.client(&secret);
     let unknown = anna.get("/events/list?type=action.unknown").json()["items"].clone();

@@ -2,10 +2,13 @@
 //! after the scenarios of the gateway's acceptance list that they hold.
 
 mod asking;
+mod browser;
 mod canvas;
+mod console;
 mod door;
 mod gates;
 mod log;
+mod runs;
 mod stores;
 mod streams;
 
@@ -80,7 +83,13 @@ pub struct Gateway {
 impl Gateway {
     /// Starts one on a free port and waits until it listens.
     pub fn start(home: &Path) -> Self {
+        Self::start_with(home, &[])
+    }
+
+    /// The same with more variables.
+    pub fn start_with(home: &Path, variables: &[(&str, &str)]) -> Self {
         let mut child = command(home, &["gateway", "--listen", "127.0.0.1:0", "--json"])
+            .envs(variables.iter().copied())
             .stderr(Stdio::null())
             .spawn()
             .expect("it starts");
@@ -141,9 +150,9 @@ impl Gateway {
         socket
     }
 
-    /// Sends a request whose answer nobody waits for.
-    pub fn open_and_forget(&self, path: &str, client: &Client<'_>, body: &Value) {
-        drop(self.open("POST", path, &client.headers(), &body.to_string()));
+    /// Sends a request whose answer nobody reads; the connection stays.
+    pub fn open_write(&self, path: &str, client: &Client<'_>, body: &Value) -> TcpStream {
+        self.open("POST", path, &client.headers(), &body.to_string())
     }
 
     /// A client with a token.
@@ -243,4 +252,39 @@ pub fn sqlite(home: &Path) -> rusqlite::Connection {
 pub fn verify(home: &Path) -> (Option<i32>, String) {
     let (status, out, err) = run(home, &["gateway", "verify"]);
     (status, out + &err)
+}
+
+#[test]
+fn the_list_of_scenarios_names_the_tests_that_there_are() {
+    fn sources(directory: &Path, found: &mut String) {
+        for entry in fs::read_dir(directory).expect("sources") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                sources(&path, found);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                found.push_str(&fs::read_to_string(path).expect("a source"));
+            }
+        }
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut code = String::new();
+    sources(&root.join("src"), &mut code);
+    sources(&root.join("tests/it/gateway"), &mut code);
+    let page = fs::read_to_string(root.join("docs/decisions/gateway.md")).expect("the page");
+    let rows: Vec<&str> =
+        page.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| scenario")).collect();
+    assert_eq!(rows.len(), 71);
+    for (number, row) in (1..).zip(rows) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        assert_eq!(cells[1], number.to_string(), "{row}");
+        let names: Vec<&str> = cells[3].split('`').filter(|it| it.starts_with("scenario_")).collect();
+        assert_eq!(names.is_empty(), cells[2].starts_with("none"), "{row}");
+        for name in names {
+            assert!(code.contains(&format!("fn {name}()")), "{number}: there is no test {name}");
+        }
+    }
+    let tests = code.split("fn scenario_").skip(1).filter_map(|rest| rest.split("()").next());
+    for test in tests.filter(|test| !test.contains([' ', '"'])) {
+        assert!(page.contains(&format!("`scenario_{test}`")), "scenario_{test} isn't in the list");
+    }
 }

@@ -58,7 +58,14 @@ fn scenario_23_a_hundred_increments_on_a_blackboard_give_a_hundred() {
             scope.spawn(move || (0..25).for_each(|_| increment(client, path)));
         }
     });
-    let entry = client.get(path).json();
+    // The tenant's requests are limited, too: the writers may have used all of this second.
+    let entry = loop {
+        let answer = client.get(path);
+        if answer.status != 429 {
+            break answer.json();
+        }
+        thread::park_timeout(std::time::Duration::from_millis(50));
+    };
     assert_eq!((&entry["value"], &entry["version"]), (&json!(100), &json!(101)));
     assert_eq!(client.get("/blackboard/run-1/entries/none").code(), "not_found");
 }

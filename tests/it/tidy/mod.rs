@@ -48,6 +48,7 @@ const ROOMS: &[Room] = &[
         &["base"],
         "pure: a text and its language in, its parts out; whoever shows or searches it may ask",
     ),
+    room("web", 1, &["base"], "files of a page: it knows no server"),
     room("canvas", 2, &["base"], "pure: a board and operations in, the next board out"),
     room("chain", 2, &["proto"], "pure: facts and a call in, the word of each gate out"),
     room("money", 2, &["base", "proto"], "pure: tokens, prices and sums in, a cost or a refusal out"),
@@ -159,8 +160,8 @@ const ROOMS: &[Room] = &[
         "gateway",
         10,
         &[
-            "base", "proto", "chain", "schema", "host", "config", "estop", "ledger", "receipts", "store", "gate",
-            "tools", "agent", "app", "ops",
+            "base", "proto", "web", "chain", "schema", "host", "config", "estop", "ledger", "receipts", "shell",
+            "store", "gate", "tools", "agent", "app", "ops",
         ],
         "HTTP in front of the same agent, gate and receipts; it knows neither the terminal nor the line editor",
     ),

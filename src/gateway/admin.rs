@@ -1,0 +1,71 @@
+//! Members and tokens of a tenant over HTTP. A token's secret is made at a terminal only: a stolen session can make none.
+
+use serde_json::{Value, json};
+
+use super::call::{Call, Reply};
+use super::identity::is_id;
+use super::problem::{Answered, Problem};
+use crate::proto::team::TeamRole;
+
+/// The body of `POST /admin/members`.
+pub const MEMBER: &str = r#"{"type": "object", "additionalProperties": false, "required": ["user", "role"], "properties": {
+    "user": {"type": "string", "minLength": 1, "maxLength": 128},
+    "role": {"enum": ["viewer", "member", "approver", "operator", "admin"]}}}"#;
+
+/// `GET /admin/members`.
+pub fn members(call: &Call<'_>) -> Answered<Reply> {
+    let members = call.gateway.ledger.members(&call.who()?.tenant)?;
+    let items: Vec<Value> = members.iter().map(|(user, role)| json!({"user": user, "role": role})).collect();
+    Ok(Reply::ok(json!({"items": items, "next": null})))
+}
+
+/// `POST /admin/members`.
+pub fn set_member(call: &Call<'_>) -> Answered<Reply> {
+    let (user, role) = (call.text("user").unwrap_or_default(), call.text("role").unwrap_or_default());
+    if !is_id(&user) {
+        return Err(Problem::body("user must be one id of 1 to 128 of A–Z a–z 0–9 . _ : -"));
+    }
+    call.gateway.ledger.set_member(&call.who()?.tenant, &user, TeamRole::of(&role))?;
+    Ok(Reply::ok(json!({"user": user, "role": role})))
+}
+
+/// `DELETE /admin/members`: ends a membership, but not one's own, so that somebody stays.
+pub fn remove_member(call: &Call<'_>) -> Answered<Reply> {
+    let who = call.who()?;
+    let user = call.asked("user").ok_or_else(|| Problem::body("user is missing in the query"))?;
+    if user == who.user {
+        return Err(Problem::new(403, "forbidden", "another admin has to remove you"));
+    }
+    if call.gateway.ledger.member(&who.tenant, &user)?.is_none() {
+        return Err(Problem::not_found());
+    }
+    call.gateway.ledger.set_member(&who.tenant, &user, None)?;
+    Ok(Reply::empty())
+}
+
+/// `GET /admin/tokens`: without their secrets, which nobody has.
+pub fn tokens(call: &Call<'_>) -> Answered<Reply> {
+    let tenant = &call.who()?.tenant;
+    let all = call.gateway.ledger.tokens()?;
+    let items: Vec<Value> = all
+        .iter()
+        .filter(|token| token.tenant == *tenant)
+        .map(|token| {
+            json!({"id": token.id, "kind": token.kind, "user": token.user, "role": token.role, "state": token.state,
+                "expires_at": token.expires_at})
+        })
+        .collect();
+    Ok(Reply::ok(json!({"items": items, "next": null})))
+}
+
+/// `DELETE /admin/tokens`: revokes a token at once.
+pub fn revoke_token(call: &Call<'_>) -> Answered<Reply> {
+    let tenant = &call.who()?.tenant;
+    let id = call.asked("id").ok_or_else(|| Problem::body("id is missing in the query"))?;
+    let is_here = call.gateway.ledger.tokens()?.iter().any(|token| token.id == id && token.tenant == *tenant);
+    if !is_here {
+        return Err(Problem::not_found());
+    }
+    call.gateway.ledger.revoke_token(&id)?;
+    Ok(Reply::empty())
+}

@@ -1,0 +1,497 @@
+//! Runs that outlive their connection: the events of each, kept for those who come back, and the threads that answer, one for
+//! each conversation that is live.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
+
+use super::Gateway;
+use super::call::{Progress, Reply};
+use super::chained::TeamChain;
+use super::person::Remote;
+use super::problem::{Answered, Problem};
+use super::running::Place;
+use crate::agent::Cancel;
+use crate::app::{Channel, ChannelKind, Request, Resume, Runtime, Skills};
+use crate::gate::Chain;
+use crate::ledger::{NewRun, RunEnd, Subject};
+use crate::proto::team::{EventDraft, Identity};
+use crate::proto::tool::Step;
+use crate::proto::wire::Line;
+use crate::proto::{Event, Failure, FailureKind, Spent};
+use crate::shell::supervise::Ending;
+use crate::store::ConversationId;
+
+/// Lines of a run that are kept for those who come back, and their bytes. Older ones are replaced by the text so far.
+const LINES_MAX: (usize, usize) = (4_000, 2 * 1024 * 1024);
+/// Ended runs whose events are still in memory.
+const ENDED_MAX: usize = 64;
+/// A conversation without a question for so long leaves the memory; the next question reads it from the store.
+const PARKED: Duration = Duration::from_secs(5 * 60);
+
+/// A run as those see it who follow it.
+pub struct LiveRun {
+    /// Its id.
+    pub run_id: String,
+    /// Who asked.
+    pub who: Identity,
+    /// Stops it.
+    pub cancel: Cancel,
+    shown: Mutex<Shown>,
+    /// Changes with each line.
+    pub grown: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct Shown {
+    lines: VecDeque<(u64, String)>,
+    bytes: usize,
+    last: u64,
+    text: String,
+    is_over: bool,
+    conversation: Option<i64>,
+    receipts: Vec<String>,
+    usage: [u64; 3],
+    end: Option<(&'static str, Option<Failure>)>,
+}
+
+impl LiveRun {
+    fn new(run_id: String, who: Identity, cancel: Cancel) -> Arc<Self> {
+        Arc::new(Self { run_id, who, cancel, shown: Mutex::default(), grown: watch::Sender::new(0) })
+    }
+
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, line: &Value) {
+        let text = line.to_string();
+        {
+            let mut shown = self.shown();
+            shown.last += 1;
+            shown.bytes += text.len();
+            let number = shown.last;
+            shown.lines.push_back((number, text));
+            while shown.lines.len() > LINES_MAX.0 || shown.bytes > LINES_MAX.1 && shown.lines.len() > 1 {
+                let gone = shown.lines.pop_front();
+                shown.bytes -= gone.map_or(0, |(_, text)| text.len());
+            }
+        }
+        self.grown.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// The lines after a number, with their numbers, and whether the run is over. If some are gone, the text so far comes
+    /// first.
+    pub fn after(&self, after: u64) -> (Vec<(u64, String)>, bool) {
+        let shown = self.shown();
+        let mut lines = Vec::new();
+        let first = shown.lines.front().map_or(shown.last + 1, |(number, _)| *number);
+        if after + 1 < first {
+            let line = json!({"event": "text_so_far", "text": shown.text}).to_string();
+            lines.push((first - 1, line));
+        }
+        lines.extend(shown.lines.iter().filter(|(number, _)| *number > after).cloned());
+        (lines, shown.is_over)
+    }
+
+    fn over(&self) {
+        self.shown().is_over = true;
+        self.grown.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+/// A question on its way to its conversation.
+pub struct Job {
+    pub run: Arc<LiveRun>,
+    pub message: String,
+    pub model: Option<String>,
+    pub schema: Option<String>,
+    /// Where the question comes from.
+    pub origin: String,
+    /// Whether somebody may be asked.
+    pub can_ask: bool,
+    pub steps: UnboundedSender<Progress>,
+    /// Whether the client wants no more than to know that it began.
+    pub is_async: bool,
+    #[expect(dead_code, reason = "the place is free again when the job is dropped")]
+    pub place: Place,
+}
+
+/// Runs, and the conversations that are live.
+#[derive(Default)]
+pub struct Live {
+    runs: Mutex<BTreeMap<String, Arc<LiveRun>>>,
+    /// The threads of conversations, by project and conversation.
+    threads: Mutex<BTreeMap<(String, i64), SyncSender<Job>>>,
+    turns: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Live {
+    /// A run in memory.
+    pub fn run(&self, who: &Identity, run_id: &str) -> Option<Arc<LiveRun>> {
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = runs.get(run_id)?;
+        (found.who.tenant == who.tenant && found.who.project == who.project).then(|| Arc::clone(found))
+    }
+
+    fn add(&self, run: &Arc<LiveRun>) {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended: Vec<String> = runs.iter().filter(|(_, run)| run.shown().is_over).map(|(id, _)| id.clone()).collect();
+        // Ids begin with the time, so the first are the oldest.
+        for id in ended.iter().take(ended.len().saturating_sub(ENDED_MAX)) {
+            runs.remove(id);
+        }
+        runs.insert(run.run_id.clone(), Arc::clone(run));
+    }
+
+    /// Takes one of `most` turns, or waits for one. False if it was cancelled meanwhile.
+    fn take_turn(&self, most: usize, cancel: &Cancel) -> bool {
+        let mut taken = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken >= most {
+            if cancel.is_cancelled() {
+                return false;
+            }
+            let waited = self.freed.wait_timeout(taken, Duration::from_millis(100));
+            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *taken += 1;
+        true
+    }
+
+    fn end_turn(&self) {
+        *self.turns.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.freed.notify_one();
+    }
+}
+
+/// Makes a run and gives it to its conversation's thread.
+///
+/// # Errors
+/// The conversation answers another question, or there are no more threads.
+pub fn begin(gateway: &Arc<Gateway>, conversation: Option<i64>, job: Job) -> Answered<()> {
+    let live = &gateway.live;
+    live.add(&job.run);
+    let busy = || Problem::new(409, "in_progress", "the conversation answers another question");
+    let mut job = job;
+    if let Some(id) = conversation {
+        let key = (job.run.who.project.clone(), id);
+        let mut threads = live.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = threads.get(&key) {
+            match thread.try_send(job) {
+                Ok(()) => return Ok(()),
+                Err(TrySendError::Full(_)) => return Err(busy()),
+                Err(TrySendError::Disconnected(back)) => job = back,
+            }
+            threads.remove(&key);
+        }
+    }
+    let (jobs, received) = sync_channel(1);
+    let at_work = Arc::clone(gateway);
+    let key_jobs = jobs.clone();
+    let thread = std::thread::Builder::new().name("gw-run".into());
+    let started = thread.spawn(move || serve(&at_work, conversation, job, &key_jobs, &received));
+    started.map(drop).map_err(|_| Problem::overloaded())
+}
+
+/// Answers the questions of one conversation until none comes for a while.
+fn serve(
+    gateway: &Arc<Gateway>,
+    conversation: Option<i64>,
+    first: Job,
+    jobs: &SyncSender<Job>,
+    received: &Receiver<Job>,
+) {
+    let who = first.run.who.clone();
+    let failed = |failure: Failure| fail(gateway, &first, failure);
+    let runtime = match started(gateway, &who, conversation) {
+        Ok(runtime) => runtime,
+        Err(failure) => return failed(failure),
+    };
+    let http = Http { gateway: Arc::clone(gateway), now: Mutex::new(None) };
+    let mut runtime = runtime;
+    let mut next = Some(first);
+    let mut key = None;
+    while let Some(job) = next.take() {
+        answer(gateway, &http, &mut runtime, job);
+        if key.is_none()
+            && let Some(id) = runtime.agent().conversation()
+        {
+            let new = (who.project.clone(), id.0);
+            let mut threads = gateway.live.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            threads.insert(new.clone(), jobs.clone());
+            key = Some(new);
+        }
+        next = received.recv_timeout(PARKED).ok();
+        if next.is_none()
+            && let Some(key) = &key
+        {
+            // Whoever sends from now on starts a thread anew; what came in between is still answered.
+            gateway.live.threads.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+            next = received.try_recv().ok();
+        }
+    }
+}
+
+/// A runtime for a conversation, as the shell's.
+fn started(gateway: &Gateway, who: &Identity, conversation: Option<i64>) -> Result<Runtime, Failure> {
+    let parts = &gateway.parts;
+    let workspace = gateway.workspace(who).map_err(|problem| Failure {
+        kind: FailureKind::Unavailable,
+        message: problem.message,
+        hint: String::new(),
+    })?;
+    let mut runtime = Runtime::start(&Request {
+        config: parts.config.clone(),
+        resume: conversation.map(Resume::Id),
+        channel: ChannelKind::Gateway,
+        cwd: workspace.exists().then(|| workspace.clone()),
+        store: Some(Arc::clone(&parts.store)),
+        ..Request::default()
+    })?;
+    runtime.take_tools(&workspace);
+    let _ = Skills::around(runtime.env(), &workspace);
+    Ok(runtime)
+}
+
+/// A run that couldn't begin.
+fn fail(gateway: &Gateway, job: &Job, failure: Failure) {
+    let new = NewRun { run_id: job.run.run_id.clone(), question: String::new(), origin: job.origin.clone() };
+    if gateway.ledger.begin_run(&job.run.who, &new).is_ok() {
+        let event = Event::Failed { text: String::new(), failure };
+        show(gateway, &job.run, &event);
+    }
+    end(gateway, job);
+}
+
+/// Answers one question.
+fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) {
+    let run = &job.run;
+    let most = usize::try_from(gateway.parts.settings.gateway.runs_max).unwrap_or(1);
+    if !gateway.live.take_turn(most, &run.cancel) {
+        let failure = Failure {
+            kind: FailureKind::Refused,
+            message: "it was cancelled before it began".into(),
+            hint: String::new(),
+        };
+        return fail(gateway, &job, failure);
+    }
+    let question = runtime.agent().redacted(&job.message);
+    let new = NewRun { run_id: run.run_id.clone(), question, origin: job.origin.clone() };
+    if let Err(error) = gateway.ledger.begin_run(&run.who, &new) {
+        gateway.live.end_turn();
+        let _ = job.steps.send(Progress::Done(Box::new(Err(error.into()))));
+        return run.over();
+    }
+    if job.is_async {
+        let _ = job.steps.send(Progress::Asked(json!({"run_id": run.run_id})));
+    }
+    if let Some(model) = &job.model
+        && let Err(failure) = runtime.agent_mut().use_model(model)
+    {
+        gateway.live.end_turn();
+        show(gateway, run, &Event::Failed { text: String::new(), failure });
+        return end(gateway, &job);
+    }
+    runtime.agent_mut().answer_as(job.schema.clone());
+    let subject = Subject { kind: "run".into(), id: run.run_id.clone() };
+    let chain = Arc::new(TeamChain::new(gateway, run.who.clone(), subject));
+    if let Some(runner) = runtime.agent_mut().runner() {
+        runner.gate().set_chain(Arc::clone(&chain) as Arc<dyn Chain>);
+    }
+    let following = Arc::clone(run);
+    let person = Remote {
+        gateway: Arc::clone(gateway),
+        chain: Arc::clone(&chain),
+        cancel: run.cancel.clone(),
+        on_asked: Box::new(move |id| following.push(&json!({"event": "question", "question_id": id}))),
+        question_id: None,
+        by: None,
+    };
+    let redact = runtime.agent().redactor();
+    *http.now() = Some(Current { run: Arc::clone(run), chain, redact });
+    if runtime.agent().conversation().is_none() {
+        gateway.metrics.conversations.fetch_add(1, Ordering::Relaxed);
+    }
+    let mut person = person;
+    if job.can_ask {
+        runtime.answer(http, &job.message, &run.cancel, &mut person);
+    } else {
+        runtime.answer(http, &job.message, &run.cancel, &mut crate::agent::Nobody);
+    }
+    *http.now() = None;
+    run.shown().conversation = runtime.agent().conversation().map(|id| id.0);
+    runtime.agent_mut().answer_as(None);
+    crate::app::make_title(runtime.agent(), runtime.store());
+    gateway.live.end_turn();
+    end(gateway, &job);
+}
+
+/// Writes down how a run ended, and answers whoever waits for it.
+fn end(gateway: &Gateway, job: &Job) {
+    let run = &job.run;
+    let (end, text, usage, receipts, conversation) = {
+        let shown = run.shown();
+        let [read, written, pico] = shown.usage;
+        let usage = json!({"input_tokens": read, "output_tokens": written, "cost_pico_usd": pico});
+        (shown.end.clone(), shown.text.clone(), usage, shown.receipts.clone(), shown.conversation)
+    };
+    let interrupted =
+        Failure { kind: FailureKind::Internal, message: "it ended without an answer".into(), hint: String::new() };
+    let (mut state, failure) = end.unwrap_or(("failed", Some(interrupted)));
+    if *gateway.stopping.borrow() && state == "cancelled" {
+        state = "interrupted";
+    }
+    let message = failure.as_ref().map(|failure| failure.message.clone());
+    let row =
+        RunEnd { state, text: text.clone(), failure: message, usage: usage.clone(), conversation_id: conversation };
+    if let Err(error) = gateway.ledger.end_run(&run.who, &run.run_id, &row) {
+        tracing::error!(event = "run_end_not_stored", why = error.to_string());
+    }
+    run.over();
+    let value = json!({"run_id": run.run_id, "conversation_id": conversation, "state": state, "text": text,
+        "usage": usage, "receipts": receipts});
+    let done = match failure {
+        None => Ok(Reply::ok(value)),
+        Some(failure) => Err(of_failure(&failure).context(value)),
+    };
+    let _ = job.steps.send(Progress::Done(Box::new(done)));
+}
+
+/// The error of a run that failed.
+fn of_failure(failure: &Failure) -> Problem {
+    let (status, code) = match failure.kind {
+        FailureKind::User | FailureKind::NoModel => (422, "schema_invalid"),
+        FailureKind::Refused => (403, "forbidden"),
+        FailureKind::Budget => (403, "budget"),
+        // A key that the server refuses is the config's fault, and the server's answer.
+        FailureKind::Config | FailureKind::Unavailable => (502, "upstream"),
+        FailureKind::Internal => (500, "internal"),
+    };
+    let hint = if failure.hint.is_empty() { String::new() } else { format!("; {}", failure.hint) };
+    Problem::new(status, code, format!("{}{hint}", failure.message))
+}
+
+/// HTTP as a channel: events of an answer go to those who follow its run.
+struct Http {
+    gateway: Arc<Gateway>,
+    now: Mutex<Option<Current>>,
+}
+
+/// The run that is answered.
+struct Current {
+    run: Arc<LiveRun>,
+    chain: Arc<TeamChain>,
+    redact: Box<dyn Fn(&str) -> String + Send>,
+}
+
+impl Http {
+    fn now(&self) -> MutexGuard<'_, Option<Current>> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Channel for Http {
+    fn name(&self) -> &'static str {
+        ChannelKind::Gateway.word()
+    }
+
+    fn start(&self, _: Runtime) -> Ending {
+        // Questions come one by one, by requests.
+        Ending::Exit(0)
+    }
+
+    fn send(&self, _: Option<ConversationId>, message: Event) {
+        let now = self.now();
+        let Some(Current { run, chain, redact }) = &*now else { return };
+        let message = match message {
+            Event::Text(text) => Event::Text(redact(&text)),
+            Event::Thought(text) => Event::Thought(redact(&text)),
+            Event::Notice(text) => Event::Notice(redact(&text)),
+            other => other,
+        };
+        match &message {
+            Event::Tool(event) => match &event.step {
+                Step::Requested { .. } => chain.requested(&event.tool),
+                Step::Done { outcome, .. } => {
+                    // A refusal is written down; the model reads it in the call's result.
+                    let _ = chain.ended(&event.tool, None, outcome);
+                    run.shown().receipts.extend(outcome.receipt_id.clone());
+                }
+                Step::Approved | Step::Denied { .. } => {}
+            },
+            Event::Usage(spent) => note_cost(&self.gateway, run, spent),
+            _ => {}
+        }
+        show(&self.gateway, run, &message);
+    }
+
+    fn supports_draft_updates(&self) -> bool {
+        true
+    }
+}
+
+/// Shows an event to those who follow the run.
+fn show(gateway: &Gateway, run: &LiveRun, event: &Event) {
+    {
+        let mut shown = run.shown();
+        match event {
+            Event::Text(text) => shown.text.push_str(text),
+            Event::Answered { text } => {
+                shown.text.clone_from(text);
+                shown.end = Some(("answered", None));
+            }
+            Event::Cancelled { text } => {
+                shown.text.clone_from(text);
+                shown.end = Some(("cancelled", None));
+            }
+            Event::Failed { text, failure } => {
+                shown.text.clone_from(text);
+                shown.end = Some(("failed", Some(failure.clone())));
+                if matches!(failure.kind, FailureKind::Config | FailureKind::Unavailable) {
+                    gateway.metrics.provider_errors.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+            _ => {}
+        }
+    }
+    let line = serde_json::from_str(&Line::of(event).to_json()).unwrap_or_default();
+    run.push(&line);
+}
+
+/// Writes down what a request to a model cost.
+fn note_cost(gateway: &Gateway, run: &LiveRun, spent: &Spent) {
+    let (read, written) = (spent.usage.total_in(), spent.usage.total_out());
+    let pico = spent.cost.map_or(0, |cost| cost.pico());
+    {
+        let mut shown = run.shown();
+        let [all_read, all_written, all_pico] = shown.usage;
+        shown.usage = [all_read + read, all_written + written, all_pico + pico];
+    }
+    let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let tokens = whole(read).saturating_add(whole(written));
+    let body = json!({"storage_class": "cost", "provider": spent.served_as, "model": spent.model,
+        "usage": {"tokens": tokens, "of": {"in": read, "out": written}}, "cost_pico_usd": pico});
+    let draft = EventDraft {
+        event_type: "cost".into(),
+        source: "agent".into(),
+        run_id: Some(run.run_id.clone()),
+        body,
+        ..EventDraft::default()
+    };
+    if let Err(error) = gateway.ledger.use_budget(&run.who, &draft, whole(pico), tokens) {
+        tracing::error!(event = "cost_not_stored", why = error.to_string());
+    }
+}
+
+/// A run that is about to begin.
+pub fn new_run(run_id: String, who: &Identity, cancel: Cancel) -> Arc<LiveRun> {
+    let who = Identity { run_id: Some(run_id.clone()), ..who.clone() };
+    LiveRun::new(run_id, who, cancel)
+}

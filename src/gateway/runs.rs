@@ -1,0 +1,140 @@
+//! Chat and runs over HTTP: a question to the model, its answer at once, as a stream, or later; a run outlives its connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::call::{Call, Content, Progress, Reply};
+use super::live::{self, Job, LiveRun};
+use super::problem::{Answered, Problem};
+use super::stream::{self, RunStream};
+use crate::app::{self, ChannelKind};
+use crate::ledger::uuid_v7;
+use crate::proto::team::Identity;
+use crate::schema::Schema;
+use crate::store::ConversationId;
+
+/// The body of `POST /chat`.
+pub const CHAT: &str = r#"{"type": "object", "additionalProperties": false, "required": ["message"], "properties": {
+    "message": {"type": "string", "minLength": 1, "maxLength": 200000},
+    "conversation_id": {"type": "integer", "minimum": 1}, "model": {"type": "string", "minLength": 1, "maxLength": 256},
+    "persona": {"type": "string", "minLength": 1, "maxLength": 128}, "stream": {"type": "boolean"},
+    "output_schema": {"type": "object"}}}"#;
+/// The only system prompt that there is.
+const PERSONA: &str = "default";
+
+/// Conversations are those of this machine's user: another tenant must neither read them nor be answered with their memories.
+pub fn only_local(who: &Identity) -> Answered<()> {
+    if who.tenant == "local" {
+        return Ok(());
+    }
+    Err(Problem::new(403, "feature_off", "conversations belong to the tenant local"))
+}
+
+/// `POST /chat`.
+pub fn chat(call: &Call<'_>) -> Answered<Reply> {
+    let (gateway, who) = (call.gateway, call.who()?);
+    only_local(who)?;
+    if let Some(failure) = app::closed(&gateway.parts.settings, ChannelKind::Gateway) {
+        return Err(Problem::new(403, "feature_off", failure.message));
+    }
+    if call.text("persona").is_some_and(|persona| persona != PERSONA) {
+        return Err(Problem::new(422, "schema_invalid", "the only persona is default"));
+    }
+    let conversation = call.whole("conversation_id");
+    if let Some(id) = conversation {
+        let store = gateway.parts.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let found = store.conversation(ConversationId(id));
+        found.ok().flatten().ok_or_else(Problem::not_found)?;
+    }
+    if let Some(schema) = call.body.get("output_schema")
+        && let Err(error) = Schema::new(schema.clone())
+    {
+        return Err(Problem::new(422, "schema_invalid", format!("output_schema: {error}")));
+    }
+    let schema = call.body.get("output_schema").map(Value::to_string);
+    let place = gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
+    let run = live::new_run(uuid_v7(), who, place.cancel.clone());
+    let (steps, received) = mpsc::unbounded_channel();
+    let is_async = call.header("prefer").is_some_and(|prefer| prefer.split(',').any(|it| it.trim() == "respond-async"));
+    let job = Job {
+        run: Arc::clone(&run),
+        message: call.text("message").unwrap_or_default(),
+        model: call.text("model"),
+        schema,
+        origin: "chat".into(),
+        can_ask: true,
+        steps,
+        is_async,
+        place,
+    };
+    live::begin(gateway, conversation, job)?;
+    if call.body["stream"] == true {
+        return Ok(followed(call, run, 0));
+    }
+    Ok(Reply::later(received, Duration::ZERO))
+}
+
+fn followed(call: &Call<'_>, run: Arc<LiveRun>, after: u64) -> Reply {
+    let secret = super::routes::secret(call.sent).unwrap_or_default().to_owned();
+    Reply { status: 200, headers: Vec::new(), content: Content::Run(Box::new(RunStream { run, after, secret })) }
+}
+
+/// `GET /runs`.
+pub fn list(call: &Call<'_>) -> Answered<Reply> {
+    let mut items = call.gateway.ledger.runs(call.who()?, call.limit()?)?;
+    for item in &mut items {
+        if let Some(fields) = item.as_object_mut() {
+            fields.remove("text");
+        }
+    }
+    Ok(Reply::ok(json!({"items": items, "next": null})))
+}
+
+/// `GET /runs/{run_id}`.
+pub fn get(call: &Call<'_>) -> Answered<Reply> {
+    Ok(Reply::ok(call.gateway.ledger.run(call.who()?, call.param("run_id"))?))
+}
+
+/// `POST /runs/{run_id}/cancel`: again changes nothing.
+pub fn cancel(call: &Call<'_>) -> Answered<Reply> {
+    let (who, id) = (call.who()?, call.param("run_id"));
+    let row = call.gateway.ledger.run(who, id)?;
+    if let Some(run) = call.gateway.live.run(who, id) {
+        run.cancel.cancel();
+    }
+    Ok(Reply::ok(json!({"run_id": id, "state": row["state"]})))
+}
+
+/// `GET /sse/runs/{run_id}`: the events of a run from the client's cursor on, or from its beginning.
+pub fn live(call: &Call<'_>) -> Answered<Reply> {
+    let (who, id) = (call.who()?, call.param("run_id"));
+    let wanted = call.header("last-event-id").map(str::to_owned).or_else(|| call.asked("last_event_id"));
+    let cursor = wanted.as_deref().map(stream::cursor).transpose()?;
+    let after = cursor.map_or(0, |(_, number)| u64::try_from(number).unwrap_or_default());
+    if let Some(run) = call.gateway.live.run(who, id) {
+        return Ok(followed(call, run, after));
+    }
+    // It is only in the database: its text, and its end.
+    let row = call.gateway.ledger.run(who, id)?;
+    let event = match row["state"].as_str() {
+        Some("answered") => "answered",
+        Some("cancelled") => "cancelled",
+        _ => "failed",
+    };
+    let line = json!({"event": event, "text": row["text"], "message": row["failure"], "state": row["state"]});
+    let text = format!("retry: 2000\n\nid: 1-1\nevent: {event}\ndata: {line}\n\n");
+    Ok(Reply::text("text/event-stream", text))
+}
+
+/// A run that a webhook starts: nobody is asked.
+pub fn start_unattended(call: &Call<'_>, who: &Identity, message: String, origin: String) -> Answered<Reply> {
+    let place = call.gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
+    let run = live::new_run(uuid_v7(), who, place.cancel.clone());
+    let (steps, received) = mpsc::unbounded_channel::<Progress>();
+    let job = Job { run, message, model: None, schema: None, origin, can_ask: false, steps, is_async: true, place };
+    live::begin(call.gateway, None, job)?;
+    Ok(Reply::later(received, Duration::ZERO))
+}

@@ -1,0 +1,84 @@
+// A canvas on this side: the server's state, and commands that it hasn't stored yet. Pure but for `send`, which takes the
+// function that asks the server.
+
+/** Applies operations to atoms; returns new ones. An operation that doesn't fit any more is left out. */
+export function fold(atoms, ops) {
+  const next = { ...atoms };
+  for (const op of ops) {
+    if (op.op === 'create') { if (!next[op.atom.id]) next[op.atom.id] = op.atom; continue; }
+    const atom = next[op.id];
+    if (!atom) continue;
+    if (op.op === 'delete') {
+      const gone = [op.id];
+      while (gone.length) {
+        const id = gone.pop();
+        delete next[id];
+        for (const other of Object.values(next)) if (other.parent === id) gone.push(other.id);
+      }
+    } else if (op.op === 'move') next[op.id] = { ...atom, parent: op.parent ?? undefined, order: op.order };
+    else next[op.id] = { ...atom, props: place(atom.props, op.path.split('/').slice(1).map(unescape), op.op === 'set' ? op.value : undefined) };
+  }
+  return next;
+}
+
+const unescape = (part) => part.replace(/~1/g, '/').replace(/~0/g, '~');
+
+function place(value, [name, ...rest], leaf) {
+  const copy = { ...(value && typeof value === 'object' ? value : {}) };
+  const next = rest.length ? place(copy[name], rest, leaf) : leaf;
+  if (next === undefined) delete copy[name];
+  else copy[name] = next;
+  return copy;
+}
+
+/** The atoms as they are shown: the server's with what is pending, in reading order. */
+export function draw(sync) {
+  const atoms = sync.pending.reduce((all, { ops }) => fold(all, ops), sync.atoms);
+  return Object.values(atoms).sort((a, b) => (a.order < b.order ? -1 : a.order > b.order ? 1 : a.id < b.id ? -1 : 1));
+}
+
+/** Takes a commit in. One that is there already changes nothing; one too far ahead is a gap, for which a snapshot is needed. */
+export function apply(sync, commit) {
+  if (commit.rev <= sync.rev) return 'old';
+  if (commit.rev > sync.rev + 1) return 'gap';
+  sync.rev = commit.rev;
+  sync.atoms = fold(sync.atoms, commit.ops);
+  sync.pending = sync.pending.filter(({ key }) => key !== (commit.idempotency_key ?? commit.key));
+  return 'applied';
+}
+
+/** Sends what is pending, the oldest first, until a gate holds it or it can't be sent. */
+export async function send(sync, ask) {
+  let rebased = false;
+  while (sync.pending.length && !sync.held && !sync.isSending) {
+    const command = sync.pending[0];
+    sync.isSending = true;
+    try {
+      const done = await ask({ base_rev: sync.rev, ops: command.ops, idempotency_key: command.key, merge: 'disjoint' });
+      const still = sync.pending.indexOf(command);
+      if (still >= 0) {
+        sync.pending.splice(still, 1);
+        if (done.head_rev === sync.rev + 1) {
+          sync.rev = done.head_rev;
+          sync.atoms = fold(sync.atoms, command.ops);
+        } else if (done.head_rev > sync.rev) return { rebased, isGap: true };
+      }
+    } catch (error) {
+      if (error.code === 'conflict') {
+        const { head_rev: head, recovery_ops: ops } = error.whole;
+        if (!ops?.length) return { error };
+        sync.atoms = fold(sync.atoms, ops);
+        sync.rev = head;
+        rebased = true;
+      } else if (error.status === 403) {
+        sync.held = { code: error.code, message: error.message };
+        return { rebased };
+      } else if (error.status === 0) return { error };
+      else {
+        sync.pending.shift();
+        return { error };
+      }
+    } finally { sync.isSending = false; }
+  }
+  return { rebased };
+}

@@ -1,0 +1,158 @@
+// The frame of the console: sign-in, navigation, connection, keys.
+import { render } from '../vendor/preact.js';
+import { useEffect, useRef, useState } from '../vendor/hooks.js';
+import { renew, signIn, signOut } from './api.js';
+import { refresh } from './refresh.js';
+import { get, onEvent, set, useStore } from './store.js';
+import { follow } from './stream.js';
+import { html, visible } from './ui.js';
+import { Home } from './screens/home.js';
+import { Inbox } from './screens/inbox.js';
+import { Run, Runs } from './screens/runs.js';
+import { Timeline } from './screens/timeline.js';
+import { Canvas } from './screens/canvas.js';
+import { Memory } from './screens/memory.js';
+import { Safety } from './screens/safety.js';
+import { Admin } from './screens/admin.js';
+
+const SCREENS = [
+  ['home', 'Home', Home, 'h'], ['inbox', 'Inbox', Inbox, 'i'], ['runs', 'Runs', Runs, 'r'],
+  ['canvas', 'Canvas', Canvas, 'c'], ['timeline', 'Timeline', Timeline, 't'], ['memory', 'Memory', Memory, 'm'],
+  ['safety', 'Safety', Safety, 's'], ['admin', 'Admin', Admin, 'a'],
+];
+const place = () => location.hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
+
+function SignIn() {
+  const field = useRef(null);
+  const [error, fail] = useState(null);
+  const [busy, work] = useState(false);
+  const send = async (event) => {
+    event.preventDefault();
+    work(true);
+    fail(null);
+    await signIn(field.current.value).catch((wrong) => fail(wrong.status === 401
+      ? { message: 'This code is wrong, was used before, or is older than five minutes.' }
+      : wrong.status === 429 ? { message: 'Too many wrong codes. Wait a minute.' } : wrong));
+    work(false);
+  };
+  useEffect(() => { field.current.focus(); }, []);
+  return html`<main><h1>Sign in to ReedClaw</h1>
+    <p>In a terminal, <code>reedclaw gateway pair</code> prints a code. It holds five minutes, once.</p>
+    <form onSubmit=${send}>
+      <label for="code">Code</label>
+      <input id="code" ref=${field} autocomplete="off" spellcheck=${false} required placeholder="XXXX-XXXX-XXXX" />
+      <button class="main" disabled=${busy}>Sign in</button>
+    </form>
+    ${error ? html`<p class="bad" role="alert">${visible(error.message)}</p>` : null}
+  </main>`;
+}
+
+function Connection() {
+  const [connection, since] = [useStore((it) => it.connection), useStore((it) => it.since)];
+  const tone = { live: 'good', offline: 'bad' }[connection] ?? 'warn';
+  const sign = { live: '●', offline: '✕' }[connection] ?? '◌';
+  const text = connection === 'offline' && since ? `offline since ${new Date(since).toLocaleTimeString()}` : connection;
+  return html`<span class=${`badge ${tone}`} role="status" id="connection">${sign} ${text}</span>`;
+}
+
+function Help({ close }) {
+  const box = useRef(null);
+  useEffect(() => { box.current.showModal(); }, []);
+  return html`<dialog ref=${box} onClose=${close} aria-labelledby="help">
+    <h2 id="help">Keys</h2>
+    <table><tbody>
+      ${SCREENS.map(([, name, , key]) => html`<tr><th scope="row"><kbd>g</kbd> <kbd>${key}</kbd></th><td>${name}</td></tr>`)}
+      <tr><th scope="row"><kbd>j</kbd> <kbd>k</kbd></th><td>next and previous entry</td></tr>
+      <tr><th scope="row"><kbd>o</kbd> <kbd>n</kbd></th><td>yes, once, and no, to the question that has the focus, after its end was seen</td></tr>
+      <tr><th scope="row">arrows</th><td>move the atom that has the focus</td></tr>
+      <tr><th scope="row"><kbd>?</kbd></th><td>this list</td></tr>
+    </tbody></table>
+    <button onClick=${() => box.current.close()}>Close</button>
+  </dialog>`;
+}
+
+const isTyping = (event) => /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey;
+
+function useKeys(help) {
+  useEffect(() => {
+    let isGoing = false;
+    const press = (event) => {
+      if (isTyping(event)) return;
+      if (isGoing) {
+        isGoing = false;
+        const screen = SCREENS.find(([, , , key]) => key === event.key);
+        if (screen) location.hash = `#/${screen[0]}`;
+      } else if (event.key === 'g') isGoing = true;
+      else if (event.key === '?') help(true);
+      else if (event.key === 'j' || event.key === 'k') {
+        const all = [...document.querySelectorAll('[data-entry]')];
+        const now = all.findIndex((it) => it.contains(document.activeElement));
+        all[Math.max(0, Math.min(all.length - 1, now + (event.key === 'j' ? 1 : -1)))]?.focus();
+      }
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  }, []);
+}
+
+function Shell() {
+  const [at, go] = useState(place());
+  const [isHelp, help] = useState(false);
+  const [user, role, stopped] = [useStore((it) => it.user), useStore((it) => it.role), useStore((it) => it.stopped)];
+  const [questions, who] = [useStore((it) => it.questions), useStore((it) => it.who)];
+  const [said, alarm] = [useStore((it) => it.said), useStore((it) => it.alarm)];
+  useKeys(help);
+  useEffect(() => {
+    const move = () => go(place());
+    addEventListener('hashchange', move);
+    const look = () => refresh().catch(() => null);
+    look();
+    const end = onEvent((event) => {
+      if (/^(question\.|kill_switch|resync)/.test(event.type)) look();
+      if (event.type === 'question.asked') set({ alarm: `A question waits: ${visible(event.body?.tool)}` });
+    });
+    follow();
+    return () => { removeEventListener('hashchange', move); end(); };
+  }, []);
+  const [name = 'home', ...rest] = at[0] ? at : ['home'];
+  const found = SCREENS.find(([id]) => id === name) ?? SCREENS[0];
+  const Screen = name === 'runs' && rest[0] ? Run : found[2];
+  return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('main h1')?.focus(); }}>Skip to the page</a>
+    <header class="top"><strong>ReedClaw</strong>
+      <span class="badge">${who.mode} · ${visible(who.tenant)}</span>
+      ${stopped ? html`<span class="badge bad" id="stopped">⊘ stopped</span>` : null}
+      <${Connection} />
+      <span class="small">${visible(user)} (${role})</span>
+      <button class="small" onClick=${() => help(true)}>Keys</button>
+      <button class="small" onClick=${signOut}>Sign out</button>
+    </header>
+    <div class="shell">
+      <nav class="rail" aria-label="Screens"><ul>${SCREENS.map(([id, title]) => html`<li><a href=${`#/${id}`}
+        aria-current=${id === found[0] ? 'page' : null}>${title}${id === 'inbox' && questions.length
+          ? html` <span aria-label=${`${questions.length} open`}>(${questions.length})</span>` : null}</a></li>`)}</ul></nav>
+      <main><${Screen} key=${at.join('/')} at=${rest} /></main>
+    </div>
+    <div class="live" aria-live="polite">${said}</div>
+    <div class="live" aria-live="assertive">${alarm}</div>
+    ${isHelp ? html`<${Help} close=${() => help(false)} />` : null}`;
+}
+
+function App() {
+  const session = useStore((state) => state.session);
+  if (session === 'starting') return html`<main><p role="status">Signing in…</p></main>`;
+  return session === 'in' ? html`<${Shell} />` : html`<${SignIn} />`;
+}
+
+async function start() {
+  render(html`<${App} />`, document.getElementById('app'));
+  const code = location.hash.match(/^#pair=([A-Za-z0-9-]+)$/)?.[1];
+  if (code) {
+    // The code leaves the address bar before anything else happens.
+    history.replaceState(null, '', location.pathname);
+    await signIn(code).catch(() => set({ session: 'out' }));
+  } else if (!(await renew(get().who.token).catch(() => false)) && get().session === 'starting') {
+    set({ session: 'out' });
+  }
+}
+
+start();

@@ -1,0 +1,82 @@
+// The questions that I may answer: one by one, after all of a question was seen.
+import { useEffect, useRef, useState } from '../../vendor/hooks.js';
+import { api } from '../api.js';
+import { say, useStore } from '../store.js';
+import { refresh } from '../refresh.js';
+import { Failed, Risk, Title, difference, html, time, useLoaded, useOnline, visible } from '../ui.js';
+
+function Change({ change }) {
+  const lines = difference(change.old, change.new);
+  return html`<pre tabindex="0" role="region" aria-label=${`Change of ${change.path}`}>${visible(change.path)}\n${lines.map(([sign, line]) =>
+    html`<span class=${{ '+': 'add', '-': 'cut' }[sign] ?? ''}>${sign} ${visible(line)}\n</span>`)}</pre>`;
+}
+
+export function Question({ question, done }) {
+  const online = useOnline();
+  const end = useRef(null);
+  const card = useRef(null);
+  const [isSeen, see] = useState(false);
+  const [error, fail] = useState(null);
+  const [note, write] = useState('');
+  useEffect(() => {
+    const watch = new IntersectionObserver((seen) => seen.some((it) => it.isIntersecting) && see(true));
+    watch.observe(end.current);
+    return () => watch.disconnect();
+  }, []);
+  const can = question.may_answer && isSeen && online;
+  const answer = async (word) => {
+    if (!can) return;
+    const body = { digest: question.digest, answer: word, seen_to_end: true, ...(note ? { note } : {}) };
+    try {
+      await api('POST', `/questions/${question.question_id}/answer`, body);
+      say(word === 'once' ? 'Answered: yes, once' : 'Answered: no');
+    } catch (wrong) {
+      fail(wrong.code === 'already_answered' ? { message: `${wrong.context.by} has answered it already.` } : wrong);
+    }
+    done();
+  };
+  const press = (event) => {
+    // Only the card itself: a letter in its field is text.
+    if (event.target !== card.current) return;
+    if (event.key === 'o') answer('once');
+    if (event.key === 'n') answer('no');
+  };
+  const why = !question.may_answer ? question.why_not : !online ? 'the gateway does not answer' : !isSeen ? 'its end was not seen yet' : null;
+  return html`<article class="card mine" tabindex="0" data-entry ref=${card} onKeyDown=${press} aria-label=${`Question: ${question.tool}`}>
+    <div class="row"><strong>${visible(question.tool)}</strong><${Risk} of=${question.risk} />
+      <span class="soft small">asked by ${visible(question.asked_by)}, until ${new Date(question.deadline).toLocaleTimeString()}</span></div>
+    <pre tabindex="0" role="region" aria-label="Action">${visible(question.action)}</pre>
+    <p class="small">In <code>${visible(question.cwd)}</code>${question.program ? html`, program <code>${visible(question.program)}</code>` : null}</p>
+    ${question.effects.length ? html`<p>It would: ${question.effects.map(visible).join('; ')}</p>` : null}
+    ${question.needs.length ? html`<p>Beyond its walls: ${question.needs.map(visible).join('; ')}</p>` : null}
+    <p class="small">Why it is asked: ${question.reasons.map((it) => visible(it.text)).join('; ')}</p>
+    ${question.changes.length ? question.changes.map((it) => html`<${Change} change=${it} />`)
+      : question.preview ? html`<pre tabindex="0" role="region" aria-label="Preview">${visible(question.preview)}</pre>` : null}
+    <div ref=${end}></div>
+    <label for=${`note-${question.question_id}`}>Note (optional)</label>
+    <input id=${`note-${question.question_id}`} maxlength="500" value=${note} onInput=${(event) => write(event.target.value)} />
+    <p class="row"><button class="main" disabled=${!can} onClick=${() => answer('once')}>Yes, once</button>
+      <button class="danger" disabled=${!can} onClick=${() => answer('no')}>No</button>
+      ${why ? html`<span class="soft small">You can't answer: ${why}.</span>` : null}</p>
+    <${Failed} error=${error} />
+  </article>`;
+}
+
+export function Inbox() {
+  const open = useStore((state) => state.questions);
+  const role = useStore((state) => state.role);
+  const done = () => refresh().catch(() => null);
+  const mayRead = ['approver', 'operator', 'admin'].includes(role);
+  const { value, error, reload } = useLoaded(
+    () => (mayRead ? api('GET', '/questions?state=all&limit=20') : Promise.resolve({ items: [] })),
+    open.map((it) => it.question_id).join());
+  const past = (value?.items ?? []).filter((it) => it.state !== 'open').reverse();
+  return html`<${Title}>Inbox<//>
+    <${Failed} error=${error} retry=${reload} />
+    ${mayRead ? null : html`<p class="notice">Questions are shown to those with the role approver; yours is ${role}.</p>`}
+    ${open.length ? open.map((it) => html`<${Question} key=${it.question_id} question=${it} done=${done} />`)
+      : html`<p class="soft">No question is open.</p>`}
+    ${past.length ? html`<h2>Earlier</h2><ul class="list">${past.map((it) => html`<li data-entry tabindex="-1">
+      <span class=${`badge ${it.answer === 'once' ? 'good' : ''}`}>${it.state === 'answered' ? `${it.answer === 'once' ? '✓ yes' : '✕ no'}, ${it.by}` : it.state}</span>
+      ${' '}${visible(it.tool)}: ${visible(it.action).slice(0, 160)} <span class="soft small">${time(it.asked_at)}</span></li>`)}</ul>` : null}`;
+}

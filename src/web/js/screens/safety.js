@@ -1,0 +1,55 @@
+// The kill switch (stopping only), strategy locks, licences, limits, and the last decisions of the gates.
+import { useState } from '../../vendor/hooks.js';
+import { api } from '../api.js';
+import { get, say, useStore } from '../store.js';
+import { refresh } from '../refresh.js';
+import { Failed, Title, html, time, useLoaded, useOnline, visible } from '../ui.js';
+
+const MAY = ['viewer', 'member', 'approver', 'operator', 'admin'];
+const may = (role) => MAY.indexOf(get().role) >= MAY.indexOf(role);
+
+export function Safety() {
+  const online = useOnline();
+  const stopped = useStore((state) => state.stopped);
+  const [failed, fail] = useState(null);
+  const [isSure, ask] = useState(false);
+  const { value, error, reload } = useLoaded(async () => {
+    const [locks, licences, budget, decisions] = await Promise.all([
+      api('GET', '/strategy-locks'), api('GET', '/firearms/licences'), api('GET', '/budget'),
+      api('GET', '/status').then(({ positions }) => api('GET', `/events/list?type=safety&limit=500&after=${Math.max(0, positions - 2_000)}`))]);
+    return { locks: locks.items, licences: licences.items, budget: budget.items, decisions: decisions.items.reverse().slice(0, 30) };
+  }, stopped);
+  const act = (promise, told) => promise.then(() => { say(told); fail(null); return reload(); }, fail);
+  const stop = () => act(api('POST', '/estop', { scope: 'tenant', reason: 'by the console' }).then(refresh), 'Everything is stopped').then(() => ask(false));
+  const decide = (lock, word) => act(api('POST', `/strategy-locks/${lock.lock_id}/${word}`, {}), word);
+  const revoke = (id) => act(api('POST', `/firearms/${id}/revoke`, { reason: 'by the console' }), 'Revoked');
+  return html`<${Title}>Safety<//>
+    <${Failed} error=${error ?? failed} retry=${error ? reload : null} />
+    <h2>Kill switch</h2>
+    ${stopped ? html`<p class="bad" id="is-stopped">⊘ Tools are stopped. Only a person at a terminal lifts this: <code>reedclaw gateway estop --clear</code></p>`
+      : isSure ? html`<p class="row"><span>Stop every tool of this tenant? No page can lift it.</span>
+          <button class="danger" disabled=${!online} onClick=${stop}>Stop everything</button><button onClick=${() => ask(false)}>Keep working</button></p>`
+        : html`<button class="danger" disabled=${!online || !may('member')} onClick=${() => ask(true)}>Stop all tools…</button>`}
+    ${value ? html`
+      <h2>Strategy locks</h2>
+      ${value.locks.length ? html`<ul class="list">${value.locks.map((lock) => html`<li data-entry tabindex="-1">
+          <span class="badge">${lock.state}</span> ${visible(lock.actions.join(', '))} in ${visible(lock.scope)}, until ${time(lock.valid_until)}
+          <div class="small soft">${visible(lock.reason)}, by ${visible(lock.author)}${lock.three_wise ? `, ${lock.approvals?.length ?? lock.approvals ?? 0} of 3 approvals` : ''}</div>
+          ${lock.state === 'pending' ? html`<p class="row"><button disabled=${!online || !may('approver')} onClick=${() => decide(lock, 'approve')}>Approve</button>
+            <button class="danger" disabled=${!online || !may('approver')} onClick=${() => decide(lock, 'reject')}>Reject</button></p>` : null}</li>`)}</ul>`
+        : html`<p class="soft">No strategy locks.</p>`}
+      <h2>Licences</h2>
+      ${value.licences.length ? html`<ul class="list">${value.licences.map((it) => html`<li data-entry tabindex="-1">
+          <span class=${`badge ${it.active ? 'good' : ''}`}>${it.active ? 'counts' : 'over'}</span> ${visible(JSON.stringify(it.subject))}:
+          ${' '}${visible([...(it.actions ?? []), it.class].filter(Boolean).join(', '))}, until ${time(it.valid_until)}
+          ${it.active ? html` <button class="danger" disabled=${!online || !may('operator')} onClick=${() => revoke(it.licence_id)}>Revoke</button>` : null}</li>`)}</ul>`
+        : html`<p class="soft">No licences.</p>`}
+      <h2>Limits</h2>
+      ${value.budget.length ? html`<ul class="list">${value.budget.map((it) => html`<li>${it.name}: ${it.spent} of ${it.limit}</li>`)}</ul>`
+        : html`<p class="soft">No limits are set.</p>`}
+      <h2>Last decisions</h2>
+      ${value.decisions.length ? html`<div class="wide" tabindex="0" role="region" aria-label="Last decisions"><table><thead><tr><th>Time</th><th>Action</th><th>Risk</th><th>Outcome</th><th>By</th></tr></thead>
+        <tbody>${value.decisions.map((it) => html`<tr><td>${time(it.recorded_at)}</td><td>${visible(it.body.action_name)}</td><td>${it.body.risk}</td>
+          <td class=${it.body.outcome === 'block' ? 'bad' : ''}>${it.body.outcome === 'block' ? `⊘ ${it.body.gate}` : '✓ pass'}</td><td>${visible(it.actor)}</td></tr>`)}</tbody></table></div>`
+        : html`<p class="soft">No decisions yet.</p>`}` : html`<p role="status">Loading…</p>`}`;
+}

@@ -1,0 +1,205 @@
+//! The console in a real browser: signing in, answering a question by keys, following a run, a canvas through a lost
+//! connection and a gate, and what axe says of every screen.
+
+use serde_json::{Value, json};
+
+use super::browser::Browser;
+use super::{Gateway, home, home_with, token};
+use crate::pty::{Session, Spawn, program};
+use crate::server::{Server, Step, answer, end, head, piece};
+
+/// A code by which a browser signs in, as a person reads it at a terminal.
+fn code(home: &std::path::Path, role: &str) -> String {
+    let spawn = Spawn::new(program()).args(&["gateway", "pair", "--user", "mia", "--role", role]).home(home);
+    let session = Session::spawn(spawn);
+    session.expect_text("once, within five minutes");
+    let screen = session.screen_text();
+    let line = screen.lines().find(|line| line.contains("once, within")).expect("the line").to_owned();
+    session.expect_exit();
+    line.split_whitespace().next().expect("the code").to_owned()
+}
+
+/// A browser that is signed in.
+fn signed_in(home: &std::path::Path, gateway: &Gateway, role: &str) -> Option<Browser> {
+    let mut browser = Browser::start()?;
+    browser.look(1100, 800, "light");
+    browser.open(&format!("http://{}/ui/#pair={}", gateway.address, code(home, role)));
+    browser.expect("Waiting for you");
+    assert_eq!(browser.eval("location.hash + location.search"), "", "the code has left the address");
+    Some(browser)
+}
+
+fn go(browser: &mut Browser, key: &str, title: &str) {
+    browser.key("g");
+    browser.key(key);
+    browser.wait(&format!("document.querySelector('h1')?.innerText.startsWith({})", Value::from(title)));
+}
+
+fn write(path: &str) -> Value {
+    json!({"action_name": "file_write", "subject_type": "thread", "subject_id": "t-1",
+        "args": {"path": path, "content": "first line\nsecond line\n"}})
+}
+
+#[test]
+fn a_question_is_answered_in_the_browser_by_keys_and_only_with_the_focus() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let Some(mut browser) = signed_in(home.path(), &gateway, "approver") else { return };
+    go(&mut browser, "i", "Inbox");
+    let asked = anna.post("/actions/execute", &write("note.txt"));
+    assert_eq!(asked.status, 202, "{asked:?}");
+    browser.expect("second line");
+    browser.expect("asked by anna");
+    browser.picture("gateway-inbox.png");
+    // Without the focus on the card a letter does nothing.
+    browser.eval("document.querySelector('h1').focus()");
+    browser.key("o");
+    browser.wait("[...document.querySelectorAll('button')].some((it) => it.innerText === 'Yes, once' && !it.disabled)");
+    browser.key("j");
+    browser.wait("document.activeElement.matches('article.card')");
+    browser.key("o");
+    browser.expect("✓ yes, mia");
+    assert_eq!(
+        std::fs::read_to_string(home.path().join("ws/note.txt")).expect("the file"),
+        "first line\nsecond line\n"
+    );
+    // One that is answered elsewhere leaves the inbox, with the name of whoever answered.
+    let ben = gateway.client(&token(home.path(), "ben", "approver", &[]));
+    anna.post("/actions/execute", &write("other.txt"));
+    browser.expect("other.txt");
+    let open = ben.get("/questions?state=open").json()["items"][0].clone();
+    let no = json!({"digest": open["digest"], "answer": "no", "seen_to_end": true});
+    let id = open["question_id"].as_str().expect("an id");
+    assert_eq!(ben.post(&format!("/questions/{id}/answer"), &no).status, 200);
+    browser.expect("✕ no, ben");
+    // A reload keeps the session: the cookie renews it.
+    browser.open(&format!("http://{}/ui/#/inbox", gateway.address));
+    browser.expect("No question is open.");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
+fn a_run_is_asked_for_and_followed_in_the_browser() {
+    let server = Server::start();
+    let home = home_with(&format!(
+        "models = {{tiny = {{endpoint = \"{}\"}}}}, memory = {{auto = false}}, context = {{project = false}}",
+        server.endpoint()
+    ));
+    let gateway = Gateway::start(home.path());
+    let Some(mut browser) = signed_in(home.path(), &gateway, "admin") else { return };
+    go(&mut browser, "r", "Runs");
+    browser.eval("document.querySelector('textarea').focus()");
+    browser.text("How many \u{202e}moons has Mars?");
+    server.reply(vec![head(), piece("Two "), Step::Gate(1), piece("moons: <b>Phobos</b>"), end()]);
+    browser.press("Ask");
+    browser.expect("Two");
+    browser.expect("\\u{202e}");
+    browser.wait("document.querySelector('#state').innerText === 'running'");
+    // The run goes on while the page is away.
+    browser.offline(true);
+    browser.wait("document.querySelector('#connection').innerText.includes('offline')");
+    server.open(1);
+    browser.offline(false);
+    browser.expect("Two moons: <b>Phobos</b>");
+    browser.wait("document.querySelector('#state').innerText === 'answered'");
+    browser.picture("gateway-run.png");
+    server.reply(answer("Yes."));
+    browser.eval("document.querySelector('textarea').focus()");
+    browser.text("Is that all?");
+    browser.press("Ask");
+    browser.expect("Yes.");
+    assert_eq!(server.request(2).content(-1), "Is that all?");
+    go(&mut browser, "h", "Home");
+    browser.expect("Is that all?");
+}
+
+#[test]
+fn scenario_50_and_52_a_canvas_catches_up_after_a_lost_connection_and_holds_what_a_gate_blocks() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    let note = |id: &str, x: i64| json!({"op": "create", "atom": {"id": id, "type": "note", "order": "a", "props": {"text": id, "x": x, "y": 16}}});
+    let command = |rev: i64, key: &str, ops: Value| {
+        let body = json!({"base_rev": rev, "ops": ops, "idempotency_key": key, "merge": "disjoint"});
+        anna.post("/canvas/board/commands", &body)
+    };
+    assert_eq!(command(0, "one", json!([note("one", 16)])).status, 200);
+    let Some(mut browser) = signed_in(home.path(), &gateway, "member") else { return };
+    go(&mut browser, "c", "Canvas");
+    browser.wait("document.querySelectorAll('.atom').length === 1");
+    // Keys move an atom, and the gateway has it.
+    browser.eval("document.querySelector('.atom').focus()");
+    browser.key("ArrowRight");
+    browser.wait(
+        "document.querySelector('#sync').innerText === 'synced' && document.body.innerText.includes('revision 2')",
+    );
+    assert_eq!(anna.get("/canvas/board/snapshot").json()["atoms"][0]["props"]["x"], 32);
+    // Another's change arrives; so does what came while the connection was lost.
+    assert_eq!(command(2, "two", json!([note("two", 200)])).status, 200);
+    browser.wait("document.querySelectorAll('.atom').length === 2");
+    browser.offline(true);
+    browser.wait("document.querySelector('#connection').innerText.includes('offline')");
+    browser.picture("gateway-offline.png");
+    for number in 0..30 {
+        let ops = json!([{"op": "set", "id": "two", "path": "/text", "value": format!("text {number}")}]);
+        assert_eq!(command(3 + number, &format!("key-{number}"), ops).status, 200);
+    }
+    browser.offline(false);
+    browser.expect("revision 33");
+    browser.wait("[...document.querySelectorAll('.atom')].some((it) => it.innerText === 'text 29')");
+    browser.wait("document.querySelector('#connection').innerText.includes('live')");
+    // A gate blocks: the change is held, with the reason, until it is sent again or discarded.
+    assert_eq!(anna.post("/estop", &json!({"scope": "project"})).status, 200);
+    browser.press("Add a note");
+    browser.expect("Held by the gate kill_switch");
+    browser.wait("document.querySelectorAll('.atom.held').length === 1");
+    browser.picture("gateway-canvas.png");
+    browser.press("Retry");
+    browser.expect("Held by the gate kill_switch");
+    browser.press("Discard");
+    browser.wait("document.querySelectorAll('.atom').length === 2");
+}
+
+#[test]
+fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    let Some(mut browser) = signed_in(home.path(), &gateway, "admin") else { return };
+    let lock =
+        json!({"scope": "*", "actions": ["canvas_command"], "valid_until": "2030-01-01T00:00:00Z", "reason": "a plan"});
+    assert_eq!(anna.post("/strategy-locks", &lock).status, 201);
+    anna.post("/memory", &json!({"scope": "project", "key": "k", "value": {"a": 1}}));
+    anna.post("/actions/execute", &write("note.txt"));
+    for (key, title) in [
+        ("h", "Home"),
+        ("i", "Inbox"),
+        ("r", "Runs"),
+        ("c", "Canvas"),
+        ("t", "Timeline"),
+        ("m", "Memory"),
+        ("s", "Safety"),
+        ("a", "Admin"),
+    ] {
+        go(&mut browser, key, title);
+        browser.wait("!document.body.innerText.includes('Loading…')");
+        for (width, scheme) in [(1100, "light"), (1100, "dark"), (320, "light")] {
+            browser.look(width, 800, scheme);
+            let found = browser.violations();
+            assert!(found.is_empty(), "{title} at {width} {scheme}: {found:#?}");
+            let wide = browser.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+            assert!(wide.as_i64() <= Some(0), "{title} is {wide} too wide at {width}");
+        }
+        if key == "s" {
+            browser.look(390, 800, "dark");
+            browser.picture("gateway-narrow.png");
+        }
+        browser.look(1100, 800, "light");
+    }
+    // Everything is reached by Tab, beginning with the way past the navigation.
+    browser.eval("document.body.tabIndex = -1, document.body.focus()");
+    browser.key("Tab");
+    browser.wait("document.activeElement.className === 'skip'");
+    assert_eq!(browser.complaints, Vec::<String>::new(), "the page's policy was kept");
+}

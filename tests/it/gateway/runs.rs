@@ -1,0 +1,194 @@
+//! Chat and runs: the same agent as the shell's, over HTTP; a run outlives its connection, and its calls go through the gates.
+
+use serde_json::{Value, json};
+
+use super::streams::Reader;
+use super::{Gateway, home_with, run, token, verify};
+use crate::server::{Server, Step, answer, end, head, piece, refusal, tool_call};
+
+fn home_of(server: &Server) -> tempfile::TempDir {
+    let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}", server.endpoint());
+    home_with(&format!("{models}, memory = {{auto = false}}, context = {{project = false}}"))
+}
+
+#[test]
+fn scenario_44_a_question_over_http_is_answered_and_its_conversation_goes_on_in_the_terminal() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    server.reply(answer("Forty-two."));
+    let first = client.post("/chat", &json!({"message": "What is six times seven?"}));
+    assert_eq!((first.status, &first.json()["text"]), (200, &json!("Forty-two.")), "{first:?}");
+    let conversation = first.json()["conversation_id"].clone();
+    server.reply(answer("Because."));
+    let second = client.post("/chat", &json!({"message": "Why?", "conversation_id": conversation}));
+    assert_eq!((second.status, &second.json()["conversation_id"]), (200, &conversation), "{second:?}");
+    assert_eq!(server.request(2).content(1), "What is six times seven?", "it knows what was said");
+    assert_eq!(client.post("/chat", &json!({"message": "?", "conversation_id": 999})).code(), "not_found");
+    let runs = client.get("/runs").json()["items"].clone();
+    let states: Vec<&Value> = runs.as_array().expect("runs").iter().map(|run| &run["state"]).collect();
+    assert_eq!(states, [&json!("answered"), &json!("answered")], "{runs}");
+    let id = runs[1]["run_id"].as_str().expect("an id");
+    assert_eq!(client.get(&format!("/runs/{id}")).json()["text"], "Forty-two.");
+    let found = client.get("/memory/search?q=seven").json();
+    assert_eq!(found["items"][0]["conversation_id"], conversation, "{found}");
+    drop(gateway);
+    server.reply(answer("In the terminal."));
+    let number = conversation.to_string();
+    let (status, out, err) = run(home.path(), &["agent", "--conversation", &number, "-m", "And now?"]);
+    assert_eq!((status, out.contains("In the terminal.")), (Some(0), true), "{out}{err}");
+    assert_eq!(server.request(3).content(1), "What is six times seven?");
+    assert_eq!(verify(home.path()).0, Some(0));
+}
+
+#[test]
+fn scenario_44_a_streamed_run_goes_on_without_its_connection_and_is_resumed_by_the_last_event() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    server.reply(vec![head(), piece("One "), Step::Gate(1), piece("two "), Step::Gate(2), piece("three"), end()]);
+    let begun = client.with("Prefer", "respond-async").post("/chat", &json!({"message": "Count."}));
+    assert_eq!(begun.status, 202, "{begun:?}");
+    let id = begun.json()["run_id"].as_str().expect("an id").to_owned();
+    let mut first = Reader::new(client.open(&format!("/sse/runs/{id}")));
+    let (cursor, _, event) = first.expect("text");
+    assert_eq!(event["text"], "One ");
+    drop(first);
+    server.open(1);
+    let cursor = cursor.expect("an id");
+    let mut again = Reader::new(client.with("Last-Event-ID", &cursor).open(&format!("/sse/runs/{id}")));
+    assert_eq!(again.expect("text").2["text"], "two ");
+    server.open(2);
+    assert_eq!(again.expect("text").2["text"], "three");
+    assert_eq!(again.expect("answered").2["text"], "One two three");
+    assert!(again.next().is_none(), "the stream ends with the run");
+    let mut late = Reader::new(client.open(&format!("/sse/runs/{id}")));
+    assert_eq!(late.expect("text").2["text"], "One ");
+    assert_eq!(client.get(&format!("/runs/{id}")).json()["state"], "answered");
+    // One that is stopped says so.
+    server.reply(vec![head(), piece("Long "), Step::Hold]);
+    let begun = client.with("Prefer", "respond-async").post("/chat", &json!({"message": "Go on."}));
+    let id = begun.json()["run_id"].as_str().expect("an id").to_owned();
+    let mut stream = Reader::new(client.open(&format!("/sse/runs/{id}")));
+    stream.expect("text");
+    assert_eq!(client.post(&format!("/runs/{id}/cancel"), &json!({})).status, 200);
+    assert_eq!(stream.expect("cancelled").2["text"], "Long ");
+    let other = gateway.client(&token(home.path(), "carl", "member", &[])).with("X-Project-Id", "elsewhere");
+    assert_eq!(other.get(&format!("/sse/runs/{id}")).code(), "not_found");
+    assert_eq!(other.post(&format!("/runs/{id}/cancel"), &json!({})).code(), "not_found");
+}
+
+#[test]
+fn scenario_13_a_runs_calls_go_through_the_gates_and_ask_persons() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let ben = gateway.client(&token(home.path(), "ben", "approver", &[]));
+    server.reply(tool_call("file_write", "{\"path\": \"run.txt\", \"content\": \"x\"}"));
+    server.reply(answer("Written."));
+    let begun = anna.with("Prefer", "respond-async").post("/chat", &json!({"message": "Write a file."}));
+    let id = begun.json()["run_id"].as_str().expect("an id").to_owned();
+    let mut stream = Reader::new(anna.open(&format!("/sse/runs/{id}")));
+    let question = stream.expect("question").2["question_id"].as_str().expect("an id").to_owned();
+    let card = ben.get(&format!("/questions/{question}")).json();
+    assert_eq!((&card["run_id"], &card["tool"]), (&json!(id), &json!("file_write")), "{card}");
+    let yes = json!({"digest": card["digest"], "answer": "once", "seen_to_end": true});
+    assert_eq!(ben.post(&format!("/questions/{question}/answer"), &yes).status, 200);
+    assert_eq!(stream.expect("answered").2["text"], "Written.");
+    assert!(stream.next().is_none(), "the stream ends when the run's end is stored");
+    assert!(home.path().join("ws/run.txt").exists());
+    let replay = anna.get(&format!("/events/replay?run_id={id}&limit=500")).json();
+    let kinds: Vec<&str> =
+        replay["items"].as_array().expect("items").iter().filter_map(|it| it["event_type"].as_str()).collect();
+    for kind in [
+        "run.started",
+        "action.requested",
+        "question.asked",
+        "question.answered",
+        "action.admitted",
+        "action.completed",
+        "cost",
+        "run.ended",
+    ] {
+        assert!(kinds.contains(&kind), "{kind} in {kinds:?}");
+    }
+    assert!(anna.get("/receipts?tool=file_write").text.contains("person:ben"));
+    // What a gate blocks reaches the model, and its text goes on.
+    assert_eq!(anna.post("/estop", &json!({"scope": "tenant"})).status, 200);
+    server.reply(tool_call("file_read", "{\"path\": \"run.txt\"}"));
+    server.reply(answer("I may not."));
+    let blocked = anna.post("/chat", &json!({"message": "Read it."}));
+    assert_eq!((blocked.status, &blocked.json()["text"]), (200, &json!("I may not.")), "{blocked:?}");
+    let told = server.request(4).whole_content(-1);
+    assert!(told.contains("kill_switch") || told.contains("stopped"), "{told}");
+    let metrics = gateway.send("GET", "/metrics", &[], "").text;
+    assert!(metrics.contains("reedclaw_conversations_total 2\n"), "{metrics}");
+}
+
+#[test]
+fn a_provider_that_fails_and_a_tenant_that_has_no_conversations_are_told() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    server.reply(refusal("401 Unauthorized", "bad key"));
+    let failed = anna.post("/chat", &json!({"message": "Hello?"}));
+    assert_eq!((failed.status, failed.code().as_str()), (502, "upstream"), "{failed:?}");
+    assert_eq!(anna.post("/chat", &json!({"message": "?", "model": "none"})).status, 422);
+    assert_eq!(anna.post("/chat", &json!({"message": "?", "persona": "pirate"})).status, 422);
+    assert_eq!(run(home.path(), &["gateway", "tenant", "add", "acme"]).0, Some(0));
+    let carl = gateway.client(&token(home.path(), "carl", "admin", &["--tenant", "acme"])).with("X-Tenant-Id", "acme");
+    for path in ["/memory/search?q=hello", "/receipts"] {
+        assert_eq!(carl.get(path).code(), "feature_off", "{path}");
+    }
+    assert_eq!(carl.post("/chat", &json!({"message": "Hello?"})).code(), "feature_off");
+    assert_eq!(carl.get("/runs").json()["items"], json!([]));
+}
+
+/// A request of a webhook, signed at a time by a secret.
+fn signature(secret: &str, time: i64, body: &str) -> String {
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+    let tag = ring::hmac::sign(&key, format!("{time}.{body}").as_bytes());
+    let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("t={time},v1={hex}")
+}
+
+#[test]
+fn scenario_49_a_webhook_is_signed_fresh_small_and_counts_once() {
+    let server = Server::start();
+    let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}, memory = {{auto = false}}", server.endpoint());
+    let hooks = "gateway = {hooks = {builds = {secret_env = \"HOOK_SECRET\", question = \"Why did it fail?\"}}}";
+    let home = home_with(&format!("{models}, {hooks}"));
+    let gateway = Gateway::start_with(home.path(), &[("HOOK_SECRET", "a long secret of a hook")]);
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let now = jiff::Timestamp::now().as_second();
+    let send = |name: &str, signature: &str, body: &str| {
+        gateway.send("POST", &format!("/hooks/{name}"), &[("X-Reedclaw-Signature", signature)], body)
+    };
+    let body = json!({"build": 7}).to_string();
+    let good = signature("a long secret of a hook", now, &body);
+    for wrong in
+        ["", "t=1", &signature("another secret", now, &body), &signature("a long secret of a hook", now - 600, &body)]
+    {
+        assert_eq!(send("builds", wrong, &body).code(), "unauthenticated", "{wrong}");
+    }
+    assert_eq!(send("builds", &good, "{\"build\": 8}").code(), "unauthenticated", "another body");
+    assert_eq!(send("none", &good, &body).code(), "unauthenticated");
+    assert_eq!(send("builds", &good, &format!("\"{}\"", "x".repeat(256 * 1024))).code(), "too_large");
+    assert_eq!(server.requests(), 0);
+    server.reply(tool_call("file_write", "{\"path\": \"hook.txt\", \"content\": \"x\"}"));
+    server.reply(answer("A test failed."));
+    let begun = send("builds", &good, &body);
+    assert_eq!(begun.status, 202, "{begun:?}");
+    let id = begun.json()["run_id"].as_str().expect("an id").to_owned();
+    let mut stream = Reader::new(client.open(&format!("/sse/runs/{id}")));
+    assert_eq!(stream.expect("answered").2["text"], "A test failed.");
+    let asked = server.request(1).raw;
+    assert!(asked.contains("Why did it fail?") && asked.contains("build"), "{asked}");
+    assert!(!home.path().join("ws/hook.txt").exists(), "nobody is there to say yes");
+    assert_eq!(send("builds", &good, &body).code(), "replayed");
+    assert_eq!(server.requests(), 2);
+}
