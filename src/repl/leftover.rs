@@ -24,6 +24,7 @@ pub(super) fn look(runtime: &Runtime, channel: Shell, pump: Handle) {
         let mut told = recover(&settings, &env, &workspace);
         told.extend(cut_off_turns(&env, &workspace).into_iter().take(SHOWN_MAX));
         told.extend(resting_runs(&store, &env, &workspace).into_iter().take(SHOWN_MAX));
+        drop(store);
         let unknown = unknown_outcomes(&settings, &env);
         told.extend(unknown.iter().take(SHOWN_MAX).cloned());
         if !unknown.is_empty() {

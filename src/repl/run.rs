@@ -219,6 +219,9 @@ impl Repl {
         let entries_max = u64::try_from(self.runtime.settings().history.entries_max).unwrap_or(u64::MAX);
         let _ = self.store().prune(entries_max);
         self.session.close();
+        let store = Arc::clone(self.runtime.store());
+        drop(self);
+        store.lock().unwrap_or_else(PoisonError::into_inner).finish();
         ending
     }
 

@@ -117,10 +117,18 @@ impl Store {
     }
 }
 
-impl Drop for Store {
-    /// The last try: rows that are still in memory are lost, as the reported problem has warned.
-    fn drop(&mut self) {
+impl Store {
+    /// Tries a last time to bring rows that are still in memory into the file. The end of a session calls it, because other
+    /// threads may share the store and never drop it.
+    pub fn finish(&mut self) {
         self.recover(LAST_WAIT_MS);
+    }
+}
+
+impl Drop for Store {
+    /// Rows that are still in memory afterwards are lost, as the reported problem has warned.
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 
