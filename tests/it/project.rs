@@ -61,7 +61,7 @@ fn a_list_that_a_project_adds_to_is_shown_as_such_and_cant_be_made_shorter() {
                 shell = { program = \"/bin/evil\" },\n}\n";
     let own = "return { security = { forbidden_commands = { \"dd\" } } }";
     let home = home(&[(FILE, text), (".config/reedclaw/config.lua", own)]);
-    let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(60, 64));
+    let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(200, 64));
     session.expect_text(QUESTION);
     session.expect_line("  line 3: security.forbidden_commands: adds { \"vpn\" } to { \"dd\"");
     session.expect_line("    }");
