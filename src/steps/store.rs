@@ -27,6 +27,8 @@ use crate::files::Locked;
 const WAIT: Duration = Duration::from_secs(5);
 /// The file that counts the bytes that are kept.
 const COUNT: &str = "bytes";
+/// The file that names the workspace; it is the last that is written when a folder is made.
+const WORKSPACE: &str = "workspace";
 /// Of so many changes the trees go into a pack; those of fewer get a file each.
 const PACKED_MIN: usize = 64;
 /// Packs that haven't grown to what one is made to be; more are put together.
@@ -68,19 +70,22 @@ impl Store {
         // Another session may have put packs together.
         self.forget_packs();
         let make = |name: &str| DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join(name));
-        if !self.is_there() {
+        make("").map_err(failed)?;
+        let path = self.folder.join("lock");
+        let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
+        let held = Locked::take(lock, false, WAIT).map_err(|error| match error {
+            TryLockError::WouldBlock => StepsError::Busy,
+            TryLockError::Error(error) => failed(error),
+        })?;
+        // Only with the lock: two sessions that make the same folder would take each other's unfinished files away.
+        if !self.folder.join(WORKSPACE).exists() {
             ["steps", "open", "git/objects", "git/refs"].iter().try_for_each(|name| make(name)).map_err(failed)?;
             // So that git's own tools read it: `git --git-dir …/git diff TREE TREE`.
             self.put("git/HEAD", b"ref: refs/heads/none\n").map_err(failed)?;
             self.put("git/config", b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n").map_err(failed)?;
-            self.put("workspace", root.as_os_str().as_bytes()).map_err(failed)?;
+            self.put(WORKSPACE, root.as_os_str().as_bytes()).map_err(failed)?;
         }
-        let path = self.folder.join("lock");
-        let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
-        Locked::take(lock, false, WAIT).map_err(|error| match error {
-            TryLockError::WouldBlock => StepsError::Busy,
-            TryLockError::Error(error) => failed(error),
-        })
+        Ok(held)
     }
 
     /// Writes a file of the folder as a whole: all of it or nothing is there.

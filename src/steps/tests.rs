@@ -99,6 +99,20 @@ pub(super) fn command(steps: &mut Steps, work: impl FnOnce()) -> Made {
 }
 
 #[test]
+fn sessions_that_make_the_store_together_all_begin_their_edits() {
+    for _ in 0..20 {
+        let scene = Scene::of(&[("a", "old\n")]);
+        std::thread::scope(|scope| {
+            let edit = || scene.steps().before_edit("a", &[PathBuf::from("a")]).map(drop);
+            let running: Vec<_> = (0..8).map(|_| scope.spawn(edit)).collect();
+            for it in running {
+                assert_eq!(it.join().expect("no panic"), Ok(()));
+            }
+        });
+    }
+}
+
+#[test]
 fn a_command_is_taken_back_and_made_again() {
     let scene = Scene::of(&[("a", "old\n"), ("gone/deep", "x"), ("kept", "k"), ("turned", "file")]);
     fs::set_permissions(scene.at("a"), fs::Permissions::from_mode(0o751)).expect("a mode");
