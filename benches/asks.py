@@ -11,16 +11,25 @@ import argparse
 import collections
 import json
 import pathlib
+import re
 import subprocess
 import time
 
+# The decisions that a line should have, by its kind; `None` for the tables whose lines are all of one sort.
+WANTED = {
+    "harmless.tsv": {None: ("run", "allow")},
+    "dangerous.tsv": {None: ("deny",)},
+    "day.tsv": {"look": ("run", "allow"), "catastrophe": ("deny",), None: ("run", "allow", "ask")},
+}
 HERE = pathlib.Path(__file__).resolve().parent
 TIERS = ("overlay", "bubblewrap", "landlock", "none")
 
 
 def rows(name):
     text = (HERE / "lines" / name).read_text()
-    return [row.split("\t", 1) for row in text.splitlines() if "\t" in row]
+    table = [row.split("\t", 1) for row in text.splitlines() if "\t" in row]
+    # A here-document is written in one row.
+    return [(kind, line.replace("\\n", "\n") if re.search(r"<<-?'", line) else line) for kind, line in table]
 
 
 def judged(program, tier, autonomy, lines):
@@ -39,11 +48,11 @@ def main():
     options = parser.parse_args()
     program = str(pathlib.Path(options.program).resolve())
     report = [f"# asks.py: decisions before the run, autonomy {options.autonomy}"]
-    for name in ("harmless.tsv", "dangerous.tsv"):
+    for name, wanted in WANTED.items():
         table = rows(name)
         lines = [line for _, line in table]
         report.append(f"\n{name}: {len(lines)} lines")
-        report.append(f"{'sandbox':<11} {'kind':<9} {'lines':>5}  decisions")
+        report.append(f"{'sandbox':<11} {'kind':<11} {'lines':>5}  decisions")
         notes = []
         for tier in TIERS:
             verdicts = judged(program, tier, options.autonomy, lines)
@@ -52,14 +61,13 @@ def main():
                 decision = verdict["decision"]
                 counts[kind][decision] += 1
                 counts["all"][decision] += 1
-                is_odd = decision not in ("run", "allow") if name == "harmless.tsv" else decision != "deny"
-                if is_odd and tier in ("overlay", "landlock"):
+                if decision not in wanted.get(kind, wanted.get(None)) and tier in ("overlay", "landlock"):
                     rules = ", ".join(dict.fromkeys(it["rule"] for it in verdict["reasons"]))
-                    notes.append(f"  {tier:<9} {decision:<5} {line!r}  ({rules})")
+                    notes.append(f"  {tier:<9} {kind:<11} {decision:<5} {line!r}  ({rules})")
             for kind, count in counts.items():
                 parts = [f"{word} {number} ({100 * number / count.total():.1f} %)" for word, number in count.most_common()]
-                report.append(f"{tier:<11} {kind:<9} {count.total():>5}  " + ", ".join(parts))
-        report += ["decided otherwise than run:" if name == "harmless.tsv" else "decided otherwise than deny:", *notes]
+                report.append(f"{tier:<11} {kind:<11} {count.total():>5}  " + ", ".join(parts))
+        report += ["decided otherwise than it should be, with overlay and with Landlock:", *notes]
     file = time.strftime("%Y%m%d-%H%M") + f"-{options.name}.txt"
     (HERE / "runs" / file).write_text("\n".join(report) + "\n")
     print("\n".join(report))
