@@ -178,10 +178,10 @@ impl Shell {
     fn terms(&self, permit: &Permit, in_background: bool) -> Result<Terms, String> {
         let view = match self.launcher.hold() {
             // A copy would grow stale under what runs beside the person's own work.
-            Hold::Copy if in_background && !self.launcher.is_on_bench() => View::Work,
-            Hold::Copy => View::Copy(self.launcher.layer()?),
-            Hold::Walls if permit.risk() == Risk::Low => View::Look,
-            Hold::Walls | Hold::Nothing => View::Work,
+            Hold::Copy if !in_background || self.launcher.is_on_bench() => View::Copy(self.launcher.layer()?),
+            // Nobody was asked about a change.
+            Hold::Copy | Hold::Walls if permit.risk() == Risk::Low => View::Look,
+            Hold::Copy | Hold::Walls | Hold::Nothing => View::Work,
         };
         let (readable, writable) = permit.paths();
         Ok(Terms { network: permit.has_network(), view, readable, writable, ..Terms::default() })

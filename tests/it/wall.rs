@@ -400,6 +400,22 @@ fn protected_files_that_a_job_makes_are_put_back() {
 }
 
 #[test]
+fn a_checker_in_the_background_can_only_read_the_workspace() {
+    let calls = [("shell", json!({"command": "make -n", "background": true})), ("shell", json!({"job": 1}))];
+    for autonomy in ["readonly", "supervised"] {
+        let config = format!("security = {{autonomy = \"{autonomy}\"}}");
+        let home = home(&[rounds("please", &calls, "that was it")], &config);
+        // Reading this file runs code of the repository, which nobody was asked about.
+        let makefile = "X := $(shell echo evil > planted; echo seen)\nall:\n\techo $(X)\n";
+        fs::write(work(home.path(), "Makefile"), makefile).expect("a file");
+        let results = results(home.path());
+        let told: String = results.iter().map(output).collect();
+        assert!(told.contains("echo seen"), "{autonomy}: it ran: {results:?}");
+        assert_eq!(read(home.path(), "planted"), "(no file)", "{autonomy}");
+    }
+}
+
+#[test]
 fn a_look_of_git_that_refreshes_its_index_changes_nothing() {
     let home = scene(&["git diff --stat && cmp -s .git/index before; echo $?", "git add b.txt"], "");
     fs::write(work(home.path(), "b.txt"), "b\n").expect("a file");
