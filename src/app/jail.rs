@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::runner::{Chosen, sandbox_mode};
+use super::sandbox::{Chosen, sandbox_mode};
 use crate::config::{Env, Settings, config_directory, data_directory, state_directory};
 use crate::project::{GitOptions, Jail};
 use crate::sandbox::{Grant, View, credentials, home_of_user};

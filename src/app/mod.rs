@@ -1,26 +1,24 @@
 //! The composition root: settings become each room's options, and rooms are started. If a room fails, the rest starts
 //! without it, with a problem to report.
 
-mod attach;
-mod carried;
 mod channel;
 mod goal;
 mod guard;
 mod jail;
 mod money;
 mod norris;
-mod parked;
-mod record;
-mod resources;
+mod question;
 mod runner;
 mod safety;
+mod sandbox;
 mod secrets;
-mod served;
+mod servers;
 mod session;
 mod skills;
 mod steps;
-mod title;
 mod tools;
+mod toolsets;
+mod workspace;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,8 +40,6 @@ pub use crate::mcp::Place as ServerPlace;
 pub use crate::model::ToolCall;
 pub use crate::tools::Replies;
 pub use crate::tools::served::{Added, Done, Face, Servers, allow_tools, mcp_command};
-pub use attach::{Attached, Attaching, PIPED};
-pub use carried::{Around, AroundNotes, Remembered};
 pub use channel::{Channel, Received};
 pub use goal::{
     Background, Progress, Wanted, effect_line, event_line, goal_of, granted_lines, hold_workspace, plan_lines,
@@ -53,22 +49,22 @@ pub use guard::policy_rules;
 pub use jail::Jails;
 use money::money_options;
 pub use norris::{StoredJournal, find_run, run_report, run_rows};
-pub use record::{StoreRecorder, past_summary, past_turns};
-pub use resources::served_words;
-pub use runner::{
-    BuiltRunner, RunnerOf, allowed_commands, sandbox_mode, sandbox_name, sandbox_place, tool_runner, unknown_tools,
-    workspace_dir, workspace_for, workspace_named,
+pub use question::{
+    Around, AroundNotes, Attached, Attaching, PIPED, Remembered, StoreRecorder, make_title, past_summary, past_turns,
+    served_words,
 };
+pub use runner::{BuiltRunner, RunnerOf, allowed_commands, tool_runner, unknown_tools};
 pub use safety::{estop, receipt_options, unknown_outcomes};
-pub use served::servers;
+pub use sandbox::{sandbox_mode, sandbox_name, sandbox_place};
+pub use servers::servers;
 pub use session::{OnGit, cut_off_turns, session_failure};
 pub use skills::{Skills, trust as skills_trust};
 pub use steps::{recover, steps, steps_failure};
-pub use title::make_title;
 use tools::tool_rows;
 pub use tools::{
     OWN_TOOLS, allowed_tools, card_options, manual_options, plugins, symbols_directory, tool_channels, tools,
 };
+pub use workspace::{workspace_dir, workspace_for, workspace_named};
 
 /// Limit for the problems of a config that are shown before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;
@@ -107,7 +103,7 @@ pub struct Runtime {
     skills_told: Option<PathBuf>,
     /// The person's word on what questions carry of the project; else the setting counts.
     project_wanted: Option<bool>,
-    tools: parked::Tools,
+    tools: toolsets::Tools,
     /// The session on git that is on.
     on_git: Option<OnGit>,
 }
@@ -244,7 +240,7 @@ impl Runtime {
             around: Around::default(),
             skills_told: None,
             project_wanted: None,
-            tools: parked::Tools::default(),
+            tools: toolsets::Tools::default(),
             on_git: None,
         })
     }

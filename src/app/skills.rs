@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::runner::project_top;
+use super::workspace::project_top;
 use crate::config::{self, Env, Overlay, Trust, TrustVerdict};
 use crate::skills::{self, Found, Places, Text};
 use crate::tools::Library;

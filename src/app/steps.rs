@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::tools::edit_journals;
 use crate::config::{Env, Settings, config_directory, data_directory, state_directory};
-use crate::files::Recovery;
+use crate::files::{Journals, Recovery};
 use crate::proto::{Failure, FailureKind};
 use crate::sandbox;
 use crate::steps::{Limits, Steps, StepsError};
@@ -89,4 +88,9 @@ fn recovery_told(recovery: &Recovery) -> Option<String> {
     };
     let message = format!("a change that you had accepted in {} was cut off{finish}{leave}", root.display());
     (!finished.is_empty() || !left.is_empty()).then_some(message)
+}
+
+/// The place of the journals of edits, below the state directory.
+pub(super) fn edit_journals(state: &Path) -> Journals {
+    Journals::new(state.join("edits"))
 }

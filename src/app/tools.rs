@@ -1,14 +1,14 @@
 //! Settings to tools: which there are, which of them a channel has, how far they go.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::ChannelKind;
 use super::jail::{Jails, forbidden_paths};
+use super::steps::edit_journals;
 use crate::agent::ToolRunner;
 use crate::config::{self, Env, Settings};
-use crate::files::Journals;
 use crate::host;
 use crate::project;
 use crate::proto::{Failure, FailureKind};
@@ -132,11 +132,6 @@ pub fn card_options(settings: &Settings, env: &Env, jails: &Jails) -> project::O
         forbidden: forbidden_paths(settings, env),
         git: jails.git_options(settings, env),
     }
-}
-
-/// The place of the journals of edits, below the state directory.
-pub(super) fn edit_journals(state: &Path) -> Journals {
-    Journals::new(state.join("edits"))
 }
 
 /// Adds a plugin's tools; says which can't be used, and why.

@@ -5,11 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::guard::policy_rules;
-use super::jail::Jails;
 use super::resources;
-use super::runner::project_top;
-use super::tools::symbols_directory;
+use crate::app::guard::policy_rules;
+use crate::app::jail::Jails;
+use crate::app::tools::symbols_directory;
+use crate::app::workspace::project_top;
 use crate::config::{Env, Settings};
 use crate::files::{EntryKind, PathError, Root};
 use crate::gate::Disk;

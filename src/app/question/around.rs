@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use super::{Jails, Runtime, card_options};
 use crate::agent::Agent;
+use crate::app::{ChannelKind, Jails, Runtime, card_options};
 use crate::base::text::counted;
 use crate::config::{Env, Settings};
 use crate::host;
@@ -93,7 +93,7 @@ impl Runtime {
         }
         let things = counted(kept, "thing");
         let shows = match self.channel {
-            super::ChannelKind::Shell => ":memory inbox shows",
+            ChannelKind::Shell => ":memory inbox shows",
             _ => ":memory inbox in the shell shows",
         };
         Ok((kept > 0).then(|| format!("[memory] the model would remember {things}; {shows} what")))

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::runner::{Chosen, grant, variable};
+use super::sandbox::{Chosen, grant};
+use super::workspace::variable;
 use crate::config::{
     Env, KeySource, McpSettings, ServerSandbox, ServerSettings, ServerStart, Settings, state_directory,
 };
