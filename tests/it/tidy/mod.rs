@@ -2,8 +2,10 @@
 
 mod documented;
 mod generated;
+mod inside;
 mod man;
 mod scanners;
+mod shape;
 mod source;
 
 use std::fs;
@@ -225,7 +227,8 @@ impl SourceFile {
     }
 
     fn is_tests(&self) -> bool {
-        self.path.ends_with("/tests.rs") || self.path.contains("/tests/") || self.path.starts_with("tests/")
+        let is_module = self.path.ends_with("/tests.rs") || self.path.ends_with("_tests.rs");
+        is_module || self.path.contains("/tests/") || self.path.starts_with("tests/")
     }
 }
 

@@ -112,8 +112,8 @@ pub fn tokens(code: &str) -> Vec<Token> {
     found
 }
 
-/// The index behind the bracket that closes the one at `open`.
-fn behind_closing(tokens: &[Token], open: usize) -> usize {
+/// Returns the index after the bracket that closes the one at `open`.
+pub fn behind_closing(tokens: &[Token], open: usize) -> usize {
     let mut depth = 0_usize;
     for (index, token) in tokens.iter().enumerate().skip(open) {
         match token.text.as_str() {
