@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 
 use super::asking::Talks;
 use super::http::{Http, HttpError};
+use super::lines::Watched;
 use super::listen::{Task, listen};
 use super::serve::{Tools, of_http};
 use super::sse;
@@ -185,7 +186,7 @@ async fn attempt(
     let (running, process) = match &server.place {
         Place::Program(_) => {
             let (process, output, input) = Process::start(server, tools, shared).map_err(Failure::NoProgram)?;
-            let transport = AsyncRwTransport::<RoleClient, _, _>::new(output, input);
+            let transport = AsyncRwTransport::<RoleClient, _, _>::new(Watched::new(output, MESSAGE_BYTES_MAX), input);
             let transport = transport.with_max_line_length(MESSAGE_BYTES_MAX);
             match serve_client_with_lifecycle(handler, transport, mode).await {
                 Ok(running) => (running, Some(process)),
@@ -195,7 +196,8 @@ async fn attempt(
         Place::Url(url) if server.is_sse => {
             let lines = sse::open(&http(server, tools, url)?).await.map_err(stream_failure)?;
             tasks = lines.tasks;
-            let transport = AsyncRwTransport::<RoleClient, _, _>::new(lines.output, lines.input);
+            let transport =
+                AsyncRwTransport::<RoleClient, _, _>::new(Watched::new(lines.output, MESSAGE_BYTES_MAX), lines.input);
             let transport = transport.with_max_line_length(MESSAGE_BYTES_MAX);
             match serve_client_with_lifecycle(handler, transport, mode).await {
                 Ok(running) => (running, None),

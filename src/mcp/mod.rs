@@ -9,6 +9,7 @@ mod cache;
 mod connect;
 mod convert;
 mod http;
+mod lines;
 mod listen;
 mod oauth;
 mod serve;

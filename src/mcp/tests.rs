@@ -255,13 +255,15 @@ fn noise_long_lines_and_double_tools_are_survived() {
     let list = json!([tool("a", ""), tool("a", "again"), tool("act", ""), tool("long", &"x".repeat(70_000))]);
     fs::write(&tools, list.to_string()).expect("a file");
     let words = [format!("tools={}", tools.display()), "noise=Listening on port 80".into()];
-    let limits = ServerLimits { call: Duration::from_secs(3), ..ServerLimits::default() };
-    let mcp = client(Server { limits, ..server(&words) }, None);
+    let mcp = client(server(&words), None);
     assert_eq!(act(&mcp, "x").map(|reply| text(&reply)), Ok("unknown: x".into()));
     let manifest = mcp.manifest("one").expect("a manifest");
     assert_eq!(manifest.tools.len(), 2);
     assert_eq!(manifest.left_out, ["a second tool called a", "the tool long: its definition is too long"]);
-    assert!(matches!(act(&mcp, "huge"), Err(McpError::Timeout(_))), "a message of 5 MiB is dropped");
+    for (what, why) in [("huge", "longer than 4 MiB"), ("nested", "nested more than 127 deep")] {
+        let answer = act(&mcp, what);
+        assert!(matches!(&answer, Err(McpError::Refused(_, said)) if said.contains(why)), "{answer:?}");
+    }
     assert_eq!(act(&mcp, "x").map(|reply| reply.is_error), Ok(false));
 }
 

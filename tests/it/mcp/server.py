@@ -72,6 +72,9 @@ def act(what, message):
         return text("x" * (3 << 20))
     if what == "huge":
         return text("x" * (5 << 20))
+    if what == "nested":
+        raw(b'{"jsonrpc": "2.0", "id": %d, "result": %s}\n' % (message["id"], b"[" * 200 + b"]" * 200))
+        return None
     if what == "env":
         return text("\n".join(f"{name}={value}" for name, value in sorted(os.environ.items())))
     if what == "escape":
