@@ -661,6 +661,8 @@ fn hint_of(code: &str) -> &'static str {
 fn approval(ticket: &Ticket, approver: &Approver) -> (String, bool) {
     let word = match approver {
         Approver::Policy if ticket.is_granted => "grant",
+        // The user's config lets it run as long as the server's tool is the one that they have seen.
+        Approver::Policy if ticket.is_allowed && matches!(ticket.call.action, Action::Served { .. }) => "pinned",
         Approver::Policy if ticket.is_allowed => "allowed",
         Approver::Check => "check",
         Approver::Policy => "policy",

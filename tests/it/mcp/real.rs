@@ -144,7 +144,7 @@ fn git_time_and_fetch_work_as_far_as_they_may() {
     let found = outputs(at(&home));
     assert!(found[0].0 && found[0].1.contains("the first commit"), "{found:#?}");
     let receipts = fs::read_to_string(at(&home).join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
-    assert!(receipts.contains("\"risk\":\"medium\"") && receipts.contains("\"approver\":\"allowed\""), "{receipts}");
+    assert!(receipts.contains("\"risk\":\"medium\"") && receipts.contains("\"approver\":\"pinned\""), "{receipts}");
 
     let calls = [
         ("one__get_current_time", json!({"timezone": "Etc/UTC"})),
