@@ -19,6 +19,7 @@ pub struct Request {
     /// The conversation, oldest first; the last item is the one to be answered.
     pub messages: Vec<Item>,
     /// The tools that the model may call.
+    /// They are sent in this order: a provider keeps the beginning of a request, and what is added comes last.
     pub tools: Vec<Tool>,
     /// The model's name for the server, if it isn't the configured one.
     pub model: Option<String>,
@@ -234,13 +235,6 @@ impl Request {
             Some(Item::User(text)) => text,
             _ => "",
         }
-    }
-
-    /// The tools in a stable order, so that a provider's cache of the prefix holds.
-    pub(super) fn tools_in_order(&self) -> Vec<&Tool> {
-        let mut tools: Vec<&Tool> = self.tools.iter().collect();
-        tools.sort_by(|left, right| left.name.cmp(&right.name));
-        tools
     }
 }
 

@@ -70,7 +70,7 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     }
     messages.retain(|message| !message.content.is_empty());
     let system = request.system.as_deref().filter(|text| !text.is_empty());
-    let tools = request.tools_in_order();
+    let tools = request.tools.iter();
     let count = tools.len();
     let tools = tools.into_iter().enumerate().map(|(at, tool)| {
         // The system prompt's mark covers the tools too.

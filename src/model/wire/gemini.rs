@@ -53,7 +53,7 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         }
     }
     contents.retain(|content| !content.parts.is_empty());
-    let functions = request.tools_in_order().into_iter().map(|tool| {
+    let functions = request.tools.iter().map(|tool| {
         let parameters_json_schema = super::schema(tool)?;
         Ok(Function { name: tool.name.clone(), description: tool.description.clone(), parameters_json_schema })
     });

@@ -63,7 +63,7 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
     });
     let answer_schema = request.answer_schema.as_ref().filter(|_| !without.response_format);
     let answer_schema = answer_schema.and_then(|schema| serde_json::from_str::<Value>(schema).ok());
-    let tools = request.tools_in_order().into_iter().map(|tool| {
+    let tools = request.tools.iter().map(|tool| {
         let parameters = super::schema(tool)?;
         let function = Function { name: &tool.name, description: &tool.description, parameters };
         Ok(Tool { r#type: "function", function })

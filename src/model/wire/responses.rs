@@ -49,7 +49,7 @@ pub(super) fn body(request: &Request, endpoint: &Endpoint, without: Without) -> 
         Some(effort) => json!({"effort": effort, "summary": "auto"}),
         None => json!({"effort": "none"}),
     });
-    let tools = request.tools_in_order().into_iter().map(|tool| {
+    let tools = request.tools.iter().map(|tool| {
         let parameters = super::schema(tool)?;
         Ok(Tool { r#type: "function", name: &tool.name, description: &tool.description, parameters, strict: false })
     });

@@ -10,7 +10,7 @@ mod names;
 mod resource;
 mod tool;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -108,8 +108,8 @@ pub struct Servers {
     tokens_max: usize,
     /// The share of the model's window that schemas may have, if that is less.
     window_share: AtomicUsize,
-    /// Tools that were found in this session.
-    loaded: Mutex<BTreeSet<String>>,
+    /// Tools that were found in this session, in the order of finding.
+    loaded: Mutex<Vec<String>>,
     /// The sources of the last list of tools.
     made_from: Mutex<Option<Source>>,
     /// Lines for the person that haven't been shown.
@@ -318,11 +318,19 @@ impl Servers {
 
     /// Has tools offered from the next request on.
     fn load(&self, names: impl Iterator<Item = String>) {
-        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).extend(names);
+        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        for name in names {
+            if !loaded.contains(&name) {
+                loaded.push(name);
+            }
+        }
     }
 
     /// The tools that a model is offered now, if they differ from those of the last time: all that a person allowed, or, if
-    /// these are too many, those that were found and a search for the others.
+    /// these are too many, a search and those that were found.
+    ///
+    /// What was found comes last, in the order of finding, and nothing before it changes: a server that keeps the beginning of
+    /// a request needs to read only what was added.
     pub fn changed_tools(self: &Arc<Self>) -> Option<Vec<Box<dyn Tool>>> {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let address = |name: String| self.mcp.manifest(&name).map(|manifest| Arc::as_ptr(&manifest) as usize);
@@ -342,13 +350,17 @@ impl Servers {
         let is_much = offered.iter().map(tokens).sum::<usize>() > tokens_max;
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut tools: Vec<Box<dyn Tool>> = Vec::new();
+        let mut found = Vec::new();
         for row in offered {
             let Listed { server, name, tool, .. } = row;
             let is_wanted = |row: Configured| row.load.contains(&tool.name);
-            if !is_much || loaded.contains(&name) || self.configured(&server).is_some_and(is_wanted) {
+            if !is_much || self.configured(&server).is_some_and(is_wanted) {
                 tools.push(Box::new(ServedTool::new(Arc::clone(self), server, name, tool)));
-            } else {
-                *counts.entry(server).or_default() += 1;
+                continue;
+            }
+            *counts.entry(server.clone()).or_default() += 1;
+            if let Some(at) = loaded.iter().position(|it| *it == name) {
+                found.push((at, ServedTool::new(Arc::clone(self), server, name, tool)));
             }
         }
         if !self.with_resources().is_empty() {
@@ -358,6 +370,8 @@ impl Servers {
         if !counts.is_empty() {
             tools.insert(0, Box::new(find::ToolSearch::new(Arc::clone(self), counts)));
         }
+        found.sort_by_key(|(at, _)| *at);
+        tools.extend(found.into_iter().map(|(_, tool)| Box::new(tool) as Box<dyn Tool>));
         Some(tools)
     }
 
