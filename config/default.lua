@@ -422,7 +422,7 @@ return {
       --   command = { "mcp-server-git" },
       --   http address: a server that is reached over the network (streamable HTTP), in place of a program.
       --   url = "https://mcp.example.com/mcp",
-      --   table of strings: headers that it is sent.
+      --   table: headers that it is sent. A value is a string, { from = "VARIABLE" }, or { command = { … } } whose output it is.
       --   headers = { ["X-Team"] = "shell" },
       --   variable name, list of strings, path: where the key is that it is sent as a bearer token.
       --   key_env = "TRACKER_KEY",
@@ -449,8 +449,8 @@ return {
       --   resources = true,
       --   true or false: use its prompts. Default: true.
       --   prompts = true,
-      --   table of strings: variables that are set for it.
-      --   env = { LOG_LEVEL = "warning" },
+      --   table: variables that are set for it. A value is a string, { from = "VARIABLE" }, or { command = { … } } whose output it is.
+      --   env = { LOG_LEVEL = "warning", TOKEN = { command = { "pass", "show", "tracker" } } },
       --   list of words: variables of yours that it gets, beside PATH, HOME, the language, TZ, TERM and USER.
       --   pass = { "TRACKER_TOKEN" },
       --   "read": it reads the workspace. "workspace" (the default): it writes there, too. "off": it runs outside any sandbox.

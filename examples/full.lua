@@ -132,7 +132,7 @@ return {
     servers = {
       files = {
         command = { "mcp-server-filesystem", "." },
-        env = { LOG_LEVEL = "warning" },
+        env = { LOG_LEVEL = "warning", TOKEN = { from = "FILES_TOKEN" }, KEY = { command = { "pass", "show", "files" } } },
         pass = { "FILES_TOKEN" },
         sandbox = "workspace",
         network = false,

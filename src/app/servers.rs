@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::sandbox::{Chosen, grant};
 use super::workspace::variable;
 use crate::config::{
-    Env, KeySource, McpSettings, ServerSandbox, ServerSettings, ServerStart, Settings, state_directory,
+    Env, Hidden, KeySource, McpSettings, ServerSandbox, ServerSettings, ServerStart, Settings, state_directory,
 };
 use crate::host::{self, Authorities};
 use crate::mcp::{self, Era, Launch, Mcp, Place, Server, ServerLimits, Web};
@@ -140,9 +140,14 @@ fn web(settings: &Settings, env: &Env, rows: &Arc<Mutex<BTreeMap<String, ServerS
     let headers = move |name: &str| {
         let row = rows.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         let Some(row) = row else { return Ok(Vec::new()) };
-        let mut headers: Vec<(String, String)> = row.headers.clone().into_iter().collect();
-        if let Some(key) = key(row.key.as_ref(), &own)? {
-            headers.push(("Authorization".into(), format!("Bearer {key}")));
+        let mut headers = Vec::new();
+        for (name, source) in &row.headers {
+            let value = value_of(source, &own).map_err(|why| format!("its header {name}: {why}"))?;
+            headers.push((name.clone(), value));
+        }
+        if let Some(source) = &row.key {
+            let key = value_of(source, &own).map_err(|why| format!("its key: {why}"))?;
+            headers.push(("Authorization".into(), format!("Bearer {}", key.trim())));
         }
         Ok(headers)
     };
@@ -156,17 +161,15 @@ fn web(settings: &Settings, env: &Env, rows: &Arc<Mutex<BTreeMap<String, ServerS
     Web { authorities, headers: Arc::new(headers), dial: Arc::new(dial), secret: Arc::new(secret) }
 }
 
-/// The key that the user has for a server.
-fn key(source: Option<&KeySource>, env: &Env) -> Result<Option<String>, String> {
+/// A key, a variable or a header that the user has for a server.
+fn value_of(source: &KeySource, env: &Env) -> Result<String, String> {
     match source {
-        None => Ok(None),
-        Some(KeySource::Variable(name)) => match variable(env, name) {
-            Some(key) => Ok(Some(key.trim().to_owned())),
-            None => Err(format!("the variable {name} with its key isn't set")),
-        },
-        Some(KeySource::Literal(key)) => Ok(Some(key.reveal().trim().to_owned())),
-        Some(KeySource::File(path)) => host::key_from_file(path).map(Some),
-        Some(KeySource::Command(words)) => host::key_from_command(words, env, &|| false).map(Some),
+        KeySource::Variable(name) => {
+            variable(env, name).map(str::to_owned).ok_or_else(|| format!("the variable {name} isn't set"))
+        }
+        KeySource::Literal(value) => Ok(value.reveal().to_owned()),
+        KeySource::File(path) => host::key_from_file(path),
+        KeySource::Command(words) => host::key_from_command(words, env, &|| false),
     }
 }
 
@@ -174,7 +177,11 @@ fn key(source: Option<&KeySource>, env: &Env) -> Result<Option<String>, String> 
 fn adding(parts: &Arc<Parts>, env: &Env, chosen: &Chosen) -> Adding {
     let (parts, env, chosen) = (Arc::clone(parts), env.clone(), chosen.clone());
     Box::new(move |name, Added { place, env: variables, headers }| {
-        let mut row = ServerSettings { env: variables.clone(), headers: headers.clone(), ..ServerSettings::default() };
+        let literal = |map: &BTreeMap<String, String>| {
+            map.iter().map(|(name, text)| (name.clone(), KeySource::Literal(Hidden::new(text.clone())))).collect()
+        };
+        let mut row =
+            ServerSettings { env: literal(variables), headers: literal(headers), ..ServerSettings::default() };
         match place {
             Place::Program(argv) => row.command.clone_from(argv),
             Place::Url(url) => row.url = Some(url.clone()),
@@ -243,7 +250,7 @@ impl Parts {
             crate::files::make_private(own).map_err(|error| format!("{}: {error}", own.display()))?;
         }
         let mut grant = Grant {
-            env: self.variables(row, own.as_deref(), row.network || server.is_fetching),
+            env: self.variables(row, own.as_deref(), row.network || server.is_fetching)?,
             network: row.network || server.is_fetching,
             view: if row.sandbox == ServerSandbox::Read { View::Look } else { View::Work },
             ..self.grant.clone()
@@ -264,12 +271,24 @@ impl Parts {
     }
 
     /// The variables of a server: a few of the user's, those that the configuration names, and its own directory.
-    fn variables(&self, row: &ServerSettings, own: Option<&Path>, has_network: bool) -> BTreeMap<OsString, OsString> {
+    ///
+    /// # Errors
+    /// Why one of them has no value.
+    fn variables(
+        &self,
+        row: &ServerSettings,
+        own: Option<&Path>,
+        has_network: bool,
+    ) -> Result<BTreeMap<OsString, OsString>, String> {
         let names = PASSED_ON.into_iter().chain(row.pass.iter().map(String::as_str));
         let passed = names.filter_map(|name| Some((name.into(), self.env.get(OsStr::new(name))?.clone())));
         let own = OWN_DIRECTORY.into_iter().filter_map(|name| Some((name.into(), own?.as_os_str().to_owned())));
-        let set = row.env.iter().map(|(name, value)| (name.into(), value.into()));
+        let mut set = Vec::new();
+        for (name, source) in &row.env {
+            let value = value_of(source, &self.env).map_err(|why| format!("its variable {name}: {why}"))?;
+            set.push((OsString::from(name), OsString::from(value)));
+        }
         let offline = OFFLINE.into_iter().filter(|_| !has_network).map(|(name, value)| (name.into(), value.into()));
-        own.chain(offline).chain(passed).chain(set).collect()
+        Ok(own.chain(offline).chain(passed).chain(set).collect())
     }
 }

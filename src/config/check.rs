@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use mlua::{Table, Value};
 
-use super::checked::{Hidden, Setting, Tree};
+use super::checked::{Hidden, KeySource, Setting, Tree};
 use super::expand::{self, Env};
 use super::hooks::{self, FoundHooks, KeyHook, KeyName, MetaHook};
 use super::problem::{Problems, quoted, shorten};
@@ -233,14 +233,7 @@ impl Check<'_> {
             }
             Kind::Address => address(&text(value, &wrong)?),
             Kind::VariableName => variable_name(value, allowed),
-            Kind::Path => {
-                let Value::String(path) = value else { return Err(wrong()) };
-                let bytes: &[u8] = &path.as_bytes();
-                if bytes.len() > TEXT_BYTES_MAX {
-                    return Err(too_long(bytes.len()));
-                }
-                expand::path(bytes, self.env).map(Setting::Path).map_err(|why| format!("{} {why}", shown(value)))
-            }
+            Kind::Path => self.path(value, &wrong),
             Kind::Choice(words) => match text(value, &wrong)? {
                 text if words.contains(&text.as_str()) => Ok(Setting::Text(text)),
                 _ => Err(wrong()),
@@ -274,21 +267,37 @@ impl Check<'_> {
             Kind::Programs => self.programs(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::Paths => self.paths(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),
+            // A text in it may be a secret: it isn't repeated in the message.
+            Kind::Sources => {
+                let wrong = || format!("the value is not {allowed}");
+                self.sources(value, key).ok_or_else(wrong).map(Setting::Sources)
+            }
             Kind::Argv => argv(value).ok_or_else(|| format!("the value is not {allowed}")).map(Setting::Argv),
             Kind::Ports => ports(value).ok_or_else(wrong).map(Setting::Ports),
-            Kind::Secret => {
-                // The text here is probably a key, or a part of one: it isn't repeated in the message.
-                let wrong = || format!("the value is not {allowed}");
-                let text = text(value, &wrong).map_err(|_| wrong())?;
-                if text.trim().is_empty() {
-                    return Err(wrong());
-                }
-                let message = "a key in a config is read by whoever sees the config; key_env, key_command or \
-                               key_file keep it out";
-                self.problems.warning(key, message.into());
-                Ok(Setting::Secret(Hidden::new(text)))
-            }
+            Kind::Secret => self.secret(value, allowed, key),
         }
+    }
+
+    fn path(&self, value: &Value, wrong: &dyn Fn() -> String) -> Result<Setting, String> {
+        let Value::String(path) = value else { return Err(wrong()) };
+        let bytes: &[u8] = &path.as_bytes();
+        if bytes.len() > TEXT_BYTES_MAX {
+            return Err(too_long(bytes.len()));
+        }
+        expand::path(bytes, self.env).map(Setting::Path).map_err(|why| format!("{} {why}", shown(value)))
+    }
+
+    fn secret(&mut self, value: &Value, allowed: Kind, key: &[String]) -> Result<Setting, String> {
+        // The text here is probably a key, or a part of one: it isn't repeated in the message.
+        let wrong = || format!("the value is not {allowed}");
+        let text = text(value, &wrong).map_err(|_| wrong())?;
+        if text.trim().is_empty() {
+            return Err(wrong());
+        }
+        let message =
+            "a key in a config is read by whoever sees the config; key_env, key_command or key_file keep it out";
+        self.problems.warning(key, message.into());
+        Ok(Setting::Secret(Hidden::new(text)))
     }
 
     /// Reads the value of a hook's key; returns whether the key belongs to a hook.
@@ -443,6 +452,20 @@ impl Check<'_> {
     }
 
     fn word_map(&mut self, value: &Value, key: &[String]) -> Option<BTreeMap<String, String>> {
+        self.map_of(value, key, |entry| text(entry, &|| format!("{} is not a string", shown(entry))))
+    }
+
+    fn sources(&mut self, value: &Value, key: &[String]) -> Option<BTreeMap<String, KeySource>> {
+        self.map_of(value, key, source)
+    }
+
+    /// A table whose values are read by `read`; each that can't be is a problem of its own.
+    fn map_of<T>(
+        &mut self,
+        value: &Value,
+        key: &[String],
+        read: impl Fn(&Value) -> Result<T, String>,
+    ) -> Option<BTreeMap<String, T>> {
         let Value::Table(table) = value else { return None };
         let mut map = BTreeMap::new();
         for (name, entry) in self.entries(table, key) {
@@ -453,9 +476,9 @@ impl Check<'_> {
                 self.problems.key(&inner, "is not a word; ignored".into());
                 continue;
             }
-            match text(&entry, &|| format!("{} is not a string", shown(&entry))) {
-                Ok(text) => {
-                    map.insert(name, text);
+            match read(&entry) {
+                Ok(entry) => {
+                    map.insert(name, entry);
                 }
                 Err(why) => self.problems.key(&inner, format!("{why}; ignored")),
             }
@@ -491,6 +514,24 @@ fn path(value: &Value) -> Option<String> {
     let is_whole = text.starts_with('/') || *text == *"~" || text.starts_with("~/");
     let fits = is_whole && text.len() <= TEXT_BYTES_MAX && !text.contains(char::is_control);
     fits.then(|| text.to_owned())
+}
+
+/// A text, `{ from = "VARIABLE" }`, or `{ command = { … } }`.
+fn source(value: &Value) -> Result<KeySource, String> {
+    let wrong = || "it is neither a string, { from = \"VARIABLE\" } nor { command = { … } }".to_owned();
+    let Value::Table(table) = value else {
+        return text(value, &wrong).map(|text| KeySource::Literal(Hidden::new(text)));
+    };
+    let get = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
+    let is_single = table.pairs::<Value, Value>().take(2).count() == 1;
+    match (get("from"), get("command")) {
+        (from @ Value::String(_), Value::Nil) if is_single => match text(&from, &wrong)? {
+            name if is_variable_name(&name) => Ok(KeySource::Variable(name)),
+            _ => Err("`from` isn't the name of a variable".into()),
+        },
+        (Value::Nil, command) if is_single => argv(&command).map(KeySource::Command).ok_or_else(wrong),
+        _ => Err(wrong()),
+    }
 }
 
 fn argv(value: &Value) -> Option<Vec<String>> {
@@ -592,13 +633,13 @@ fn variable_name(value: &Value, allowed: Kind) -> Result<Setting, String> {
     // A text in the place of a name is probably a key: it isn't repeated in the message.
     let wrong = || format!("the value is not {allowed}");
     let name = text(value, &wrong).map_err(|_| wrong())?;
+    if is_variable_name(&name) { Ok(Setting::Text(name)) } else { Err(wrong()) }
+}
+
+fn is_variable_name(name: &str) -> bool {
     let mut bytes = name.bytes();
     let first = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    if first && name.len() <= 255 && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        Ok(Setting::Text(name))
-    } else {
-        Err(wrong())
-    }
+    first && name.len() <= 255 && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Shows a value of Lua's in a problem.

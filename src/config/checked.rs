@@ -15,6 +15,8 @@ pub(super) enum Setting {
     Bool(bool),
     Words(Vec<String>),
     WordMap(BTreeMap<String, String>),
+    /// Values that may be secrets, by name.
+    Sources(BTreeMap<String, KeySource>),
     Argv(Vec<String>),
     Ports(Vec<u16>),
     Secret(Hidden),
@@ -29,6 +31,19 @@ impl Setting {
             _ => "the default".into(),
         }
     }
+}
+
+/// The source of a key, or of another value that may be a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeySource {
+    /// This environment variable holds it.
+    Variable(String),
+    /// This program, with its arguments, prints it.
+    Command(Vec<String>),
+    /// A file that only the user can read.
+    File(PathBuf),
+    /// The config itself.
+    Literal(Hidden),
 }
 
 /// Checked values by key, each key in its parts.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::checked::{Setting, Tree};
+use super::checked::{KeySource, Setting, Tree};
 use super::engine::OverlayHooks;
 use super::lua::{Sandbox, project_env};
 use super::problem::{Problem, Problems, dotted};
@@ -236,6 +236,14 @@ fn show(value: &Setting) -> String {
         Setting::Bool(value) => value.to_string(),
         Setting::Words(words) => list(words.iter().map(|word| quote(word))),
         Setting::WordMap(map) => list(map.iter().map(|(word, text)| format!("[{}] = {}", quote(word), quote(text)))),
+        Setting::Sources(map) => list(map.iter().map(|(word, source)| {
+            let source = match source {
+                KeySource::Variable(name) => format!("{{ from = {} }}", quote(name)),
+                KeySource::Command(_) => "{ command = … }".into(),
+                KeySource::File(_) | KeySource::Literal(_) => "***".into(),
+            };
+            format!("[{}] = {source}", quote(word))
+        })),
         Setting::Ports(ports) => list(ports.iter().map(ToString::to_string)),
         // An argument may be a secret itself.
         Setting::Argv(words) => match &words[..] {

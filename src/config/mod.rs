@@ -38,7 +38,7 @@ use places::Places;
 use problem::Problems;
 use tighten::Own;
 
-pub use checked::Hidden;
+pub use checked::{Hidden, KeySource};
 pub use console::{ColorChoice, ConsoleSettings, NotifyChoice, WhoChoice};
 pub use engine::{
     Action, Answer, HookContext, HookFailure, HookSet, Hooks, KeyDoes, OverlayHooks, ProjectAction, Suggested, Told,
@@ -54,9 +54,9 @@ pub use reference::{hooks_tables, limits_table, project_variables, settings_tabl
 pub use schema::{Kind, Project, ROWS, Row};
 pub use served::{McpSettings, ServerSandbox, ServerSettings, ServerStart};
 pub use settings::{
-    BudgetSettings, ContextSettings, EditMode, EditorSettings, HistorySettings, KeySource, LimitSettings,
-    ModelSettings, PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice, SecuritySettings, Settings,
-    ShellSettings, ThinkingSettings,
+    BudgetSettings, ContextSettings, EditMode, EditorSettings, HistorySettings, LimitSettings, ModelSettings,
+    PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice, SecuritySettings, Settings, ShellSettings,
+    ThinkingSettings,
 };
 pub use tools::{
     ChannelSettings, GatewaySettings, NorrisSettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings,

@@ -44,6 +44,8 @@ pub enum Kind {
     Programs,
     /// A table from words to strings.
     WordMap,
+    /// A table whose values may be secrets: texts, or tables that name a variable or a program that prints the value.
+    Sources,
     /// A key itself, never echoed; it holds, with a warning.
     Secret,
     /// A program and its arguments, as a list of strings; never echoed but for the program.
@@ -515,7 +517,7 @@ pub const ROWS: &[Row] = &[
     ),
     row("mcp.servers.NAME.command", Kind::Argv, "the server's program and its arguments", SERVER),
     row("mcp.servers.NAME.url", Kind::Address, "the server's address, in place of a program", SERVER),
-    row("mcp.servers.NAME.headers", Kind::WordMap, "headers of the requests to a server with an address", SERVER),
+    row("mcp.servers.NAME.headers", Kind::Sources, "headers of the requests to a server with an address", SERVER),
     row(
         "mcp.servers.NAME.key_env",
         Kind::VariableName,
@@ -553,7 +555,7 @@ pub const ROWS: &[Row] = &[
     row("mcp.servers.NAME.elicit", Kind::Bool, "let it ask you something while one of its tools works", Only(false)),
     row("mcp.servers.NAME.resources", Kind::Bool, "use its resources", Only(false)),
     row("mcp.servers.NAME.prompts", Kind::Bool, "use its prompts", Only(false)),
-    row("mcp.servers.NAME.env", Kind::WordMap, "variables that are set for it", SERVER),
+    row("mcp.servers.NAME.env", Kind::Sources, "variables that are set for it", SERVER),
     row("mcp.servers.NAME.pass", Kind::Words, "variables of yours that it gets, such as the one with its key", SERVER),
     row(
         "mcp.servers.NAME.sandbox",
@@ -773,6 +775,9 @@ impl fmt::Display for Kind {
             Self::Lines => f.write_str("a list of strings such as { \"make test\" }"),
             Self::Programs => f.write_str("a list of rules such as { \"deploy: ask\", \"terraform apply: deny\" }"),
             Self::Paths => f.write_str("a list of absolute paths such as { \"/srv\", \"~/.ssh\" }"),
+            Self::Sources => f.write_str(
+                "a table of strings, { from = \"VARIABLE\" } or { command = { \"PROGRAM\", \"ARGUMENT\" } }",
+            ),
             Self::WordMap => f.write_str("a table of strings such as { gs = \"git status\" }"),
             Self::Secret => f.write_str("a key"),
             Self::Argv => f.write_str("a list of strings such as { \"pass\", \"show\", \"openai\" }"),

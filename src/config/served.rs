@@ -5,8 +5,7 @@ use std::path::PathBuf;
 
 use crate::proto::served::OAuth;
 
-use super::checked::Setting;
-use super::settings::KeySource;
+use super::checked::{KeySource, Setting};
 use super::values::Values;
 
 /// Servers of tools.
@@ -43,7 +42,7 @@ pub struct ServerSettings {
     /// Its address, if it is reached by one.
     pub url: Option<String>,
     /// Headers that it is sent.
-    pub headers: BTreeMap<String, String>,
+    pub headers: BTreeMap<String, KeySource>,
     /// The source of the key that is sent to it.
     pub key: Option<KeySource>,
     /// Logins at it.
@@ -59,7 +58,7 @@ pub struct ServerSettings {
     /// The directory in which its program starts; the workspace if there is none.
     pub cwd: Option<PathBuf>,
     /// Variables that are set for it.
-    pub env: BTreeMap<String, String>,
+    pub env: BTreeMap<String, KeySource>,
     /// Variables of the user that it gets.
     pub pass: Vec<String>,
     /// Its confinement.
@@ -161,6 +160,10 @@ fn server(values: &Values<'_>, name: &str) -> ServerSettings {
         Some(Setting::WordMap(map)) => map.clone(),
         _ => BTreeMap::new(),
     };
+    let sources = |key: &str| match get(key) {
+        Some(Setting::Sources(map)) => map.clone(),
+        _ => BTreeMap::new(),
+    };
     let words = |key: &str| match get(key) {
         Some(Setting::Words(words)) => Some(words.clone()),
         _ => None,
@@ -179,7 +182,7 @@ fn server(values: &Values<'_>, name: &str) -> ServerSettings {
     };
     ServerSettings {
         url: text("url"),
-        headers: map("headers"),
+        headers: sources("headers"),
         key,
         oauth: oauth(values, name),
         may_ask: get("elicit") != Some(&Setting::Bool(false)),
@@ -193,7 +196,7 @@ fn server(values: &Values<'_>, name: &str) -> ServerSettings {
             Some(Setting::Argv(argv)) => argv.clone(),
             _ => Vec::new(),
         },
-        env: map("env"),
+        env: sources("env"),
         pass: words("pass").unwrap_or_default(),
         sandbox: match (is("sandbox", "read"), is("sandbox", "off")) {
             (true, _) => ServerSandbox::Read,

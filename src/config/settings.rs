@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::checked::{Hidden, Setting, Tree};
+use super::checked::{KeySource, Setting, Tree};
 use super::console::ConsoleSettings;
 use super::prices::PriceSettings;
 use super::problem::{Problems, quoted};
@@ -150,19 +150,6 @@ pub struct LimitSettings {
     pub usd: Option<f64>,
     /// In tokens.
     pub tokens: Option<u64>,
-}
-
-/// The source of a model's key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeySource {
-    /// This environment variable holds it.
-    Variable(String),
-    /// This program, with its arguments, prints it.
-    Command(Vec<String>),
-    /// A file that only the user can read.
-    File(PathBuf),
-    /// The config itself.
-    Literal(Hidden),
 }
 
 /// The live shell.

@@ -603,7 +603,7 @@ fn some_value(kind: Kind) -> String {
         Kind::Words | Kind::Lines | Kind::Argv => "{ 'evil' }".into(),
         Kind::Paths => "{ '/evil' }".into(),
         Kind::Programs => "{ 'evil: ask' }".into(),
-        Kind::WordMap => "{ ls = 'evil' }".into(),
+        Kind::WordMap | Kind::Sources => "{ ls = 'evil' }".into(),
         Kind::Ports => "{ 22 }".into(),
     }
 }

@@ -59,7 +59,8 @@ fn act(home: &Path, what: &str) -> Value {
 
 /// Allows all tools of the server as a person does; returns what they were shown.
 fn allow(home: &Path) -> String {
-    let spawn = Spawn::new(program()).args(&["mcp", "allow", "one"]).home(home).cwd(&home.join("work")).size(90, 160);
+    let spawn = Spawn::new(program()).args(&["mcp", "allow", "one"]).env("FOR_ONE", "passed on");
+    let spawn = spawn.home(home).cwd(&home.join("work")).size(90, 160);
     let session = Session::spawn(spawn);
     session.expect_text("as they are? [y/N]");
     let shown = session.screen_text();
@@ -158,12 +159,21 @@ fn a_server_is_held_by_the_walls_of_its_grant() {
     if !has_python() {
         return;
     }
-    let home = home(&[], &one(&[], "pass = { \"FOR_ONE\" }, env = { SET = \"by the config\" }"));
+    let home = home(
+        &[],
+        &one(
+            &[],
+            "pass = { \"FOR_ONE\" }, env = { SET = \"by the config\", \
+         COPIED = { from = \"FOR_ONE\" }, PRINTED = { command = { \"/bin/echo\", \"by a program\" } } }",
+        ),
+    );
     fs::create_dir(at(&home).join(".ssh")).expect("a directory");
     fs::write(at(&home).join(".ssh/id_rsa"), "PRIVATE").expect("a key");
     allow(at(&home));
     let variables = act(at(&home), "env")["output"].as_str().expect("text").to_owned();
-    assert!(variables.contains("FOR_ONE=passed on") && variables.contains("SET=by the config"), "{variables}");
+    for set in ["FOR_ONE=passed on", "SET=by the config", "COPIED=passed on", "PRINTED=by a program"] {
+        assert!(variables.lines().any(|line| line == set), "{set}: {variables}");
+    }
     assert!(!variables.contains("SECRET_OF_MINE"), "{variables}");
     for path in [".ssh/id_rsa", ".local/state/reedclaw/mcp/pins.json", ".config/reedclaw/config.lua"] {
         let result = act(at(&home), &format!("read {}", at(&home).join(path).display()));
