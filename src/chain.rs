@@ -117,6 +117,46 @@ pub struct Limit {
     pub asked: i64,
 }
 
+/// A rule over a measured figure, and what is measured now. Values are whole thousandths, so that every machine gets the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rule {
+    /// The figure's name.
+    pub kpi: String,
+    /// The action that it is about; empty if it is about all.
+    pub action: String,
+    /// `<=` or `>=`; empty if there is no rule.
+    pub op: String,
+    /// The threshold, in thousandths.
+    pub threshold: i64,
+    /// The window, in seconds.
+    pub window_s: i64,
+    /// With fewer measured values the rule says nothing.
+    pub samples_min: i64,
+    /// The measured values in the window.
+    pub samples: i64,
+    /// The figure, in thousandths, if there are enough values.
+    pub value: Option<i64>,
+}
+
+impl Rule {
+    /// Whether the figure doesn't keep the rule.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.value.is_some_and(|value| match self.op.as_str() {
+            "<=" => value > self.threshold,
+            ">=" => value < self.threshold,
+            _ => false,
+        })
+    }
+}
+
+/// A figure as people write it.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "figures are small, and this one is only shown")]
+pub fn of_thousandths(thousandths: i64) -> f64 {
+    thousandths as f64 / 1_000.0
+}
+
 /// What is known when a call is decided, read in one snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
@@ -128,6 +168,8 @@ pub struct Facts {
     pub locks: Option<Vec<Lock>>,
     /// Limits.
     pub limits: Vec<Limit>,
+    /// Rules over figures that are about this action.
+    pub rules: Vec<Rule>,
     /// The heat of the surface now, in thousandths.
     pub heat: i64,
 }
@@ -204,8 +246,7 @@ fn ask(gate: GateName, facts: &Facts, wish: &Wish) -> GateOutcome {
         },
         GateName::StrategyLock => facts.locks.as_ref().map_or(GateOutcome::NotApplicable, |locks| lock(locks, wish)),
         GateName::Budget => budget(&facts.limits),
-        // No rules over measured figures can be set yet.
-        GateName::Kpi => GateOutcome::NotApplicable,
+        GateName::Kpi => kpi(&facts.rules),
         GateName::Temperature => {
             let added = heat_of(wish.risk);
             if added == 0 || facts.heat + added <= HEAT_MAX {
@@ -246,6 +287,18 @@ fn lock(locks: &[Lock], wish: &Wish) -> GateOutcome {
     let (state, id) = nearest.map_or(("none", None), |(state, lock)| (state, Some(lock.id.clone())));
     let reason = format!("no approved strategy covers {} ({state})", wish.action);
     block(reason, json!({"state": state, "lock_id": id}))
+}
+
+fn kpi(rules: &[Rule]) -> GateOutcome {
+    if rules.is_empty() {
+        return GateOutcome::NotApplicable;
+    }
+    let Some(rule) = rules.iter().find(|rule| rule.is_broken()) else { return GateOutcome::Pass };
+    let (value, threshold) = (of_thousandths(rule.value.unwrap_or_default()), of_thousandths(rule.threshold));
+    let reason = format!("{} is {value} within {} s, and must be {} {threshold}", rule.kpi, rule.window_s, rule.op);
+    let context = json!({"kpi": rule.kpi, "action": rule.action, "value": value, "op": rule.op,
+        "threshold": threshold, "window_s": rule.window_s, "samples": rule.samples});
+    block(reason, context)
 }
 
 fn budget(limits: &[Limit]) -> GateOutcome {
@@ -351,6 +404,26 @@ mod tests {
         assert_eq!(state(Lock { state: "rejected".into(), ..a_lock() }), Some("rejected".into()));
         assert_eq!(state(Lock { is_three_wise_pending: true, ..a_lock() }), Some("three_wise_pending".into()));
         assert_eq!(state(Lock { state: "pending".into(), ..a_lock() }), Some("none".into()));
+    }
+
+    #[test]
+    fn scenario_11_a_broken_rule_blocks_and_too_few_values_say_nothing() {
+        let rule = Rule {
+            kpi: "error_rate".into(),
+            op: "<=".into(),
+            threshold: 200,
+            window_s: 60,
+            samples_min: 5,
+            value: Some(250),
+            ..Rule::default()
+        };
+        let state = |rule: Rule| blocked(&Facts { rules: vec![rule], ..Facts::default() }, &wish(Risk::Low));
+        let (gate, context) = state(rule.clone()).expect("a block");
+        assert_eq!((gate, &context["value"], &context["threshold"]), ("kpi", &json!(0.25), &json!(0.2)));
+        assert_eq!(state(Rule { value: Some(200), ..rule.clone() }), None);
+        assert_eq!(state(Rule { value: None, ..rule.clone() }), None, "nothing was measured");
+        assert!(state(Rule { op: ">=".into(), value: Some(199), ..rule.clone() }).is_some());
+        assert_eq!(state(Rule { op: ">=".into(), ..rule }), None);
     }
 
     #[test]

@@ -62,7 +62,8 @@ pub use skills::{Skills, trust as skills_trust};
 pub use steps::{recover, steps, steps_failure};
 use tools::tool_rows;
 pub use tools::{
-    OWN_TOOLS, allowed_tools, card_options, manual_options, plugins, symbols_directory, tool_channels, tools,
+    OWN_TOOLS, allowed_tools, card_options, manual_options, own_tools, plugins, symbols_directory, tool_channels,
+    tool_risk, tools,
 };
 pub use workspace::{workspace_dir, workspace_for, workspace_named};
 

@@ -194,6 +194,25 @@ pub fn tool_rows(runner: &ToolRunner, settings: &Settings) -> Vec<Vec<String>> {
     runner.registry().specs().map(row).collect()
 }
 
+/// The usual risk of a tool's calls, and the class for which one of high risk needs a licence.
+#[must_use]
+pub fn tool_risk(tool: &str) -> (&'static str, Option<&'static str>) {
+    let risk = risk_class(tool);
+    let class = match tool {
+        "edit_delete_file" => Some("delete"),
+        "http" | "web_search" => Some("network"),
+        _ => matches!(risk, "high" | "by the command").then_some("exec"),
+    };
+    (risk, class)
+}
+
+/// Names of the tools that come with the program.
+#[must_use]
+pub fn own_tools() -> Vec<String> {
+    let own = Registry::new();
+    own.specs().map(|spec| spec.name.clone()).chain(OWN_TOOLS.map(str::to_owned)).collect()
+}
+
 /// The usual risk of a tool's calls; the policy judges each call.
 fn risk_class(tool: &str) -> &'static str {
     match tool {

@@ -16,7 +16,7 @@ use crate::app::{ChannelKind, Request, Runtime};
 use crate::config::{self, Env};
 use crate::gateway::{self, Listening, Options, Parts};
 use crate::host;
-use crate::ledger::{FILE_NAME, Ledger, NewToken};
+use crate::ledger::{FILE_NAME, Ledger, NewToken, backends, figures};
 use crate::proto::team::{Mode, TeamRole, TokenKind};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
@@ -48,7 +48,9 @@ fn named_argument(name: &'static str, value: &'static str, help: &'static str) -
 }
 
 /// Flags of a tenant.
-const FLAGS: &[&str] = &["strategy_locks"];
+const FLAGS: &[&str] = &["canvas.gestures", "strategy_locks"];
+/// How a figure and its threshold compare, and the operator for it.
+const COMPARISONS: &[&str] = &["at-most", "at-least", "none"];
 /// Sums that a budget bounds.
 const LIMITS: &[&str] = &["calls", "cost_pico_usd", "tokens"];
 
@@ -82,6 +84,20 @@ pub(super) fn definition() -> Command {
                 .about("Lifts the kill switches of a tenant; asks, and only at a terminal")
                 .arg(Arg::new("clear").long("clear").action(ArgAction::SetTrue).required(true).help("Lifts them"))
                 .arg(tenant_option()),
+        )
+        .subcommand(
+            Command::new("routes")
+                .about("Lists which back-end stores what for each tenant")
+                .arg(tenant_option())
+                .arg(
+                    Arg::new("check")
+                        .long("check")
+                        .action(ArgAction::SetTrue)
+                        .help("Exit status 1 if a back-end can't be served"),
+                )
+                .arg(
+                    one_of(option("forget", "SERVICE"), &backends::SERVICES).help("Takes the route of a service away"),
+                ),
         )
         .subcommand(
             Command::new("verify")
@@ -129,6 +145,17 @@ fn tenant_definitions() -> [Command; 2] {
                 .arg(one_of(named_argument("value", "on|off", "Its value"), &["on", "off"])),
         )
         .subcommand(
+            Command::new("kpi")
+                .about("Sets a rule over a measured figure: while it is broken, nothing runs")
+                .arg(named())
+                .arg(named_argument("kpi", "FIGURE", "error_rate, denial_rate, p95_ms, or one that clients send"))
+                .arg(one_of(named_argument("op", "at-most|at-least|none", "The comparison, or none"), COMPARISONS))
+                .arg(Arg::new("threshold").value_name("NUMBER").help("The threshold"))
+                .arg(option("window", "TIME").default_value("1h").help("How far back it looks, 24h at most"))
+                .arg(option("samples", "N").default_value("5").help("With fewer values it says nothing"))
+                .arg(option("action", "NAME").help("Only calls of this action")),
+        )
+        .subcommand(
             Command::new("limit")
                 .about("Sets a limit of a tenant's budget")
                 .arg(named())
@@ -150,6 +177,7 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
         Some(("tenant", matches)) => tenant(matches),
         Some(("member", matches)) => member(matches),
         Some(("estop", matches)) => lift(matches),
+        Some(("routes", matches)) => routes(matches),
         Some(("verify", matches)) => verify(matches),
         Some(("openapi", _)) => {
             outln!("{:#}", gateway::openapi());
@@ -299,9 +327,10 @@ fn tenant(matches: &ArgMatches) -> Result<u8, Failure> {
         Some(("flag", matches)) => {
             let is_on = text(matches, "value") == "on";
             let (name, flag) = (text(matches, "name"), text(matches, "flag"));
-            open(matches)?.set_flag(&name, &flag, is_on).map_err(failed)?;
+            open(matches)?.set_flag(&name, None, &flag, is_on).map_err(failed)?;
             outln!("{} is {} for {}", flag, text(matches, "value"), sanitise(&name));
         }
+        Some(("kpi", matches)) => set_rule(matches)?,
         Some(("limit", matches)) => {
             let value = text(matches, "value");
             let limit = match value.as_str() {
@@ -323,6 +352,73 @@ fn tenant(matches: &ArgMatches) -> Result<u8, Failure> {
         _ => return Ok(exit::USAGE),
     }
     Ok(exit::DONE)
+}
+
+/// Sets a rule over a figure of a tenant.
+fn set_rule(matches: &ArgMatches) -> Result<(), Failure> {
+    let wrong = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
+    let (tenant, kpi) = (text(matches, "name"), named(text(matches, "kpi"))?);
+    let action = matches.get_one::<String>("action").cloned().map(named).transpose()?.unwrap_or_default();
+    let op = match text(matches, "op").as_str() {
+        "at-most" => Some("<="),
+        "at-least" => Some(">="),
+        _ => None,
+    };
+    let rule = match op {
+        None => None,
+        Some(op) => {
+            let number = text(matches, "threshold");
+            let value = number.parse::<f64>().ok().filter(|it| it.abs() <= 1e12);
+            let value = value.ok_or_else(|| wrong(format!("{number:?} isn't a threshold"), "a number, such as 0.2"))?;
+            let window_s = lifetime(&text(matches, "window"))? / 1_000;
+            let samples_min = text(matches, "samples").parse::<i64>().ok().filter(|it| (1..=100_000).contains(it));
+            let samples_min = samples_min.ok_or_else(|| wrong("--samples isn't a number".into(), "1 to 100000"))?;
+            if window_s > figures::WINDOW_S_MAX {
+                return Err(wrong("the window is too long".into(), "24h at most"));
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "bounded above")]
+            let threshold = (value * 1_000.0).round() as i64;
+            let (kpi, action) = (kpi.clone(), action.clone());
+            Some(figures::Rule {
+                kpi,
+                action,
+                op: op.into(),
+                threshold,
+                window_s,
+                samples_min,
+                ..figures::Rule::default()
+            })
+        }
+    };
+    let done = open(matches)?.figures().set_rule(&tenant, &kpi, &action, rule.as_ref());
+    done.map_err(|error| gateway::of_ledger(&error))?;
+    match rule {
+        None => outln!("there is no rule about {kpi} for {} any more", sanitise(&tenant)),
+        Some(rule) => {
+            let threshold = figures::of_thousandths(rule.threshold);
+            let (op, window_s) = (&rule.op, rule.window_s);
+            outln!("{kpi} must be {op} {threshold} within {window_s} s for {}", sanitise(&tenant));
+        }
+    }
+    Ok(())
+}
+
+/// Lists routes, or takes one away.
+fn routes(matches: &ArgMatches) -> Result<u8, Failure> {
+    let failed = |error| gateway::of_ledger(&error);
+    let (ledger, tenant) = (open(matches)?, text(matches, "tenant"));
+    if let Some(service) = matches.get_one::<String>("forget") {
+        ledger.backends().forget(&tenant, service).map_err(failed)?;
+        outln!("{service} has the usual back-end again");
+        return Ok(exit::DONE);
+    }
+    let routes = ledger.backends().list(&tenant).map_err(failed)?;
+    let row = |it: &crate::ledger::Backend| {
+        vec![it.service.clone(), it.backend.clone(), it.location.clone().unwrap_or_default(), it.version.to_string()]
+    };
+    print_table(&routes.iter().map(row).collect::<Vec<_>>());
+    let is_unfit = matches.get_flag("check") && backends::unfit(&routes).is_some();
+    Ok(if is_unfit { exit::FAILED } else { exit::DONE })
 }
 
 /// Lifts kill switches, if a person at the terminal says so.

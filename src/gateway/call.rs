@@ -74,6 +74,8 @@ pub enum Content {
     Json(Value),
     /// Bytes that are built in, with their type.
     Bytes(&'static str, &'static [u8]),
+    /// A stored file, with its type.
+    Download(&'static str, Vec<u8>),
     /// Text of another type.
     Text(&'static str, String),
     /// Events, for as long as the client stays.

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -48,6 +49,8 @@ struct State {
     /// A gate blocked it before its question was asked: it stays blocked, since nobody said yes to it.
     blocked: Option<Blocked>,
     judged: Option<Result<Judged, LedgerError>>,
+    /// When it was let through.
+    began: Option<Instant>,
 }
 
 /// How a call ended.
@@ -124,7 +127,10 @@ impl TeamChain {
     /// # Errors
     /// It was refused: by a gate, the policy or a person; or the database fails.
     pub fn ended(&self, name: &str, verdict: Option<&PolicyVerdict>, outcome: &Outcome) -> Answered<Ended> {
-        let judged = self.state().judged.take();
+        let (judged, began) = {
+            let mut state = self.state();
+            (state.judged.take(), state.began.take())
+        };
         let is_denied = outcome.error.as_ref().is_some_and(|error| error.code == "denied");
         if is_denied {
             self.gateway.metrics.tool_denials.fetch_add(1, Ordering::Relaxed);
@@ -135,7 +141,8 @@ impl TeamChain {
         event_ids.extend(self.told_first()?);
         let kind = if outcome.success { "action.completed" } else { "action.failed" };
         let body = json!({"action_name": name, "success": outcome.success, "receipt_id": outcome.receipt_id,
-            "error": outcome.error.as_ref().map(|error| error.code)});
+            "error": outcome.error.as_ref().map(|error| error.code),
+            "ms": began.map(|began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX))});
         let reservation = judged.as_ref().and_then(|judged| judged.reservation.as_deref());
         let draft = self.draft(kind, body);
         event_ids.push(self.gateway.ledger.settle(&self.who, reservation, false, &draft)?);
@@ -210,6 +217,7 @@ impl Chain for TeamChain {
             Err(error) => Some(Blocked { gate: "kill_switch", why: error.to_string() }),
         };
         if !is_held {
+            self.state().began = Some(Instant::now());
             self.state().judged = Some(judged);
         }
         blocked.map_or(Ok(()), Err)
@@ -241,6 +249,15 @@ pub fn blocked(judged: &Judged) -> Option<Problem> {
     context["decisions"] = judged.to_value();
     context["event_ids"] = judged.event_ids.clone().into();
     Some(Problem::new(403, gate.word(), reason).context(context))
+}
+
+/// Asks the gates about something that isn't a tool and takes nothing: only a block is written down.
+///
+/// # Errors
+/// A gate blocks, or the database fails.
+pub fn peek(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) -> Answered<()> {
+    let judged = gateway.gates(who, &wish(who, name, None), subject, (Record::Peek, &[]))?;
+    blocked(&judged).map_or(Ok(()), Err)
 }
 
 /// Lets the gates decide about something that isn't a tool, such as a command on a canvas.

@@ -1,12 +1,12 @@
 //! The asynchronous side, on one thread: connections with limits, the checks in front of routing, bodies, answers, streams. It
 //! never touches the database, a file or a tool; those are jobs for the pools.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
@@ -32,8 +32,8 @@ use tokio::time::{Sleep, sleep, timeout};
 use super::call::{Content, Progress, Reply, Sent};
 use super::identity::request_id;
 use super::problem::{Answered, Problem};
-use super::routes::{self, ROUTES, Route};
-use super::{DROP_WAIT, END_WAIT, Gateway, Params, stream};
+use super::routes::{self, Route};
+use super::{DROP_WAIT, END_WAIT, Gateway, ROUTES, stream};
 
 /// Connections at once.
 const CONNECTIONS_MAX: usize = 1_024;
@@ -195,7 +195,8 @@ async fn handled(
     params: &RawPathParams,
     request: Request,
 ) -> Answered<Reply> {
-    let params: Params = params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let params: BTreeMap<String, String> =
+        params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let query = request.uri().query().unwrap_or_default().to_owned();
     let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
     let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
@@ -253,6 +254,10 @@ fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
             Body::from(text)
         }
         Content::Bytes(named, bytes) => {
+            kind = named;
+            Body::from(bytes)
+        }
+        Content::Download(named, bytes) => {
             kind = named;
             Body::from(bytes)
         }
@@ -352,21 +357,5 @@ impl AsyncWrite for Watched {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write_vectored(context, pieces);
         self.watch(written, context)
-    }
-}
-
-/// Counts a stream for as long as it lives.
-pub(super) struct Counted(Arc<Gateway>);
-
-impl Counted {
-    pub(super) fn new(gateway: &Arc<Gateway>) -> Self {
-        gateway.metrics.streams.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(gateway))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.metrics.streams.fetch_sub(1, Ordering::Relaxed);
     }
 }

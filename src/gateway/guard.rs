@@ -47,8 +47,8 @@ impl Names {
         if !is_page && headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site") {
             return Err(refused());
         }
-        if !is_raw && matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
-            check_type(headers)?;
+        if matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
+            if is_raw { check_no_form(headers)? } else { check_type(headers)? }
         }
         Ok(())
     }
@@ -66,6 +66,22 @@ fn check_type(headers: &HeaderMap) -> Answered<()> {
         return Ok(());
     }
     Err(Problem::new(415, "unsupported_media_type", "a body has the content type application/json"))
+}
+
+/// A file has one type, and none that a page of another site can send without asking first.
+fn check_no_form(headers: &HeaderMap) -> Answered<()> {
+    const SIMPLE: [&str; 3] = ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"];
+    let mut kinds = headers.get_all(header::CONTENT_TYPE).iter();
+    let kind = kinds.next().and_then(|kind| kind.to_str().ok()).map(str::to_ascii_lowercase);
+    let is_other = kind.is_some_and(|kind| !SIMPLE.contains(&kind.split(';').next().unwrap_or_default().trim()));
+    if is_other && kinds.next().is_none() {
+        return Ok(());
+    }
+    Err(Problem::new(
+        415,
+        "unsupported_media_type",
+        "a file needs one content type, and not that of a form or plain text",
+    ))
 }
 
 #[cfg(test)]
@@ -118,5 +134,12 @@ mod tests {
         assert_eq!(post(None, "2"), Some(415));
         assert_eq!(post(Some("text/plain"), "0"), Some(415));
         assert_eq!(status(&Method::POST, &[HOST, ("transfer-encoding", "chunked")]), Some(415));
+        let file = |kind: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert("host", "127.0.0.1:4117".parse().expect("a value"));
+            headers.insert("content-type", kind.parse().expect("a value"));
+            Names::of_port(4117).check(&Method::POST, &headers, (true, false)).is_ok()
+        };
+        assert!(file("image/png") && !file("Text/Plain; charset=utf-8") && !file("multipart/form-data; boundary=x"));
     }
 }

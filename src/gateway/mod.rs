@@ -10,36 +10,26 @@
 //! gw-run    one for each conversation that is live
 //! ```
 
-mod actions;
-mod admin;
-mod auth;
+mod api;
 mod call;
-mod canvas;
 mod chained;
-mod events;
 mod front;
+mod gestures;
 mod guard;
-mod hooks;
 mod identity;
 mod live;
-mod local;
 mod metrics;
 mod openapi;
-mod pages;
 mod person;
 mod problem;
-mod questions;
 mod rates;
 mod routes;
 mod runners;
 mod running;
-mod runs;
-mod safety;
-mod stores;
+mod state;
 mod stream;
 mod work;
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -47,16 +37,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::app;
-use crate::config::{Env, Settings};
-use crate::ledger::{Ledger, LedgerError};
+use crate::ledger::{Ledger, LedgerError, Unfit, backends};
 use crate::proto::team::Mode;
 use crate::proto::{Failure, FailureKind};
-use crate::store::Store;
 
+pub use api::ROUTES;
 pub use identity::is_id;
 pub use openapi::document as openapi;
-pub use routes::{ROUTES, Route};
+pub use routes::Route;
+pub use state::{Gateway, Parts};
 
 use guard::Names;
 use live::Live;
@@ -64,7 +53,6 @@ use metrics::Metrics;
 use person::Bell;
 use rates::Rates;
 use runners::Runners;
-use running::Running;
 use work::Pool;
 
 /// The usual address.
@@ -85,41 +73,6 @@ pub struct Options {
     pub mode: String,
     /// `file:PATH`, or an address of a server.
     pub database: String,
-}
-
-/// The parts of a runtime that requests use.
-pub struct Parts {
-    /// The settings.
-    pub settings: Settings,
-    /// The environment.
-    pub env: Env,
-    /// History and conversations.
-    pub store: Arc<Mutex<Store>>,
-    /// The config's file, if one was read.
-    pub config: Option<PathBuf>,
-}
-
-/// A gateway that serves.
-pub struct Gateway {
-    ledger: Ledger,
-    parts: Parts,
-    mode: Mode,
-    node_id: String,
-    started: Instant,
-    names: Names,
-    work: Pool,
-    running: Arc<Running>,
-    runners: Runners,
-    bell: Bell,
-    live: Live,
-    rates: Rates,
-    metrics: Metrics,
-    /// Changes when any tenant's log has grown.
-    grown: watch::Sender<u64>,
-    /// Set when the gateway ends.
-    stopping: watch::Sender<bool>,
-    /// Cached: whether the receipts hold, and how many do.
-    receipts: Mutex<Option<(Instant, bool, u64)>>,
 }
 
 /// Where a gateway listens.
@@ -164,6 +117,7 @@ pub fn serve(
     let ledger = Ledger::open(&path).map_err(|error| of_ledger(&error))?;
     let _served = ledger.serve().map_err(|error| Failure { kind: FailureKind::Unavailable, ..of_ledger(&error) })?;
     settle_left(&ledger).map_err(|error| of_ledger(&error))?;
+    check_routes(&ledger)?;
     let unusable = |what: &str, error: std::io::Error| failed(format!("{what}: {error}"));
     let listener = TcpListener::bind(address).map_err(|error| unusable(&address.to_string(), error))?;
     listener.set_nonblocking(true).map_err(|error| unusable("the listener", error))?;
@@ -181,6 +135,7 @@ pub fn serve(
         runners: Runners::default(),
         bell: Bell::default(),
         live: Live::default(),
+        gestures: Arc::default(),
         rates: Rates::default(),
         metrics: Metrics::default(),
         grown: watch::Sender::new(0),
@@ -210,6 +165,24 @@ fn settle_left(ledger: &Ledger) -> Result<(), LedgerError> {
     ledger.close_left_questions()?;
     ledger.end_left_runs()?;
     Ok(())
+}
+
+/// Refuses to serve tenants whose routes name other back-ends than this program has; names all of them.
+fn check_routes(ledger: &Ledger) -> Result<(), Failure> {
+    let mut offenders = Vec::new();
+    for (tenant, _) in ledger.tenants().map_err(|error| of_ledger(&error))? {
+        let routes = ledger.backends().list(&tenant).map_err(|error| of_ledger(&error))?;
+        if let Some(Unfit::Split(lines) | Unfit::Unavailable(lines)) = backends::unfit(&routes) {
+            offenders.extend(lines.into_iter().map(|line| format!("{tenant}, {line}")));
+        }
+    }
+    if offenders.is_empty() {
+        return Ok(());
+    }
+    Err(refused(
+        format!("these routes name back-ends that can't be served here: {}", offenders.join("; ")),
+        "reedclaw gateway routes --forget SERVICE takes a route away",
+    ))
 }
 
 fn refused(message: String, hint: &str) -> Failure {
@@ -276,26 +249,3 @@ fn allowed_address(text: &str) -> Result<SocketAddr, Failure> {
         "listen on 127.0.0.1 or [::1]",
     ))
 }
-
-impl Gateway {
-    /// The time since the start, in whole seconds.
-    fn uptime_s(&self) -> u64 {
-        self.started.elapsed().as_secs()
-    }
-
-    /// How long a question waits for a person.
-    fn question_timeout_ms(&self) -> i64 {
-        i64::try_from(self.parts.settings.gateway.question_timeout_s).unwrap_or(i64::MAX / 1_000).saturating_mul(1_000)
-    }
-
-    /// The emergency stop of this machine, as a reason.
-    fn stopped(&self) -> Option<String> {
-        match app::estop(&self.parts.env) {
-            Ok(estop) => estop.check().err().map(|stopped| stopped.why),
-            Err(failure) => Some(failure.message),
-        }
-    }
-}
-
-/// Names and values of a path.
-type Params = BTreeMap<String, String>;

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::routes::{Needs, ROUTES, Route};
+use super::ROUTES;
+use super::routes::{Needs, Route};
 
 /// Headers that say who asks and for what; in `lab` all of them have defaults.
 const HEADERS: [&str; 10] = [
@@ -82,6 +83,11 @@ fn operation(route: &Route) -> Value {
     if let Some(schema) = route.body {
         let schema: Value = serde_json::from_str(schema).unwrap_or_default();
         operation["requestBody"] = json!({"content": {"application/json": {"schema": in_place(schema)}}});
+    }
+    if !route.raw.is_empty() {
+        let file = json!({"schema": {"type": "string", "format": "binary"}});
+        let types: Map<String, Value> = route.raw.iter().map(|kind| ((*kind).to_owned(), file.clone())).collect();
+        operation["requestBody"] = json!({"required": true, "content": types});
     }
     operation
 }

@@ -22,6 +22,8 @@ pub const TENANT: Rate = Rate { each_second: 200.0, burst: 400.0 };
 pub const USER: Rate = Rate { each_second: 50.0, burst: 200.0 };
 /// Wrong secrets of an address: ten a minute.
 pub const WRONG_SECRETS: Rate = Rate { each_second: 10.0 / 60.0, burst: 10.0 };
+/// Gestures of an actor on a canvas.
+pub const GESTURE: Rate = Rate { each_second: 20.0, burst: 20.0 };
 /// Requests of a webhook: five a second.
 pub const HOOK: Rate = Rate { each_second: 5.0, burst: 5.0 };
 /// Wrong pairing codes of all addresses: five a minute.

@@ -2,6 +2,7 @@
 //! buffer, so a slow client slows nobody else, and a client that returns misses nothing.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -10,7 +11,6 @@ use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, timeout};
 
 use super::Gateway;
-use super::front::Counted;
 use super::live::LiveRun;
 use super::problem::{Answered, Problem};
 use crate::ledger::{Event, Filter};
@@ -161,6 +161,7 @@ async fn pump(gateway: &Arc<Gateway>, mut stream: Stream, frames: &Sender<Bytes>
     // Subscribed before the first page is read, so that nothing is missed in between.
     let mut grown = gateway.grown.subscribe();
     let mut stopping = gateway.stopping.subscribe();
+    let _hearing = gateway.gestures.hear(&stream.who, &stream.filter, frames);
     send(frames, "retry: 2000\n\n".into()).await?;
     send(frames, system(json!({"kind": "hello", "head": format!("{}-{}", stream.epoch, stream.head)}))).await?;
     if stream.is_gone {
@@ -246,6 +247,22 @@ fn frame(event: &Event, who: &Identity, epoch: i64) -> String {
 
 fn system(body: Value) -> String {
     format!("event: system\ndata: {body}\n\n")
+}
+
+/// Counts a stream for as long as it lives.
+struct Counted(Arc<Gateway>);
+
+impl Counted {
+    fn new(gateway: &Arc<Gateway>) -> Self {
+        gateway.metrics.streams.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(gateway))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.metrics.streams.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 #[cfg(test)]

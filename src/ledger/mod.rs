@@ -7,6 +7,7 @@ mod auth;
 mod canvas;
 mod idempotency;
 mod ids;
+mod more;
 mod permits;
 mod questions;
 mod row;
@@ -31,6 +32,9 @@ pub use auth::{ACCESS_MS, NewToken, Paired, REFRESH_MS, TokenRow, Who};
 pub use canvas::{Command, Committed, Snapshot};
 pub use idempotency::{Begun, Key};
 pub use ids::{random_text, uuid_v7};
+pub use more::artifacts::{Artifact, Artifacts};
+pub use more::backends::{self, Backend, Backends, Unfit};
+pub use more::figures::{self, Figure, Figures};
 pub use permits::{NewLicence, NewLock};
 pub use questions::{Asked, Given};
 pub use row::Event;
@@ -43,7 +47,7 @@ pub use verify::{Broken, Verified};
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "gateway.db";
 /// The steps to the schema that this program reads and writes; their number is its version.
-const SCHEMAS: [&str; 2] = [include_str!("schema.sql"), include_str!("schema-2.sql")];
+const SCHEMAS: [&str; 3] = [include_str!("schema.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
 /// How long a statement waits for another process, in milliseconds: a command such as `gateway token create` writes briefly.
 const BUSY_MS: u64 = 2_000;
 /// Arrays and objects in each other that a stored value may have.
@@ -182,6 +186,24 @@ impl Ledger {
         }
         file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
         Ok(Served(Arc::new(file)))
+    }
+
+    /// Measured figures and the rules over them.
+    #[must_use]
+    pub fn figures(&self) -> Figures<'_> {
+        Figures(self)
+    }
+
+    /// Files of canvases.
+    #[must_use]
+    pub fn artifacts(&self) -> Artifacts<'_> {
+        Artifacts(self)
+    }
+
+    /// Routes to back-ends.
+    #[must_use]
+    pub fn backends(&self) -> Backends<'_> {
+        Backends(self)
     }
 
     /// Says whether the database answers.

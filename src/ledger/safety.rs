@@ -4,6 +4,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 use serde_json::{Value, json};
 
+use super::more::figures;
 use super::permits::settling;
 use super::spine::append_in;
 use super::stores::note;
@@ -106,6 +107,10 @@ impl Ledger {
                 judged.reservation = Some(hold(transaction, who, wish, subject)?);
             }
             judged.event_ids.extend(tell(transaction, who, wish, subject, &judged, record)?);
+            if record != Record::Dry {
+                let blocked = judged.block().map(|(gate, ..)| gate);
+                figures::decided(transaction, who, &wish.action, blocked, matches!(record, Record::Refused(_)))?;
+            }
             Ok(judged)
         })
     }
@@ -128,6 +133,9 @@ impl Ledger {
                 if transaction.execute(sql, params![who.tenant, id])? > 0 && is_freed {
                     add_use(transaction, who, -1, 0, 0)?;
                 }
+            }
+            if !is_freed {
+                figures::ended(transaction, who, draft)?;
             }
             let stored = append_in(transaction, who, std::slice::from_ref(draft), None)?;
             Ok(stored.into_iter().next().map(|it| it.event_id).unwrap_or_default())
@@ -207,18 +215,30 @@ impl Ledger {
         })
     }
 
-    /// Sets a flag of a tenant.
+    /// Sets a flag of a tenant; without an actor it is a person at a terminal who does so.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
-    pub fn set_flag(&self, tenant: &str, flag: &str, is_on: bool) -> Result<(), LedgerError> {
-        let who = self.operator_at_terminal(tenant)?;
+    pub fn set_flag(&self, tenant: &str, who: Option<&Identity>, flag: &str, is_on: bool) -> Result<(), LedgerError> {
+        let who = who.map_or_else(|| self.operator_at_terminal(tenant), |who| Ok(who.clone()))?;
         self.write(tenant, |transaction| {
-            let sql = "UPDATE tenant SET flags = json_set(flags, '$.' || ?2, json(?3)) WHERE tenant = ?1";
+            // In quotes, since a flag may have a point in its name.
+            let sql = "UPDATE tenant SET flags = json_set(flags, '$.\"' || ?2 || '\"', json(?3)) WHERE tenant = ?1";
             transaction.execute(sql, params![tenant, flag, if is_on { "true" } else { "false" }])?;
             let body = json!({"kind": "flag", "flag": flag, "on": is_on});
             note(transaction, &who, "audit", "dataset:audit".into(), body)
         })
+    }
+
+    /// Whether a flag of a tenant is on; `None` if nobody has set it.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn flag(&self, tenant: &str, flag: &str) -> Result<Option<bool>, LedgerError> {
+        let sql = "SELECT flags FROM tenant WHERE tenant = ?1";
+        let flags: Option<String> = self.lock().query_row(sql, [tenant], |row| row.get(0)).optional()?;
+        let flags: Value = serde_json::from_str(&flags.unwrap_or_default()).unwrap_or_default();
+        Ok(flags[flag].as_bool())
     }
 
     /// Sets a limit of a tenant: `calls`, `cost_pico_usd` or `tokens`; `None` takes it away.
@@ -282,6 +302,7 @@ fn facts(connection: &Connection, who: &Identity, wish: &Wish, node: Option<&Sto
         licences: licences(connection, &who.tenant, now)?,
         locks: locks(connection, &who.tenant, now)?,
         limits: limits(connection, &who.tenant, 1)?,
+        rules: figures::rules(connection, &who.tenant, &wish.action)?,
         heat: heat.map_or(0, |(heat, at)| chain::cooled(heat, now - at)),
     })
 }

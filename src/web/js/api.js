@@ -18,12 +18,12 @@ const offline = () => {
 };
 
 /** Sends a request and returns the response. */
-export async function request(method, path, { body, headers, signal, bare } = {}) {
+export async function request(method, path, { body, raw, headers, signal, bare } = {}) {
   const all = { ...(bare ? {} : buildIdentityHeaders(get().who)), ...headers };
   if (body !== undefined) all['Content-Type'] = 'application/json';
   try {
     return await fetch(path, {
-      method, headers: all, signal, body: body === undefined ? undefined : JSON.stringify(body),
+      method, headers: all, signal, body: raw ?? (body === undefined ? undefined : JSON.stringify(body)),
       credentials: 'same-origin', cache: 'no-store', redirect: 'error',
     });
   } catch (error) {

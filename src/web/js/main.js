@@ -12,13 +12,14 @@ import { Run, Runs } from './screens/runs.js';
 import { Timeline } from './screens/timeline.js';
 import { Canvas } from './screens/canvas.js';
 import { Memory } from './screens/memory.js';
+import { Registry } from './screens/registry.js';
 import { Safety } from './screens/safety.js';
 import { Admin } from './screens/admin.js';
 
 const SCREENS = [
   ['home', 'Home', Home, 'h'], ['inbox', 'Inbox', Inbox, 'i'], ['runs', 'Runs', Runs, 'r'],
   ['canvas', 'Canvas', Canvas, 'c'], ['timeline', 'Timeline', Timeline, 't'], ['memory', 'Memory', Memory, 'm'],
-  ['safety', 'Safety', Safety, 's'], ['admin', 'Admin', Admin, 'a'],
+  ['safety', 'Safety', Safety, 's'], ['registry', 'Registry', Registry, 'e'], ['admin', 'Admin', Admin, 'a'],
 ];
 const place = () => location.hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
 

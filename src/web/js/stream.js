@@ -68,7 +68,10 @@ function take(frame) {
   if (frame.id) localStorage.setItem(cursorName(), frame.id);
 }
 
+let isLeading = false;
+
 async function lead() {
+  isLeading = true;
   for (let wait = 500; get().session === 'in'; wait = Math.min(wait * 2, 8_000)) {
     const ended = untilOffline();
     let heard = Date.now();
@@ -88,25 +91,27 @@ async function lead() {
     }
     clearInterval(watch);
     ended.abort();
-    if (get().session !== 'in') return;
+    if (get().session !== 'in') break;
     set({ connection: 'offline', since: get().since ?? new Date().toISOString() });
-    channel.postMessage({ event: 'lost' });
+    channel.postMessage({ event: 'state', data: 'offline' });
     await pause(wait);
   }
+  isLeading = false;
 }
 
 /** Follows the log for as long as the session lasts. */
 export function follow() {
-  channel.onmessage = ({ data }) => {
-    if (data.event === 'lost') set({ connection: 'offline', since: get().since ?? new Date().toISOString() });
-    else {
+  channel.onmessage = ({ data: frame }) => {
+    if (frame.event === 'asked') {
+      if (isLeading) channel.postMessage({ event: 'state', data: get().connection });
+    } else if (frame.event === 'state') {
+      set({ connection: frame.data, since: frame.data === 'offline' ? get().since ?? new Date().toISOString() : null });
+    } else {
       if (get().connection !== 'live') set({ connection: 'live', since: null });
-      take(data);
+      take(frame);
     }
   };
   navigator.locks.request('reedclaw-stream', lead);
   // A tab that doesn't lead is as live as the one that does.
-  navigator.locks.query().then(({ held }) => {
-    if (held.some((lock) => lock.name === 'reedclaw-stream')) set({ connection: 'live' });
-  });
+  channel.postMessage({ event: 'asked' });
 }

@@ -36,7 +36,7 @@ fn said(client: &Client<'_>, question: &Value, answer: &str) -> Answer {
 }
 
 /// Waits until the call that a question was about has ended.
-fn outcome(client: &Client<'_>, id: &str) -> Value {
+pub fn outcome(client: &Client<'_>, id: &str) -> Value {
     loop {
         let question = client.get(&format!("/questions/{id}")).json();
         if !question["outcome"].is_null() {

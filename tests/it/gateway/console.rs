@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use super::asking::outcome;
 use super::browser::Browser;
 use super::{Gateway, home, home_with, token};
 use crate::pty::{Session, Spawn, program};
@@ -60,6 +61,8 @@ fn a_question_is_answered_in_the_browser_by_keys_and_only_with_the_focus() {
     browser.wait("document.activeElement.matches('article.card')");
     browser.key("o");
     browser.expect("✓ yes, mia");
+    let done = outcome(&anna, asked.json()["question_id"].as_str().expect("an id"));
+    assert_eq!(done["http_status"], 200, "{done}");
     assert_eq!(
         std::fs::read_to_string(home.path().join("ws/note.txt")).expect("the file"),
         "first line\nsecond line\n"
@@ -105,6 +108,7 @@ fn a_run_is_asked_for_and_followed_in_the_browser() {
     browser.wait("document.querySelector('#state').innerText === 'answered'");
     browser.picture("gateway-run.png");
     server.reply(answer("Yes."));
+    browser.wait("document.querySelector('textarea')");
     browser.eval("document.querySelector('textarea').focus()");
     browser.text("Is that all?");
     browser.press("Ask");
@@ -162,6 +166,39 @@ fn scenario_50_and_52_a_canvas_catches_up_after_a_lost_connection_and_holds_what
 }
 
 #[test]
+fn a_canvas_shows_the_pointers_of_others_and_its_files() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let ops = json!([{"op": "create", "atom": {"id": "one", "type": "note", "order": "a", "props": {"text": "one"}}}]);
+    let body = json!({"base_rev": 0, "ops": ops, "idempotency_key": "one"});
+    assert_eq!(anna.post("/canvas/board/commands", &body).status, 200);
+    let Some(mut browser) = signed_in(home.path(), &gateway, "member") else { return };
+    go(&mut browser, "c", "Canvas");
+    browser.wait("document.querySelectorAll('.atom').length === 1");
+    browser.wait("document.querySelector('#connection').innerText.includes('live')");
+    assert_eq!(anna.post("/canvas/board/gestures", &json!({"kind": "cursor", "x": 40, "y": 50})).status, 202);
+    browser.wait("[...document.querySelectorAll('.cursor')].some((it) => it.innerText.includes('anna') && it.style.left === '40px')");
+    browser.wait("document.querySelectorAll('.cursor').length === 0");
+    // A file that a person adds is stored with its name and type, and the page gives it back as a download.
+    browser.eval(
+        "(() => { const field = document.querySelector('#file'); const files = new DataTransfer(); \
+         files.items.add(new File(['a,b'], 'plan.csv', { type: 'text/csv' })); field.files = files.files; \
+         field.dispatchEvent(new Event('change')); })()",
+    );
+    browser.wait("document.querySelector('#files')?.innerText.includes('plan.csv')");
+    browser.press("Note that I reviewed revision 1");
+    browser.wait("document.querySelector('.live').innerText.includes('noted')");
+    let kinds = anna.get("/events/list?type=audit&stream=canvas/board").json();
+    let count =
+        |kind: &str| kinds["items"].as_array().expect("items").iter().filter(|it| it["body"]["kind"] == kind).count();
+    assert_eq!((count("artifact"), count("review")), (1, 1), "{kinds}");
+    go(&mut browser, "e", "Registry");
+    browser.expect("exec: a high risk needs a licence");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
 fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
     let home = home();
     let gateway = Gateway::start(home.path());
@@ -180,6 +217,7 @@ fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
         ("t", "Timeline"),
         ("m", "Memory"),
         ("s", "Safety"),
+        ("e", "Registry"),
         ("a", "Admin"),
     ] {
         go(&mut browser, key, title);

@@ -6,6 +6,7 @@ mod browser;
 mod canvas;
 mod console;
 mod door;
+mod engine;
 mod gates;
 mod log;
 mod runs;
@@ -177,7 +178,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn read(bytes: &[u8]) -> Self {
+    pub fn read(bytes: &[u8]) -> Self {
         let text = String::from_utf8_lossy(bytes).into_owned();
         let (head, text) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {text:?}"));
         let mut lines = head.lines();
@@ -238,6 +239,19 @@ impl Client<'_> {
 
     pub fn open(&self, path: &str) -> TcpStream {
         self.gateway.open("GET", path, &self.headers(), "")
+    }
+}
+
+/// Asks until the limits of requests let one through.
+#[track_caller]
+pub fn allowed(ask: impl Fn() -> Answer) -> Answer {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let answer = ask();
+        if answer.status != 429 {
+            return answer;
+        }
+        assert!(Instant::now() < until, "the bucket doesn't fill");
     }
 }
 

@@ -4,7 +4,7 @@ use std::thread;
 
 use serde_json::json;
 
-use super::{Answer, Client, Gateway, home, sqlite, token};
+use super::{Client, Gateway, allowed, home, sqlite, token};
 
 #[test]
 fn scenario_22_a_memory_ends_by_the_databases_clock_and_keeps_its_scope() {
@@ -80,16 +80,6 @@ fn increment(client: &Client<'_>, path: &str) {
             200 => return,
             409 => {}
             other => panic!("status {other}"),
-        }
-    }
-}
-
-/// Asks until the user's limit of requests lets one through.
-fn allowed(ask: impl Fn() -> Answer) -> Answer {
-    loop {
-        let answer = ask();
-        if answer.status != 429 {
-            return answer;
         }
     }
 }

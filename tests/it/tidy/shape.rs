@@ -19,7 +19,7 @@ const IMPL_FILES_MAX: usize = 2;
 /// Rooms with a larger circle.
 const CIRCLES: &[(&str, usize)] = &[
     ("agent", 6),
-    ("gateway", 21),
+    ("gateway", 8),
     ("mcp", 10),
     ("policy", 13),
     ("project", 6),
@@ -37,7 +37,7 @@ const FOLDERS: &[(&str, usize)] = &[
     ("src/app", 18),
     ("src/cli", 39),
     ("src/config", 22),
-    ("src/gateway", 29),
+    ("src/gateway", 19),
     ("src/ledger", 13),
     ("src/model", 20),
     ("src/policy", 15),

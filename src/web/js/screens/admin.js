@@ -10,8 +10,9 @@ export function Admin() {
   const [failed, fail] = useState(null);
   const { value, error, reload } = useLoaded(async () => {
     if (role !== 'admin') return null;
-    const [members, tokens] = await Promise.all([api('GET', '/admin/members'), api('GET', '/admin/tokens')]);
-    return { members: members.items, tokens: tokens.items };
+    const [members, tokens, flags, routes, nodes] = await Promise.all(['/admin/members', '/admin/tokens', '/admin/flags', '/routing/routes', '/admin/nodes']
+      .map((path) => api('GET', path).then(({ items }) => items)));
+    return { members, tokens, flags, routes, nodes };
   }, role);
   const act = (promise) => promise.then(() => { fail(null); return reload(); }, fail);
   if (role !== 'admin') return html`<${Title}>Admin<//><p class="notice">This page is for the role admin; yours is ${role}.</p>`;
@@ -27,6 +28,15 @@ export function Admin() {
       <div class="wide" tabindex="0" role="region" aria-label="Tokens"><table><thead><tr><th>User</th><th>Kind</th><th>Role</th><th>State</th><th>Ends</th><th>Change</th></tr></thead><tbody>
         ${value.tokens.map((it) => html`<tr><td>${visible(it.user)}</td><td>${it.kind}</td><td>${it.role}</td><td>${it.state}</td><td>${it.expires_at ? time(it.expires_at) : 'no end'}</td>
           <td>${it.state === 'active' ? html`<button class="danger" disabled=${!online} aria-label=${`Revoke the token of ${it.user}`}
-            onClick=${() => act(api('DELETE', `/admin/tokens?id=${encodeURIComponent(it.id)}`))}>Revoke</button>` : null}</td></tr>`)}</tbody></table></div>`
+            onClick=${() => act(api('DELETE', `/admin/tokens?id=${encodeURIComponent(it.id)}`))}>Revoke</button>` : null}</td></tr>`)}</tbody></table></div>
+      <h2>Flags</h2>
+      <ul class="list">${value.flags.map((it) => html`<li><span>${it.flag}: ${it.on === null ? 'as usual' : it.on ? 'on' : 'off'}</span>
+        <button disabled=${!online} aria-label=${`Switch ${it.on === false ? 'on' : 'off'}: ${it.flag}`}
+          onClick=${() => act(api('POST', '/admin/flags', { flag: it.flag, on: it.on === false }))}>Switch ${it.on === false ? 'on' : 'off'}</button></li>`)}</ul>
+      <h2>Back-ends</h2>
+      <div class="wide" tabindex="0" role="region" aria-label="Back-ends"><table><thead><tr><th>Service</th><th>Back-end</th><th>Place</th></tr></thead><tbody>
+        ${value.routes.map((it) => html`<tr><td>${it.service}</td><td>${it.backend}</td><td>${visible(it.location ?? 'this machine')}</td></tr>`)}</tbody></table></div>
+      <h2>Nodes</h2>
+      <ul class="list">${value.nodes.map((it) => html`<li><code>${it.node_id}</code>, up for ${it.uptime_s} s, ${it.streams} streams</li>`)}</ul>`
       : html`<p role="status">Loading…</p>`}`;
 }

@@ -2,11 +2,24 @@
 // does everything that the board does.
 import { useEffect, useMemo, useRef, useState } from '../../vendor/hooks.js';
 import { api } from '../api.js';
-import { onEvent, say } from '../store.js';
+import { get, onEvent, say } from '../store.js';
+import { Files } from '../canvas/files.js';
 import { apply, draw, send } from '../canvas/sync.js';
 import { Failed, Title, html, useOnline, visible } from '../ui.js';
 
 const STEP = 16;
+/** Another's pointer goes away after so long. */
+const CURSOR_MS = 5_000;
+/** My own pointer is told so often at most. */
+const TELL_MS = 100;
+
+/** The pointers of others, which nobody stores. */
+function Cursors({ of }) {
+  const box = useRef(null);
+  useEffect(() => { [...box.current.children].forEach((it, at) => Object.assign(it.style, { left: `${of[at].x}px`, top: `${of[at].y}px` })); }, [of]);
+  return html`<div ref=${box} aria-hidden="true">${of.map((it) => html`<span class="cursor" key=${it.actor}>▲ ${visible(it.actor)}</span>`)}</div>`;
+}
+
 const KEYS = { ArrowLeft: ['x', -STEP], ArrowRight: ['x', STEP], ArrowUp: ['y', -STEP], ArrowDown: ['y', STEP] };
 
 function Atom({ atom, pending, held, change, drop }) {
@@ -32,11 +45,15 @@ export function Canvas({ at }) {
   const [, redraw] = useState(0);
   const [error, fail] = useState(null);
   const [state, tell] = useState('loading');
+  const [cursors, point] = useState([]);
+  const told = useRef(0);
   const shown = () => { redraw((count) => count + 1); tell(sync.held ? 'held' : sync.pending.length ? `${sync.pending.length} pending` : 'synced'); };
   const load = async () => {
+    const before = sync.rev;
     try {
       const snapshot = await api('GET', `/canvas/${encodeURIComponent(id)}/snapshot`);
-      Object.assign(sync, { rev: snapshot.rev, atoms: Object.fromEntries(snapshot.atoms.map((it) => [it.id, it])) });
+      // Commits that came meanwhile may be newer than this snapshot.
+      if (sync.rev === before || snapshot.rev >= sync.rev) Object.assign(sync, { rev: snapshot.rev, atoms: Object.fromEntries(snapshot.atoms.map((it) => [it.id, it])) });
       fail(null);
     } catch (wrong) { if (wrong.status !== 404) fail(wrong); }
     shown();
@@ -45,6 +62,11 @@ export function Canvas({ at }) {
     load();
     return onEvent((event) => {
       if (event.type === 'resync') load();
+      if (event.stream === `canvas/${id}` && event.type === 'gesture' && event.actor !== get().user) {
+        const until = Date.now() + CURSOR_MS;
+        point((all) => [...all.filter((it) => it.actor !== event.actor && it.until > Date.now()), { actor: event.actor, until, x: event.body.x ?? 0, y: event.body.y ?? 0 }]);
+        setTimeout(() => point((all) => all.filter((it) => it.until > Date.now())), CURSOR_MS + 50);
+      }
       if (event.stream !== `canvas/${id}` || event.type !== 'canvas_commit') return;
       if (apply(sync, event.body) === 'gap') load();
       shown();
@@ -62,6 +84,14 @@ export function Canvas({ at }) {
     fail(done?.error ?? null);
     shown();
   };
+  const move = (event) => {
+    if (!online || !sync.rev || Date.now() - told.current < TELL_MS) return;
+    told.current = Date.now();
+    const board = event.currentTarget.getBoundingClientRect();
+    const [x, y] = [event.clientX - board.left, event.clientY - board.top].map((it) => Math.max(0, Math.round(it)));
+    // A pointer that isn't told harms nobody.
+    api('POST', `/canvas/${encodeURIComponent(id)}/gestures`, { kind: 'cursor', x, y }).catch(() => null);
+  };
   const all = draw(sync);
   const add = () => push([{ op: 'create', atom: { id: `n-${crypto.randomUUID().slice(0, 8)}`, type: 'note', order: `a${Date.now()}`,
     props: { text: 'New note', x: 16 + 24 * (all.length % 12), y: 16 + 24 * (all.length % 12) } } }]);
@@ -75,12 +105,13 @@ export function Canvas({ at }) {
       <p class="row"><button onClick=${() => { sync.held = null; flush(); }}>Retry</button>
         <button class="danger" onClick=${() => { sync.held = null; sync.pending = []; shown(); }}>Discard</button></p></div>` : null}
     <${Failed} error=${error} retry=${load} />
-    <div class="board" role="group" aria-label="Board" tabindex="-1">${all.map((atom) => html`<${Atom} key=${atom.id} atom=${atom}
+    <div class="board" role="group" aria-label="Board" tabindex="-1" onPointerMove=${move}><${Cursors} of=${cursors} />${all.map((atom) => html`<${Atom} key=${atom.id} atom=${atom}
       pending=${mine.has(atom.id)} held=${sync.held && mine.has(atom.id)} change=${change} drop=${drop} />`)}</div>
     <h2>List</h2>
     ${all.length ? null : html`<p class="soft">The canvas is empty.</p>`}
     <ul class="list">${all.map((atom) => html`<li key=${atom.id}><div class="row">
       <label for=${`text-${atom.id}`}>${visible(atom.type)} ${atom.id}</label>
       <input id=${`text-${atom.id}`} value=${atom.props.text ?? ''} onChange=${(event) => change(atom, 'text', event.target.value)} />
-      <button class="danger" disabled=${!online} aria-label=${`Delete ${atom.id}`} onClick=${() => drop(atom)}>Delete</button></div></li>`)}</ul>`;
+      <button class="danger" disabled=${!online} aria-label=${`Delete ${atom.id}`} onClick=${() => drop(atom)}>Delete</button></div></li>`)}</ul>
+    <${Files} id=${id} rev=${sync.rev} />`;
 }

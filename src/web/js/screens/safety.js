@@ -14,10 +14,10 @@ export function Safety() {
   const [failed, fail] = useState(null);
   const [isSure, ask] = useState(false);
   const { value, error, reload } = useLoaded(async () => {
-    const [locks, licences, budget, decisions] = await Promise.all([
-      api('GET', '/strategy-locks'), api('GET', '/firearms/licences'), api('GET', '/budget'),
+    const [locks, licences, budget, kpis, decisions] = await Promise.all([
+      api('GET', '/strategy-locks'), api('GET', '/firearms/licences'), api('GET', '/budget'), api('GET', '/analytics/kpis'),
       api('GET', '/status').then(({ positions }) => api('GET', `/events/list?type=safety&limit=500&after=${Math.max(0, positions - 2_000)}`))]);
-    return { locks: locks.items, licences: licences.items, budget: budget.items, decisions: decisions.items.reverse().slice(0, 30) };
+    return { locks: locks.items, licences: licences.items, budget: budget.items, kpis: kpis.items, decisions: decisions.items.reverse().slice(0, 30) };
   }, stopped);
   const act = (promise, told) => promise.then(() => { say(told); fail(null); return reload(); }, fail);
   const stop = () => act(api('POST', '/estop', { scope: 'tenant', reason: 'by the console' }).then(refresh), 'Everything is stopped').then(() => ask(false));
@@ -47,6 +47,10 @@ export function Safety() {
       <h2>Limits</h2>
       ${value.budget.length ? html`<ul class="list">${value.budget.map((it) => html`<li>${it.name}: ${it.spent} of ${it.limit}</li>`)}</ul>`
         : html`<p class="soft">No limits are set.</p>`}
+      <h2>Figures</h2>
+      <div class="wide" tabindex="0" role="region" aria-label="Figures"><table><thead><tr><th>Figure</th><th>Now</th><th>Values</th><th>Rule</th></tr></thead><tbody>
+        ${value.kpis.map((it) => html`<tr><td>${visible(it.kpi)}${it.action ? ` of ${visible(it.action)}` : ''}</td><td>${it.value ?? 'nothing yet'}</td><td>${it.samples} in ${it.window_s} s</td>
+          <td class=${it.broken ? 'bad' : ''}>${it.op ? `${it.broken ? '⊘ broken, must be' : '✓ kept,'} ${it.op} ${it.threshold}` : 'none'}</td></tr>`)}</tbody></table></div>
       <h2>Last decisions</h2>
       ${value.decisions.length ? html`<div class="wide" tabindex="0" role="region" aria-label="Last decisions"><table><thead><tr><th>Time</th><th>Action</th><th>Risk</th><th>Outcome</th><th>By</th></tr></thead>
         <tbody>${value.decisions.map((it) => html`<tr><td>${time(it.recorded_at)}</td><td>${visible(it.body.action_name)}</td><td>${it.body.risk}</td>

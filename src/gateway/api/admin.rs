@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
-use super::identity::is_id;
-use super::problem::{Answered, Problem};
+use crate::gateway::call::{Call, Reply};
+use crate::gateway::identity::is_id;
+use crate::gateway::problem::{Answered, Problem};
 use crate::proto::team::TeamRole;
 
 /// The body of `POST /admin/members`.
@@ -68,4 +68,35 @@ pub fn revoke_token(call: &Call<'_>) -> Answered<Reply> {
     }
     call.gateway.ledger.revoke_token(&id)?;
     Ok(Reply::empty())
+}
+
+/// Flags of a tenant that an admin may set.
+pub const FLAGS: [&str; 2] = ["canvas.gestures", "strategy_locks"];
+/// The body of `POST /admin/flags`.
+pub const FLAG: &str = r#"{"type": "object", "additionalProperties": false, "required": ["flag", "on"], "properties": {
+    "flag": {"enum": ["canvas.gestures", "strategy_locks"]}, "on": {"type": "boolean"}}}"#;
+
+/// `GET /admin/flags`.
+pub fn flags(call: &Call<'_>) -> Answered<Reply> {
+    let (tenant, ledger) = (&call.who()?.tenant, &call.gateway.ledger);
+    let mut items = Vec::new();
+    for flag in FLAGS {
+        items.push(json!({"flag": flag, "on": ledger.flag(tenant, flag)?}));
+    }
+    Ok(Reply::ok(json!({"items": items, "next": null})))
+}
+
+/// `POST /admin/flags`.
+pub fn set_flag(call: &Call<'_>) -> Answered<Reply> {
+    let (who, flag, is_on) = (call.who()?, call.text("flag").unwrap_or_default(), call.body["on"] == true);
+    call.gateway.ledger.set_flag(&who.tenant, Some(who), &flag, is_on)?;
+    Ok(Reply::ok(json!({"flag": flag, "on": is_on})))
+}
+
+/// `GET /admin/nodes`: the processes that serve this database; with SQLite it is one.
+pub fn nodes(call: &Call<'_>) -> Answered<Reply> {
+    let gateway = call.gateway;
+    let node = json!({"node_id": gateway.node_id, "uptime_s": gateway.uptime_s(), "version": env!("CARGO_PKG_VERSION"),
+        "streams": gateway.metrics.streams.load(std::sync::atomic::Ordering::Relaxed), "queue": gateway.work.waiting()});
+    Ok(Reply::ok(json!({"items": [node], "next": null})))
 }

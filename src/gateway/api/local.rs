@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
-use super::Gateway;
-use super::call::{Call, Reply};
-use super::problem::{Answered, Problem};
 use crate::app;
+use crate::gateway::Gateway;
+use crate::gateway::Parts;
+use crate::gateway::call::{Call, Reply};
+use crate::gateway::problem::{Answered, Problem};
 use crate::ops;
 use crate::proto::Role;
 use crate::receipts::{self, Check, Verdict};
-use crate::tools::Launcher;
+use crate::tools::{Launcher, Registry, Spec};
 
 /// The body of `POST /estop`.
 pub const ESTOP: &str = r#"{"type": "object", "additionalProperties": false, "properties": {
@@ -78,27 +79,32 @@ fn receipts_state(gateway: &Gateway) -> (bool, u64) {
     state
 }
 
-/// `GET /tools`.
-pub fn tools(call: &Call<'_>) -> Answered<Reply> {
-    let parts = &call.gateway.parts;
+/// The tools, for lists.
+pub fn registry(parts: &Parts) -> Registry {
     // A list starts nothing.
     let nothing = || "nothing is started for a list".to_owned();
     let hold = || crate::proto::action::Hold::Nothing;
     let launcher = Launcher::new(move |_, _, _| Err(nothing()), hold, move || Err(nothing()));
-    let (registry, _) = app::tools(&parts.settings, &parts.env, &launcher);
-    let items: Vec<Value> = registry
-        .specs()
-        .map(|spec| {
-            json!({"name": spec.name, "aliases": spec.aliases, "description": spec.description, "schema": spec.schema,
-                "channels": app::tool_channels(&parts.settings, spec)})
-        })
-        .collect();
-    Ok(Reply::ok(json!({"items": items})))
+    app::tools(&parts.settings, &parts.env, &launcher).0
+}
+
+/// What endpoints tell of a tool.
+pub fn tool_card(parts: &Parts, spec: &Spec) -> Value {
+    let (risk, class) = app::tool_risk(&spec.name);
+    json!({"name": spec.name, "aliases": spec.aliases, "description": spec.description, "schema": spec.schema,
+        "risk": risk, "dangerous_class": class, "channels": app::tool_channels(&parts.settings, spec)})
+}
+
+/// `GET /tools`.
+pub fn tools(call: &Call<'_>) -> Answered<Reply> {
+    let parts = &call.gateway.parts;
+    let items: Vec<Value> = registry(parts).specs().map(|spec| tool_card(parts, spec)).collect();
+    Ok(Reply::ok(json!({"items": items, "next": null})))
 }
 
 /// `GET /memory/search`.
 pub fn search(call: &Call<'_>) -> Answered<Reply> {
-    super::runs::only_local(call.who()?)?;
+    crate::gateway::api::runs::only_local(call.who()?)?;
     let words = call.asked("q").filter(|words| !words.trim().is_empty());
     let words = words.ok_or_else(|| Problem::body("q is missing in the query"))?;
     let mut store = call.gateway.parts.store.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +121,7 @@ pub fn search(call: &Call<'_>) -> Answered<Reply> {
 
 /// `GET /receipts`: oldest first, after a number.
 pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
-    super::runs::only_local(call.who()?)?;
+    crate::gateway::api::runs::only_local(call.who()?)?;
     let (after, limit) = (call.number("after")?.unwrap_or(0), call.limit()?);
     let (tool, status) = (call.asked("tool"), call.asked("status"));
     let parts = &call.gateway.parts;
@@ -147,6 +153,7 @@ pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
 /// `POST /estop`: stops all tools of this machine (the file that every session looks at), or of a tenant, a project, or one
 /// action. There is no clearing over HTTP.
 pub fn estop(call: &Call<'_>) -> Answered<Reply> {
+    call.gateway.gestures.forget();
     let (scope, who) = (call.text("scope").unwrap_or_else(|| "node".into()), call.who()?);
     let reason = call.text("reason").unwrap_or_default();
     let subject = match scope.as_str() {

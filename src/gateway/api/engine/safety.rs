@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
-use super::problem::{Answered, Problem};
 use crate::chain::CLASSES;
+use crate::gateway::call::{Call, Reply};
+use crate::gateway::problem::{Answered, Problem};
 use crate::host;
 use crate::ledger::{NewLicence, NewLock};
 use crate::proto::team::EventDraft;
@@ -165,7 +165,7 @@ pub fn usage(call: &Call<'_>) -> Answered<Reply> {
     let mut who = call.who()?.clone();
     who.run_id = call.text("run_id");
     for name in ["run_id", "event_id"] {
-        if !call.text(name).is_some_and(|id| super::identity::is_id(&id)) {
+        if !call.text(name).is_some_and(|id| crate::gateway::identity::is_id(&id)) {
             return Err(Problem::body(format!("{name} must be one id of 1 to 128 of A–Z a–z 0–9 . _ : -")));
         }
     }

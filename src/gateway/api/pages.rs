@@ -2,9 +2,9 @@
 
 use axum::http::header;
 
-use super::call::{Call, Content, Reply};
-use super::problem::{Answered, Problem};
 use crate::base::hash;
+use crate::gateway::call::{Call, Content, Reply};
+use crate::gateway::problem::{Answered, Problem};
 use crate::web;
 
 /// The content security policy of the console.

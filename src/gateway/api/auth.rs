@@ -5,9 +5,9 @@ use std::time::Instant;
 use axum::http::header;
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
-use super::problem::{Answered, Problem};
-use super::rates;
+use crate::gateway::call::{Call, Reply};
+use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::rates;
 use crate::ledger::Paired;
 
 /// The body of `POST /auth/pair`.

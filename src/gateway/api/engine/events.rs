@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Call, Content, Reply};
-use super::identity::is_id;
-use super::problem::{Answered, Problem};
-use super::routes;
-use super::stream::{self, Stream};
+use crate::gateway::call::{Call, Content, Reply};
+use crate::gateway::identity::is_id;
+use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::routes;
+use crate::gateway::stream::{self, Stream};
 use crate::ledger::{Event, Expected, Filter, Stored};
 use crate::proto::team::EventDraft;
 
@@ -267,11 +267,16 @@ pub fn tenant(call: &Call<'_>) -> Answered<Reply> {
     }
     for topic in &topics {
         match topic.split_once(':') {
-            Some((kind @ ("canvas" | "run" | "thread"), id)) if super::identity::is_id(id) => {
+            Some((kind @ ("canvas" | "run" | "thread"), id)) if crate::gateway::identity::is_id(id) => {
+                if *kind == *"canvas" {
+                    call.gateway.ledger.canvas(call.who()?, id)?;
+                }
                 filter.any_streams.push(format!("{kind}/{id}"));
             }
             None if *topic == "safety" => filter.any_types.extend(SAFETY.map(str::to_owned)),
-            None if *topic == "inbox" => filter.any_types.extend(super::questions::INBOX.map(str::to_owned)),
+            None if *topic == "inbox" => {
+                filter.any_types.extend(crate::gateway::api::questions::INBOX.map(str::to_owned))
+            }
             None if *topic == "timeline" => {}
             _ => return Err(Problem::body(format!("there is no topic {topic}"))),
         }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::call::{Call, Content, Progress, Reply};
-use super::live::{self, Job, LiveRun};
-use super::problem::{Answered, Problem};
-use super::stream::{self, RunStream};
 use crate::app::{self, ChannelKind};
+use crate::gateway::call::{Call, Content, Progress, Reply};
+use crate::gateway::live::{self, Job, LiveRun};
+use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::stream::{self, RunStream};
 use crate::ledger::uuid_v7;
 use crate::proto::team::Identity;
 use crate::schema::Schema;
@@ -78,7 +78,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
 }
 
 fn followed(call: &Call<'_>, run: Arc<LiveRun>, after: u64) -> Reply {
-    let secret = super::routes::secret(call.sent).unwrap_or_default().to_owned();
+    let secret = crate::gateway::routes::secret(call.sent).unwrap_or_default().to_owned();
     Reply { status: 200, headers: Vec::new(), content: Content::Run(Box::new(RunStream { run, after, secret })) }
 }
 

@@ -1,12 +1,15 @@
 //! Canvases over HTTP: commands, snapshot, replay, and the events as they come.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
-use super::events::follow;
-use super::identity::is_id;
-use super::problem::{Answered, Problem};
-use super::{chained, stream};
+use crate::gateway::api::engine::events::follow;
+use crate::gateway::call::{Call, Reply};
+use crate::gateway::identity::is_id;
+use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::stream;
+use crate::gateway::{chained, rates};
 use crate::ledger::{Command, Committed, Filter, Subject};
 use crate::proto::team::TokenKind;
 
@@ -17,10 +20,20 @@ pub const COMMAND: &str = r#"{"type": "object", "additionalProperties": false, "
     "actor_id": {"type": "string", "minLength": 1, "maxLength": 128},
     "correlation_id": {"type": "string", "minLength": 1, "maxLength": 128},
     "idempotency_key": {"type": "string", "minLength": 1, "maxLength": 128}, "merge": {"const": "disjoint"}}}"#;
+/// The body of `POST /canvas/{canvas_id}/gestures`.
+pub const GESTURE: &str = r#"{"type": "object", "additionalProperties": false, "required": ["kind"], "properties": {
+    "kind": {"type": "string", "minLength": 1, "maxLength": 64},
+    "atom_id": {"type": "string", "minLength": 1, "maxLength": 128}, "x": {"type": "number"}, "y": {"type": "number"},
+    "data": {"type": "object"}}}"#;
+/// Bytes of a gesture.
+pub const GESTURE_BYTES_MAX: usize = 2 * 1024;
+/// The flag of a tenant by which gestures can be switched off.
+const GESTURES: &str = "canvas.gestures";
 /// Events of a page.
 const PAGE: usize = 500;
 
-fn canvas_id<'c>(call: &'c Call<'_>) -> Answered<&'c str> {
+/// The canvas that the path names.
+pub fn canvas_id<'c>(call: &'c Call<'_>) -> Answered<&'c str> {
     let id = call.param("canvas_id");
     if is_id(id) { Ok(id) } else { Err(Problem::not_found()) }
 }
@@ -117,6 +130,30 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
     }
     let end: Value = json!({"type": "end", "last_event_id": format!("{epoch}-{last}")});
     Ok(Reply::text("application/x-ndjson", lines + &end.to_string() + "\n"))
+}
+
+/// `POST /canvas/{canvas_id}/gestures`: shown to those who look at the canvas now, and stored nowhere. One that comes too fast is
+/// dropped without a word.
+pub fn gesture(call: &Call<'_>) -> Answered<Reply> {
+    let (gateway, who, id) = (call.gateway, call.who()?, canvas_id(call)?);
+    if gateway.ledger.flag(&who.tenant, GESTURES)? == Some(false) {
+        return Err(Problem::new(403, "feature_off", "gestures are switched off for this tenant"));
+    }
+    let now = Instant::now();
+    if !gateway.gestures.has_passed(who, id, now) {
+        gateway.ledger.artifacts().list(who, id)?;
+        let subject = Subject { kind: "canvas".into(), id: id.to_owned() };
+        chained::peek(gateway, who, "canvas_gesture", &subject)?;
+        gateway.gestures.passed(who, id, now);
+    }
+    if gateway.rates.take(format!("gesture {} {} {id}", who.tenant, who.user), rates::GESTURE, now) {
+        let data = json!({"type": "gesture", "stream": format!("canvas/{id}"),
+            "routing": {"tenant": who.tenant, "mode": who.mode.word(), "project": who.project,
+                "surface_id": who.surface_id, "app_id": who.app_id},
+            "ids": {"request_id": who.request_id}, "actor": who.user, "body": call.body});
+        gateway.gestures.show(who, &format!("canvas/{id}"), &format!("event: gesture\ndata: {data}\n\n"));
+    }
+    Ok(Reply::json(202, json!({"accepted": true})))
 }
 
 /// `GET /sse/canvas/{canvas_id}`.

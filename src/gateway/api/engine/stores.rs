@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
-use super::problem::{Answered, Problem};
+use crate::gateway::call::{Call, Reply};
+use crate::gateway::problem::{Answered, Problem};
 use crate::ledger::{BoardEntry, MemoryEntry, Place};
 
 /// The body of `POST /memory`.
@@ -83,9 +83,20 @@ pub fn entries(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"items": found.iter().map(item).collect::<Vec<Value>>(), "next": null})))
 }
 
-/// `GET /blackboard/{run_id}/entries/{key}`.
+/// The run and the key of an entry: in the path, or in the query, which is the second spelling.
+fn place_of(call: &Call<'_>) -> Answered<(String, String)> {
+    if !call.param("run_id").is_empty() {
+        return Ok((call.param("run_id").to_owned(), call.param("key").to_owned()));
+    }
+    let missing = |name: &str| Problem::body(format!("{name} is missing in the query"));
+    let run_id = call.asked("run_id").ok_or_else(|| missing("run_id"))?;
+    Ok((run_id, call.asked("key").ok_or_else(|| missing("key"))?))
+}
+
+/// `GET /blackboard/{run_id}/entries/{key}`, and `GET /blackboard?run_id=&key=`.
 pub fn entry(call: &Call<'_>) -> Answered<Reply> {
-    let found = call.gateway.ledger.entries(call.who()?, call.param("run_id"), call.param("key"), false, 1)?;
+    let (run_id, key) = place_of(call)?;
+    let found = call.gateway.ledger.entries(call.who()?, &run_id, &key, false, 1)?;
     let entry = found.first().ok_or_else(Problem::not_found)?;
     Ok(Reply::ok(item(entry)).header("ETag", format!("\"{}\"", entry.version)))
 }
@@ -107,11 +118,11 @@ pub fn put(call: &Call<'_>) -> Answered<Reply> {
             return Err(Problem::new(428, "precondition_required", message));
         }
     };
-    let (run_id, key) = (call.param("run_id"), call.param("key"));
-    if !super::identity::is_id(run_id) || !(1..=KEY_CHARS_MAX).contains(&key.chars().count()) {
+    let (run_id, key) = place_of(call)?;
+    if !crate::gateway::identity::is_id(&run_id) || !(1..=KEY_CHARS_MAX).contains(&key.chars().count()) {
         return Err(Problem::body("the run is an id, and a key has 1 to 256 characters"));
     }
-    let version = call.gateway.ledger.put_entry(call.who()?, run_id, key, &call.body["value"], expected)?;
+    let version = call.gateway.ledger.put_entry(call.who()?, &run_id, &key, &call.body["value"], expected)?;
     let status = if version == 1 { 201 } else { 200 };
     Ok(Reply::json(status, json!({"version": version})).header("ETag", format!("\"{version}\"")))
 }

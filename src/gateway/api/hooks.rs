@@ -6,10 +6,11 @@ use std::time::Instant;
 
 use serde_json::json;
 
-use super::call::{Call, Reply};
-use super::problem::{Answered, Problem};
-use super::{rates, runs};
 use crate::base::hex;
+use crate::gateway::api::runs;
+use crate::gateway::call::{Call, Reply};
+use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::rates;
 use crate::host;
 use crate::ledger::{Begun, Key};
 use crate::proto::team::{Identity, Mode, TeamRole, TokenKind};

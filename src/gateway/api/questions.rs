@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::call::{Call, Reply};
-use super::events::follow;
-use super::problem::{Answered, Problem};
+use crate::gateway::api::engine::events::follow;
+use crate::gateway::call::{Call, Reply};
+use crate::gateway::problem::{Answered, Problem};
 use crate::ledger::Filter;
 use crate::proto::team::{Mode, TeamRole, TokenKind};
 

@@ -1,0 +1,95 @@
+//! Movements on a canvas that nobody stores: they reach those who look at it now, and are gone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use tokio::sync::mpsc::Sender;
+
+use crate::ledger::Filter;
+use crate::proto::team::Identity;
+
+/// A gate's pass counts for so long.
+const PASSED: Duration = Duration::from_secs(1);
+/// Passes that are remembered.
+const PASSES_MAX: usize = 10_000;
+
+/// Those who look at canvases, and the passes of the gates.
+#[derive(Default)]
+pub struct Gestures {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    next: u64,
+    hearers: HashMap<u64, Hearer>,
+    passes: HashMap<(String, String, String), Instant>,
+}
+
+/// One stream.
+struct Hearer {
+    tenant: String,
+    project: String,
+    /// The streams that it names; none if it has everything.
+    streams: Vec<String>,
+    frames: Sender<Bytes>,
+}
+
+/// A stream hears gestures for as long as this lives.
+pub struct Hearing(Arc<Gestures>, u64);
+
+impl Drop for Hearing {
+    fn drop(&mut self) {
+        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).hearers.remove(&self.1);
+    }
+}
+
+impl Gestures {
+    /// Lets a stream hear the gestures of the canvases in its filter.
+    pub fn hear(self: &Arc<Self>, who: &Identity, filter: &Filter, frames: &Sender<Bytes>) -> Hearing {
+        let streams: Vec<String> = filter.stream.iter().chain(&filter.any_streams).cloned().collect();
+        // Types and no streams: those of the inbox, or decisions.
+        let streams = if filter.any_types.is_empty() || !streams.is_empty() { streams } else { vec![String::new()] };
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.next += 1;
+        let id = seen.next;
+        let (tenant, project, frames) = (who.tenant.clone(), who.project.clone(), frames.clone());
+        seen.hearers.insert(id, Hearer { tenant, project, streams, frames });
+        Hearing(Arc::clone(self), id)
+    }
+
+    /// Gives a frame to everybody who looks at a canvas; whoever has no place for it misses it.
+    pub fn show(&self, who: &Identity, stream: &str, frame: &str) {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let frame = Bytes::from(frame.to_owned());
+        for hearer in seen.hearers.values() {
+            let is_here = hearer.tenant == who.tenant && hearer.project == who.project;
+            if is_here && (hearer.streams.is_empty() || hearer.streams.iter().any(|it| it == stream)) {
+                let _ = hearer.frames.try_send(frame.clone());
+            }
+        }
+    }
+
+    /// Whether the gates have let this actor's gestures through a moment ago.
+    pub fn has_passed(&self, who: &Identity, canvas: &str, now: Instant) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (who.tenant.clone(), who.user.clone(), canvas.to_owned());
+        seen.passes.get(&key).is_some_and(|at| now.saturating_duration_since(*at) < PASSED)
+    }
+
+    /// Notes that the gates have let an actor's gestures through.
+    pub fn passed(&self, who: &Identity, canvas: &str, now: Instant) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.passes.len() >= PASSES_MAX {
+            seen.passes.clear();
+        }
+        seen.passes.insert((who.tenant.clone(), who.user.clone(), canvas.to_owned()), now);
+    }
+
+    /// Forgets all passes: a kill switch was set.
+    pub fn forget(&self) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).passes.clear();
+    }
+}

@@ -1,0 +1,5 @@
+//! Stores beside the log that only some tenants use: measured figures, files of canvases, routes to back-ends.
+
+pub mod artifacts;
+pub mod backends;
+pub mod figures;
