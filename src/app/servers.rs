@@ -46,7 +46,7 @@ pub(super) fn servers_in(
     chosen: &Chosen,
     may_add: bool,
 ) -> Option<Arc<Servers>> {
-    let McpSettings { enabled, start, wait_ms, tools_tokens, servers } = &settings.mcp;
+    let McpSettings { enabled, start, wait_ms, tools_tokens, servers, .. } = &settings.mcp;
     let state = state_directory(env)?;
     if !enabled || (servers.is_empty() && !may_add) {
         return None;
