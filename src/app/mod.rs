@@ -55,7 +55,7 @@ pub use question::{
 };
 pub use runner::{BuiltRunner, RunnerOf, allowed_commands, tool_runner, unknown_tools};
 pub use safety::{estop, receipt_options, unknown_outcomes};
-pub use sandbox::{sandbox_mode, sandbox_name, sandbox_place};
+pub use sandbox::{sandbox_mode, sandbox_name, sandbox_place, team_workspaces};
 pub use servers::servers;
 pub use session::{OnGit, cut_off_turns, session_failure};
 pub use skills::{Skills, trust as skills_trust};

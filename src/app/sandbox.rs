@@ -156,6 +156,22 @@ pub(super) fn launcher(
     .on_bench(bench.is_some())
 }
 
+/// The directory with the workspaces of the gateway's projects, one for each.
+#[must_use]
+pub fn team_workspaces(env: &Env) -> Option<PathBuf> {
+    // Beside our own directory, since no tool works in that.
+    data_directory(env).map(|data| data.with_file_name("reedclaw-workspaces"))
+}
+
+/// Workspaces of other projects than this one.
+fn others_workspaces(env: &Env, workspace: &Path) -> Vec<PathBuf> {
+    let Some(all) = team_workspaces(env) else { return Vec::new() };
+    if !workspace.starts_with(&all) {
+        return vec![all];
+    }
+    sandbox::entries_without(&all, workspace)
+}
+
 /// The grant of every program of a model: its workspace, no network, no credentials, none of our directories.
 pub(super) fn grant(settings: &Settings, env: &Env, workspace: &Path) -> Grant {
     let passed = PASSED_ON.iter().filter_map(|name| {
@@ -171,7 +187,8 @@ pub(super) fn grant(settings: &Settings, env: &Env, workspace: &Path) -> Grant {
     });
     // The system's own directories are needed to run anything; what of them is secret is among the credentials.
     let forbidden = forbidden.filter(|path| !SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system)));
-    let masked = sandbox::credentials(&home).into_iter().chain(own).chain(forbidden).collect();
+    let masked = sandbox::credentials(&home).into_iter().chain(own).chain(forbidden);
+    let masked = masked.chain(others_workspaces(env, workspace)).collect();
     let read_only = sandbox::protected(workspace);
     // The programs of plugins and our own, which reads PDFs, wherever they lie.
     let plugins = data_directory(env).map(|data| data.join("plugins"));

@@ -11,7 +11,6 @@ use super::problem::{Answered, Problem};
 use crate::agent::ToolRunner;
 use crate::app::{self, ChannelKind, RunnerOf};
 use crate::base::hash;
-use crate::config;
 use crate::gate::Ceiling;
 use crate::proto::team::Identity;
 
@@ -71,11 +70,10 @@ impl Gateway {
             return Ok(app::workspace_dir(&self.parts.settings, &self.parts.env));
         }
         let failed = |why: String| Problem::new(500, "internal", format!("there is no workspace: {why}"));
-        let state = config::state_directory(&self.parts.env).ok_or_else(|| failed("no HOME is set".into()))?;
+        let all = app::team_workspaces(&self.parts.env).ok_or_else(|| failed("no HOME is set".into()))?;
         // A name may be `..`, and a hash can't.
         let name = hash::sha256_hex(format!("{}\0{}", who.tenant, who.project).as_bytes());
-        let home = state.parent().and_then(|it| it.parent()).unwrap_or(&state);
-        let path = home.join("share/reedclaw/workspaces").join(&name[..32]);
+        let path = all.join(&name[..32]);
         DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|error| failed(error.to_string()))?;
         Ok(path)
     }

@@ -123,6 +123,13 @@ pub(super) fn outermost(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     kept
 }
 
+/// The entries of a directory, without the one in which a path lies.
+#[must_use]
+pub fn entries_without(directory: &Path, own: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| !own.starts_with(path)).collect()
+}
+
 /// What of a home the overlay tier shows, read-only: tools and what they need to run, and how git signs a commit. Never
 /// credentials: what of them lies below is masked as everywhere.
 const TOOLS_OF_HOME: &[&str] = &[

@@ -50,7 +50,7 @@ use std::time::{Duration, Instant};
 pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
 pub use end::end;
 pub use enter::{Calls, HeldCall, enter};
-pub use masks::{Outside, credentials, home_of_user, outside, protected};
+pub use masks::{Outside, credentials, entries_without, home_of_user, outside, protected};
 pub use missed::Missed;
 pub use scratch::Layer;
 pub use waiting::{AtTerminal, at_terminal};
