@@ -3,7 +3,8 @@
 
 /** Applies operations to atoms; returns new ones. An operation that doesn't fit any more is left out. */
 export function fold(atoms, ops) {
-  const next = { ...atoms };
+  // Without a prototype, so that an id may be any text, such as "constructor".
+  const next = bare(atoms);
   for (const op of ops) {
     if (op.op === 'create') { if (!next[op.atom.id]) next[op.atom.id] = op.atom; continue; }
     const atom = next[op.id];
@@ -21,10 +22,13 @@ export function fold(atoms, ops) {
   return next;
 }
 
+const bare = (value) => Object.assign(Object.create(null), value);
 const unescape = (part) => part.replace(/~1/g, '/').replace(/~0/g, '~');
 
 function place(value, [name, ...rest], leaf) {
-  const copy = { ...(value && typeof value === 'object' ? value : {}) };
+  // Taking away what isn't there makes nothing on the way.
+  if (leaf === undefined && (!value || typeof value !== 'object')) return value;
+  const copy = bare(value && typeof value === 'object' ? value : {});
   const next = rest.length ? place(copy[name], rest, leaf) : leaf;
   if (next === undefined) delete copy[name];
   else copy[name] = next;
@@ -71,7 +75,7 @@ export async function send(sync, ask) {
         sync.rev = head;
         rebased = true;
       } else if (error.status === 403) {
-        sync.held = { code: error.code, message: error.message };
+        sync.held = { code: error.code, message: error.message, context: error.context };
         return { rebased };
       } else if (error.status === 0) return { error };
       else {

@@ -8,6 +8,14 @@ import { apply, draw, send } from '../canvas/sync.js';
 import { Failed, Title, html, useOnline, visible } from '../ui.js';
 
 const STEP = 16;
+/** The ways past a gate. */
+const WAYS = {
+  kill_switch: 'Only a person at a terminal lifts it: reedclaw gateway estop --clear',
+  strategy_lock: 'An approver who is not its author approves a strategy lock on the page Safety.',
+  firearms: 'An operator issues a licence.',
+  budget: 'An admin raises the limit at a terminal: reedclaw gateway tenant limit',
+  temperature: 'It cools down by itself.',
+};
 /** Another's pointer goes away after so long. */
 const CURSOR_MS = 5_000;
 /** My own pointer is told so often at most. */
@@ -102,6 +110,7 @@ export function Canvas({ at }) {
     <p class="row"><span class="badge" role="status" id="sync">${state}</span><span class="soft small">revision ${sync.rev}</span>
       <button disabled=${!online || sync.held} onClick=${add}>Add a note</button></p>
     ${sync.held ? html`<div class="notice bad" role="alert" id="held"><p>⊘ Held by the gate ${sync.held.code}: ${visible(sync.held.message)}</p>
+      ${WAYS[sync.held.code] ? html`<p>${sync.held.context?.lock_id ? `Lock ${sync.held.context.lock_id}. ` : ''}${WAYS[sync.held.code]}</p>` : null}
       <p class="row"><button onClick=${() => { sync.held = null; flush(); }}>Retry</button>
         <button class="danger" onClick=${() => { sync.held = null; sync.pending = []; shown(); }}>Discard</button></p></div>` : null}
     <${Failed} error=${error} retry=${load} />
