@@ -57,7 +57,8 @@ fn serve_definition() -> Command {
                 .long("offer")
                 .value_name("WHAT")
                 .value_parser(["observe", "tools"])
-                .help("What is offered, in place of mcp.serve.offer of the config"),
+                .default_value("observe")
+                .help("What is offered"),
         )
         .arg(
             Arg::new("workspace")
@@ -69,8 +70,8 @@ fn serve_definition() -> Command {
 }
 
 fn served(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
-    let offer = matches.get_one::<String>("offer");
-    let offer = offer.map(|word| if word == "tools" { serve::Offer::Tools } else { serve::Offer::Observe });
+    let is_tools = matches.get_one::<String>("offer").is_some_and(|word| word == "tools");
+    let offer = if is_tools { serve::Offer::Tools } else { serve::Offer::Observe };
     let workspace = matches.get_one::<PathBuf>("workspace").cloned();
     match serve::run(serve::Options { config, offer, workspace }) {
         Ok(()) => ExitCode::SUCCESS,

@@ -14,7 +14,6 @@ mod share;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -27,7 +26,6 @@ use crate::base::time::utc;
 use crate::host::now_unix_ms;
 use crate::policy::{self, Context, High, Rules};
 use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, PolicyVerdict, Reason, Risk};
-use crate::proto::known_paths;
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log, Opened};
 
@@ -682,16 +680,14 @@ fn command(call: &Call) -> Option<&str> {
     }
 }
 
-/// The command whose changes a call applies, and their paths. A directory that tools fill counts as one, with a slash at
-/// its end: what a build leaves there has other names each time.
-fn kept_paths(call: &Call) -> Option<(&str, Vec<String>)> {
-    let Action::Keep { command, writes, deletes } = &call.action else { return None };
-    let whole = |path: &String| match known_paths::derived(Path::new(path)) {
-        Some(directory) => format!("{}/", directory.display()),
-        None => path.clone(),
-    };
-    let paths: BTreeSet<String> = writes.iter().chain(deletes).map(whole).collect();
-    Some((command, paths.into_iter().collect()))
+/// The command whose changes a call applies, and their paths.
+fn kept_paths(call: &Call) -> Option<(&str, Vec<&str>)> {
+    match &call.action {
+        Action::Keep { command, writes, deletes } => {
+            Some((command, writes.iter().chain(deletes).map(String::as_str).collect()))
+        }
+        _ => None,
+    }
 }
 
 /// Whether "always" is a possible answer for a call: changes of a command at some paths, none of them protected; or one

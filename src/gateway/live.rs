@@ -414,6 +414,9 @@ impl Channel for Http {
             Event::Text(text) => Event::Text(redact(&text)),
             Event::Thought(text) => Event::Thought(redact(&text)),
             Event::Notice(text) => Event::Notice(redact(&text)),
+            Event::Answered { text } => Event::Answered { text: redact(&text) },
+            Event::Cancelled { text } => Event::Cancelled { text: redact(&text) },
+            Event::Failed { text, failure } => Event::Failed { text: redact(&text), failure },
             other => other,
         };
         match &message {

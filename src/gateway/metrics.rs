@@ -17,8 +17,6 @@ pub struct Metrics {
     pub tool_denials: AtomicU64,
     /// Requests to models that failed.
     pub provider_errors: AtomicU64,
-    /// Streams that are open.
-    pub streams: AtomicU64,
     /// Failures of the database.
     pub database_errors: AtomicU64,
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
@@ -42,7 +40,7 @@ impl Metrics {
 
     /// The text for Prometheus; `chain_valid` says whether the receipts hold.
     #[must_use]
-    pub fn text(&self, chain_valid: bool, waiting: usize) -> String {
+    pub fn text(&self, chain_valid: bool, streams: usize, waiting: usize) -> String {
         let mut text = String::new();
         let counters = [
             ("reedclaw_conversations_total", "Conversations that began here.", &self.conversations),
@@ -57,7 +55,7 @@ impl Metrics {
         }
         let gauges = [
             ("reedclaw_receipt_chain_valid", "Whether the chain of receipts holds.", u64::from(chain_valid)),
-            ("reedclaw_streams", "Streams that are open.", self.streams.load(Ordering::Relaxed)),
+            ("reedclaw_streams", "Streams that are open.", u64::try_from(streams).unwrap_or(u64::MAX)),
             ("reedclaw_queue_depth", "Requests that wait for a thread.", u64::try_from(waiting).unwrap_or(u64::MAX)),
         ];
         for (name, help, value) in gauges {

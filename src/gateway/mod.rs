@@ -51,7 +51,7 @@ use guard::Names;
 use live::Live;
 use metrics::Metrics;
 use person::Bell;
-use rates::Rates;
+use rates::{Rates, Streams};
 use runners::Runners;
 use work::Pool;
 
@@ -137,6 +137,7 @@ pub fn serve(
         live: Live::default(),
         gestures: Arc::default(),
         rates: Rates::default(),
+        streams: Streams::default(),
         metrics: Metrics::default(),
         grown: watch::Sender::new(0),
         stopping: watch::Sender::new(false),

@@ -58,6 +58,13 @@ impl Problem {
         Self::new(429, "rate_limited", "too many requests; try again in a second").header("Retry-After", "1")
     }
 
+    /// The user or the tenant has too many streams.
+    #[must_use]
+    pub fn too_many_streams() -> Self {
+        let message = "too many streams are open; close one, or follow several topics in one stream";
+        Self::new(429, "too_many_streams", message).header("Retry-After", "5")
+    }
+
     /// A queue is full.
     #[must_use]
     pub fn overloaded() -> Self {

@@ -1,7 +1,8 @@
-//! Buckets that bound how many requests a tenant and a user make, and how many wrong secrets an address sends.
+//! Buckets that bound how many requests a tenant and a user make and how many wrong secrets an address sends, and places for
+//! streams.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Buckets that are remembered; the fullest are forgotten first.
@@ -61,6 +62,60 @@ impl Rates {
     }
 }
 
+/// Streams that a user has open at once, in one tenant.
+pub const STREAMS_OF_USER: usize = 16;
+/// Streams of a tenant.
+const STREAMS_OF_TENANT: usize = 2_000;
+
+/// The open streams, by tenant and user.
+#[derive(Clone, Debug, Default)]
+pub struct Streams(Arc<Mutex<HashMap<(String, String), usize>>>);
+
+/// The place of an open stream; it is free again when this is dropped.
+#[derive(Debug)]
+pub struct StreamPlace {
+    streams: Streams,
+    of: (String, String),
+}
+
+impl Streams {
+    fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a place; none if the user or the tenant has too many streams.
+    #[must_use]
+    pub fn take(&self, tenant: &str, user: &str) -> Option<StreamPlace> {
+        let of = (tenant.to_owned(), user.to_owned());
+        let mut open = self.lock();
+        let all: usize = open.iter().filter(|((it, _), _)| it == tenant).map(|(_, count)| count).sum();
+        let mine = open.entry(of.clone()).or_default();
+        if *mine >= STREAMS_OF_USER || all >= STREAMS_OF_TENANT {
+            return None;
+        }
+        *mine += 1;
+        Some(StreamPlace { streams: self.clone(), of })
+    }
+
+    /// How many are open.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.lock().values().sum()
+    }
+}
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let mut open = self.streams.lock();
+        if let Some(count) = open.get_mut(&self.of) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.of);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -76,5 +131,17 @@ mod tests {
         assert!(take("b", 0), "others aren't affected");
         assert!(rates.is_empty("a", rate, now) && !rates.is_empty("c", rate, now));
         assert_eq!([take("a", 1), take("a", 1)], [true, false]);
+    }
+
+    #[test]
+    fn a_user_has_so_many_streams_and_a_closed_one_makes_room() {
+        let streams = Streams::default();
+        let mut open: Vec<_> = (0..STREAMS_OF_USER).map(|_| streams.take("t", "anna").expect("a place")).collect();
+        assert!(streams.take("t", "anna").is_none());
+        assert!(streams.take("t", "ben").is_some() && streams.take("u", "anna").is_some(), "others aren't affected");
+        open.pop();
+        assert!(streams.take("t", "anna").is_some());
+        drop(open);
+        assert_eq!(streams.count(), 0);
     }
 }

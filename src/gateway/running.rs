@@ -60,6 +60,11 @@ impl Running {
         Some(Place { running: Arc::clone(self), number, cancel })
     }
 
+    /// How many actions and runs go on.
+    pub fn count(&self) -> usize {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Stops the actions that a kill switch covers. Runs go on with text: their next call meets the switch.
     pub fn stop(&self, who: &Identity, scope: &str, subject: &str) {
         self.stop_where(|entry| {

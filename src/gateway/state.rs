@@ -11,7 +11,7 @@ use super::guard::Names;
 use super::live::Live;
 use super::metrics::Metrics;
 use super::person::Bell;
-use super::rates::Rates;
+use super::rates::{Rates, Streams};
 use super::runners::Runners;
 use super::running::Running;
 use super::work::Pool;
@@ -48,6 +48,7 @@ pub struct Gateway {
     pub(super) live: Live,
     pub(super) gestures: Arc<Gestures>,
     pub(super) rates: Rates,
+    pub(super) streams: Streams,
     pub(super) metrics: Metrics,
     /// Changes when any tenant's log has grown.
     pub(super) grown: watch::Sender<u64>,

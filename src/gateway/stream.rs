@@ -2,7 +2,6 @@
 //! buffer, so a slow client slows nobody else, and a client that returns misses nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -13,6 +12,7 @@ use tokio::time::{Instant, timeout};
 use super::Gateway;
 use super::live::LiveRun;
 use super::problem::{Answered, Problem};
+use super::rates::StreamPlace;
 use crate::ledger::{Event, Filter};
 use crate::proto::team::Identity;
 
@@ -45,6 +45,9 @@ pub struct Stream {
     pub snapshot: Option<String>,
     /// The cursor can't be served: the client must begin anew.
     pub is_gone: bool,
+    /// Its place among the streams.
+    #[expect(dead_code, reason = "the place is free again when the stream is dropped")]
+    pub place: StreamPlace,
 }
 
 /// Reads a cursor `{epoch}-{position}`.
@@ -63,7 +66,6 @@ pub fn cursor(text: &str) -> Answered<(i64, i64)> {
 /// The body of a stream's answer.
 pub(super) fn body(gateway: &Arc<Gateway>, stream: Stream) -> Body {
     let (frames, receiver) = mpsc::channel::<Bytes>(FRAMES_MAX);
-    let counted = Counted::new(gateway);
     let gateway = Arc::clone(gateway);
     tracing::info!(event = "stream_opened", request_id = stream.who.request_id.as_str());
     tokio::spawn(async move {
@@ -71,7 +73,6 @@ pub(super) fn body(gateway: &Arc<Gateway>, stream: Stream) -> Body {
         // The end of the task ends the body.
         let _ = pump(&gateway, stream, &frames).await;
         tracing::info!(event = "stream_closed", request_id = request_id.as_str());
-        drop(counted);
     });
     body_of(receiver)
 }
@@ -84,22 +85,22 @@ pub struct RunStream {
     pub after: u64,
     /// The secret of the token: if it is revoked, the stream ends.
     pub secret: String,
+    /// Its place among the streams.
+    pub place: StreamPlace,
 }
 
 /// The body of an answer that follows a run; it ends with the run.
 pub(super) fn run_body(gateway: &Arc<Gateway>, stream: RunStream) -> Body {
     let (frames, receiver) = mpsc::channel::<Bytes>(FRAMES_MAX);
-    let counted = Counted::new(gateway);
     let gateway = Arc::clone(gateway);
     tokio::spawn(async move {
         let _ = pump_run(&gateway, stream, &frames).await;
-        drop(counted);
     });
     body_of(receiver)
 }
 
 async fn pump_run(gateway: &Arc<Gateway>, stream: RunStream, frames: &Sender<Bytes>) -> Result<(), Gone> {
-    let RunStream { run, mut after, secret } = stream;
+    let RunStream { run, mut after, secret, place: _place } = stream;
     let mut grown = run.grown.subscribe();
     let mut stopping = gateway.stopping.subscribe();
     send(frames, "retry: 2000\n\n".into()).await?;
@@ -247,22 +248,6 @@ fn frame(event: &Event, who: &Identity, epoch: i64) -> String {
 
 fn system(body: Value) -> String {
     format!("event: system\ndata: {body}\n\n")
-}
-
-/// Counts a stream for as long as it lives.
-struct Counted(Arc<Gateway>);
-
-impl Counted {
-    fn new(gateway: &Arc<Gateway>) -> Self {
-        gateway.metrics.streams.fetch_add(1, Ordering::Relaxed);
-        Self(Arc::clone(gateway))
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.metrics.streams.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 #[cfg(test)]

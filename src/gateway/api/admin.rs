@@ -97,6 +97,6 @@ pub fn set_flag(call: &Call<'_>) -> Answered<Reply> {
 pub fn nodes(call: &Call<'_>) -> Answered<Reply> {
     let gateway = call.gateway;
     let node = json!({"node_id": gateway.node_id, "uptime_s": gateway.uptime_s(), "version": env!("CARGO_PKG_VERSION"),
-        "streams": gateway.metrics.streams.load(std::sync::atomic::Ordering::Relaxed), "queue": gateway.work.waiting()});
+        "streams": gateway.streams.count(), "queue": gateway.work.waiting()});
     Ok(Reply::ok(json!({"items": [node], "next": null})))
 }

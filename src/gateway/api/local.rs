@@ -44,16 +44,16 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
     let is_well = gateway.ledger.is_well();
     let lag_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let workspace = app::workspace_dir(&gateway.parts.settings, &gateway.parts.env);
-    let streams = gateway.metrics.streams.load(std::sync::atomic::Ordering::Relaxed);
+    let streams = gateway.streams.count();
     let who = call.who()?;
     let (positions, kill_switches) = (gateway.ledger.head(who)?.0, gateway.ledger.kill_switches(who)?);
     Ok(Reply::ok(json!({
         "positions": positions, "kill_switches": kill_switches, "console": crate::web::version(),
         "version": env!("CARGO_PKG_VERSION"), "mode": gateway.mode.word(), "node_id": gateway.node_id,
         "uptime_s": gateway.uptime_s(), "database": {"kind": "sqlite", "ok": is_well, "lag_ms": lag_ms},
-        "streams": streams, "queue": gateway.work.waiting(),
+        "streams": streams, "queue": gateway.work.waiting(), "running": gateway.running.count(),
         "estop": gateway.stopped().is_some(), "receipts": {"valid": is_valid, "last_seq": last_seq},
-        "provider": null, "workspace": workspace.display().to_string(),
+        "provider": gateway.parts.settings.default_model, "workspace": workspace.display().to_string(),
     })))
 }
 
@@ -61,7 +61,10 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
 pub fn metrics(call: &Call<'_>) -> Answered<Reply> {
     let (is_valid, _) = receipts_state(call.gateway);
     let waiting = call.gateway.work.waiting();
-    Ok(Reply::text("text/plain; version=0.0.4", call.gateway.metrics.text(is_valid, waiting)))
+    Ok(Reply::text(
+        "text/plain; version=0.0.4",
+        call.gateway.metrics.text(is_valid, call.gateway.streams.count(), waiting),
+    ))
 }
 
 /// Whether the receipts hold, and how many there are; looked at anew after some seconds.
@@ -139,7 +142,6 @@ pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
             && status.as_deref().is_none_or(|status| record.status.is_some_and(|it| it.name() == status));
         let mut item: Map<String, Value> = serde_json::from_str(&it.line).ok()?;
         item.insert("node".into(), call.gateway.node_id.clone().into());
-        item.insert("receipt_hash".into(), receipts::hash(it.line.as_bytes()).into());
         is_wanted.then_some((it.number, Value::from(item)))
     });
     let mut items: Vec<(u64, Value)> = wanted.take(limit + 1).collect();

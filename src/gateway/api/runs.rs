@@ -72,14 +72,17 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
     };
     live::begin(gateway, conversation, job)?;
     if call.body["stream"] == true {
-        return Ok(followed(call, run, 0));
+        return followed(call, run, 0);
     }
     Ok(Reply::later(received, Duration::ZERO))
 }
 
-fn followed(call: &Call<'_>, run: Arc<LiveRun>, after: u64) -> Reply {
+fn followed(call: &Call<'_>, run: Arc<LiveRun>, after: u64) -> Answered<Reply> {
+    let who = call.who()?;
+    let place = call.gateway.streams.take(&who.tenant, &who.user).ok_or_else(Problem::too_many_streams)?;
     let secret = crate::gateway::routes::secret(call.sent).unwrap_or_default().to_owned();
-    Reply { status: 200, headers: Vec::new(), content: Content::Run(Box::new(RunStream { run, after, secret })) }
+    let content = Content::Run(Box::new(RunStream { run, after, secret, place }));
+    Ok(Reply { status: 200, headers: Vec::new(), content })
 }
 
 /// `GET /runs`.
@@ -115,7 +118,7 @@ pub fn live(call: &Call<'_>) -> Answered<Reply> {
     let cursor = wanted.as_deref().map(stream::cursor).transpose()?;
     let after = cursor.map_or(0, |(_, number)| u64::try_from(number).unwrap_or_default());
     if let Some(run) = call.gateway.live.run(who, id) {
-        return Ok(followed(call, run, after));
+        return followed(call, run, after);
     }
     // It is only in the database: its text, and its end.
     let row = call.gateway.ledger.run(who, id)?;

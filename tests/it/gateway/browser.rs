@@ -20,10 +20,18 @@ pub struct Browser {
     to: ChildStdin,
     from: BufReader<ChildStdout>,
     session: String,
+    target: String,
     last: u64,
     /// Lines that the page wrote to its console as errors, and exceptions.
     pub complaints: Vec<String>,
     _profile: TempDir,
+}
+
+/// A tab.
+#[derive(Clone, Debug)]
+pub struct Tab {
+    session: String,
+    target: String,
 }
 
 impl Browser {
@@ -47,19 +55,52 @@ impl Browser {
             to,
             from: BufReader::new(from),
             session: String::new(),
+            target: String::new(),
             last: 0,
             complaints: Vec::new(),
             _profile: profile,
         };
         let targets = browser.call("Target.getTargets", json!({}));
         let page = targets["targetInfos"].as_array().expect("targets").iter().find(|it| it["type"] == "page");
-        let id = page.expect("a page")["targetId"].clone();
-        let attached = browser.call("Target.attachToTarget", json!({"targetId": id, "flatten": true}));
-        attached["sessionId"].as_str().expect("a session").clone_into(&mut browser.session);
-        for domain in ["Page", "Runtime", "Network", "Log"] {
-            browser.call(&format!("{domain}.enable"), json!({}));
-        }
+        let target = page.expect("a page")["targetId"].as_str().expect("an id").to_owned();
+        browser.attach(target);
         Some(browser)
+    }
+
+    fn attach(&mut self, target: String) -> Tab {
+        self.session.clear();
+        let attached = self.call("Target.attachToTarget", json!({"targetId": target, "flatten": true}));
+        attached["sessionId"].as_str().expect("a session").clone_into(&mut self.session);
+        for domain in ["Page", "Runtime", "Network", "Log"] {
+            self.call(&format!("{domain}.enable"), json!({}));
+        }
+        self.target = target;
+        self.tab()
+    }
+
+    /// The tab that is looked at.
+    pub fn tab(&self) -> Tab {
+        Tab { session: self.session.clone(), target: self.target.clone() }
+    }
+
+    /// Opens another tab and looks at it.
+    pub fn open_tab(&mut self, url: &str) -> Tab {
+        self.session.clear();
+        let made = self.call("Target.createTarget", json!({"url": url}));
+        let target = made["targetId"].as_str().expect("an id").to_owned();
+        self.attach(target)
+    }
+
+    /// Looks at a tab.
+    pub fn turn_to(&mut self, tab: &Tab) {
+        tab.session.clone_into(&mut self.session);
+        tab.target.clone_into(&mut self.target);
+    }
+
+    /// Closes a tab as a crash does: nothing in it can act any more.
+    pub fn close(&mut self, tab: &Tab) {
+        self.session.clear();
+        self.call("Target.closeTarget", json!({"targetId": tab.target}));
     }
 
     /// Sends a command and returns its result.
@@ -168,11 +209,13 @@ impl Browser {
         self.call("Input.insertText", json!({"text": text}));
     }
 
-    /// Sets the size of the window and the colour scheme.
+    /// Sets the size of the window and the colour scheme; `forced` stands for a palette of the system's.
     pub fn look(&mut self, width: u32, height: u32, scheme: &str) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size);
-        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        let (scheme, forced) = if scheme == "forced" { ("dark", "active") } else { (scheme, "none") };
+        let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme},
+            {"name": "forced-colors", "value": forced}]});
         self.call("Emulation.setEmulatedMedia", features);
     }
 

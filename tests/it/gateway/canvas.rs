@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use nix::sys::signal::Signal;
+use proptest::prelude::*;
+use reedclaw::canvas::{State, fold};
+use reedclaw::ledger::{Command, Committed, Filter, Ledger};
 use serde_json::{Value, json};
 
 use super::streams::Reader;
@@ -157,4 +160,87 @@ fn scenario_31_commits_and_decisions_come_as_events_and_none_is_missed() {
         (&decision["body"]["gate"], &decision["body"]["action_name"]),
         (&json!("kill_switch"), &json!("canvas_command"))
     );
+}
+
+/// A client with what it knows of a canvas.
+#[derive(Default)]
+struct Peer {
+    state: State,
+}
+
+impl Peer {
+    /// Takes operations in that others committed.
+    fn take(&mut self, ops: &[Value], rev: i64) {
+        for op in ops {
+            let next = fold(&self.state, std::slice::from_ref(op)).expect("what was committed fits");
+            self.state.atoms = next.atoms;
+        }
+        self.state.rev = rev;
+    }
+}
+
+fn one_op(kind: u8, atom: u8, value: u8) -> Value {
+    let id = format!("a{atom}");
+    match kind {
+        0 | 1 => create(&id),
+        2 | 3 => set(&id, ["/x", "/y", "/y/z"][usize::from(value % 3)], i64::from(value)),
+        4 => json!({"op": "unset", "id": id, "path": "/x"}),
+        5 => json!({"op": "move", "id": id, "parent": format!("a{}", value % 4), "order": "m"}),
+        _ => json!({"op": "delete", "id": id}),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Five clients with stale states, with and without merges: all end in the state of the log, and what was acknowledged
+    /// is in it.
+    #[test]
+    fn scenario_29_five_clients_converge(
+        steps in proptest::collection::vec((0..5_usize, 0..7_u8, 0..4_u8, any::<u8>(), any::<bool>()), 1..60)
+    ) {
+        let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
+        let ledger = Ledger::open(&home.path().join("gateway.db")).expect("a database");
+        let who = super::log::someone();
+        let mut peers: Vec<Peer> = (0..5).map(|_| Peer::default()).collect();
+        let mut acknowledged = Vec::new();
+        for (number, (peer, kind, atom, value, may_merge)) in steps.into_iter().enumerate() {
+            let peer = &mut peers[peer];
+            let ops = vec![one_op(kind, atom, value)];
+            loop {
+                let (base_rev, key) = (peer.state.rev, format!("key-{number}"));
+                let command = Command { base_rev, ops: ops.clone(), key, may_merge, source: "ui" };
+                match ledger.command(&who, "board", &command).expect("an answer") {
+                    Committed::Done(answer, _) => {
+                        let head = answer["head_rev"].as_i64().expect("a revision");
+                        acknowledged.push(answer["event_id"].as_str().expect("an id").to_owned());
+                        // One that merged has missed something, and learns it later.
+                        if head == base_rev + 1 {
+                            peer.take(&ops, head);
+                        }
+                        break;
+                    }
+                    Committed::Conflict { head_rev, recovery_ops } => peer.take(&recovery_ops.expect("few"), head_rev),
+                    Committed::Invalid(_) => break,
+                    Committed::Ahead(head) => panic!("{base_rev} is ahead of {head}"),
+                }
+            }
+        }
+        let log = ledger.read(&who, 0, &Filter { event_type: Some("canvas_commit".into()), ..Filter::default() }, 1_000);
+        let log = log.expect("the log");
+        prop_assert_eq!(acknowledged, log.iter().map(|event| event.event_id.clone()).collect::<Vec<_>>());
+        for peer in &mut peers {
+            for event in &log[usize::try_from(peer.state.rev).expect("small")..] {
+                let body = event.body();
+                peer.take(body["ops"].as_array().expect("operations"), body["rev"].as_i64().expect("a revision"));
+            }
+        }
+        if let Some(last) = log.last() {
+            let hash = last.body()["state_hash"].as_str().expect("a hash").to_owned();
+            for peer in &peers {
+                prop_assert_eq!(peer.state.hash(), hash.clone());
+            }
+        }
+        prop_assert!(ledger.verify("local").expect("a check").is_ok());
+    }
 }

@@ -1,11 +1,12 @@
 //! The console in a real browser: signing in, answering a question by keys, following a run, a canvas through a lost
 //! connection and a gate, and what axe says of every screen.
 
+use reedclaw::canvas::{State, fold};
 use serde_json::{Value, json};
 
 use super::asking::outcome;
 use super::browser::Browser;
-use super::{Gateway, home, home_with, token};
+use super::{Gateway, allowed, home, home_with, run, token};
 use crate::pty::{Session, Spawn, program};
 use crate::server::{Server, Step, answer, end, head, piece};
 
@@ -145,14 +146,35 @@ fn scenario_50_and_52_a_canvas_catches_up_after_a_lost_connection_and_holds_what
     browser.offline(true);
     browser.wait("document.querySelector('#connection').innerText.includes('offline')");
     browser.picture("gateway-offline.png");
-    for number in 0..30 {
+    browser.eval("performance.clearResourceTimings()");
+    for number in 0..300 {
         let ops = json!([{"op": "set", "id": "two", "path": "/text", "value": format!("text {number}")}]);
-        assert_eq!(command(3 + number, &format!("key-{number}"), ops).status, 200);
+        let answer = allowed(|| command(3 + number, &format!("key-{number}"), ops.clone()));
+        assert_eq!(answer.status, 200);
     }
     browser.offline(false);
-    browser.expect("revision 33");
-    browser.wait("[...document.querySelectorAll('.atom')].some((it) => it.innerText === 'text 29')");
+    browser.expect("revision 303");
+    browser.wait("[...document.querySelectorAll('.atom')].some((it) => it.innerText === 'text 299')");
     browser.wait("document.querySelector('#connection').innerText.includes('live')");
+    let fetched = browser.eval(
+        "performance.getEntriesByType('resource').map((it) => new URL(it.name).pathname).filter((it) => it.startsWith('/canvas/'))",
+    );
+    assert!(fetched.as_array().map_or(0, Vec::len) <= 1, "what was missed comes by the stream: {fetched}");
+    // A lock that isn't approved holds the change; the page names the lock, and once it is approved the change lands.
+    let ben = gateway.client(&token(home.path(), "ben", "approver", &[]));
+    assert_eq!(run(home.path(), &["gateway", "tenant", "flag", "local", "strategy_locks", "on"]).0, Some(0));
+    let lock =
+        json!({"scope": "*", "actions": ["canvas_command"], "valid_until": "2030-01-01T00:00:00Z", "reason": "a plan"});
+    let lock = allowed(|| anna.post("/strategy-locks", &lock)).json()["lock_id"].as_str().expect("a lock").to_owned();
+    browser.press("Add a note");
+    browser.expect("Held by the gate strategy_lock");
+    browser.expect("An approver who is not its author");
+    assert_eq!(ben.post(&format!("/strategy-locks/{lock}/approve"), &json!({})).json()["state"], "approved");
+    browser.press("Retry");
+    browser.expect("revision 304");
+    browser.wait("document.querySelector('#sync').innerText === 'synced'");
+    let there = anna.get("/canvas/board/snapshot").json()["atoms"].as_array().map(Vec::len);
+    assert_eq!(there, Some(3));
     // A gate blocks: the change is held, with the reason, until it is sent again or discarded.
     assert_eq!(anna.post("/estop", &json!({"scope": "project"})).status, 200);
     browser.press("Add a note");
@@ -162,7 +184,7 @@ fn scenario_50_and_52_a_canvas_catches_up_after_a_lost_connection_and_holds_what
     browser.press("Retry");
     browser.expect("Held by the gate kill_switch");
     browser.press("Discard");
-    browser.wait("document.querySelectorAll('.atom').length === 2");
+    browser.wait("document.querySelectorAll('.atom').length === 3");
 }
 
 #[test]
@@ -199,6 +221,167 @@ fn a_canvas_shows_the_pointers_of_others_and_its_files() {
 }
 
 #[test]
+fn scenario_32_and_68_seven_tabs_share_one_stream_and_a_killed_one_is_replaced() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let note = |text: &str| json!({"op": "create", "atom": {"id": text, "type": "note", "order": text, "props": {"text": text}}});
+    let command = |rev: usize, text: &str| {
+        let body = json!({"base_rev": rev, "ops": [note(text)], "idempotency_key": text});
+        assert_eq!(anna.post("/canvas/board/commands", &body).status, 200);
+    };
+    command(0, "first");
+    let Some(mut browser) = signed_in(home.path(), &gateway, "member") else { return };
+    let page = format!("http://{}/ui/#/canvas/board", gateway.address);
+    browser.open(&page);
+    let mut tabs = vec![browser.tab()];
+    browser.expect("revision 1");
+    browser.wait("document.querySelector('#connection').innerText.includes('live')");
+    for _ in 1..7 {
+        tabs.push(browser.open_tab(&page));
+        browser.expect("revision 1");
+        browser.wait("document.querySelector('#connection').innerText.includes('live')");
+    }
+    let streams = || {
+        let text = gateway.send("GET", "/metrics", &[], "").text;
+        text.lines().find_map(|line| line.strip_prefix("reedclaw_streams ")?.parse::<u32>().ok())
+    };
+    assert_eq!(streams(), Some(1), "seven tabs, one stream");
+    command(1, "second");
+    for tab in &tabs {
+        browser.turn_to(tab);
+        browser.expect("revision 2");
+    }
+    // The tab that holds the stream dies; another one takes the stream over where it ended, and misses nothing.
+    let first = tabs.remove(0);
+    browser.close(&first);
+    command(2, "third");
+    for tab in &tabs {
+        browser.turn_to(tab);
+        browser.expect("revision 3");
+        browser.wait("document.querySelectorAll('.atom').length === 3");
+    }
+    assert_eq!(streams(), Some(1));
+    // So does one that is loaded again.
+    let again = tabs[0].clone();
+    browser.turn_to(&again);
+    browser.call("Page.reload", json!({}));
+    command(3, "fourth");
+    for tab in &tabs {
+        browser.turn_to(tab);
+        browser.expect("revision 4");
+        browser.wait("document.querySelector('#connection').innerText.includes('live')");
+    }
+}
+
+#[test]
+fn scenario_51_the_page_folds_a_log_as_the_gateway_does() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let Some(mut browser) = signed_in(home.path(), &gateway, "viewer") else { return };
+    let mut seed = 7_u64;
+    let mut logs = Vec::new();
+    let mut wanted = Vec::new();
+    for _ in 0..1_000 {
+        let (log, state) = random_log(&mut seed);
+        logs.push(log);
+        wanted.push(state.atoms_value());
+    }
+    for (logs, wanted) in logs.chunks(100).zip(wanted.chunks(100)) {
+        let folded = browser.eval(&format!(
+            "import('/ui/js/canvas/sync.js').then(({{ fold }}) => {}.map((log) => Object.values(log.reduce(fold, {{}})) \
+             .sort((a, b) => (a.id < b.id ? -1 : 1)).map((it) => ({{ ...it, parent: it.parent ?? null }}))))",
+            Value::from(logs.to_vec())
+        ));
+        assert_eq!(folded.as_array().expect("states").len(), wanted.len());
+        for ((log, wanted), folded) in logs.iter().zip(wanted).zip(folded.as_array().expect("states")) {
+            assert_eq!(folded, wanted, "{log}");
+        }
+    }
+}
+
+/// A log of commands that can all be applied, and the state after it. Names are ones that JavaScript's objects have, too.
+fn random_log(seed: &mut u64) -> (Value, State) {
+    const NAMES: [&str; 8] = ["a", "b", "c", "constructor", "__proto__", "toString", "ä/~", "0"];
+    let mut pick = |below: usize| {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(*seed >> 33).expect("small") % below
+    };
+    let (mut state, mut log) = (State::default(), Vec::new());
+    for _ in 0..20 {
+        let id = NAMES[pick(8)];
+        let path = ["/x", "/x/y", "/constructor", "/__proto__/z", "/a~1b/~0", "/valueOf"][pick(6)];
+        let value =
+            [json!(1), json!(-0.5), json!("ü"), json!({"y": {"z": [1]}}), json!(null), json!([])][pick(6)].clone();
+        let parent = [None, Some(NAMES[pick(8)])][pick(2)];
+        let op = match pick(6) {
+            0 | 1 => {
+                json!({"op": "create", "atom": {"id": id, "type": "note", "parent": parent, "order": NAMES[pick(8)], "props": {}}})
+            }
+            2 | 3 => json!({"op": "set", "id": id, "path": path, "value": value}),
+            4 => json!({"op": "unset", "id": id, "path": path}),
+            _ if pick(3) == 0 => json!({"op": "delete", "id": id}),
+            _ => json!({"op": "move", "id": id, "parent": parent, "order": NAMES[pick(8)]}),
+        };
+        if let Ok(next) = fold(&state, std::slice::from_ref(&op)) {
+            state = next;
+            log.push(json!([op]));
+        }
+    }
+    (log.into(), state)
+}
+
+#[test]
+fn scenario_65_two_browsers_and_an_agent_change_one_canvas_through_a_cut_network() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let bot = gateway.client(&token(home.path(), "bot", "member", &["--kind", "agent"]));
+    let rev =
+        |client: &super::Client<'_>| client.get("/canvas/board/snapshot").json()["rev"].as_i64().unwrap_or_default();
+    let add = |id: &str| {
+        let op = json!({"op": "create", "atom": {"id": id, "type": "note", "order": id, "props": {"text": id}}});
+        loop {
+            let body = json!({"base_rev": rev(&bot), "ops": [op], "idempotency_key": id, "merge": "disjoint"});
+            let answer = allowed(|| bot.post("/canvas/board/commands", &body));
+            if answer.status == 200 {
+                return;
+            }
+            assert_eq!(answer.code(), "conflict");
+        }
+    };
+    add("start");
+    let Some(mut one) = signed_in(home.path(), &gateway, "member") else { return };
+    let Some(mut two) = signed_in(home.path(), &gateway, "member") else { return };
+    for browser in [&mut one, &mut two] {
+        go(browser, "c", "Canvas");
+        browser.wait("document.querySelectorAll('.atom').length === 1");
+        browser.wait("document.querySelector('#connection').innerText.includes('live')");
+    }
+    for round in 0..4 {
+        one.press("Add a note");
+        add(&format!("bot-{round}"));
+        if round % 2 == 0 {
+            two.offline(true);
+            two.wait("document.querySelector('#connection').innerText.includes('offline')");
+            add(&format!("unseen-{round}"));
+            two.offline(false);
+            two.wait("document.querySelector('#connection').innerText.includes('live')");
+        }
+        two.press("Add a note");
+    }
+    // 1 at the start, 4 of each browser, 4 and 2 of the agent.
+    for browser in [&mut one, &mut two] {
+        browser.wait("document.querySelectorAll('.atom').length === 15");
+        browser.wait("document.querySelector('#sync').innerText === 'synced'");
+    }
+    let atoms = bot.get("/canvas/board/snapshot").json();
+    assert_eq!(atoms["atoms"].as_array().map(Vec::len), Some(15), "{atoms}");
+    for browser in [&mut one, &mut two] {
+        browser.expect(&format!("revision {}", atoms["rev"]));
+    }
+}
+
+#[test]
 fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
     let home = home();
     let gateway = Gateway::start(home.path());
@@ -222,7 +405,8 @@ fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
     ] {
         go(&mut browser, key, title);
         browser.wait("!document.body.innerText.includes('Loading…')");
-        for (width, scheme) in [(1100, "light"), (1100, "dark"), (320, "light")] {
+        // 640 points are a window of 1,280 at twice the size.
+        for (width, scheme) in [(1100, "light"), (1100, "dark"), (1100, "forced"), (640, "light"), (320, "light")] {
             browser.look(width, 800, scheme);
             let found = browser.violations();
             assert!(found.is_empty(), "{title} at {width} {scheme}: {found:#?}");

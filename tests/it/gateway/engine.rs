@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -10,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::streams::Reader;
 use super::{Answer, Client, Gateway, allowed, home, home_with, run, token};
+use crate::pty::{Session, Spawn, program, status_code};
 
 fn execute(client: &Client<'_>, name: &str, args: Value) -> Answer {
     client
@@ -247,6 +249,28 @@ fn scenario_40_the_registry_has_cards_with_source_type_and_a_hash_that_changes_w
     fs::write(&skill, "---\nname: tidy\ndescription: Keeps files tidy.\n---\nTwo steps.\n").expect("another text");
     assert_ne!(client.get("/registry/flows").json()["version_hash"], hashes[1]);
     assert_eq!(client.get("/registry/models").json()["version_hash"], hashes[5]);
+    // A plugin is there once a person has allowed it, and not in another version than that.
+    let source = home.path().join("src");
+    fs::create_dir_all(source.join("bin")).expect("directories");
+    let manifest = "name = \"weather\"\nversion = \"1.0\"\n[[tools]]\nname = \"today\"\ndescription = \"Tells the weather.\"\n\
+                    command = \"bin/today.sh\"\nschema = { type = \"object\" }\n";
+    fs::write(source.join("manifest.toml"), manifest).expect("a manifest");
+    fs::write(source.join("bin/today.sh"), "#!/bin/sh\n").expect("a program");
+    fs::set_permissions(source.join("bin/today.sh"), PermissionsExt::from_mode(0o755)).expect("it can be run");
+    let place = source.display().to_string();
+    let session =
+        Session::spawn(Spawn::new(program()).args(&["plugin", "install", &place]).home(home.path()).size(60, 160));
+    session.expect_text("and allow all of this? [y/N]");
+    session.line("y");
+    assert_eq!(status_code(session.expect_exit()), 0);
+    let nodes = client.get("/registry/nodes").json();
+    assert_ne!(nodes["version_hash"], hashes[0]);
+    let plugin = nodes["items"].as_array().expect("items").iter().find(|it| it["source"] == "workspace");
+    let name = plugin.expect("the plugin's tool")["id"].as_str().expect("a name").to_owned();
+    let installed = home.path().join(".local/share/reedclaw/plugins/weather/bin/today.sh");
+    fs::write(&installed, "#!/bin/sh\necho other\n").expect("another program");
+    assert_eq!(client.get(&format!("/registry/nodes/{name}")).code(), "not_found");
+    assert_eq!(client.get("/registry/nodes").json()["version_hash"], hashes[0]);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::thread;
 
 use nix::sys::signal::Signal;
+use reedclaw::ledger::Ledger;
+use reedclaw::proto::team::{EventDraft, Identity, Mode, TeamRole, TokenKind};
 use serde_json::{Value, json};
 
 use super::{Client, Gateway, home, sqlite, token, verify};
@@ -29,20 +31,20 @@ fn scenario_14_events_are_appended_and_read_in_pages_without_a_gap() {
     let home = home();
     let gateway = Gateway::start(home.path());
     let client = gateway.client(&token(home.path(), "anna", "member", &[]));
-    for batch in 0..15 {
+    for batch in 0..50 {
         let events: Vec<Value> = (0..200).map(|number| event(batch * 200 + number)).collect();
         let answer = client.post("/events/append", &json!({"events": events}));
         assert_eq!(answer.status, 201, "{answer:?}");
     }
     let all = positions(&client, "/events/list?type=x.step&limit=500");
-    assert_eq!(all.len(), 3_000);
+    assert_eq!(all.len(), 10_000);
     assert!(all.windows(2).all(|pair| pair[1] == pair[0] + 1), "there is a gap");
     let last = client.get("/events/list?run_id=run-1&limit=1").json()["items"][0].clone();
     assert_eq!(
         (&last["body"]["number"], &last["actor"], &last["stream"]),
         (&json!(0), &json!("anna"), &json!("run/run-1"))
     );
-    assert_eq!(positions(&client, "/events/replay?run_id=run-1&limit=400").len(), 3_000);
+    assert_eq!(positions(&client, "/events/replay?run_id=run-1&limit=400").len(), 10_000);
     let (status, told) = verify(home.path());
     assert_eq!(status, Some(0), "{told}");
     let refused = json!({"event_type": "made.up", "source": "agent", "run_id": "r", "body": {}});
@@ -179,6 +181,9 @@ fn scenario_20_a_runs_replay_tells_the_sum_of_its_costs() {
     let replay = client.get("/events/replay?run_id=run-1").json();
     assert_eq!(replay["usage"], json!({"tokens": 35, "cost": 351, "calls": 3}));
     assert_eq!((&replay["complete"], replay["items"].as_array().map(Vec::len)), (&json!(true), Some(4)));
+    // The sums are those of the run, whichever page is looked at.
+    let page = client.get("/events/replay?run_id=run-1&limit=1").json();
+    assert_eq!((&page["usage"], &page["complete"]), (&replay["usage"], &json!(true)));
     let lines = client.with("Accept", "application/x-ndjson").get("/events/replay?run_id=run-1").text;
     let last: Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
     assert_eq!((lines.lines().count(), &last["type"]), (5, &json!("end")));
@@ -224,5 +229,90 @@ fn scenario_21_a_changed_removed_or_swapped_event_is_found_and_named() {
         let (status, told) = verify(home.path());
         assert_eq!(status, Some(1), "{damage}: {told}");
         assert!(told.contains(&format!("broken at position {position}:")), "{damage}: {told}");
+    }
+}
+
+#[test]
+fn scenario_21_each_byte_of_an_event_counts() {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
+    let path = home.path().join("gateway.db");
+    let ledger = Ledger::open(&path).expect("a database");
+    let draft = |number: usize| EventDraft {
+        event_id: Some(format!("{number}{number}")),
+        event_type: "x.step".into(),
+        source: "agent".into(),
+        step_id: Some("step".into()),
+        correlation_id: Some("correlation".into()),
+        causation_id: (number > 1).then(|| format!("{0}{0}", number - 1)),
+        occurred_at: Some("yesterday".into()),
+        body: json!({"number": number, "text": "some words"}),
+        ..EventDraft::default()
+    };
+    ledger.append(&someone(), &(1..=6).map(draft).collect::<Vec<_>>(), None).expect("events");
+    assert!(ledger.verify("local").expect("a check").is_ok());
+    let raw = rusqlite::Connection::open(&path).expect("the database");
+    raw.execute_batch("DROP TRIGGER event_update; DROP TRIGGER event_delete").expect("no triggers");
+    let columns = [
+        "tenant",
+        "event_id",
+        "stream",
+        "event_type",
+        "source",
+        "project",
+        "actor",
+        "recorded_at",
+        "body",
+        "previous_hash",
+        "hash",
+        "run_id",
+        "step_id",
+        "trace_id",
+        "request_id",
+        "surface_id",
+        "app_id",
+        "causation_id",
+        "correlation_id",
+        "occurred_at",
+    ];
+    let mut flipped = 0;
+    for column in columns {
+        let which = if column == "event_id" { "position = 3" } else { "event_id = '33'" };
+        let sql = format!("SELECT {column} FROM event WHERE {which}");
+        let value: String = raw.query_row(&sql, [], |row| row.get(0)).expect("a value");
+        let update = format!("UPDATE event SET {column} = ?1 WHERE {which}");
+        for at in 0..value.len() {
+            let mut bytes = value.clone().into_bytes();
+            bytes[at] ^= 1;
+            let wrong = String::from_utf8(bytes).expect("still a text");
+            raw.execute(&update, [&wrong]).expect("the damage");
+            let found = ledger.verify("local").expect("a check").expect_err(&format!("{column} {at}: {wrong}"));
+            assert_eq!(found.position, 3, "{column} {at}: {found:?}");
+            raw.execute(&update, [&value]).expect("whole again");
+            flipped += 1;
+        }
+    }
+    assert!(flipped > 250, "{flipped}");
+    assert!(ledger.verify("local").expect("a check").is_ok());
+    raw.execute_batch("UPDATE head SET position = 5, hash = (SELECT hash FROM event WHERE position = 5)")
+        .expect("a head");
+    assert_eq!(ledger.verify("local").expect("a check").expect_err("an event past the head").position, 7);
+}
+
+/// A member.
+pub fn someone() -> Identity {
+    let text = |text: &str| Some(text.to_owned());
+    Identity {
+        mode: Mode::Lab,
+        tenant: "local".into(),
+        project: "default".into(),
+        user: "anna".into(),
+        role: TeamRole::Member,
+        kind: TokenKind::Person,
+        request_id: "request".into(),
+        trace_id: "trace".into(),
+        run_id: text("run"),
+        step_id: None,
+        surface_id: text("surface"),
+        app_id: text("app"),
     }
 }

@@ -5,9 +5,11 @@ mod asking;
 mod browser;
 mod canvas;
 mod console;
+mod contract;
 mod door;
 mod engine;
 mod gates;
+mod limits;
 mod log;
 mod runs;
 mod stores;
@@ -206,7 +208,7 @@ impl Answer {
 #[derive(Clone)]
 pub struct Client<'a> {
     pub gateway: &'a Gateway,
-    headers: Vec<(String, String)>,
+    pub headers: Vec<(String, String)>,
 }
 
 impl Client<'_> {
@@ -294,7 +296,7 @@ fn the_list_of_scenarios_names_the_tests_that_there_are() {
         let names: Vec<&str> = cells[3].split('`').filter(|it| it.starts_with("scenario_")).collect();
         assert_eq!(names.is_empty(), cells[2].starts_with("none"), "{row}");
         for name in names {
-            assert!(code.contains(&format!("fn {name}()")), "{number}: there is no test {name}");
+            assert!(code.contains(&format!("fn {name}(")), "{number}: there is no test {name}");
         }
     }
     let tests = code.split("fn scenario_").skip(1).filter_map(|rest| rest.split("()").next());

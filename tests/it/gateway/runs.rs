@@ -192,3 +192,40 @@ fn scenario_49_a_webhook_is_signed_fresh_small_and_counts_once() {
     assert_eq!(send("builds", &good, &body).code(), "replayed");
     assert_eq!(server.requests(), 2);
 }
+
+#[test]
+fn scenario_45_memory_and_receipts_answer_as_the_command_line_does() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    for number in 0..3 {
+        server.reply(answer(&format!("The walrus number {number} sleeps.")));
+        assert_eq!(client.post("/chat", &json!({"message": format!("Tell me of walrus {number}.")})).status, 200);
+        let call = json!({"action_name": "time", "subject_type": "run", "subject_id": "r", "args": {}});
+        assert_eq!(client.post("/actions/execute", &call).status, 200);
+    }
+    let (status, lines, err) = run(home.path(), &["receipt", "list", "--json"]);
+    assert_eq!(status, Some(0), "{err}");
+    let by_hand: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let over_http = client.get("/receipts?limit=500").json()["items"].clone();
+    let over_http = over_http.as_array().expect("items");
+    assert_eq!((by_hand.len(), over_http.len()), (6, 6), "{lines}");
+    for (one, other) in by_hand.iter().zip(over_http) {
+        for (name, value) in one.as_object().expect("fields") {
+            if let Some(told) = other.get(name) {
+                assert_eq!(told, value, "{name}: {other}");
+            }
+        }
+        assert!(one["id"] == other["id"] && other["receipt_hash"] == one["receipt_hash"], "{one}\n{other}");
+    }
+    let found = client.get("/memory/search?q=walrus&limit=500").json()["items"].clone();
+    let (status, listed, err) = run(home.path(), &["memory", "search", "walrus"]);
+    assert_eq!(status, Some(0), "{err}");
+    let items = found.as_array().expect("items");
+    assert_eq!(items.len(), 6, "{found}");
+    assert_eq!(listed.matches("walrus").count(), items.len(), "{listed}");
+    let (status, none, _) = run(home.path(), &["memory", "search", "narwhal"]);
+    assert!(status.is_some() && !none.contains("narwhal sleeps"));
+    assert_eq!(client.get("/memory/search?q=narwhal").json()["items"], json!([]));
+}

@@ -1,8 +1,8 @@
 //! Streams: complete and in order across a cut, ended with the right to read, and told when the gateway ends.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::net::TcpStream;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
@@ -112,7 +112,7 @@ fn scenario_60_a_gateway_that_ends_says_so_on_its_streams() {
     let home = home();
     let gateway = Gateway::start(home.path());
     let client = gateway.client(&token(home.path(), "anna", "member", &[]));
-    let mut readers: Vec<Reader> = (0..20).map(|_| Reader::new(client.open("/sse/timeline/board"))).collect();
+    let mut readers: Vec<Reader> = (0..16).map(|_| Reader::new(client.open("/sse/timeline/board"))).collect();
     for reader in &mut readers {
         reader.expect("system");
     }
@@ -123,4 +123,67 @@ fn scenario_60_a_gateway_that_ends_says_so_on_its_streams() {
         let last = std::iter::from_fn(|| reader.next()).last().expect("a frame");
         assert_eq!(last.2["kind"], "shutting_down");
     }
+}
+
+/// The whole frames with an id in what was read of a stream before it was cut: id and content.
+fn whole_frames(text: &str) -> Vec<(String, Value)> {
+    let (mut frames, mut id, mut data) = (Vec::new(), None, None);
+    for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+        let line = line.trim_end();
+        if let Some(value) = line.strip_prefix("id: ") {
+            id = Some(value.to_owned());
+        } else if let Some(value) = line.strip_prefix("data: ") {
+            data = serde_json::from_str(value).ok();
+        } else if line.is_empty()
+            && let Some(data) = data.take()
+            && let Some(id) = id.take()
+        {
+            frames.push((id, data));
+        }
+    }
+    frames
+}
+
+#[test]
+fn scenario_31_a_stream_that_is_cut_at_any_byte_is_complete_in_order_and_without_repeats() {
+    let home = home();
+    let mut gateway = Gateway::start(home.path());
+    let secrets: Vec<String> = (0..8).map(|user| token(home.path(), &format!("user-{user}"), "member", &[])).collect();
+    let writer = token(home.path(), "writer", "member", &[]);
+    let (mut written, mut seen, mut cursor, mut seed) = (0, Vec::new(), "1-0".to_owned(), 11_u64);
+    for cut in 0..500 {
+        // Another process goes on with the same cursors.
+        if cut == 250 {
+            assert_eq!(gateway.end(Signal::SIGTERM), Some(0));
+            gateway = Gateway::start(home.path());
+        }
+        if cut % 10 == 0 {
+            append(&gateway.client(&writer), written..written + 40);
+            written += 40;
+        }
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let bytes = usize::try_from(seed >> 33).expect("small") % 6_000;
+        let client = gateway.client(&secrets[cut % secrets.len()]).with("Last-Event-ID", &cursor);
+        let mut socket = client.open("/sse/timeline/board");
+        socket.set_read_timeout(Some(Duration::from_millis(100))).expect("a deadline");
+        let (mut text, mut piece) = (Vec::new(), [0; 512]);
+        while text.len() < bytes {
+            match socket.read(&mut piece) {
+                Ok(count @ 1..) => text.extend_from_slice(&piece[..count]),
+                _ => break,
+            }
+        }
+        text.truncate(bytes);
+        drop(socket);
+        for (id, data) in whole_frames(&String::from_utf8_lossy(&text)) {
+            cursor = id;
+            seen.push(data["body"].as_u64().expect("a number"));
+        }
+    }
+    let mut rest = Reader::new(gateway.client(&writer).with("Last-Event-ID", &cursor).open("/sse/timeline/board"));
+    while seen.len() < written {
+        seen.push(rest.expect("x.step").2["body"].as_u64().expect("a number"));
+    }
+    let all: Vec<u64> = (0..u64::try_from(written).expect("small")).collect();
+    assert_eq!(seen, all);
 }

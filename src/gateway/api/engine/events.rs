@@ -31,8 +31,12 @@ const TYPES: &[&str] = &[
 ];
 /// Streams that only the gateway writes.
 const OWN_STREAMS: &[&str] = &["canvas/", "memory/", "blackboard/", "dataset:"];
-/// Types that tell what a run came to.
+/// The type of an event about what a request to a model cost.
 const COST: &str = "cost";
+/// The type of a run's last event.
+const ENDED: &str = "run.ended";
+/// Events of a page while a run's costs are added up.
+const SUM_PAGE: usize = 1_000;
 
 /// The body of `POST /events/append`: one event, or several.
 pub const APPEND: &str = r##"{"$defs": {
@@ -198,27 +202,35 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
         lines += &(json!({"type": "end", "next": next}).to_string() + "\n");
         return Ok(Reply::text("application/x-ndjson", lines));
     }
-    let (mut tokens, mut cost, mut calls) = (0_i64, 0_i64, 0_i64);
-    let mut decisions = Vec::new();
-    let mut is_complete = false;
-    for event in &events {
-        let body = event.body();
-        match event.event_type.as_str() {
-            COST => {
-                calls += 1;
-                cost = cost.saturating_add(body["cost_pico_usd"].as_i64().unwrap_or(0));
-                tokens = tokens.saturating_add(body["usage"]["tokens"].as_i64().unwrap_or(0));
-            }
-            "safety" => decisions.push(body),
-            "run.ended" => is_complete = true,
-            _ => {}
-        }
-    }
+    let decisions: Vec<Value> = events.iter().filter(|it| it.event_type == "safety").map(Event::body).collect();
     let items: Vec<Value> = events.iter().map(Event::to_value).collect();
-    let usage = json!({"tokens": tokens, "cost": cost, "calls": calls});
+    let (usage, is_complete) = sums(call, filter)?;
     Ok(Reply::ok(
         json!({"items": items, "next": next, "usage": usage, "decisions": decisions, "complete": is_complete}),
     ))
+}
+
+/// What a whole run has used, whichever page is asked for, and whether it has ended.
+fn sums(call: &Call<'_>, run: Filter) -> Answered<(Value, bool)> {
+    let (mut tokens, mut cost, mut calls) = (0_i64, 0_i64, 0_i64);
+    let (mut after, mut is_complete) = (0, false);
+    let filter = Filter { any_types: vec![COST.into(), ENDED.into()], ..run };
+    loop {
+        let page = call.gateway.ledger.read(call.who()?, after, &filter, SUM_PAGE)?;
+        let Some(last) = page.last() else { break };
+        after = last.position;
+        for event in &page {
+            if event.event_type == ENDED {
+                is_complete = true;
+                continue;
+            }
+            let body = event.body();
+            calls += 1;
+            cost = cost.saturating_add(body["cost_pico_usd"].as_i64().unwrap_or(0));
+            tokens = tokens.saturating_add(body["usage"]["tokens"].as_i64().unwrap_or(0));
+        }
+    }
+    Ok((json!({"tokens": tokens, "cost": cost, "calls": calls}), is_complete))
 }
 
 /// `POST /realtime/timeline/{stream_id}/append`.
@@ -247,7 +259,8 @@ pub fn follow(call: &Call<'_>, filter: Filter, snapshot: Option<String>) -> Answ
     let is_gone = cursor.is_some_and(|(of, position)| of != epoch || position > head);
     let after = cursor.map_or(head, |(_, position)| position);
     let secret = routes::secret(call.sent).unwrap_or_default().to_owned();
-    let stream = Stream { who, secret, filter, after, epoch, head, snapshot, is_gone };
+    let place = call.gateway.streams.take(&who.tenant, &who.user).ok_or_else(Problem::too_many_streams)?;
+    let stream = Stream { who, secret, filter, after, epoch, head, snapshot, is_gone, place };
     Ok(Reply { status: 200, headers: Vec::new(), content: Content::Stream(Box::new(stream)) })
 }
 
