@@ -25,7 +25,6 @@ mod kept;
 mod logged;
 mod person;
 mod places;
-pub mod procedure;
 mod purse;
 mod recorder;
 mod remember;

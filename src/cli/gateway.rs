@@ -1,6 +1,8 @@
 //! `reedclaw gateway`: serves the team gateway, and looks after its tokens, members and logs.
 
+use std::fs::OpenOptions;
 use std::io::{IsTerminal, stdin, stdout};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,7 +18,7 @@ use crate::app::{ChannelKind, Request, Runtime};
 use crate::config::{self, Env};
 use crate::gateway::{self, Listening, Options, Parts};
 use crate::host;
-use crate::ledger::{FILE_NAME, Ledger, NewToken, backends, figures};
+use crate::ledger::{FILE_NAME, Ledger, NewToken, archive, backends, figures};
 use crate::proto::team::{Mode, TeamRole, TokenKind};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
@@ -102,7 +104,20 @@ pub(super) fn definition() -> Command {
         .subcommand(
             Command::new("verify")
                 .about("Checks each tenant's log from its beginning and names the first fault")
-                .arg(option("tenant", "TENANT").help("Only this tenant")),
+                .arg(option("tenant", "TENANT").help("Only this tenant"))
+                .arg(option("file", "FILE").help("Checks an archive instead, without the database")),
+        )
+        .subcommand(
+            Command::new("export")
+                .about("Writes everything of a tenant to a new file, as lines that verify --file checks")
+                .arg(named_argument("name", "TENANT", "The tenant"))
+                .arg(named_argument("file", "FILE", "File to create")),
+        )
+        .subcommand(
+            Command::new("erase")
+                .about("Erases the texts of a person; asks, and only at a terminal. The log's chain holds without them")
+                .arg(named_argument("name", "TENANT", "The tenant"))
+                .arg(named_argument("user", "USER", "The person")),
         )
         .subcommand(Command::new("openapi").about("Prints the OpenAPI 3.1 document of the gateway"))
 }
@@ -179,6 +194,8 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
         Some(("estop", matches)) => lift(matches),
         Some(("routes", matches)) => routes(matches),
         Some(("verify", matches)) => verify(matches),
+        Some(("export", matches)) => export(matches),
+        Some(("erase", matches)) => erase(matches),
         Some(("openapi", _)) => {
             outln!("{:#}", gateway::openapi());
             Ok(exit::DONE)
@@ -457,7 +474,68 @@ fn member(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
+/// Writes the archive of a tenant.
+fn export(matches: &ArgMatches) -> Result<u8, Failure> {
+    let (tenant, path) = (text(matches, "name"), text(matches, "file"));
+    let ledger = open(matches)?;
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    let mut to = made.map(std::io::BufWriter::new).map_err(|error| Failure {
+        kind: FailureKind::User,
+        message: format!("{path} can't be made: {error}"),
+        hint: "name a file that isn't there yet".into(),
+    })?;
+    let events = ledger.archive().export(&tenant, &mut to).map_err(|error| gateway::of_ledger(&error))?;
+    outln!(
+        "{events} events of {}; reedclaw gateway verify --file {} checks the file",
+        sanitise(&tenant),
+        sanitise(&path)
+    );
+    Ok(exit::DONE)
+}
+
+/// Erases the texts of a person, if somebody at the terminal says so.
+fn erase(matches: &ArgMatches) -> Result<u8, Failure> {
+    if !stdin().is_terminal() || !stdout().is_terminal() {
+        return Err(Failure {
+            kind: FailureKind::Refused,
+            message: "texts are erased only by a person at a terminal, or over HTTP".into(),
+            hint: "run reedclaw gateway erase at a terminal, without a pipe".into(),
+        });
+    }
+    let (tenant, user) = (text(matches, "name"), named(text(matches, "user"))?);
+    let ledger = open(matches)?;
+    if !says_yes(&format!(
+        "Erase what {user} has written in {}? It can't be brought back. Type yes:",
+        sanitise(&tenant)
+    )) {
+        outln!("nothing was changed");
+        return Ok(exit::FAILED);
+    }
+    let erased = ledger.archive().erase(&tenant, None, &user).map_err(|error| gateway::of_ledger(&error))?;
+    outln!("{erased} texts are erased; reedclaw gateway verify counts them");
+    Ok(exit::DONE)
+}
+
+/// Checks an archive.
+fn verify_file(path: &str) -> Result<u8, Failure> {
+    let wrong = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
+    let file = std::fs::File::open(path).map_err(|error| wrong(format!("{path}: {error}")))?;
+    match archive::verify(&mut std::io::BufReader::new(file)).map_err(|error| wrong(error.to_string()))? {
+        Ok(verified) => {
+            outln!("{} events hold, {} of them erased, head {}", verified.events, verified.erased, verified.head);
+            Ok(exit::DONE)
+        }
+        Err(broken) => {
+            outln!("broken at position {}: {}", broken.position, sanitise(&broken.why));
+            Ok(exit::FAILED)
+        }
+    }
+}
+
 fn verify(matches: &ArgMatches) -> Result<u8, Failure> {
+    if let Some(path) = matches.get_one::<String>("file") {
+        return verify_file(path);
+    }
     let failed = |error| gateway::of_ledger(&error);
     let ledger = open(matches)?;
     let tenants = match matches.get_one::<String>("tenant") {
@@ -468,7 +546,13 @@ fn verify(matches: &ArgMatches) -> Result<u8, Failure> {
     for tenant in tenants {
         let name = sanitise(&tenant).into_owned();
         match ledger.verify(&tenant).map_err(failed)? {
-            Ok(verified) => outln!("{name}: {} events hold, head {}", verified.events, verified.head),
+            Ok(verified) => {
+                let erased = match verified.erased {
+                    0 => String::new(),
+                    count => format!(", {count} of them erased"),
+                };
+                outln!("{name}: {} events hold{erased}, head {}", verified.events, verified.head);
+            }
             Err(broken) => {
                 outln!("{name}: broken at position {}: {}", broken.position, sanitise(&broken.why));
                 code = exit::FAILED;

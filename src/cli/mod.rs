@@ -35,7 +35,6 @@ mod receipt;
 mod route;
 mod sandboxed;
 mod session;
-mod sop;
 mod steps;
 mod tool;
 mod wire;

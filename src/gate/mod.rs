@@ -72,12 +72,6 @@ pub struct Call {
 }
 
 impl Call {
-    /// The hash of its arguments, as its receipts have it.
-    #[must_use]
-    pub fn args_hash(&self) -> String {
-        receipts::hash(self.arguments.to_string().as_bytes())
-    }
-
     /// Whether it is a command that ends: only such a one runs on a copy of the workspace.
     fn may_have_copy(&self) -> bool {
         let in_background = self.arguments.get("background") == Some(&Value::Bool(true));
@@ -557,7 +551,7 @@ impl Gate {
         receipts::Entry {
             conversation_id: call.conversation.and_then(|id| u64::try_from(id).ok()),
             tool: call.tool.clone(),
-            args_hash: call.args_hash(),
+            args_hash: receipts::hash(call.arguments.to_string().as_bytes()),
             risk: verdict.risk.word().to_owned(),
             approver: approver.map(str::to_owned),
             rule: verdict.reasons.first().map(|reason| reason.rule.to_owned()),

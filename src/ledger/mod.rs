@@ -32,6 +32,7 @@ pub use auth::{ACCESS_MS, NewToken, Paired, REFRESH_MS, TokenRow, Who};
 pub use canvas::{Command, Committed, Snapshot};
 pub use idempotency::{Begun, Key};
 pub use ids::{random_text, uuid_v7};
+pub use more::archive::{self, Archive};
 pub use more::artifacts::{Artifact, Artifacts};
 pub use more::backends::{self, Backend, Backends, Unfit};
 pub use more::figures::{self, Figure, Figures};
@@ -47,7 +48,12 @@ pub use verify::{Broken, Verified};
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "gateway.db";
 /// The steps to the schema that this program reads and writes; their number is its version.
-const SCHEMAS: [&str; 3] = [include_str!("schema.sql"), include_str!("schema-2.sql"), include_str!("schema-3.sql")];
+const SCHEMAS: [&str; 4] = [
+    include_str!("schema.sql"),
+    include_str!("schema-2.sql"),
+    include_str!("schema-3.sql"),
+    include_str!("schema-4.sql"),
+];
 /// How long a statement waits for another process, in milliseconds: a command such as `gateway token create` writes briefly.
 const BUSY_MS: u64 = 2_000;
 /// Arrays and objects in each other that a stored value may have.
@@ -192,6 +198,12 @@ impl Ledger {
     #[must_use]
     pub fn figures(&self) -> Figures<'_> {
         Figures(self)
+    }
+
+    /// A tenant's log as a file, and the erasure of a person's texts.
+    #[must_use]
+    pub fn archive(&self) -> Archive<'_> {
+        Archive(self)
     }
 
     /// Files of canvases.

@@ -85,6 +85,29 @@ impl Event {
         })
     }
 
+    /// Reads an event from the value that [`Self::to_value`] made.
+    #[must_use]
+    pub fn read(value: &Value) -> Option<Self> {
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        let ids = OPTIONAL.into_iter().filter_map(|name| Some((name, text(name)?))).collect();
+        Some(Self {
+            tenant: text("tenant")?,
+            position: value["position"].as_i64()?,
+            event_id: text("event_id")?,
+            stream: text("stream")?,
+            stream_version: value["stream_version"].as_i64()?,
+            event_type: text("event_type")?,
+            source: text("source")?,
+            project: text("project")?,
+            actor: text("actor")?,
+            ids,
+            recorded_at: text("recorded_at")?,
+            body: super::stored_text(value.get("body")?).ok()?,
+            previous_hash: text("previous_hash")?,
+            hash: text("hash")?,
+        })
+    }
+
     /// One of the ids that may be absent.
     #[must_use]
     pub fn id(&self, name: &str) -> Option<&str> {
@@ -132,9 +155,11 @@ impl Event {
 
     /// The hash that this event must have: SHA-256 of a zero byte, the previous hash, and the event in canonical form with
     /// the body's hash in place of the body, so that a body can be erased without breaking the chain.
-    pub(super) fn computed_hash(&self) -> Result<String, LedgerError> {
+    /// `erased` is the hash of a body that was.
+    pub(super) fn computed_hash(&self, erased: Option<&str>) -> Result<String, LedgerError> {
         let mut fields = self.fields();
-        fields.insert("body_sha256".into(), hash::sha256_hex(self.body.as_bytes()).into());
+        let body_sha256 = erased.map_or_else(|| hash::sha256_hex(self.body.as_bytes()), str::to_owned);
+        fields.insert("body_sha256".into(), body_sha256.into());
         let previous: [u8; 32] =
             hex::decode(&self.previous_hash).ok_or_else(|| LedgerError::Invalid("the previous hash is none".into()))?;
         let mut bytes = vec![0];

@@ -259,7 +259,7 @@ pub(super) fn append_in(
             previous_hash: previous_hash.clone(),
             hash: String::new(),
         };
-        let event = Event { hash: event.computed_hash()?, ..event };
+        let event = Event { hash: event.computed_hash(None)?, ..event };
         insert(transaction, &event)?;
         previous_hash.clone_from(&event.hash);
         let Event { event_id, position, stream_version, .. } = event;

@@ -1,9 +1,10 @@
 //! Checks a tenant's log from its beginning: positions, hashes, streams, the head, and canvases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::OptionalExtension as _;
+use rusqlite::{Connection, OptionalExtension as _};
 
+use super::more::archive::tombstone;
 use super::row::{COLUMNS, Event};
 use super::spine::genesis;
 use super::{Ledger, LedgerError};
@@ -15,6 +16,8 @@ pub struct Verified {
     pub events: i64,
     /// The hash of the newest one.
     pub head: String,
+    /// How many of them have lost their content by an erasure.
+    pub erased: i64,
 }
 
 /// The first place where a log doesn't hold.
@@ -24,6 +27,69 @@ pub struct Broken {
     pub position: i64,
     /// The fault.
     pub why: String,
+}
+
+/// A log that is read from its beginning, event by event.
+pub struct Chain {
+    position: i64,
+    hash: String,
+    streams: BTreeMap<String, i64>,
+    erased: BTreeSet<i64>,
+    /// Erased positions that the log itself tells of.
+    announced: BTreeSet<i64>,
+}
+
+impl Chain {
+    /// A log that begins with this hash.
+    pub fn new(genesis: String) -> Self {
+        let (streams, erased, announced) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
+        Self { position: 0, hash: genesis, streams, erased, announced }
+    }
+
+    /// How many events were read.
+    pub fn events(&self) -> i64 {
+        self.position
+    }
+
+    /// Takes the next event in; `erased` is the hash of a content that was erased. Returns its fault.
+    pub fn take(&mut self, event: &Event, erased: Option<&str>) -> Option<Broken> {
+        self.position += 1;
+        let position = self.position;
+        let fault = match erased {
+            Some(sha256) if event.body != tombstone(sha256) => Some("it was erased, and its content is another".into()),
+            _ => fault(event, position, &self.hash, &mut self.streams, erased),
+        };
+        if let Some(why) = fault {
+            return Some(Broken { position, why });
+        }
+        if erased.is_some() {
+            self.erased.insert(position);
+        }
+        if event.event_type == "audit" && event.source == "engine" && event.stream == "dataset:audit" {
+            let body = event.body();
+            let positions = body["positions"].as_array().filter(|_| body["kind"] == "erasure");
+            self.announced.extend(positions.into_iter().flatten().filter_map(serde_json::Value::as_i64));
+        }
+        self.hash.clone_from(&event.hash);
+        None
+    }
+
+    /// The end of the log: everything that was erased must have been announced.
+    pub fn end(self) -> Result<Verified, Broken> {
+        if let Some(position) = self.erased.difference(&self.announced).next() {
+            let why = "its content is gone, and the log doesn't tell of an erasure".to_owned();
+            return Err(Broken { position: *position, why });
+        }
+        let erased = i64::try_from(self.erased.len()).unwrap_or(i64::MAX);
+        Ok(Verified { events: self.position, head: self.hash, erased })
+    }
+}
+
+/// The hashes of contents that were erased, by position.
+pub fn erased_of(connection: &Connection, tenant: &str) -> Result<BTreeMap<i64, String>, LedgerError> {
+    let mut statement = connection.prepare("SELECT position, body_sha256 FROM erased WHERE tenant = ?1")?;
+    let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
 impl Ledger {
@@ -36,16 +102,16 @@ impl Ledger {
         let sql = format!("SELECT {COLUMNS} FROM event WHERE tenant = ?1 ORDER BY position");
         let mut statement = connection.prepare(&sql)?;
         let rows = statement.query_map([tenant], Event::from_row)?;
-        let (mut position, mut hash) = (0, genesis(&connection, tenant)?);
-        let mut streams: BTreeMap<String, i64> = BTreeMap::new();
+        let erased = erased_of(&connection, tenant)?;
+        let mut chain = Chain::new(genesis(&connection, tenant)?);
         for row in rows {
             let event = row?;
-            position += 1;
-            if let Some(why) = fault(&event, position, &hash, &mut streams)? {
-                return Ok(Err(Broken { position, why }));
+            let erased = erased.get(&(chain.position + 1));
+            if let Some(broken) = chain.take(&event, erased.map(String::as_str)) {
+                return Ok(Err(broken));
             }
-            hash = event.hash;
         }
+        let (position, hash) = (chain.position, chain.hash.clone());
         let sql = "SELECT position, hash FROM head WHERE tenant = ?1";
         let head: Option<(i64, String)> =
             connection.query_row(sql, [tenant], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
@@ -58,7 +124,7 @@ impl Ledger {
         let rows = statement.query_map([tenant], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
         for row in rows {
             let (stream, version) = row?;
-            if streams.get(&stream).copied().unwrap_or(0) != version {
+            if chain.streams.get(&stream).copied().unwrap_or(0) != version {
                 let why = format!("the stream {stream} is said to have version {version}");
                 return Ok(Err(Broken { position, why }));
             }
@@ -67,7 +133,7 @@ impl Ledger {
         if let Some(broken) = Self::verify_canvases(&connection, tenant)? {
             return Ok(Err(broken));
         }
-        Ok(Ok(Verified { events: position, head: hash }))
+        Ok(chain.end())
     }
 }
 
@@ -76,21 +142,22 @@ fn fault(
     position: i64,
     previous: &str,
     streams: &mut BTreeMap<String, i64>,
-) -> Result<Option<String>, LedgerError> {
+    erased: Option<&str>,
+) -> Option<String> {
     if event.position != position {
-        return Ok(Some(format!("there is no event; the next one has position {}", event.position)));
+        return Some(format!("there is no event; the next one has position {}", event.position));
     }
     if event.previous_hash != previous {
-        return Ok(Some("it doesn't follow the event before it".to_owned()));
+        return Some("it doesn't follow the event before it".to_owned());
     }
     // A damaged event may not even have a canonical form.
-    if event.computed_hash().ok().as_deref() != Some(&event.hash) {
-        return Ok(Some("its hash isn't that of its content".to_owned()));
+    if event.computed_hash(erased).ok().as_deref() != Some(&event.hash) {
+        return Some("its hash isn't that of its content".to_owned());
     }
     let version = streams.entry(event.stream.clone()).or_default();
     *version += 1;
     if *version != event.stream_version {
-        return Ok(Some(format!("it has version {} in its stream, not {version}", event.stream_version)));
+        return Some(format!("it has version {} in its stream, not {version}", event.stream_version));
     }
-    Ok(None)
+    None
 }

@@ -67,7 +67,6 @@ mod server;
 mod sessions;
 mod sessions_cli;
 mod skills;
-mod sop;
 mod sshd;
 mod state;
 mod story;

@@ -1,10 +1,12 @@
-//! Members and tokens of a tenant over HTTP. A token's secret is made at a terminal only: a stolen session can make none.
+//! Members, tokens, flags and the log of a tenant over HTTP. A token's secret is made at a terminal only: a stolen session can
+//! make none.
 
 use serde_json::{Value, json};
 
-use crate::gateway::call::{Call, Reply};
+use crate::gateway::call::{Call, Content, Reply};
 use crate::gateway::identity::is_id;
 use crate::gateway::problem::{Answered, Problem};
+use crate::ledger::LedgerError;
 use crate::proto::team::TeamRole;
 
 /// The body of `POST /admin/members`.
@@ -99,4 +101,68 @@ pub fn nodes(call: &Call<'_>) -> Answered<Reply> {
     let node = json!({"node_id": gateway.node_id, "uptime_s": gateway.uptime_s(), "version": env!("CARGO_PKG_VERSION"),
         "streams": gateway.streams.count(), "queue": gateway.work.waiting()});
     Ok(Reply::ok(json!({"items": [node], "next": null})))
+}
+
+/// Bytes of an archive that is given over HTTP; the command has no limit.
+const ARCHIVE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// The body of `POST /admin/erasures`.
+pub const ERASURE: &str = r#"{"type": "object", "additionalProperties": false, "required": ["user", "reason"], "properties": {
+    "user": {"type": "string", "minLength": 1, "maxLength": 128},
+    "reason": {"type": "string", "minLength": 1, "maxLength": 500}}}"#;
+
+/// `GET /admin/log`: checks the tenant's log from its beginning.
+pub fn log(call: &Call<'_>) -> Answered<Reply> {
+    let value = match call.gateway.ledger.verify(&call.who()?.tenant)? {
+        Ok(verified) => {
+            json!({"whole": true, "events": verified.events, "head": verified.head, "erased": verified.erased,
+            "broken": null})
+        }
+        Err(broken) => json!({"whole": false, "broken": {"position": broken.position, "why": broken.why}}),
+    };
+    Ok(Reply::ok(value))
+}
+
+/// `GET /admin/archive`: everything of the tenant, as lines that `reedclaw gateway verify --file` checks.
+pub fn archive(call: &Call<'_>) -> Answered<Reply> {
+    let mut bytes = Bounded(Vec::new());
+    let tenant = &call.who()?.tenant;
+    call.gateway.ledger.archive().export(tenant, &mut bytes).map_err(|error| match error {
+        LedgerError::Invalid(_) => Problem::new(
+            413,
+            "too_large",
+            format!("the archive is too large for HTTP: reedclaw gateway export {tenant} FILE"),
+        ),
+        other => other.into(),
+    })?;
+    let headers = vec![("Content-Disposition", format!("attachment; filename=\"{tenant}.ndjson\""))];
+    Ok(Reply { status: 200, headers, content: Content::Download("application/x-ndjson", bytes.0) })
+}
+
+/// Bytes up to the limit of an archive.
+struct Bounded(Vec<u8>);
+
+impl std::io::Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > ARCHIVE_BYTES_MAX {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// `POST /admin/erasures`: erases what a person has written. The chain of the log holds without it.
+pub fn erase(call: &Call<'_>) -> Answered<Reply> {
+    let user = call.text("user").unwrap_or_default();
+    if !is_id(&user) {
+        return Err(Problem::body("user must be one id of 1 to 128 of A–Z a–z 0–9 . _ : -"));
+    }
+    let who = call.who()?;
+    let erased = call.gateway.ledger.archive().erase(&who.tenant, Some(who), &user)?;
+    tracing::info!(event = "texts_erased", erased, request_id = call.sent.request_id.as_str());
+    Ok(Reply::ok(json!({"user": user, "erased": erased})))
 }

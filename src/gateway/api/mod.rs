@@ -132,6 +132,20 @@ pub static ROUTES: &[Route] = &[
     get("/admin/flags", ADMIN, &[], "The flags of the tenant", admin::flags),
     write("POST", "/admin/flags", ADMIN_ACTS, admin::FLAG, &[200], "Sets a flag of the tenant", admin::set_flag),
     get("/admin/nodes", ADMIN, &[], "The processes that serve", admin::nodes),
+    get("/admin/log", ADMIN, &[], "Checks the log of the tenant", admin::log),
+    Route {
+        needs: ADMIN_ACTS,
+        ..get("/admin/archive", ADMIN, &[], "Everything of the tenant, as lines of JSON", admin::archive)
+    },
+    write(
+        "POST",
+        "/admin/erasures",
+        ADMIN_ACTS,
+        admin::ERASURE,
+        &[200],
+        "Erases what a person has written",
+        admin::erase,
+    ),
     get("/questions", APPROVER_READS, &["state", "limit"], "Questions to persons", questions::list),
     get("/questions/{question_id}", VIEWER, &[], "A question and what became of its call", questions::get),
     write(

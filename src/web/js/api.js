@@ -86,3 +86,12 @@ export async function api(method, path, body, options = {}) {
   const response = await authorised(method, path, { ...options, body });
   return response.status === 204 ? null : response.json();
 }
+
+/** Gives a file to the browser as a download; nothing of it is shown in the page. */
+export async function download(path, name) {
+  const response = await authorised('GET', path);
+  const url = URL.createObjectURL(await response.blob());
+  const link = Object.assign(document.createElement('a'), { href: url, download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1_000);
+}

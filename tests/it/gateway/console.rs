@@ -419,6 +419,9 @@ fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
         }
         browser.look(1100, 800, "light");
     }
+    // An admin checks the log.
+    browser.press("Check the log");
+    browser.wait("document.querySelector('#log').innerText.includes('events hold')");
     // Everything is reached by Tab, beginning with the way past the navigation.
     browser.eval("document.body.tabIndex = -1, document.body.focus()");
     browser.key("Tab");

@@ -8,7 +8,7 @@ use reedclaw::ledger::Ledger;
 use reedclaw::proto::team::{EventDraft, Identity, Mode, TeamRole, TokenKind};
 use serde_json::{Value, json};
 
-use super::{Client, Gateway, home, sqlite, token, verify};
+use super::{Client, Gateway, home, run, sqlite, token, verify};
 
 fn event(number: usize) -> Value {
     json!({"event_type": "x.step", "source": "agent", "run_id": "run-1", "body": {"number": number}})
@@ -315,4 +315,73 @@ pub fn someone() -> Identity {
         surface_id: text("surface"),
         app_id: text("app"),
     }
+}
+
+#[test]
+fn scenario_21_an_erased_text_is_gone_and_the_chain_and_its_archive_hold() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    let paul = gateway.client(&token(home.path(), "paul", "member", &[]));
+    let bot = gateway.client(&token(home.path(), "bot", "admin", &["--kind", "agent"]));
+    let say = |client: &Client<'_>, id: &str, text: &str| {
+        let message = json!({"event_type": "message.user", "source": "ui", "run_id": "r", "event_id": id, "body": {"text": text}});
+        assert_eq!(client.post("/events/append", &message).status, 201);
+    };
+    say(&paul, "first", "my private number is 4711");
+    say(&anna, "second", "a text that stays");
+    assert_eq!(paul.post("/events/append", &event(1)).status, 201);
+    let file = |name: &str| home.path().join(name).display().to_string();
+    let export = |name: &str| run(home.path(), &["gateway", "export", "local", &file(name)]);
+    let check = |name: &str| run(home.path(), &["gateway", "verify", "--file", &file(name)]);
+    assert_eq!(export("before.ndjson").0, Some(0));
+    assert_eq!(export("before.ndjson").0, Some(2), "it overwrites nothing");
+    assert_eq!(check("before.ndjson").0, Some(0));
+    assert_eq!(paul.post("/admin/erasures", &json!({"user": "paul", "reason": "a wish"})).code(), "forbidden");
+    assert_eq!(bot.post("/admin/erasures", &json!({"user": "paul", "reason": "a wish"})).code(), "forbidden");
+    let erased = anna.post("/admin/erasures", &json!({"user": "paul", "reason": "a wish"}));
+    assert_eq!((erased.status, &erased.json()["erased"]), (200, &json!(1)), "{erased:?}");
+    assert_eq!(anna.post("/admin/erasures", &json!({"user": "paul", "reason": "a wish"})).json()["erased"], 0);
+    let log = anna.get("/admin/log").json();
+    assert_eq!((&log["whole"], &log["erased"]), (&json!(true), &json!(1)), "{log}");
+    let events = anna.get("/events/list?limit=500").text;
+    assert!(!events.contains("4711") && events.contains("a text that stays") && events.contains("erasure"), "{events}");
+    let over_http = anna.get("/admin/archive");
+    assert_eq!(over_http.status, 200);
+    assert_eq!(bot.get("/admin/archive").code(), "forbidden");
+    assert_eq!(gateway.end(Signal::SIGTERM), Some(0));
+    let (status, told) = verify(home.path());
+    assert!(status == Some(0) && told.contains("1 of them erased"), "{told}");
+    assert_eq!(export("after.ndjson").0, Some(0));
+    let (status, told, err) = check("after.ndjson");
+    assert!(status == Some(0) && told.contains("1 of them erased"), "{told}{err}");
+    let archive = std::fs::read_to_string(file("after.ndjson")).expect("the archive");
+    assert!(!archive.contains("4711"));
+    // What is changed in the archive is found: a text, a line less, the end.
+    let lines: Vec<&str> = archive.lines().collect();
+    let changed = archive.replacen("a text that stays", "a text that says", 1);
+    let shorter = lines[..lines.len() - 1].join("\n") + "\n";
+    let fewer: String =
+        lines.iter().filter(|line| !line.contains("\"position\":2,")).map(|it| format!("{it}\n")).collect();
+    let other_end =
+        archive.replacen("\"type\":\"memory\"", "\"type\":\"file\"", 1).replacen("exported_at", "exported_as", 1);
+    for (name, text) in [("changed", changed), ("shorter", shorter), ("fewer", fewer), ("other", other_end)] {
+        assert_ne!(text, archive, "{name}");
+        std::fs::write(file(name), text).expect("a wrong archive");
+        let (status, told, err) = check(name);
+        assert!(status == Some(1) && told.contains("broken at position"), "{name}: {told}{err}");
+    }
+    // A text that somebody takes out without the log's knowing is found, too.
+    let raw = sqlite(home.path());
+    let refused = raw.execute("UPDATE event SET body = '{}' WHERE event_id = 'second'", []);
+    assert!(refused.expect_err("a trigger").to_string().contains("append-only"));
+    let body: String =
+        raw.query_row("SELECT body FROM event WHERE event_id = 'second'", [], |row| row.get(0)).expect("a body");
+    let sha256 = reedclaw::base::hash::sha256_hex(body.as_bytes());
+    raw.execute("INSERT INTO erased SELECT tenant, position, ?1 FROM event WHERE event_id = 'second'", [&sha256])
+        .expect("a row");
+    let gone = format!("{{\"erased\":true,\"sha256\":\"{sha256}\"}}");
+    raw.execute("UPDATE event SET body = ?1 WHERE event_id = 'second'", [&gone]).expect("the text is gone");
+    let (status, told) = verify(home.path());
+    assert!(status == Some(1) && told.contains("doesn't tell of an erasure"), "{told}");
 }

@@ -1,17 +1,8 @@
 // The files of a canvas, and an audit of it that is noted in the log.
 import { useRef, useState } from '../../vendor/hooks.js';
-import { api, authorised } from '../api.js';
+import { api, authorised, download } from '../api.js';
 import { say } from '../store.js';
 import { Failed, html, time, useLoaded, useOnline, visible } from '../ui.js';
-
-/** Gives a file to the browser as a download; nothing of it is shown in the page. */
-async function download(path, name) {
-  const response = await authorised('GET', path);
-  const url = URL.createObjectURL(await response.blob());
-  const link = Object.assign(document.createElement('a'), { href: url, download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 1_000);
-}
 
 export function Files({ id, rev, hash }) {
   const online = useOnline();

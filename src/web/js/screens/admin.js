@@ -1,7 +1,7 @@
 // Members and tokens of the tenant. A token is made at a terminal, so a stolen page makes none.
 import { useState } from '../../vendor/hooks.js';
-import { api } from '../api.js';
-import { useStore } from '../store.js';
+import { api, download } from '../api.js';
+import { get, say, useStore } from '../store.js';
 import { Failed, Title, html, time, useLoaded, useOnline, visible } from '../ui.js';
 
 export function Admin() {
@@ -15,6 +15,13 @@ export function Admin() {
     return { members, tokens, flags, routes, nodes };
   }, role);
   const act = (promise) => promise.then(() => { fail(null); return reload(); }, fail);
+  const [log, tell] = useState(null);
+  const check = () => api('GET', '/admin/log').then((it) => { fail(null); tell(it); }, fail);
+  const erase = (event) => {
+    event.preventDefault();
+    const user = event.target.querySelector('input').value;
+    api('POST', '/admin/erasures', { user, reason: 'by the console' }).then(({ erased }) => { say(`${erased} texts are erased`); return check(); }).catch(fail);
+  };
   if (role !== 'admin') return html`<${Title}>Admin<//><p class="notice">This page is for the role admin; yours is ${role}.</p>`;
   return html`<${Title}>Admin<//>
     <${Failed} error=${error ?? failed} retry=${error ? reload : null} />
@@ -36,6 +43,13 @@ export function Admin() {
       <h2>Back-ends</h2>
       <div class="wide" tabindex="0" role="region" aria-label="Back-ends"><table><thead><tr><th>Service</th><th>Back-end</th><th>Place</th></tr></thead><tbody>
         ${value.routes.map((it) => html`<tr><td>${it.service}</td><td>${it.backend}</td><td>${visible(it.location ?? 'this machine')}</td></tr>`)}</tbody></table></div>
+      <h2>Log</h2>
+      <p class="row"><button disabled=${!online} onClick=${check}>Check the log</button>
+        <button disabled=${!online} onClick=${() => download('/admin/archive', `${get().who.tenant}.ndjson`).then(() => fail(null), fail)}>Download everything</button></p>
+      ${log ? html`<p id="log" role="status" class=${log.whole ? '' : 'bad'}>${log.whole ? `✓ ${log.events} events hold${log.erased ? `, ${log.erased} of them erased` : ''}.`
+        : `⊘ Broken at position ${log.broken.position}: ${visible(log.broken.why)}`}</p>` : null}
+      <form class="row" onSubmit=${erase}><label for="erase">Erase what a person has written</label>
+        <input id="erase" required pattern="[A-Za-z0-9._:\-]+" disabled=${!online} /><button class="danger" disabled=${!online}>Erase</button></form>
       <h2>Nodes</h2>
       <ul class="list">${value.nodes.map((it) => html`<li><code>${it.node_id}</code>, up for ${it.uptime_s} s, ${it.streams} streams</li>`)}</ul>`
       : html`<p role="status">Loading…</p>`}`;

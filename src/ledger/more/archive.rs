@@ -1,0 +1,179 @@
+//! A tenant's log as a file that can be checked without the database, and the erasure of a person's texts.
+
+use std::io::{BufRead, Write};
+
+use rusqlite::params;
+use serde_json::{Value, json};
+
+use crate::base::{base64, hash};
+use crate::ledger::row::Event;
+use crate::ledger::spine::{genesis, read_in};
+use crate::ledger::stores::note;
+use crate::ledger::verify::{Chain, erased_of};
+use crate::ledger::{Broken, Filter, Ledger, LedgerError, Verified, now_text};
+use crate::proto::team::Identity;
+
+/// The version of the form of an archive.
+const FORM: u32 = 1;
+/// Events of a page.
+const PAGE: usize = 500;
+/// Types of events whose content is a person's own text.
+const TEXTS: [&str; 4] = ["message.user", "message.assistant", "message.summary", "run.started"];
+
+/// The archive of a tenant.
+pub struct Archive<'l>(pub(in crate::ledger) &'l Ledger);
+
+/// An archive while it is written: its lines are hashed together.
+struct Lines<'w> {
+    to: &'w mut dyn Write,
+    hash: hash::Hasher,
+}
+
+impl Lines<'_> {
+    fn put(&mut self, value: &Value) -> Result<(), LedgerError> {
+        let line = format!("{value}\n");
+        self.hash.update(line.as_bytes());
+        self.to
+            .write_all(line.as_bytes())
+            .map_err(|error| LedgerError::Invalid(format!("it can't be written: {error}")))
+    }
+}
+
+impl Archive<'_> {
+    /// Writes everything of a tenant as JSON lines: the log, memory, blackboards, files. The last line has the hash of the
+    /// lines before it. Returns the number of events.
+    ///
+    /// # Errors
+    /// There is no such tenant, the file can't be written, or the database fails.
+    pub fn export(&self, tenant: &str, to: &mut dyn Write) -> Result<i64, LedgerError> {
+        if self.0.mode(tenant)?.is_none() {
+            return Err(LedgerError::NotFound);
+        }
+        let connection = self.0.lock();
+        let mut lines = Lines { to, hash: hash::Hasher::new() };
+        let (begin, at) = (genesis(&connection, tenant)?, now_text(&connection)?);
+        lines.put(&json!({"type": "archive", "form": FORM, "tenant": tenant, "genesis": begin, "exported_at": at}))?;
+        let erased = erased_of(&connection, tenant)?;
+        let mut last = 0;
+        loop {
+            let page = read_in(&connection, tenant, last, &Filter::default(), PAGE)?;
+            let Some(newest) = page.last() else { break };
+            last = newest.position;
+            for event in &page {
+                let mut line = json!({"type": "event", "event": event.to_value()});
+                if let Some(sha256) = erased.get(&event.position) {
+                    line["erased_sha256"] = sha256.clone().into();
+                }
+                lines.put(&line)?;
+            }
+        }
+        for (kind, sql) in [
+            ("memory", "SELECT scope, scope_id, key, value, by FROM memory WHERE tenant = ?1"),
+            ("blackboard", "SELECT 'run', run_id, key, value, by FROM blackboard WHERE tenant = ?1"),
+        ] {
+            let mut statement = connection.prepare(sql)?;
+            let mut rows = statement.query([tenant])?;
+            while let Some(row) = rows.next()? {
+                let value: Value = serde_json::from_str(&row.get::<_, String>(3)?).unwrap_or_default();
+                let (scope, id, key, by): (String, String, String, String) =
+                    (row.get(0)?, row.get(1)?, row.get(2)?, row.get(4)?);
+                lines.put(
+                    &json!({"type": kind, "scope": scope, "scope_id": id, "key": key, "value": value, "by": by}),
+                )?;
+            }
+        }
+        let mut statement =
+            connection.prepare("SELECT sha256, n, data FROM artifact_part WHERE tenant = ?1 ORDER BY sha256, n")?;
+        let mut rows = statement.query([tenant])?;
+        while let Some(row) = rows.next()? {
+            let (sha256, number, data): (String, i64, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            lines.put(&json!({"type": "file", "sha256": sha256, "part": number, "data": base64::encode(&data)}))?;
+        }
+        let sha256 = lines.hash.clone().finish_hex();
+        lines.put(&json!({"type": "end", "events": last, "sha256": sha256}))?;
+        lines.to.flush().map_err(|error| LedgerError::Invalid(format!("it can't be written: {error}")))?;
+        Ok(last)
+    }
+
+    /// Erases the texts that a person has written or asked, and those of the answers to their questions: each gives way to its
+    /// hash. The log itself tells of it. Without an actor it is a person at a terminal who does so. Returns how many events and
+    /// runs have lost their text.
+    ///
+    /// # Errors
+    /// There is no such tenant, or the database fails.
+    pub fn erase(&self, tenant: &str, who: Option<&Identity>, user: &str) -> Result<usize, LedgerError> {
+        let who = &who.map_or_else(|| self.0.operator_at_terminal(tenant), |who| Ok(who.clone()))?;
+        self.0.write(tenant, |transaction| {
+            let sql = "SELECT position, body, event_type FROM event WHERE tenant = ?1 AND actor = ?2 AND position NOT IN \
+                       (SELECT position FROM erased WHERE tenant = ?1) ORDER BY position";
+            let mut statement = transaction.prepare(sql)?;
+            let rows = statement.query_map(params![who.tenant, user], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            let found: Vec<(i64, String, String)> = rows.collect::<rusqlite::Result<_>>()?;
+            let mut positions = Vec::new();
+            for (position, body, kind) in found {
+                if !TEXTS.contains(&kind.as_str()) {
+                    continue;
+                }
+                let sha256 = hash::sha256_hex(body.as_bytes());
+                transaction
+                    .execute("INSERT INTO erased VALUES (?1, ?2, ?3)", params![who.tenant, position, sha256])?;
+                let sql = "UPDATE event SET body = ?3 WHERE tenant = ?1 AND position = ?2";
+                transaction.execute(sql, params![who.tenant, position, tombstone(&sha256)])?;
+                positions.push(position);
+            }
+            let sql = "UPDATE run SET question = '', text = '', failure = NULL WHERE tenant = ?1 AND user = ?2 \
+                       AND state <> 'running' AND (question <> '' OR text <> '')";
+            let runs = transaction.execute(sql, params![who.tenant, user])?;
+            for some in positions.chunks(PAGE) {
+                let body = json!({"kind": "erasure", "user": user, "positions": some});
+                note(transaction, who, "audit", "dataset:audit".into(), body)?;
+            }
+            Ok(positions.len() + runs)
+        })
+    }
+}
+
+/// The content that stands in the place of an erased one.
+pub fn tombstone(sha256: &str) -> String {
+    format!("{{\"erased\":true,\"sha256\":\"{sha256}\"}}")
+}
+
+/// Checks an archive without the database: the hash of its lines, and the chain of its events.
+///
+/// # Errors
+/// It can't be read, or isn't an archive. One that doesn't hold isn't an error but the inner result.
+pub fn verify(from: &mut dyn BufRead) -> Result<Result<Verified, Broken>, LedgerError> {
+    let not = |why: &str| LedgerError::Invalid(format!("this is no archive of a tenant: {why}"));
+    let (mut all, mut chain, mut line) = (hash::Hasher::new(), None::<Chain>, String::new());
+    loop {
+        line.clear();
+        if from.read_line(&mut line).map_err(|error| not(&error.to_string()))? == 0 {
+            let events = chain.map_or(0, |chain| chain.events());
+            return Ok(Err(Broken { position: events + 1, why: "the archive ends too early".into() }));
+        }
+        let value: Value = serde_json::from_str(&line).map_err(|error| not(&error.to_string()))?;
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        match (value["type"].as_str(), &mut chain) {
+            (Some("archive"), None) if value["form"] == FORM => {
+                chain = Some(Chain::new(text("genesis").ok_or_else(|| not("it has no beginning"))?));
+            }
+            (Some("event"), Some(chain)) => {
+                let event = Event::read(&value["event"]).ok_or_else(|| not("an event lacks fields"))?;
+                if let Some(broken) = chain.take(&event, text("erased_sha256").as_deref()) {
+                    return Ok(Err(broken));
+                }
+            }
+            (Some("end"), Some(_)) => {
+                let chain = chain.unwrap_or_else(|| Chain::new(String::new()));
+                if text("sha256") != Some(all.finish_hex()) || value["events"] != chain.events() {
+                    let why = "the last line doesn't fit the lines before it".to_owned();
+                    return Ok(Err(Broken { position: chain.events() + 1, why }));
+                }
+                return Ok(chain.end());
+            }
+            (Some("memory" | "blackboard" | "file"), Some(_)) => {}
+            _ => return Err(not("a line has another type")),
+        }
+        all.update(line.as_bytes());
+    }
+}
