@@ -336,7 +336,7 @@ fn prompt(
 ) -> Result<Value, RpcError> {
     let stopped = |why: &str| Ok(json!({"stopReason": why}));
     let (question, notes) = content::question(runtime, blocks)?;
-    editor.begin(runtime.agent().redactor());
+    editor.begin(runtime.agent().redactor().hiding());
     notes.iter().for_each(|note| editor.notice(note, "info"));
     let question = match commands::read(runtime, question, &handle.cancel) {
         Meant::Question(question) => question,

@@ -287,11 +287,10 @@ impl Agent {
         self.secrets.redactor.redact(text).text.into_owned()
     }
 
-    /// Makes what hides the secrets that are known by now, for a face that shows results.
+    /// Finds the secrets that are known by now.
     #[must_use]
-    pub fn redactor(&self) -> Box<dyn Fn(&str) -> String + Send> {
-        let redactor = self.secrets.redactor.clone();
-        Box::new(move |text| redactor.redact(text).text.into_owned())
+    pub fn redactor(&self) -> &crate::redact::Redactor {
+        &self.secrets.redactor
     }
 
     /// Why the newest answer isn't all that it could have been; `None` if nothing was missing.

@@ -17,7 +17,7 @@ use crate::sessions::wire::CallFile;
 use crate::sessions::{Listed, Said, Session, SessionError, Sessions, State, ToApply, short_id};
 use crate::steps::{Incoming, NewContent};
 use crate::store::{ConversationId, MessageState, Store, StoredTurn};
-use crate::tree::Bench;
+use crate::tree::{Bench, Guard};
 
 /// Bytes of open files that go with a question, all together: some 32,000 tokens.
 const OPEN_BYTES_MAX: u64 = 128 * 1024;
@@ -257,7 +257,9 @@ impl Runtime {
     /// # Errors
     /// As of [`Session::edit_by_user`].
     pub fn edit_session_file(&mut self, path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<String, Failure> {
+        let guard = key_test(&self.agent);
         let Some(on_git) = &mut self.on_git else { return Ok(String::new()) };
+        on_git.session.draft().guard(guard);
         let commit = on_git.session.edit_by_user(path, old, new).map_err(session_failure)?;
         let left = &on_git.session.meta().conflicts;
         let left = if left.is_empty() { String::new() } else { format!(" · conflicts left in {}", left.join(", ")) };
@@ -267,10 +269,10 @@ impl Runtime {
     /// Notes that a turn begins; returns a notice.
     pub(super) fn begin_turn(&mut self, question: &str) -> Result<Option<String>, Failure> {
         let question = self.agent.redacted(question);
-        match &mut self.on_git {
-            Some(on_git) => on_git.session.begin_turn(&question).map_err(session_failure),
-            None => Ok(None),
-        }
+        let guard = key_test(&self.agent);
+        let Some(on_git) = &mut self.on_git else { return Ok(None) };
+        on_git.session.draft().guard(guard);
+        on_git.session.begin_turn(&question).map_err(session_failure)
     }
 
     /// The files of the checkout that would change if a session's files were put there.
@@ -346,6 +348,11 @@ impl Runtime {
         let Some(on_git) = &self.on_git else { return Ok(None) };
         let Some(mut said) = said_last(&self.agent, &self.store) else { return Ok(None) };
         said.left_out = on_git.bench.take_left_out();
+        // Some keys are read with the first question only.
+        on_git.session.draft().guard(key_test(&self.agent));
+        let taken_back = on_git.session.draft().take_back_keys().map_err(|error| session_failure(error.into()))?;
+        said.left_out.extend(taken_back.iter().map(|path| format!("{} (it holds a key)", path.display())));
+        said.left_out.iter_mut().for_each(|it| *it = self.agent.redacted(it));
         if !on_git.session.draft().is_unchanged() {
             said.subject = self.subject_of(&said).map(|it| self.agent.redacted(&it));
         }
@@ -380,6 +387,12 @@ pub fn cut_off_turns(env: &Env, workspace: &Path) -> Vec<String> {
         format!("session {id}: turn {turn} was cut off; :session open {id} goes on with its files")
     };
     all.iter().filter(|it| it.state() == "cut").map(line).collect()
+}
+
+/// The test whether bytes hold a key that is known by now.
+fn key_test(agent: &Agent) -> Guard {
+    let redactor = agent.redactor().clone();
+    Box::new(move |bytes| redactor.holds_known(bytes))
 }
 
 /// Conversations among which that of a session is looked for.

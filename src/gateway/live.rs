@@ -314,7 +314,7 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
         question_id: None,
         by: None,
     };
-    let redact = runtime.agent().redactor();
+    let redact = runtime.agent().redactor().hiding();
     *http.now() = Some(Current { run: Arc::clone(run), chain, redact });
     if runtime.agent().conversation().is_none() {
         gateway.metrics.conversations.fetch_add(1, Ordering::Relaxed);

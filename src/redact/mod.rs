@@ -84,6 +84,29 @@ impl Redactor {
         Redacted { text, hidden }
     }
 
+    /// What hides secrets, for a face that shows results.
+    #[must_use]
+    pub fn hiding(&self) -> Box<dyn Fn(&str) -> String + Send> {
+        let redactor = self.clone();
+        Box::new(move |text| redactor.redact(text).text.into_owned())
+    }
+
+    /// Whether one of the values that it was made for is in these bytes, in any of its forms. Forms alone, such as that of
+    /// a token, don't count.
+    #[must_use]
+    pub fn holds_known(&self, bytes: &[u8]) -> bool {
+        let text = Text { bytes, before: None, is_whole: true };
+        let mut at = 0;
+        while let Some(found) = self.filter.next(&text, at).filter(|_| !self.known.is_empty()) {
+            at = found + 1;
+            let mut known = self.filter.known_from(bytes[found]).iter();
+            if known.any(|index| matches!(self.known[usize::from(*index)].look(&text, found), Seen::Hide(_))) {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Finds the secrets, in order, and the length of the text that is decided: the rest may yet become a secret, or
     /// belong to one.
     fn scan(&self, text: Text<'_>) -> (Vec<Span>, usize) {

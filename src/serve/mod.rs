@@ -313,7 +313,7 @@ struct Work {
 impl Work {
     fn carry_out(&mut self, call: &Waiting, peer: &Peer) -> Value {
         let began = Instant::now();
-        let redact = self.runtime.agent().redactor();
+        let redact = self.runtime.agent().redactor().hiding();
         let clean = |text: &str| sanitise(&redact(text)).into_owned();
         let seen = observe::call(&call.name, &call.arguments, &self.runtime, &self.workspace);
         let (result, is_error) = match (seen, &mut self.runner) {

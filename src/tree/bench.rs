@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::{Draft, FILE_BYTES_MAX};
-use crate::files::PathError;
+use crate::files::{PathError, holes};
 use crate::git::{Changed as Differs, Mode, Oid, diff, empty_tree, oid_of};
 
 /// Threads that write files.
@@ -23,6 +23,8 @@ const THREADS_MAX: usize = 8;
 const PATHS_MAX: usize = 5_000;
 /// Bytes of one command that a commit takes.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Lines about what a commit leaves out; of more, the number.
+const LEFT_OUT_MAX: usize = 100;
 /// Longest ignore file that is read, in bytes.
 const IGNORE_BYTES_MAX: u64 = 1024 * 1024;
 /// The beginning of names of files that hold secrets: no commit takes them.
@@ -175,6 +177,7 @@ impl Bench {
         *known = None;
         self.forget().map_err(told)?;
         let (mut left_out, mut paths, mut bytes, mut rules) = (Vec::new(), 0, 0, Rules::default());
+        let (is_flood, mut flood) = (self.is_flood(changes, &mut rules), BTreeMap::<PathBuf, usize>::new());
         for (path, did) in changes {
             self.carry_out(path, did).map_err(told)?;
             let leaf = match did {
@@ -187,6 +190,10 @@ impl Bench {
                     let is_ignored = !self.draft.has(path) && self.is_ignored(path, &mut rules);
                     let why = self.why_left_out(path, length, bytes, paths);
                     if is_ignored {
+                        continue;
+                    }
+                    if is_flood && !self.draft.has(path) {
+                        *flood.entry(path.iter().take(1).collect()).or_default() += 1;
                         continue;
                     }
                     if let Some(why) = why {
@@ -206,6 +213,7 @@ impl Bench {
                 left_out.push(format!("{} ({error})", path.display()));
             }
         }
+        left_out = summed_up(left_out, &flood);
         if !self.draft.tell() {
             return Err("the draft can't be kept in the state directory".to_owned());
         }
@@ -214,6 +222,13 @@ impl Bench {
         *known = Some(now);
         self.left_out.lock().unwrap_or_else(PoisonError::into_inner).extend(left_out.iter().cloned());
         Ok(left_out)
+    }
+
+    /// Whether there are thousands of new files. They are data or products: none is taken, since some would be of no use.
+    fn is_flood(&self, changes: &[(&Path, Did)], rules: &mut Rules) -> bool {
+        let files = changes.iter().filter(|(_, did)| matches!(did, Did::File(..)));
+        let mut new = files.filter(|(path, _)| !self.draft.has(path) && !self.is_ignored(path, rules));
+        new.nth(PATHS_MAX).is_some()
     }
 
     fn why_left_out(&self, path: &Path, length: u64, bytes: u64, paths: usize) -> Option<&'static str> {
@@ -241,7 +256,8 @@ impl Bench {
                 make_directories(&self.dir, path.parent().unwrap_or(Path::new("")))?;
                 remove(&self.dir, path)?;
                 let target = self.dir.join(path);
-                fs::copy(source, &target)?;
+                // A copy with the holes of the file: one of 2 GiB may be almost empty.
+                holes::copy(&File::open(source)?, &OpenOptions::new().write(true).create_new(true).open(&target)?)?;
                 fs::set_permissions(&target, fs::Permissions::from_mode(mode & 0o777))
             }
         }
@@ -303,6 +319,18 @@ impl Bench {
 /// Ignore files by directory, each read once.
 #[derive(Default)]
 struct Rules(BTreeMap<PathBuf, Gitignore>);
+
+/// The lines about what isn't taken: a flood of new files by their topmost names, and of too many lines the number.
+fn summed_up(mut lines: Vec<String>, flood: &BTreeMap<PathBuf, usize>) -> Vec<String> {
+    lines.extend(flood.iter().map(|(top, count)| match count {
+        1 => format!("{} (one of more than 5,000 new files)", top.display()),
+        count => format!("{}/ ({count} of more than 5,000 new files)", top.display()),
+    }));
+    let more = lines.len().saturating_sub(LEFT_OUT_MAX);
+    lines.truncate(LEFT_OUT_MAX);
+    lines.extend((more > 0).then(|| format!("and {more} more")));
+    lines
+}
 
 /// Removes what is in a directory; the directory itself stays, since others hold it open.
 fn clear(top: &Path) -> io::Result<()> {

@@ -12,6 +12,8 @@ use crate::git::{GitError, Mode};
 
 /// The directory in which sessions keep their records; nobody but they write there.
 pub const RECORDS: &str = ".reedclaw/sessions";
+/// Why a file with a key of the config or of the environment is refused.
+const KEY: PathError = PathError::Reserved("it holds a key that is known here, and a commit would keep it");
 /// The beginning of a pointer of Git LFS, as its specification says.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/";
 
@@ -64,6 +66,9 @@ impl Draft {
         }
         let path = self.resolve(change.path)?;
         may_hold(&path)?;
+        if self.holds_key(path.as_os_str().as_bytes()) || change.new.is_some_and(|new| self.holds_key(new)) {
+            return Err(KEY);
+        }
         let (path, found) = self.state().locate(&*self.objects, &path, false).or_else(|error| match error {
             PathError::Missing => Ok((path, Found::Missing)),
             error => Err(error),
@@ -94,6 +99,9 @@ impl Draft {
     /// Git can't hold such a path, or a tree on the way can't be read.
     pub fn put(&self, path: &Path, leaf: Option<(Mode, &[u8])>) -> Result<(), PathError> {
         may_hold(path)?;
+        if leaf.is_some_and(|(_, bytes)| self.holds_key(bytes) || self.holds_key(path.as_os_str().as_bytes())) {
+            return Err(KEY);
+        }
         let leaf = match leaf {
             Some((mode, bytes)) => Some((mode, Content::new(bytes).ok_or(PathError::Changed)?)),
             None => None,

@@ -61,7 +61,11 @@ pub struct Draft {
     /// Files whose contents go with each question.
     open: Mutex<BTreeSet<PathBuf>>,
     watcher: Mutex<Option<Watcher>>,
+    guard: Mutex<Option<Guard>>,
 }
+
+/// Tells whether bytes hold a key that must not become part of a commit.
+pub type Guard = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 /// Hears of each change of a draft; returns whether it could keep it.
 pub type Watcher = Box<dyn Fn(&Draft) -> bool + Send + Sync>;
@@ -90,6 +94,7 @@ impl Draft {
             state,
             open: Mutex::default(),
             watcher: Mutex::new(None),
+            guard: Mutex::new(None),
         }
     }
 
@@ -109,6 +114,35 @@ impl Draft {
     /// Lets `watcher` hear of each change from now on.
     pub fn watch(&self, watcher: Watcher) {
         *self.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
+    }
+
+    /// Refuses names and contents that `guard` finds a key in, from now on.
+    pub fn guard(&self, guard: Guard) {
+        *self.guard.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard);
+    }
+
+    /// Takes back the changes of files in which the guard finds a key: keys may become known after a file was written.
+    /// Returns their paths.
+    ///
+    /// # Errors
+    /// A tree of the base can't be read.
+    pub fn take_back_keys(&self) -> Result<Vec<PathBuf>, GitError> {
+        let holds = |it: &Changed| matches!(&it.now, Some((_, Content::New(bytes, _))) if self.holds_key(bytes));
+        let found: Vec<PathBuf> = self.changes()?.into_iter().filter(holds).map(|it| it.path).collect();
+        if found.is_empty() {
+            return Ok(found);
+        }
+        let before = Self::on(self.objects.clone(), self.base(), &self.path, None);
+        let now = |path: &Path| {
+            before.leaf(path, u64::MAX).ok().and_then(|(mode, bytes)| Some((mode, Content::new(&bytes)?)))
+        };
+        let back: Vec<Changed> = found.iter().map(|path| Changed { path: path.clone(), now: now(path) }).collect();
+        self.apply(&back)?;
+        Ok(found)
+    }
+
+    fn holds_key(&self, bytes: &[u8]) -> bool {
+        self.guard.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|guard| guard(bytes))
     }
 
     /// Tells the watcher that something changed; returns whether it could keep that.

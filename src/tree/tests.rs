@@ -336,3 +336,60 @@ proptest! {
         prop_assert_eq!(theirs, ours);
     }
 }
+
+/// A bench over a draft with one file, and a directory in which a command's files lie.
+fn bench(dir: &Path) -> Bench {
+    let draft = Draft::on(Arc::new(Memory::default()), empty_tree(), Path::new("/project"), None);
+    draft.put(Path::new("a.txt"), Some((Mode::File, b"a\n"))).expect("put");
+    draft.put(Path::new(".gitignore"), Some((Mode::File, b"built/\n"))).expect("put");
+    Bench::new(dir.join("bench"), Arc::new(draft), Vec::new())
+}
+
+#[test]
+fn of_thousands_of_new_files_none_is_taken_and_a_known_file_is() {
+    let dir = crate::git::in_memory();
+    let bench = bench(dir.path());
+    bench.ready().expect("ready");
+    let source = dir.path().join("source");
+    std::fs::write(&source, "new\n").expect("a file");
+    let made = |count: usize, folder: &str| -> Vec<PathBuf> {
+        (0..count).map(|number| Path::new(folder).join(format!("{number}.txt"))).collect()
+    };
+    let did = || Did::File(source.clone(), 0o644);
+    let paths: Vec<PathBuf> =
+        [made(5_000, "data/deep"), made(6_000, "built"), vec!["a.txt".into(), "new.txt".into()]].concat();
+    let changes: Vec<(&Path, Did)> = paths.iter().map(|path| (path.as_path(), did())).collect();
+    let mut left_out = bench.adopt(&changes).expect("adopted");
+    left_out.sort();
+    let wanted = ["data/ (5000 of more than 5,000 new files)", "new.txt (one of more than 5,000 new files)"];
+    assert_eq!(left_out, wanted, "what git ignores isn't counted");
+    assert_eq!(bench.draft().leaf(Path::new("a.txt"), 10).expect("a file").1, b"new\n");
+    assert!(bench.draft().leaf(Path::new("data/deep/1.txt"), 10).is_err());
+    assert!(bench.dir().join("data/deep/4999.txt").exists(), "the next command finds them");
+    // Fewer are taken.
+    let changes: Vec<(&Path, Did)> = paths[..100].iter().map(|path| (path.as_path(), did())).collect();
+    assert_eq!(bench.adopt(&changes).expect("adopted"), Vec::<String>::new());
+    assert!(bench.draft().leaf(Path::new("data/deep/1.txt"), 10).is_ok());
+}
+
+#[test]
+fn a_file_with_a_known_key_is_refused_and_taken_back_if_the_key_is_known_later() {
+    let dir = crate::git::in_memory();
+    let bench = bench(dir.path());
+    let draft = bench.draft();
+    let key = b"known-key";
+    draft.put(Path::new("early.txt"), Some((Mode::File, b"a known-key in it"))).expect("nobody knows it yet");
+    draft.put(Path::new("a.txt"), Some((Mode::File, b"known-key"))).expect("nobody knows it yet");
+    draft.guard(Box::new(|bytes| memchr::memmem::find(bytes, key).is_some()));
+    let mut taken_back = draft.take_back_keys().expect("changes");
+    taken_back.sort();
+    assert_eq!(taken_back, [PathBuf::from("a.txt"), PathBuf::from("early.txt")]);
+    assert!(draft.leaf(Path::new("early.txt"), 100).is_err());
+    for (path, text) in [("x.txt", "known-key"), ("known-key.txt", "x")] {
+        let refused = draft.put(Path::new(path), Some((Mode::File, text.as_bytes()))).expect_err("refused");
+        assert!(refused.to_string().contains("it holds a key"), "{refused}");
+        let change = Change { path, old: None, new: Some(text.as_bytes()) };
+        draft.change(&Journals::new("/nonexistent".into()), &[change]).expect_err("refused");
+    }
+    assert_eq!(draft.changes().expect("changes").len(), 1, "{:?}", draft.changes());
+}

@@ -66,6 +66,7 @@ mod sandbox;
 mod server;
 mod sessions;
 mod sessions_cli;
+mod sessions_contract;
 mod skills;
 mod sshd;
 mod state;

@@ -14,7 +14,7 @@ use crate::pty::program;
 use crate::sessions::{calls, git};
 
 /// A home with a repository of one commit, and a model with these answers.
-fn home(answers: &[Value], more: &str) -> TempDir {
+pub fn home(answers: &[Value], more: &str) -> TempDir {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
     let lines: Vec<String> = answers.iter().map(Value::to_string).collect();
     let script = home.path().join("answers.jsonl");
@@ -35,7 +35,7 @@ fn home(answers: &[Value], more: &str) -> TempDir {
     home
 }
 
-fn reedclaw(home: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+pub fn reedclaw(home: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(program());
     command.args(arguments).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
     let done = command.current_dir(home.join("project")).stdin(Stdio::null()).output().expect("it runs");
@@ -44,21 +44,21 @@ fn reedclaw(home: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 /// Runs a command that must succeed, and gives its standard output.
-fn output(home: &Path, arguments: &[&str]) -> String {
+pub fn output(home: &Path, arguments: &[&str]) -> String {
     let (code, out, err) = reedclaw(home, arguments);
     assert_eq!(code, Some(0), "{arguments:?}: {out}{err}");
     out
 }
 
-fn write(when: &str, path: &str, content: &str) -> Value {
+pub fn write(when: &str, path: &str, content: &str) -> Value {
     calls(when, "file_write", json!({"path": path, "content": content}))
 }
 
 /// Files with the time of their last change and their content.
-type Held = BTreeMap<PathBuf, (i64, i64, Vec<u8>)>;
+pub type Held = BTreeMap<PathBuf, (i64, i64, Vec<u8>)>;
 
 /// Every file below a directory.
-fn held(top: &Path) -> Held {
+pub fn held(top: &Path) -> Held {
     let (mut found, mut waiting) = (BTreeMap::new(), vec![top.to_owned()]);
     while let Some(at) = waiting.pop() {
         for entry in fs::read_dir(at).expect("a directory").flatten() {
@@ -78,7 +78,7 @@ fn held(top: &Path) -> Held {
 }
 
 /// The paths that differ.
-fn differing<'a>(one: &'a Held, two: &'a Held) -> Vec<&'a PathBuf> {
+pub fn differing<'a>(one: &'a Held, two: &'a Held) -> Vec<&'a PathBuf> {
     let is_other =
         |from: &'a Held, to: &'a Held| from.iter().filter(|(path, it)| to.get(*path) != Some(it)).map(|it| it.0);
     let mut all: Vec<&PathBuf> = is_other(one, two).chain(is_other(two, one)).collect();
@@ -87,7 +87,7 @@ fn differing<'a>(one: &'a Held, two: &'a Held) -> Vec<&'a PathBuf> {
 }
 
 /// A home with a session of two turns, and the session's id.
-fn with_two_turns() -> (TempDir, String) {
+pub fn with_two_turns() -> (TempDir, String) {
     let home = home(&[write("first", "a.txt", "new\n"), write("second", "more.txt", "more\n")], "");
     let (code, _, told) = reedclaw(home.path(), &["agent", "--session", "new", "-m", "first change"]);
     assert_eq!(code, Some(0), "{told}");
