@@ -180,7 +180,7 @@ fn servers(plan: &Plan) {
         secret: Arc::new(|_| None),
     };
     let (launch, end) = (Arc::new(move |_: &Server| Ok(start())), Arc::new(|_, _| true));
-    let mcp = Mcp::new(McpOptions { servers: vec![server], launch, end, web, state: None });
+    let mcp = Mcp::new(McpOptions { servers: vec![server], launch, end, web, halted: Arc::new(|| None), state: None });
     let order = Order { server: "echo".into(), tool: "echo".into(), arguments: serde_json::Map::new() };
     mcp.call(&order, &|| false, &mut Unasked).expect("a first call");
     plan.measure(name, 2000, 0, |_| {

@@ -415,6 +415,14 @@ return {
     -- whole number, 0 to 100000: tokens of tool schemas that are sent at once. If the allowed tools have more, the model gets
     -- `tool_search` instead.
     tools_tokens = 4000,
+    -- Other agents that use this shell through `reedclaw mcp serve`.
+    serve = {
+      -- "observe": they can look at your sessions, your history and your costs. "tools": they can use the built-in tools, too,
+      -- through the same questions. `--offer` overrides it.
+      offer = "observe",
+      -- true or false: they can see the output of the last command of each session that runs, and its jobs.
+      outputs = false,
+    },
     -- table: NAME = { … }, one for each server. A NAME has small letters, digits and hyphens, 20 at most.
     servers = {
       -- git = {

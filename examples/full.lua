@@ -129,6 +129,7 @@ return {
     start = "lazy",
     wait_ms = 1000,
     tools_tokens = 3000,
+    serve = { offer = "tools", outputs = true },
     servers = {
       files = {
         command = { "mcp-server-filesystem", "." },

@@ -26,6 +26,7 @@ pub mod norris;
 pub mod policy;
 pub mod render;
 pub mod route;
+pub mod sop;
 pub mod tokens;
 pub mod turn;
 // floor 3

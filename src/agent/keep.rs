@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use std::time::Instant;
+
 use super::person::{Person, yes};
 use super::runner::{Said, ToolRunner};
 use crate::base::hash::Hasher;
@@ -422,4 +424,14 @@ fn add(outcome: &mut Outcome, line: &str) {
 fn fail(outcome: &mut Outcome, error: ToolError) {
     outcome.success = false;
     outcome.error.get_or_insert(error);
+}
+
+/// Waits for a moment that is near, if it hasn't come.
+pub(super) fn wait_until(moment: Option<Instant>) {
+    while let Some(left) = moment.and_then(|moment| moment.checked_duration_since(Instant::now())) {
+        if left.is_zero() {
+            return;
+        }
+        std::thread::park_timeout(left);
+    }
 }

@@ -25,6 +25,7 @@ mod kept;
 mod logged;
 mod person;
 mod places;
+pub mod procedure;
 mod purse;
 mod recorder;
 mod remember;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 
-use super::keep::Around;
+use super::keep::{Around, wait_until};
 use super::kept::{Keeper, Kept, Refused};
 use super::logged::{Logged, UNKNOWN};
 use super::person::{Asking, Person, Timed, unsaved, yes};
@@ -228,6 +228,19 @@ impl ToolRunner {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Outcome {
+        self.call_as(wish, Wanted::Model(wish.arguments.clone()), conversation, cancel, person, sink)
+    }
+
+    /// The same with these arguments.
+    pub(super) fn call_as(
+        &mut self,
+        wish: &ToolCall,
+        wanted: Wanted,
+        conversation: Option<i64>,
+        cancel: &Cancel,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Outcome {
         let started = Instant::now();
         if let Err(failure) = self.arrive() {
             return ToolError::new("no-workspace", failure.message, failure.hint).into();
@@ -237,7 +250,7 @@ impl ToolRunner {
         let tool = known.map_or_else(|| UNKNOWN.to_owned(), |spec| spec.name.clone());
         let mut logged = Logged::new(tool, conversation);
         let mut timed = Timed::new(person);
-        let mut outcome = self.carried_out(wish, conversation, cancel, &mut timed, &mut |event| {
+        let mut outcome = self.carried_out(wish, wanted, conversation, cancel, &mut timed, &mut |event| {
             if let Event::Tool(event) = &event {
                 logged.step(event);
             }
@@ -309,12 +322,12 @@ impl ToolRunner {
     fn carried_out(
         &mut self,
         wish: &ToolCall,
+        mut wanted: Wanted,
         conversation: Option<i64>,
         cancel: &Cancel,
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Outcome {
-        let mut wanted = Wanted::Model(wish.arguments.clone());
         let mut revision = Revision::default();
         for _ in 0..EDITS_MAX {
             let turned_away = |gate: &Gate, mut outcome: Outcome| {
@@ -376,7 +389,7 @@ impl ToolRunner {
     }
 
     /// Plans a call and has it judged; returns a line about it, too. Changes nothing.
-    fn judged(
+    pub(super) fn judged(
         &self,
         wish: &ToolCall,
         wanted: &Wanted,
@@ -628,10 +641,10 @@ fn unplanned(wish: &ToolCall) -> Event {
 }
 
 /// The author of a call's arguments.
-enum Wanted {
+pub(super) enum Wanted {
     /// The model's, or a command in the place of its.
     Model(String),
-    /// The person, who changed the files of a call of this tool.
+    /// The person, who changed the files of a call of this tool, or trusts the procedure that makes it.
     Person(String, Value),
 }
 
@@ -714,10 +727,10 @@ fn rewritten(changes: &[FileChange], number: usize, content: Vec<u8>) -> Vec<Fil
 }
 
 /// A call that was planned and judged.
-struct Judged {
-    ticket: Ticket,
+pub(super) struct Judged {
+    pub(super) ticket: Ticket,
     /// Its effect, in a line.
-    intent: String,
+    pub(super) intent: String,
     /// Why it can't be done, for a model that may know.
     refusal: Option<Outcome>,
     /// Arguments that its tool doesn't have.
@@ -727,16 +740,6 @@ struct Judged {
 /// Names the arguments that were left out.
 fn left_out_said(outcome: Outcome, names: &[String]) -> Outcome {
     if names.is_empty() { outcome } else { outcome.with(LEFT_OUT, names.join(", ")) }
-}
-
-/// Waits for a moment that is near, if it hasn't come.
-fn wait_until(moment: Option<Instant>) {
-    while let Some(left) = moment.and_then(|moment| moment.checked_duration_since(Instant::now())) {
-        if left.is_zero() {
-            return;
-        }
-        std::thread::park_timeout(left);
-    }
 }
 
 /// The decision about a call, with the person's answer if one was needed.

@@ -132,7 +132,8 @@ pub fn event_line(run: &Run, event: &Event) -> Option<String> {
 /// Names the runs of a workspace that rest, for a person who comes back.
 #[must_use]
 pub fn resting_runs(store: &Arc<Mutex<Store>>, env: &Env, workspace: &Path) -> Vec<String> {
-    let rows = store.lock().unwrap_or_else(PoisonError::into_inner).runs(RECENT_MAX).unwrap_or_default();
+    let rows =
+        store.lock().unwrap_or_else(PoisonError::into_inner).runs(super::norris::KIND, RECENT_MAX).unwrap_or_default();
     let here = rows.into_iter().filter(|row| Path::new(&row.workspace) == workspace);
     let line = |row: RunRow| {
         let run = StoredJournal::of(Arc::clone(store), row.id).state().ok().filter(|run| run.end.is_none())?;
@@ -167,7 +168,7 @@ pub fn hold_workspace(env: &Env, workspace: &Path) -> Result<Locked<File>, Failu
     let failed = |message: String| Failure {
         kind: FailureKind::Unavailable,
         message,
-        hint: "reedclaw norris watch shows the run that works there".into(),
+        hint: "reedclaw norris list and reedclaw sop status show the runs".into(),
     };
     let state = crate::config::state_directory(env).ok_or_else(|| failed("no HOME is set".into()))?;
     let place = state.join("runs").join(format!("{}.lock", crate::base::hash::path_name(workspace)));

@@ -7,6 +7,7 @@ mod guard;
 mod jail;
 mod money;
 mod norris;
+mod procedure;
 mod question;
 mod runner;
 mod safety;
@@ -49,6 +50,10 @@ pub use guard::policy_rules;
 pub use jail::Jails;
 use money::money_options;
 pub use norris::{StoredJournal, find_run, run_report, run_rows};
+pub use procedure::{
+    Procedure, SopJournal, begin_procedure, find_procedure, find_sop_run, procedure_problems, procedures, sop_lines,
+    sop_row, sop_runs, trust_procedure, untrust_procedure,
+};
 pub use question::{
     Around, AroundNotes, Attached, Attaching, PIPED, Remembered, StoreRecorder, make_title, past_summary, past_turns,
     served_words,

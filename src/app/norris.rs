@@ -6,7 +6,10 @@ use crate::agent::goal::Journal;
 use crate::host::now_unix_ms;
 use crate::norris::{CheckResult, Event, Run, TaskState, Used};
 use crate::proto::{Failure, FailureKind};
-use crate::store::{Period, RunRow, Store};
+use crate::store::{NewRun, Period, RunRow, Store};
+
+/// The kind of these runs in the store.
+pub(super) const KIND: &str = "norris";
 
 /// The journal of one run.
 #[derive(Clone)]
@@ -37,7 +40,10 @@ impl StoredJournal {
                 });
             }
             let workspace = goal.workspace.clone();
-            store.begin_run(&workspace, now_unix_ms(), &body_of(&Event::Began { goal })?)?
+            let body = body_of(&Event::Began { goal })?;
+            let new = NewRun { kind: KIND, name: "", workspace: &workspace, body: &body, slot: None };
+            // Only a trigger's moment can be taken already.
+            store.begin_run(now_unix_ms(), &new)?.unwrap_or_default()
         };
         Ok(Self { store, run })
     }
@@ -102,8 +108,8 @@ fn body_of(event: &Event) -> Result<String, Failure> {
 /// There is none, or the store can't be read.
 pub fn find_run(store: &Arc<Mutex<Store>>, id: Option<i64>) -> Result<StoredJournal, Failure> {
     let found: Option<RunRow> = match id {
-        Some(id) => lock(store).run(id)?,
-        None => lock(store).runs(1)?.pop(),
+        Some(id) => lock(store).run(KIND, id)?,
+        None => lock(store).runs(KIND, 1)?.pop(),
     };
     let Some(row) = found else {
         let message = id.map_or_else(|| "there is no run yet".to_owned(), |id| format!("there is no run {id}"));
@@ -117,7 +123,7 @@ pub fn find_run(store: &Arc<Mutex<Store>>, id: Option<i64>) -> Result<StoredJour
 /// # Errors
 /// The store can't be read.
 pub fn run_rows(store: &Arc<Mutex<Store>>, limit: usize) -> Result<Vec<Vec<String>>, Failure> {
-    let rows = lock(store).runs(limit)?;
+    let rows = lock(store).runs(KIND, limit)?;
     let row = |row: RunRow| {
         let journal = StoredJournal::of(Arc::clone(store), row.id);
         let (run, used) = (journal.state()?, journal.used()?);

@@ -13,6 +13,7 @@ use super::workspace::variable;
 use crate::config::{
     Env, Hidden, KeySource, McpSettings, ServerSandbox, ServerSettings, ServerStart, Settings, state_directory,
 };
+use crate::estop::Estop;
 use crate::host::{self, Authorities};
 use crate::mcp::{self, Era, Launch, Mcp, Place, Server, ServerLimits, Web};
 use crate::proto::served::Reach;
@@ -45,7 +46,7 @@ pub(super) fn servers_in(
     chosen: &Chosen,
     may_add: bool,
 ) -> Option<Arc<Servers>> {
-    let McpSettings { enabled, start, wait_ms, tools_tokens, servers } = &settings.mcp;
+    let McpSettings { enabled, start, wait_ms, tools_tokens, servers, .. } = &settings.mcp;
     let state = state_directory(env)?;
     if !enabled || (servers.is_empty() && !may_add) {
         return None;
@@ -66,11 +67,13 @@ pub(super) fn servers_in(
     let adding = adding(&parts, env, chosen);
     let configured: Vec<Configured> = servers.iter().map(|(name, row)| configured(name, row, env, chosen)).collect();
     let launch: Launch = Arc::new(move |server: &Server| parts.command(server));
+    let estop = Estop::new(state.clone());
     let options = mcp::Options {
         servers: configured.iter().map(|row| row.server.clone()).collect(),
         launch,
         end: Arc::new(sandbox::end),
         web,
+        halted: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),
         state: Some(state.join("mcp")),
     };
     let start = match start {

@@ -31,11 +31,13 @@ pub(super) const ESTOP: u8 = 9;
 pub(super) const TORN: u8 = 8;
 /// The receipts hold, but their end is missing or can't be confirmed.
 pub(super) const UNCONFIRMED: u8 = 9;
+/// The steps of a procedure are done, and some failed that were allowed to.
+pub(super) const PARTLY: u8 = 10;
 /// Interrupted: 128 and the number of the signal.
 pub(super) const INTERRUPTED: u8 = 130;
 
 /// Every status with its meaning.
-pub const TABLE: [(u8, &str); 11] = [
+pub const TABLE: [(u8, &str); 12] = [
     (DONE, "done"),
     (
         FAILED,
@@ -56,6 +58,7 @@ pub const TABLE: [(u8, &str); 11] = [
         UNCONFIRMED,
         "the emergency stop paused a run; of receipt verify: every receipt holds, but the end of the log is missing or can't be confirmed",
     ),
+    (PARTLY, "a procedure is done, but steps failed that were allowed to"),
     (INTERRUPTED, "interrupted"),
 ];
 

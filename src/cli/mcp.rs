@@ -57,8 +57,7 @@ fn serve_definition() -> Command {
                 .long("offer")
                 .value_name("WHAT")
                 .value_parser(["observe", "tools"])
-                .default_value("observe")
-                .help("What is offered"),
+                .help("What is offered, in place of mcp.serve.offer of the config"),
         )
         .arg(
             Arg::new("workspace")
@@ -70,8 +69,8 @@ fn serve_definition() -> Command {
 }
 
 fn served(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
-    let is_tools = matches.get_one::<String>("offer").is_some_and(|word| word == "tools");
-    let offer = if is_tools { serve::Offer::Tools } else { serve::Offer::Observe };
+    let offer = matches.get_one::<String>("offer");
+    let offer = offer.map(|word| if word == "tools" { serve::Offer::Tools } else { serve::Offer::Observe });
     let workspace = matches.get_one::<PathBuf>("workspace").cloned();
     match serve::run(serve::Options { config, offer, workspace }) {
         Ok(()) => ExitCode::SUCCESS,

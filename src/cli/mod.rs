@@ -35,6 +35,7 @@ mod receipt;
 mod route;
 mod sandboxed;
 mod session;
+mod sop;
 mod steps;
 mod tool;
 mod wire;

@@ -46,13 +46,14 @@ pub use engine::{
 pub use expand::Env;
 pub use find::Source;
 pub use hooks::{ACTIONS, CONTEXT, HOOKS, HookKind, HookRow, KeyCode, KeyName, NAMED_KEYS, OWN_KEYS};
+
 pub use layers::{Effective, Layers, ShownRow};
 pub use prices::{ListedPrice, PriceSettings, listed_prices};
 pub use problem::Problem;
 pub use project::{Change, FILE_NAME as PROJECT_FILE, Look, Overlay, Refused};
 pub use reference::{hooks_tables, limits_table, project_variables, settings_table};
 pub use schema::{Kind, Project, ROWS, Row};
-pub use served::{McpSettings, ServerSandbox, ServerSettings, ServerStart};
+pub use served::{McpSettings, ServeSettings, ServerSandbox, ServerSettings, ServerStart};
 pub use settings::{
     BudgetSettings, ContextSettings, EditMode, EditorSettings, HistorySettings, LimitSettings, ModelSettings,
     PromptStyle, ReceiptSettings, RouteMode, RouteSettings, SandboxChoice, SecuritySettings, Settings, ShellSettings,

@@ -19,8 +19,19 @@ pub struct McpSettings {
     pub wait_ms: u64,
     /// Tokens of schemas that are sent at once; the others are found by a search.
     pub tools_tokens: usize,
+    /// What `reedclaw mcp serve` offers.
+    pub serve: ServeSettings,
     /// The servers, by name.
     pub servers: BTreeMap<String, ServerSettings>,
+}
+
+/// What other agents are offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServeSettings {
+    /// The built-in tools, too.
+    pub has_tools: bool,
+    /// The output of the last command of each session, and its jobs.
+    pub has_outputs: bool,
 }
 
 /// When servers of tools are started.
@@ -149,6 +160,10 @@ impl McpSettings {
             },
             wait_ms: values.integer(&["mcp", "wait_ms"])?,
             tools_tokens: values.size(&["mcp", "tools_tokens"])?,
+            serve: ServeSettings {
+                has_tools: values.text(&["mcp", "serve", "offer"])? == "tools",
+                has_outputs: values.bool(&["mcp", "serve", "outputs"])?,
+            },
             servers: named.map(|name| (name.clone(), server(values, name))).collect(),
         })
     }

@@ -130,13 +130,13 @@ impl Allowed {
 
     /// Whether all changes of a command on its copy may be applied, by the file as it is now.
     #[must_use]
-    pub fn allows_to_keep(&self, command: &str, paths: &[&str]) -> bool {
+    pub fn allows_to_keep(&self, command: &str, paths: &[impl AsRef<str>]) -> bool {
         let is_covered = |rule: &Rule, path: &str| {
             rule.keeps.iter().any(|kept| path == kept || kept.ends_with('/') && path.starts_with(kept.as_str()))
         };
         let rules = self.read().unwrap_or_default();
         let mut same = rules.iter().filter(|rule| rule.command == command && !rule.keeps.is_empty());
-        same.any(|rule| paths.iter().all(|path| is_covered(rule, path)))
+        same.any(|rule| paths.iter().all(|path| is_covered(rule, path.as_ref())))
     }
 
     /// Allows changes of a command at these paths to be applied from now on. Many paths in one directory become that
@@ -144,11 +144,12 @@ impl Allowed {
     ///
     /// # Errors
     /// The file can't be read or written, or there are too many rules.
-    pub fn add_to_keep(&mut self, command: &str, paths: &[&str]) -> Result<(), AllowedError> {
-        let below = |path: &&str| path.rsplit_once('/').map_or((*path).to_owned(), |(above, _)| format!("{above}/"));
-        let mut keeps: Vec<String> = match paths.len() {
-            0..=KEPT_SINGLY_MAX => paths.iter().map(|path| (*path).to_owned()).collect(),
-            _ => paths.iter().map(below).collect(),
+    pub fn add_to_keep(&mut self, command: &str, paths: &[impl AsRef<str>]) -> Result<(), AllowedError> {
+        let below = |path: &str| path.rsplit_once('/').map_or(path.to_owned(), |(above, _)| format!("{above}/"));
+        let paths = || paths.iter().map(AsRef::as_ref);
+        let mut keeps: Vec<String> = match paths().len() {
+            0..=KEPT_SINGLY_MAX => paths().map(str::to_owned).collect(),
+            _ => paths().map(below).collect(),
         };
         keeps.sort();
         keeps.dedup();

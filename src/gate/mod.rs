@@ -14,6 +14,7 @@ mod share;
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use crate::base::time::utc;
 use crate::host::now_unix_ms;
 use crate::policy::{self, Context, High, Rules};
 use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, PolicyVerdict, Reason, Risk};
+use crate::proto::known_paths;
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log, Opened};
 
@@ -72,6 +74,12 @@ pub struct Call {
 }
 
 impl Call {
+    /// The hash of its arguments, as its receipts have it.
+    #[must_use]
+    pub fn args_hash(&self) -> String {
+        receipts::hash(self.arguments.to_string().as_bytes())
+    }
+
     /// Whether it is a command that ends: only such a one runs on a copy of the workspace.
     fn may_have_copy(&self) -> bool {
         let in_background = self.arguments.get("background") == Some(&Value::Bool(true));
@@ -551,7 +559,7 @@ impl Gate {
         receipts::Entry {
             conversation_id: call.conversation.and_then(|id| u64::try_from(id).ok()),
             tool: call.tool.clone(),
-            args_hash: receipts::hash(call.arguments.to_string().as_bytes()),
+            args_hash: call.args_hash(),
             risk: verdict.risk.word().to_owned(),
             approver: approver.map(str::to_owned),
             rule: verdict.reasons.first().map(|reason| reason.rule.to_owned()),
@@ -680,14 +688,16 @@ fn command(call: &Call) -> Option<&str> {
     }
 }
 
-/// The command whose changes a call applies, and their paths.
-fn kept_paths(call: &Call) -> Option<(&str, Vec<&str>)> {
-    match &call.action {
-        Action::Keep { command, writes, deletes } => {
-            Some((command, writes.iter().chain(deletes).map(String::as_str).collect()))
-        }
-        _ => None,
-    }
+/// The command whose changes a call applies, and their paths. A directory that tools fill counts as one, with a slash at
+/// its end: what a build leaves there has other names each time.
+fn kept_paths(call: &Call) -> Option<(&str, Vec<String>)> {
+    let Action::Keep { command, writes, deletes } = &call.action else { return None };
+    let whole = |path: &String| match known_paths::derived(Path::new(path)) {
+        Some(directory) => format!("{}/", directory.display()),
+        None => path.clone(),
+    };
+    let paths: BTreeSet<String> = writes.iter().chain(deletes).map(whole).collect();
+    Some((command, paths.into_iter().collect()))
 }
 
 /// Whether "always" is a possible answer for a call: changes of a command at some paths, none of them protected; or one

@@ -128,6 +128,9 @@ pub type Launch = Arc<dyn Fn(&Server) -> Result<Command, String> + Send + Sync>;
 /// Ends the processes of a program that was started by [`Launch`], after the time given at the latest.
 pub type End = Arc<dyn Fn(u32, Duration) -> bool + Send + Sync>;
 
+/// Says why nothing may run now, if so: the emergency stop.
+pub type Halted = Arc<dyn Fn() -> Option<String> + Send + Sync>;
+
 /// Reads the headers that the user wants sent to a server, keys among them.
 pub type Headers = Arc<dyn Fn(&str) -> Result<Vec<(String, String)>, String> + Send + Sync>;
 
@@ -157,6 +160,8 @@ pub struct Options {
     pub end: End,
     /// Reaches those that are reached by an address.
     pub web: Web,
+    /// Ends everything as soon as it gives a reason.
+    pub halted: Halted,
     /// The directory for manifests and standard errors; nothing is kept without one.
     pub state: Option<PathBuf>,
 }
@@ -222,6 +227,9 @@ pub enum McpError {
     /// The caller's `stop` said so.
     #[error("stopped")]
     Stopped,
+    /// Nothing may run now, and why.
+    #[error("{0}")]
+    Halted(String),
     /// It went away after the call was sent: whether the call was carried out isn't known.
     #[error("the server went away during the call; whether it carried the call out is unknown")]
     Lost,
@@ -328,6 +336,7 @@ impl Mcp {
             launch: options.launch,
             end: options.end,
             web: options.web,
+            halted: options.halted,
             state,
             cache,
             known: Mutex::default(),
@@ -512,7 +521,8 @@ impl Mcp {
                 }
             }
         };
-        oauth::login(&tokens, &challenge, browser, stop).map_err(McpError::Login)?;
+        let is_over = || stop() || (self.options.halted)().is_some();
+        oauth::login(&tokens, &challenge, browser, &is_over).map_err(McpError::Login)?;
         tokens.forget_challenge();
         self.close(server);
         Ok(())
@@ -539,6 +549,9 @@ impl Mcp {
         if self.standing(server).is_none() {
             return Err(McpError::NoServer(server.to_owned()));
         }
+        if let Some(why) = (self.options.halted)() {
+            return Err(McpError::Halted(why));
+        }
         let (answer, answered) = std::sync::mpsc::channel();
         let (cancel, is_cancelled) = oneshot::channel();
         self.send(Request { server: server.to_owned(), job: job(answer, is_cancelled) });
@@ -553,13 +566,15 @@ impl Mcp {
                 }
                 Ok(Told::Progress { message, share }) => asks.progress(&message, share),
                 Err(RecvTimeoutError::Disconnected) => return Err(McpError::Lost),
-                Err(RecvTimeoutError::Timeout) if stop() => break,
                 Err(RecvTimeoutError::Timeout) => {}
             }
+            let halted = (self.options.halted)();
+            if halted.is_some() || stop() {
+                // The server hears of it; its answer is no longer waited for.
+                let _ = cancel.send(());
+                return Err(halted.map_or(McpError::Stopped, McpError::Halted));
+            }
         }
-        // The server hears of it; its answer is no longer waited for.
-        let _ = cancel.send(());
-        Err(McpError::Stopped)
     }
 
     fn standing(&self, name: &str) -> Option<Standing> {

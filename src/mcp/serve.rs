@@ -24,7 +24,9 @@ use super::cache::Cache;
 use super::connect::{Connection, NotConnected, Notice, connect};
 use super::http::HttpError;
 use super::oauth::Tokens;
-use super::{END, End, Launch, McpError, Order, Place, Reply, Server, ServerLimits, Shared, Standing, Web, convert};
+use super::{
+    END, End, Halted, Launch, McpError, Order, Place, Reply, Server, ServerLimits, Shared, Standing, Web, convert,
+};
 
 /// Failures within [`FAILURE_TIME`] after which a server stays off until a person restarts it.
 const FAILURES_MAX: usize = 3;
@@ -34,11 +36,15 @@ const BACK_OFF: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duratio
 /// Time in which changes of a list are put together before it is fetched again.
 const LIST_QUIET: Duration = Duration::from_millis(250);
 
+/// Interval at which a server that runs is asked about the emergency stop, which has to end it within 500 ms.
+const HALT_LOOK: Duration = Duration::from_millis(250);
+
 /// The parts that the thread works with.
 pub(super) struct Tools {
     pub(super) launch: Launch,
     pub(super) end: End,
     pub(super) web: Web,
+    pub(super) halted: Halted,
     pub(super) state: Option<PathBuf>,
     pub(super) cache: Cache,
     pub(super) known: Mutex<HashMap<String, Tokens>>,
@@ -55,6 +61,16 @@ impl Tools {
             Tokens::new(url, self.state.clone(), Arc::clone(&self.web.dial), server.oauth.clone(), secret)
         };
         Some(known.entry(url.clone()).or_insert_with(made).clone())
+    }
+
+    /// Waits until nothing may run any more; returns why.
+    async fn wait_for_halt(&self) -> String {
+        loop {
+            if let Some(why) = (self.halted)() {
+                return why;
+            }
+            tokio::time::sleep(HALT_LOOK).await;
+        }
     }
 }
 
@@ -147,6 +163,7 @@ enum Event {
     Gone,
     Notice(Notice),
     Idle,
+    Halted(String),
 }
 
 impl Keeper {
@@ -159,6 +176,10 @@ impl Keeper {
                 Event::Notice(Notice::Lists) => self.fetch_lists().await,
                 Event::Idle if self.calls.load(Ordering::Relaxed) == 0 => self.close().await,
                 Event::Idle => {}
+                Event::Halted(why) => {
+                    self.close().await;
+                    self.shared.update(&self.name, |entry| entry.standing = Standing::Failed { why, again_at: None });
+                }
             }
         }
         self.close().await;
@@ -173,6 +194,7 @@ impl Keeper {
             job = jobs.recv() => job.map_or(Event::Gone, Event::Job),
             notice = connection.next() => Event::Notice(notice),
             () = tokio::time::sleep(idle) => Event::Idle,
+            why = self.tools.wait_for_halt() => Event::Halted(why),
         }
     }
 
@@ -261,7 +283,11 @@ impl Keeper {
         }
         let began = Instant::now();
         self.shared.update(&self.name, |entry| entry.standing = Standing::Starting(began));
-        match connect(&server, &self.tools, &self.shared, &self.talks).await {
+        let connected = tokio::select! {
+            connected = connect(&server, &self.tools, &self.shared, &self.talks) => connected,
+            why = self.tools.wait_for_halt() => Err(NotConnected::Failed(why)),
+        };
+        match connected {
             Ok((connection, manifest)) => {
                 let peer = connection.peer();
                 self.connection = Some(connection);

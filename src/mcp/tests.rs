@@ -27,6 +27,11 @@ fn server(words: &[String]) -> Server {
 }
 
 fn client(server: Server, state: Option<&Path>) -> Mcp {
+    halting_client(server, state, Arc::new(|| None))
+}
+
+/// A client that ends everything when it is told to.
+fn halting_client(server: Server, state: Option<&Path>, halted: Halted) -> Mcp {
     let launch = |server: &Server| {
         use std::os::unix::process::CommandExt;
         let Place::Program(argv) = &server.place else { return Err("an address".into()) };
@@ -39,7 +44,7 @@ fn client(server: Server, state: Option<&Path>) -> Mcp {
         nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL).is_ok()
     };
     let (launch, end) = (Arc::new(launch), Arc::new(end));
-    Mcp::new(Options { servers: vec![server], launch, end, web: web(), state: state.map(Path::to_owned) })
+    Mcp::new(Options { servers: vec![server], launch, end, web: web(), halted, state: state.map(Path::to_owned) })
 }
 
 fn web() -> Web {
@@ -293,4 +298,37 @@ fn an_idle_server_is_put_to_sleep() {
     let mcp = client(Server { limits, ..server(&[]) }, None);
     act(&mcp, "x").expect("it runs");
     wait_until(|| mcp.standings()[0].1 == Standing::Asleep { is_known: true });
+}
+
+#[test]
+fn a_halt_ends_a_start_a_call_and_a_server_that_waits() {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let is_halted = Arc::new(AtomicBool::new(false));
+    let halting = |words: &[String]| {
+        let flag = Arc::clone(&is_halted);
+        let halted = move || flag.load(Ordering::SeqCst).then(|| "everything is halted".to_owned());
+        halting_client(server(words), None, Arc::new(halted))
+    };
+    let halted = || McpError::Halted("everything is halted".into());
+    let (waiting, calling) = (halting(&[]), halting(&[]));
+    // It never says anything.
+    let starting = halting(&["era=silent".into()]);
+    assert!(act(&waiting, "echo").is_ok());
+    std::thread::scope(|scope| {
+        let call = scope.spawn(|| act(&calling, "hang"));
+        let start = scope.spawn(|| starting.connect("one", &go_on));
+        wait_until(|| matches!(calling.standings()[0].1, Standing::Ready { .. }));
+        wait_until(|| matches!(starting.standings()[0].1, Standing::Starting(_)));
+        is_halted.store(true, Ordering::SeqCst);
+        let began = Instant::now();
+        assert_eq!(call.join().expect("no panic"), Err(halted()));
+        assert_eq!(start.join().expect("no panic"), Err(halted()));
+        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
+    });
+    for mcp in [&waiting, &calling, &starting] {
+        wait_until(|| matches!(&mcp.standings()[0].1, Standing::Failed { why, .. } if why == "everything is halted"));
+    }
+    assert_eq!(act(&waiting, "echo"), Err(halted()), "nothing is started any more");
+    is_halted.store(false, Ordering::SeqCst);
+    assert!(act(&waiting, "echo").is_ok(), "and everything afterwards");
 }

@@ -128,6 +128,10 @@ fn old(request: &Seen) -> String {
 }
 
 fn client(url: &str, state: Option<&Path>, headers: Vec<(String, String)>) -> Mcp {
+    halting_client(url, state, headers, Arc::new(|| None))
+}
+
+fn halting_client(url: &str, state: Option<&Path>, headers: Vec<(String, String)>, halted: Halted) -> Mcp {
     let server = Server {
         name: "one".into(),
         place: Place::Url(url.to_owned()),
@@ -151,6 +155,7 @@ fn client(url: &str, state: Option<&Path>, headers: Vec<(String, String)>) -> Mc
         launch: Arc::new(|_| Err("nothing is started".into())),
         end: Arc::new(|_, _| true),
         web,
+        halted,
         state: state.map(Path::to_owned),
     })
 }
@@ -318,6 +323,96 @@ fn a_login_gives_a_token_that_is_kept_renewed_and_forgotten() {
     assert!(site.seen().iter().all(|request| !request.line.contains("t-1") && !request.line.contains("t-2")));
     assert_eq!(mcp.logout("one"), Ok(true));
     assert_eq!(echo(&mcp, "x"), Err(McpError::NeedsLogin("one".into())));
+}
+
+#[test]
+fn sessions_whose_token_is_refused_at_once_have_it_renewed_once() {
+    let state = tempfile::tempdir().expect("a directory");
+    let token = Arc::new(Mutex::new("t-1".to_owned()));
+    let now = Arc::clone(&token);
+    let site = Site::new(move |request, own| guarded(request, own, &now.lock().expect("no panic").clone()));
+    let mcp = client(&site.url, Some(state.path()), Vec::new());
+    mcp.login("one", &mut Agrees(str::to_owned), &|| false).expect("logged in");
+    let sessions: Vec<Mcp> = (0..4).map(|_| client(&site.url, Some(state.path()), Vec::new())).collect();
+    for session in &sessions {
+        assert_eq!(echo(session, "before"), Ok("before".into()));
+    }
+    *token.lock().expect("no panic") = "t-2".into();
+    std::thread::scope(|scope| {
+        let calls: Vec<_> = sessions.iter().map(|session| scope.spawn(|| echo(session, "after"))).collect();
+        for call in calls {
+            assert_eq!(call.join().expect("no panic"), Ok("after".into()));
+        }
+    });
+    assert_eq!(site.seen().iter().filter(|request| request.text.contains("refresh_token=again")).count(), 1);
+}
+
+#[test]
+fn no_token_is_asked_for_once_everything_is_halted_during_a_login() {
+    let site = Site::new(|request, own| guarded(request, own, "t"));
+    let is_halted = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let flag = Arc::clone(&is_halted);
+    let halted = move || flag.load(std::sync::atomic::Ordering::SeqCst).then(|| "everything is halted".to_owned());
+    let state = tempfile::tempdir().expect("a directory");
+    let mcp = halting_client(&site.url, Some(state.path()), Vec::new(), Arc::new(halted));
+    /// A browser whose person agrees just when the halt comes.
+    struct Halts(Arc<std::sync::atomic::AtomicBool>);
+    impl Browser for Halts {
+        fn visit(&mut self, address: &str) -> Visit {
+            self.0.store(true, std::sync::atomic::Ordering::SeqCst);
+            Agrees(str::to_owned).visit(address)
+        }
+    }
+    let failed = mcp.login("one", &mut Halts(Arc::clone(&is_halted)), &|| false);
+    assert_eq!(failed, Err(McpError::Login("the login was stopped".into())));
+    assert!(site.seen().iter().all(|request| !request.line.starts_with("POST /token")));
+    let before = site.seen().len();
+    assert_eq!(echo(&mcp, "x"), Err(McpError::Halted("everything is halted".into())));
+    assert_eq!(site.seen().len(), before, "nothing is sent any more");
+}
+
+#[test]
+fn a_document_without_an_end_is_read_only_as_far_as_its_limit() {
+    /// More than this is never sent by the test, which would be as long as an hour.
+    const SENT_MAX: usize = 64 << 20;
+    let socket = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", socket.local_addr().expect("an address"));
+    let (sender, sent) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in socket.incoming().flatten() {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                let mut stream = stream;
+                while let Some(request) = received(&mut stream) {
+                    if !request.line.contains("oauth-protected-resource") {
+                        let refused = reply("401 Unauthorized", "WWW-Authenticate: Bearer\r\n", "");
+                        if stream.write_all(refused.as_bytes()).is_err() {
+                            return;
+                        }
+                        continue;
+                    }
+                    let head =
+                        "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1073741824\r\n\r\n";
+                    let piece = vec![b' '; 64 << 10];
+                    let mut count = 0;
+                    if stream.write_all(head.as_bytes()).is_ok() {
+                        while count < SENT_MAX && stream.write_all(&piece).is_ok() {
+                            count += piece.len();
+                        }
+                    }
+                    let _ = sender.send(count);
+                    return;
+                }
+            });
+        }
+    });
+    let state = tempfile::tempdir().expect("a directory");
+    let mcp = client(&url, Some(state.path()), Vec::new());
+    let failed = mcp.login("one", &mut Agrees(str::to_owned), &|| false);
+    assert!(matches!(failed, Err(McpError::Login(_))), "{failed:?}");
+    drop(mcp);
+    let count = sent.recv_timeout(Duration::from_secs(60)).expect("the request has ended");
+    assert!(count < SENT_MAX, "the whole of it was taken");
 }
 
 #[test]

@@ -16,13 +16,16 @@ pub(super) struct Findings<'m, 'a> {
     pub(super) reasons: Vec<Reason>,
     pub(super) effects: Vec<Effect>,
     pub(super) needs: Vec<Need>,
+    /// Each effect is known and named once, as the files of an edit are: then none is left out.
+    pub(super) is_exact: bool,
     /// Where the commands run that are looked at just now.
     pub(super) elsewhere: Elsewhere,
 }
 
 impl<'m, 'a> Findings<'m, 'a> {
     pub(super) fn new(map: &'m Map<'a>) -> Self {
-        Self { map, reasons: Vec::new(), effects: Vec::new(), needs: Vec::new(), elsewhere: Elsewhere::Here }
+        let (reasons, effects, needs) = (Vec::new(), Vec::new(), Vec::new());
+        Self { map, reasons, effects, needs, is_exact: false, elsewhere: Elsewhere::Here }
     }
 
     pub(super) fn note(&mut self, risk: Risk, rule: &'static str, text: impl Into<String>) {
@@ -58,7 +61,9 @@ impl<'m, 'a> Findings<'m, 'a> {
     }
 
     pub(super) fn effect(&mut self, effect: Effect) {
-        if self.effects.len() >= EFFECTS_MAX {
+        if self.is_exact {
+            self.effects.push(effect);
+        } else if self.effects.len() >= EFFECTS_MAX {
             self.high("not-understood", "too many effects to list");
         } else if !self.effects.contains(&effect) {
             self.effects.push(effect);

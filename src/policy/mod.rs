@@ -163,6 +163,7 @@ pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
         }
         Action::Edit { writes, deletes } | Action::Keep { writes, deletes, .. } => {
             let is_keep = matches!(action, Action::Keep { .. });
+            found.is_exact = true;
             let writes = writes.iter().map(|path| (path, Action::Write { path: path.clone() }));
             let deletes = deletes.iter().map(|path| (path, Action::Delete { path: path.clone() }));
             writes.chain(deletes).for_each(|(path, each)| file(&mut found, context, &each, path, is_keep));

@@ -763,6 +763,11 @@ fn what_a_command_changed_on_its_copy_is_weighed_by_where_it_is() {
     assert_eq!(keep(&["a", ".git/hooks/x"], &[]), Risk::High);
     assert_eq!(keep(&[".envrc"], &[]), Risk::High);
     assert_eq!(keep(&["../x"], &[]), Risk::Blocked);
+    // A build changes thousands; none of them is overlooked.
+    let built: Vec<String> = (0..3000).map(|number| format!("target/{number}.o")).collect();
+    let built: Vec<&str> = built.iter().map(String::as_str).collect();
+    assert_eq!(keep(&built, &[]), Risk::Medium);
+    assert_eq!(keep(&[&built[..], &[".git/hooks/x"]].concat(), &[]), Risk::High);
     let tool = Action::External { name: "t".to_owned() };
     for hold in [Hold::Walls, Hold::Nothing] {
         let full = Rules { autonomy: Autonomy::Full, ..rules.clone() };

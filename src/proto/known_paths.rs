@@ -13,6 +13,8 @@
 //! ```
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// Files and directories below a home that contain keys, tokens, sessions, or histories (which contain text typed by
 /// mistake).
@@ -512,6 +514,35 @@ pub fn protected(relative: &[u8]) -> Option<&'static str> {
     }
     let is_here = |name: &str| (0..parts.len()).any(|at| begins_with(&parts[at..], name));
     PROTECTED.iter().find(|(_, names)| names.iter().any(|name| is_here(name))).map(|(reason, _)| *reason)
+}
+
+/// Directories that tools fill by themselves, with what they can make again.
+const DERIVED: [&str; 18] = [
+    ".cache",
+    ".eggs",
+    ".gradle",
+    ".mypy_cache",
+    ".next",
+    ".nox",
+    ".nuxt",
+    ".parcel-cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".terraform",
+    ".tox",
+    ".turbo",
+    ".venv",
+    "__pycache__",
+    "node_modules",
+    "target",
+    "venv",
+];
+
+/// The outermost directory of a path that tools fill by themselves, if there is one.
+#[must_use]
+pub fn derived(relative: &Path) -> Option<&Path> {
+    let is_one = |path: &&Path| path.file_name().and_then(OsStr::to_str).is_some_and(|name| DERIVED.contains(&name));
+    relative.ancestors().filter(is_one).last()
 }
 
 /// The protected names that can be joined to a directory: without those that have a `*`, and without `.git` itself.

@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 
 pub use error::{ReceiptError, ReceiptErrorKind};
 pub use log::{Log, Opened};
-pub use read::{OpenIntent, Stored, find, newest};
+pub use read::{OpenIntent, Stored, find, newest, of_conversation};
 pub use record::{Kind, Record, Seal, Status};
 pub use unknown::take_unknown;
 pub use verify::{Check, Report, Verdict, verify};

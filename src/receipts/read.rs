@@ -183,6 +183,24 @@ pub fn newest(options: &Options, limit: usize) -> Result<Vec<Stored>, ReceiptErr
     Ok(kept.iter().take(limit).map(|(number, line)| Stored::of(*number, line)).collect())
 }
 
+/// Returns the intents of a conversation and their outcomes, in order.
+///
+/// # Errors
+/// The log can't be read. One that isn't there is empty.
+pub fn of_conversation(options: &Options, conversation: u64) -> Result<Vec<Record<'static>>, ReceiptError> {
+    let mut found: Vec<Record<'static>> = Vec::new();
+    each_line(options, |_, line| {
+        let Some(Parsed { record, .. }) = Parsed::read(line) else { return };
+        let is_intent = record.kind == Kind::Intent && record.conversation_id == Some(conversation);
+        let is_outcome =
+            record.kind == Kind::Outcome && found.iter().any(|it| record.intent.as_deref() == Some(&*it.id));
+        if is_intent || is_outcome {
+            found.push(record.into_owned());
+        }
+    })?;
+    Ok(found)
+}
+
 /// Finds a receipt by its id or its number.
 ///
 /// # Errors

@@ -460,6 +460,7 @@ impl Repl {
             self.programs.refresh(None);
         }
         if keep {
+            self.show_to_agents(outcome);
             self.tell_hooks(Told::Command(outcome));
         }
     }

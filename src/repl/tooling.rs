@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 use super::run::{Flow, Repl};
 use super::state;
+use crate::config::state_directory;
 use crate::proto::{CommandOutcome, Failure, FailureKind};
 use crate::render::patch::parse;
+use crate::serve::Outputs;
 
 /// What a session keeps of tools.
 #[derive(Default)]
@@ -14,6 +16,8 @@ pub(super) struct Tooling {
     pub(super) are_servers_started: bool,
     /// What they gave, for `:show`.
     pub outputs: Vec<Given>,
+    /// Shows the last output to other agents, if the config lets them see it.
+    pub(super) shown_to_agents: Option<Outputs>,
     /// How the last command in the user's shell ended.
     pub last_outcome: Option<CommandOutcome>,
 }
@@ -27,6 +31,27 @@ pub(super) struct Given {
 }
 
 impl Repl {
+    /// Lets other agents see a command that has ended, if the config says so.
+    pub(super) fn show_to_agents(&mut self, outcome: &CommandOutcome) {
+        let settings = self.runtime.settings();
+        if !settings.mcp.serve.has_outputs || !settings.shell.capture_output {
+            self.tooling.shown_to_agents = None;
+            return;
+        }
+        if self.tooling.shown_to_agents.is_none()
+            && let (Some(state), Some(shell)) = (state_directory(self.runtime.env()), self.session.shell())
+        {
+            let offered = Outputs::offer(&state, state::read(&self.state).session, shell);
+            if let Err(error) = &offered {
+                tracing::warn!(event = "outputs_not_offered", %error);
+            }
+            self.tooling.shown_to_agents = offered.ok();
+        }
+        if let Some(outputs) = &self.tooling.shown_to_agents {
+            outputs.note(outcome);
+        }
+    }
+
     /// Gives the model tools for where the person is.
     pub(super) fn refresh_tools(&mut self) {
         let problems = self.runtime.take_tools(&self.workspace());

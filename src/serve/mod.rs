@@ -4,6 +4,7 @@
 
 mod asks;
 mod observe;
+mod outputs;
 mod person;
 mod protocol;
 
@@ -27,6 +28,7 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 use crate::rpc::{self, INTERNAL_ERROR, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, Line, Peer, RpcError};
 pub use asks::{Ask, Asks};
+pub use outputs::Outputs;
 use person::AtSession;
 use protocol::{Connection, Meant, mark};
 
@@ -38,10 +40,9 @@ const END_WAIT: Duration = Duration::from_millis(1_800);
 const KEPT_BACK: [&str; 2] = ["ask_user", "memory_search"];
 
 /// What is offered to other agents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// A look at the user's sessions.
-    #[default]
     Observe,
     /// That, and the built-in tools in one workspace.
     Tools,
@@ -52,8 +53,8 @@ pub enum Offer {
 pub struct Options {
     /// The config's file, if the command line names one.
     pub config: Option<PathBuf>,
-    /// What is offered.
-    pub offer: Offer,
+    /// What is offered; if nothing is named, what the config says.
+    pub offer: Option<Offer>,
     /// The directory in which tools work; the project around the working directory if there is none.
     pub workspace: Option<PathBuf>,
 }
@@ -116,17 +117,19 @@ fn prepared(options: &Options) -> Result<(Arc<Server>, Receiver<Waiting>, Work),
         Some(named) => app::workspace_named(runtime.env(), &named.canonicalize().unwrap_or_else(|_| named.clone()))?,
         None => runtime.workspace_around(runtime.cwd()),
     };
-    let runner = match options.offer {
+    let serve = runtime.settings().mcp.serve;
+    let offer = options.offer.unwrap_or(if serve.has_tools { Offer::Tools } else { Offer::Observe });
+    let runner = match offer {
         Offer::Observe => None,
         Offer::Tools => Some(runner(&runtime, &workspace)?),
     };
-    let mut tools = observe::definitions();
+    let mut tools = observe::definitions(serve.has_outputs);
     tools.extend(runner.iter().flat_map(definitions));
     let (calls, received) = sync_channel(CALLS_MAX);
     let server = Server {
         peer: Peer::default(),
         tools,
-        instructions: instructions(options.offer, &workspace),
+        instructions: instructions(offer, &workspace),
         calls: Mutex::new(Some(calls)),
         state: Mutex::default(),
         changed: Condvar::new(),

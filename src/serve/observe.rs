@@ -5,8 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::outputs;
 use crate::app::{self, Runtime};
 use crate::base::time::utc;
+use crate::config::state_directory;
 use crate::gate::Disk;
 use crate::ops::cost::{Cost, Span, of_days};
 use crate::policy::{Context, judge};
@@ -70,8 +72,22 @@ fn offered() -> [Offered; 6] {
     ]
 }
 
+/// The tools that look at the sessions that run, if the config offers their outputs.
+fn offered_of_sessions() -> [Offered; 2] {
+    [
+        (
+            "last_output",
+            "The last command of each ReedClaw session that runs now, with its exit status and the end of its output. Lines that \
+             began with a space are never there.",
+            json!({}),
+            &[],
+        ),
+        ("jobs", "The jobs of each ReedClaw session that runs now: what runs and what is stopped.", json!({}), &[]),
+    ]
+}
+
 /// The definitions of all these tools.
-pub(super) fn definitions() -> Vec<Value> {
+pub(super) fn definitions(has_outputs: bool) -> Vec<Value> {
     let definition = |(name, description, properties, required): Offered| {
         json!({
             "name": name, "description": description,
@@ -81,7 +97,8 @@ pub(super) fn definitions() -> Vec<Value> {
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
         })
     };
-    offered().into_iter().map(definition).collect()
+    let of_sessions = offered_of_sessions().into_iter().filter(|_| has_outputs);
+    offered().into_iter().chain(of_sessions).map(definition).collect()
 }
 
 /// Answers a call; `None` if it is none of these tools.
@@ -101,6 +118,7 @@ pub(super) fn call(
         "receipts_verify" => verify(runtime),
         "steps_list" => steps(runtime, workspace),
         "cost" => cost(runtime),
+        "last_output" | "jobs" if runtime.settings().mcp.serve.has_outputs => of_sessions(runtime, name),
         _ => return None,
     })
 }
@@ -120,6 +138,13 @@ fn session_state(runtime: &Runtime) -> Result<Value, String> {
         state
     };
     Ok(json!({"sessions": sessions.iter().take(ROWS_MAX).map(state).collect::<Vec<_>>()}))
+}
+
+/// One part of what each session shows.
+fn of_sessions(runtime: &Runtime, part: &str) -> Result<Value, String> {
+    let state = state_directory(runtime.env()).ok_or("no HOME is set, so no session can be found")?;
+    let row = |mut session: Value| json!({"session": session["session"].take(), part: session[part].take()});
+    Ok(json!({"sessions": outputs::of_sessions(&state).into_iter().map(row).collect::<Vec<_>>()}))
 }
 
 fn history(arguments: &Value, runtime: &Runtime) -> Result<Value, String> {

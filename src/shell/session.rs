@@ -229,6 +229,7 @@ pub struct Session {
     /// How many wake keys ended the editor.
     wakes_seen: Cell<u64>,
     thread: Option<JoinHandle<()>>,
+    shell: Option<u32>,
     /// Kept so that the editor always has somewhere to read from.
     _editor_slave: OwnedFd,
 }
@@ -243,10 +244,12 @@ impl Session {
         let nonce = make_nonce(&mut random)?;
         let start = Start { size: options.start.size.bearable(), ..options.start.clone() };
         let running = spawn::start(&start, options.dialect, &nonce, before)?;
-        Self::carried("pump", random, |editor, events, gate| {
+        let shell = running.child.id();
+        let session = Self::carried("pump", random, |editor, events, gate| {
             let mut pump = Pump::new(options, running, &nonce, terminal, editor, events, gate)?;
             Ok(move |commands: &Receiver<Command>, wake: &PipeReader| pump.run(commands, wake))
-        })
+        })?;
+        Ok(Self { shell: Some(shell), ..session })
     }
 
     /// Listens to the keys of a terminal without a shell; descriptor 0 becomes the editor's own terminal. The terminal is lent
@@ -288,6 +291,7 @@ impl Session {
             seen: Cell::new(0),
             wakes_seen: Cell::new(0),
             thread: Some(thread),
+            shell: None,
             _editor_slave: editor.slave,
         })
     }
@@ -307,8 +311,15 @@ impl Session {
             seen: Cell::new(0),
             wakes_seen: Cell::new(0),
             thread: None,
+            shell: None,
             _editor_slave: File::open("/dev/null")?.into(),
         })
+    }
+
+    /// The process of the shell, if there is one.
+    #[must_use]
+    pub fn shell(&self) -> Option<u32> {
+        self.shell
     }
 
     /// A way to the pump for the editor's slots.

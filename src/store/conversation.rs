@@ -242,7 +242,7 @@ impl Store {
                  DELETE FROM to_remember;
                  DELETE FROM editor_session;
                  DELETE FROM run;
-                 DELETE FROM run_event;
+                 DELETE FROM run_event; DELETE FROM run_fire;
                  DELETE FROM tool_call;",
             )?;
             let count = transaction.execute("DELETE FROM conversation", [])?;

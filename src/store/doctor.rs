@@ -13,8 +13,16 @@ use super::{FILE_NAME, Permissions, Store, StoreError, schema};
 const FAULTS_MAX: usize = 20;
 /// The tables whose rows have a number of their own, and those that have none.
 const NUMBERED: [&str; 7] = ["history", "conversation", "message", "request", "memory", "tool_call", "run"];
-const UNNUMBERED: [&str; 7] =
-    ["route_answer", "route_weight", "token_factor", "summary", "to_remember", "editor_session", "run_event"];
+const UNNUMBERED: [&str; 8] = [
+    "route_answer",
+    "route_weight",
+    "token_factor",
+    "summary",
+    "to_remember",
+    "editor_session",
+    "run_event",
+    "run_fire",
+];
 /// The text indexes.
 const INDEXES: [&str; 2] = ["history_text", "message_text"];
 

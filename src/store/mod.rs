@@ -39,7 +39,7 @@ pub use history::{Entry, HistoryId, Row, Search, TextMatch, keeps};
 pub use memory::{MemoryOrigin, StoredMemory, ToRemember};
 pub use recall::Hit;
 pub use route::RouteMemory;
-pub use run::{PartOfRun, RunRow, StoredEvent};
+pub use run::{NewRun, PartOfRun, RunRow, StoredEvent};
 pub use spending::{Charge, Period, RequestId, SpentSum, StoredRequest};
 pub use summary::StoredSummary;
 

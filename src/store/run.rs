@@ -1,5 +1,5 @@
-//! Runs towards a goal: rows of events that are only added, each a text whose meaning is another room's. Unlike a history's,
-//! such a row must reach the file before anything follows from it, so that writing one may fail.
+//! Runs, towards a goal or of a procedure: rows of events that are only added, each a text whose meaning is another room's.
+//! Unlike a history's, such a row must reach the file before anything follows from it, so that writing one may fail.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
@@ -19,6 +19,25 @@ pub struct RunRow {
     pub time: i64,
     /// The directory that it works in.
     pub workspace: String,
+    /// `norris` or `sop`.
+    pub kind: String,
+    /// The name of its procedure.
+    pub name: String,
+}
+
+/// A run that begins.
+#[derive(Clone, Copy, Debug)]
+pub struct NewRun<'a> {
+    /// `norris` or `sop`.
+    pub kind: &'static str,
+    /// The name of its procedure.
+    pub name: &'a str,
+    /// The directory that it works in.
+    pub workspace: &'a str,
+    /// Its first event.
+    pub body: &'a str,
+    /// The place of the procedure and the moment of its trigger, which begins one run and no second.
+    pub slot: Option<(&'a str, &'a str)>,
 }
 
 /// An event of a run.
@@ -50,18 +69,25 @@ pub struct PartOfRun {
 }
 
 impl Store {
-    /// Begins a run with its first event; returns its number.
+    /// Begins a run with its first event; returns its number, or `None` if its moment has begun a run before.
     ///
     /// # Errors
     /// The database can't be written: there is no run.
-    pub fn begin_run(&mut self, workspace: &str, now: i64, body: &str) -> Result<i64, StoreError> {
-        let begin = |connection: &mut Connection| -> rusqlite::Result<i64> {
+    pub fn begin_run(&mut self, now: i64, new: &NewRun<'_>) -> Result<Option<i64>, StoreError> {
+        let begin = |connection: &mut Connection| -> rusqlite::Result<Option<i64>> {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            transaction.execute("INSERT INTO run (time, workspace) VALUES (?1, ?2)", params![now, workspace])?;
+            let sql = "INSERT INTO run (time, workspace, kind, name) VALUES (?1, ?2, ?3, ?4)";
+            transaction.execute(sql, params![now, new.workspace, new.kind, new.name])?;
             let id = transaction.last_insert_rowid();
+            if let Some((place, slot)) = new.slot {
+                let sql = "INSERT OR IGNORE INTO run_fire (place, slot, run, time) VALUES (?1, ?2, ?3, ?4)";
+                if transaction.execute(sql, params![place, slot, id, now])? == 0 {
+                    return Ok(None);
+                }
+            }
             let sql = "INSERT INTO run_event (run, seq, time, body) VALUES (?1, 1, ?2, ?3)";
-            transaction.execute(sql, params![id, now, body])?;
-            transaction.commit().map(|()| id)
+            transaction.execute(sql, params![id, now, new.body])?;
+            transaction.commit().map(|()| Some(id))
         };
         begin(&mut self.main).map_err(|problem| self.fail("write", &problem))
     }
@@ -96,26 +122,26 @@ impl Store {
         read(&self.main).map_err(|problem| self.fail("read", &problem))
     }
 
-    /// Reads the newest runs, the newest first.
+    /// Reads the newest runs of a kind, the newest first.
     ///
     /// # Errors
     /// The database can't be read.
-    pub fn runs(&self, limit: usize) -> Result<Vec<RunRow>, StoreError> {
-        let sql = "SELECT id, time, workspace FROM run ORDER BY id DESC LIMIT ?1";
+    pub fn runs(&self, kind: &str, limit: usize) -> Result<Vec<RunRow>, StoreError> {
+        let sql = "SELECT id, time, workspace, kind, name FROM run WHERE kind = ?1 ORDER BY id DESC LIMIT ?2";
         let read = |connection: &Connection| -> rusqlite::Result<Vec<RunRow>> {
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            connection.prepare_cached(sql)?.query_map([limit], run_of)?.collect()
+            connection.prepare_cached(sql)?.query_map(params![kind, limit], run_of)?.collect()
         };
         read(&self.main).map_err(|problem| self.fail("read", &problem))
     }
 
-    /// Reads a run.
+    /// Reads a run of a kind.
     ///
     /// # Errors
     /// The database can't be read.
-    pub fn run(&self, id: i64) -> Result<Option<RunRow>, StoreError> {
-        let sql = "SELECT id, time, workspace FROM run WHERE id = ?1";
-        let read = self.main.query_row(sql, [id], run_of).optional();
+    pub fn run(&self, kind: &str, id: i64) -> Result<Option<RunRow>, StoreError> {
+        let sql = "SELECT id, time, workspace, kind, name FROM run WHERE kind = ?1 AND id = ?2";
+        let read = self.main.query_row(sql, params![kind, id], run_of).optional();
         read.map_err(|problem| self.fail("read", &problem))
     }
 
@@ -145,5 +171,5 @@ impl Store {
 }
 
 fn run_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunRow> {
-    Ok(RunRow { id: row.get(0)?, time: row.get(1)?, workspace: row.get(2)? })
+    Ok(RunRow { id: row.get(0)?, time: row.get(1)?, workspace: row.get(2)?, kind: row.get(3)?, name: row.get(4)? })
 }

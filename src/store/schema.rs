@@ -12,8 +12,8 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 10] =
-    [V1, V2, V3, REQUESTS, CONTEXT, CALLS, ROUTE_FINGERPRINT, EDITOR_SESSIONS, RUNS, REQUEST_PLACE];
+const MIGRATIONS: [&str; 11] =
+    [V1, V2, V3, REQUESTS, CONTEXT, CALLS, ROUTE_FINGERPRINT, EDITOR_SESSIONS, RUNS, REQUEST_PLACE, PROCEDURES];
 
 /// The version of the schema that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -237,6 +237,20 @@ CREATE INDEX request_run ON request(run) WHERE run IS NOT NULL;
 const REQUEST_PLACE: &str = "
 ALTER TABLE request ADD COLUMN kind TEXT NOT NULL DEFAULT '';
 ALTER TABLE request ADD COLUMN host TEXT NOT NULL DEFAULT '';
+";
+
+/// Runs of procedures, beside those towards goals: `kind` is `norris` or `sop`, and `name` is the procedure's. A row of
+/// `run_fire` is a moment at which a trigger began a run, so that no moment begins two.
+const PROCEDURES: &str = "
+ALTER TABLE run ADD COLUMN kind TEXT NOT NULL DEFAULT 'norris';
+ALTER TABLE run ADD COLUMN name TEXT NOT NULL DEFAULT '';
+CREATE TABLE run_fire (
+    place TEXT NOT NULL,
+    slot TEXT NOT NULL,
+    run INTEGER NOT NULL,
+    time INTEGER NOT NULL,
+    PRIMARY KEY (place, slot)
+) STRICT, WITHOUT ROWID;
 ";
 
 /// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a

@@ -54,7 +54,8 @@ fn allow_writes(store: &Store) {
 }
 
 /// Takes a database back to before there were runs, and places of requests.
-pub(super) const WITHOUT_RUNS: &str = "DROP TABLE run; DROP TABLE run_event; DROP INDEX request_run;
+pub(super) const WITHOUT_RUNS: &str =
+    "DROP TABLE run; DROP TABLE run_event; DROP TABLE run_fire; DROP INDEX request_run;
     ALTER TABLE request DROP COLUMN run; ALTER TABLE request DROP COLUMN category;
     ALTER TABLE request DROP COLUMN kind; ALTER TABLE request DROP COLUMN host";
 

@@ -1,7 +1,6 @@
 //! What a command did on its copy of the workspace, in a form that a person can be asked about: rows for all of it,
 //! differences of what is text. Nothing is decided here.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,27 +21,6 @@ const ALL_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const ROWS_MAX: usize = 400;
 /// Longest config of a new repository.
 const CONFIG_BYTES_MAX: u64 = 4096;
-/// Directories that tools fill by themselves: they are shown as one row.
-const DERIVED: [&str; 18] = [
-    ".cache",
-    ".eggs",
-    ".gradle",
-    ".mypy_cache",
-    ".next",
-    ".nox",
-    ".nuxt",
-    ".parcel-cache",
-    ".pytest_cache",
-    ".ruff_cache",
-    ".terraform",
-    ".tox",
-    ".turbo",
-    ".venv",
-    "__pycache__",
-    "node_modules",
-    "target",
-    "venv",
-];
 
 /// The copy of a command that has ended.
 #[derive(Debug)]
@@ -187,7 +165,7 @@ impl<'a> Group<'a> {
 
     fn row(&self) -> String {
         let mark = if self.is_deletion { "D" } else { "+" };
-        let derived = if is_derived_name(self.directory) { ", derived" } else { "" };
+        let derived = if known_paths::derived(self.directory) == Some(self.directory) { ", derived" } else { "" };
         let files = if self.files == 1 { "1 file".to_owned() } else { format!("{} files", self.files) };
         format!("{mark}  {}/  {files}, {}{derived}", self.directory.display(), size(self.bytes))
     }
@@ -195,7 +173,7 @@ impl<'a> Group<'a> {
 
 /// The directory under which a change is counted: one that was deleted as a whole, or one that tools fill.
 fn group_of<'a>(change: &'a Change, all: &[&'a Change]) -> Option<&'a Path> {
-    let derived = change.path.ancestors().filter(|path| is_derived_name(path)).last();
+    let derived = known_paths::derived(&change.path);
     if derived.is_some() {
         return derived;
     }
@@ -205,10 +183,6 @@ fn group_of<'a>(change: &'a Change, all: &[&'a Change]) -> Option<&'a Path> {
     };
     let above = change.path.ancestors().filter(|path| !path.as_os_str().is_empty() && is_gone(path));
     above.last().filter(|_| is_deletion(change))
-}
-
-fn is_derived_name(path: &Path) -> bool {
-    path.file_name().and_then(OsStr::to_str).is_some_and(|name| DERIVED.contains(&name))
 }
 
 fn is_deletion(change: &Change) -> bool {

@@ -5,6 +5,7 @@ mod job;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -92,6 +93,8 @@ struct Wish<'a> {
     limit: Duration,
     /// It is to go on as a job from the start.
     in_background: bool,
+    /// It is a step of a procedure, which knows nothing of earlier commands.
+    is_alone: bool,
 }
 
 /// A command that goes on.
@@ -148,7 +151,7 @@ impl Shell {
         self.watch().map_err(failed)?;
         // What was approved is what runs: no function or variable of an earlier command comes along to the network.
         let fresh = State::default();
-        let state = if wish.terms.is_wide() { &fresh } else { &self.state };
+        let state = if wish.terms.is_wide() || wish.is_alone { &fresh } else { &self.state };
         let request = Request { command, cwd, state, terms: self.with_jobs(&wish.terms) };
         let mut bash = Bash::start(&self.launcher, &self.spawner, &request).map_err(|error| not_started(&error))?;
         let started = Instant::now();
@@ -184,7 +187,8 @@ impl Shell {
             Hold::Copy | Hold::Walls | Hold::Nothing => View::Work,
         };
         let (readable, writable) = permit.paths();
-        Ok(Terms { network: permit.has_network(), view, readable, writable, ..Terms::default() })
+        let variables = variables(permit.arguments());
+        Ok(Terms { network: permit.has_network(), view, readable, writable, variables, ..Terms::default() })
     }
 
     /// The same terms, with the loopback of a job that runs: its server can be reached.
@@ -205,7 +209,7 @@ impl Shell {
         let (output, note) = match ran {
             Ran::Done(output) => {
                 (self.state_before, self.cwd_before) = (self.state.clone(), self.cwd.clone());
-                if let Some(state) = &output.state {
+                if let Some(state) = output.state.as_ref().filter(|_| !wish.is_alone) {
                     self.cwd.clone_from(&output.cwd);
                     if !wish.terms.is_wide() {
                         self.state = state.clone();
@@ -398,7 +402,9 @@ impl Shell {
                     Ok(terms) => terms,
                     Err(why) => return ToolError::new("sandbox", why, "").into(),
                 };
-                let wish = Wish { command, cwd: permit.cwd(), terms, limit, in_background };
+                // Only a procedure's arguments have variables: the schema of a model's has none.
+                let is_alone = permit.arguments().get("env").is_some();
+                let wish = Wish { command, cwd: permit.cwd(), terms, limit, in_background, is_alone };
                 self.command(&wish, work).unwrap_or_else(Outcome::from)
             }
             (_, Some(number)) => {
@@ -417,6 +423,12 @@ fn end_all(left: Left) {
             scope.spawn(move || drop(bash));
         }
     });
+}
+
+/// The variables of a procedure's command.
+fn variables(arguments: &Value) -> Vec<(String, OsString)> {
+    let given = arguments.get("env").and_then(Value::as_object).into_iter().flatten();
+    given.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.into()))).collect()
 }
 
 /// A directory of the workspace, as an absolute path.

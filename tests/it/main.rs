@@ -68,6 +68,7 @@ mod sessions;
 mod sessions_cli;
 mod sessions_contract;
 mod skills;
+mod sop;
 mod sshd;
 mod state;
 mod story;

@@ -19,7 +19,7 @@ use crate::proto::action::Autonomy;
 use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind, Money};
 
-use standin::StandIn;
+pub(super) use standin::{Calls, StandIn};
 
 /// How often the journal is looked at for a person's word while a model works.
 const POLL: Duration = Duration::from_millis(100);

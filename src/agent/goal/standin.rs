@@ -1,24 +1,25 @@
 //! The stand-in for the person whom a run doesn't have: it says yes to calls that a person approved by their fingerprint, and
 //! else halts the run or says no.
 
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::OnHalt;
 use crate::agent::{Cancel, Person};
 use crate::norris::Halt;
 use crate::proto::Event;
-use crate::proto::tool::{Answer, Question, Step};
+use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question, Step};
 
 /// Characters of a preview that a halted run keeps.
 const PREVIEW_CHARS_MAX: usize = 16 * 1024;
 
 /// The call that a question is about, as the events of the answer tell.
 #[derive(Clone, Default)]
-pub(super) struct Calls(Arc<Mutex<(String, String)>>);
+pub(in crate::agent) struct Calls(Arc<Mutex<(String, String)>>);
 
 impl Calls {
     /// Sees what happens in an answer.
-    pub(super) fn sees(&self, event: &Event) {
+    pub(in crate::agent) fn sees(&self, event: &Event) {
         if let Event::Tool(tool) = event
             && let Step::Requested { intent, planned } = &tool.step
         {
@@ -29,23 +30,25 @@ impl Calls {
 }
 
 /// The stand-in.
-pub(super) struct StandIn {
+pub(in crate::agent) struct StandIn {
     on_halt: OnHalt,
     cancel: Cancel,
     /// Fingerprints of calls that a person approved; each counts once.
     approved: Vec<String>,
     calls: Calls,
+    /// An overdue command is waited for, as long as its step's time lasts; else it goes on as a job.
+    pub(in crate::agent) waits: bool,
     /// The call that halts the run.
-    pub(super) halt: Option<Halt>,
+    pub(in crate::agent) halt: Option<Halt>,
 }
 
 impl StandIn {
-    pub(super) fn new(on_halt: OnHalt, cancel: Cancel, approved: Vec<String>) -> Self {
-        Self { on_halt, cancel, approved, calls: Calls::default(), halt: None }
+    pub(in crate::agent) fn new(on_halt: OnHalt, cancel: Cancel, approved: Vec<String>) -> Self {
+        Self { on_halt, cancel, approved, calls: Calls::default(), waits: false, halt: None }
     }
 
     /// What sees the events of the answer.
-    pub(super) fn calls(&self) -> Calls {
+    pub(in crate::agent) fn calls(&self) -> Calls {
         self.calls.clone()
     }
 }
@@ -54,6 +57,10 @@ impl Person for StandIn {
     fn can_ask(&self) -> bool {
         // What the grant covers is asked about as far as the policy knows.
         true
+    }
+
+    fn overdue(&mut self, _: &Overdue, _: &Arc<AtomicBool>) -> Option<OverdueChoice> {
+        self.waits.then_some(OverdueChoice::Wait)
     }
 
     fn approve(&mut self, question: &Question) -> Answer {

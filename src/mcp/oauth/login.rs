@@ -26,6 +26,7 @@ pub(in crate::mcp) fn login(
     let inner = &tokens.0;
     let agent = (inner.dial)(&inner.url)?;
     let giver = giver(&agent, &inner.url, challenge)?;
+    let go_on = || if stop() { Err("the login was stopped".to_owned()) } else { Ok(()) };
     let mut record = tokens.read().unwrap_or_else(|| Record::of(&inner.url));
     if record.issuer != giver.issuer {
         // A registration and tokens are of no use, and must not be known, anywhere else.
@@ -43,6 +44,7 @@ pub(in crate::mcp) fn login(
     let listener = Listener::on(port).map_err(|error| format!("no port of this machine is free: {error}"))?;
     let mut is_again = false;
     loop {
+        go_on()?;
         record.client = client(tokens, &agent, &giver, &record, &listener)?;
         let code = code(&giver, &record, scope.as_deref(), &listener, browser, stop)?;
         let fields = [
@@ -52,6 +54,7 @@ pub(in crate::mcp) fn login(
             ("code_verifier", code.verifier.as_str()),
             ("resource", record.audience.as_str()),
         ];
+        go_on()?;
         let reply = request(&agent, form(&giver.token, &fields, &record.client, &inner.url)?)?;
         let error = reply.body.get("error").and_then(Value::as_str).unwrap_or_default().to_owned();
         if reply.status != 200 {

@@ -292,8 +292,8 @@ fn each_protocol_gets_the_form_that_its_documents_want() {
                         "function": {"name": "read", "arguments": call.to_string()}}]},
                     {"role": "tool", "tool_call_id": "call_a", "content": "done"}],
                 "tools": [
-                    {"type": "function", "function": {"name": "a", "description": "d", "parameters": {"type": "object"}}},
-                    {"type": "function", "function": {"name": "b", "description": "d", "parameters": {"type": "object"}}}]}),
+                    {"type": "function", "function": {"name": "b", "description": "d", "parameters": {"type": "object"}}},
+                    {"type": "function", "function": {"name": "a", "description": "d", "parameters": {"type": "object"}}}]}),
         ),
         (
             Protocol::Responses,
@@ -303,8 +303,8 @@ fn each_protocol_gets_the_form_that_its_documents_want() {
                     {"type": "function_call", "call_id": "call_a", "name": "read", "arguments": call.to_string()},
                     {"type": "function_call_output", "call_id": "call_a", "output": "done"}],
                 "tools": [
-                    {"type": "function", "name": "a", "description": "d", "parameters": {"type": "object"}, "strict": false},
-                    {"type": "function", "name": "b", "description": "d", "parameters": {"type": "object"}, "strict": false}]}),
+                    {"type": "function", "name": "b", "description": "d", "parameters": {"type": "object"}, "strict": false},
+                    {"type": "function", "name": "a", "description": "d", "parameters": {"type": "object"}, "strict": false}]}),
         ),
         (
             Protocol::Anthropic,
@@ -315,8 +315,8 @@ fn each_protocol_gets_the_form_that_its_documents_want() {
                         {"type": "tool_use", "id": "call_a", "name": "read", "input": call}]},
                     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_a", "content": "done",
                         "is_error": false, "cache_control": {"type": "ephemeral"}}]}],
-                "tools": [{"name": "a", "description": "d", "input_schema": {"type": "object"}},
-                    {"name": "b", "description": "d", "input_schema": {"type": "object"}}]}),
+                "tools": [{"name": "b", "description": "d", "input_schema": {"type": "object"}},
+                    {"name": "a", "description": "d", "input_schema": {"type": "object"}}]}),
         ),
         (
             Protocol::Gemini,
@@ -327,8 +327,8 @@ fn each_protocol_gets_the_form_that_its_documents_want() {
                     {"role": "user", "parts": [{"functionResponse": {"name": "read", "id": "call_a",
                         "response": {"result": "done"}}}]}],
                 "tools": [{"functionDeclarations": [
-                    {"name": "a", "description": "d", "parametersJsonSchema": {"type": "object"}},
-                    {"name": "b", "description": "d", "parametersJsonSchema": {"type": "object"}}]}]}),
+                    {"name": "b", "description": "d", "parametersJsonSchema": {"type": "object"}},
+                    {"name": "a", "description": "d", "parametersJsonSchema": {"type": "object"}}]}]}),
         ),
     ];
     let request = with_tools();

@@ -92,7 +92,7 @@ pub(super) fn failed(error: &McpError) -> ToolError {
             ("server", "do without it, and tell the user")
         }
         McpError::Timeout(_) => ("timeout", "it may still be at work; ask for less, or tell the user"),
-        McpError::Stopped => ("stopped", ""),
+        McpError::Stopped | McpError::Halted(_) => ("stopped", ""),
         McpError::Lost => ("unknown-outcome", "find out whether it happened before you call it again"),
         McpError::Refused(..) | McpError::Protocol(_) => ("server", "look at the arguments again"),
     };

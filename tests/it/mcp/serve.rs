@@ -219,6 +219,31 @@ fn a_call_that_changes_something_waits_for_a_person_at_a_session() {
 }
 
 #[test]
+fn the_last_output_and_the_jobs_of_a_session_are_seen_only_if_the_config_says_so() {
+    let home = home(&[], "mcp = { serve = { outputs = true } }");
+    let session = session(at(&home));
+    session.run("echo seen-$((40 + 2)); false");
+    session.run("sleep 600 &");
+    session.run(" echo hidden-line");
+    let mut agent = Agent::connected(at(&home), &[]);
+    assert_eq!(agent.tools()[6..], ["last_output", "jobs"]);
+    let last = agent.call("last_output", json!({}))["structuredContent"]["sessions"][0]["last_output"].clone();
+    assert_eq!((&last["line"], &last["status"]), (&json!("sleep 600 &"), &json!(0)), "{last}");
+    let jobs = agent.call("jobs", json!({}))["structuredContent"]["sessions"][0]["jobs"].clone();
+    assert_eq!((&jobs[0]["command"], &jobs[0]["state"]), (&json!("sleep 600"), &json!("running")), "{jobs}");
+    session.run("kill %1; wait; echo seen-$((40 + 2)); (exit 3)");
+    let last = agent.call("last_output", json!({}))["structuredContent"]["sessions"][0]["last_output"].clone();
+    assert!(last["status"] == 3 && last["output"].as_str().is_some_and(|text| text.contains("seen-42")), "{last}");
+    assert_eq!(agent.end(), Some(0));
+    std::fs::write(at(&home).join(".config/reedclaw/config.lua"), "return {}").expect("a config");
+    let mut agent = Agent::connected(at(&home), &[]);
+    assert_eq!(agent.tools().len(), 6);
+    let refused = agent.request("tools/call", json!({"name": "last_output", "arguments": {}}));
+    assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    assert_eq!(agent.end(), Some(0));
+}
+
+#[test]
 fn the_policy_the_list_of_tools_and_the_emergency_stop_hold_for_other_agents() {
     let home = home(&[], "tools_allow = { serve = { \"file_read\", \"shell\" } }");
     std::fs::write(at(&home).join("work/a.txt"), "one\n").expect("a file");

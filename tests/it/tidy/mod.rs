@@ -58,6 +58,7 @@ const ROOMS: &[Room] = &[
     room("policy", 2, &["base", "bash", "proto"], "pure: an action and the rules in, effects and a verdict out"),
     room("render", 2, &["base", "proto", "syntax"], "pure: text in, styled lines out"),
     room("route", 2, &["base", "proto"], "pure: a line and what is known about names in, a verdict out"),
+    room("sop", 2, &["base"], "pure: a file and events in, the next step of a procedure out"),
     room("tokens", 2, &["base", "proto"], "pure: a text and a vocabulary in, a number out"),
     room(
         "turn",
@@ -121,7 +122,7 @@ const ROOMS: &[Room] = &[
         "agent",
         7,
         &[
-            "base", "proto", "redact", "money", "norris", "turn", "files", "model", "sandbox", "steps", "store",
+            "base", "proto", "redact", "money", "norris", "sop", "turn", "files", "model", "sandbox", "steps", "store",
             "gate", "tree", "tools",
         ],
         "it performs what turn asks for, and never prints",
@@ -130,9 +131,9 @@ const ROOMS: &[Room] = &[
         "app",
         8,
         &[
-            "git", "tree", "sessions", "base", "proto", "syntax", "money", "norris", "policy", "turn", "files", "host",
-            "log", "config", "estop", "manual", "mcp", "model", "project", "receipts", "sandbox", "shell", "skills",
-            "steps", "store", "gate", "tools", "agent",
+            "git", "tree", "sessions", "base", "proto", "syntax", "money", "norris", "policy", "sop", "turn", "files",
+            "host", "log", "config", "estop", "manual", "mcp", "model", "project", "receipts", "sandbox", "shell",
+            "skills", "steps", "store", "gate", "tools", "agent",
         ],
         "the composition root: settings become options here and nowhere else",
     ),
@@ -190,9 +191,9 @@ const ROOMS: &[Room] = &[
         "cli",
         12,
         &[
-            "base", "proto", "schema", "norris", "policy", "render", "route", "turn", "files", "host", "log", "config",
-            "estop", "git", "ledger", "model", "project", "receipts", "sandbox", "shell", "steps", "store", "gate",
-            "sessions", "tools", "agent", "app", "console", "ops", "acp", "ask", "gateway", "serve", "repl",
+            "base", "proto", "schema", "norris", "policy", "render", "route", "sop", "turn", "files", "host", "log",
+            "config", "estop", "git", "ledger", "model", "project", "receipts", "sandbox", "shell", "steps", "store",
+            "gate", "sessions", "tools", "agent", "app", "console", "ops", "acp", "ask", "gateway", "serve", "repl",
         ],
         "the top: everything below it",
     ),

@@ -36,7 +36,7 @@ const FOLDERS: &[(&str, usize)] = &[
     ("src/agent", 20),
     ("src/app", 18),
     ("src/cli", 39),
-    ("src/config", 22),
+    ("src/config", 21),
     ("src/gateway", 19),
     ("src/ledger", 13),
     ("src/model", 20),

@@ -1,58 +1,13 @@
 //! The table of settings: one row per key drives parsing, the words of problems and the reference. It holds no
 //! default values (`config/default.lua` does) and knows nothing of Lua.
 
-use std::fmt;
+mod kind;
 
 use Project::{Adds, Drops, Less, May, NewLocal, Not, Only, Stricter};
 
 use super::checked::Setting;
 use crate::proto::action::Autonomy;
-
-/// The kind of a setting's value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
-    /// Any string; may be empty only where `empty` says so.
-    Text {
-        /// Whether an empty string is a value.
-        empty: bool,
-    },
-    /// The address of a server.
-    Address,
-    /// The name of an environment variable, never echoed: a key pasted there by mistake must not be printed.
-    VariableName,
-    /// An absolute path after `~` and variables are expanded.
-    Path,
-    /// One of a few strings.
-    Choice(&'static [&'static str]),
-    /// A whole number in a range, both ends included.
-    Integer(u64, u64),
-    /// A number in a range, both ends included.
-    Number(f64, f64),
-    /// `true` or `false`.
-    Bool,
-    /// `true`; `false` is refused, for this reason.
-    AlwaysTrue(&'static str),
-    /// One of a few strings, or a whole number in a range, both ends included.
-    ChoiceOrInteger(&'static [&'static str], u64, u64),
-    /// A list of words.
-    Words,
-    /// A list of strings of one line each.
-    Lines,
-    /// A list of absolute paths; a leading `~` is the home.
-    Paths,
-    /// A list of rules about programs: [`crate::proto::program_rule`].
-    Programs,
-    /// A table from words to strings.
-    WordMap,
-    /// A table whose values may be secrets: texts, or tables that name a variable or a program that prints the value.
-    Sources,
-    /// A key itself, never echoed; it holds, with a warning.
-    Secret,
-    /// A program and its arguments, as a list of strings; never echoed but for the program.
-    Argv,
-    /// A list of ports.
-    Ports,
-}
+pub use kind::Kind;
 
 /// The rights of a project's file (`.reedclaw.lua`, `./config.lua`) over a setting: it can only tighten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,8 +104,12 @@ const MCP_OAUTH: &[&str] = &["off", "auto"];
 const MCP_ERAS: &[&str] = &["auto", "2025-11-25", "2026-07-28"];
 /// Transports of servers that are reached by an address.
 const MCP_TRANSPORTS: &[&str] = &["http", "sse"];
+/// What other agents are offered, from the least.
+const OFFERS: &[&str] = &["observe", "tools"];
 /// The refusal for a project that sets up a server of tools.
 const SERVER: Project = Not("say which servers are started");
+/// The refusal for a project that shows other agents more.
+const SERVE: Project = Not("say what other agents are offered");
 
 /// Every setting, in the order of `config/default.lua`.
 pub const ROWS: &[Row] = &[
@@ -515,6 +474,18 @@ pub const ROWS: &[Row] = &[
         "tokens of tool schemas that are sent at once; further tools are found by `tool_search`",
         Less,
     ),
+    row(
+        "mcp.serve.offer",
+        Kind::Choice(OFFERS),
+        "what `reedclaw mcp serve` offers other agents: a look at your sessions, or the built-in tools too",
+        SERVE,
+    ),
+    row(
+        "mcp.serve.outputs",
+        Kind::Bool,
+        "let other agents see the output of the last command of each session, and its jobs",
+        SERVE,
+    ),
     row("mcp.servers.NAME.command", Kind::Argv, "the server's program and its arguments", SERVER),
     row("mcp.servers.NAME.url", Kind::Address, "the server's address, in place of a program", SERVER),
     row("mcp.servers.NAME.headers", Kind::Sources, "headers of the requests to a server with an address", SERVER),
@@ -748,41 +719,6 @@ pub(super) fn suggest(key: &[String]) -> Option<String> {
 fn consider(best: &mut Option<(usize, String)>, off: usize, suggestion: String) {
     if best.as_ref().is_none_or(|(least, _)| off < *least) {
         *best = Some((off, suggestion));
-    }
-}
-
-impl fmt::Display for Kind {
-    /// Writes the allowed values, in words that fit after "is not".
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text { empty: true } => f.write_str("a string"),
-            Self::Text { empty: false } => f.write_str("a string that isn't empty"),
-            Self::Address => f.write_str("an address such as \"http://127.0.0.1:8080\""),
-            Self::VariableName => f.write_str("the name of an environment variable, such as \"OPENAI_API_KEY\""),
-            Self::Path => f.write_str("an absolute path (`~` and `$VAR` expand)"),
-            Self::Choice(words) => {
-                let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-                f.write_str(&quoted.join(" or "))
-            }
-            Self::ChoiceOrInteger(words, least, most) => {
-                write!(f, "{} or {}", Self::Choice(words), Self::Integer(*least, *most))
-            }
-            Self::Integer(least, most) => write!(f, "a whole number ({least} to {most})"),
-            Self::Number(least, most) => write!(f, "a number ({least} to {most})"),
-            Self::Bool => f.write_str("true or false"),
-            Self::AlwaysTrue(_) => f.write_str("true"),
-            Self::Words => f.write_str("a list of words such as { \"deploy\", \"vpn\" }"),
-            Self::Lines => f.write_str("a list of strings such as { \"make test\" }"),
-            Self::Programs => f.write_str("a list of rules such as { \"deploy: ask\", \"terraform apply: deny\" }"),
-            Self::Paths => f.write_str("a list of absolute paths such as { \"/srv\", \"~/.ssh\" }"),
-            Self::Sources => f.write_str(
-                "a table of strings, { from = \"VARIABLE\" } or { command = { \"PROGRAM\", \"ARGUMENT\" } }",
-            ),
-            Self::WordMap => f.write_str("a table of strings such as { gs = \"git status\" }"),
-            Self::Secret => f.write_str("a key"),
-            Self::Argv => f.write_str("a list of strings such as { \"pass\", \"show\", \"openai\" }"),
-            Self::Ports => f.write_str("a list of ports such as { 80, 443, 8080 }"),
-        }
     }
 }
 

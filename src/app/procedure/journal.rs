@@ -1,0 +1,254 @@
+//! Runs of procedures: their journals in the store, and the lines that tell about them. It must not know how lines are shown.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Procedure;
+use crate::agent::procedure::Journal;
+use crate::base::hash::sha256_hex;
+use crate::base::time::{utc, utc_ms};
+use crate::config::{Env, Settings};
+use crate::host::now_unix_ms;
+use crate::proto::{Failure, FailureKind};
+use crate::receipts;
+use crate::sop::{self, Effect, Event, Fate, Fired, Run, Spent, StepRun, StepState};
+use crate::store::{NewRun, Period, RunRow, Store};
+
+/// The kind of these runs in the store.
+const KIND: &str = "sop";
+
+/// The journal of one run of a procedure.
+#[derive(Clone)]
+pub struct SopJournal {
+    store: Arc<Mutex<Store>>,
+    receipts: Option<receipts::Options>,
+    run: i64,
+    /// The name of the procedure.
+    pub name: String,
+    /// The directory that it works in.
+    pub workspace: PathBuf,
+}
+
+/// Begins a run of a trusted procedure; `None` if the trigger's moment has begun one before.
+///
+/// # Errors
+/// The procedure may not run, an input is wrong, or the store can't keep the run: one that a crash would lose doesn't begin.
+pub fn begin_procedure(
+    (settings, env): (&Settings, &Env),
+    store: &Arc<Mutex<Store>>,
+    procedure: &Procedure,
+    workspace: &Path,
+    (inputs, trigger, slot): (&BTreeMap<String, String>, Fired, Option<&str>),
+) -> Result<Option<SopJournal>, Failure> {
+    let definition = procedure.usable()?;
+    let usage = |message: String| Failure {
+        kind: FailureKind::User,
+        message,
+        hint: "reedclaw sop show NAME lists the inputs".into(),
+    };
+    let inputs = definition.inputs(inputs).map_err(usage)?;
+    let event = Event::Began {
+        text: procedure.text.clone(),
+        sha256: sha256_hex(procedure.manifest().as_bytes()),
+        place: procedure.place.display().to_string(),
+        inputs,
+        trigger,
+    };
+    let (body, place) = (body_of(&event)?, procedure.place.display().to_string());
+    let path = workspace.display().to_string();
+    let run = {
+        let mut store = lock(store);
+        if !store.is_durable() {
+            return Err(Failure {
+                kind: FailureKind::Unavailable,
+                message: "a run needs a store on the disk, and there is none".into(),
+                hint: "reedclaw doctor says why".into(),
+            });
+        }
+        let slot = slot.map(|slot| (place.as_str(), slot));
+        let new = NewRun { kind: KIND, name: &procedure.name, workspace: &path, body: &body, slot };
+        store.begin_run(now_unix_ms(), &new)?
+    };
+    let receipts = crate::app::receipt_options(settings, env)?;
+    let (name, workspace) = (procedure.name.clone(), workspace.to_owned());
+    Ok(run.map(|run| SopJournal { store: Arc::clone(store), receipts, run, name, workspace }))
+}
+
+impl SopJournal {
+    fn of(settings: &Settings, env: &Env, store: &Arc<Mutex<Store>>, row: RunRow) -> Result<Self, Failure> {
+        let receipts = crate::app::receipt_options(settings, env)?;
+        let workspace = PathBuf::from(row.workspace);
+        Ok(Self { store: Arc::clone(store), receipts, run: row.id, name: row.name, workspace })
+    }
+
+    /// The state of the run: the fold of its events.
+    ///
+    /// # Errors
+    /// The store can't be read.
+    pub fn state(&self) -> Result<Run, Failure> {
+        let events = self.events(0)?;
+        Ok(Run::of(self.run, events.iter().map(|(_, time, event)| (*time, event))))
+    }
+}
+
+impl Journal for SopJournal {
+    fn add(&self, event: &Event) -> Result<(), Failure> {
+        Ok(lock(&self.store).add_run_event(self.run, now_unix_ms(), &body_of(event)?)?)
+    }
+
+    fn events(&self, after: i64) -> Result<Vec<(i64, i64, Event)>, Failure> {
+        let stored = lock(&self.store).run_events(self.run, after)?;
+        let event = |it: crate::store::StoredEvent| {
+            let event = serde_json::from_str(&it.body).map_err(|error| Failure {
+                kind: FailureKind::Unavailable,
+                message: format!("event {} of run {} can't be read: {error}", it.seq, self.run),
+                hint: "a newer version of reedclaw may have written it".into(),
+            })?;
+            Ok((it.seq, it.time, event))
+        };
+        stored.into_iter().map(event).collect()
+    }
+
+    fn spent(&self) -> Result<Spent, Failure> {
+        let spent = lock(&self.store).spent(Period::Run(self.run))?;
+        Ok(Spent { usd: spent.cost.usd(), tokens: spent.total_in() + spent.total_out(), now: now_unix_ms() })
+    }
+
+    fn fate(&self, step: &StepRun, conversation: Option<i64>) -> Result<Fate, Failure> {
+        let conversation = conversation.and_then(|id| u64::try_from(id).ok());
+        let (Some(options), Some(conversation)) = (&self.receipts, conversation) else { return Ok(Fate::Unknown) };
+        let records = receipts::of_conversation(options, conversation).map_err(|error| Failure {
+            kind: FailureKind::Unavailable,
+            message: format!("the receipts can't be read, so that nobody knows what ran: {error}"),
+            hint: "reedclaw doctor says why".into(),
+        })?;
+        let (_, tool, hash) = &step.call;
+        let is_call = |it: &&receipts::Record<'_>| {
+            it.kind == receipts::Kind::Intent
+                && it.tool.as_deref() == Some(tool.as_str())
+                && it.args_hash.as_deref() == Some(hash.as_str())
+        };
+        let begun = utc_ms(step.begun_ms);
+        let Some(intent) = records.iter().rev().find(is_call) else { return Ok(Fate::NotBegun) };
+        if intent.timestamp.as_ref() < begun.as_str() {
+            // An earlier attempt's, unless the clock was set back meanwhile.
+            return Ok(if step.attempts > 1 { Fate::NotBegun } else { Fate::Unknown });
+        }
+        let outcome = records.iter().find(|it| it.intent.as_deref() == Some(&*intent.id));
+        Ok(match outcome.map(|it| it.status) {
+            Some(Some(receipts::Status::Allowed)) => Fate::Succeeded,
+            Some(_) => Fate::Failed,
+            None => Fate::Unknown,
+        })
+    }
+
+    fn run(&self) -> i64 {
+        self.run
+    }
+}
+
+fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
+    store.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn body_of(event: &Event) -> Result<String, Failure> {
+    serde_json::to_string(event).map_err(|error| Failure {
+        kind: FailureKind::Internal,
+        message: format!("an event of a run can't be written: {error}"),
+        hint: String::new(),
+    })
+}
+
+/// Returns a stored run of a procedure, or the newest one.
+///
+/// # Errors
+/// There is none, or the store can't be read.
+pub fn find_sop_run(
+    settings: &Settings,
+    env: &Env,
+    store: &Arc<Mutex<Store>>,
+    id: Option<i64>,
+) -> Result<SopJournal, Failure> {
+    let found = match id {
+        Some(id) => lock(store).run(KIND, id)?,
+        None => lock(store).runs(KIND, 1)?.pop(),
+    };
+    let Some(row) = found else {
+        let message = match id {
+            Some(id) => format!("there is no run {id} of a procedure"),
+            None => "no procedure has run yet".to_owned(),
+        };
+        return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw sop status lists the runs".into() });
+    };
+    SopJournal::of(settings, env, store, row)
+}
+
+/// Returns the newest runs of procedures, the newest first.
+///
+/// # Errors
+/// The store can't be read.
+pub fn sop_runs(
+    settings: &Settings,
+    env: &Env,
+    store: &Arc<Mutex<Store>>,
+    limit: usize,
+) -> Result<Vec<SopJournal>, Failure> {
+    let rows = lock(store).runs(KIND, limit)?;
+    rows.into_iter().map(|row| SopJournal::of(settings, env, store, row)).collect()
+}
+
+/// The row of a run in a list: number, procedure, state, steps, begin, trigger.
+#[must_use]
+pub fn sop_row(journal: &SopJournal, run: &Run) -> Vec<String> {
+    let done = run.steps.iter().filter(|step| matches!(step.state, StepState::Done | StepState::Skipped)).count();
+    vec![
+        run.id.to_string(),
+        journal.name.clone(),
+        run.word().to_owned(),
+        format!("{done}/{}", run.steps.len()),
+        utc(run.began),
+        run.trigger.kind.clone(),
+    ]
+}
+
+/// The report of a run: its end, its steps, and what it waits for.
+#[must_use]
+pub fn sop_lines(journal: &SopJournal, run: &Run) -> Vec<String> {
+    let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
+    let why = if why.is_empty() { why } else { format!(": {why}") };
+    let mut lines = vec![format!("Run {} of {}: {}{why}", run.id, journal.name, run.word())];
+    let steps = run.definition().map(|it| it.steps.as_slice()).unwrap_or_default();
+    for (step, state) in steps.iter().zip(&run.steps) {
+        let word = match state.state {
+            StepState::Ready => "open",
+            StepState::Begun => "begun",
+            StepState::Cut => "cut off",
+            StepState::Unknown => "may have run",
+            StepState::Done => "done",
+            StepState::Failed => "failed",
+            StepState::Skipped => "left out",
+            StepState::Stopped => "ends the run",
+        };
+        let error = if state.error.is_empty() { String::new() } else { format!(": {}", state.error) };
+        lines.push(format!("  {} ({}): {word}{error}", step.id, step.act.word()));
+    }
+    if let Some((_, prompt, covers)) = &run.asked {
+        lines.push(format!("It waits: {prompt}"));
+        for call in covers {
+            lines.push(format!("  {} ({} risk)", call.intent, call.risk));
+            lines.extend(call.reasons.iter().map(|reason| format!("    {reason}")));
+            lines.extend(call.preview.lines().map(|line| format!("    | {line}")));
+        }
+        let id = run.id;
+        lines.push(format!(
+            "reedclaw sop approve {id} lets it go on with exactly this; reedclaw sop reject {id} refuses it"
+        ));
+    }
+    if let Effect::Rest(sop::Rest::Unknown(at)) = run.next(&Spent::default()) {
+        let (id, step) = (run.id, steps.get(at).map_or("", |step| step.id.as_str()));
+        lines.push(format!("Step {step} may have run before its process was ended. Look, then say what became of it:"));
+        lines.push(format!("reedclaw sop resume {id} --step done, --step again or --step skip"));
+    }
+    lines
+}

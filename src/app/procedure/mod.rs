@@ -1,0 +1,295 @@
+//! Procedures for a face: the files that there are, the trust in them, and their problems. It must not know how they are shown.
+
+mod journal;
+
+use std::path::{Path, PathBuf};
+
+use crate::base::hash::sha256_hex;
+use crate::config::{self, Env, Overlay, Settings, Trust, TrustVerdict};
+use crate::files::{EntryKind, PathError, Root};
+use crate::proto::action::Hold;
+use crate::proto::{Failure, FailureKind};
+use crate::sop::{self, Definition, FILE_BYTES_MAX, FILE_NAME, Problem, Trigger};
+use crate::tools::{Launcher, Registry};
+
+pub use journal::{SopJournal, begin_procedure, find_sop_run, sop_lines, sop_row, sop_runs};
+
+/// The directory of procedures, in a workspace and in the config directory.
+const DIRECTORY: &str = "sops";
+/// The directory of the records of trust.
+const RECORDS: &str = "trust-sops";
+/// Procedures of one place.
+const PROCEDURES_MAX: usize = 200;
+/// Files of a procedure, and levels of directories.
+const FILES_MAX: usize = 200;
+const DEPTH_MAX: usize = 4;
+/// Bytes of a file beside the procedure's own.
+const HELPER_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+/// A procedure that was found.
+#[derive(Clone, Debug)]
+pub struct Procedure {
+    /// Its name: that of its directory.
+    pub name: String,
+    /// Its directory.
+    pub place: PathBuf,
+    /// It is a workspace's, and not the user's own.
+    pub is_project: bool,
+    /// The text of its file.
+    pub text: String,
+    /// What the file says; none if it has problems.
+    pub definition: Option<Definition>,
+    /// The problems of the file.
+    pub problems: Vec<Problem>,
+    /// Whether a person trusts exactly these files.
+    pub is_trusted: bool,
+    /// The files as they were when they were trusted, if they have changed since.
+    pub before: Option<String>,
+    /// The directory and the text about its files, to be trusted as a whole.
+    overlay: Option<Overlay>,
+}
+
+impl Procedure {
+    /// Its file.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.place.join(FILE_NAME)
+    }
+
+    /// The text that trust is about: a line with hash and path for each file, and the procedure's own file whole.
+    #[must_use]
+    pub fn manifest(&self) -> &str {
+        self.overlay.as_ref().map_or("", Overlay::text)
+    }
+
+    /// The standing in one word.
+    #[must_use]
+    pub fn standing(&self) -> &'static str {
+        match (self.is_trusted, self.problems.is_empty(), &self.before) {
+            (_, false, _) => "broken",
+            (true, ..) => "trusted",
+            (false, _, Some(_)) => "changed",
+            (false, _, None) => "new",
+        }
+    }
+
+    /// The definition, if the procedure may run.
+    ///
+    /// # Errors
+    /// Its file has problems, or nobody has trusted these files.
+    pub fn usable(&self) -> Result<&Definition, Failure> {
+        let Some(definition) = &self.definition else {
+            return Err(Failure {
+                kind: FailureKind::User,
+                message: format!("the procedure {} has problems", self.name),
+                hint: format!("reedclaw sop validate {} lists them", self.name),
+            });
+        };
+        if !self.is_trusted {
+            let why = if self.before.is_some() { "has changed since you trusted it" } else { "isn't trusted" };
+            return Err(Failure {
+                kind: FailureKind::Refused,
+                message: format!("the procedure {} {why}", self.name),
+                hint: format!("reedclaw sop trust {} shows it and asks", self.name),
+            });
+        }
+        Ok(definition)
+    }
+}
+
+/// Finds the procedures: the user's own, then those of a workspace. The user's own wins a name.
+#[must_use]
+pub fn procedures(env: &Env, workspace: &Path) -> Vec<Procedure> {
+    let own = config::config_directory(env).map(|config| config.join(DIRECTORY));
+    let places = own.into_iter().map(|place| (place, false)).chain([(workspace.join(DIRECTORY), true)]);
+    let trust = Trust::in_directory(env, RECORDS);
+    let mut found: Vec<Procedure> = Vec::new();
+    for (place, is_project) in places {
+        let Ok(root) = Root::open(&place, None) else { continue };
+        let entries = root.list(".").unwrap_or_default();
+        let names = entries.into_iter().filter(|entry| entry.kind == EntryKind::Directory).map(|entry| entry.name);
+        for name in names.take(PROCEDURES_MAX) {
+            if found.iter().all(|known| known.name != name)
+                && let Some(procedure) = procedure_in(&trust, root.path().join(&name), name, is_project)
+            {
+                found.push(procedure);
+            }
+        }
+    }
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found
+}
+
+fn procedure_in(trust: &Trust, place: PathBuf, name: String, is_project: bool) -> Option<Procedure> {
+    let root = Root::open(&place, None).ok()?;
+    let content = match root.read(FILE_NAME, FILE_BYTES_MAX as u64) {
+        Ok(content) => content.bytes,
+        Err(PathError::Missing) => return None,
+        Err(error) => {
+            let what = Problem { line: 1, what: error.to_string(), hint: "write a plain file".into() };
+            return Some(unread(name, place, is_project, what));
+        }
+    };
+    let Ok(text) = String::from_utf8(content) else {
+        let what = Problem { line: 1, what: "it isn't UTF-8".into(), hint: "save it as UTF-8".into() };
+        return Some(unread(name, place, is_project, what));
+    };
+    let (definition, mut problems) = sop::read(&text);
+    if let Some(other) = definition.as_ref().map(|it| &it.name).filter(|other| **other != name) {
+        let what = format!("the name {other:?} isn't that of the directory");
+        problems.push(Problem { line: 1, what, hint: format!("write name = {name:?}") });
+    }
+    let overlay =
+        manifest(&root, &text).and_then(|it| Overlay::of_texts(&place, it).map_err(|error| error.to_string()));
+    if let Err(why) = &overlay {
+        problems.push(Problem { line: 1, what: why.clone(), hint: "move other files away".into() });
+    }
+    let overlay = overlay.ok();
+    let (is_trusted, before) = match overlay.clone().map(|it| trust.judge(it)) {
+        Some(TrustVerdict::Trusted(_)) => (true, None),
+        Some(TrustVerdict::Unknown { before, .. }) => (false, before),
+        _ => (false, None),
+    };
+    let definition = definition.filter(|_| problems.is_empty());
+    Some(Procedure { name, place, is_project, text, definition, problems, is_trusted, before, overlay })
+}
+
+fn unread(name: String, place: PathBuf, is_project: bool, what: Problem) -> Procedure {
+    Procedure {
+        name,
+        place,
+        is_project,
+        text: String::new(),
+        definition: None,
+        problems: vec![what],
+        is_trusted: false,
+        before: None,
+        overlay: None,
+    }
+}
+
+/// The text that trust is about.
+fn manifest(root: &Root, text: &str) -> Result<String, String> {
+    let mut lines = Vec::new();
+    hashes(root, "", DEPTH_MAX, &mut lines)?;
+    Ok(format!("{}\n{text}", lines.concat()))
+}
+
+fn hashes(root: &Root, below: &str, depth: usize, lines: &mut Vec<String>) -> Result<(), String> {
+    let place = if below.is_empty() { "." } else { below };
+    for entry in root.list(place).map_err(|error| format!("{place}: {error}"))? {
+        let path = if below.is_empty() { entry.name.clone() } else { format!("{below}/{}", entry.name) };
+        match entry.kind {
+            EntryKind::Directory if depth > 0 => hashes(root, &path, depth - 1, lines)?,
+            EntryKind::File => {
+                let content = root.read(&path, HELPER_BYTES_MAX).map_err(|error| format!("{path}: {error}"))?;
+                lines.push(format!("{}  {path}\n", sha256_hex(&content.bytes)));
+            }
+            _ => return Err(format!("{path} is neither a plain file nor a directory near the top")),
+        }
+        if lines.len() > FILES_MAX {
+            return Err(format!("the directory holds more than {FILES_MAX} files"));
+        }
+    }
+    Ok(())
+}
+
+/// Finds a procedure by its name.
+///
+/// # Errors
+/// There is none.
+pub fn find_procedure(env: &Env, workspace: &Path, name: &str) -> Result<Procedure, Failure> {
+    procedures(env, workspace).into_iter().find(|it| it.name == name).ok_or_else(|| Failure {
+        kind: FailureKind::User,
+        message: format!("there is no procedure {name} for {}", workspace.display()),
+        hint: "reedclaw sop list lists them".into(),
+    })
+}
+
+/// Trusts exactly the files that were read.
+///
+/// # Errors
+/// They can't be trusted, or the record can't be written.
+pub fn trust_procedure(env: &Env, procedure: &Procedure) -> Result<(), Failure> {
+    let failed = |why: String| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("the trust in {} can't be kept: {why}", procedure.name),
+        hint: String::new(),
+    };
+    let overlay = procedure.overlay.clone().ok_or_else(|| failed("its files can't be read".into()))?;
+    Trust::in_directory(env, RECORDS).trust(overlay).1.map_err(|error| failed(error.to_string()))
+}
+
+/// Takes the trust back; returns whether there was any.
+///
+/// # Errors
+/// The record can't be removed.
+pub fn untrust_procedure(env: &Env, procedure: &Procedure) -> Result<bool, Failure> {
+    let Some(overlay) = &procedure.overlay else { return Ok(false) };
+    Trust::in_directory(env, RECORDS).forget(overlay).map_err(|error| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("the record of trust can't be removed: {error}"),
+        hint: String::new(),
+    })
+}
+
+/// All problems of a procedure: those of its file, and tools and time zones that don't exist.
+#[must_use]
+pub fn procedure_problems(settings: &Settings, env: &Env, procedure: &Procedure) -> Vec<Problem> {
+    let mut problems = procedure.problems.clone();
+    let Some(definition) = &procedure.definition else { return problems };
+    let nothing = || "nothing is started for a check".to_owned();
+    let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move || Err(nothing()));
+    let (registry, _) = super::tools(settings, env, &launcher);
+    for step in &definition.steps {
+        if let sop::Act::Tool { tool, args } = &step.act {
+            let place = |what: String| format!("step {}: {what}", step.id);
+            let wrong = tool_problems(&registry, tool, args);
+            problems.extend(wrong.into_iter().map(|(what, hint)| Problem { line: step.line, what: place(what), hint }));
+        }
+    }
+    for trigger in &definition.triggers {
+        if let Trigger::Cron { zone, .. } = trigger
+            && zone_of(zone).is_none()
+        {
+            let line = line_of(&procedure.text, zone);
+            let what = format!("there is no time zone {zone:?}");
+            problems.push(Problem { line, what, hint: "write one such as Europe/Berlin".into() });
+        }
+    }
+    problems.sort_by_key(|problem| problem.line);
+    problems
+}
+
+fn line_of(text: &str, part: &str) -> usize {
+    text.lines().position(|line| line.contains(part)).map_or(1, |at| at + 1)
+}
+
+/// The time zone with a name; the machine's if there is none.
+pub(super) fn zone_of(name: &str) -> Option<jiff::tz::TimeZone> {
+    match name {
+        "" => Some(jiff::tz::TimeZone::try_system().unwrap_or(jiff::tz::TimeZone::UTC)),
+        name => jiff::tz::TimeZone::get(name).ok(),
+    }
+}
+
+/// Faults of a call that its tool's schema shows; arguments that come from elsewhere are unknown yet.
+fn tool_problems(registry: &Registry, tool: &str, args: &serde_json::Value) -> Vec<(String, String)> {
+    // A server's tools are known once it was started.
+    if tool.contains("__") {
+        return Vec::new();
+    }
+    let Some(spec) = registry.specs().find(|spec| spec.is_in(&[tool.to_owned()])) else {
+        let what = format!("there is no tool {tool}");
+        return vec![(what, "reedclaw tool list lists them".to_owned())];
+    };
+    let hint = || format!("reedclaw tool list --json has the schema of {tool}");
+    let known = spec.schema.get("properties").and_then(|it| it.as_object());
+    let names = sop::argument_names(args);
+    let unknown = names.iter().filter(|name| known.is_some_and(|known| !known.contains_key(**name)));
+    let mut wrong: Vec<_> = unknown.map(|name| (format!("{tool} has no argument {name}"), hint())).collect();
+    let required = spec.schema.get("required").and_then(|it| it.as_array()).into_iter().flatten();
+    let missing = required.filter_map(|it| it.as_str()).filter(|name| !names.contains(name));
+    wrong.extend(missing.map(|name| (format!("{tool} needs the argument {name}"), hint())));
+    wrong
+}

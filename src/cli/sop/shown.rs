@@ -1,0 +1,106 @@
+//! Procedures and their runs as lines and as JSON.
+
+use serde_json::{Value, json};
+
+use crate::app::{Procedure, SopJournal};
+use crate::cli::exit;
+use crate::cli::out::outln;
+use crate::render::text::escape_visible;
+use crate::sop::{Event, Problem, Run, Trigger};
+
+pub(super) fn trigger_words(trigger: &Trigger) -> String {
+    match trigger {
+        Trigger::Manual => "manual".to_owned(),
+        Trigger::Cron { at, zone, .. } if zone.is_empty() => format!("cron {at}"),
+        Trigger::Cron { at, zone, .. } => format!("cron {at} ({zone})"),
+        Trigger::File { paths, .. } => format!("file {}", paths.join(", ")),
+        Trigger::Webhook { .. } => "webhook".to_owned(),
+    }
+}
+
+pub(super) fn procedure_json(procedure: &Procedure) -> Value {
+    let definition = procedure.definition.as_ref();
+    let steps: Vec<Value> = definition
+        .iter()
+        .flat_map(|it| &it.steps)
+        .map(|step| json!({"id": step.id, "kind": step.act.word(), "line": step.line}))
+        .collect();
+    let triggers: Vec<String> = definition.iter().flat_map(|it| &it.triggers).map(trigger_words).collect();
+    json!({
+        "name": procedure.name, "file": procedure.file(), "standing": procedure.standing(),
+        "project": procedure.is_project, "mode": definition.map(|it| it.mode.word()),
+        "description": definition.map(|it| it.description.clone()), "triggers": triggers, "steps": steps,
+        "problems": procedure.problems.len(),
+    })
+}
+
+pub(super) fn run_json(journal: &SopJournal, run: &Run) -> Value {
+    let definition = run.definition();
+    let steps: Vec<Value> = definition
+        .iter()
+        .flat_map(|it| &it.steps)
+        .zip(&run.steps)
+        .map(|(step, state)| {
+            json!({"id": step.id, "kind": step.act.word(), "state": format!("{:?}", state.state).to_lowercase(),
+                "attempts": state.attempts.min(1_000), "error": state.error})
+        })
+        .collect();
+    let asked = run.asked.as_ref().map(|(_, prompt, covers)| json!({"prompt": prompt, "covers": covers}));
+    json!({
+        "run": run.id, "name": journal.name, "state": run.word(), "exit": status_of(run), "began": run.began,
+        "trigger": run.trigger, "workspace": journal.workspace, "steps": steps, "asked": asked,
+        "why": run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()),
+    })
+}
+
+pub(super) fn event_json(run: i64, seq: i64, time: i64, event: &Event) -> Value {
+    let mut line = serde_json::to_value(event).unwrap_or_default();
+    if let Some(fields) = line.as_object_mut() {
+        fields.insert("run".into(), run.into());
+        fields.insert("seq".into(), seq.into());
+        fields.insert("time".into(), time.into());
+    }
+    line
+}
+
+/// The words of an event in the log.
+pub(super) fn event_words(event: &Event) -> String {
+    match event {
+        Event::Begun { step, tool, .. } if tool.is_empty() => format!(" {step}"),
+        Event::Begun { step, tool, risk, .. } => format!(" {step}: {tool}, {risk} risk"),
+        Event::Ended { step, success: true, output, .. } => format!(" {step}: done, {} bytes", output.len()),
+        Event::Ended { step, error, .. } => format!(" {step}: {error}"),
+        Event::Concluded { step, error, .. } if error.is_empty() => format!(" {step}: done"),
+        Event::Concluded { step, error, .. } => format!(" {step}: {error}"),
+        Event::Skipped { step, .. } | Event::Asked { step, .. } | Event::Approved { step, .. } => format!(" {step}"),
+        Event::Halted { call } => format!(" {}: {}", call.step, call.intent),
+        Event::Rejected { step, why } => format!(" {step}: {why}"),
+        Event::Examined { step, fate } => format!(" {step}: {fate:?}"),
+        Event::Decided { step, choice } => format!(" {step}: {choice:?}"),
+        Event::Paused { why, .. } => format!(": {why}"),
+        Event::Finished { end, why, .. } => format!(" {end} {why}"),
+        _ => String::new(),
+    }
+}
+
+pub(super) fn print_problems(procedure: &Procedure, problems: &[Problem]) {
+    for problem in problems {
+        let hint = if problem.hint.is_empty() { String::new() } else { format!("; {}", problem.hint) };
+        let line = format!("{}:{}: {}{hint}", procedure.file().display(), problem.line, problem.what);
+        outln!("{}", escape_visible(&line));
+    }
+}
+
+pub(super) fn print_json(value: &Value) {
+    outln!("{value}");
+}
+
+/// The exit status of a run that doesn't work any more.
+pub(super) fn status_of(run: &Run) -> u8 {
+    match &run.end {
+        Some(end) => end.status(),
+        None if run.is_estop => exit::ESTOP,
+        None if run.paused.is_some() => exit::INTERRUPTED,
+        None => exit::HALTED,
+    }
+}

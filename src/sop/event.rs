@@ -1,0 +1,238 @@
+//! The events of a procedure's run as they are stored: plain data, read again by every later version.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What began a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trigger {
+    /// `manual`, `cron`, `file` or `webhook`.
+    pub kind: String,
+    /// The file's path, below the workspace.
+    pub path: Option<String>,
+    /// The request's body.
+    pub body: Option<String>,
+}
+
+/// What a decision of the engine was made from, and its digest: a replay compares it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Decision {
+    /// The digest of the effect.
+    pub digest: String,
+    /// The time, Unix milliseconds.
+    pub now: i64,
+    /// Dollars spent by then.
+    pub usd: f64,
+    /// Tokens used by then.
+    pub tokens: u64,
+}
+
+/// A call that a person is asked about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Covered {
+    /// The step.
+    pub step: String,
+    /// The fingerprint of exactly this call; empty for a question that no call is bound to.
+    pub digest: String,
+    /// The call in a line.
+    pub intent: String,
+    /// Its risk.
+    pub risk: String,
+    /// Why it is asked about.
+    pub reasons: Vec<String>,
+    /// What would change.
+    pub preview: String,
+}
+
+/// What became of a call whose process was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It didn't begin.
+    NotBegun,
+    /// It succeeded.
+    Succeeded,
+    /// It failed or was denied.
+    Failed,
+    /// It began, and nothing tells how it ended.
+    Unknown,
+}
+
+/// What a person says of a step that may have run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Choice {
+    /// It is done.
+    Done,
+    /// It runs again.
+    Again,
+    /// It is left out.
+    Skip,
+}
+
+/// What happened to a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// It began.
+    Began {
+        /// The text of the file, which the run keeps.
+        text: String,
+        /// The trusted digest of the procedure's directory.
+        sha256: String,
+        /// The directory of the procedure.
+        place: String,
+        /// The values of the inputs.
+        inputs: BTreeMap<String, String>,
+        /// What began it.
+        trigger: Trigger,
+    },
+    /// A process takes it up.
+    Entered {
+        /// Which.
+        pid: u32,
+        /// The conversation of its calls.
+        conversation: Option<i64>,
+    },
+    /// A step is about to be done.
+    Begun {
+        /// The step.
+        step: String,
+        /// Its decision.
+        decision: Decision,
+        /// The risk of its call.
+        risk: String,
+        /// The tool.
+        tool: String,
+        /// The hash of the call's arguments, as its receipt has it.
+        args_hash: String,
+    },
+    /// The step is over.
+    Ended {
+        /// The step.
+        step: String,
+        /// Whether it did what it should.
+        success: bool,
+        /// It wasn't allowed to run.
+        #[serde(default)]
+        is_denied: bool,
+        /// Its output.
+        output: String,
+        /// The facts of its result.
+        metadata: Map<String, Value>,
+        /// Why it failed.
+        error: String,
+    },
+    /// A step that needs no act of another is over.
+    Concluded {
+        /// The step.
+        step: String,
+        /// Its decision.
+        decision: Decision,
+        /// Whether it did what it should.
+        success: bool,
+        /// Why it failed.
+        error: String,
+    },
+    /// A step was left out.
+    Skipped {
+        /// The step.
+        step: String,
+        /// Its decision.
+        decision: Decision,
+    },
+    /// A person is asked whether the run goes on.
+    Asked {
+        /// The step.
+        step: String,
+        /// Its decision.
+        decision: Decision,
+        /// The question.
+        prompt: String,
+        /// The calls that a yes covers.
+        covers: Vec<Covered>,
+    },
+    /// A call needs a person.
+    Halted {
+        /// The call.
+        call: Covered,
+    },
+    /// A person said yes to exactly these calls.
+    Approved {
+        /// The step that asked.
+        step: String,
+        /// The fingerprints.
+        digests: Vec<String>,
+    },
+    /// A person said no.
+    Rejected {
+        /// The step that asked.
+        step: String,
+        /// Their words.
+        why: String,
+    },
+    /// The receipts were asked about a step that was cut off.
+    Examined {
+        /// The step.
+        step: String,
+        /// Their answer.
+        fate: Fate,
+    },
+    /// A person decided about a step that may have run.
+    Decided {
+        /// The step.
+        step: String,
+        /// Their choice.
+        choice: Choice,
+    },
+    /// It waits until somebody resumes it.
+    Paused {
+        /// The reason.
+        why: String,
+        /// The emergency stop is the reason.
+        #[serde(default)]
+        is_estop: bool,
+    },
+    /// It goes on.
+    Resumed,
+    /// A person wants it to end.
+    CancelAsked,
+    /// A person changed the budget.
+    Raised {
+        /// Dollars.
+        usd: f64,
+        /// Tokens.
+        tokens: u64,
+        /// Minutes.
+        minutes: f64,
+    },
+    /// It ended.
+    Finished {
+        /// Its decision.
+        decision: Decision,
+        /// The word for the end.
+        end: String,
+        /// The reason.
+        why: String,
+    },
+}
+
+impl Event {
+    /// The decision of the engine that it carries out.
+    #[must_use]
+    pub fn decision(&self) -> Option<&Decision> {
+        match self {
+            Self::Begun { decision, .. }
+            | Self::Concluded { decision, .. }
+            | Self::Skipped { decision, .. }
+            | Self::Asked { decision, .. }
+            | Self::Finished { decision, .. } => Some(decision),
+            _ => None,
+        }
+    }
+}

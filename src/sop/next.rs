@@ -1,0 +1,320 @@
+//! The next step of a run: derived from its state, so that it is the same after a crash and in a replay.
+
+use serde_json::{Value, json};
+
+use super::run::StepState;
+use super::{Act, Decision, Mode, OnFailure, Run, Step, source};
+use crate::base::hash::sha256_hex;
+
+/// What a run has used, and the present time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spent {
+    /// Dollars.
+    pub usd: f64,
+    /// Tokens, read and written.
+    pub tokens: u64,
+    /// The present time, Unix milliseconds.
+    pub now: i64,
+}
+
+/// The end of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All steps are done.
+    Done,
+    /// They are done, and some failed that were allowed to.
+    Partly(String),
+    /// A step failed.
+    Failed(String),
+    /// A step wasn't allowed, or a person said no.
+    Refused(String),
+    /// The budget is used up.
+    Budget(String),
+    /// A person ended it.
+    Cancelled,
+}
+
+impl End {
+    /// The word for it.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Partly(_) => "partly",
+            Self::Failed(_) => "failed",
+            Self::Refused(_) => "refused",
+            Self::Budget(_) => "budget",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The reason; empty if the word says it all.
+    #[must_use]
+    pub fn why(&self) -> &str {
+        match self {
+            Self::Partly(why) | Self::Failed(why) | Self::Refused(why) | Self::Budget(why) => why,
+            Self::Done | Self::Cancelled => "",
+        }
+    }
+
+    /// Reads what [`Self::word`] and [`Self::why`] gave.
+    #[must_use]
+    pub fn of(word: &str, why: &str) -> Self {
+        let why = why.to_owned();
+        match word {
+            "done" => Self::Done,
+            "partly" => Self::Partly(why),
+            "refused" => Self::Refused(why),
+            "budget" => Self::Budget(why),
+            "cancelled" => Self::Cancelled,
+            _ => Self::Failed(why),
+        }
+    }
+
+    /// The exit status; `cli::exit` has the table of their meanings.
+    #[must_use]
+    pub fn status(&self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed(_) => 1,
+            Self::Refused(_) => 3,
+            Self::Budget(_) => 5,
+            Self::Partly(_) => 10,
+            Self::Cancelled => 130,
+        }
+    }
+}
+
+/// Why a run does nothing for now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// It waits for a person's yes.
+    Asked,
+    /// A step may have run, and a person has to say whether it did.
+    Unknown(usize),
+    /// Somebody or something paused it.
+    Paused(String),
+}
+
+/// The next step.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Do a step: a call with these arguments, or a question.
+    Begin {
+        /// Its number.
+        step: usize,
+        /// The arguments of its call, with all values.
+        args: Value,
+    },
+    /// A step is over without an act.
+    Conclude {
+        /// Its number.
+        step: usize,
+        /// Why it failed; none if it succeeded.
+        error: Option<String>,
+    },
+    /// Leave a step out.
+    Skip(usize),
+    /// Ask a person before a step.
+    Ask {
+        /// Its number.
+        step: usize,
+        /// The question.
+        prompt: String,
+        /// Numbers of the steps that a yes covers, each with the arguments of its call.
+        covers: Vec<(usize, Value)>,
+    },
+    /// Look in the receipts what became of a step that was cut off.
+    Examine(usize),
+    /// Wait until a time, Unix milliseconds.
+    Sleep(i64),
+    /// End.
+    Finish(End),
+    /// Do nothing until a person has decided.
+    Rest(Rest),
+    /// Nothing is left to do.
+    Over(End),
+}
+
+impl Effect {
+    /// The decision for the journal: its digest, and what it was made from.
+    #[must_use]
+    pub fn decision(&self, run: &Run, spent: &Spent) -> Decision {
+        Decision { digest: self.digest(run), now: spent.now, usd: spent.usd, tokens: spent.tokens }
+    }
+
+    /// The digest of exactly this effect.
+    #[must_use]
+    pub fn digest(&self, run: &Run) -> String {
+        let id = |step: usize| run.definition().and_then(|it| it.steps.get(step)).map(|it| it.id.clone());
+        let value = match self {
+            Self::Begin { step, args } => json!({"begin": id(*step), "args": args}),
+            Self::Conclude { step, error } => json!({"conclude": id(*step), "error": error}),
+            Self::Skip(step) => json!({"skip": id(*step)}),
+            Self::Ask { step, prompt, covers } => {
+                let covers: Vec<_> = covers.iter().map(|(step, args)| json!([id(*step), args])).collect();
+                json!({"ask": id(*step), "prompt": prompt, "covers": covers})
+            }
+            Self::Examine(step) => json!({"examine": id(*step)}),
+            Self::Sleep(until) => json!({"sleep": until}),
+            Self::Finish(end) => json!({"finish": end.word(), "why": end.why()}),
+            Self::Rest(rest) => json!({"rest": format!("{rest:?}")}),
+            Self::Over(end) => json!({"over": end.word()}),
+        };
+        sha256_hex(value.to_string().as_bytes())
+    }
+}
+
+impl Run {
+    /// Returns the next step. The same state has the same next step.
+    #[must_use]
+    pub fn next(&self, spent: &Spent) -> Effect {
+        if let Some(end) = &self.end {
+            return Effect::Over(end.clone());
+        }
+        let Some(definition) = self.definition() else {
+            return Effect::Over(End::Failed("its definition can't be read".into()));
+        };
+        if self.is_cancelled {
+            return Effect::Finish(End::Cancelled);
+        }
+        if let Some(why) = &self.paused {
+            return Effect::Rest(Rest::Paused(why.clone()));
+        }
+        if self.asked.is_some() {
+            return Effect::Rest(Rest::Asked);
+        }
+        let Some((at, step)) = definition.steps.iter().enumerate().find(|(at, _)| !self.is_over(*at)) else {
+            return Effect::Finish(self.whole_end());
+        };
+        let state = &self.steps[at];
+        match state.state {
+            StepState::Unknown => return Effect::Rest(Rest::Unknown(at)),
+            StepState::Cut => return Effect::Examine(at),
+            StepState::Stopped => return Effect::Finish(self.whole_end()),
+            StepState::Failed if step.on_failure == OnFailure::Abort && !self.has_retry(at) => {
+                return Effect::Finish(self.failed_end(at));
+            }
+            StepState::Failed => {
+                let until = state.ended_ms.saturating_add(i64::try_from(step.retry.1).unwrap_or(i64::MAX));
+                if spent.now < until {
+                    return Effect::Sleep(until);
+                }
+            }
+            StepState::Begun | StepState::Ready => {}
+            // These are over.
+            StepState::Done | StepState::Skipped => {}
+        }
+        if let Some(why) = self.over_budget(spent, matches!(step.act, Act::Model { .. })) {
+            return Effect::Finish(End::Budget(why));
+        }
+        self.step_effect(at, step, definition.mode, spent)
+    }
+
+    fn step_effect(&self, at: usize, step: &Step, mode: Mode, spent: &Spent) -> Effect {
+        let failed = |why: String| Effect::Conclude { step: at, error: Some(why) };
+        if self.steps[at].state == StepState::Ready
+            && let Some(when) = &step.when
+        {
+            match when.holds(self) {
+                Ok(true) => {}
+                Ok(false) => return Effect::Skip(at),
+                Err(why) => return failed(why),
+            }
+        }
+        let does = matches!(step.act, Act::Tool { .. } | Act::Shell { .. } | Act::Model { .. });
+        if mode == Mode::StepByStep && does && !self.steps[at].has_yes {
+            let prompt = format!("Do step {} ({})?", step.id, step.act.word());
+            return Effect::Ask { step: at, prompt, covers: self.covered(&[at]) };
+        }
+        match &step.act {
+            Act::Tool { args, .. } => match source::resolved(args, self) {
+                Ok(args) => Effect::Begin { step: at, args },
+                Err(why) => failed(why),
+            },
+            Act::Shell { .. } => match self.shell_args(step) {
+                Ok(args) => Effect::Begin { step: at, args },
+                Err(why) => failed(why),
+            },
+            Act::Model { .. } => Effect::Begin { step: at, args: json!({}) },
+            Act::Approval { .. } if self.steps[at].has_yes => Effect::Conclude { step: at, error: None },
+            Act::Approval { prompt, covers } => {
+                let definition = self.definition();
+                let numbers: Vec<usize> =
+                    covers.iter().filter_map(|id| definition.and_then(|it| it.position(id))).collect();
+                Effect::Ask { step: at, prompt: prompt.clone(), covers: self.covered(&numbers) }
+            }
+            Act::Wait { .. } if self.steps[at].state != StepState::Begun => Effect::Begin { step: at, args: json!({}) },
+            Act::Wait { ms } => {
+                let until = self.steps[at].begun_ms.saturating_add(i64::try_from(*ms).unwrap_or(i64::MAX));
+                if spent.now < until { Effect::Sleep(until) } else { Effect::Conclude { step: at, error: None } }
+            }
+            Act::Condition { test, .. } => match test.holds(self) {
+                Ok(true) => Effect::Conclude { step: at, error: None },
+                Ok(false) => failed("the condition doesn't hold".into()),
+                Err(why) => failed(why),
+            },
+        }
+    }
+
+    /// The steps whose arguments are known by now, with these.
+    fn covered(&self, numbers: &[usize]) -> Vec<(usize, Value)> {
+        let Some(definition) = self.definition() else { return Vec::new() };
+        let known = |at: &usize| {
+            let step = definition.steps.get(*at)?;
+            let args = match &step.act {
+                Act::Tool { args, .. } => source::resolved(args, self).ok()?,
+                Act::Shell { .. } => self.shell_args(step).ok()?,
+                _ => return None,
+            };
+            Some((*at, args))
+        };
+        numbers.iter().filter_map(known).collect()
+    }
+
+    /// The arguments of a command: its values are in variables of its environment, never in its text.
+    fn shell_args(&self, step: &Step) -> Result<Value, String> {
+        let Act::Shell { command, cwd, env, .. } = &step.act else { return Err("it is no command".into()) };
+        let mut variables = serde_json::Map::new();
+        for (name, source) in env {
+            let value = source.value(self)?;
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if text.contains('\0') {
+                return Err(format!("the value of {name} holds a null character"));
+            }
+            variables.insert(name.clone(), text.into());
+        }
+        Ok(json!({"command": command, "cwd": cwd, "env": variables}))
+    }
+
+    fn whole_end(&self) -> End {
+        let failed: Vec<&str> = self.failed_ids();
+        if failed.is_empty() { End::Done } else { End::Partly(format!("failed and left: {}", failed.join(", "))) }
+    }
+
+    fn failed_end(&self, at: usize) -> End {
+        let state = &self.steps[at];
+        let id = self.definition().and_then(|it| it.steps.get(at)).map_or("", |it| it.id.as_str());
+        let why = format!("step {id}: {}", state.error);
+        if state.metadata.contains_key(super::OVER_BUDGET) {
+            return End::Budget(why);
+        }
+        if state.is_denied { End::Refused(why) } else { End::Failed(why) }
+    }
+
+    fn over_budget(&self, spent: &Spent, is_question: bool) -> Option<String> {
+        #[allow(clippy::cast_precision_loss, reason = "a run of years is still exact")]
+        let minutes = self.active_ms as f64 / 60_000.0;
+        let most = self.budget;
+        if minutes >= most.minutes {
+            return Some(format!("minutes: {minutes:.1} of {}", most.minutes));
+        }
+        if !is_question {
+            return None;
+        }
+        if spent.tokens >= most.tokens {
+            return Some(format!("tokens: {} of {}", spent.tokens, most.tokens));
+        }
+        (spent.usd >= most.usd).then(|| format!("usd: {:.4} of {}", spent.usd, most.usd))
+    }
+}

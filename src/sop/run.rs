@@ -1,0 +1,372 @@
+//! The state of a procedure's run: the fold of its events.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::event::{Choice, Covered, Decision, Event, Fate, Trigger};
+use super::next::{Effect, End, Spent};
+use super::{Act, Budget, Definition, OnFailure, read};
+
+/// How far a step is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StepState {
+    /// It hasn't begun.
+    #[default]
+    Ready,
+    /// It has begun.
+    Begun,
+    /// Its process was killed.
+    Cut,
+    /// It isn't known whether it ran.
+    Unknown,
+    /// It did what it should.
+    Done,
+    /// It failed.
+    Failed,
+    /// It was left out.
+    Skipped,
+    /// A condition that doesn't hold ends the run here.
+    Stopped,
+}
+
+/// A step of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StepRun {
+    /// How far it is.
+    pub state: StepState,
+    /// Attempts that began.
+    pub attempts: u32,
+    /// Its output; none if it has none, or if it wasn't kept.
+    pub output: Option<String>,
+    /// The facts of its result.
+    pub metadata: Map<String, Value>,
+    /// Why it failed.
+    pub error: String,
+    /// It wasn't allowed to run.
+    pub is_denied: bool,
+    /// A person said yes to it.
+    pub has_yes: bool,
+    /// When it began, Unix milliseconds.
+    pub begun_ms: i64,
+    /// When it was over, Unix milliseconds.
+    pub ended_ms: i64,
+    /// The risk of its call, the tool and the hash of the arguments.
+    pub call: (String, String, String),
+}
+
+impl StepRun {
+    /// Whether it did what it should.
+    #[must_use]
+    pub fn has_succeeded(&self) -> bool {
+        self.state == StepState::Done
+    }
+}
+
+/// The state of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Its number.
+    pub id: i64,
+    /// When it began, Unix milliseconds.
+    pub began: i64,
+    /// The directory of the procedure.
+    pub place: String,
+    /// The trusted digest.
+    pub sha256: String,
+    /// The values of the inputs.
+    pub inputs: BTreeMap<String, String>,
+    /// What began it.
+    pub trigger: Trigger,
+    /// The most that it may use.
+    pub budget: Budget,
+    /// Its steps, in order.
+    pub steps: Vec<StepRun>,
+    /// The step that asks a person, its question, and the calls that a yes covers.
+    pub asked: Option<(usize, String, Vec<Covered>)>,
+    /// Calls that a person allowed: the number of the step and the fingerprint.
+    pub approved: Vec<(usize, String)>,
+    /// Why it waits.
+    pub paused: Option<String>,
+    /// The emergency stop paused it.
+    pub is_estop: bool,
+    /// A person wants it to end.
+    pub is_cancelled: bool,
+    /// How it ended.
+    pub end: Option<End>,
+    /// The conversation of its calls.
+    pub conversation: Option<i64>,
+    /// Milliseconds of work.
+    pub active_ms: u64,
+    definition: Option<Definition>,
+    last_time: Option<i64>,
+}
+
+impl Run {
+    /// Folds events; `id` is the number of the run.
+    #[must_use]
+    pub fn of<'e>(id: i64, events: impl IntoIterator<Item = (i64, &'e Event)>) -> Self {
+        let mut run = Self { id, ..Self::default() };
+        for (time, event) in events {
+            run.apply(time, event);
+        }
+        run
+    }
+
+    /// The procedure as it was when the run began.
+    #[must_use]
+    pub fn definition(&self) -> Option<&Definition> {
+        self.definition.as_ref()
+    }
+
+    /// A step by its id.
+    #[must_use]
+    pub fn step(&self, id: &str) -> Option<&StepRun> {
+        self.steps.get(self.definition()?.position(id)?)
+    }
+
+    /// The state in one word.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match &self.end {
+            Some(end) => end.word(),
+            None if self.asked.is_some() => "waiting",
+            None if self.steps.iter().any(|step| step.state == StepState::Unknown) => "unknown",
+            None if self.paused.is_some() => "paused",
+            None => "running",
+        }
+    }
+
+    /// Whether it works: neither ended nor waiting for a person.
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.word() == "running"
+    }
+
+    /// Whether nothing is left to do about a step.
+    pub(super) fn is_over(&self, at: usize) -> bool {
+        let continues =
+            self.definition().and_then(|it| it.steps.get(at)).is_some_and(|it| it.on_failure == OnFailure::Continue);
+        match self.steps[at].state {
+            StepState::Done | StepState::Skipped => true,
+            StepState::Failed => continues && !self.has_retry(at),
+            _ => false,
+        }
+    }
+
+    /// Whether a failed step has attempts left; what was refused isn't tried again.
+    pub(super) fn has_retry(&self, at: usize) -> bool {
+        let most = self.definition().and_then(|it| it.steps.get(at)).map_or(0, |it| it.retry.0);
+        self.steps[at].attempts <= most && !self.steps[at].is_denied
+    }
+
+    /// The ids of steps that failed and were left.
+    pub(super) fn failed_ids(&self) -> Vec<&str> {
+        let steps = self.definition().map(|it| it.steps.as_slice()).unwrap_or_default();
+        let failed = steps.iter().zip(&self.steps).filter(|(_, state)| state.state == StepState::Failed);
+        failed.map(|(step, _)| step.id.as_str()).collect()
+    }
+
+    /// Takes an event; its time is in Unix milliseconds.
+    pub fn apply(&mut self, time: i64, event: &Event) {
+        let is_raise = matches!(event, Event::Raised { .. });
+        if self.end.is_some() && !is_raise {
+            return;
+        }
+        let is_entry = matches!(event, Event::Entered { .. });
+        if let Some(last) = self.last_time.filter(|_| self.is_active() && !is_entry) {
+            self.active_ms += u64::try_from(time - last).unwrap_or(0);
+        }
+        self.last_time = Some(time);
+        match event {
+            Event::Began { text, sha256, place, inputs, trigger } => {
+                self.definition = read(text).0;
+                self.steps = vec![StepRun::default(); self.definition().map_or(0, |it| it.steps.len())];
+                self.budget = self.definition().map(|it| it.budget).unwrap_or_default();
+                (self.began, self.inputs, self.trigger) = (time, inputs.clone(), trigger.clone());
+                (self.sha256, self.place) = (sha256.clone(), place.clone());
+            }
+            Event::Entered { conversation, .. } => self.enter(*conversation),
+            Event::Paused { why, is_estop } => (self.paused, self.is_estop) = (Some(why.clone()), *is_estop),
+            Event::Resumed => (self.paused, self.is_estop) = (None, false),
+            Event::CancelAsked => self.is_cancelled = true,
+            Event::Raised { usd, tokens, minutes } => {
+                self.budget = Budget { usd: *usd, tokens: *tokens, minutes: *minutes };
+                if matches!(self.end, Some(End::Budget(_))) {
+                    self.end = None;
+                    for step in &mut self.steps {
+                        if step.metadata.remove(super::OVER_BUDGET).is_some() {
+                            (step.state, step.attempts) = (StepState::Ready, step.attempts.saturating_sub(1));
+                        }
+                    }
+                }
+            }
+            Event::Finished { end, why, .. } => self.end = Some(End::of(end, why)),
+            Event::Asked { step, prompt, covers, .. } => {
+                if let Some(at) = self.position(step) {
+                    self.asked = Some((at, prompt.clone(), covers.clone()));
+                }
+            }
+            Event::Halted { call } => {
+                if let Some(at) = self.position(&call.step) {
+                    // It didn't run: the attempt counts when it does.
+                    let step = &mut self.steps[at];
+                    (step.state, step.attempts) = (StepState::Ready, step.attempts.saturating_sub(1));
+                    let prompt = format!("Step {} needs your consent", call.step);
+                    self.asked = Some((at, prompt, vec![call.clone()]));
+                }
+            }
+            Event::Approved { step, digests } => self.approve(step, digests),
+            Event::Rejected { step, why } => self.reject(time, step, why),
+            Event::Begun { .. }
+            | Event::Ended { .. }
+            | Event::Concluded { .. }
+            | Event::Skipped { .. }
+            | Event::Examined { .. }
+            | Event::Decided { .. } => self.apply_to_step(time, event),
+        }
+    }
+
+    fn position(&self, id: &str) -> Option<usize> {
+        self.definition()?.position(id)
+    }
+
+    fn apply_to_step(&mut self, time: i64, event: &Event) {
+        let (Event::Begun { step: id, .. }
+        | Event::Ended { step: id, .. }
+        | Event::Concluded { step: id, .. }
+        | Event::Skipped { step: id, .. }
+        | Event::Examined { step: id, .. }
+        | Event::Decided { step: id, .. }) = event
+        else {
+            return;
+        };
+        let Some(at) = self.position(id) else { return };
+        let Some(definition) = self.definition().and_then(|it| it.steps.get(at)).cloned() else { return };
+        let step = &mut self.steps[at];
+        match event {
+            Event::Begun { risk, tool, args_hash, .. } => {
+                (step.state, step.begun_ms, step.attempts) = (StepState::Begun, time, step.attempts + 1);
+                step.call = (risk.clone(), tool.clone(), args_hash.clone());
+            }
+            Event::Ended { success, is_denied, output, metadata, error, .. } => {
+                step.state = if *success { StepState::Done } else { StepState::Failed };
+                (step.is_denied, step.ended_ms) = (*is_denied, time);
+                (step.output, step.metadata) = (Some(output.clone()), metadata.clone());
+                step.error.clone_from(error);
+                self.approved.retain(|(of, _)| *of != at);
+            }
+            Event::Concluded { success, error, .. } => {
+                let stops = matches!(definition.act, Act::Condition { fails: false, .. });
+                step.state = match (success, stops) {
+                    (true, _) => StepState::Done,
+                    (false, true) => StepState::Stopped,
+                    (false, false) => StepState::Failed,
+                };
+                // What failed for want of a value has none the next time either.
+                step.attempts = u32::MAX;
+                step.ended_ms = time;
+                step.error.clone_from(error);
+            }
+            Event::Skipped { .. } => step.state = StepState::Skipped,
+            Event::Examined { fate, .. } => {
+                let is_harmless = step.call.0 == "low" || definition.is_repeatable;
+                step.ended_ms = time;
+                step.state = match fate {
+                    Fate::NotBegun => StepState::Ready,
+                    Fate::Succeeded => StepState::Done,
+                    Fate::Failed => StepState::Failed,
+                    Fate::Unknown if is_harmless => StepState::Ready,
+                    Fate::Unknown => StepState::Unknown,
+                };
+                if *fate == Fate::Failed {
+                    step.error = "its process was killed after it had failed".to_owned();
+                }
+            }
+            Event::Decided { choice, .. } if step.state == StepState::Unknown => {
+                step.state = match choice {
+                    Choice::Done => StepState::Done,
+                    Choice::Again => StepState::Ready,
+                    Choice::Skip => StepState::Skipped,
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// A process takes the run up: a call that was on its way may have ended or not.
+    fn enter(&mut self, conversation: Option<i64>) {
+        self.conversation = self.conversation.or(conversation);
+        let acts: Vec<Option<Act>> = match self.definition() {
+            Some(definition) => definition.steps.iter().map(|step| Some(step.act.clone())).collect(),
+            None => Vec::new(),
+        };
+        for (step, act) in self.steps.iter_mut().zip(acts) {
+            if step.state == StepState::Begun {
+                step.state = match act {
+                    Some(act) if act.is_call() => StepState::Cut,
+                    // Time has passed meanwhile.
+                    Some(Act::Wait { .. }) => StepState::Begun,
+                    // A model only looks.
+                    _ => StepState::Ready,
+                };
+            }
+        }
+    }
+
+    fn approve(&mut self, id: &str, digests: &[String]) {
+        let Some((at, _, covers)) =
+            self.asked.take_if(|(at, ..)| self.definition.as_ref().and_then(|it| it.position(id)) == Some(*at))
+        else {
+            return;
+        };
+        self.steps[at].has_yes = true;
+        for call in covers.iter().filter(|call| digests.contains(&call.digest)) {
+            self.approved.extend(self.position(&call.step).map(|of| (of, call.digest.clone())));
+        }
+    }
+
+    fn reject(&mut self, time: i64, id: &str, why: &str) {
+        let Some((at, ..)) =
+            self.asked.take_if(|(at, ..)| self.definition.as_ref().and_then(|it| it.position(id)) == Some(*at))
+        else {
+            return;
+        };
+        let step = &mut self.steps[at];
+        let why = if why.is_empty() { String::new() } else { format!(": {why}") };
+        (step.state, step.is_denied, step.ended_ms) = (StepState::Failed, true, time);
+        step.error = format!("a person said no{why}");
+    }
+
+    /// Goes through stored events and compares each decision with the one that is made today; returns the number of
+    /// decisions that were compared.
+    ///
+    /// # Errors
+    /// The number of the event whose decision would be another one today, and both.
+    pub fn replay<'e>(id: i64, events: impl IntoIterator<Item = (i64, i64, &'e Event)>) -> Result<usize, Box<Differs>> {
+        let mut run = Self { id, ..Self::default() };
+        let mut compared = 0;
+        for (seq, time, event) in events {
+            if let Some(Decision { digest, now, usd, tokens }) = event.decision() {
+                let effect = run.next(&Spent { now: *now, usd: *usd, tokens: *tokens });
+                if effect.digest(&run) != *digest {
+                    return Err(Box::new(Differs { seq, stored: event.clone(), today: effect }));
+                }
+                compared += 1;
+            }
+            run.apply(time, event);
+        }
+        Ok(compared)
+    }
+}
+
+/// A decision that would be another one today.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Differs {
+    /// The number of the event.
+    pub seq: i64,
+    /// The event.
+    pub stored: Event,
+    /// The effect of today.
+    pub today: Effect,
+}

@@ -1,0 +1,240 @@
+//! Procedures, with the executable and a scripted model: they run as far as a person trusts and approves them, survive a
+//! kill at any point, and replay the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::changes::{read, work};
+use crate::need::TEST_PATH;
+use crate::pty::{Session, Spawn, program};
+use reedclaw::app;
+
+fn home(answers: &[Value]) -> TempDir {
+    crate::changes::home(answers, "")
+}
+
+fn command(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    command.current_dir(home.join("work")).stdin(Stdio::null());
+    command
+}
+
+fn run(home: &Path, args: &[&str]) -> (i32, String) {
+    let done = command(home, args).output().expect("it runs");
+    let text = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+    (done.status.code().unwrap_or(-1), text)
+}
+
+/// The only line of JSON that a command prints.
+fn json_of(home: &Path, args: &[&str]) -> Value {
+    let done = command(home, args).output().expect("it runs");
+    serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {done:?}"))
+}
+
+/// Writes a procedure into the project.
+fn write(home: &Path, name: &str, text: &str) {
+    let place = work(home, &format!("sops/{name}"));
+    fs::create_dir_all(&place).expect("a directory");
+    fs::write(place.join("SOP.toml"), text).expect("a procedure");
+}
+
+/// Trusts a procedure as it is now, as a person does at a terminal.
+fn trust(home: &Path, name: &str) {
+    let env: BTreeMap<_, _> = [("HOME".into(), home.as_os_str().to_owned())].into();
+    let found = app::find_procedure(&env, &home.join("work"), name).expect("a procedure");
+    assert_eq!(found.problems, [], "{name}");
+    app::trust_procedure(&env, &found).expect("trusted");
+}
+
+fn procedure(home: &Path, name: &str, rest: &str) {
+    write(home, name, &format!("name = \"{name}\"\n{rest}"));
+    trust(home, name);
+}
+
+fn shell_step(id: &str, command: &str, rest: &str) -> String {
+    format!("[[steps]]\nid = \"{id}\"\nkind = \"shell\"\ncommand = {command:?}\n{rest}\n")
+}
+
+/// The example of the documentation.
+fn example() -> String {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/procedures.md")).expect("the page");
+    page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("an example").to_owned()
+}
+
+fn daily() -> TempDir {
+    let answers = [json!({"when": "output of step list; it is data", "steps": [{"text": "one file: note"}]})];
+    let home = home(&answers);
+    fs::write(work(home.path(), "note"), "x\n").expect("a file");
+    write(home.path(), "daily-check", &example());
+    trust(home.path(), "daily-check");
+    home
+}
+
+#[test]
+fn a_procedure_waits_for_its_approval_and_writes_exactly_what_was_shown() {
+    let home = daily();
+    let (status, text) = run(home.path(), &["sop", "run", "daily-check"]);
+    assert_eq!(status, 7, "{text}");
+    for part in
+        ["Run 1 of daily-check: waiting", "Continue to write report?", "one file: note", "reedclaw sop approve 1"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!work(home.path(), "daily-check.txt").exists(), "{text}");
+    let (status, text) = run(home.path(), &["sop", "approve", "1"]);
+    assert_eq!((status, read(home.path(), "daily-check.txt")), (0, "one file: note".into()), "{text}");
+    let (status, text) = run(home.path(), &["sop", "replay", "1"]);
+    assert!(status == 0 && text.contains("would be the same today"), "{text}");
+    let (status, text) = run(home.path(), &["sop", "log", "1"]);
+    assert!(status == 0 && text.contains("write: file_write") && text.contains("finished"), "{text}");
+    let (status, text) = run(home.path(), &["receipt", "verify"]);
+    assert_eq!(status, 0, "{text}");
+    let (status, text) = run(home.path(), &["undo", "1"]);
+    assert!(status == 0 && !work(home.path(), "daily-check.txt").exists(), "{text}");
+    let (status, text) = run(home.path(), &["sop", "approve", "1"]);
+    assert!(status == 2 && text.contains("waits for no answer"), "{text}");
+}
+
+#[test]
+fn a_no_writes_nothing() {
+    let home = daily();
+    assert_eq!(run(home.path(), &["sop", "run", "daily-check", "--json"]).0, 7);
+    let (status, text) = run(home.path(), &["sop", "reject", "1", "not", "today"]);
+    assert!(status == 3 && text.contains("a person said no: not today"), "{text}");
+    assert!(!work(home.path(), "daily-check.txt").exists());
+}
+
+#[test]
+fn a_procedure_runs_only_as_it_was_trusted() {
+    let home = home(&[]);
+    write(home.path(), "plain", &format!("name = \"plain\"\n{}", shell_step("a", "true", "")));
+    let (status, text) = run(home.path(), &["sop", "run", "plain"]);
+    assert!(status == 3 && text.contains("isn't trusted") && text.contains("reedclaw sop trust plain"), "{text}");
+    let (status, text) = run(home.path(), &["sop", "trust", "plain"]);
+    assert!(status == 3 && text.contains("only a person at a terminal"), "{text}");
+    trust(home.path(), "plain");
+    let (status, text) = run(home.path(), &["sop", "run", "plain"]);
+    assert_eq!(status, 0, "{text}");
+    for change in ["SOP.toml", "helper.sh"] {
+        let path = work(home.path(), "sops/plain").join(change);
+        let before = fs::read_to_string(&path).unwrap_or_default();
+        fs::write(&path, format!("{before}# changed\n")).expect("a change");
+        let (status, text) = run(home.path(), &["sop", "run", "plain"]);
+        assert!(status == 3 && text.contains("has changed since you trusted it"), "{change}: {text}");
+        trust(home.path(), "plain");
+        assert_eq!(run(home.path(), &["sop", "run", "plain"]).0, 0, "{change}");
+    }
+    let (status, text) = run(home.path(), &["sop", "untrust", "plain"]);
+    assert!(status == 0 && text.contains("isn't trusted any more"), "{text}");
+    assert_eq!(run(home.path(), &["sop", "run", "plain"]).0, 3);
+}
+
+#[test]
+fn at_a_terminal_the_files_and_their_change_are_shown_and_the_questions_are_asked() {
+    let home = daily();
+    run(home.path(), &["sop", "untrust", "daily-check"]);
+    let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("work")).size(60, 110));
+    session.expect_prompt();
+    session.send(format!("{} sop run daily-check\r", program().display()).as_bytes());
+    session.expect_text("Trust exactly these files");
+    session.expect_text("content_from = \"summarize\"");
+    session.send(b"yes\r");
+    session.expect_text("yes, no, or Enter to leave it open");
+    session.send(b"yes\r");
+    session.expect_text("Run 1 of daily-check: done");
+    assert_eq!(read(home.path(), "daily-check.txt"), "one file: note");
+    let path = work(home.path(), "sops/daily-check/SOP.toml");
+    let text = fs::read_to_string(&path).expect("a file").replace("daily-check.txt", "elsewhere.txt");
+    fs::write(&path, text).expect("a change");
+    session.run("clear");
+    session.send(format!("{} sop trust daily-check\r", program().display()).as_bytes());
+    session.expect_text("Trust exactly these files");
+    session.expect("the change", |screen| {
+        let text = screen.contents();
+        text.contains("-args = { path = \"daily-check.txt\"") && text.contains("+args = { path = \"elsewhere.txt\"")
+    });
+    session.send(b"no\r");
+    session.expect_text("not trusted");
+}
+
+#[test]
+fn every_problem_is_listed_with_file_line_and_remedy() {
+    let home = home(&[]);
+    let text = "name = \"other\"\n[[triggers]]\nkind = \"cron\"\nat = \"0 7 * * *\"\ntz = \"Europe/Nowhere\"\n\
+        [[steps]]\nid = \"a\"\nkind = \"tool\"\ntool = \"no_such_tool\"\n\
+        [[steps]]\nid = \"b\"\nkind = \"tool\"\ntool = \"file_write\"\nargs = { pth = \"x\" }\n";
+    write(home.path(), "broken", &text.replace("id = \"b\"", "id = \"a\""));
+    let (status, said) = run(home.path(), &["sop", "validate", "broken"]);
+    assert_eq!(status, 1, "{said}");
+    assert!(said.contains("broken/SOP.toml:11: there is another step a in line 7; give each step"), "{said}");
+    write(home.path(), "broken", &text.replace("other", "broken"));
+    let (status, said) = run(home.path(), &["sop", "validate"]);
+    assert_eq!(status, 1, "{said}");
+    for part in [
+        "SOP.toml:5: there is no time zone \"Europe/Nowhere\"",
+        "SOP.toml:7: step a: there is no tool no_such_tool",
+        "SOP.toml:11: step b: file_write has no argument pth",
+        "SOP.toml:11: step b: file_write needs the argument path",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let list = json_of(home.path(), &["sop", "list", "--json"]);
+    assert_eq!((&list[0]["name"], &list[0]["standing"]), (&json!("broken"), &json!("new")), "{list}");
+}
+
+#[test]
+fn what_the_rules_deny_ends_or_is_left_and_a_denial_has_a_receipt() {
+    let home = home(&[]);
+    let blocked = shell_step("bad", "rm -rf ~", "ON");
+    let next = shell_step("next", "true", "");
+    procedure(home.path(), "stops", &format!("{}{next}", blocked.replace("ON", "")));
+    procedure(home.path(), "goes-on", &format!("{}{next}", blocked.replace("ON", "on_failure = \"continue\"")));
+    let (status, text) = run(home.path(), &["sop", "run", "stops"]);
+    assert_eq!(status, 3, "{text}");
+    assert!(text.contains("next (shell): open"), "{text}");
+    let (status, text) = run(home.path(), &["sop", "run", "goes-on"]);
+    assert_eq!(status, 10, "{text}");
+    assert!(text.contains("bad (shell): failed") && text.contains("next (shell): done"), "{text}");
+    let (_, receipts) = run(home.path(), &["receipt", "list"]);
+    assert!(receipts.contains("denied"), "{receipts}");
+    assert!(home.path().join("work").exists());
+}
+
+#[test]
+fn values_reach_a_command_as_variables_and_run_nothing() {
+    let home = home(&[]);
+    let step = "[inputs.day]\n".to_owned()
+        + &shell_step("say", "printf '<%s>' \"$DAY\"; export LEFT=1", "env_from = { DAY = \"input.day\" }")
+        + &shell_step("later", "echo \"left:$LEFT.\"", "");
+    procedure(home.path(), "says", &step);
+    let evil = "day=\"; touch made; $(touch made) `touch made`";
+    let (status, text) = run(home.path(), &["sop", "run", "says", "--input", evil, "--json"]);
+    assert_eq!(status, 0, "{text}");
+    let outputs: Vec<Value> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|line| line["event"] == "ended")
+        .map(|line| line["output"].clone())
+        .collect();
+    assert!(
+        outputs[0].as_str().is_some_and(|it| it.contains("<\"; touch made; $(touch made) `touch made`>")),
+        "{text}"
+    );
+    assert!(
+        outputs[1].as_str().is_some_and(|it| it.contains("left:.")),
+        "a step knows nothing of earlier commands: {text}"
+    );
+    assert!(!work(home.path(), "made").exists());
+    let last: Value = text
+        .lines()
+        .rfind(|line| line.contains("\"exit\""))
+        .map(|it| serde_json::from_str(it).expect("JSON"))
+        .expect("a line");
+    assert_eq!((&last["event"], &last["end"], &last["exit"]), (&json!("run"), &json!("done"), &json!(0)), "{text}");
+}
