@@ -4,6 +4,7 @@
 mod hands;
 mod watch;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -72,19 +73,24 @@ pub struct Work<'a> {
     pub journal: &'a dyn Journal,
     /// Who sees it.
     pub watcher: &'a mut dyn Watcher,
-    /// Stops it.
+    /// Stops it at once.
     pub cancel: &'a Cancel,
+    /// Stops it after the step at hand.
+    pub stops: &'a AtomicBool,
 }
+
+/// The reason of a run that waits because its process was to end.
+pub const STOPPED: &str = "its process was to end";
 
 /// Works until the run ends or rests; returns its state.
 ///
 /// # Errors
 /// The journal can't be read or written, no model can answer a step's question, or there are no tools.
 pub fn work(agent: &mut Agent, work: Work<'_>) -> Result<Run, Failure> {
-    let Work { journal, watcher, cancel } = work;
+    let Work { journal, watcher, cancel, stops } = work;
     let first = agent.current_model().map(str::to_owned);
     let run = Run::of(journal.run(), []);
-    let mut driver = ProcedureDriver { agent, journal, watcher, cancel, run, seen: 0, first };
+    let mut driver = ProcedureDriver { agent, journal, watcher, cancel, stops, run, seen: 0, first };
     let done = driver.enter().and_then(|()| driver.work());
     let ProcedureDriver { agent, run, first, .. } = driver;
     agent.charge(None, Limit::default());
@@ -102,6 +108,7 @@ struct ProcedureDriver<'a> {
     journal: &'a dyn Journal,
     watcher: &'a mut dyn Watcher,
     cancel: &'a Cancel,
+    stops: &'a AtomicBool,
     run: Run,
     /// The newest event that the run knows.
     seen: i64,
@@ -140,6 +147,9 @@ impl ProcedureDriver<'_> {
             self.sync()?;
             if self.run.is_active() && self.is_stopped()? {
                 self.pause_for_estop()?;
+            }
+            if self.run.is_active() && self.stops.load(Ordering::SeqCst) {
+                self.add(&sop::Event::Paused { why: STOPPED.into(), is_estop: false })?;
             }
             let spent = self.journal.spent()?;
             let effect = self.run.next(&spent);
@@ -210,7 +220,9 @@ impl ProcedureDriver<'_> {
     fn sleep(&mut self, until: i64, now: i64) -> Result<(), Failure> {
         let left = Duration::from_millis(u64::try_from(until - now).unwrap_or(0));
         let stop = self.agent.runner().ok_or_else(no_tools)?.gate().stop().clone();
-        match watch::wait(left, self.cancel, self.journal, self.seen, &|| stop().is_some()) {
+        let stops = self.stops;
+        let ends = || stop().is_some() || stops.load(Ordering::SeqCst);
+        match watch::wait(left, self.cancel, self.journal, self.seen, &ends) {
             Some(Cut::Interrupt) => self.interrupted(),
             _ => Ok(()),
         }

@@ -123,28 +123,40 @@ impl Journal for SopJournal {
             message: format!("the receipts can't be read, so that nobody knows what ran: {error}"),
             hint: "reedclaw doctor says why".into(),
         })?;
-        let (_, tool, hash) = &step.call;
-        let is_call = |it: &&receipts::Record<'_>| {
-            it.kind == receipts::Kind::Intent
-                && it.tool.as_deref() == Some(tool.as_str())
-                && it.args_hash.as_deref() == Some(hash.as_str())
-        };
-        let begun = utc_ms(step.begun_ms);
-        let Some(intent) = records.iter().rev().find(is_call) else { return Ok(Fate::NotBegun) };
-        if intent.timestamp.as_ref() < begun.as_str() {
-            // An earlier attempt's, unless the clock was set back meanwhile.
-            return Ok(if step.attempts > 1 { Fate::NotBegun } else { Fate::Unknown });
-        }
-        let outcome = records.iter().find(|it| it.intent.as_deref() == Some(&*intent.id));
-        Ok(match outcome.map(|it| it.status) {
-            Some(Some(receipts::Status::Allowed)) => Fate::Succeeded,
-            Some(_) => Fate::Failed,
-            None => Fate::Unknown,
-        })
+        Ok(fate_of(&records, step))
     }
 
     fn run(&self) -> i64 {
         self.run
+    }
+}
+
+/// What the receipts of a run's conversation tell about a step that was cut off.
+fn fate_of(records: &[receipts::Record<'_>], step: &StepRun) -> Fate {
+    let (risk, tool, hash) = &step.call;
+    let is_call = |it: &receipts::Record<'_>| {
+        it.kind == receipts::Kind::Intent
+            && it.tool.as_deref() == Some(tool.as_str())
+            && it.args_hash.as_deref() == Some(hash.as_str())
+    };
+    let Some(at) = records.iter().rposition(is_call) else { return Fate::NotBegun };
+    if records[at].timestamp.as_ref() < utc_ms(step.begun_ms).as_str() {
+        // An earlier attempt's, unless the clock was set back meanwhile.
+        return if step.attempts > 1 { Fate::NotBegun } else { Fate::Unknown };
+    }
+    // The step was the run's last, so all that follows is its own: the changes of a command on its copy are a second call.
+    let intents: Vec<_> = records[at..].iter().filter(|it| it.kind == receipts::Kind::Intent).collect();
+    let outcome = |intent: &receipts::Record<'_>| {
+        records.iter().find(|it| it.intent.as_deref() == Some(&*intent.id)).map(|it| it.status)
+    };
+    match intents.last().and_then(|last| outcome(last)) {
+        // It isn't known whether there were changes to be applied.
+        Some(Some(receipts::Status::Allowed)) if tool == "shell" && risk != "low" && intents.len() == 1 => {
+            Fate::Unknown
+        }
+        Some(Some(receipts::Status::Allowed)) => Fate::Succeeded,
+        Some(_) => Fate::Failed,
+        None => Fate::Unknown,
     }
 }
 
@@ -251,4 +263,56 @@ pub fn sop_lines(journal: &SopJournal, run: &Run) -> Vec<String> {
         lines.push(format!("reedclaw sop resume {id} --step done, --step again or --step skip"));
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receipts::{Entry, Log, Options, Outcome};
+
+    #[test]
+    fn the_receipts_tell_what_became_of_a_call() {
+        let entry = |args: &str| {
+            let entry = Entry::new("shell", receipts::hash(args.as_bytes()), "medium");
+            Entry { conversation_id: Some(3), ..entry }
+        };
+        let step = |risk: &str, attempts: u32, begun_ms: i64| StepRun {
+            call: (risk.into(), "shell".into(), receipts::hash(b"call")),
+            attempts,
+            begun_ms,
+            ..StepRun::default()
+        };
+        let done = |log: &Log, args: &str, outcome: Option<Outcome>| {
+            let opened = log.intent(&entry(args)).expect("an intent");
+            if let Some(outcome) = outcome {
+                log.settle(opened, &outcome).expect("an outcome");
+            } else {
+                std::mem::forget(opened);
+            }
+        };
+        let good = || Some(Outcome::done(receipts::hash(b"out")));
+        let bad = || Some(Outcome { failed: true, ..Outcome::done(receipts::hash(b"out")) });
+        let later = now_unix_ms() + 60_000;
+        for (calls, step, fate) in [
+            (vec![], step("medium", 1, 0), Fate::NotBegun),
+            (vec![("other", good())], step("medium", 1, 0), Fate::NotBegun),
+            (vec![("call", None)], step("medium", 1, 0), Fate::Unknown),
+            (vec![("call", good())], step("medium", 1, 0), Fate::Unknown),
+            (vec![("call", good())], step("low", 1, 0), Fate::Succeeded),
+            (vec![("call", good()), ("keep", good())], step("medium", 1, 0), Fate::Succeeded),
+            (vec![("call", good()), ("keep", bad())], step("medium", 1, 0), Fate::Failed),
+            (vec![("call", good()), ("keep", None)], step("medium", 1, 0), Fate::Unknown),
+            (vec![("call", bad())], step("medium", 1, 0), Fate::Failed),
+            (vec![("call", good()), ("keep", good())], step("medium", 2, later), Fate::NotBegun),
+            (vec![("call", good()), ("keep", good())], step("medium", 1, later), Fate::Unknown),
+        ] {
+            let top = tempfile::tempdir().expect("a directory");
+            let options = Options::new(top.path().join("receipts.jsonl"), top.path().into());
+            let log = Log::open(options.clone()).expect("a log");
+            let names: Vec<&str> = calls.iter().map(|(name, _)| *name).collect();
+            calls.into_iter().for_each(|(args, outcome)| done(&log, args, outcome));
+            let records = receipts::of_conversation(&options, 3).expect("read");
+            assert_eq!(fate_of(&records, &step), fate, "{names:?} {step:?}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Procedures for a face: the files that there are, the trust in them, and their problems. It must not know how they are shown.
 
 mod journal;
+mod unattended;
 
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,8 @@ use crate::proto::action::Hold;
 use crate::proto::{Failure, FailureKind};
 use crate::sop::{self, Definition, FILE_BYTES_MAX, FILE_NAME, Problem, Trigger};
 use crate::tools::{Launcher, Registry};
+
+pub use unattended::{hooked_procedure, work_procedure};
 
 pub use journal::{SopJournal, begin_procedure, find_sop_run, sop_lines, sop_row, sop_runs};
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
@@ -459,7 +460,7 @@ fn work(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool) 
     let mut seen = SopSeen { is_json, run: journal.run() };
     seen.line(&format!("run {} of {}", journal.run(), journal.name));
     let run = loop {
-        let parts = Work { journal, watcher: &mut seen, cancel: &cancel };
+        let parts = Work { journal, watcher: &mut seen, cancel: &cancel, stops: &AtomicBool::new(false) };
         let run = procedure::work(runtime.agent_mut(), parts).map_err(|failure| {
             let hint = format!("{}; reedclaw sop resume {} continues", failure.hint, journal.run());
             Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
