@@ -194,6 +194,46 @@ fn scenario_49_a_webhook_is_signed_fresh_small_and_counts_once() {
 }
 
 #[test]
+fn a_webhook_begins_a_trusted_procedure_with_its_body_as_data() {
+    let home = home_with("");
+    let place = home.path().join("ws/sops/build");
+    std::fs::create_dir_all(&place).expect("a directory");
+    let text = "name = \"build\"\nmode = \"auto\"\n[[triggers]]\nkind = \"webhook\"\nsecret_env = \"HOOK_SECRET\"\n\
+        [[steps]]\nid = \"say\"\nkind = \"shell\"\ncommand = 'printf %s \"$BODY\" > body.txt'\n\
+        env_from = { BODY = \"trigger.body\" }\nwrites = [\"body.txt\"]\n";
+    std::fs::write(place.join("SOP.toml"), text).expect("a procedure");
+    let secret = "a long secret of a hook";
+    let gateway = Gateway::start_with(home.path(), &[("HOOK_SECRET", secret)]);
+    let body = json!({"build": "$(touch made)"}).to_string();
+    let send = |time: i64| {
+        let signature = signature(secret, time, &body);
+        gateway.send("POST", "/hooks/build", &[("X-Reedclaw-Signature", &signature)], &body)
+    };
+    let now = jiff::Timestamp::now().as_second();
+    assert_eq!(send(now).code(), "unauthenticated", "nobody has trusted it");
+    let env = [("HOME".into(), home.path().as_os_str().to_owned())].into();
+    let found = reedclaw::app::find_procedure(&env, &home.path().join("ws"), "build").expect("a procedure");
+    reedclaw::app::trust_procedure(&env, &found).expect("trusted");
+    let begun = send(now);
+    assert_eq!((begun.status, &begun.json()["run"]), (202, &json!(1)), "{begun:?}");
+    assert_eq!(send(now).code(), "replayed");
+    let until = std::time::Instant::now() + super::PATIENCE;
+    loop {
+        let (_, text, _) = run(home.path(), &["sop", "status", "1", "--json"]);
+        let status: Value = serde_json::from_str(&text).expect("JSON");
+        if status["state"] != "running" {
+            assert!(["waiting", "done"].iter().any(|word| status["state"] == *word), "{status}");
+            break;
+        }
+        assert!(std::time::Instant::now() < until, "{status}");
+        std::thread::yield_now();
+    }
+    let written = std::fs::read_to_string(home.path().join("ws/body.txt")).unwrap_or_default();
+    assert!(written.is_empty() || written == body, "{written}");
+    assert!(!home.path().join("ws/made").exists());
+}
+
+#[test]
 fn scenario_45_memory_and_receipts_answer_as_the_command_line_does() {
     let server = Server::start();
     let home = home_of(&server);

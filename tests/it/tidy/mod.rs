@@ -163,7 +163,7 @@ const ROOMS: &[Room] = &[
         "gateway",
         10,
         &[
-            "base", "proto", "web", "chain", "schema", "host", "config", "estop", "ledger", "receipts", "shell",
+            "base", "proto", "web", "chain", "schema", "sop", "host", "config", "estop", "ledger", "receipts", "shell",
             "store", "gate", "tools", "agent", "app", "ops",
         ],
         "HTTP in front of the same agent, gate and receipts; it knows neither the terminal nor the line editor",
