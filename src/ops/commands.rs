@@ -25,6 +25,10 @@ const TEXT: Argument = Argument::Needed(&[]);
 pub const MEMORY_WORDS: &[&str] = &["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
 /// First words of `:session`.
 const GOAL_WORDS: &[&str] = &["answer", "budget", "list", "pause", "report", "resume", "say", "show", "stop", "watch"];
+const SOP_WORDS: &[&str] = &[
+    "approve", "cancel", "list", "log", "reject", "replay", "resume", "run", "show", "status", "trust", "untrust",
+    "validate",
+];
 const SESSION_WORDS: &[&str] = &[
     "abandon", "apply", "cat", "diff", "drop", "files", "leave", "list", "log", "merge", "open", "show", "start",
     "sync", "undo",
@@ -130,6 +134,8 @@ pub enum Op {
     Session,
     /// Works towards a goal, or does something with such a run.
     Norris,
+    /// Procedures and their runs.
+    Sop,
     /// Lists, adds, changes and forgets what is remembered.
     Memory,
     /// Lists what was hidden.
@@ -202,7 +208,7 @@ pub struct Command {
 }
 
 /// The table, in the order of help.
-pub const COMMANDS: [Command; 49] = [
+pub const COMMANDS: [Command; 50] = [
     row(
         Group::Lines,
         &["exec"],
@@ -325,6 +331,14 @@ pub const COMMANDS: [Command; 49] = [
         Argument::Optional(GOAL_WORDS),
         "works towards GOAL task by task until its checks pass; alone watches the run; list, show [N], say TEXT, pause, resume [N], answer [N], stop [N], budget usd=2 minutes=30",
         Op::Norris,
+    ),
+    row(
+        Group::Conversation,
+        &["sop"],
+        "[WHAT]",
+        Argument::Optional(SOP_WORDS),
+        "runs procedures, as reedclaw sop does: list, run NAME, trust NAME, status [N], approve N, resume N; alone lists them",
+        Op::Sop,
     ),
     row(
         Group::Conversation,

@@ -476,6 +476,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             "CLAUDE.md",
             "GEMINI.md",
             "QWEN.md",
+            "SOP.toml",
             "opencode.json",
             "opencode.jsonc",
         ],
@@ -719,6 +720,7 @@ mod tests {
                     ".claude/settings.json",
                     ".reedclaw.lua",
                     ".mcp.json",
+                    "sops/daily/SOP.toml",
                 ],
             ),
         ] {

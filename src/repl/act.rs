@@ -20,10 +20,8 @@ impl Repl {
         };
         match meta.op {
             Op::Quit => return self.run_command(&HumanLine::typed("exit".into()), false),
-            Op::Exec => {
-                let kept = (!hidden).then(|| format!(":exec {argument}"));
-                return self.run_kept(&HumanLine::typed(argument.to_owned()), kept.as_deref());
-            }
+            Op::Exec => return self.exec(argument, hidden),
+            Op::Sop => return self.sop(argument, hidden),
             Op::Ask => {
                 let kept = (!hidden).then(|| format!(":ask {argument}"));
                 return self.ask(kept.as_deref(), argument);
@@ -82,6 +80,18 @@ impl Repl {
             Op::Help => return self.help(argument),
         }
         Flow::Continue
+    }
+
+    /// Runs a line in the shell.
+    fn exec(&mut self, argument: &str, hidden: bool) -> Flow {
+        let kept = (!hidden).then(|| format!(":exec {argument}"));
+        self.run_kept(&HumanLine::typed(argument.to_owned()), kept.as_deref())
+    }
+
+    /// Runs the subcommand of procedures in the person's own shell.
+    fn sop(&mut self, argument: &str, hidden: bool) -> Flow {
+        let kept = (!hidden).then(|| format!(":sop {argument}"));
+        self.run_kept(&HumanLine::typed(sop_line(argument)), kept.as_deref())
     }
 
     /// Carries out a meta command of the config's, where the line isn't one of ours.
@@ -168,4 +178,11 @@ fn explain(error: &CommandError) -> Failure {
         CommandError::Surplus(meta) => (format!(":{} takes no argument", meta.names[0]), String::new()),
     };
     Failure { kind: FailureKind::User, message, hint }
+}
+
+/// The line of a procedure's command: the same words for this very program, in the person's own shell and at its terminal.
+fn sop_line(argument: &str) -> String {
+    let own = std::fs::read_link("/proc/self/exe").unwrap_or_else(|_| "reedclaw".into());
+    let own = shlex::try_quote(&own.to_string_lossy()).map_or_else(|_| "reedclaw".to_owned(), |it| it.into_owned());
+    format!("{own} sop {}", if argument.is_empty() { "list" } else { argument })
 }

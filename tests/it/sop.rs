@@ -238,3 +238,134 @@ fn values_reach_a_command_as_variables_and_run_nothing() {
         .expect("a line");
     assert_eq!((&last["event"], &last["end"], &last["exit"]), (&json!("run"), &json!("done"), &json!(0)), "{text}");
 }
+
+/// The number of events that the journal of run 1 holds.
+fn events(home: &Path) -> i64 {
+    let database = home.join(".local/share/reedclaw/reedclaw.db");
+    let Ok(database) = rusqlite::Connection::open(database) else { return 0 };
+    database.query_row("SELECT count(*) FROM run_event WHERE run = 1", [], |row| row.get(0)).unwrap_or(0)
+}
+
+/// Starts a process on a run, waits until it has written so many events more, and kills it. Whether it was killed.
+fn killed_after(home: &Path, args: &[&str], more: i64) -> bool {
+    let before = events(home);
+    let mut child = command(home, args).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    loop {
+        if child.try_wait().expect("it can be waited for").is_some() {
+            return false;
+        }
+        if events(home) >= before + more {
+            child.kill().expect("it is killed");
+            child.wait().expect("it ends");
+            return true;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn killed_after_every_event_of_its_journal_a_run_does_nothing_twice() {
+    let home = home(&[]);
+    let add = |id: &str| shell_step(id, &format!("echo {id} >> log"), "writes = [\"log\"]");
+    let steps = ["one", "two", "three", "four"].map(add).concat();
+    procedure(home.path(), "adds", &format!("mode = \"auto\"\n{steps}"));
+    assert!(killed_after(home.path(), &["sop", "run", "adds"], 1));
+    let (mut kills, mut asked) = (1, 0);
+    for more in (2..5).cycle().take(60) {
+        let status = json_of(home.path(), &["sop", "status", "1", "--json"]);
+        if status["state"] == "unknown" {
+            asked += 1;
+            let steps = status["steps"].as_array().expect("steps");
+            let id = steps.iter().find(|step| step["state"] == "unknown").expect("a step")["id"].clone();
+            let is_done = read(home.path(), "log").lines().any(|line| id == line);
+            let word = if is_done { "done" } else { "again" };
+            kills += i32::from(killed_after(home.path(), &["sop", "resume", "1", "--step", word], more + 1));
+        } else if status["state"] == "running" {
+            kills += i32::from(killed_after(home.path(), &["sop", "resume", "1"], more));
+        }
+    }
+    let (_, text) = run(home.path(), &["sop", "log", "1"]);
+    assert_eq!(read(home.path(), "log"), "one\ntwo\nthree\nfour\n", "{kills} kills, {asked} questions: {text}");
+    assert!(kills >= 5, "{kills} kills: {text}");
+    assert_eq!(json_of(home.path(), &["sop", "status", "1", "--json"])["state"], "done", "{text}");
+    assert_eq!(run(home.path(), &["sop", "replay", "1"]).0, 0, "{text}");
+    assert_eq!(run(home.path(), &["receipt", "verify"]).0, 0);
+}
+
+#[test]
+fn the_mode_decides_what_waits_and_a_changed_call_is_asked_about_anew() {
+    let home = home(&[]);
+    fs::write(work(home.path(), "in"), "first\n").expect("a file");
+    let write = "[[steps]]\nid = \"write\"\nkind = \"tool\"\ntool = \"file_write\"\n\
+        args = { path = \"out\", content = \"x\" }\n";
+    let copy = "[[steps]]\nid = \"read\"\nkind = \"shell\"\ncommand = \"cat in\"\n\
+        [[steps]]\nid = \"copy\"\nkind = \"tool\"\ntool = \"file_write\"\n\
+        args = { path = \"copy\", content_from = \"read.stdout\" }\n";
+    for (name, mode, status) in [("by-auto", "auto", 0), ("by-hand", "supervised", 7), ("by-step", "step", 7)] {
+        let _ = fs::remove_file(work(home.path(), "out"));
+        procedure(home.path(), name, &format!("mode = \"{mode}\"\n{write}"));
+        let (ended, text) = run(home.path(), &["sop", "run", name]);
+        assert_eq!(ended, status, "{name}: {text}");
+        assert_eq!(work(home.path(), "out").exists(), status == 0, "{name}");
+    }
+    let (status, text) = run(home.path(), &["sop", "approve", "3"]);
+    assert!(status == 0 && work(home.path(), "out").exists(), "the yes to the step is one to its call: {text}");
+    // Values from elsewhere are never allowed by the file.
+    procedure(home.path(), "copies", &format!("mode = \"auto\"\n{copy}"));
+    let (status, text) = run(home.path(), &["sop", "run", "copies"]);
+    assert!(status == 7 && text.contains("copy") && text.contains("first"), "{text}");
+    // Between the question and the yes the target has changed: another difference is another call.
+    fs::write(work(home.path(), "copy"), "somebody's\n").expect("a file");
+    let (status, text) = run(home.path(), &["sop", "approve", "4"]);
+    assert!(status == 7 || status == 0, "{text}");
+    if status == 7 {
+        assert_eq!(read(home.path(), "copy"), "somebody's\n");
+        assert_eq!(run(home.path(), &["sop", "approve", "4"]).0, 0);
+    }
+    assert_eq!(read(home.path(), "copy"), "first\n");
+}
+
+#[test]
+fn time_cancel_budget_and_the_emergency_stop_end_or_pause_a_run() {
+    let home = home(&[json!({"steps": [{"text": "hello"}]})]);
+    procedure(home.path(), "slow", &shell_step("nap", "sleep 60", "timeout_ms = 300"));
+    let (status, text) = run(home.path(), &["sop", "run", "slow"]);
+    assert!(status == 1 && text.contains("it took longer than 300 ms"), "{text}");
+    procedure(home.path(), "long", &format!("{}{}", shell_step("nap", "sleep 60", ""), shell_step("next", "true", "")));
+    let mut child = command(home.path(), &["sop", "run", "long", "--json"]).stdout(Stdio::piped()).spawn().expect("it");
+    let lines = std::io::BufReader::new(child.stdout.take().expect("output"));
+    let mut lines = std::io::BufRead::lines(lines).map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("\"begun\"")));
+    let (status, text) = run(home.path(), &["sop", "cancel", "2"]);
+    assert_eq!(status, 0, "{text}");
+    lines.for_each(drop);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    procedure(
+        home.path(),
+        "asks",
+        "budget = { tokens = 5 }\n[[steps]]\nid = \"a\"\nkind = \"model\"\nprompt = \"hi\"\n",
+    );
+    let (status, text) = run(home.path(), &["sop", "run", "asks"]);
+    assert!(status == 5 && text.contains("budget"), "{text}");
+    let (status, text) = run(home.path(), &["sop", "resume", "3", "--budget-tokens", "100000"]);
+    assert_eq!(status, 0, "{text}");
+    run(home.path(), &["estop"]);
+    let (status, text) = run(home.path(), &["sop", "run", "long"]);
+    assert!(status == 9 && text.contains("the emergency stop is on"), "{text}");
+    let (status, text) = run(home.path(), &["sop", "resume", "4"]);
+    assert_eq!(status, 9, "{text}");
+}
+
+#[test]
+fn the_session_runs_procedures_in_the_persons_own_shell() {
+    let home = daily();
+    let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("work")).size(60, 110));
+    session.expect_prompt();
+    session.send(b":sop\r");
+    session.expect_text("Runs a daily workspace check");
+    session.send(b":sop run daily-check\r");
+    session.expect_text("yes, no, or Enter to leave it open");
+    session.send(b"\r");
+    session.expect_text("reedclaw sop approve 1");
+    assert!(!work(home.path(), "daily-check.txt").exists());
+}
