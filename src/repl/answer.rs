@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::run::{Flow, Repl};
+use super::state;
+use super::terminal::Terminal;
 use super::tooling::Given;
-use crate::agent::{Agent, Cancel, Crossing, Forgetful, Person, changed_line};
+use crate::agent::{Agent, Cancel, Crossing, Person, changed_line};
 use crate::app::Channel;
 use crate::ask::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
 use crate::console::{Console, Waiting};
@@ -100,17 +102,16 @@ impl Repl {
         waiting: &Arc<Waiting>,
         work: impl FnOnce(&mut Agent, &Cancel, &mut dyn Person) + Send,
     ) -> Result<Reply, Flow> {
-        self.session.keys_to(KeysTo::Cancel);
+        self.terminal.session.keys_to(KeysTo::Cancel);
         let cancel = Cancel::new();
-        let pump = self.session.handle();
-        let idle = Agent::new(Default::default(), Box::new(Forgetful));
-        let mut agent = std::mem::replace(self.runtime.agent_mut(), idle);
-        let console = &self.console.clone();
+        let pump = self.terminal.session.handle();
+        let Self { runtime, terminal, .. } = self;
+        let (agent, console) = (runtime.agent_mut(), &terminal.console.clone());
         let is_over = &AtomicBool::new(false);
         let (wants, wanted) = channel();
         let flow = thread::scope(|scope| {
             scope.spawn(|| waiting.draw(console));
-            let (agent, cancel_too) = (&mut agent, cancel.clone());
+            let cancel_too = cancel.clone();
             scope.spawn(move || {
                 let mut person = AtTerminal { wants, pump: pump.clone(), waiting, console };
                 work(agent, &cancel_too, &mut person);
@@ -118,10 +119,12 @@ impl Repl {
                 is_over.store(true, Ordering::Release);
                 pump.nudge();
             });
-            self.attend(&wanted, is_over, &cancel)
+            terminal.attend(&wanted, is_over, &cancel)
         });
-        *self.runtime.agent_mut() = agent;
-        self.session.keys_to(KeysTo::Hold);
+        // A command of the model may have changed the directory.
+        let cwd = state::read(&self.state).cwd.clone();
+        self.runtime.stand_in(cwd);
+        self.terminal.session.keys_to(KeysTo::Hold);
         let (reply, mut outputs) = self.channel.drawn().map(|it| (it.reply, it.outputs)).unwrap_or_default();
         self.tooling.outputs.append(&mut outputs);
         match flow {
@@ -129,7 +132,9 @@ impl Repl {
             flow => Err(flow),
         }
     }
+}
 
+impl Terminal {
     /// Hears what happens in the terminal while a model answers, and asks the person what is wanted of them.
     fn attend(&mut self, wanted: &Receiver<Wanted>, is_over: &AtomicBool, cancel: &Cancel) -> Flow {
         let mut ending = Flow::Continue;

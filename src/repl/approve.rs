@@ -33,7 +33,7 @@ impl Repl {
         for line in &ask.lines {
             self.console.line(&wrap(line, self.console.width_columns(), "  "));
         }
-        let yes = match ask_yes_or_no(self, "let it run?") {
+        let yes = match ask_yes_or_no(&mut self.terminal, "let it run?") {
             Ok(said) => said.unwrap_or(false),
             Err(flow) => return flow,
         };

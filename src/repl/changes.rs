@@ -67,7 +67,7 @@ impl Repl {
         let choice = |keys: &[u8], _: bool| matches!(keys, b"q" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
         let console = self.console.clone();
         let mut pager = Pager::new(&console, &make, [BACK, BACK], &choice).browsing();
-        if let Err(flow) = put(self, None, &mut pager, (), ()) {
+        if let Err(flow) = put(&mut self.terminal, None, &mut pager, (), ()) {
             return flow;
         }
         pager.leave(&console);

@@ -5,12 +5,10 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::answer::Drawing;
-use super::prompt::ReedPrompt;
 use super::run::Repl;
 use crate::app::{Channel, ChannelKind, Runtime};
 use crate::console::{Console, Options};
 use crate::proto::Event;
-use crate::render::text::{escape_visible, wrap};
 use crate::shell::spawn::{Dialect, Start};
 use crate::shell::supervise::Ending;
 use crate::shell::terminal::RawTerminal;
@@ -65,6 +63,11 @@ impl Shell {
         Ok((Repl::new(self.clone(), runtime, session, console), raw))
     }
 
+    /// Takes the lines that came beside an answer.
+    pub(super) fn take_beside(&self) -> Vec<String> {
+        std::mem::take(&mut self.face().beside)
+    }
+
     fn face(&self) -> MutexGuard<'_, Face> {
         self.face.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -113,26 +116,7 @@ impl Channel for Shell {
     }
 }
 
-impl Repl {
-    /// Tells what was sent beside an answer, above the editor where it waits.
-    pub(super) fn tell_beside(&mut self, editing: Option<&ReedPrompt>) {
-        let mut lines = std::mem::take(&mut self.channel.face().beside);
-        lines.extend(self.goal_news());
-        if lines.is_empty() {
-            return;
-        }
-        let told: Vec<String> = lines.iter().map(|line| escape_visible(line)).collect();
-        match editing {
-            None => told.iter().for_each(|line| self.console.notice(line)),
-            Some(_) => {
-                let columns = self.console.width_columns();
-                let rows: Vec<String> = told.iter().map(|line| wrap(line, columns, "  ")).collect();
-                let text = rows.join("\n").replace('\n', "\r\n");
-                self.show_above((text + "\r\n").as_bytes(), editing);
-            }
-        }
-    }
-}
+impl Repl {}
 
 #[cfg(test)]
 mod tests {

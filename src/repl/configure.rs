@@ -71,6 +71,7 @@ impl Repl {
         self.hooks.set_project(hooks);
         self.configured.effective = layers;
         let (old, other_models) = self.runtime.replace_settings(settings);
+        self.terminal.options = super::terminal::Options::of(self.runtime.settings());
         {
             let mut state = self.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
             let known = self.runtime.settings().shell.known_commands.iter().cloned().collect();
@@ -89,13 +90,14 @@ impl Repl {
             let color = app::color(self.runtime.settings(), self.runtime.env());
             let config::ConsoleSettings { markdown, accessible, .. } = self.runtime.settings().console;
             self.console = self.console.with(Options { color, markdown, accessible, ..self.console.options() });
+            self.terminal.console = self.console.clone();
         }
         let wants_shell_prompt = self.runtime.settings().prompt == PromptStyle::Shell;
-        self.session.want(app::wanted(self.runtime.settings()));
-        match &self.shell_prompt {
-            Some(_) if !wants_shell_prompt => self.shell_prompt = None,
+        self.terminal.session.want(app::wanted(self.runtime.settings()));
+        match &self.terminal.shell_prompt {
+            Some(_) if !wants_shell_prompt => self.terminal.shell_prompt = None,
             // It drew it for us only at the prompts where it was wanted.
-            None if wants_shell_prompt => self.session.handle().draw_prompt(PROMPT_WAIT),
+            None if wants_shell_prompt => self.terminal.session.handle().draw_prompt(PROMPT_WAIT),
             _ => {}
         }
         let bound = (self.hooks.keys(), self.hooks.metas());
@@ -115,7 +117,7 @@ impl Repl {
 
     /// Makes the editor anew, with the line that stands in it.
     fn remake_editor(&mut self) {
-        let line = self.editor.current_buffer_contents().to_owned();
+        let line = self.terminal.editor.current_buffer_contents().to_owned();
         let shape = Shape {
             settings: self.runtime.settings(),
             env: self.runtime.env(),
@@ -125,8 +127,14 @@ impl Repl {
             hooks: &self.hooks,
         };
         let state = SharedState::clone(&self.state);
-        self.editor =
-            editor::make(&shape, &state, &self.heading, &self.session.handle(), self.history.writer(), &self.links);
+        self.terminal.editor = editor::make(
+            &shape,
+            &state,
+            &self.heading,
+            &self.terminal.session.handle(),
+            self.terminal.history.writer(),
+            &self.terminal.links,
+        );
         self.insert(&line);
     }
 
@@ -227,7 +235,7 @@ impl Repl {
             self.console.notice("no HOME is set, so a config has no place");
             return Flow::Continue;
         };
-        let command = match self.editor_command(&path) {
+        let command = match self.terminal.editor_command(&path) {
             Ok(command) => command,
             Err(why) => {
                 self.console.notice(why);
@@ -280,19 +288,19 @@ impl Repl {
     pub(super) fn insert(&mut self, text: &str) {
         let clean: String = text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
         if !clean.is_empty() {
-            self.editor.run_edit_commands(&[reedline::EditCommand::InsertString(clean)]);
+            self.terminal.editor.run_edit_commands(&[reedline::EditCommand::InsertString(clean)]);
         }
     }
 
     /// The line in the editor.
     pub(super) fn typed_line(&self) -> String {
-        self.editor.current_buffer_contents().to_owned()
+        self.terminal.editor.current_buffer_contents().to_owned()
     }
 
     /// Goes to a fresh row below the line that is being typed.
     pub(super) fn step_below(&self, prompt: &ReedPrompt) {
-        let buffer = self.editor.current_buffer_contents();
-        let at = self.editor.current_insertion_point();
+        let buffer = self.terminal.editor.current_buffer_contents();
+        let at = self.terminal.editor.current_insertion_point();
         if let Some(rows) = prompt.rows_below_cursor(buffer, at, self.console.width_columns()).filter(|rows| *rows > 0)
         {
             self.console.raw(format!("\x1b[{rows}B").as_bytes());

@@ -73,7 +73,7 @@ impl Repl {
 
     /// The parts of the newest run of this session.
     fn cost_of_run(&self) -> Result<String, StoreError> {
-        let Some(run) = self.goals.last else { return Ok(String::new()) };
+        let Some(run) = self.terminal.goals.last else { return Ok(String::new()) };
         let parts = self.store().spent_by_category(run)?;
         let row = |part: &PartOfRun| {
             vec![

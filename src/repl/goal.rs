@@ -1,7 +1,7 @@
 //! `:norris`: runs towards goals at the prompt. A run works on a thread of its own; here it is watched, steered and answered.
 //! It must not know how a run works.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nu_ansi_term::Style;
@@ -17,6 +17,7 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::shell;
 use crate::shell::session::KeysTo;
+use crate::store::Store;
 
 /// Runs that a list shows.
 const LISTED_MAX: usize = 20;
@@ -38,6 +39,18 @@ pub(super) struct Goals {
     running: Option<Background>,
     /// The newest one that worked here.
     pub(super) last: Option<i64>,
+}
+
+impl Goals {
+    /// The line about the run in the background, once it rests.
+    pub(super) fn news(&mut self, store: &Arc<Mutex<Store>>) -> Option<String> {
+        let mut running = self.running.take_if(|it| it.is_over())?;
+        running.join();
+        let id = running.run;
+        let run = find_run(store, Some(id)).and_then(|journal| journal.state()).ok()?;
+        let next = if run.end.is_some() { "show" } else { "answer" };
+        Some(format!("[norris] run {id}: {}; :norris {next} {id}", run.word()))
+    }
 }
 
 /// Why a run isn't watched any more.
@@ -106,12 +119,12 @@ impl Repl {
 
     /// Lets a run work, and watches it until it ends or its person leaves it.
     fn work_on(&mut self, wanted: Wanted) -> Flow {
-        if let Some(running) = self.goals.running.as_ref().filter(|it| !it.is_over()) {
+        if let Some(running) = self.terminal.goals.running.as_ref().filter(|it| !it.is_over()) {
             let message = format!("run {} works already", running.run);
             self.console.failure(&user(message, ":norris watches it, :norris stop ends it"));
             return Flow::Continue;
         }
-        let pump = self.session.handle();
+        let pump = self.terminal.session.handle();
         let request = Request {
             config: self.runtime.config().request.explicit.clone(),
             cwd: Some(super::state::read(&self.state).cwd.clone()),
@@ -120,8 +133,8 @@ impl Repl {
         };
         match Background::start(request, wanted, Box::new(move || pump.nudge())) {
             Ok(running) => {
-                self.goals.last = Some(running.run);
-                self.goals.running = Some(running);
+                self.terminal.goals.last = Some(running.run);
+                self.terminal.goals.running = Some(running);
                 self.watch_run()
             }
             Err(failure) => {
@@ -132,7 +145,7 @@ impl Repl {
     }
 
     fn watch_or_show(&mut self) -> Flow {
-        if self.goals.running.is_some() {
+        if self.terminal.goals.running.is_some() {
             return self.watch_run();
         }
         if let Err(failure) = self.show_run(None) {
@@ -146,7 +159,7 @@ impl Repl {
         self.take_keys();
         self.console.notice(KEYS);
         let watched = self.watch_keys();
-        self.session.keys_to(KeysTo::Hold);
+        self.terminal.session.keys_to(KeysTo::Hold);
         match watched {
             Ok(Watched::Left) => {
                 self.console.notice("it continues in the background; :norris watches it again");
@@ -159,13 +172,13 @@ impl Repl {
 
     /// Makes keys belong to the watched run; what is drawn afterwards finds them so.
     fn take_keys(&mut self) {
-        self.session.keys_to(KeysTo::Question);
-        self.session.handle().nudge();
-        while let Some(event) = self.session.next_event_within(CONFIRMED_WITHIN) {
+        self.terminal.session.keys_to(KeysTo::Question);
+        self.terminal.session.handle().nudge();
+        while let Some(event) = self.terminal.session.next_event_within(CONFIRMED_WITHIN) {
             if matches!(event, shell::Event::Nudged) {
                 return;
             }
-            self.deferred.push_back(event);
+            self.terminal.deferred.push_back(event);
         }
     }
 
@@ -173,14 +186,14 @@ impl Repl {
         let mut stopped_at: Option<Instant> = None;
         let mut is_drawn = false;
         loop {
-            let Some(running) = &self.goals.running else { return Ok(Watched::Rests) };
+            let Some(running) = &self.terminal.goals.running else { return Ok(Watched::Rests) };
             let progress = running.progress();
             self.draw_run(&progress, &mut is_drawn);
             if progress.is_over {
                 self.wipe(&mut is_drawn);
                 return Ok(Watched::Rests);
             }
-            match self.session.next_event_within(DRAWN_EVERY) {
+            match self.terminal.session.next_event_within(DRAWN_EVERY) {
                 None | Some(shell::Event::Nudged) => {}
                 Some(shell::Event::Cancel) => self.interrupt_run(&mut stopped_at),
                 Some(shell::Event::Keys(keys, _)) if keys.contains(&3) => self.interrupt_run(&mut stopped_at),
@@ -199,7 +212,7 @@ impl Repl {
                 },
                 Some(event) => {
                     let is_end = matches!(event, shell::Event::Hangup | shell::Event::Ended(_));
-                    self.deferred.push_back(event);
+                    self.terminal.deferred.push_back(event);
                     if is_end {
                         return Ok(Watched::Left);
                     }
@@ -210,7 +223,7 @@ impl Repl {
 
     /// The first Ctrl-C pauses a run, a second one ends it.
     fn interrupt_run(&mut self, stopped_at: &mut Option<Instant>) {
-        let Some(running) = &self.goals.running else { return };
+        let Some(running) = &self.terminal.goals.running else { return };
         if stopped_at.is_some_and(|at| at.elapsed() < TWICE) {
             self.add_to_run(&Event::StopAsked);
             return;
@@ -221,7 +234,7 @@ impl Repl {
 
     fn say_by_keys(&mut self) -> Result<(), Flow> {
         use crate::ask::Asking;
-        if let Some(note) = self.write_line("say: ", "")?
+        if let Some(note) = self.terminal.write_line("say: ", "")?
             && let Err(failure) = self.say_to_run(note.trim())
         {
             self.console.failure(&failure);
@@ -230,7 +243,7 @@ impl Repl {
     }
 
     fn add_to_run(&self, event: &Event) {
-        let added = self.stored_run(self.goals.running.as_ref().map(|it| it.run)).and_then(|it| it.add(event));
+        let added = self.stored_run(self.terminal.goals.running.as_ref().map(|it| it.run)).and_then(|it| it.add(event));
         if let Err(failure) = added {
             self.console.failure(&failure);
         }
@@ -272,7 +285,7 @@ impl Repl {
 
     /// The run doesn't work any more: shows why, and puts what it waits for.
     fn take_rested(&mut self) -> Flow {
-        let Some(mut running) = self.goals.running.take() else { return Flow::Continue };
+        let Some(mut running) = self.terminal.goals.running.take() else { return Flow::Continue };
         running.join();
         if let Some(failure) = running.progress().failure {
             self.console.failure(&failure);
@@ -302,7 +315,7 @@ impl Repl {
 
     /// Lets a run continue; what it waits for is put to its person first.
     fn go_on_with(&mut self, journal: &StoredJournal) -> Flow {
-        if self.goals.running.as_ref().is_some_and(|it| it.run == journal.run()) {
+        if self.terminal.goals.running.as_ref().is_some_and(|it| it.run == journal.run()) {
             return self.watch_run();
         }
         let run = match journal.state() {
@@ -431,7 +444,7 @@ impl Repl {
 
     /// A stored run: this one, the one of this session, or the newest.
     fn stored_run(&self, id: Option<i64>) -> Result<StoredJournal, Failure> {
-        find_run(self.runtime.store(), id.or(self.goals.last))
+        find_run(self.runtime.store(), id.or(self.terminal.goals.last))
     }
 
     fn show_run(&self, id: Option<i64>) -> Result<(), Failure> {
@@ -518,25 +531,14 @@ impl Repl {
 
     /// The mark of the run in the prompt.
     pub(super) fn goal_mark(&self, unicode: bool) -> Option<String> {
-        let running = self.goals.running.as_ref().filter(|it| !it.is_over())?;
+        let running = self.terminal.goals.running.as_ref().filter(|it| !it.is_over())?;
         let (at, count) = running.at();
         Some(if unicode { format!("⚡{at}/{count}") } else { format!("run {at}/{count}") })
     }
 
-    /// What became of the run in the background, once it rests.
-    pub(super) fn goal_news(&mut self) -> Option<String> {
-        self.goals.running.as_ref().filter(|it| it.is_over())?;
-        let mut running = self.goals.running.take()?;
-        running.join();
-        let id = running.run;
-        let run = self.stored_run(Some(id)).and_then(|journal| journal.state()).ok()?;
-        let next = if run.end.is_some() { "show" } else { "answer" };
-        Some(format!("[norris] run {id}: {}; :norris {next} {id}", run.word()))
-    }
-
     /// Pauses the run of this session, which ends.
     pub(super) fn leave_goal(&mut self) {
-        self.goals.running = None;
+        self.terminal.goals.running = None;
     }
 }
 

@@ -237,13 +237,6 @@ pub(super) fn prompt_text(text: &str, color: bool) -> String {
 }
 
 impl Repl {
-    /// Tells the hooks what happened, and shows what they say.
-    pub(super) fn tell_hooks(&mut self, told: Told<'_>) {
-        for text in self.hooks.tell(told) {
-            self.console.notice(&text);
-        }
-    }
-
     /// Tells what hooks failed since the last time.
     pub(super) fn tell_hook_failures(&self) {
         for failure in self.hooks.take_failures() {
@@ -295,8 +288,8 @@ impl Repl {
             Action::Insert(text) => {
                 if of_project {
                     // A key typed ahead must not submit what nobody has read.
-                    self.session.keys_to(KeysTo::Question);
-                    self.session.keys_to(KeysTo::HoldFresh);
+                    self.terminal.session.keys_to(KeysTo::Question);
+                    self.terminal.session.keys_to(KeysTo::HoldFresh);
                 }
                 self.insert(&text);
             }

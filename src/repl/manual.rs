@@ -117,7 +117,7 @@ impl Repl {
         match said {
             Ok(Choice::Take(at)) => {
                 // Enter that was typed ahead mustn't run it.
-                self.session.keys_to(KeysTo::HoldFresh);
+                self.terminal.session.keys_to(KeysTo::HoldFresh);
                 self.console.line("into the editor");
                 self.edit_next(&answer.hits[at].line);
             }

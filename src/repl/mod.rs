@@ -7,7 +7,6 @@ mod act;
 mod allow;
 mod answer;
 mod approve;
-mod asking;
 #[allow(clippy::disallowed_methods, reason = "the file that a block of an answer is saved to")]
 mod blocks;
 mod changes;
@@ -44,6 +43,7 @@ mod skills;
 mod slots;
 pub mod state;
 mod steps;
+mod terminal;
 mod tooling;
 pub mod validate;
 mod writer;

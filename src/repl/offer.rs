@@ -66,7 +66,7 @@ impl Repl {
         let answer = self.put_question("run [r]  edit [e]  skip [s, Enter]  stop [t]", choice, Choice::Stop);
         if answer == Ok(Choice::Edit) {
             // What was typed ahead mustn't submit a proposal that is being edited.
-            self.session.keys_to(KeysTo::HoldFresh);
+            self.terminal.session.keys_to(KeysTo::HoldFresh);
         }
         let word = match answer {
             Ok(Choice::Run) => "run",

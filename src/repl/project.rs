@@ -193,7 +193,7 @@ impl Repl {
                 Err(flow) => return flow,
             }
         };
-        self.session.keys_to(KeysTo::Hold);
+        self.terminal.session.keys_to(KeysTo::Hold);
         self.configured.project.shown = Some(overlay.clone());
         match said {
             Choice::Trust => {

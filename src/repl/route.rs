@@ -218,16 +218,6 @@ impl Repl {
         }
     }
 
-    /// Reads what was learned in earlier sessions.
-    pub(super) fn load_learned(&mut self) {
-        let memory = self.store().route_memory(route::FINGERPRINT);
-        let memory = match memory {
-            Ok(memory) => memory,
-            Err(problem) => return self.store().note_read_problem(problem),
-        };
-        self.state.write().unwrap_or_else(PoisonError::into_inner).learned = Arc::new(Learned::of(memory));
-    }
-
     /// `:route forget`.
     pub(super) fn forget_routes(&mut self, argument: &str) {
         if argument != "forget" {

@@ -1,6 +1,7 @@
 //! `:mcp`: the servers of tools that the configuration names.
 
 use super::run::{Flow, Repl};
+use super::terminal::Terminal;
 use crate::agent::{Cancel, Person};
 use crate::app::{Done, Face, Replies, ToolCall, allow_tools, mcp_command, servers};
 use crate::ask::{words, yes_or_no};
@@ -20,7 +21,7 @@ impl Repl {
             return Flow::Continue;
         };
         let env = self.runtime.env().clone();
-        let mut said = Said { repl: self, ended: None };
+        let mut said = Said { terminal: &mut self.terminal, ended: None };
         let read = |path: &str| crate::host::read_text(std::path::Path::new(path));
         let mut face = Face { stop: &|| false, person: &mut said, env: &env, read: &read };
         let done = mcp_command(&servers, argument, &mut face);
@@ -96,7 +97,7 @@ impl Repl {
         }
         runner.prepare(&cancel, &mut |_| {});
         let wish = ToolCall { id: "hand".into(), name, arguments };
-        let mut typed = Typed { repl: self };
+        let mut typed = Typed { terminal: &mut self.terminal };
         let outcome = runner.call(&wish, None, &cancel, &mut typed, &mut |_| {});
         self.console.outside(&format!("{}\n", outcome.output.trim_end_matches('\n')));
         if let Some(error) = &outcome.error {
@@ -110,7 +111,7 @@ const SERVERS: &str = "About servers of tools:";
 
 /// The person, as servers ask them.
 struct Said<'r> {
-    repl: &'r mut Repl,
+    terminal: &'r mut Terminal,
     /// The session ends.
     ended: Option<Flow>,
 }
@@ -121,11 +122,11 @@ impl Replies for Said<'_> {
     }
 
     fn tell(&mut self, line: &str) {
-        self.repl.console.line(line);
+        self.terminal.console.line(line);
     }
 
     fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
-        match words(self.repl, heading, question, choices) {
+        match words(self.terminal, heading, question, choices) {
             Ok(said) => said,
             Err(flow) => {
                 self.ended = Some(flow);
@@ -137,7 +138,7 @@ impl Replies for Said<'_> {
 
 /// The person who typed a call: it may run.
 struct Typed<'r> {
-    repl: &'r mut Repl,
+    terminal: &'r mut Terminal,
 }
 
 impl Person for Typed<'_> {
@@ -150,6 +151,6 @@ impl Person for Typed<'_> {
     }
 
     fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
-        words(self.repl, heading, question, choices).ok().flatten()
+        words(self.terminal, heading, question, choices).ok().flatten()
     }
 }

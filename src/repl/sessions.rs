@@ -271,7 +271,7 @@ impl Repl {
                 return Flow::Continue;
             }
         };
-        let status = match self.open_in_editor(copy.path()) {
+        let status = match self.terminal.open_in_editor(copy.path()) {
             Ok(Some(status)) => status,
             Ok(None) => return Flow::Continue,
             Err(flow) => return flow,
@@ -342,7 +342,7 @@ impl Repl {
         if plan.is_empty() {
             return Flow::Continue;
         }
-        match ask_yes_or_no(self, "Change these files of your checkout?") {
+        match ask_yes_or_no(&mut self.terminal, "Change these files of your checkout?") {
             Err(flow) => return flow,
             Ok(Some(true)) => match self.runtime.apply(&sessions, &id, plan) {
                 Ok(told) => self.console.notice(&told),
@@ -387,7 +387,7 @@ impl Repl {
             return flow;
         }
         plan_lines(&plan).iter().for_each(|line| self.console.line(line));
-        match ask_yes_or_no(self, &format!("Move {} there?", plan.target_name())) {
+        match ask_yes_or_no(&mut self.terminal, &format!("Move {} there?", plan.target_name())) {
             Err(flow) => return flow,
             Ok(Some(true)) => match sessions.merge(&plan, self.runtime.settings().sessions.hooks, &program) {
                 Ok(commit) => {
@@ -430,7 +430,7 @@ impl Repl {
                 return Flow::Continue;
             }
         };
-        match ask_yes_or_no(self, &format!("Remove session {} with all its turns?", short_id(&id))) {
+        match ask_yes_or_no(&mut self.terminal, &format!("Remove session {} with all its turns?", short_id(&id))) {
             Err(flow) => return flow,
             Ok(Some(true)) => {
                 if self.runtime.on_git().is_some_and(|it| it.session.id() == id) {

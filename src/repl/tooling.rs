@@ -18,8 +18,6 @@ pub(super) struct Tooling {
     pub outputs: Vec<Given>,
     /// Shows the last output to other agents, if the config lets them see it.
     pub(super) shown_to_agents: Option<Outputs>,
-    /// How the last command in the user's shell ended.
-    pub last_outcome: Option<CommandOutcome>,
 }
 
 /// What a tool gave.
@@ -39,7 +37,7 @@ impl Repl {
             return;
         }
         if self.tooling.shown_to_agents.is_none()
-            && let (Some(state), Some(shell)) = (state_directory(self.runtime.env()), self.session.shell())
+            && let (Some(state), Some(shell)) = (state_directory(self.runtime.env()), self.terminal.session.shell())
         {
             let offered = Outputs::offer(&state, state::read(&self.state).session, shell);
             if let Err(error) = &offered {

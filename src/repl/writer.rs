@@ -51,6 +51,11 @@ impl Writer {
         Self { store, queue: Arc::default() }
     }
 
+    /// The store, as it is shared.
+    pub(super) fn shared(&self) -> &Arc<Mutex<Store>> {
+        &self.store
+    }
+
     /// The store, with all written that was to be written.
     pub fn store(&self) -> MutexGuard<'_, Store> {
         // Jobs are taken and done under the store's lock alone, so their order holds whoever does them.

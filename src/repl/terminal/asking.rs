@@ -4,13 +4,14 @@ use std::path::Path;
 
 use reedline::{EditCommand, Signal};
 
-use super::prompt::ReedPrompt;
-use super::run::{Flow, Repl};
+use super::Terminal;
 use crate::ask::{Asking, put_row};
-use crate::config::Env;
+use crate::config::{Env, Told};
 use crate::console::Console;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{HumanLine, ModelCommand};
+use crate::repl::prompt::ReedPrompt;
+use crate::repl::run::{Flow, Repl};
 use crate::shell::session::KeysTo;
 use crate::shell::{Event, Session};
 use crate::turn::plain_text;
@@ -18,34 +19,36 @@ use crate::turn::plain_text;
 impl Repl {
     /// Puts a question by its row of keys, and waits for one that answers it; `stop` is what Ctrl-C says. The keys are kept
     /// from then on.
-    pub(super) fn put_question<T: Clone>(
+    pub(in crate::repl) fn put_question<T: Clone>(
         &mut self,
         keys: &str,
         choice: impl Fn(&[u8]) -> Option<T>,
         stop: T,
     ) -> Result<T, Flow> {
-        put_row(self, keys, choice, false, stop)
+        put_row(&mut self.terminal, keys, choice, false, stop)
     }
 
     /// As [`Self::put_question`], about a line of the person's own: it follows their Enter at once, and no answer does more
     /// than they asked for, so keys count from the drawing on.
-    pub(super) fn put_own_question<T: Clone>(
+    pub(in crate::repl) fn put_own_question<T: Clone>(
         &mut self,
         keys: &str,
         choice: impl Fn(&[u8]) -> Option<T>,
         stop: T,
     ) -> Result<T, Flow> {
-        put_row(self, keys, choice, true, stop)
+        put_row(&mut self.terminal, keys, choice, true, stop)
     }
+}
 
+impl Terminal {
     /// Runs a model's command, which the person has read, in their own shell.
-    pub(super) fn run_for_model(&mut self, command: String) -> Result<Option<Outcome>, Flow> {
-        self.tooling.last_outcome = None;
+    pub(in crate::repl) fn run_for_model(&mut self, command: String) -> Result<Option<Outcome>, Flow> {
         let flow = self.run_command(&HumanLine::adopted(ModelCommand { text: command }), true);
         if flow != Flow::Continue {
             return Err(flow);
         }
-        let Some(outcome) = self.tooling.last_outcome.clone() else { return Ok(None) };
+        let Some(outcome) = self.last_outcome.take() else { return Ok(None) };
+        self.tell_hooks(Told::Command(&outcome));
         let text = plain_text(&outcome.output);
         let mut came = Outcome::of(text).with("exitCode", outcome.status).with("ran_in", "the user's own shell");
         if outcome.status != 0 {
@@ -56,7 +59,7 @@ impl Repl {
     }
 }
 
-impl Asking for Repl {
+impl Asking for Terminal {
     type Gone = Flow;
 
     fn session(&self) -> &Session {
@@ -68,7 +71,7 @@ impl Asking for Repl {
     }
 
     fn env(&self) -> &Env {
-        self.runtime.env()
+        &self.env
     }
 
     fn happened(&mut self, event: Event) -> Result<(), Flow> {
@@ -87,12 +90,11 @@ impl Asking for Repl {
                 return Ok(None);
             }
         };
-        self.tooling.last_outcome = None;
         let flow = self.run_command(&HumanLine::typed(command), false);
         if flow != Flow::Continue {
             return Err(flow);
         }
-        Ok(Some(self.tooling.last_outcome.as_ref().map_or(0, |outcome| outcome.status)))
+        Ok(Some(self.last_outcome.take().map_or(0, |outcome| outcome.status)))
     }
 
     fn has_shell(&self) -> bool {
