@@ -16,6 +16,7 @@ use crate::render::sanitise;
 use crate::render::text::{escape_visible, table};
 use crate::skills::filled;
 use crate::steps::{Record, StepsError, TakenBack};
+use crate::store::{Hit, StoredMemory};
 
 /// Columns of tables.
 const COLUMNS: usize = 100;
@@ -200,16 +201,14 @@ fn model(runtime: &mut Runtime, name: &str, _: &Cancel) -> Result<String, Failur
 
 fn memory(runtime: &mut Runtime, query: &str, _: &Cancel) -> Result<String, Failure> {
     let mut store = runtime.lock_store();
-    let mut rows: Vec<Vec<String>> = Vec::new();
-    if query.is_empty() {
-        rows.extend(store.memories(true)?.into_iter().map(|it| vec!["memory".into(), one_line(&it.text)]));
+    let memory = |it: StoredMemory| vec!["memory".into(), one_line(&it.text)];
+    let hit = |hit: Hit| vec![format!("conversation {}", hit.conversation.0), one_line(&hit.excerpt)];
+    let mut rows: Vec<Vec<String>> = if query.is_empty() {
+        ops::memory::list(&store, true)?.into_iter().map(memory).collect()
     } else {
-        rows.extend(store.find_memories(query)?.into_iter().map(|it| vec!["memory".into(), one_line(&it.text)]));
-        let hits = store.recall(query, ROWS_MAX)?;
-        rows.extend(
-            hits.into_iter().map(|hit| vec![format!("conversation {}", hit.conversation.0), one_line(&hit.excerpt)]),
-        );
-    }
+        let found = ops::memory::find(&mut store, query, ROWS_MAX)?;
+        found.memories.into_iter().map(memory).chain(found.hits.into_iter().map(hit)).collect()
+    };
     rows.truncate(ROWS_MAX);
     Ok(if rows.is_empty() { "Nothing was found.".to_owned() } else { block(&rows) })
 }

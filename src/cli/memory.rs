@@ -12,6 +12,7 @@ use super::out::{outln, print_lines, report};
 use crate::app::{Request, Runtime};
 use crate::base::text::{counted, one_line};
 use crate::base::time::utc;
+use crate::ops;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::render::sanitise;
 use crate::store::export::{self, Format};
@@ -121,15 +122,15 @@ fn list(store: &Store, limit: usize) -> Result<ExitCode, Failure> {
 }
 
 pub(super) fn search(store: &mut Store, query: &str, limit: usize) -> Result<ExitCode, Failure> {
-    let (memories, hits) = (store.find_memories(query)?, store.recall(query, limit)?);
-    if memories.is_empty() && hits.is_empty() {
+    let found = ops::memory::find(store, query, limit)?;
+    if found.is_empty() {
         eprintln!("reedclaw: nothing was found; word* finds beginnings");
         return Ok(ExitCode::from(exit::FAILED));
     }
     let line =
         |id: i64, time: i64, kind: &str, text: &str| format!("{id:>6}  {}  {kind}  {}", utc(time), one_line(text));
-    let memories = memories.into_iter().take(limit).map(|it| line(it.id, it.time, "memory  ", &it.text));
-    let hits = hits.into_iter().map(|hit| {
+    let memories = found.memories.into_iter().map(|it| line(it.id, it.time, "memory  ", &it.text));
+    let hits = found.hits.into_iter().map(|hit| {
         let kind = if hit.role == Role::Assistant { "answer  " } else { "question" };
         line(hit.conversation.0, hit.time, kind, &hit.excerpt)
     });
@@ -161,7 +162,7 @@ pub(super) fn notes(store: &Store) -> Result<ExitCode, Failure> {
             one_line(&it.text)
         )
     };
-    print_safely(store.memories(true)?.into_iter().chain(store.memories(false)?).map(line))
+    print_safely(ops::memory::all(store)?.into_iter().map(line))
 }
 
 fn clear(store: &mut Store, is_sure: bool) -> Result<ExitCode, Failure> {
@@ -170,7 +171,7 @@ fn clear(store: &mut Store, is_sure: bool) -> Result<ExitCode, Failure> {
         outln!("{} deleted", counted(count, "conversation"));
         return Ok(ExitCode::SUCCESS);
     }
-    let count = store.conversations(usize::MAX)?.len();
+    let count = ops::conversations::count(store)?;
     let told = counted(count, "conversation");
     eprintln!("reedclaw: this would delete {told} for good\n  reedclaw memory clear --yes does it");
     Ok(ExitCode::from(exit::USAGE))

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::answer::Drawing;
 use super::run::Repl;
+use super::terminal::Beside;
 use crate::app::{Channel, ChannelKind, Runtime};
 use crate::console::{Console, Options};
 use crate::proto::Event;
@@ -24,6 +25,7 @@ pub struct Shell {
     start: Start,
     dialect: Dialect,
     face: Arc<Mutex<Face>>,
+    beside: Beside,
 }
 
 /// What of it several threads share.
@@ -31,15 +33,13 @@ pub struct Shell {
 struct Face {
     /// The conversation in which an answer is awaited, and what draws it.
     drawn: Option<(Option<ConversationId>, Drawing)>,
-    /// What came beside it, for the next prompt.
-    beside: Vec<String>,
 }
 
 impl Shell {
     /// A shell that is started so, on the terminal that is standard input; the size is the terminal's.
     #[must_use]
     pub fn new(start: Start, dialect: Dialect) -> Self {
-        Self { start, dialect, face: Arc::default() }
+        Self { start, dialect, face: Arc::default(), beside: Beside::default() }
     }
 
     /// Starts it, and gives what makes the terminal as it was before.
@@ -63,9 +63,9 @@ impl Shell {
         Ok((Repl::new(self.clone(), runtime, session, console), raw))
     }
 
-    /// Takes the lines that came beside an answer.
-    pub(super) fn take_beside(&self) -> Vec<String> {
-        std::mem::take(&mut self.face().beside)
+    /// The lines that come beside an answer.
+    pub(super) fn beside(&self) -> Beside {
+        self.beside.clone()
     }
 
     fn face(&self) -> MutexGuard<'_, Face> {
@@ -96,18 +96,18 @@ impl Channel for Shell {
         }
     }
 
-    /// Draws it where it belongs to the answer that is awaited. What is said beside that waits for the next prompt: it must not
-    /// get between a question and its keys.
+    /// Draws an event of the awaited answer. Lines beside it wait for the next prompt, since they must not get between a
+    /// question and its keys.
     fn send(&self, conversation: Option<ConversationId>, message: Event) {
         let mut face = self.face();
         match &mut face.drawn {
             Some((awaited, drawing)) if *awaited == conversation => drawing.take(message),
-            _ => face.beside.extend(match message {
-                Event::Notice(text) => Some(text),
-                Event::Failed { failure, .. } => Some(failure.message),
+            _ => match message {
+                Event::Notice(text) => self.beside.push(text),
+                Event::Failed { failure, .. } => self.beside.push(failure.message),
                 // The record has it.
-                _ => None,
-            }),
+                _ => {}
+            },
         }
     }
 
@@ -115,8 +115,6 @@ impl Channel for Shell {
         true
     }
 }
-
-impl Repl {}
 
 #[cfg(test)]
 mod tests {
@@ -149,7 +147,7 @@ mod tests {
         shell.send(awaited, Event::Text("late".into()));
         shell.send(awaited, Event::Notice("later".into()));
         assert_eq!(
-            (drawn().as_str(), shell.face().beside.join(", ")),
+            (drawn().as_str(), shell.beside().take().join(", ")),
             ("of the answer\r\n", "left behind, other, later".into())
         );
     }

@@ -135,7 +135,7 @@ impl Repl {
             self.terminal.history.writer(),
             &self.terminal.links,
         );
-        self.insert(&line);
+        self.insert_text(&line);
     }
 
     /// Tells what is particular about the config at the start.
@@ -285,7 +285,7 @@ impl Repl {
     }
 
     /// Puts text into the line, where the cursor is.
-    pub(super) fn insert(&mut self, text: &str) {
+    pub(super) fn insert_text(&mut self, text: &str) {
         let clean: String = text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect();
         if !clean.is_empty() {
             self.terminal.editor.run_edit_commands(&[reedline::EditCommand::InsertString(clean)]);

@@ -8,7 +8,6 @@ use nu_ansi_term::{Color, Style};
 use reedline::{ColumnarMenu, MenuBuilder, Osc133Markers, Reedline, ReedlineMenu};
 
 use super::complete::{MetaEntry, ShellCompleter};
-use super::conversations;
 use super::highlight::Palette;
 use super::history::HistorySlot;
 use super::hooks::{HookCompleter, SharedHooks};
@@ -23,6 +22,7 @@ use crate::agent::Agent;
 use crate::app::{Attaching, Jails, Runtime, served_words};
 use crate::config::{EditMode, EditorSettings, Env, Settings};
 use crate::ops::commands::{Argument, of_shell};
+use crate::ops::conversations;
 use crate::proto::ShellKeys;
 use crate::shell::Handle;
 

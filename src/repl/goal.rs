@@ -1,7 +1,7 @@
 //! `:norris`: runs towards goals at the prompt. A run works on a thread of its own; here it is watched, steered and answered.
 //! It must not know how a run works.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nu_ansi_term::Style;
@@ -17,7 +17,6 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::shell;
 use crate::shell::session::KeysTo;
-use crate::store::Store;
 
 /// Runs that a list shows.
 const LISTED_MAX: usize = 20;
@@ -31,27 +30,6 @@ const TWICE: Duration = Duration::from_secs(2);
 const PREVIEW_LINES_MAX: usize = 40;
 /// The keys while a run is watched.
 const KEYS: &str = "keys: pause [p, Ctrl-C]  say [s]  background [b]";
-
-/// The run of this session.
-#[derive(Default)]
-pub(super) struct Goals {
-    /// The one that works now.
-    running: Option<Background>,
-    /// The newest one that worked here.
-    pub(super) last: Option<i64>,
-}
-
-impl Goals {
-    /// The line about the run in the background, once it rests.
-    pub(super) fn news(&mut self, store: &Arc<Mutex<Store>>) -> Option<String> {
-        let mut running = self.running.take_if(|it| it.is_over())?;
-        running.join();
-        let id = running.run;
-        let run = find_run(store, Some(id)).and_then(|journal| journal.state()).ok()?;
-        let next = if run.end.is_some() { "show" } else { "answer" };
-        Some(format!("[norris] run {id}: {}; :norris {next} {id}", run.word()))
-    }
-}
 
 /// Why a run isn't watched any more.
 enum Watched {

@@ -123,7 +123,7 @@ impl Repl {
             }
             Ok(Choice::Typed(text)) => {
                 self.console.line("none");
-                self.insert(&text);
+                self.insert_text(&text);
             }
             Ok(Choice::None) => self.console.line("none"),
             Err(flow) => return flow,

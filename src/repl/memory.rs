@@ -9,17 +9,17 @@ use crate::agent::{Agent, MemoryJob, Written};
 use crate::app::{StoreRecorder, past_turns};
 use crate::base::text::{age, one_line};
 use crate::host;
+use crate::ops;
 use crate::ops::commands::MEMORY_WORDS;
+use crate::ops::memory::{Change, Found};
 use crate::project::Repository;
 use crate::proto::{Event, Failure, FailureKind, Role};
 use crate::render::sanitise;
 use crate::render::text::table;
-use crate::store::{Hit, MemoryOrigin, StoreError, StoredMemory, StoredMessage, ToRemember};
+use crate::store::{ConversationId, Hit, MemoryOrigin, StoredMemory, StoredMessage, ToRemember};
 
 /// Turns from which on a conversation is remembered by itself: of a shorter one there is little to say.
 const TURNS_MIN: usize = 3;
-/// Characters of a memory; more is a document.
-const TEXT_CHARS_MAX: usize = 4_000;
 
 /// Places in conversations that a search shows.
 const HITS: usize = 20;
@@ -46,13 +46,9 @@ impl Repl {
             ("add", _) if !rest.is_empty() => self.add_memory(rest),
             ("edit", Ok(id)) => self.edit_memory(id, text.trim()),
             ("show", Ok(id)) => self.show_memory(id),
-            ("forget", Ok(id)) if text.is_empty() => {
-                self.change_memory(id, "forgotten", |store| store.forget_memory(id, true))
-            }
-            ("take", Ok(id)) if text.is_empty() => self.change_memory(id, "taken", |store| store.take_memory(id)),
-            ("drop", Ok(id)) if text.is_empty() => {
-                self.change_memory(id, "dropped", |store| store.forget_memory(id, false))
-            }
+            ("forget", Ok(id)) if text.is_empty() => self.change_memory(id, Change::Forget),
+            ("take", Ok(id)) if text.is_empty() => self.change_memory(id, Change::Take),
+            ("drop", Ok(id)) if text.is_empty() => self.change_memory(id, Change::Drop),
             _ if !MEMORY_WORDS.contains(&word) => self.search_memory(argument),
             _ => self.console.failure(&failure(
                 format!(":memory doesn't know {argument}"),
@@ -63,9 +59,9 @@ impl Repl {
     }
 
     fn list_memories(&self, taken: bool) {
-        let found = match self.store().memories(taken) {
+        let found = match ops::memory::list(&self.store(), taken) {
             Ok(found) => found,
-            Err(problem) => return self.console.failure(&problem.into()),
+            Err(failure) => return self.console.failure(&failure),
         };
         if found.is_empty() {
             let nothing = if taken { "nothing is remembered yet" } else { "the inbox is empty" };
@@ -92,10 +88,10 @@ impl Repl {
 
     /// Looks for words in what is remembered and in all conversations.
     fn search_memory(&self, query: &str) {
-        let found = self.store().find_memories(query);
-        let (memories, hits) = match found.and_then(|memories| Ok((memories, self.store().recall(query, HITS)?))) {
+        let found = ops::memory::find(&mut self.store(), query, HITS);
+        let Found { memories, hits } = match found {
             Ok(found) => found,
-            Err(problem) => return self.console.failure(&problem.into()),
+            Err(failure) => return self.console.failure(&failure),
         };
         let now = host::now_unix_ms();
         let memory =
@@ -113,88 +109,52 @@ impl Repl {
     }
 
     fn show_memory(&self, id: i64) {
-        match self.stored_memory(id) {
-            Ok(Some(memory)) => self.console.outside(&format!("{}\n", memory.text)),
-            Ok(None) => self.tell_no_memory(id),
-            Err(problem) => self.console.failure(&problem.into()),
+        match ops::memory::show(&self.store(), id) {
+            Ok(memory) => self.console.outside(&format!("{}\n", memory.text)),
+            Err(failure) => self.console.failure(&failure),
         }
-    }
-
-    fn stored_memory(&self, id: i64) -> Result<Option<StoredMemory>, StoreError> {
-        let store = self.store();
-        let all = store.memories(true)?.into_iter().chain(store.memories(false)?);
-        Ok(all.into_iter().find(|memory| memory.id == id))
-    }
-
-    fn tell_no_memory(&self, id: i64) {
-        self.console.failure(&failure(format!("no memory has the number {id}"), ":memory and :memory inbox list them"));
     }
 
     fn add_memory(&self, text: &str) {
-        let Some(text) = self.fitting(text) else { return };
-        self.keep_memory(StoredMemory { origin: MemoryOrigin::User, place: None, reach: 2, ..self.new_memory(text) });
+        let stored = ops::memory::add(&mut self.store(), self.runtime.agent(), text);
+        self.show_stored(stored);
     }
 
-    /// Without a text it puts the present one into the editor.
+    /// Changes the text of a memory; without a text it puts the present one into the editor.
     fn edit_memory(&mut self, id: i64, text: &str) {
-        let known = match self.stored_memory(id) {
-            Ok(Some(known)) => known,
-            Ok(None) => return self.tell_no_memory(id),
-            Err(problem) => return self.console.failure(&problem.into()),
-        };
-        if text.is_empty() {
-            let line = format!(":memory edit {id} {}", sanitise(&one_line(&known.text)));
-            return self.insert(&line);
+        let known = ops::memory::show(&self.store(), id);
+        match known {
+            Err(failure) => self.console.failure(&failure),
+            Ok(known) if text.is_empty() => {
+                let line = format!(":memory edit {id} {}", sanitise(&one_line(&known.text)));
+                self.insert_text(&line);
+            }
+            Ok(_) => self.change_memory(id, Change::Edit(text)),
         }
-        let Some(text) = self.fitting(text) else { return };
-        self.change_memory(id, "changed", |store| store.edit_memory(id, &text, host::now_unix_ms()));
     }
 
-    fn change_memory(
-        &self,
-        id: i64,
-        done: &str,
-        change: impl FnOnce(&mut crate::store::Store) -> Result<bool, StoreError>,
-    ) {
-        let changed = change(&mut self.store());
+    fn change_memory(&self, id: i64, change: Change<'_>) {
+        let changed = ops::memory::change(&mut self.store(), self.runtime.agent(), id, change);
         match changed {
-            Ok(true) => self.console.notice(&format!("memory {id} is {done}")),
-            Ok(false) => self.tell_no_memory(id),
-            Err(problem) => self.console.failure(&problem.into()),
+            Ok(done) => self.console.notice(&format!("memory {id} is {done}")),
+            Err(failure) => self.console.failure(&failure),
         }
-    }
-
-    /// A text without its secrets, where it isn't too long.
-    fn fitting(&self, text: &str) -> Option<String> {
-        let text = self.runtime.agent().redacted(text);
-        if text.chars().count() <= TEXT_CHARS_MAX {
-            return Some(text);
-        }
-        let message = format!("a memory has at most {TEXT_CHARS_MAX} characters");
-        self.console.failure(&failure(message, "several short ones are found better"));
-        None
     }
 
     /// A memory of this place, which goes no farther than the model that answers.
-    fn new_memory(&self, text: String) -> StoredMemory {
-        StoredMemory {
-            id: 0,
-            time: host::now_unix_ms(),
-            place: self.memory_place(),
-            origin: MemoryOrigin::Summary,
-            conversation: None,
-            taken: true,
-            reach: self.runtime.agent().reach(None),
-            text,
-        }
+    fn new_memory(&self, conversation: ConversationId, text: String) -> StoredMemory {
+        ops::memory::written(self.runtime.agent(), self.memory_place(), Some(conversation), text)
     }
 
-    fn keep_memory(&self, memory: StoredMemory) {
-        let kept = self.store().remember(&memory);
-        match kept {
-            Ok(Some(id)) => self.console.notice(&format!("[memory] {id}: {}", one_line(&memory.text))),
-            Ok(None) => self.console.notice("that is remembered already"),
-            Err(problem) => self.console.failure(&problem.into()),
+    fn remember_memory(&self, memory: StoredMemory) {
+        let stored = ops::memory::remember(&mut self.store(), memory);
+        self.show_stored(stored);
+    }
+
+    fn show_stored(&self, stored: Result<Option<StoredMemory>, Failure>) {
+        match stored {
+            Ok(stored) => self.console.notice(&ops::memory::stored_line(stored.as_ref())),
+            Err(failure) => self.console.failure(&failure),
         }
     }
 
@@ -208,7 +168,7 @@ impl Repl {
             Err(failure) => draw(Event::Failed { text: String::new(), failure }),
         });
         match written {
-            Some(Some(text)) => self.keep_memory(StoredMemory { conversation: Some(id), ..self.new_memory(text) }),
+            Some(Some(text)) => self.remember_memory(self.new_memory(id, text)),
             Some(None) => self.console.notice("the model found nothing worth remembering"),
             None => {}
         }
@@ -304,8 +264,8 @@ impl Repl {
             Written::Done(text) => {
                 if let Some(text) = text {
                     let reach = self.runtime.agent().reach(Some(&of.model));
-                    let new = self.new_memory(text);
-                    self.keep_memory(StoredMemory { conversation: Some(conversation), place: of.place, reach, ..new });
+                    let new = self.new_memory(conversation, text);
+                    self.remember_memory(StoredMemory { place: of.place, reach, ..new });
                 }
                 self.store().no_longer_to_remember(conversation)
             }

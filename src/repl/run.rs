@@ -10,7 +10,6 @@ use super::channel::Shell;
 use super::configure::Configured;
 use super::cost::Spending;
 use super::editor::Shape;
-use super::goal::Goals;
 use super::hooks::{KEY_COMMAND, SharedHooks};
 use super::keys::{FLIP, OPEN, SHELL_KEY, WAKE};
 use super::line::Links;
@@ -19,11 +18,13 @@ use super::programs::{ProgramsThread, first_names};
 use super::prompt::{Facts, Heading, ReedPrompt, Who, with_tilde};
 use super::route::Failed;
 use super::state::{EditorState, SharedState};
-use super::terminal::{self, Terminal};
+pub(super) use super::terminal::Flow;
+use super::terminal::{self, Goals, Terminal};
 use super::tooling::Tooling;
 use super::writer::{Writer, WriterThread};
 use super::{editor, state};
 use crate::app::{Runtime, make_title};
+use crate::ask::put_row;
 use crate::config::{HookContext, Told};
 use crate::console::Console;
 use crate::host;
@@ -38,13 +39,6 @@ use crate::shell::spawn::Dialect;
 use crate::shell::supervise::Ending;
 use crate::store::Store;
 use crate::turn;
-
-/// Whether the loop goes on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    Continue,
-    End(Ending),
-}
 
 /// The prompt's loop.
 pub(super) struct Repl {
@@ -131,7 +125,7 @@ impl Repl {
             session,
             console: console.clone(),
             state: SharedState::clone(&state),
-            channel: channel.clone(),
+            beside: channel.beside(),
             hooks: hooks.clone(),
             heading: heading.clone(),
             editor,
@@ -176,12 +170,17 @@ impl Repl {
             resolves: false,
             editing_proposal: false,
         };
-        repl.runtime.problems().iter().for_each(|problem| repl.console.failure(problem));
-        repl.tell_config();
-        if repl.runtime.agent().models().is_empty() {
-            repl.console.notice(NO_MODEL);
-        }
+        repl.show_problems();
         repl
+    }
+
+    /// Shows the problems of the start.
+    fn show_problems(&self) {
+        self.runtime.problems().iter().for_each(|problem| self.console.failure(problem));
+        self.tell_config();
+        if self.runtime.agent().models().is_empty() {
+            self.console.notice(NO_MODEL);
+        }
     }
 
     /// Runs until the shell ends or the terminal goes.
@@ -233,7 +232,7 @@ impl Repl {
         match signal {
             Ok(Signal::Success(line)) => {
                 self.terminal.drawn_rows = Some(prompt.rows(&line, self.console.width_columns()));
-                self.line(&line)
+                self.take_line(&line)
             }
             Ok(Signal::CtrlC) => {
                 self.proposals.clear();
@@ -287,7 +286,7 @@ impl Repl {
     }
 
     /// Does what a line asks for.
-    fn line(&mut self, line: &str) -> Flow {
+    fn take_line(&mut self, line: &str) -> Flow {
         self.start_servers();
         let flow = self.settle();
         if flow != Flow::Continue {
@@ -377,6 +376,28 @@ impl Repl {
             self.show_to_agents(outcome);
             self.terminal.tell_hooks(Told::Command(outcome));
         }
+    }
+
+    /// Puts a question by its row of keys, and waits for one that answers it; `stop` is what Ctrl-C says. The keys are kept
+    /// from then on.
+    pub(super) fn put_question<T: Clone>(
+        &mut self,
+        keys: &str,
+        choice: impl Fn(&[u8]) -> Option<T>,
+        stop: T,
+    ) -> Result<T, Flow> {
+        put_row(&mut self.terminal, keys, choice, false, stop)
+    }
+
+    /// As [`Self::put_question`], about a line of the person's own: it follows their Enter at once, and no answer does more
+    /// than they asked for, so keys count from the drawing on.
+    pub(super) fn put_own_question<T: Clone>(
+        &mut self,
+        keys: &str,
+        choice: impl Fn(&[u8]) -> Option<T>,
+        stop: T,
+    ) -> Result<T, Flow> {
+        put_row(&mut self.terminal, keys, choice, true, stop)
     }
 
     /// The store, with every line in it.

@@ -38,7 +38,7 @@ impl Repl {
         match done {
             Done::Lines(lines) => lines.iter().for_each(|line| self.console.line(line)),
             Done::Rows(rows) => self.console.write(&table(&rows, self.console.width_columns())),
-            Done::Insert(text) => self.insert(&text),
+            Done::Insert(text) => self.insert_text(&text),
             Done::Tested { lines, .. } => lines.iter().for_each(|line| self.console.line(line)),
             Done::Call { name, arguments } => self.call_by_hand(name, arguments),
             Done::Ask { server, tools, lines } => {

@@ -111,8 +111,7 @@ pub fn search(call: &Call<'_>) -> Answered<Reply> {
     let words = call.asked("q").filter(|words| !words.trim().is_empty());
     let words = words.ok_or_else(|| Problem::body("q is missing in the query"))?;
     let mut store = call.gateway.parts.store.lock().unwrap_or_else(PoisonError::into_inner);
-    let hits = store
-        .recall(&words, call.limit()?)
+    let hits = crate::ops::memory::recall(&mut store, &words, call.limit()?)
         .map_err(|error| Problem::new(503, "database_unavailable", error.to_string()).header("Retry-After", "1"))?;
     let item = |hit: &crate::store::Hit| {
         let role = if hit.role == Role::User { "user" } else { "assistant" };

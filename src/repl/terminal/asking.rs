@@ -4,41 +4,16 @@ use std::path::Path;
 
 use reedline::{EditCommand, Signal};
 
-use super::Terminal;
-use crate::ask::{Asking, put_row};
+use super::{Flow, Terminal};
+use crate::ask::Asking;
 use crate::config::{Env, Told};
 use crate::console::Console;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{HumanLine, ModelCommand};
 use crate::repl::prompt::ReedPrompt;
-use crate::repl::run::{Flow, Repl};
 use crate::shell::session::KeysTo;
 use crate::shell::{Event, Session};
 use crate::turn::plain_text;
-
-impl Repl {
-    /// Puts a question by its row of keys, and waits for one that answers it; `stop` is what Ctrl-C says. The keys are kept
-    /// from then on.
-    pub(in crate::repl) fn put_question<T: Clone>(
-        &mut self,
-        keys: &str,
-        choice: impl Fn(&[u8]) -> Option<T>,
-        stop: T,
-    ) -> Result<T, Flow> {
-        put_row(&mut self.terminal, keys, choice, false, stop)
-    }
-
-    /// As [`Self::put_question`], about a line of the person's own: it follows their Enter at once, and no answer does more
-    /// than they asked for, so keys count from the drawing on.
-    pub(in crate::repl) fn put_own_question<T: Clone>(
-        &mut self,
-        keys: &str,
-        choice: impl Fn(&[u8]) -> Option<T>,
-        stop: T,
-    ) -> Result<T, Flow> {
-        put_row(&mut self.terminal, keys, choice, true, stop)
-    }
-}
 
 impl Terminal {
     /// Runs a model's command, which the person has read, in their own shell.

@@ -2,23 +2,21 @@
 //! It must not know the agent, so that an answer can borrow the agent while the terminal goes on.
 
 mod asking;
+mod goals;
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use reedline::{EditCommand, Reedline, Signal};
 
-use super::channel::Shell;
 use super::editor;
-use super::goal::Goals;
 use super::hooks::SharedHooks;
 use super::keys::{self, Wanted};
 use super::line::Links;
 use super::programs::ProgramsThread;
 use super::prompt::{Heading, ReedPrompt, split_titles};
-use super::run::Flow;
 use super::state::{self, Learned, SharedState};
 use super::writer::{Ticket, WRITE_AFTER, WriterThread};
 use crate::config::{EditorSettings, Env, PromptStyle, Settings, Told};
@@ -32,12 +30,37 @@ use crate::shell::supervise::Ending;
 use crate::shell::{Asked, Event, Session, ShellPrompt};
 use crate::store::{Entry, Store};
 
+pub(super) use goals::Goals;
+
 /// Time limit for the shell's reply about the value of a variable.
 const VALUE_WAIT: Duration = Duration::from_secs(1);
 /// Editors that are tried if no variable names one.
 const EDITORS: [&str; 2] = ["sensible-editor", "vi"];
 /// Exit code after the terminal has gone: 128 + SIGHUP.
 const HUNG_UP: i32 = 129;
+
+/// Whether the loop goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Flow {
+    Continue,
+    End(Ending),
+}
+
+/// Lines that came beside an answer, for the next prompt.
+#[derive(Clone, Default)]
+pub(super) struct Beside(Arc<Mutex<Vec<String>>>);
+
+impl Beside {
+    /// Adds a line.
+    pub(super) fn push(&self, line: String) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    }
+
+    /// Takes the lines.
+    pub(super) fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// The settings that the terminal needs itself.
 pub(super) struct Options {
@@ -66,7 +89,7 @@ pub(super) struct Terminal {
     pub(super) session: Session,
     pub(super) console: Console,
     pub(super) state: SharedState,
-    pub(super) channel: Shell,
+    pub(super) beside: Beside,
     pub(super) hooks: SharedHooks,
     pub(super) heading: Heading,
     pub(super) editor: Reedline,
@@ -301,8 +324,8 @@ impl Terminal {
 
     /// Tells what was sent beside an answer, above the editor where it waits.
     pub(in crate::repl) fn tell_beside(&mut self, editing: Option<&ReedPrompt>) {
-        let mut lines = self.channel.take_beside();
-        let news = self.goals.news(&self.history.writer().shared());
+        let mut lines = self.beside.take();
+        let news = self.goals.news(self.history.writer().shared());
         lines.extend(news);
         if lines.is_empty() {
             return;

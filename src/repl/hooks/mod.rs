@@ -1,21 +1,20 @@
 //! The hooks as the prompt's loop and the editor's slots ask them: a project's before the user's own. It runs no Lua itself
 //! and must not know how long a hook may take.
 
+mod acts;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use nu_ansi_term::Style;
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
 use super::complete::ShellCompleter;
 use super::prompt::ReedPrompt;
-use super::run::{Flow, Repl};
 use super::state::RouteHook;
 use crate::config::{Action, Answer, HookContext, HookFailure, HookSet, Hooks, KeyDoes, KeyName, OverlayHooks, Told};
 use crate::ops::commands;
-use crate::proto::{HumanLine, Route};
-use crate::render::text::{escape_visible, has_hidden};
+use crate::proto::Route;
+use crate::render::text::has_hidden;
 use crate::render::{CSI_CHARS_MAX, sanitise};
-use crate::shell::session::KeysTo;
 
 /// Longest text of a prompt, in characters: a screen of it is no prompt.
 const PROMPT_CHARS_MAX: usize = 2_000;
@@ -47,6 +46,11 @@ fn noted<T: Default>(result: Result<T, HookFailure>, failures: &mut Vec<HookFail
 impl SharedHooks {
     fn lock(&self) -> MutexGuard<'_, Both> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a hook has failed since the failures were taken.
+    fn has_failed(&self) -> bool {
+        !self.lock().failures.is_empty()
     }
 
     /// Takes the user's hooks.
@@ -234,79 +238,6 @@ pub(super) fn prompt_text(text: &str, color: bool) -> String {
         out.push_str("\x1b[0m");
     }
     out.replace('\t', " ")
-}
-
-impl Repl {
-    /// Tells what hooks failed since the last time.
-    pub(super) fn tell_hook_failures(&self) {
-        for failure in self.hooks.take_failures() {
-            self.console.failure(&super::configure::config_failure(failure.to_string(), ""));
-        }
-    }
-
-    /// Does what a key with a hook asks for; the line that is being typed stays.
-    pub(super) fn key_pressed(&mut self, name: &str, prompt: &ReedPrompt) -> Flow {
-        let Ok(key) = KeyName::parse(name) else { return Flow::Continue };
-        let does = self.hooks.keys().into_iter().find(|(known, _)| *known == key);
-        match does {
-            Some((_, KeyDoes::Meta(line))) => {
-                self.step_below(prompt);
-                let before = self.last.clone();
-                self.meta(&line, false, before.as_ref())
-            }
-            Some((_, KeyDoes::Shell(command))) => self.press_in_shell("", &command),
-            Some((_, KeyDoes::Call)) => {
-                let line = self.typed_line();
-                let (action, of_project) = self.hooks.press(&key, &line);
-                let failed = !self.hooks.lock().failures.is_empty();
-                if failed || !matches!(action, Action::Nothing | Action::Insert(_)) {
-                    self.step_below(prompt);
-                }
-                self.tell_hook_failures();
-                self.carry_out(action, of_project)
-            }
-            _ => Flow::Continue,
-        }
-    }
-
-    /// Runs a meta command of the config; none where there is none of that name.
-    pub(super) fn own_meta(&mut self, line: &str) -> Option<Flow> {
-        let line = line.trim().trim_start_matches(':');
-        let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-        let (action, of_project) = self.hooks.meta(name, argument.trim())?;
-        Some(self.carry_out(action, of_project))
-    }
-
-    fn carry_out(&mut self, action: Action, of_project: bool) -> Flow {
-        match action {
-            Action::Nothing => {}
-            Action::Print(text) => self.console.line(sanitise(&text).trim_end_matches('\n')),
-            Action::Insert(text) if of_project && has_hidden(&text) => {
-                let message = "a project's hook wants to insert text with hidden characters; it was left out";
-                self.console.failure(&super::configure::config_failure(message.into(), ""));
-            }
-            Action::Insert(text) => {
-                if of_project {
-                    // A key typed ahead must not submit what nobody has read.
-                    self.terminal.session.keys_to(KeysTo::Question);
-                    self.terminal.session.keys_to(KeysTo::HoldFresh);
-                }
-                self.insert(&text);
-            }
-            Action::Ask(text) => return self.ask(None, &text),
-            Action::Exec(command) => {
-                let flow = self.settle();
-                if flow != Flow::Continue {
-                    return flow;
-                }
-                let command = command.trim_end_matches(['\n', '\r']).to_owned();
-                let shown = format!("$ {}", escape_visible(&command));
-                self.console.line(&self.console.paint(Style::new().dimmed(), &shown));
-                return self.run_command(&HumanLine::typed(command), true);
-            }
-        }
-        Flow::Continue
-    }
 }
 
 #[cfg(test)]

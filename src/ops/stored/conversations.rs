@@ -1,0 +1,136 @@
+//! Stored conversations: finding one, forking, rewinding, titles, deleting all. It must not know which conversation is on
+//! the screen.
+
+use std::ops::DerefMut;
+
+use crate::agent::Agent;
+use crate::app::{past_summary, past_turns};
+use crate::host;
+use crate::ops::user;
+use crate::proto::Failure;
+use crate::render::sanitise;
+use crate::store::{ConversationId, Store, StoredConversation, StoredTurn};
+
+/// Conversations in a list, and in completion.
+pub const LISTED: usize = 20;
+/// Conversations whose titles are compared before the search in their texts.
+const TITLES_SEARCHED: usize = 500;
+
+/// The conversations that completion offers after `:resume`: number and title, the last used first.
+#[must_use]
+pub fn recent(store: &Store) -> Vec<(String, String)> {
+    let found = store.conversations(LISTED).unwrap_or_default();
+    found.into_iter().map(|it| (it.id.0.to_string(), it.title)).collect()
+}
+
+/// Finds a conversation by its number or by words; without either, the newest besides `current`.
+///
+/// # Errors
+/// There is none, or the store can't be read.
+pub fn find(store: &mut Store, current: Option<ConversationId>, wanted: &str) -> Result<StoredConversation, Failure> {
+    if let Ok(id) = wanted.parse::<i64>() {
+        let missing = || user(format!("no conversation has the number {id}"), ":sessions lists them");
+        return store.conversation(ConversationId(id))?.ok_or_else(missing);
+    }
+    let known = store.conversations(if wanted.is_empty() { 2 } else { TITLES_SEARCHED })?;
+    let lower = wanted.to_lowercase();
+    let fits = |it: &&StoredConversation| Some(it.id) != current && it.title.to_lowercase().contains(&lower);
+    if let Some(found) = known.iter().find(fits) {
+        return Ok(found.clone());
+    }
+    if wanted.is_empty() {
+        return Err(user("there is no earlier conversation".into(), "ask something, and it will be kept"));
+    }
+    for hit in store.recall(wanted, 1)? {
+        if let Some(found) = store.conversation(hit.conversation)? {
+            return Ok(found);
+        }
+    }
+    let message = format!("no conversation has {wanted}");
+    Err(user(message, ":sessions lists them; word* finds beginnings, \"two words\" a phrase"))
+}
+
+/// Lets the agent go on in a conversation as it is stored, and returns its turns. The agent reads the store too, so
+/// `store` opens it only while it is needed.
+///
+/// # Errors
+/// The store can't be read; the agent stays in the conversation that it had.
+pub fn go_on<S: DerefMut<Target = Store>>(
+    store: impl Fn() -> S,
+    agent: &mut Agent,
+    id: ConversationId,
+) -> Result<Vec<StoredTurn>, Failure> {
+    let (turns, summary) = {
+        let store = store();
+        (store.turns(id)?, past_summary(&store, id)?)
+    };
+    agent.go_on_in(id, past_turns(turns.clone()), summary);
+    Ok(turns)
+}
+
+/// Copies the first turns of a conversation into a new one, in which the agent goes on.
+///
+/// # Errors
+/// The store can't be written.
+pub fn fork<S: DerefMut<Target = Store>>(
+    store: impl Fn() -> S,
+    agent: &mut Agent,
+    id: ConversationId,
+    turns: usize,
+) -> Result<ConversationId, Failure> {
+    let fork = store().fork(id, u32::try_from(turns).unwrap_or(u32::MAX), host::now_unix_ms())?;
+    agent.branch_into(fork);
+    go_on(store, agent, fork)?;
+    Ok(fork)
+}
+
+/// Sets the turns after the first `turns` aside; the agent goes on without them.
+///
+/// # Errors
+/// The store can't be written.
+pub fn rewind<S: DerefMut<Target = Store>>(
+    store: impl Fn() -> S,
+    agent: &mut Agent,
+    id: ConversationId,
+    turns: usize,
+) -> Result<(), Failure> {
+    store().rewind(id, u32::try_from(turns).unwrap_or(u32::MAX))?;
+    go_on(store, agent, id)?;
+    Ok(())
+}
+
+/// Reads the number of a turn; `None` if there is no argument.
+///
+/// # Errors
+/// The conversation has no such turn.
+pub fn turn_number(argument: &str, turns: usize) -> Result<Option<usize>, Failure> {
+    match argument.parse::<usize>() {
+        _ if argument.is_empty() => Ok(None),
+        Ok(number) if number <= turns => Ok(Some(number)),
+        _ => {
+            let message = format!("{} is no turn of this conversation", sanitise(argument));
+            Err(user(message, &format!("it has {turns}; :rewind lists them")))
+        }
+    }
+}
+
+/// Sets the title of a conversation, without secrets, or reads it if `title` is empty; `None` if the conversation is no
+/// longer stored.
+///
+/// # Errors
+/// The store can't be used.
+pub fn title(store: &mut Store, agent: &Agent, id: ConversationId, title: &str) -> Result<Option<String>, Failure> {
+    let title: String = agent.redacted(title).chars().filter(|c| !c.is_control()).collect();
+    if title.is_empty() {
+        return Ok(store.conversation(id)?.map(|found| found.title));
+    }
+    Ok(store.set_title(id, &title)?.then_some(title))
+}
+
+/// The number of stored conversations.
+///
+/// # Errors
+/// The store can't be read.
+pub fn count(store: &Store) -> Result<usize, Failure> {
+    Ok(store.conversations(usize::MAX)?.len())
+}

@@ -1,0 +1,162 @@
+//! Memories, and the search through conversations: `:memory`, `/memory`, `reedclaw memory`, `GET /memory/search`. It must
+//! not know how a memory is drawn, or when one is proposed.
+
+use crate::agent::Agent;
+use crate::base::text::one_line;
+use crate::host;
+use crate::proto::{Failure, FailureKind};
+use crate::store::{ConversationId, Hit, MemoryOrigin, Store, StoreError, StoredMemory};
+
+/// Longest memory in characters; a longer text is a document.
+const TEXT_CHARS_MAX: usize = 4_000;
+
+/// The memories in use, or with `is_taken` false the proposed ones in the inbox.
+///
+/// # Errors
+/// The store can't be read.
+pub fn list(store: &Store, is_taken: bool) -> Result<Vec<StoredMemory>, Failure> {
+    Ok(store.memories(is_taken)?)
+}
+
+/// All memories, those of the inbox last.
+///
+/// # Errors
+/// The store can't be read.
+pub fn all(store: &Store) -> Result<Vec<StoredMemory>, Failure> {
+    Ok([store.memories(true)?, store.memories(false)?].concat())
+}
+
+/// The result of a search.
+#[derive(Debug)]
+pub struct Found {
+    /// The memories with the words, the best first.
+    pub memories: Vec<StoredMemory>,
+    /// The places in conversations, the best first.
+    pub hits: Vec<Hit>,
+}
+
+impl Found {
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.memories.is_empty() && self.hits.is_empty()
+    }
+}
+
+/// Searches the memories and all conversations for words, beginnings (`word*`) or phrases; at most `limit` of each.
+///
+/// # Errors
+/// The store can't be read.
+pub fn find(store: &mut Store, query: &str, limit: usize) -> Result<Found, Failure> {
+    let mut memories = store.find_memories(query)?;
+    memories.truncate(limit);
+    Ok(Found { memories, hits: recall(store, query, limit)? })
+}
+
+/// Searches all conversations alone.
+///
+/// # Errors
+/// The store can't be read.
+pub fn recall(store: &mut Store, query: &str, limit: usize) -> Result<Vec<Hit>, StoreError> {
+    store.recall(query, limit)
+}
+
+/// The memory with a number.
+///
+/// # Errors
+/// There is none, or the store can't be read.
+pub fn show(store: &Store, id: i64) -> Result<StoredMemory, Failure> {
+    all(store)?.into_iter().find(|memory| memory.id == id).ok_or_else(|| unknown(id))
+}
+
+/// A change of a stored memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change<'a> {
+    /// It gets another text.
+    Edit(&'a str),
+    /// It is deleted.
+    Forget,
+    /// It leaves the inbox and counts from now on.
+    Take,
+    /// It leaves the inbox and is deleted.
+    Drop,
+}
+
+/// Changes a memory, and returns the word for what was done with it.
+///
+/// # Errors
+/// No memory has the number, the new text is too long, or the store can't be written.
+pub fn change(store: &mut Store, agent: &Agent, id: i64, change: Change<'_>) -> Result<&'static str, Failure> {
+    let (is_done, word) = match change {
+        Change::Edit(text) => (store.edit_memory(id, &fitting(agent, text)?, host::now_unix_ms())?, "changed"),
+        Change::Forget => (store.forget_memory(id, true)?, "forgotten"),
+        Change::Take => (store.take_memory(id)?, "taken"),
+        Change::Drop => (store.forget_memory(id, false)?, "dropped"),
+    };
+    if is_done { Ok(word) } else { Err(unknown(id)) }
+}
+
+/// Remembers a person's own text everywhere, and returns its number; `None` if it is remembered already.
+///
+/// # Errors
+/// The text is too long, or the store can't be written.
+pub fn add(store: &mut Store, agent: &Agent, text: &str) -> Result<Option<StoredMemory>, Failure> {
+    let text = fitting(agent, text)?;
+    remember(
+        store,
+        StoredMemory { origin: MemoryOrigin::User, place: None, reach: 2, ..written(agent, None, None, text) },
+    )
+}
+
+/// The memory that a model has written at a place, usually about a conversation; it reaches no farther than the model
+/// that answers.
+#[must_use]
+pub fn written(
+    agent: &Agent,
+    place: Option<String>,
+    conversation: Option<ConversationId>,
+    text: String,
+) -> StoredMemory {
+    StoredMemory {
+        id: 0,
+        time: host::now_unix_ms(),
+        place,
+        origin: MemoryOrigin::Summary,
+        conversation,
+        taken: true,
+        reach: agent.reach(None),
+        text,
+    }
+}
+
+/// Stores a memory, and returns it with its number; `None` if its text is remembered already.
+///
+/// # Errors
+/// The store can't be written.
+pub fn remember(store: &mut Store, memory: StoredMemory) -> Result<Option<StoredMemory>, Failure> {
+    Ok(store.remember(&memory)?.map(|id| StoredMemory { id, ..memory }))
+}
+
+/// The line about a memory that was stored.
+#[must_use]
+pub fn stored_line(memory: Option<&StoredMemory>) -> String {
+    match memory {
+        Some(memory) => format!("[memory] {}: {}", memory.id, one_line(&memory.text)),
+        None => "that is remembered already".to_owned(),
+    }
+}
+
+/// The text without its secrets.
+fn fitting(agent: &Agent, text: &str) -> Result<String, Failure> {
+    let text = agent.redacted(text);
+    if text.chars().count() <= TEXT_CHARS_MAX {
+        return Ok(text);
+    }
+    let message = format!("a memory has at most {TEXT_CHARS_MAX} characters");
+    Err(Failure { kind: FailureKind::User, message, hint: "several short ones are found better".to_owned() })
+}
+
+fn unknown(id: i64) -> Failure {
+    let message = format!("no memory has the number {id}");
+    Failure { kind: FailureKind::User, message, hint: ":memory and :memory inbox list them".to_owned() }
+}
