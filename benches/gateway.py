@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""The team gateway on one machine with SQLite, beside what the machine does without it: appends beside the same transactions by
+sqlite3 alone, actions, canvas commands, reads, streams, and the first minute. Needs Python 3.9; wrk is used if it is installed.
+
+    benches/gateway.py [--program target/release/reedclaw] [--seconds 5] [--streams 900] [--name NAME] [--only append,canvas,…]
+"""
+import argparse
+import http.client
+import json
+import os
+import platform
+import shutil
+import socket
+import sqlite3
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CLOCK = time.perf_counter
+
+
+class Gateway:
+    """A gateway in a home of its own."""
+
+    def __init__(self, program):
+        self.program, self.place = program, tempfile.TemporaryDirectory()
+        config = Path(self.place.name, ".config/reedclaw")
+        config.mkdir(parents=True)
+        Path(self.place.name, "ws").mkdir()
+        Path(config, "config.lua").write_text(f'return {{workspace_dir = "{self.place.name}/ws"}}\n')
+        self.environment = {"HOME": self.place.name, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+
+    def run(self, *words):
+        done = subprocess.run([self.program, "gateway", *words], env=self.environment, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    def token(self, user, role="member"):
+        return self.run("token", "create", "--user", user, "--role", role)
+
+    def start(self):
+        """Starts it; returns the seconds to the first answer of /health."""
+        began = CLOCK()
+        self.process = subprocess.Popen([self.program, "gateway", "--listen", "127.0.0.1:0", "--json"], env=self.environment,
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.host = json.loads(self.process.stdout.readline())["url"].removeprefix("http://")
+        connection = http.client.HTTPConnection(self.host, timeout=60)
+        connection.request("GET", "/health")
+        assert connection.getresponse().status == 200
+        return CLOCK() - began
+
+    def memory_kib(self):
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
+
+    def end(self):
+        self.process.terminate()
+        self.process.wait(30)
+
+
+class Client:
+    """A connection that stays open."""
+
+    def __init__(self, gateway, token):
+        self.connection = http.client.HTTPConnection(gateway.host, timeout=60)
+        self.headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+    def ask(self, method, path, body=None):
+        """Returns status and body; waits if the limit of requests is reached, and doesn't count that."""
+        while True:
+            self.connection.request(method, path, json.dumps(body) if body is not None else None, self.headers)
+            answer = self.connection.getresponse()
+            text = answer.read()
+            if answer.status != 429:
+                return answer.status, text
+            time.sleep(0.05)
+
+
+def spread(times):
+    times = sorted(times)
+    return {"p50_ms": 1000 * statistics.median(times), "p99_ms": 1000 * times[int(len(times) * 0.99)], "count": len(times)}
+
+
+def timed(act, seconds, most=10_000):
+    """Times of an act that is repeated; a pause between two keeps a client below the limit of its user."""
+    times, until = [], CLOCK() + seconds
+    while CLOCK() < until and len(times) < most:
+        began = CLOCK()
+        act(len(times))
+        times.append(CLOCK() - began)
+        time.sleep(max(0.0, 0.021 - (CLOCK() - began)))
+    return times
+
+
+def event(number):
+    return {"event_type": "x.step", "source": "agent", "run_id": "run-1", "body": {"number": number, "text": "x" * 100}}
+
+
+def bench_append(gateway, options):
+    client, result = Client(gateway, gateway.token("appender")), {}
+    result["one event"] = spread(timed(lambda number: client.ask("POST", "/events/append", event(number)), options.seconds))
+    # Whole batches by several users; the limit is that of a tenant's requests.
+    clients = [Client(gateway, gateway.token(f"writer-{number}")) for number in range(4)]
+    done, until = [0] * 4, CLOCK() + options.seconds
+
+    def write(at):
+        while CLOCK() < until:
+            events = [event(number) for number in range(200)]
+            assert clients[at].ask("POST", "/events/append", {"events": events})[0] == 201
+            done[at] += 200
+
+    threads = [threading.Thread(target=write, args=[at]) for at in range(4)]
+    began = CLOCK()
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    result["batches of 200, events a second"] = sum(done) / (CLOCK() - began)
+    # The same rows by SQLite alone, in the same directory, with the same settings.
+    path = Path(gateway.place.name, "alone.db")
+    alone = sqlite3.connect(path, isolation_level=None)
+    alone.execute("PRAGMA journal_mode = WAL")
+    alone.execute("PRAGMA synchronous = FULL")
+    alone.execute("CREATE TABLE event (tenant TEXT, position INTEGER, event_id TEXT, stream TEXT, version INTEGER, body TEXT, hash TEXT,"
+                  " PRIMARY KEY (tenant, position), UNIQUE (tenant, event_id), UNIQUE (tenant, stream, version)) WITHOUT ROWID")
+    count = 0
+
+    def commit(rows):
+        nonlocal count
+        alone.execute("BEGIN IMMEDIATE")
+        for _ in range(rows):
+            count += 1
+            alone.execute("INSERT INTO event VALUES ('t', ?, ?, 's', ?, ?, ?)",
+                          [count, f"01a207b3-942a-710b-9e35-{count:012}", count, json.dumps(event(count)["body"]), "0" * 64])
+        alone.execute("COMMIT")
+
+    result["SQLite alone, one event"] = spread(timed(lambda _: commit(1), options.seconds))
+    began, before = CLOCK(), count
+    while CLOCK() < began + options.seconds:
+        commit(200)
+    result["SQLite alone, batches of 200, events a second"] = (count - before) / (CLOCK() - began)
+    result["ratio of batches"] = result["batches of 200, events a second"] / result["SQLite alone, batches of 200, events a second"]
+    return result
+
+
+def bench_action(gateway, options):
+    client = Client(gateway, gateway.token("actor"))
+    body = {"action_name": "time", "subject_type": "run", "subject_id": "run-1", "args": {}}
+    return {"time, with gates": spread(timed(lambda _: client.ask("POST", "/actions/execute", body), options.seconds))}
+
+
+def bench_read(gateway, options):
+    client = Client(gateway, gateway.token("reader", "viewer"))
+    paths = ["/status", "/events/list?limit=100", "/runs", "/questions?state=all", "/memory?scope=project&prefix="]
+    return {"GET": spread(timed(lambda number: client.ask("GET", paths[number % len(paths)]), options.seconds))}
+
+
+def bench_canvas(gateway, options):
+    client = Client(gateway, gateway.token("painter"))
+    atom = lambda number: {"op": "create", "atom": {"id": f"a{number}", "type": "note", "order": f"{number:06}",
+                                                    "props": {"text": "a note", "x": number, "y": 1}}}
+    for rev in range(25):
+        ops = [atom(rev * 200 + number) for number in range(200)]
+        command = {"base_rev": rev, "ops": ops, "idempotency_key": f"make-{rev}"}
+        status, text = client.ask("POST", "/canvas/board/commands", command)
+        assert status == 200, text
+    rev = 25
+
+    def change(number):
+        nonlocal rev
+        ops = [{"op": "set", "id": f"a{number}", "path": "/x", "value": number}]
+        status, text = client.ask("POST", "/canvas/board/commands", {"base_rev": rev, "ops": ops, "idempotency_key": f"set-{number}"})
+        assert status == 200, text
+        rev += 1
+
+    result = {"a command on 5,000 atoms": spread(timed(change, options.seconds))}
+    began = CLOCK()
+    client.ask("GET", "/canvas/board/snapshot")
+    result["snapshot of 5,000 atoms, ms"] = 1000 * (CLOCK() - began)
+    return result
+
+
+def bench_streams(gateway, options):
+    """Streams of one log: the time from an append to each client's frame, and the gateway's memory."""
+    before = gateway.memory_kib()
+    sockets = []
+    host, port = gateway.host.split(":")
+    for number in range(options.streams):
+        if number % 16 == 0:
+            token = gateway.token(f"viewer-{number // 16}", "viewer")
+        connection = socket.create_connection((host, int(port)))
+        connection.sendall(f"GET /sse/timeline/board HTTP/1.1\r\nHost: {gateway.host}\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
+        sockets.append(connection)
+    for connection in sockets:
+        seen = b""
+        while b"caught_up" not in seen:
+            seen += connection.recv(4096)
+    memory = gateway.memory_kib()
+    client, delays = Client(gateway, gateway.token("speaker")), []
+    import selectors
+    for number in range(20):
+        selector = selectors.DefaultSelector()
+        [selector.register(connection, selectors.EVENT_READ) for connection in sockets]
+        began = CLOCK()
+        client.ask("POST", "/events/append", {**event(number), "stream": "board"})
+        left = set(sockets)
+        while left:
+            for key, _ in selector.select(30):
+                if b"x.step" in key.fileobj.recv(65536) and key.fileobj in left:
+                    delays.append(CLOCK() - began)
+                    left.discard(key.fileobj)
+        selector.close()
+    [connection.close() for connection in sockets]
+    return {"streams": options.streams, "memory before, KiB": before, "memory with streams, KiB": memory,
+            "append to frame": spread(delays)}
+
+
+def bench_verify(gateway, options):
+    began = CLOCK()
+    told = gateway.run("verify")
+    return {"verify": told.splitlines()[0], "seconds": CLOCK() - began}
+
+
+def bench_http(gateway, options):
+    if not shutil.which("wrk"):
+        return {"wrk": "not installed"}
+    result = {}
+    for path in ["/health", "/ui/js/main.js"]:
+        done = subprocess.run(["wrk", "-t2", "-c64", f"-d{max(1, int(options.seconds))}s", f"http://{gateway.host}{path}"],
+                              capture_output=True, text=True, check=True).stdout
+        result[path] = [line.strip() for line in done.splitlines() if "sec:" in line]
+    return result
+
+
+BENCHES = {"append": bench_append, "action": bench_action, "read": bench_read, "canvas": bench_canvas, "streams": bench_streams,
+           "http": bench_http, "verify": bench_verify}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=str(ROOT / "target/release/reedclaw"))
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--streams", type=int, default=900)
+    parser.add_argument("--only", default=",".join(BENCHES))
+    parser.add_argument("--name")
+    options = parser.parse_args()
+    options.program = str(Path(options.program).resolve())
+    gateway = Gateway(options.program)
+    starts = []
+    for _ in range(5):
+        starts.append(gateway.start())
+        gateway.end()
+    gateway.start()
+    result = {"machine": {"processors": os.cpu_count(), "kernel": platform.release(), "load": os.getloadavg()},
+              "program": options.program, "start to /health, ms": 1000 * statistics.median(starts),
+              "memory idle, KiB": gateway.memory_kib()}
+    for name in options.only.split(","):
+        result[name] = BENCHES[name](gateway, options)
+        print(name, json.dumps(result[name], indent=1), flush=True)
+    gateway.end()
+    print(json.dumps({key: result[key] for key in ["machine", "start to /health, ms", "memory idle, KiB"]}, indent=1))
+    if options.name:
+        path = ROOT / "benches/runs" / f"{time.strftime('%Y%m%d-%H%M')}-{options.name}.json"
+        path.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
