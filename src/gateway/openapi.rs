@@ -27,9 +27,10 @@ pub fn document() -> Value {
         let path = paths.entry(route.path).or_insert_with(|| json!({}));
         path[route.method().as_str().to_ascii_lowercase()] = operation(route);
     }
-    let id = json!({"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"});
-    let parameters: Map<String, Value> =
-        HEADERS.iter().map(|name| ((*name).to_owned(), json!({"name": name, "in": "header", "schema": id}))).collect();
+    let schema =
+        |name: &str| if name == "X-Mode" { json!({"enum": ["saas", "enterprise", "lab"]}) } else { id_schema() };
+    let header = |name: &str| (name.to_owned(), json!({"name": name, "in": "header", "schema": schema(name)}));
+    let parameters: Map<String, Value> = HEADERS.iter().map(|name| header(name)).collect();
     json!({
         "openapi": "3.1.0",
         "info": {"title": "ReedClaw gateway", "version": env!("CARGO_PKG_VERSION"),
@@ -65,8 +66,8 @@ fn error_schema() -> Value {
 
 fn operation(route: &Route) -> Value {
     let names = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
-    let in_path = names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}));
-    let in_query = route.query.iter().map(|name| json!({"name": name, "in": "query", "schema": {"type": "string"}}));
+    let in_path = names.map(|name| json!({"name": name, "in": "path", "required": true, "schema": path_schema(name)}));
+    let in_query = route.query.iter().map(|name| json!({"name": name, "in": "query", "schema": query_schema(name)}));
     let is_known = route.needs != Needs::Nothing;
     let headers = HEADERS.iter().filter(|_| is_known);
     let headers = headers.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
@@ -90,6 +91,33 @@ fn operation(route: &Route) -> Value {
         operation["requestBody"] = json!({"required": true, "content": types});
     }
     operation
+}
+
+/// What a name of a path stands for: an id, but a stream is several of them.
+fn path_schema(name: &str) -> Value {
+    match name {
+        "stream_id" => json!({"type": "string", "pattern": "^[A-Za-z0-9._:/-]{1,200}$"}),
+        "key" => json!({"type": "string", "minLength": 1, "maxLength": 256}),
+        _ => id_schema(),
+    }
+}
+
+fn query_schema(name: &str) -> Value {
+    match name {
+        "limit" => json!({"type": "integer", "minimum": 1, "maximum": super::call::LIMIT_MAX}),
+        "after" | "before" => json!({"type": "integer", "minimum": 0}),
+        "cursor" | "last_event_id" | "after_event_id" => {
+            json!({"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$"})
+        }
+        "apply" | "active" => json!({"enum": ["true", "false"]}),
+        "scope" => json!({"enum": ["session", "project", "tenant"]}),
+        "run_id" | "user" | "id" | "surface_id" => id_schema(),
+        _ => json!({"type": "string", "maxLength": 200}),
+    }
+}
+
+fn id_schema() -> Value {
+    json!({"type": "string", "pattern": "^[A-Za-z0-9._:-]{1,128}$"})
 }
 
 /// A schema with its own definitions put in the place of references, since `#` is the whole document here.

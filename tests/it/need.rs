@@ -62,6 +62,11 @@ pub fn mcp_servers() -> Option<PathBuf> {
     server("REEDCLAW_TEST_MCP_SERVERS", "directory of servers of tools").map(PathBuf::from)
 }
 
+/// The Python environment with schemathesis, which `.ci/run` makes in the same way.
+pub fn schemathesis() -> Option<PathBuf> {
+    server("REEDCLAW_TEST_SCHEMATHESIS", "environment with schemathesis").map(PathBuf::from)
+}
+
 /// The directory of a Neovim that can talk with agents, with its plugins, which `.ci/run` makes in the same way.
 pub fn neovim() -> Option<PathBuf> {
     server("REEDCLAW_TEST_NEOVIM", "directory of a Neovim with plugins").map(PathBuf::from)

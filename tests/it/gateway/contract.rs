@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Answer, Client, Gateway, allowed, home, run, sqlite, token};
+use crate::need;
 
 /// One operation of the document.
 #[derive(Clone, Debug)]
@@ -298,4 +299,30 @@ fn scenario_5_the_gateway_starts_tools_in_two_files_only_and_both_set_the_gates(
     gated.sort();
     assert_eq!(starters, ["api/engine/actions.rs", "live.rs"]);
     assert_eq!(gated, starters);
+}
+
+#[test]
+fn scenario_43_schemathesis_finds_no_failure_and_nothing_undocumented() {
+    let Some(place) = need::schemathesis() else { return };
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let token = token(home.path(), "anna", "admin", &[]);
+    let (status, document, err) = run(home.path(), &["gateway", "openapi"]);
+    assert_eq!(status, Some(0), "{err}");
+    let path = home.path().join("openapi.json");
+    std::fs::write(&path, document).expect("the document");
+    let mut command = std::process::Command::new(place.join("bin/schemathesis"));
+    command.args(["run", &path.display().to_string(), "--url", &format!("http://{}", gateway.address), "--no-color"]);
+    // A stream doesn't end, a log-out and a stop end what follows, and a question needs a model.
+    command.args(["--exclude-path-regex", "^/(sse/|estop|auth/|chat|hooks/|admin/members|admin/tokens)"]);
+    for header in [&format!("Authorization: Bearer {token}"), "X-Mode: lab", "X-Tenant-Id: local", "X-User-Id: anna"] {
+        command.args(["--header", header]);
+    }
+    let checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
+    command.args(["--checks", checks, "--max-examples", "5", "--max-time", "25"]);
+    command.args(["--phases", "fuzzing", "--generation-database", "none", "--continue-on-failure", "--seed", "7"]);
+    let done = command.current_dir(home.path()).output().expect("it runs");
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{said}{}", String::from_utf8_lossy(&done.stderr));
+    assert!(said.contains("generated") && said.contains("passed"), "{said}");
 }
