@@ -55,6 +55,12 @@ impl Drop for MemoryJob {
 }
 
 impl Agent {
+    /// Hides data about persons, too, from models and from the record, or no longer does.
+    pub fn hide_personal(&mut self, hides_personal: bool) {
+        self.secrets.redactor = std::mem::take(&mut self.secrets.redactor).hiding_personal(hides_personal);
+        self.conversation.redact_with(self.secrets.redactor.clone());
+    }
+
     /// Lets a model write a memory of these turns, and waits for it; `None` if nothing is worth remembering.
     ///
     /// # Errors

@@ -37,7 +37,8 @@ impl Secrets {
         if values == self.values {
             return false;
         }
-        self.redactor = Redactor::new(values.iter().map(|(name, value)| (name, value)));
+        let hides_personal = self.redactor.hides_personal();
+        self.redactor = Redactor::new(values.iter().map(|(name, value)| (name, value))).hiding_personal(hides_personal);
         self.values = values;
         true
     }

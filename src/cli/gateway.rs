@@ -50,7 +50,7 @@ fn named_argument(name: &'static str, value: &'static str, help: &'static str) -
 }
 
 /// Flags of a tenant.
-const FLAGS: &[&str] = &["canvas.gestures", "strategy_locks"];
+const FLAGS: &[&str] = &["canvas.gestures", "pii", "strategy_locks"];
 /// How a figure and its threshold compare, and the operator for it.
 const COMPARISONS: &[&str] = &["at-most", "at-least", "none"];
 /// Sums that a budget bounds.

@@ -35,6 +35,9 @@ const ENDED_MAX: usize = 64;
 /// A conversation without a question for so long leaves the memory; the next question reads it from the store.
 const PARKED: Duration = Duration::from_secs(5 * 60);
 
+/// The flag of a tenant whose personal data no model gets.
+const PERSONAL: &str = "pii";
+
 /// A run as those see it who follow it.
 pub struct LiveRun {
     /// Its id.
@@ -282,6 +285,9 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
         };
         return fail(gateway, &job, failure);
     }
+    // Without an answer of the database it is hidden: what has left can't be called back.
+    let hides_personal = gateway.ledger.flag(&run.who.tenant, PERSONAL).map_or(true, |flag| flag == Some(true));
+    runtime.agent_mut().hide_personal(hides_personal);
     let question = runtime.agent().redacted(&job.message);
     let new = NewRun { run_id: run.run_id.clone(), question, origin: job.origin.clone() };
     if let Err(error) = gateway.ledger.begin_run(&run.who, &new) {

@@ -12,6 +12,7 @@
 
 mod known;
 mod looks;
+mod personal;
 mod read;
 mod rules;
 #[cfg(test)]
@@ -35,6 +36,7 @@ const PATIENT_BYTES: usize = 4 * 1024;
 pub struct Redactor {
     known: Arc<Vec<Known>>,
     filter: Arc<Filter>,
+    hides_personal: bool,
 }
 
 /// A text without its secrets.
@@ -73,13 +75,30 @@ impl Redactor {
         known.sort_by(|one, other| other.value.len().cmp(&one.value.len()).then_with(|| one.value.cmp(&other.value)));
         known.dedup_by(|one, other| one.value == other.value);
         let filter = Filter::new(&known);
-        Self { known: Arc::new(known), filter: Arc::new(filter) }
+        Self { known: Arc::new(known), filter: Arc::new(filter), hides_personal: false }
+    }
+
+    /// The same with data about persons, in whole texts; a text that arrives in pieces keeps it.
+    #[must_use]
+    pub fn hiding_personal(self, hides_personal: bool) -> Self {
+        Self { hides_personal, ..self }
+    }
+
+    /// Whether it hides data about persons.
+    #[must_use]
+    pub fn hides_personal(&self) -> bool {
+        self.hides_personal
     }
 
     /// Hides the secrets of a text. Marks of earlier redactions stay.
     #[must_use]
     pub fn redact<'a>(&self, text: &'a str) -> Redacted<'a> {
-        let (spans, _) = self.scan(Text { bytes: text.as_bytes(), before: None, is_whole: true });
+        let (mut spans, _) = self.scan(Text { bytes: text.as_bytes(), before: None, is_whole: true });
+        if self.hides_personal {
+            let personal = personal::find(text).into_iter();
+            spans.extend(personal.map(|(kind, range)| Span { kind: kind.to_owned(), anchor: range.start, range }));
+            spans = merge(spans);
+        }
         let (text, hidden) = replace(text, &spans, 0);
         Redacted { text, hidden }
     }

@@ -269,3 +269,36 @@ fn scenario_45_memory_and_receipts_answer_as_the_command_line_does() {
     assert!(status.is_some() && !none.contains("narwhal sleeps"));
     assert_eq!(client.get("/memory/search?q=narwhal").json()["items"], json!([]));
 }
+
+#[test]
+fn scenario_39_personal_data_reaches_no_model_of_a_tenant_that_hides_it() {
+    let server = Server::start();
+    let home = home_of(&server);
+    std::fs::write(home.path().join("ws/bill.txt"), "Pay to DE89 3704 0044 0532 0130 00 by Friday.\n").expect("a file");
+    let gateway = Gateway::start(home.path());
+    let admin = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    let ask = |number: usize| {
+        server.reply(tool_call("file_read", "{\"path\": \"bill.txt\"}"));
+        server.reply(answer("Done, eva@mail.example."));
+        let question = "Write to eva.maier@mail.example, card 4111 1111 1111 1111, phone +49 30 901820.";
+        let done = admin.post("/chat", &json!({"message": question}));
+        assert_eq!(done.status, 200, "{done:?}");
+        let (first, second) = (server.request(2 * number - 1).raw, server.request(2 * number).raw);
+        (first + &second, done.text)
+    };
+    let (sent, _) = ask(1);
+    assert!(sent.contains("eva.maier@mail.example") && sent.contains("4111 1111") && sent.contains("DE89 3704"));
+    assert_eq!(admin.post("/admin/flags", &json!({"flag": "pii", "on": true})).status, 200);
+    let (sent, said) = ask(2);
+    for hidden in ["eva.maier@mail.example", "4111 1111", "DE89 3704", "901820"] {
+        assert!(!sent.contains(hidden), "{hidden} was sent: {sent}");
+    }
+    for mark in ["mail address", "payment card", "bank account", "phone number"] {
+        assert!(sent.contains(&format!("[redacted: {mark}]")), "{mark}: {sent}");
+    }
+    assert!(!said.contains("eva@mail.example"), "nor is it in the answer: {said}");
+    let newest = admin.get("/runs").json()["items"][0].clone();
+    assert!(!newest.to_string().contains("eva.maier"), "{newest}");
+    assert_eq!(run(home.path(), &["gateway", "tenant", "flag", "local", "pii", "off"]).0, Some(0));
+    assert!(ask(3).0.contains("eva.maier@mail.example"));
+}
