@@ -102,39 +102,51 @@ impl Repl {
         waiting: &Arc<Waiting>,
         work: impl FnOnce(&mut Agent, &Cancel, &mut dyn Person) + Send,
     ) -> Result<Reply, Flow> {
-        self.terminal.session.keys_to(KeysTo::Cancel);
-        let cancel = Cancel::new();
-        let pump = self.terminal.session.handle();
         let Self { runtime, terminal, .. } = self;
-        let (agent, console) = (runtime.agent_mut(), &terminal.console.clone());
-        let is_over = &AtomicBool::new(false);
-        let (wants, wanted) = channel();
-        let flow = thread::scope(|scope| {
-            scope.spawn(|| waiting.draw(console));
-            let cancel_too = cancel.clone();
-            scope.spawn(move || {
-                let mut person = AtTerminal { wants, pump: pump.clone(), waiting, console };
-                work(agent, &cancel_too, &mut person);
-                waiting.end(console);
-                is_over.store(true, Ordering::Release);
-                pump.nudge();
-            });
-            terminal.attend(&wanted, is_over, &cancel)
-        });
+        let agent = runtime.agent_mut();
+        let done = terminal.attended(waiting, |cancel, person| work(agent, cancel, person));
         // A command of the model may have changed the directory.
         let cwd = state::read(&self.state).cwd.clone();
         self.runtime.stand_in(cwd);
-        self.terminal.session.keys_to(KeysTo::Hold);
         let (reply, mut outputs) = self.channel.drawn().map(|it| (it.reply, it.outputs)).unwrap_or_default();
         self.tooling.outputs.append(&mut outputs);
-        match flow {
-            Flow::Continue => Ok(reply),
-            flow => Err(flow),
-        }
+        done.map(|()| reply)
     }
 }
 
 impl Terminal {
+    /// Lets work that may take long go on beside the terminal: Ctrl-C stops it, and it can ask the person. Returns its result,
+    /// or that the session ends.
+    pub(super) fn attended<T: Send>(
+        &mut self,
+        waiting: &Arc<Waiting>,
+        work: impl FnOnce(&Cancel, &mut dyn Person) -> T + Send,
+    ) -> Result<T, Flow> {
+        self.session.keys_to(KeysTo::Cancel);
+        let (cancel, pump) = (Cancel::new(), self.session.handle());
+        let console = &self.console.clone();
+        let is_over = &AtomicBool::new(false);
+        let (wants, wanted) = channel();
+        let (flow, done) = thread::scope(|scope| {
+            scope.spawn(|| waiting.draw(console));
+            let cancel_too = cancel.clone();
+            let working = scope.spawn(move || {
+                let mut person = AtTerminal { wants, pump: pump.clone(), waiting, console };
+                let done = work(&cancel_too, &mut person);
+                waiting.end(console);
+                is_over.store(true, Ordering::Release);
+                pump.nudge();
+                done
+            });
+            (self.attend(&wanted, is_over, &cancel), working.join())
+        });
+        self.session.keys_to(KeysTo::Hold);
+        match flow {
+            Flow::Continue => Ok(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+            flow => Err(flow),
+        }
+    }
+
     /// Hears what happens in the terminal while a model answers, and asks the person what is wanted of them.
     fn attend(&mut self, wanted: &Receiver<Wanted>, is_over: &AtomicBool, cancel: &Cancel) -> Flow {
         let mut ending = Flow::Continue;

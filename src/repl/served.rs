@@ -1,11 +1,13 @@
 //! `:mcp`: the servers of tools that the configuration names.
 
+use std::sync::Arc;
+
 use super::run::{Flow, Repl};
-use super::terminal::Terminal;
-use crate::agent::{Cancel, Person};
+use crate::agent::Person;
 use crate::app::{Done, Face, Replies, ToolCall, allow_tools, mcp_command, servers};
-use crate::ask::{words, yes_or_no};
+use crate::ask::yes_or_no;
 use crate::config::ServerStart;
+use crate::console::{Console, Waiting};
 use crate::proto::tool::{Answer, Question};
 use crate::render::text::{escape_visible, table, wrap};
 
@@ -21,13 +23,20 @@ impl Repl {
             return Flow::Continue;
         };
         let env = self.runtime.env().clone();
-        let mut said = Said { terminal: &mut self.terminal, ended: None };
         let read = |path: &str| crate::host::read_text(std::path::Path::new(path));
-        let mut face = Face { stop: &|| false, person: &mut said, env: &env, read: &read };
-        let done = mcp_command(&servers, argument, &mut face);
-        if let Some(flow) = said.ended {
-            return flow;
-        }
+        let (waiting, console) = (Arc::<Waiting>::default(), self.console.clone());
+        let sign = Arc::clone(&waiting);
+        // A start, an installation and a login may take minutes.
+        let done = self.terminal.attended(&waiting, |cancel, person| {
+            let mut said = Said { person, console, sign };
+            let stop = || cancel.is_cancelled();
+            let mut face = Face { stop: &stop, person: &mut said, env: &env, read: &read };
+            mcp_command(&servers, argument, &mut face)
+        });
+        let done = match done {
+            Ok(done) => done,
+            Err(flow) => return flow,
+        };
         let done = match done {
             Ok(done) => done,
             Err(failure) => {
@@ -40,7 +49,7 @@ impl Repl {
             Done::Rows(rows) => self.console.write(&table(&rows, self.console.width_columns())),
             Done::Insert(text) => self.insert_text(&text),
             Done::Tested { lines, .. } => lines.iter().for_each(|line| self.console.line(line)),
-            Done::Call { name, arguments } => self.call_by_hand(name, arguments),
+            Done::Call { name, arguments } => return self.call_by_hand(name, arguments),
             Done::Ask { server, tools, lines } => {
                 for line in &lines {
                     self.console.line(&wrap(line, self.console.width_columns(), "              "));
@@ -81,28 +90,33 @@ impl Repl {
     }
 
     /// Calls a tool of a server for the person, who has just typed the call.
-    fn call_by_hand(&mut self, name: String, arguments: String) {
+    fn call_by_hand(&mut self, name: String, arguments: String) -> Flow {
         let workspace = self.workspace();
         let built = self.runtime.runner_in(&workspace, None);
         let mut runner = match built {
             Ok(built) => built.runner,
             Err(failure) => {
                 self.console.failure(&failure);
-                return;
+                return Flow::Continue;
             }
         };
-        let cancel = Cancel::new();
-        if let Some(servers) = runner.servers() {
-            servers.offer(&name);
-        }
-        runner.prepare(&cancel, &mut |_| {});
-        let wish = ToolCall { id: "hand".into(), name, arguments };
-        let mut typed = Typed { terminal: &mut self.terminal };
-        let outcome = runner.call(&wish, None, &cancel, &mut typed, &mut |_| {});
+        let called = self.terminal.attended(&Arc::default(), |cancel, person| {
+            if let Some(servers) = runner.servers() {
+                servers.offer(&name);
+            }
+            runner.prepare(cancel, &mut |_| {});
+            let wish = ToolCall { id: "hand".into(), name, arguments };
+            runner.call(&wish, None, cancel, &mut Typed { person }, &mut |_| {})
+        });
+        let outcome = match called {
+            Ok(outcome) => outcome,
+            Err(flow) => return flow,
+        };
         self.console.outside(&format!("{}\n", outcome.output.trim_end_matches('\n')));
         if let Some(error) = &outcome.error {
             self.console.notice(&escape_visible(&error.message));
         }
+        Flow::Continue
     }
 }
 
@@ -110,10 +124,11 @@ impl Repl {
 const SERVERS: &str = "About servers of tools:";
 
 /// The person, as servers ask them.
-struct Said<'r> {
-    terminal: &'r mut Terminal,
-    /// The session ends.
-    ended: Option<Flow>,
+struct Said<'p> {
+    person: &'p mut dyn Person,
+    console: Console,
+    /// The sign that is drawn meanwhile.
+    sign: Arc<Waiting>,
 }
 
 impl Replies for Said<'_> {
@@ -122,23 +137,17 @@ impl Replies for Said<'_> {
     }
 
     fn tell(&mut self, line: &str) {
-        self.terminal.console.line(line);
+        self.sign.above(&self.console, || self.console.line(line));
     }
 
     fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
-        match words(self.terminal, heading, question, choices) {
-            Ok(said) => said,
-            Err(flow) => {
-                self.ended = Some(flow);
-                None
-            }
-        }
+        self.person.reply_to(heading, question, choices)
     }
 }
 
 /// The person who typed a call: it may run.
-struct Typed<'r> {
-    terminal: &'r mut Terminal,
+struct Typed<'p> {
+    person: &'p mut dyn Person,
 }
 
 impl Person for Typed<'_> {
@@ -151,6 +160,6 @@ impl Person for Typed<'_> {
     }
 
     fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
-        words(self.terminal, heading, question, choices).ok().flatten()
+        self.person.reply_to(heading, question, choices)
     }
 }

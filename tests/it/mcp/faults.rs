@@ -283,3 +283,21 @@ fn a_server_that_is_started_twice_sees_what_it_may_read_both_times() {
     let (code, out, err) = run(at(&home), &["mcp", "test", "one"]);
     assert!(code == Some(3) && out.contains("2025-11-25"), "{out}{err}");
 }
+
+#[test]
+fn ctrl_c_stops_the_wait_for_a_server_that_never_answers() {
+    if !has_python() {
+        return;
+    }
+    let files = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let mark = mark(files.path());
+    let home = home(&[], &one(&[&mark, "era=silent"], "era = \"2026-07-28\", start_ms = 3600000"));
+    let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&at(&home).join("work")).size(40, 100));
+    session.expect_prompt();
+    session.line(":mcp test one");
+    session.expect_outside("the server runs", || (with_word(&mark) > 0).then_some(()));
+    session.interrupt();
+    session.expect_prompt();
+    session.run("echo still-$((40 + 2))");
+    session.expect_text("still-42");
+}
