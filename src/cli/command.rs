@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{
     acp, agent, allow, card, completions, config, cost, doctor, estop, exit, gateway, import, init, mcp, memory,
-    norris, onboard, pdf, plugin, policy, provider, receipt, route, session, sop, steps, tool,
+    norris, onboard, pdf, plugin, policy, provider, receipt, route, service, session, sop, steps, tool,
 };
 use crate::app;
 use crate::host;
@@ -43,12 +43,13 @@ const fn subcommand(name: &'static str, definition: fn() -> Command, run: fn(Cal
 }
 
 /// The subcommands: parsing, help, completion, documentation and dispatch read this table.
-pub(super) const SUBCOMMANDS: [Subcommand; 29] = [
+pub(super) const SUBCOMMANDS: [Subcommand; 30] = [
     subcommand("route", route::definition, |it| route::run(it.matches)),
     subcommand("history", import::definition, |it| import::run(it.matches)),
     subcommand("agent", agent::definition, |it| agent::run(it.matches, it.config, it.path, it.model)),
     subcommand("norris", norris::definition, |it| norris::run(it.matches, it.config, it.path)),
     subcommand("sop", sop::definition, |it| sop::run(it.matches, it.config, it.path)),
+    subcommand("service", service::definition, |it| service::run(it.matches, it.config, it.path)),
     subcommand("acp", acp::definition, |it| acp::run(it.matches, it.config)),
     subcommand("gateway", gateway::definition, |it| gateway::run(it.matches, it.config)),
     subcommand("card", card::definition, |it| card::run(it.matches, it.config, it.path)),
@@ -149,7 +150,7 @@ fn help() -> ExitCode {
 fn out_of_place(subcommand: Option<&str>, path: bool, model: bool) -> Option<Failure> {
     let message = match subcommand {
         None if path || model => "--path and --model begin a session, which needs a terminal".to_owned(),
-        Some(name) if path && !matches!(name, "agent" | "card" | "norris" | "sop") => {
+        Some(name) if path && !matches!(name, "agent" | "card" | "norris" | "service" | "sop") => {
             format!("reedclaw {name} has no --path")
         }
         Some(name) if model && name != "agent" => format!("reedclaw {name} has no --model"),

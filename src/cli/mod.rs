@@ -34,6 +34,7 @@ mod provider;
 mod receipt;
 mod route;
 mod sandboxed;
+mod service;
 mod session;
 mod sop;
 mod steps;

@@ -145,6 +145,16 @@ impl Store {
         read.map_err(|problem| self.fail("read", &problem))
     }
 
+    /// When a moment that begins with `prefix` last began a run of the procedure at a place, Unix milliseconds.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn last_fire(&self, place: &str, prefix: &str) -> Result<Option<i64>, StoreError> {
+        let sql = "SELECT max(time) FROM run_fire WHERE place = ?1 AND substr(slot, 1, length(?2)) = ?2";
+        let read = self.main.query_row(sql, params![place, prefix], |row| row.get(0));
+        read.map_err(|problem| self.fail("read", &problem))
+    }
+
     /// Sums up the cost of a run by the part of its work.
     ///
     /// # Errors

@@ -64,6 +64,7 @@ mod route;
 mod routing;
 mod sandbox;
 mod server;
+mod service;
 mod sessions;
 mod sessions_cli;
 mod sessions_contract;

@@ -18,21 +18,21 @@ fn home(answers: &[Value]) -> TempDir {
     crate::changes::home(answers, "")
 }
 
-fn command(home: &Path, args: &[&str]) -> Command {
+pub fn command(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
     command.current_dir(home.join("work")).stdin(Stdio::null());
     command
 }
 
-fn run(home: &Path, args: &[&str]) -> (i32, String) {
+pub fn run(home: &Path, args: &[&str]) -> (i32, String) {
     let done = command(home, args).output().expect("it runs");
     let text = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
     (done.status.code().unwrap_or(-1), text)
 }
 
 /// The only line of JSON that a command prints.
-fn json_of(home: &Path, args: &[&str]) -> Value {
+pub fn json_of(home: &Path, args: &[&str]) -> Value {
     let done = command(home, args).output().expect("it runs");
     serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{args:?}: {error}: {done:?}"))
 }
@@ -52,12 +52,12 @@ fn trust(home: &Path, name: &str) {
     app::trust_procedure(&env, &found).expect("trusted");
 }
 
-fn procedure(home: &Path, name: &str, rest: &str) {
+pub fn procedure(home: &Path, name: &str, rest: &str) {
     write(home, name, &format!("name = \"{name}\"\n{rest}"));
     trust(home, name);
 }
 
-fn shell_step(id: &str, command: &str, rest: &str) -> String {
+pub fn shell_step(id: &str, command: &str, rest: &str) -> String {
     format!("[[steps]]\nid = \"{id}\"\nkind = \"shell\"\ncommand = {command:?}\n{rest}\n")
 }
 

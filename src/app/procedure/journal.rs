@@ -210,6 +210,12 @@ pub fn sop_runs(
     rows.into_iter().map(|row| SopJournal::of(settings, env, store, row)).collect()
 }
 
+/// When a trigger of a procedure last began a run, Unix milliseconds; `prefix` begins the trigger's moments.
+#[must_use]
+pub fn last_fire(store: &Arc<Mutex<Store>>, procedure: &Procedure, prefix: &str) -> Option<i64> {
+    lock(store).last_fire(&procedure.place.display().to_string(), prefix).ok().flatten()
+}
+
 /// The row of a run in a list: number, procedure, state, steps, begin, trigger.
 #[must_use]
 pub fn sop_row(journal: &SopJournal, run: &Run) -> Vec<String> {

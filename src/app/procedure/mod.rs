@@ -1,6 +1,7 @@
 //! Procedures for a face: the files that there are, the trust in them, and their problems. It must not know how they are shown.
 
 mod journal;
+mod schedule;
 mod unattended;
 
 use std::path::{Path, PathBuf};
@@ -13,9 +14,10 @@ use crate::proto::{Failure, FailureKind};
 use crate::sop::{self, Definition, FILE_BYTES_MAX, FILE_NAME, Problem, Trigger};
 use crate::tools::{Launcher, Registry};
 
-pub use unattended::{hooked_procedure, work_procedure};
+pub use schedule::{Due, Schedule, next_time};
+pub use unattended::{hooked_procedure, may_take_up, work_procedure};
 
-pub use journal::{SopJournal, begin_procedure, find_sop_run, sop_lines, sop_row, sop_runs};
+pub use journal::{SopJournal, begin_procedure, find_sop_run, last_fire, sop_lines, sop_row, sop_runs};
 
 /// The directory of procedures, in a workspace and in the config directory.
 const DIRECTORY: &str = "sops";

@@ -27,6 +27,12 @@ pub fn hooked_procedure(env: &Env, workspace: &Path, name: &str) -> Option<(Proc
     (!secret.is_empty()).then_some((procedure, secret))
 }
 
+/// Whether a run was cut off, or rests only because its process ended.
+#[must_use]
+pub fn may_take_up(run: &Run) -> bool {
+    run.is_active() || run.end.is_none() && run.paused.as_deref() == Some(STOPPED)
+}
+
 /// Works on a run until it ends or needs a person, in a runtime of its own; waits for its workspace. `stops` ends it after the
 /// step at hand, `cancel` at once. `None` if it was stopped before it could begin.
 ///
@@ -54,7 +60,7 @@ pub fn work_procedure(
     };
     // Another process may have continued it meanwhile.
     let run = journal.state()?;
-    if !run.is_active() && run.paused.as_deref() != Some(STOPPED) {
+    if !may_take_up(&run) {
         return Ok(Some(run));
     }
     if run.paused.is_some() {

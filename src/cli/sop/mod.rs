@@ -31,7 +31,7 @@ const LISTED_MAX: usize = 50;
 const COLUMNS: usize = 100;
 
 /// The subcommand, as clap knows it.
-pub(in crate::cli) fn definition() -> Command {
+pub fn definition() -> Command {
     let name = |is_required: bool| Arg::new("name").value_name("NAME").required(is_required).help("The procedure");
     let id = |is_required: bool| {
         let help = if is_required { "The run" } else { "The run; the newest one if left out" };
@@ -92,7 +92,7 @@ pub(in crate::cli) fn definition() -> Command {
 }
 
 /// Carries it out; `config` is the file that `--config` names, `path` the option before the subcommand.
-pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> ExitCode {
+pub fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> ExitCode {
     carried_out(matches, config, path).map_or_else(|failure| exit::failed(&failure), ExitCode::from)
 }
 

@@ -1,0 +1,198 @@
+//! The service of procedures, with the executable: what its triggers begin, one at a time, and how it ends and comes back.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Lines};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::changes::{read, work};
+use crate::sop::{command, json_of, procedure, run, shell_step};
+
+/// A service that runs.
+struct Service {
+    child: Child,
+    lines: Lines<BufReader<ChildStderr>>,
+}
+
+impl Service {
+    fn start(home: &Path) -> Self {
+        let mut child = command(home, &["--path", ".", "service", "run"]);
+        let mut child = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
+        let mut service = Self { child, lines };
+        service.expect("the service runs");
+        service
+    }
+
+    /// Reads lines until one has this text.
+    fn expect(&mut self, text: &str) -> String {
+        let mut seen = Vec::new();
+        for line in self.lines.by_ref().map_while(Result::ok) {
+            if line.contains(text) {
+                return line;
+            }
+            seen.push(line);
+        }
+        panic!("no {text:?} in {seen:#?}");
+    }
+
+    fn end(mut self, signal: Signal) -> Option<i32> {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process"));
+        kill(pid, signal).expect("a signal");
+        self.lines.by_ref().for_each(drop);
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+fn home() -> tempfile::TempDir {
+    crate::changes::home(&[], "")
+}
+
+const FILE: &str = "mode = \"auto\"\n[[triggers]]\nkind = \"file\"\npaths = [\"inbox/*.csv\"]\nsettle_ms = 100\n";
+
+#[test]
+fn a_file_begins_a_run_once_and_only_one_service_runs() {
+    let home = home();
+    fs::create_dir(work(home.path(), "inbox")).expect("a directory");
+    fs::write(work(home.path(), "inbox/old.csv"), "1\n").expect("a file");
+    let step =
+        shell_step("note", "echo \"$FILE\" >> log", "env_from = { FILE = \"trigger.path\" }\nwrites = [\"log\"]");
+    procedure(home.path(), "files", &format!("{FILE}{step}"));
+    let mut service = Service::start(home.path());
+    let (status, text) = run(home.path(), &["service", "run"]);
+    assert!(status == 1 && text.contains("the service runs already"), "{text}");
+    let state = json_of(home.path(), &["service", "status", "--json"]);
+    assert_eq!(
+        (state["alive"].as_bool(), &state["procedures"][0]["name"]),
+        (Some(true), &Value::from("files")),
+        "{state}"
+    );
+    fs::write(work(home.path(), "draft"), "1\n").expect("a file");
+    fs::rename(work(home.path(), "draft"), work(home.path(), "inbox/new.csv")).expect("it is moved");
+    service.expect("run 1 of files begins");
+    service.expect("run 1 of files: done");
+    assert_eq!(read(home.path(), "log"), "inbox/new.csv\n");
+    // A trusted file that has changed begins nothing.
+    let place = work(home.path(), "sops/files/SOP.toml");
+    let text = fs::read_to_string(&place).expect("a file");
+    fs::write(&place, format!("{text}# changed\n")).expect("a change");
+    fs::write(work(home.path(), "inbox/third.csv"), "1\n").expect("a file");
+    assert_eq!(service.end(Signal::SIGTERM), Some(0));
+    assert_eq!(run(home.path(), &["service", "status"]).0, 1);
+    assert_eq!(json_of(home.path(), &["sop", "status", "--json"]).as_array().map(Vec::len), Some(1));
+}
+
+/// A home with a procedure of two steps, the first of which is this command, and a service in which it works.
+fn begun(first: &str) -> (tempfile::TempDir, Service) {
+    let home = home();
+    let steps =
+        shell_step("one", first, "writes = [\"log\"]") + &shell_step("two", "echo two >> log", "writes = [\"log\"]");
+    procedure(home.path(), "files", &format!("{FILE}{steps}"));
+    fs::create_dir(work(home.path(), "inbox")).expect("a directory");
+    let mut service = Service::start(home.path());
+    fs::write(work(home.path(), "inbox/a.csv"), "1\n").expect("a file");
+    service.expect("run 1 of files begins");
+    while !run(home.path(), &["receipt", "list"]).1.contains("intent") {}
+    (home, service)
+}
+
+#[test]
+fn sigterm_ends_after_the_step_at_hand_and_the_next_service_continues() {
+    let (home, service) = begun("sleep 3; echo one >> log");
+    assert_eq!(service.end(Signal::SIGTERM), Some(0));
+    let state = json_of(home.path(), &["sop", "status", "1", "--json"]);
+    assert_eq!((read(home.path(), "log"), &state["state"]), ("one\n".into(), &Value::from("paused")), "{state}");
+    let mut service = Service::start(home.path());
+    service.expect("run 1 of files: done");
+    assert_eq!(service.end(Signal::SIGTERM), Some(0));
+    assert_eq!(read(home.path(), "log"), "one\ntwo\n");
+}
+
+#[test]
+fn a_killed_services_step_that_may_have_run_waits_for_a_person() {
+    let (home, service) = begun("sleep 600; echo one >> log");
+    assert_eq!(service.end(Signal::SIGKILL), None);
+    let mut service = Service::start(home.path());
+    service.expect("run 1 of files: unknown");
+    assert_eq!(service.end(Signal::SIGTERM), Some(0));
+    let (status, text) = run(home.path(), &["sop", "resume", "1", "--step", "skip"]);
+    assert_eq!((status, read(home.path(), "log")), (0, "two\n".into()), "{text}");
+}
+
+#[test]
+fn a_missed_time_is_made_up_for_once_and_not_during_an_emergency_stop() {
+    let home = home();
+    let text =
+        "mode = \"auto\"\n[[triggers]]\nkind = \"cron\"\nat = \"0 * * * *\"\ntz = \"UTC\"\ncatch_up = \"once\"\n";
+    procedure(home.path(), "hourly", &format!("{text}{}", shell_step("a", "true", "")));
+    // It last began a run five hours ago.
+    assert_eq!(run(home.path(), &["sop", "run", "hourly"]).0, 0);
+    let place = fs::canonicalize(work(home.path(), "sops/hourly")).expect("a path").display().to_string();
+    let past = jiff::Timestamp::now().as_millisecond() - 5 * 3_600_000;
+    let database = rusqlite::Connection::open(home.path().join(".local/share/reedclaw/reedclaw.db")).expect("a store");
+    let sql = "INSERT INTO run_fire (place, slot, run, time) VALUES (?1, 'cron:0:past', 1, ?2)";
+    database.execute(sql, rusqlite::params![place, past]).expect("a row");
+    run(home.path(), &["estop"]);
+    let service = Service::start(home.path());
+    assert_eq!(run(home.path(), &["service", "status"]).0, 9);
+    assert_eq!(service.end(Signal::SIGTERM), Some(0));
+    assert_eq!(json_of(home.path(), &["sop", "status", "--json"]).as_array().map(Vec::len), Some(1));
+    reedclaw::estop::Estop::new(home.path().join(".local/state/reedclaw")).clear().expect("the stop is cleared");
+    let mut service = Service::start(home.path());
+    service.expect("run 2 of hourly: done");
+    assert_eq!(service.end(Signal::SIGTERM), Some(0));
+    let service = Service::start(home.path());
+    assert_eq!(service.end(Signal::SIGTERM), Some(0));
+    assert_eq!(
+        json_of(home.path(), &["sop", "status", "--json"]).as_array().map(Vec::len),
+        Some(2),
+        "five hours are one run"
+    );
+}
+
+#[test]
+fn the_unit_is_installed_started_and_taken_back_if_that_fails() {
+    let home = home();
+    let place = home.path().join(".config/systemd/user/reedclaw.service");
+    let fake = |status: u8| {
+        let path = home.path().join("bin");
+        fs::create_dir_all(&path).expect("a directory");
+        let text = format!("#!/bin/sh\necho \"$@\" >> {}/calls\nexit {status}\n", home.path().display());
+        fs::write(path.join("systemctl"), text).expect("a program");
+        fs::set_permissions(path.join("systemctl"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    };
+    let service = |word: &str| {
+        let mut command: Command = command(home.path(), &["service", word]);
+        let path = format!("{}:{}", home.path().join("bin").display(), crate::need::TEST_PATH);
+        let done = command.env("PATH", path).output().expect("it runs");
+        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+    };
+    fake(1);
+    let (status, text) = service("install");
+    assert!(status == Some(1) && text.contains("reedclaw service run works in the foreground"), "{text}");
+    assert!(!place.exists(), "{text}");
+    assert_eq!(service("start").0, Some(1));
+    fake(0);
+    assert_eq!(service("install").0, Some(0));
+    let unit = fs::read_to_string(&place).expect("a unit");
+    assert!(unit.contains("service run") && unit.contains("Restart=on-failure"), "{unit}");
+    for word in ["stop", "start"] {
+        assert_eq!(service(word).0, Some(0), "{word}");
+    }
+    assert_eq!(service("uninstall").0, Some(0));
+    assert!(!place.exists());
+    let calls = fs::read_to_string(home.path().join("calls")).expect("calls");
+    for call in [
+        "--user daemon-reload",
+        "--user enable --now reedclaw.service",
+        "--user stop reedclaw.service",
+        "--user disable --now",
+    ] {
+        assert!(calls.contains(call), "{call}: {calls}");
+    }
+}
