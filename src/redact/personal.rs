@@ -84,9 +84,9 @@ fn card(bytes: &[u8], from: usize) -> Option<usize> {
         .iter()
         .rev()
         .enumerate()
-        .map(|(place, digit)| if place % 2 == 0 { *digit } else { digit * 2 - if *digit > 4 { 9 } else { 0 } })
+        .map(|(place, digit)| if place.is_multiple_of(2) { *digit } else { digit * 2 - if *digit > 4 { 9 } else { 0 } })
         .sum();
-    (CARD.contains(&count) && (2..=6).contains(&digits[0]) && sum % 10 == 0).then_some(end)
+    (CARD.contains(&count) && (2..=6).contains(&digits[0]) && sum.is_multiple_of(10)).then_some(end)
 }
 
 /// The end of an IBAN that begins here.
@@ -104,7 +104,7 @@ fn iban(bytes: &[u8], from: usize) -> Option<usize> {
                 ends.push(at + 1);
             }
             // In print there are groups of four.
-            b' ' if signs.len() % 4 == 0 && bytes[at - 1] != b' ' => {}
+            b' ' if signs.len().is_multiple_of(4) && bytes[at - 1] != b' ' => {}
             _ => break,
         }
         at += 1;
