@@ -95,7 +95,7 @@ pub fn fold(state: &State, ops: &[Value]) -> Result<State, OpError> {
     Ok(next)
 }
 
-/// What a command touches, as pairs of an atom and a path; an atom alone stands for all of it.
+/// Returns the places that a command changes, as pairs of an atom and a path; an atom alone stands for all of it.
 #[must_use]
 pub fn touched(ops: &[Value]) -> BTreeSet<(String, String)> {
     let mut all = BTreeSet::new();

@@ -157,7 +157,7 @@ pub fn of_thousandths(thousandths: i64) -> f64 {
     thousandths as f64 / 1_000.0
 }
 
-/// What is known when a call is decided, read in one snapshot.
+/// The facts for deciding a call, read in one snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The switch that counts, if one is set.

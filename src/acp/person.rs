@@ -61,7 +61,7 @@ impl AtEditor<'_> {
         }
     }
 
-    /// Has the person choose; nothing where they chose none of what was offered.
+    /// Lets the person choose; `None` if they chose none of the offers.
     fn choose<'c>(&self, call: &Value, choices: &'c [Choice], is_over: &dyn Fn() -> bool) -> Option<&'c str> {
         let options: Vec<Value> = choices
             .iter()
@@ -85,7 +85,7 @@ impl AtEditor<'_> {
         self.choose(&self.beside(title, text), &choices, &|| false) == Some("yes")
     }
 
-    /// Has the person fill in a field; nothing where they don't.
+    /// Lets the person fill in a field; `None` if they don't.
     fn fill_in(&self, message: &str, field: Value) -> Option<String> {
         let schema = json!({"type": "object", "properties": {"answer": field}, "required": ["answer"]});
         let mut params = json!({

@@ -118,7 +118,7 @@ pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, names:
     }
 }
 
-/// What is known of a server before it was started.
+/// Describes a server that wasn't started yet.
 fn what(servers: &Servers, name: &str) -> String {
     let Some(row) = servers.configured(name) else { return String::new() };
     let place = match &row.server.place {

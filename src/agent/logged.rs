@@ -22,7 +22,7 @@ macro_rules! note {
     };
 }
 
-/// What the log calls a tool that doesn't exist: its name is the model's text.
+/// The log's name of a tool that doesn't exist: its real name is the model's text.
 pub(super) const UNKNOWN: &str = "?";
 
 /// The log of a call: its tool and how it ended, never its content.

@@ -323,7 +323,7 @@ impl Agent {
         count.unwrap_or_else(|| self.purse.estimate(text, &name, &mut *self.recorder))
     }
 
-    /// Has answers fit a JSON schema from now on, without tools; servers that can hold the model to it do.
+    /// Makes answers fit a JSON schema from now on, without tools; servers that can hold the model to it do.
     pub fn answer_as(&mut self, schema: Option<String>) {
         self.answer_schema = schema;
     }

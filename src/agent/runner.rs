@@ -171,7 +171,7 @@ impl ToolRunner {
         tree_of(self.options.bench.as_ref(), &self.options.root)
     }
 
-    /// Has the workspace made with the first call.
+    /// Puts off making the workspace until the first call.
     pub fn wait_for(&mut self, later: Later) {
         self.later = Some(later);
     }

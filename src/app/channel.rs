@@ -40,7 +40,8 @@ pub struct Received {
 }
 
 impl Received {
-    /// Has it answered. Nothing of the runtime but its agent is needed for that, so that a channel may lend it to a thread.
+    /// Lets the agent answer it. Nothing of the runtime but its agent is needed for that, so that a channel may lend it
+    /// to a thread.
     pub fn answer(self, agent: &mut Agent, channel: &dyn Channel, cancel: &Cancel, person: &mut dyn Person) {
         let has_drafts = channel.supports_draft_updates();
         let mut send = |event| {
@@ -226,7 +227,7 @@ impl Runtime {
     }
 }
 
-/// Has the agent send pictures with the next question; returns what the person is told, and the pictures' marks.
+/// Adds pictures to the agent's next question; returns the notices for the person, and the pictures' marks.
 fn take_images(agent: &mut Agent, images: Vec<Image>) -> (Vec<String>, Vec<String>) {
     if images.is_empty() {
         return (Vec::new(), Vec::new());

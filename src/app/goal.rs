@@ -186,10 +186,10 @@ pub enum Wanted {
     Stored(i64),
 }
 
-/// What is seen of a run on a thread.
+/// The visible progress of a run on a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// What it does, in a line.
+    /// Its present activity, in a line.
     pub doing: String,
     /// The call at hand.
     pub call: String,
@@ -249,7 +249,7 @@ impl Background {
         Ok(Self { run, progress, cancel, thread: Some(thread) })
     }
 
-    /// What is seen of it; its news are taken.
+    /// Returns its progress and takes its news.
     #[must_use]
     pub fn progress(&self) -> Progress {
         let mut progress = lock(&self.progress);
@@ -339,7 +339,7 @@ fn worked(
     Ok(())
 }
 
-/// What the thread's run tells.
+/// A report of the thread's run.
 struct Seen {
     progress: Arc<Mutex<Progress>>,
     nudge: Box<dyn Fn() + Send>,

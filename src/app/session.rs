@@ -403,7 +403,7 @@ fn stored_call(call: CallFile, time: i64) -> crate::store::StoredCall {
     crate::store::StoredCall { time, call_id, tool, arguments, result, success, receipt }
 }
 
-/// What the requests since a time came to: tokens that were sent and received, and the cost if each has a price.
+/// Returns the use of the requests since a time: tokens sent and received, and the cost if each has a price.
 fn spent_since(store: &Store, conversation: ConversationId, time_ms: i64) -> ([u64; 2], Option<String>) {
     let requests = store.requests(conversation).unwrap_or_default();
     let (mut tokens, mut cost) = ([0; 2], Some(Money::default()));

@@ -319,7 +319,7 @@ fn status_of(run: &Run) -> u8 {
     }
 }
 
-/// What is seen of a run on standard error, or as JSON.
+/// Shows a run on standard error, or as JSON.
 struct Seen {
     is_json: bool,
     id: i64,

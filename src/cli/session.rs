@@ -145,7 +145,7 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     }
 }
 
-/// What the commands work with.
+/// The inputs of the commands.
 struct Asked {
     runtime: Runtime,
     workspace: PathBuf,

@@ -19,13 +19,13 @@ pub struct McpSettings {
     pub wait_ms: u64,
     /// Tokens of schemas that are sent at once; the others are found by a search.
     pub tools_tokens: usize,
-    /// What `reedclaw mcp serve` offers.
+    /// The settings of `reedclaw mcp serve`.
     pub serve: ServeSettings,
     /// The servers, by name.
     pub servers: BTreeMap<String, ServerSettings>,
 }
 
-/// What other agents are offered.
+/// The offer to other agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServeSettings {
     /// The built-in tools, too.

@@ -1,5 +1,5 @@
-//! What a person granted to a run in advance: a value that is bound to the run and never a higher autonomy. It covers calls of
-//! medium risk whose effects all lie inside; everything else is asked about as ever.
+//! A person's grant to a run in advance: a value that is bound to the run and never a higher autonomy. It covers calls
+//! of medium risk whose effects all lie inside; everything else is asked about as ever.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{Approver, Call, Decision};
 use crate::proto::action::{Action, Effect, PolicyVerdict, Risk, WriteKind};
 use crate::proto::known_paths;
 
-/// What a person granted to a run.
+/// A person's grant to a run.
 #[derive(Clone, Debug)]
 pub struct Grant {
     writes: GlobSet,

@@ -97,7 +97,7 @@ pub struct Ticket {
     cwd: PathBuf,
     /// The person has allowed exactly this call permanently.
     is_allowed: bool,
-    /// What the person granted to the run covers it.
+    /// Whether the person's grant to the run covers it.
     is_granted: bool,
 }
 
@@ -235,7 +235,7 @@ pub struct Gate {
     options: Options,
     /// Gates of a team in front of the policy.
     chain: Option<Arc<dyn Chain>>,
-    /// What a person granted to the run that goes on.
+    /// The person's grant to the present run.
     grant: Option<Grant>,
 }
 
@@ -246,7 +246,7 @@ impl Gate {
         Self { options, chain: None, grant: None }
     }
 
-    /// Has these gates asked before any call is admitted.
+    /// Sets the gates that are asked before any call is admitted.
     pub fn set_chain(&mut self, chain: Arc<dyn Chain>) {
         self.chain = Some(chain);
     }
@@ -628,7 +628,7 @@ fn writable(verdict: &PolicyVerdict, rules: &Rules) -> Vec<PathBuf> {
     written.collect()
 }
 
-/// What a receipt says that a call was granted outside the workspace.
+/// Returns the receipt's note about access outside the workspace.
 fn granted(needs: &[Need]) -> Option<String> {
     let words: Vec<String> = needs
         .iter()
@@ -665,7 +665,7 @@ fn hint_of(code: &str) -> &'static str {
     }
 }
 
-/// What an approver is called in receipts, and whether they want never to be asked about the like again.
+/// Returns the approver's name for receipts, and whether the person doesn't want to be asked about the like again.
 fn approval(ticket: &Ticket, approver: &Approver) -> (String, bool) {
     let word = match approver {
         Approver::Policy if ticket.is_granted => "grant",

@@ -48,7 +48,7 @@ pub struct Call<'a> {
     pub sent: &'a Sent,
     /// The holder of the token; `None` on public routes.
     pub holder: Option<Who>,
-    /// Who asks, on routes that need a token.
+    /// The caller, on routes that need a token.
     pub identity: Option<Identity>,
     /// The body, valid against the route's schema; null if it takes none.
     pub body: Value,
@@ -66,7 +66,7 @@ pub struct Reply {
     pub content: Content,
 }
 
-/// What an answer carries.
+/// The body of an answer.
 pub enum Content {
     /// Nothing.
     Empty,
@@ -82,11 +82,12 @@ pub enum Content {
     Stream(Box<Stream>),
     /// The events of a run of the agent.
     Run(Box<RunStream>),
-    /// What an action on a thread of its own reports. The client waits for its end; if it has a question, so long at most.
+    /// The reports of an action on a thread of its own. The client waits for its end; if it has a question, so long at
+    /// most.
     Later(mpsc::UnboundedReceiver<Progress>, Duration),
 }
 
-/// What an action reports.
+/// A report of an action.
 pub enum Progress {
     /// A person is asked: the answer for a client that doesn't wait.
     Asked(Value),
@@ -134,7 +135,7 @@ impl Reply {
 }
 
 impl Call<'_> {
-    /// Who asks.
+    /// Returns the caller.
     ///
     /// # Errors
     /// The route is public: nobody is known.

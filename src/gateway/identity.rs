@@ -1,4 +1,4 @@
-//! Who asks: the token says which user, the headers say in which tenant and for what. Pure but for new ids.
+//! The caller: the token says which user, the headers say in which tenant and for what. Pure but for new ids.
 
 use axum::http::HeaderMap;
 use serde_json::json;

@@ -42,7 +42,7 @@ const PERSONAL: &str = "pii";
 pub struct LiveRun {
     /// Its id.
     pub run_id: String,
-    /// Who asked.
+    /// The caller.
     pub who: Identity,
     /// Stops it.
     pub cancel: Cancel,

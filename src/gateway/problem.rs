@@ -13,7 +13,7 @@ pub struct Problem {
     pub code: &'static str,
     /// The message, for people.
     pub message: String,
-    /// What only some errors have, apart so that a result stays small.
+    /// Members that only some errors have, apart so that a result stays small.
     pub details: Box<Details>,
 }
 

@@ -15,7 +15,7 @@ use crate::proto::team::{Identity, TeamRole, TokenKind};
 /// Bytes of a JSON body.
 pub const JSON_BYTES_MAX: usize = 1024 * 1024;
 
-/// Who may call a route.
+/// The right that a route needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Anybody.
@@ -32,7 +32,7 @@ pub struct Route {
     pub(super) method: &'static str,
     /// The pattern of the path.
     pub path: &'static str,
-    /// Who may call it.
+    /// The right that it needs.
     pub needs: Needs,
     /// The names that its query may have.
     pub query: &'static [&'static str],

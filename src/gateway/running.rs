@@ -10,7 +10,7 @@ use crate::proto::team::Identity;
 /// Calls and runs at once, those that wait for a person included.
 const RUNNING_MAX: usize = 64;
 
-/// What goes on.
+/// The actions that are running.
 #[derive(Debug, Default)]
 pub struct Running {
     entries: Mutex<BTreeMap<u64, Entry>>,

@@ -29,7 +29,7 @@ const SLOW: Duration = Duration::from_secs(30);
 
 /// A stream that a client wants.
 pub struct Stream {
-    /// Who reads.
+    /// The reader.
     pub who: Identity,
     /// The secret of the token: if it is revoked, the stream ends.
     pub secret: String,

@@ -12,9 +12,9 @@ use super::{Entry, GitError, Mode, Objects, Oid};
 pub struct Changed {
     /// The path.
     pub path: PathBuf,
-    /// What was there.
+    /// The entry before.
     pub old: Option<(Mode, Oid)>,
-    /// What is there.
+    /// The entry after.
     pub new: Option<(Mode, Oid)>,
 }
 

@@ -151,7 +151,7 @@ impl Mode {
 pub struct Entry {
     /// Its name.
     pub name: Vec<u8>,
-    /// What it is.
+    /// The kind of entry.
     pub mode: Mode,
     /// The object that it names.
     pub id: Oid,

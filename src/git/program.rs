@@ -155,9 +155,9 @@ impl Program {
         id.ok_or_else(|| GitError::Other(ran.err.trim().replace('\n', " ")))
     }
 
-    /// Has the user's hooks `pre-commit` and `commit-msg` look at what is to be committed: at files of its own below `place`,
-    /// with an index of its own. Returns the tree and the message as the hooks leave them. `at` is the work tree that the
-    /// hooks belong to.
+    /// Runs the user's hooks `pre-commit` and `commit-msg` on a commit before it is made: on files of its own below
+    /// `place`, with an index of its own. Returns the tree and the message as the hooks leave them. `at` is the work
+    /// tree that the hooks belong to.
     ///
     /// # Errors
     /// The words of a hook that refuses, or git's.

@@ -23,7 +23,7 @@ const SYNCING_THREADS: usize = 8;
 /// How often the folder of an object is made again after somebody removed it.
 const FOLDER_TRIES_MAX: usize = 100;
 
-/// What is to be at a path: a file, a link or another repository's commit; `None` removes it.
+/// The new entry at a path: a file, a link or another repository's commit; `None` removes it.
 pub type TreeEdit = (PathBuf, Option<(Mode, Oid)>);
 
 /// A commit that is to be made.

@@ -39,7 +39,7 @@ pub struct Command {
     pub source: &'static str,
 }
 
-/// What became of a command.
+/// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Committed {
     /// It is there; the answer, and whether it was there before.

@@ -16,7 +16,7 @@ pub struct NewRun {
     pub run_id: String,
     /// The question, redacted.
     pub question: String,
-    /// Who asked: `chat`, or a webhook's name.
+    /// The origin of the request: `chat`, or a webhook's name.
     pub origin: String,
 }
 
@@ -29,7 +29,7 @@ pub struct RunEnd {
     pub text: String,
     /// The reason, if it failed.
     pub failure: Option<String>,
-    /// What it used.
+    /// The use of its limits.
     pub usage: Value,
     /// The conversation in the shell's own store.
     pub conversation_id: Option<i64>,

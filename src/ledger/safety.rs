@@ -21,7 +21,7 @@ pub struct Subject {
     pub id: String,
 }
 
-/// What becomes of a decision.
+/// The result of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A block is written down; a pass changes nothing.
@@ -39,11 +39,11 @@ pub enum Record {
 /// A decision of the gates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judged {
-    /// What each gate said.
+    /// The decision of each gate.
     pub decisions: Vec<GateDecision>,
     /// The events that tell of it.
     pub event_ids: Vec<String>,
-    /// What the call has reserved.
+    /// The reservation of the call.
     pub reservation: Option<String>,
 }
 

@@ -37,7 +37,7 @@ pub struct Stored {
     pub is_duplicate: bool,
 }
 
-/// Which events are read.
+/// The selection of events to read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Only of this type.

@@ -86,7 +86,7 @@ impl Talks {
         }
     }
 
-    /// Has the caller of the newest call answer a server's question.
+    /// Passes a server's question to the caller of the newest call.
     pub(super) async fn ask(&self, params: ElicitRequestParams) -> ElicitResult {
         let Some((token, caller)) = self.lock().last().map(|talk| (talk.token.clone(), talk.caller.clone())) else {
             return ElicitResult::new(ElicitationAction::Decline);

@@ -140,7 +140,7 @@ pub type Secret = Arc<dyn Fn(&Server) -> Option<String> + Send + Sync>;
 /// The parts for servers that are reached by an address.
 #[derive(Clone)]
 pub struct Web {
-    /// Who vouches for servers on https.
+    /// The authorities that vouch for servers on https.
     pub authorities: Authorities,
     /// The user's headers for a server.
     pub headers: Headers,
@@ -273,7 +273,7 @@ pub enum Part {
     Link(Link),
 }
 
-/// What a server offered at its last run, however it is started now; `state` is the directory of [`Options`].
+/// Returns a server's offer at its last run, however it is started now; `state` is the directory of [`Options`].
 #[must_use]
 pub fn manifest_known(state: &std::path::Path, server: &str) -> Option<Manifest> {
     Cache::new(Some(state.to_owned())).last(server)

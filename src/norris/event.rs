@@ -12,9 +12,9 @@ pub struct Goal {
     pub text: String,
     /// Commands of the person that decide whether it is reached.
     pub checks: Vec<String>,
-    /// What it may use.
+    /// Its limits.
     pub limits: Limits,
-    /// What runs without a question.
+    /// The calls that run without a question.
     pub grant: Grant,
     /// Files that are never changed without a question, as patterns.
     pub protect: Vec<String>,
@@ -67,7 +67,7 @@ impl Default for Limits {
     }
 }
 
-/// What a person allowed for a run.
+/// The calls that a person allowed for a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Grant {
@@ -93,13 +93,13 @@ pub struct Halt {
     pub risk: String,
     /// Why it is asked about.
     pub reasons: Vec<String>,
-    /// What would change.
+    /// The proposed change.
     pub preview: String,
     /// The conversation that it was made in.
     pub conversation: Option<i64>,
 }
 
-/// What happened to a run.
+/// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -110,7 +110,7 @@ pub enum Event {
     },
     /// A process takes it up.
     Entered {
-        /// Which.
+        /// The process.
         pid: u32,
     },
     /// A plan is asked for.

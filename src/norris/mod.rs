@@ -117,7 +117,7 @@ pub enum TaskState {
 /// One task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Task {
-    /// What is to be done.
+    /// The task's text.
     pub text: String,
     /// How far it is.
     pub state: TaskState,
@@ -149,7 +149,7 @@ impl CheckResult {
 /// A call that the run made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallDone {
-    /// What it was about.
+    /// The intent of the call.
     pub intent: String,
     /// Whether it did what it should; none if that isn't known.
     pub success: Option<bool>,

@@ -2,7 +2,7 @@
 
 use super::{BREAKS_MAX, CheckResult, End, HALTS_MAX, Halt, HaltState, PLAN_FAILURES_MAX, Run};
 
-/// What a run has used, as far as its events don't say.
+/// The run's use of its limits, as far as its events don't say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Used {
     /// Dollars.

@@ -42,7 +42,7 @@ fn marked(text: &str, mark: &str, most: usize) -> Vec<String> {
     found
 }
 
-/// What a line says behind its mark; it may be numbered or an item of a list.
+/// Returns the text after a mark, if the line has one; it may be numbered or an item of a list.
 fn of_line(line: &str, mark: &str) -> Option<String> {
     let bare = line.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ')' | '-' | '*' | ' '));
     let text = bare.strip_prefix(mark)?.trim_start_matches('*').trim();

@@ -644,7 +644,7 @@ pub fn of_editor() -> impl Iterator<Item = (Op, Form)> {
 pub enum CommandError {
     /// There is no such command; perhaps this one was meant.
     Unknown {
-        /// What was typed.
+        /// The typed name.
         name: String,
         /// The nearest name, if one is near.
         nearest: Option<&'static str>,
@@ -682,7 +682,7 @@ pub fn parse(line: &str) -> Result<(&'static Command, &str), CommandError> {
     }
 }
 
-/// What is wrong with a meta command of a config that has this name, if one of ReedClaw's own has it.
+/// Returns the problem of a config's meta command that has the name of one of ReedClaw's own.
 #[must_use]
 pub fn taken(name: &str) -> Option<String> {
     let is_own = of_shell().any(|meta| meta.names.contains(&name));

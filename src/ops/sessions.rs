@@ -96,7 +96,7 @@ pub fn plan_lines(plan: &MergePlan) -> Vec<String> {
     lines
 }
 
-/// What an `apply` would do, in lines.
+/// Describes the effect of an `apply`, in lines.
 #[must_use]
 pub fn applied_lines(plan: &[ToApply]) -> Vec<String> {
     let line = |it: &ToApply| {

@@ -12,7 +12,7 @@ const NAMED_MAX: usize = 8;
 /// Bytes of a file that is compared line by line.
 const COMPARED_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What a line asks for.
+/// The request of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// The last so many steps.
@@ -79,7 +79,7 @@ pub fn wish(argument: &str, may_name_file: bool) -> Result<(Wish, bool), String>
     }
 }
 
-/// What was done, line by line; `prefix` is what stands before a command: `:` or `reedclaw `.
+/// Reports an undo, line by line; `prefix` precedes each command: `:` or `reedclaw `.
 #[must_use]
 pub fn taken_back_lines(done: &TakenBack, verb: &str, prefix: &str) -> Vec<String> {
     let mut lines: Vec<String> =
@@ -118,7 +118,7 @@ pub fn step_rows(list: &[Record]) -> Vec<Vec<String>> {
     list.iter().map(row).collect()
 }
 
-/// What isn't covered, in lines.
+/// Lists the paths that aren't covered, in lines.
 #[must_use]
 pub fn cover_lines(steps: &Steps) -> Vec<String> {
     let (bytes, skipped) = steps.cover();
@@ -140,7 +140,7 @@ fn unseen_lines(head: &str, skipped: &[(std::path::PathBuf, Why)]) -> Vec<String
     lines
 }
 
-/// What a step changed, file by file, in the unified form.
+/// Returns a step's changes, file by file, in the unified form.
 ///
 /// # Errors
 /// What it held isn't in the store any more.
@@ -158,7 +158,7 @@ pub fn step_parts(steps: &Steps, step: &Record) -> Result<Vec<String>, StepsErro
     changes.map(|it| places.difference(&it.path, it.before, it.after)).collect()
 }
 
-/// What a person changed behind a step, file by file.
+/// Returns a person's changes after a step, file by file.
 ///
 /// # Errors
 /// What the step left isn't in the store any more.
@@ -219,7 +219,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// What is at a path, in words.
+/// Describes the state of a path.
 fn words(state: State) -> String {
     match state {
         State::Nothing => "nothing".to_owned(),

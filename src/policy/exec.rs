@@ -78,7 +78,7 @@ impl Walk<'_, '_> {
         if name.contains('/') { self.exec_path(&name, &argv) } else { self.named(&name, &argv) }
     }
 
-    /// What is known of a command whose name isn't.
+    /// Judges a command whose name is unknown.
     fn unknown_command(&mut self, argv: &[Text]) -> Text {
         let name = &argv[0];
         if name.is_foreign() {

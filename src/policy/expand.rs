@@ -203,7 +203,7 @@ impl Walk<'_, '_> {
         Some((directory, rest))
     }
 
-    /// What a parameter gives, with all that is done to it.
+    /// Returns the value of a parameter, with all its operations.
     fn parameter(&mut self, parameter: &Parameter, quoted: bool) -> Held {
         let mut held = self.held(parameter);
         if parameter.indirect {

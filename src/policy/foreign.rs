@@ -234,7 +234,7 @@ fn paths(code: &str, found: &[Literal], acts: &mut Vec<Act>) {
     }
 }
 
-/// What the whole of the code has signs of.
+/// Adds the signs that the whole code has.
 fn whole(code: &str, language: &str, acts: &mut Vec<Act>) {
     let mut block = |rule: &'static str, text: String| block(acts, rule, text);
     let evaluates = has_any(code, listed("evaluates"));
@@ -400,7 +400,7 @@ fn sed_script(script: &str, acts: &mut Vec<Act>) {
     unknown(acts);
 }
 
-/// What `s` puts in place of a match, and what comes after its last mark.
+/// Returns the replacement of an `s` command, and the text after its last mark.
 fn replacement(text: &str) -> Option<(&str, &str)> {
     let mark = text.chars().next()?;
     let rest = &text[mark.len_utf8()..];

@@ -40,7 +40,7 @@ use walk::Walk;
 
 pub use crate::bash::SCRIPT_BYTES_MAX;
 
-/// What holds for a session: the user's settings and where things are. Paths are absolute and without `.` and `..`.
+/// The rules of a session: the user's settings and the places of things. Paths are absolute and without `.` and `..`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// The directory that a model may work in.
@@ -57,7 +57,7 @@ pub struct Rules {
     pub forbidden_commands: Vec<String>,
     /// Programs of which the user wants more care than the table of programs takes.
     pub programs: Vec<ProgramRule>,
-    /// What happens with high risk under `supervised`.
+    /// The treatment of high risk under `supervised`.
     pub high: High,
     /// Hosts that may be asked with GET; one that begins with a dot means all below it.
     pub allow_domains: Vec<String>,
@@ -80,7 +80,7 @@ enum Elsewhere {
     Container,
 }
 
-/// What happens with high risk under `supervised`.
+/// The treatment of high risk under `supervised`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum High {
     /// The person is asked.
@@ -99,10 +99,10 @@ impl Rules {
     }
 }
 
-/// What is known where an action is judged.
+/// The facts at the place where an action is judged.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    /// What holds for the session.
+    /// The rules of the session.
     pub rules: &'a Rules,
     /// The directory that the action starts in, absolute.
     pub cwd: &'a str,
@@ -122,7 +122,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// What a verdict may ask of the disk. Every answer may be `None`, which never makes anything less risky.
+/// The questions that a verdict may ask of the disk. Every answer may be `None`, which never makes anything less risky.
 pub trait Files {
     /// Where a path leads once every link on it is followed; for what isn't there yet, where its directory leads.
     fn canonical(&self, path: &str) -> Option<String>;
@@ -377,7 +377,7 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
     }
 }
 
-/// What follows from a risk.
+/// Returns the decision that follows from a risk.
 #[must_use]
 pub fn decide(risk: Risk, context: &Context<'_>) -> Decision {
     let decision = match (context.rules.autonomy, risk) {

@@ -275,7 +275,7 @@ impl Text {
         Some([Piece::Known(rest.to_owned())].into_iter().chain(self.pieces.iter().skip(1).cloned()).collect())
     }
 
-    /// What comes before and after the first of these characters.
+    /// Returns the text before and after the first of these characters.
     pub(super) fn split_once(&self, at: char) -> Option<(Self, Self)> {
         let position = self.pieces.iter().position(|piece| matches!(piece, Piece::Known(text) if text.contains(at)))?;
         let Piece::Known(text) = &self.pieces[position] else { return None };

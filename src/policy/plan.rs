@@ -82,7 +82,7 @@ pub(super) struct Call<'a> {
     /// The program, without its directory.
     pub(super) name: &'a str,
     pub(super) words: &'a [Text],
-    /// What it can read; `None` if that is the terminal.
+    /// The text that it can read; `None` if that is the terminal.
     pub(super) input: Option<&'a Text>,
     pub(super) home: &'a str,
     pub(super) workspace: &'a str,
@@ -118,7 +118,7 @@ pub(super) fn only_tells(words: &[Text]) -> bool {
     matches!(words, [only] if about.contains(&only.lossy()))
 }
 
-/// What a command does; `None` for a program that the table doesn't have.
+/// Returns the effects of a command; `None` for a program that the table doesn't have.
 pub(super) fn plan(call: &Call<'_>) -> Option<Vec<Act>> {
     let given = programs::read(call.name, call.words)?;
     let runs = given.row.roles.iter().any(|role| matches!(*role, "run" | "@assign" | "@command" | "code-here"));
@@ -307,7 +307,7 @@ fn far(call: &Call<'_>, given: &Given<'_>, host: &Text, code: Act) -> Vec<Act> {
     }
 }
 
-/// What a program prints: what it was fed with, if that came from elsewhere.
+/// Returns the output of a program: its input, if that came from elsewhere.
 fn printed(call: &Call<'_>, given: &Given<'_>) -> Text {
     let mut fed = call.input.and_then(Text::source).unwrap_or(Source::Program);
     if fed == Source::Processes {

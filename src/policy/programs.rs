@@ -1,5 +1,5 @@
-//! What programs do, as data: reads `config/policy/programs.tsv`, and a command's words by it. Must not know what follows
-//! from a risk.
+//! The effects of programs, as data: reads `config/policy/programs.tsv`, and a command's words by it. Must not know
+//! what follows from a risk.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -10,7 +10,7 @@ use crate::proto::action::Risk;
 const WORDS: &str = include_str!("../../config/policy/words.tsv");
 const TABLE: &str = include_str!("../../config/policy/programs.tsv");
 
-/// What a program needs beyond a private copy of the workspace.
+/// The need of a program beyond a private copy of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowNeed {
     Nothing,
@@ -24,7 +24,7 @@ pub(super) struct Row {
     /// The subcommands, each as its words; none in the row for all others.
     subs: Vec<Vec<&'static str>>,
     options: Vec<Opt>,
-    /// What the operands are for; the last role holds for all that follow.
+    /// The roles of the operands; the last role holds for all that follow.
     pub(super) roles: Vec<&'static str>,
     /// The risk and its rule; `None` for a program that only runs others.
     pub(super) risk: Option<(Risk, &'static str)>,
@@ -35,7 +35,7 @@ pub(super) struct Row {
 pub(super) struct Opt {
     pub(super) name: &'static str,
     takes_value: bool,
-    /// What the value is for; empty if it is nothing that counts.
+    /// The role of the value; empty if it doesn't count.
     pub(super) role: &'static str,
     /// The risk of the option, and whether it lowers that of the row.
     pub(super) risk: Option<(Risk, &'static str, bool)>,

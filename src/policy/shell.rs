@@ -1,5 +1,5 @@
-//! What a shell knows while a script is walked through, how the states of two ways become one, and how much work a
-//! judgement may cost.
+//! The state of a shell during the walk through a script, the union of the states of two ways, and the limit of work
+//! that a judgement may cost.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -53,12 +53,12 @@ impl Var {
     }
 }
 
-/// What a shell knows.
+/// The state of a shell.
 #[derive(Clone, PartialEq)]
 pub(super) struct Shell {
     pub(super) vars: Rc<BTreeMap<String, Var>>,
     pub(super) functions: Rc<BTreeMap<String, Rc<Command>>>,
-    /// What each alias means; those of git by `git NAME`.
+    /// The text of each alias; those of git by `git NAME`.
     pub(super) aliases: Rc<BTreeMap<String, String>>,
     /// `$1` and so on; `None` if they aren't known.
     pub(super) positional: Option<Vec<Text>>,
@@ -69,7 +69,7 @@ pub(super) struct Shell {
     pub(super) is_over: bool,
     /// `$_`: the last word of the command before.
     pub(super) last_word: Text,
-    /// What runs at the end, or on a signal.
+    /// The commands that run at the end, or on a signal.
     pub(super) traps: Vec<Text>,
 }
 
@@ -205,7 +205,7 @@ pub(super) fn limited(mut ways: Vec<Text>) -> Vec<Text> {
     ways
 }
 
-/// What a judgement may cost.
+/// The limit of a judgement's work.
 #[derive(Default)]
 pub(super) struct Budget {
     steps: usize,
@@ -239,7 +239,7 @@ impl Budget {
     }
 }
 
-/// What this script put where, as far as later commands read or run it.
+/// The files that this script wrote, as far as later commands read or run them.
 #[derive(Default)]
 pub(super) struct Made {
     pub(super) files: BTreeMap<String, Text>,

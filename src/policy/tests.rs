@@ -58,8 +58,8 @@ fn benign() -> Vec<Line> {
     lines(include_str!("../../tests/data/policy/benign.txt"))
 }
 
-/// What share of its lines each rule still blocks, in percent. The rest runs code that isn't followed: coreutils that make
-/// text, other languages, Makefiles. It is high, and a private copy of the workspace holds it.
+/// The share of its lines that each rule still blocks, in percent. The rest runs code that isn't followed: coreutils
+/// that make text, other languages, Makefiles. It is high, and a private copy of the workspace holds it.
 const STILL_BLOCKED: &[(&str, usize)] = &[
     ("accounts", 100),
     ("credentials", 90),

@@ -24,11 +24,11 @@ pub(super) struct Walk<'m, 'a> {
     pub(super) budget: Budget,
     pub(super) found: Findings<'m, 'a>,
     pub(super) made: Made,
-    /// What the command that is looked at can read; `None` if that is the terminal.
+    /// The text that the present command can read; `None` if that is the terminal.
     pub(super) input: Option<Text>,
 }
 
-/// What the redirections of a command do to its output.
+/// The effect of a command's redirections on its output.
 #[derive(Default)]
 struct Outputs {
     /// Files that it goes to, and whether at their end.
@@ -507,7 +507,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         self.shell.absolute(path).into_iter().map(|path| self.made.follow(path)).collect()
     }
 
-    /// What a file holds: what this script wrote, or unknown.
+    /// Returns the content of a file: the text that this script wrote, or unknown.
     pub(super) fn content(&self, path: &Text) -> Text {
         if matches!(path.lossy(), "-" | "/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0") {
             return self.input.clone().unwrap_or_else(|| Source::Any.into());
@@ -515,7 +515,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         self.written(path).unwrap_or_else(|| Source::File.into())
     }
 
-    /// What this script wrote to a file.
+    /// Returns the text that this script wrote to a file.
     pub(super) fn written(&self, path: &Text) -> Option<Text> {
         let path = self.absolute(path).into_iter().next()?;
         self.made.files.get(path.as_str()?).cloned()
@@ -556,7 +556,7 @@ impl<'m, 'a> Walk<'m, 'a> {
     }
 }
 
-/// What is printed by one after the other.
+/// Returns the output of one command after the other.
 fn joined(first: Text, second: &Text) -> Text {
     if first.pieces().len() + second.pieces().len() > OUTPUT_PIECES_MAX
         || first.head().len() + second.head().len() > bash::SCRIPT_BYTES_MAX
@@ -566,7 +566,7 @@ fn joined(first: Text, second: &Text) -> Text {
     first.then(second)
 }
 
-/// What is printed by one or the other.
+/// Returns the output of one command or the other.
 fn either(first: Option<Text>, second: Text) -> Text {
     match first {
         None => second,

@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-/// What somebody may do in a tenant. In order: a later one may do all that an earlier one may.
+/// The role of a member in a tenant. In order: a later one may do all that an earlier one may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TeamRole {
     /// Reads.
@@ -74,7 +74,7 @@ impl TeamRole {
     }
 }
 
-/// Who holds a token.
+/// The holder of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
     /// A person.
@@ -107,7 +107,7 @@ impl TokenKind {
     }
 }
 
-/// Who asks, in which tenant and project, and the ids that everything caused by the request carries. It is made once per
+/// The caller, their tenant and project, and the ids that everything caused by the request carries. It is made once per
 /// request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -200,7 +200,7 @@ impl GateName {
     }
 }
 
-/// What a gate said.
+/// The decision of a gate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GateOutcome {
     /// It lets the call through.
@@ -236,6 +236,6 @@ impl GateOutcome {
 pub struct GateDecision {
     /// The gate.
     pub gate: GateName,
-    /// What it said.
+    /// The decision.
     pub outcome: GateOutcome,
 }

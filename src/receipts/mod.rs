@@ -139,7 +139,7 @@ pub struct Entry {
     pub rule: Option<String>,
     /// The tier of the sandbox that it runs in.
     pub sandbox: Option<String>,
-    /// What it was granted outside the workspace.
+    /// The access outside the workspace that it was granted.
     pub outside: Option<String>,
 }
 

@@ -107,8 +107,8 @@ pub struct Record<'a> {
     pub sandbox: Option<Cow<'a, str>>,
     /// Of an outcome: the id of its intent.
     pub intent: Option<Cow<'a, str>>,
-    /// What a call was granted outside the workspace; of an outcome, the files that it changed there. Without either there
-    /// is no such member in the line.
+    /// The access outside the workspace that a call was granted; of an outcome, the files that it changed there.
+    /// Without either there is no such member in the line.
     pub outside: Option<Cow<'a, str>>,
     /// The hash of the receipt before.
     pub previous_hash: Cow<'a, str>,

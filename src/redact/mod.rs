@@ -103,7 +103,7 @@ impl Redactor {
         Redacted { text, hidden }
     }
 
-    /// What hides secrets, for a face that shows results.
+    /// Returns a function that hides secrets, for a face that shows results.
     #[must_use]
     pub fn hiding(&self) -> Box<dyn Fn(&str) -> String + Send> {
         let redactor = self.clone();

@@ -1,4 +1,4 @@
-//! What each meta command does.
+//! Carries out each meta command.
 
 use nu_ansi_term::Style;
 

@@ -28,7 +28,7 @@ use crate::shell::session::{Handle, KeysTo};
 use crate::store::ConversationId;
 use crate::turn::Thinking;
 
-/// What came of a question.
+/// The result of a question.
 #[derive(Default)]
 pub(super) struct Reply {
     /// The answer, as far as it came.
@@ -37,21 +37,21 @@ pub(super) struct Reply {
     pub whole: bool,
     /// Nobody could be asked, or nobody answered.
     pub is_unanswered: bool,
-    /// What the model thought before it.
+    /// The model's thoughts before the answer.
     pub thoughts: String,
-    /// What its last request came to.
+    /// The cost of its last request.
     pub spent: Option<Spent>,
 }
 
-/// What the thread that asks the model wants of the person; each with where the answer goes.
+/// A request of the thread that asks the model to the person, with the sender for the answer.
 pub(super) enum Wanted {
     /// A yes or a no.
     Consent(String, Sender<bool>),
-    /// What is said to a call.
+    /// An approval of a call.
     Approval(Box<Question>, Sender<Answer>),
     /// A reply in words.
     Words(String, String, Vec<String>, Sender<Option<String>>),
-    /// What is to become of a command that still runs; the question stands until it has ended.
+    /// The choice about an overdue command; the question is shown until the command has ended.
     OverdueChoice(Overdue, Arc<AtomicBool>, Sender<Option<OverdueChoice>>),
     /// A command in the person's own shell.
     Command(String, Sender<Option<Outcome>>),
@@ -226,7 +226,7 @@ struct AtTerminal<'a> {
 }
 
 impl AtTerminal<'_> {
-    /// Has something asked, and waits; nothing where the terminal has gone.
+    /// Asks the person through the loop, and waits; `None` if the terminal has gone.
     fn want<T>(&self, make: impl FnOnce(Sender<T>) -> Wanted) -> Option<T> {
         self.waiting.rest(self.console);
         let (to, from) = channel();
@@ -285,7 +285,7 @@ pub(super) struct Drawing {
     checking: Option<String>,
     /// The command about which the person will be asked, in a line: the question shows it, so it is shown only if there is none.
     unasked: Option<String>,
-    /// What tools gave, whole.
+    /// The whole outputs of tools.
     outputs: Vec<Given>,
     /// The number of the first of them.
     first_output: usize,
@@ -454,7 +454,7 @@ fn checked(intent: &str, outcome: &Outcome, took: Duration, number: usize) -> St
     format!("{}: {how}, {:.1} s{lines}", shown(intent), took.as_secs_f64())
 }
 
-/// What a call gave, for `:show`.
+/// Returns the output of a call for `:show`.
 fn whole(outcome: &Outcome) -> Given {
     let text = match &outcome.error {
         Some(error) if outcome.output.is_empty() => format!("{}\n{}", error.message, error.hint),

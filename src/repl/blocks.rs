@@ -1,5 +1,5 @@
-//! What a person does with the last answer: `:copy`, `:run` and `:save`. A block of code runs only by the key that a
-//! command of the model needs.
+//! Uses of the last answer: `:copy`, `:run` and `:save`. A block of code runs only by the key that a
+//! model's command needs.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -28,7 +28,7 @@ pub struct Shell {
     beside: Beside,
 }
 
-/// What of it several threads share.
+/// The part that several threads share.
 #[derive(Default)]
 struct Face {
     /// The conversation in which an answer is awaited, and what draws it.

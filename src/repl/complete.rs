@@ -21,9 +21,9 @@ const DESCRIPTION_CHARS_MAX: usize = 60;
 /// One thing that may stand at the cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// What replaces the word, quoted as the shell needs it.
+    /// The replacement of the word, quoted as the shell needs it.
     pub value: String,
-    /// What it is, where that is known.
+    /// A description, if one is known.
     pub description: Option<String>,
     /// Whether a space follows it.
     pub append_space: bool,
@@ -71,7 +71,7 @@ pub struct MetaEntry {
     pub name: String,
     /// Its help, one line.
     pub help: String,
-    /// What its first argument may be.
+    /// The possible values of its first argument.
     pub values: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ pub struct ShellCompleter {
     served: Option<Box<ListServed>>,
 }
 
-/// What may stand behind an `@`, by the working directory and what was typed of it: value and description.
+/// Lists what may follow an `@`, by the working directory and the typed beginning: value and description.
 type ListMentions = dyn Fn(&Path, &str) -> Vec<(String, String)> + Send;
 type ListServed = dyn Fn(&[&str]) -> Vec<(String, String)> + Send;
 type ListConversations = dyn Fn() -> Vec<(String, String)> + Send;
@@ -115,7 +115,7 @@ impl ShellCompleter {
         Self { served: Some(Box::new(list)), ..self }
     }
 
-    /// What may replace which bytes of `line`, best kind first, sorted within a kind.
+    /// Returns the candidates for a part of `line`, best kind first, sorted within a kind.
     pub fn candidates(&mut self, line: &str, position_bytes: usize) -> (Span, Vec<Candidate>) {
         let position = floor_boundary(line, position_bytes);
         let before = &line[..position];
@@ -170,7 +170,7 @@ impl ShellCompleter {
         (span(request.word_start), bounded(found))
     }
 
-    /// What a question names, where the word at the cursor begins with `@`.
+    /// Completes a mention in a question, if the word at the cursor begins with `@`.
     fn mention(&self, before: &str, state: &EditorState) -> Option<(Span, Vec<Candidate>)> {
         let list = self.mentions.as_ref()?;
         let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
@@ -263,7 +263,7 @@ struct Request<'a> {
     in_comment: bool,
     /// Where the simple command at the cursor starts, without keywords and assignments in front.
     simple_start: usize,
-    /// What the word begins with, where only the live shell knows its value.
+    /// The beginning of the word, if only the live shell knows its value.
     anchor: Option<paths::Anchor>,
 }
 
@@ -306,7 +306,7 @@ impl<'a> Request<'a> {
         (!found.is_empty()).then(|| found.into_iter().map(make).collect())
     }
 
-    /// What the live shell gives. Where nothing begins as the word does, it is asked for all and they are looked through.
+    /// Asks the live shell. If no name begins as the word does, the shell lists all of them for a fuzzy search.
     fn ask(
         &self,
         live: Option<&mut Box<dyn LiveCompletion>>,

@@ -19,9 +19,9 @@ use crate::proto::{Failure, FailureKind, HumanLine};
 /// How long the shell may take to draw its prompt where it is asked for it.
 const PROMPT_WAIT: Duration = Duration::from_secs(1);
 
-/// What is known of the config beside the settings that hold.
+/// Facts about the config beside the effective settings.
 pub(super) struct Configured {
-    /// What holds now, a project's file over it.
+    /// The effective layers, with a project's file on top.
     pub(super) effective: config::Layers,
     /// The keys and the meta commands of hooks that the editor knows.
     bound: Bound,
@@ -49,7 +49,7 @@ pub(super) fn config_failure(message: String, hint: &str) -> Failure {
     Failure { kind: FailureKind::Config, message, hint: hint.to_owned() }
 }
 
-/// What opens a file for the person: a program, perhaps with arguments.
+/// Returns the program that opens a file for the person, perhaps with arguments.
 #[must_use]
 pub fn editor_program(env: &Env) -> String {
     let variable = |name: &str| {

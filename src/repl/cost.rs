@@ -1,5 +1,5 @@
-//! What questions cost, at the prompt: sums, single requests, the right edge; tokens of a text; the last thoughts. It must
-//! not know prices, nor how sums are stored.
+//! The cost of questions at the prompt: sums, single requests, the right edge; tokens of a text; the last thoughts. It
+//! must not know prices, nor how sums are stored.
 
 use super::run::Repl;
 use crate::agent::Cancel;
@@ -15,12 +15,12 @@ use crate::store::{ConversationId, PartOfRun, Period, SpentSum, StoreError, Stor
 /// Requests that `:cost detail` shows.
 const REQUESTS: usize = 50;
 
-/// What the last answer leaves behind beside its text.
+/// The cost and the thoughts of the last answer.
 #[derive(Debug, Default)]
 pub(super) struct Spending {
-    /// What the right edge shows, for this conversation.
+    /// The text at the right edge, for this conversation.
     edge: Option<(ConversationId, String)>,
-    /// What the model thought, raw.
+    /// The model's raw thoughts.
     thoughts: String,
 }
 
@@ -160,7 +160,7 @@ impl Repl {
         self.spending.edge = Some((conversation, format!("{context}{percent} % {cost}")));
     }
 
-    /// What the right edge shows, until the conversation is another.
+    /// Returns the text at the right edge, until the conversation changes.
     pub(super) fn edge_text(&self) -> Option<String> {
         let (conversation, text) = self.spending.edge.as_ref()?;
         (Some(*conversation) == self.runtime.agent().conversation()).then(|| text.clone())

@@ -29,7 +29,7 @@ use crate::shell::Handle;
 /// The columns of the completion menu.
 const MENU_COLUMNS: u16 = 4;
 
-/// What the editor is made by.
+/// The parts that the editor is built from.
 pub(super) struct Shape<'a> {
     /// The settings that hold.
     pub(super) settings: &'a Settings,
@@ -39,7 +39,7 @@ pub(super) struct Shape<'a> {
     pub(super) color: bool,
     /// Whether characters outside ASCII are drawn.
     pub(super) unicode: bool,
-    /// Who knows the models.
+    /// The agent, which knows the models.
     pub(super) agent: &'a Agent,
     /// The hooks of the config.
     pub(super) hooks: &'a SharedHooks,
@@ -135,7 +135,7 @@ pub(super) fn is_vi(settings: &EditorSettings, shell: &ShellKeys) -> bool {
     settings.mode == EditMode::Vi || shell.vi
 }
 
-/// What Ctrl-W takes.
+/// Returns the extent that Ctrl-W deletes.
 pub(super) fn word_key(settings: &EditorSettings) -> WordKey {
     if settings.kill_word == "blank" { WordKey::Blank } else { WordKey::Word }
 }

@@ -6,7 +6,7 @@ use crate::ops::estop;
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
-/// What a person says to the question.
+/// Reads the person's answer to the question.
 fn choice(keys: &[u8]) -> Option<bool> {
     match keys {
         b"y" | b"Y" => Some(true),

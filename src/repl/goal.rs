@@ -39,7 +39,7 @@ enum Watched {
     Left,
 }
 
-/// What a person says to a question of a run.
+/// The person's answer to a question of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Said {
     Yes,

@@ -123,7 +123,7 @@ struct Walk<'a> {
     case_depth: usize,
 }
 
-/// What the next word is expected to be.
+/// The kind of word that is expected next.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Expect {
     Command,

@@ -10,14 +10,15 @@ use super::line::{ChordMode, Edit, Links, WordKey, bytes, chords, function};
 use crate::config::{self, KeyDoes, KeyName};
 use crate::proto::ShellKeys;
 
-/// What the loop is asked to do when the editor hands over control.
+/// The request that the loop gets when the editor hands over control.
 pub const WAKE: &str = "wake";
 /// Flips where the line goes.
 pub const FLIP: &str = "flip";
 
 /// Opens the line in the user's editor.
 pub const OPEN: &str = "open";
-/// What the loop is asked to do at a key of the shell's own line editor, in front of the key as readline writes it.
+/// Prefix of the request that the loop gets at a key of the shell's own line editor; the key follows as readline writes
+/// it.
 pub(super) const SHELL_KEY: &str = "shell key ";
 /// Changes of one line that Alt-R undoes.
 const REVERTED_MAX: usize = 500;
@@ -26,7 +27,7 @@ const REVERTED_MAX: usize = 500;
 pub struct Key {
     /// The key as the documents write it.
     pub name: &'static str,
-    /// What it does.
+    /// A sentence about the key.
     pub help: &'static str,
     modifiers: KeyModifiers,
     code: KeyCode,
@@ -203,7 +204,7 @@ fn add_emacs(bindings: &mut Keybindings, word: WordKey) {
     bindings.add_binding(alt, KeyCode::Char('r'), revert);
 }
 
-/// What follows Ctrl-X.
+/// The keys after Ctrl-X.
 fn prefixed() -> Vec<((KeyModifiers, KeyCode), ReedlineEvent)> {
     let control = |c| (KeyModifiers::CONTROL, KeyCode::Char(c));
     vec![
@@ -241,7 +242,7 @@ pub(super) fn stops(hooks: &[(KeyName, KeyDoes)], shell: &ShellKeys) -> Vec<Vec<
     ours.chain(shell.bound.iter().filter_map(|key| bytes(key))).chain(hooks.iter().filter_map(does_more)).collect()
 }
 
-/// What a terminal sends for a key with Ctrl or Alt, or a function key; none for the others.
+/// Returns the bytes that a terminal sends for a key with Ctrl or Alt, or a function key; `None` for the others.
 fn sent(key: &KeyName) -> Option<Vec<u8>> {
     let mut sent = match key.code {
         config::KeyCode::Character(character) if key.ctrl && character.is_ascii() => {
@@ -265,13 +266,13 @@ fn sent(key: &KeyName) -> Option<Vec<u8>> {
 pub(super) struct Wanted<'a> {
     /// vi's keys instead of emacs'.
     pub(super) vi: bool,
-    /// What Ctrl-W takes.
+    /// The extent that Ctrl-W deletes.
     pub(super) word: WordKey,
     /// The keys of the config.
     pub(super) hooks: &'a [(KeyName, KeyDoes)],
     /// The keys of the live shell's own line editor.
     pub(super) shell: &'a ShellKeys,
-    /// What the menus know too.
+    /// The state that the menus share.
     pub(super) links: &'a Links,
 }
 

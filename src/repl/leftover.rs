@@ -1,4 +1,4 @@
-//! What a session that was killed left behind, and then what other agents want: looked for on a thread of its own, so that no
+//! Leftovers of a session that was killed, and requests of other agents: a thread of its own looks for them, so that no
 //! prompt waits for it.
 
 use super::channel::Shell;

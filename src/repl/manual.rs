@@ -16,7 +16,7 @@ use crate::store::Search;
 /// Lines of the history that a question is held against.
 const LINES_MAX: usize = 3_000;
 
-/// What the person said to the lines that were shown.
+/// The person's choice about the suggested lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Choice {
     /// The line at this place.

@@ -1,5 +1,5 @@
-//! What is remembered beyond a conversation: `:memory`, what goes in front of a conversation's first question, what a model
-//! would remember, and the memory of a conversation that ends, which nobody waits for.
+//! Memories beyond a conversation: `:memory`, those that precede a conversation's first question, those that a model
+//! would remember, and the memory of an ended conversation, which is written in the background.
 
 use std::sync::Arc;
 
@@ -24,12 +24,12 @@ const TURNS_MIN: usize = 3;
 /// Places in conversations that a search shows.
 const HITS: usize = 20;
 
-/// What the session knows of memories.
+/// The session's state about memories.
 #[derive(Debug, Default)]
 pub(super) struct Memories {
     /// The memory that is being written.
     job: Option<(ToRemember, MemoryJob)>,
-    /// What an earlier session left to be remembered has been looked for.
+    /// Whether the session has looked for conversations that an earlier session left to be remembered.
     has_caught_up: bool,
 }
 
@@ -240,7 +240,7 @@ impl Repl {
         }
     }
 
-    /// What an earlier session left is remembered once a first answer has shown that the model is there.
+    /// Remembers conversations that an earlier session left, once a first answer has shown that the model is there.
     pub(super) fn catch_up_memory(&mut self) {
         if !std::mem::replace(&mut self.memories.has_caught_up, true) {
             self.remember_next();

@@ -8,7 +8,7 @@ use crate::proto::ModelCommand;
 use crate::render::command_rows;
 use crate::shell::session::KeysTo;
 
-/// What the person said to a proposal.
+/// The person's choice about a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     Run,

@@ -61,7 +61,7 @@ impl Repl {
         state::read(&self.state).shell_completes.swap(false, Ordering::Relaxed)
     }
 
-    /// Has the live shell do what a key is bound to, or run a function of its own, on the line that is being typed.
+    /// Lets the live shell run a key's binding, or a function of its own, on the line that is being typed.
     pub(super) fn press_in_shell(&mut self, key: &str, function: &str) -> Flow {
         let flow = self.settle();
         if flow != Flow::Continue {

@@ -18,7 +18,7 @@ const SHOWN_LINES_MAX: usize = 40;
 /// Lines of the file that a look shows.
 const LOOK_LINES_MAX: usize = 2_000;
 
-/// What is known of the project's file where the shell is.
+/// The state of the project's file at the shell's directory.
 pub(super) struct ProjectState {
     trust: Trust,
     look: Option<Look>,
@@ -33,7 +33,7 @@ pub(super) struct ProjectState {
     is_stale: bool,
 }
 
-/// What became of the file.
+/// The present state of the file.
 enum Now {
     None,
     Applied(String),
@@ -42,7 +42,7 @@ enum Now {
     Refused(Refused),
 }
 
-/// What the person said to a file.
+/// The person's choice about a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     Trust,

@@ -20,14 +20,14 @@ pub struct Heading {
     shown: Arc<Mutex<Shown>>,
 }
 
-/// What the prompt shows, and for which line.
+/// The text of the prompt, and the line that it was made for.
 #[derive(Clone, Debug)]
 struct Shown {
     line: String,
     route: Route,
     /// The verdict was another, but a word was still being typed.
     held: bool,
-    /// What would have been decided, where a mode decides.
+    /// The route that the rules would choose, if a mode decides instead.
     shadow: Option<Route>,
     /// It is shown in words.
     words: bool,
@@ -75,7 +75,7 @@ impl Heading {
     }
 }
 
-/// Who is at work, and where.
+/// The model at work, and its directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Who {
     user: String,
@@ -124,7 +124,7 @@ impl Who {
 /// The facts that the default prompt shows.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Who is at work, where that is shown.
+    /// The model at work, if that is shown.
     pub who: Option<Who>,
     /// The virtual environment that is active, or nothing.
     pub environment: String,
@@ -146,7 +146,7 @@ pub struct ReedPrompt {
     right: String,
     /// The sign at the end of the shell's own prompt, with its colours and blanks; ours takes its place.
     own: Option<String>,
-    /// What stands before further rows, where the shell says it.
+    /// The shell's own prompt for further rows, if it has one.
     more: Option<String>,
     heading: Heading,
     color: bool,

@@ -1,4 +1,4 @@
-//! What the person meets of the router at Enter: the question where a line may be either, the correction of a slip, `cd`
+//! The router's questions at Enter: where an ambiguous line goes, the correction of a slip, `cd`
 //! for a directory, what was learned, and the last failure. It must not know how a line is weighed.
 
 use std::sync::{Arc, PoisonError};
@@ -15,7 +15,7 @@ use crate::render::text::escape_visible;
 use crate::route::{self, Context};
 use crate::store::{Search, TextMatch};
 
-/// What the person said to the question where a line goes.
+/// The person's choice where a line goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// The line that was offered in its place.
@@ -49,7 +49,7 @@ fn yes_ask(keys: &[u8]) -> Option<bool> {
     }
 }
 
-/// What the shell says when it doesn't find a command.
+/// Exit status of the shell for a command that it doesn't find.
 const NOT_FOUND: i32 = 127;
 
 /// The last command that failed.

@@ -42,7 +42,7 @@ use crate::turn;
 
 /// The prompt's loop.
 pub(super) struct Repl {
-    /// Has questions answered.
+    /// The runtime that answers questions.
     pub(super) runtime: Runtime,
     /// The terminal, with the live shell and the editor; the next ones are handles of its parts.
     pub(super) terminal: Terminal,
@@ -58,7 +58,7 @@ pub(super) struct Repl {
     pub(super) tooling: Tooling,
     /// Answers where no model does.
     pub(super) manual: Manual,
-    /// What it came to, and what the model thought before it.
+    /// The cost of the last answer, and the model's thoughts before it.
     pub(super) spending: Spending,
     pub(super) last: Option<(String, RouteVerdict)>,
     /// The last command that failed.
@@ -77,10 +77,10 @@ pub(super) struct Repl {
     editing_proposal: bool,
 }
 
-/// What a person without a model is told, in one line.
+/// The notice for a person without a model, in one line.
 pub(super) const NO_MODEL: &str = "No model set up yet. Run \":onboard\" to find one; everything else works as usual.";
 
-/// What is known before the shell has told anything.
+/// Returns the state before the shell has reported anything.
 fn first_state(runtime: &Runtime, hooks: &SharedHooks) -> EditorState {
     let known = runtime.settings().shell.known_commands.iter().cloned().collect();
     EditorState {

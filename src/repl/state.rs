@@ -1,5 +1,5 @@
-//! What the line editor's slots share: the live shell's names, where it is, and what the user's key forces. It must not know
-//! how the facts were found; the loop writes them, the slots read.
+//! State that the line editor's slots share: the live shell's names, its directory, and the route that the user's key
+//! forces. It must not know how the facts were found; the loop writes them, the slots read.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,16 +16,16 @@ use crate::store::RouteMemory;
 /// Words of a line that are looked up one by one while the list of programs isn't made yet.
 const FIRST_WORDS_MAX: usize = 16;
 
-/// What the slots know of the session.
+/// The slots' knowledge of the session.
 #[derive(Clone, Debug, Default)]
 pub struct EditorState {
     /// The live shell isn't bash: it alone says whether a line is complete.
     pub other_grammar: bool,
-    /// What the live shell resolves.
+    /// The names that the live shell resolves.
     pub names: Arc<Names>,
     /// The live shell's working directory.
     pub cwd: PathBuf,
-    /// What `~` stands for.
+    /// The directory of `~`.
     pub home: Option<PathBuf>,
     /// Where Ctrl-T sends the line.
     pub forced: Option<Route>,
@@ -35,11 +35,11 @@ pub struct EditorState {
     pub first_path: Option<OsString>,
     /// The config's own word on where a line goes.
     pub route_hook: Option<RouteHook>,
-    /// Who decides: `route.mode`, until `:mode` says otherwise.
+    /// The deciding mode: `route.mode`, until `:mode` says otherwise.
     pub mode: RouteMode,
     /// The last command failed, and the model can be asked why.
     pub failed: bool,
-    /// What the user's own answers have changed.
+    /// The effects of the user's own answers.
     pub learned: Arc<Learned>,
     /// This session's number in the history.
     pub session: i64,
@@ -49,7 +49,7 @@ pub struct EditorState {
     pub shell_completes: Arc<AtomicBool>,
 }
 
-/// What the user's own answers have changed: lines that went the other way, and the weights.
+/// The effects of the user's own answers: lines that went the other way, and the weights.
 #[derive(Clone, Debug)]
 pub struct Learned {
     /// Lines, trimmed, and where each was sent.

@@ -1,5 +1,5 @@
-//! What a model changed, step by step: listed, shown, taken back, made again. The person's own act: nobody judges it, and
-//! the log keeps that it was done.
+//! A model's changes, step by step: listed, shown, undone, redone. The person's own act: no policy judges it, and
+//! the log records it.
 
 use super::run::{Flow, Repl};
 use crate::agent::changed_words;

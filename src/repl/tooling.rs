@@ -9,18 +9,18 @@ use crate::proto::{CommandOutcome, Failure, FailureKind};
 use crate::render::patch::parse;
 use crate::serve::Outputs;
 
-/// What a session keeps of tools.
+/// The session's state about tools.
 #[derive(Default)]
 pub(super) struct Tooling {
     /// The servers were started with the first line.
     pub(super) are_servers_started: bool,
-    /// What they gave, for `:show`.
+    /// The outputs for `:show`.
     pub outputs: Vec<Given>,
     /// Shows the last output to other agents, if the config lets them see it.
     pub(super) shown_to_agents: Option<Outputs>,
 }
 
-/// What a tool gave.
+/// The output of a tool.
 pub(super) struct Given {
     /// In text.
     pub text: String,

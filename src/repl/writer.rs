@@ -18,14 +18,14 @@ pub(super) struct Ticket(u64);
 /// otherwise share the processor with the disk. A crash loses no more than that.
 pub(super) const WRITE_AFTER: Duration = Duration::from_millis(15);
 
-/// What is to be written.
+/// A task of the writer.
 enum Job {
     Append(Ticket, Entry),
     Outcome { ticket: Ticket, status: i32, duration_ms: u64, now_unix_ms: i64 },
     Delete(Ticket),
 }
 
-/// What is still to be written, and the row of the line that was written last.
+/// The tasks that are left, and the row of the line that was written last.
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
@@ -131,7 +131,7 @@ impl WriterThread {
         self.push(Job::Delete(ticket));
     }
 
-    /// Has written what is still to be written.
+    /// Wakes the thread, which writes the rest.
     pub(super) fn wake(&self) {
         if let Some(wake) = &self.wake {
             let _ = wake.send(());

@@ -10,7 +10,7 @@ use super::wire::{Spec, paths};
 
 /// Where bubblewrap is looked for: not on PATH, which others may have a say in.
 const PLACES: [&str; 4] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
-/// What a sandbox has for itself, empty.
+/// The directories that a sandbox has for itself, empty.
 const OWN: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
 
 /// Finds bubblewrap.

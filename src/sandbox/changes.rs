@@ -1,4 +1,4 @@
-//! What a program changed on its copy of the workspace, read from the upper directory of the overlay when the program has
+//! A program's changes of its copy of the workspace, read from the upper directory of the overlay when the program has
 //! ended. It compares, and decides nothing.
 //!
 //! | in the upper directory | means |
@@ -53,14 +53,14 @@ pub enum CollectError {
     /// The copy or the workspace can't be read.
     #[error("{}: {error}", path.display())]
     Path {
-        /// What can't be read.
+        /// The unreadable path.
         path: PathBuf,
         /// Why.
         error: PathError,
     },
 }
 
-/// What became of one path.
+/// The change at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// A file is new, or has another content or mode; the content lies at `source`.
@@ -91,9 +91,9 @@ pub enum ChangeKind {
 pub struct Change {
     /// Relative to the workspace.
     pub path: PathBuf,
-    /// What became of it.
+    /// The change.
     pub kind: ChangeKind,
-    /// What the workspace had there when this was collected; nothing if the path is new.
+    /// The workspace's entry there when this was collected; `None` if the path is new.
     pub before: Option<Stamp>,
     /// Somebody else has changed it in the workspace since the copy was made.
     pub is_contested: bool,

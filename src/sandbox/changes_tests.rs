@@ -1,4 +1,4 @@
-//! What is read from an upper directory, made by hand as the kernel makes it.
+//! Changes read from an upper directory that is made by hand as the kernel makes it.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

@@ -116,12 +116,12 @@ const MODES: &[(i64, u8)] = &[
     (libc::SYS_openat, 3),
 ];
 
-/// Which networks a program has.
+/// The networks of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Network {
     /// None, or a loopback of its own.
     Own,
-    /// That of the machine.
+    /// The machine's networks.
     Machine,
     /// The same, with Unix sockets: something else keeps it from the abstract ones of others.
     MachineAndUnix,
@@ -208,7 +208,7 @@ fn modes() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError>
     Ok(rules)
 }
 
-/// What kinds of sockets are refused.
+/// Adds the rules that refuse kinds of sockets.
 fn sockets(tier: Tier, network: Network) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
     let not_one_of = |families: &[i32]| {
         let conditions: Vec<_> = families

@@ -99,7 +99,7 @@ pub(super) fn hold_in_jail(writable: impl Iterator<Item = PathBuf>) -> bool {
     status.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
 }
 
-/// What writing means: all but making devices, which would be a way to the disk itself.
+/// The rights of writing: all but making devices, which would be a way to the disk itself.
 fn writing() -> BitFlags<AccessFs> {
     AccessFs::from_write(ABI_NEEDED) & !(AccessFs::MakeChar | AccessFs::MakeBlock)
 }

@@ -1,4 +1,5 @@
-//! What no tool may see, wherever it runs: credentials by their usual places, and how a path becomes free of links.
+//! Paths that no tool may see, wherever it runs: credentials by their usual places, and how a path becomes free of
+//! links.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,8 +7,8 @@ use std::path::{Path, PathBuf};
 use super::Grant;
 use crate::proto::known_paths::{self, CREDENTIAL_SUFFIXES, CREDENTIALS, SYSTEM_CREDENTIALS};
 
-/// What of `/run` a program needs: the resolver's configuration, and on NixOS the programs. The rest are sockets of
-/// services, some of which would start a program outside for whoever asks.
+/// The parts of `/run` that a program needs: the resolver's configuration, and on NixOS the programs. The rest are
+/// sockets of services, some of which would start a program outside for whoever asks.
 pub(super) const KEPT_OF_RUN: [&str; 5] = [
     "/run/systemd/resolve/stub-resolv.conf",
     "/run/systemd/resolve/resolv.conf",
@@ -49,7 +50,7 @@ fn with_suffix(directory: &Path) -> Vec<PathBuf> {
     entries.take(ENTRIES_MAX).flatten().map(|entry| entry.path()).filter(is_one).collect()
 }
 
-/// What of a project makes other programs run what it says: to be read-only in its sandbox. Names of its top only.
+/// The files of a project that other programs run: to be read-only in its sandbox. Names of its top only.
 #[must_use]
 pub fn protected(project: &Path) -> Vec<PathBuf> {
     known_paths::protected_names().map(|name| project.join(name)).collect()
@@ -130,7 +131,7 @@ pub fn entries_without(directory: &Path, own: &Path) -> Vec<PathBuf> {
     entries.filter(|path| !own.starts_with(path)).collect()
 }
 
-/// What of a home the overlay tier shows, read-only: tools and what they need to run, and how git signs a commit. Never
+/// The parts of a home that the overlay tier shows, read-only: tools and their needs, and how git signs a commit. Never
 /// credentials: what of them lies below is masked as everywhere.
 const TOOLS_OF_HOME: &[&str] = &[
     ".asdf",
@@ -182,7 +183,7 @@ const TOOLS_OF_HOME: &[&str] = &[
     "miniforge3",
 ];
 
-/// What of these homes holds tools: the usual places, and directories of `PATH`.
+/// Returns the parts of these homes that hold tools: the usual places, and directories of `PATH`.
 pub(super) fn tools_of(homes: &[PathBuf], path: Option<&std::ffi::OsStr>) -> Vec<PathBuf> {
     let usual = homes.iter().flat_map(|home| TOOLS_OF_HOME.iter().map(|name| home.join(name)));
     let on_path = path.into_iter().flat_map(std::env::split_paths).filter(|directory| {

@@ -1,5 +1,5 @@
-//! What a jailed program tried to reach or to write and was refused: names of hosts, addresses, sockets, paths. The jail writes
-//! it into a file beside the layers, one thing a line; here is its form.
+//! Refused attempts of a jailed program to reach or write something: names of hosts, addresses, sockets, paths. The
+//! jail writes it into a file beside the layers, one thing a line; here is its form.
 
 use std::fs;
 use std::io::Write;
@@ -91,8 +91,8 @@ pub(super) fn read(path: &Path) -> Option<Vec<Missed>> {
     Some(lines.filter_map(thing).collect())
 }
 
-/// What a socket address of the kernel's form says that a program without a network can't reach; `is_there` says whether a
-/// path is a socket that it can.
+/// Reads from a socket address of the kernel's form what a program without a network can't reach; `is_there` says
+/// whether a path is a socket that it can.
 pub(super) fn unreachable(address: &[u8], is_there: impl Fn(&Path) -> bool) -> Option<Missed> {
     let family = i32::from(u16::from_ne_bytes(address.get(..2)?.try_into().ok()?));
     match family {

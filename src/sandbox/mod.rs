@@ -69,7 +69,7 @@ const TRIAL_TIME: Duration = Duration::from_secs(5);
 /// How often a trial is looked at.
 const TRIAL_LOOK: Duration = Duration::from_millis(2);
 
-/// What the config wants.
+/// The mode that the config asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Without a sandbox nothing runs.
@@ -124,7 +124,7 @@ pub enum View {
     Copy(Arc<Layer>),
 }
 
-/// What a program may do, and within which limits. Paths are absolute.
+/// The rights of a program, and its limits. Paths are absolute.
 #[derive(Clone, Debug)]
 pub struct Grant {
     /// Where it works.
@@ -135,12 +135,12 @@ pub struct Grant {
     pub view: View,
     /// Where else it may write; files and directories that are there.
     pub writable: Vec<PathBuf>,
-    /// What it may read though it lies in what is masked, such as a plugin's own directory.
+    /// The readable paths inside masked ones, such as a plugin's own directory.
     pub readable: Vec<PathBuf>,
-    /// What it may not write though it lies in the workspace: [`protected`]. Held by bubblewrap only, and for what is there
+    /// The read-only paths in the workspace: [`protected`]. Held by bubblewrap only, and for entries that are there
     /// at the start.
     pub read_only: Vec<PathBuf>,
-    /// What it may not see: [`credentials`], our own directories.
+    /// The hidden paths: [`credentials`], our own directories.
     pub masked: Vec<PathBuf>,
     /// Where it starts.
     pub cwd: PathBuf,
@@ -158,7 +158,7 @@ pub struct Grant {
     pub descriptors: u32,
 }
 
-/// What a program may use up. The time on the wall is its caller's.
+/// The limits of a program's resources. Its caller limits the time on the wall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Processes and threads, beside those that the user has; not held for root.
@@ -205,7 +205,7 @@ impl Grant {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SandboxError {
-    /// What is wrong, and with what; one line.
+    /// The problem and its subject; one line.
     pub message: String,
     /// One thing to do next.
     pub hint: String,
@@ -317,7 +317,7 @@ impl Sandbox {
         Ok(made)
     }
 
-    /// What was chosen.
+    /// Returns the chosen tier.
     #[must_use]
     pub fn tier(&self) -> Tier {
         self.tier
@@ -361,7 +361,7 @@ impl Sandbox {
         Ok(command)
     }
 
-    /// What the helper has to know.
+    /// Returns the helper's orders.
     fn spec(&self, grant: &Grant) -> Result<Spec, SandboxError> {
         let workspace = directory(&grant.workspace)?;
         if grant.shown_instead.is_some() && self.tier != Tier::Overlay {
@@ -554,7 +554,7 @@ impl Sandbox {
     }
 }
 
-/// What has to be masked in a jail: what is there, and isn't hidden with the homes anyway.
+/// Returns the paths to mask in a jail: those that exist, and aren't hidden with the homes anyway.
 fn jail_masks(masked: Vec<PathBuf>, jail: &JailWire) -> Vec<PathBuf> {
     let homes: Vec<PathBuf> = paths(&jail.homes).collect();
     let shown: Vec<PathBuf> = paths(&jail.kept_of_home).chain([jail.workspace.path()]).collect();

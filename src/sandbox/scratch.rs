@@ -66,7 +66,7 @@ pub struct Layer {
     dir: PathBuf,
     pub(super) upper: PathBuf,
     pub(super) work: PathBuf,
-    /// What the program was refused, as the jail writes it down.
+    /// The file in which the jail writes down refusals.
     pub(super) refused: PathBuf,
     /// When the copy was made, by the clock of the file system: what has changed since in the workspace was changed by
     /// somebody else.
@@ -74,7 +74,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// What the program was refused that worked on this copy, as the kernel said when it tried; nothing if the jail could not
+    /// Returns the kernel's refusals to the program that worked on this copy; `None` if the jail could not
     /// look.
     #[must_use]
     pub fn missed(&self) -> Option<Vec<Missed>> {

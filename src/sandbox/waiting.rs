@@ -9,7 +9,7 @@ use super::end::found;
 /// The device number of `/dev/tty`: the controlling terminal of whoever opens it.
 const OWN_TERMINAL: u64 = libc::makedev(5, 0);
 
-/// What the processes of a session do, at one moment.
+/// The activity of a session's processes, at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AtTerminal {
     /// One that hangs in reading from the terminal.

@@ -1,4 +1,4 @@
-//! What the helper is told, in its second argument.
+//! The helper's orders, in its second argument.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -59,7 +59,7 @@ pub(super) struct Spec {
     pub(super) network: bool,
     /// A process whose network namespace is shared, instead of a new one.
     pub(super) network_of: Option<u32>,
-    /// What the overlay tier needs beside.
+    /// The further needs of the overlay tier.
     pub(super) jail: Option<JailWire>,
     pub(super) limits: LimitsWire,
     pub(super) descriptors: u32,
@@ -78,14 +78,14 @@ enum TierName {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct JailWire {
     pub(super) workspace: PathWire,
-    /// What is shown in its place.
+    /// The path that is shown in its place.
     pub(super) shown_instead: Option<PathWire>,
     pub(super) view: ViewWire,
-    /// What stands for `/tmp`, and for the homes.
+    /// The replacements of `/tmp` and of the homes.
     pub(super) tmp: PathWire,
     pub(super) home: PathWire,
     pub(super) homes: Vec<PathWire>,
-    /// What of the homes a program sees.
+    /// The parts of the homes that a program sees.
     pub(super) kept_of_home: Vec<PathWire>,
 }
 

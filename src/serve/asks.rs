@@ -31,7 +31,7 @@ pub struct Ask {
     pub number: u32,
     /// The program that wants the call, in its own words.
     pub client: String,
-    /// What would be done and why that isn't done unasked, ready to be shown: every text is escaped.
+    /// The lines about the call and the reason for asking, ready to be shown: every text is escaped.
     pub lines: Vec<String>,
     digest: String,
 }

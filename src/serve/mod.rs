@@ -39,12 +39,12 @@ const END_WAIT: Duration = Duration::from_millis(1_800);
 /// Built-in tools that aren't offered: what they reach belongs to the user's own conversations.
 const KEPT_BACK: [&str; 2] = ["ask_user", "memory_search"];
 
-/// What is offered to other agents.
+/// The offer to other agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// A look at the user's sessions.
     Observe,
-    /// That, and the built-in tools in one workspace.
+    /// Observing, and the built-in tools in one workspace.
     Tools,
 }
 
@@ -53,7 +53,7 @@ pub enum Offer {
 pub struct Options {
     /// The config's file, if the command line names one.
     pub config: Option<PathBuf>,
-    /// What is offered; if nothing is named, what the config says.
+    /// The offer; if none is named, the config's.
     pub offer: Option<Offer>,
     /// The directory in which tools work; the project around the working directory if there is none.
     pub workspace: Option<PathBuf>,

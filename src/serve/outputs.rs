@@ -92,7 +92,7 @@ impl Drop for Outputs {
     }
 }
 
-/// What the sessions that run now let other agents see, a value for each.
+/// Returns the outputs that running sessions let other agents see, a value for each session.
 pub(super) fn of_sessions(state: &Path) -> Vec<Value> {
     let Ok(files) = fs::read_dir(state.join("serve")) else { return Vec::new() };
     let sockets =

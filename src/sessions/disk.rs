@@ -1,4 +1,4 @@
-//! What lies beside git for one session, in the state directory: its lock, the journal of a reference that is about to
+//! Files beside git for one session, in the state directory: its lock, the journal of a reference that is about to
 //! move, the draft of the turn that runs, and the operations that can be undone. All but the operations go with the turn.
 
 use std::fs::{DirBuilder, File, TryLockError};
@@ -36,7 +36,7 @@ pub(super) struct Desk {
     id: String,
 }
 
-/// What a turn that was cut off has left.
+/// The remains of an interrupted turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     /// The question.
@@ -230,7 +230,7 @@ impl Desk {
         Ok(draft.apply(&changes)?)
     }
 
-    /// What is left of a turn that was cut off.
+    /// Returns the remains of an interrupted turn.
     pub(super) fn left(&self, files: usize) -> Option<Left> {
         Some(Left { question: self.text("draft/question")?, files })
     }

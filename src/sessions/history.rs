@@ -80,7 +80,7 @@ impl View {
         self.tip
     }
 
-    /// What its record says.
+    /// Reads the session's record.
     ///
     /// # Errors
     /// The record can't be read.
@@ -171,7 +171,7 @@ impl View {
         Ok(list.into_iter().map(name).collect())
     }
 
-    /// What differs between two commits of it, records left out.
+    /// Returns the differences between two commits of it, without records.
     ///
     /// # Errors
     /// A tree can't be read.
@@ -182,7 +182,7 @@ impl View {
         Ok(all)
     }
 
-    /// What a turn changed: against its first parent; for turn 0 nothing.
+    /// Returns the changes of a turn against its first parent; none for turn 0.
     ///
     /// # Errors
     /// There is no such turn, or a tree can't be read.
@@ -194,7 +194,7 @@ impl View {
         }
     }
 
-    /// What the session changed since it began.
+    /// Returns the changes of the session since it began.
     ///
     /// # Errors
     /// A tree can't be read.

@@ -120,7 +120,7 @@ pub struct Sessions {
 /// A session in a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// What its record says.
+    /// The content of its record.
     pub meta: Meta,
     /// Its newest commit.
     pub tip: Oid,
@@ -430,7 +430,7 @@ impl Session {
         &self.meta.id
     }
 
-    /// What its record says.
+    /// Returns the content of its record.
     #[must_use]
     pub fn meta(&self) -> &Meta {
         &self.meta
@@ -465,7 +465,7 @@ impl Session {
         self.told.take()
     }
 
-    /// What a turn that was cut off has left; `None` if nothing was.
+    /// Returns the remains of an interrupted turn; `None` if there are none.
     #[must_use]
     pub fn left(&self) -> Option<Left> {
         self.desk.left(self.draft.changes().map_or(0, |it| it.len()))

@@ -50,7 +50,7 @@ impl Scene {
         Program::find(&env).expect("git")
     }
 
-    /// What of the checkout a session must leave as it is.
+    /// The parts of the checkout that a session must not change.
     fn checkout(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let ws = self.ws();
         let names =

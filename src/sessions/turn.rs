@@ -52,7 +52,7 @@ impl State {
     }
 }
 
-/// What was said in a turn. Its texts must be without secrets: they become part of a commit.
+/// The texts of a turn. They must be without secrets: they become part of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Said {
     /// The question.
@@ -71,9 +71,9 @@ pub struct Said {
     pub time_ms: i64,
     /// Tokens that were sent and received.
     pub tokens: [u64; 2],
-    /// What it cost, in words.
+    /// Its cost, in words.
     pub cost: Option<String>,
-    /// What commands changed and the commit leaves out.
+    /// The changes of commands that the commit leaves out.
     pub left_out: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ pub struct Committed {
     pub forked: Option<String>,
 }
 
-/// What a session comes from.
+/// The origin of a session.
 pub(super) enum Origin {
     Start,
     Fork { turns: Option<Oid>, from: String },

@@ -71,11 +71,11 @@ pub struct TurnFile {
     pub calls: Vec<CallFile>,
     /// The files that differ from the turn before.
     pub changes: Vec<ChangeFile>,
-    /// What it cost, in words; none if no price is known.
+    /// Its cost, in words; none if no price is known.
     pub cost: Option<String>,
     /// The kind of act: `ask`, `user`, `base`, `code`.
     pub kind: String,
-    /// What commands changed and the commit leaves out, with the reason.
+    /// The changes of commands that the commit leaves out, with the reason.
     pub left_out: Vec<String>,
     /// The model that answered.
     pub model: Option<String>,
@@ -103,7 +103,7 @@ pub struct CallFile {
     pub id: String,
     /// The receipt that tells of it.
     pub receipt: Option<String>,
-    /// What came of it, JSON.
+    /// Its result, as JSON.
     pub result: String,
     /// Whether it did what it should.
     pub success: bool,

@@ -1,4 +1,4 @@
-//! What terminals and multiplexers are told of a session, as the shells' own integrations tell it: directory (OSC 7), where
+//! Reports to terminals and multiplexers, in the form that the shells' own integrations use: directory (OSC 7), where
 //! commands begin and end (OSC 133), the title (OSC 0), and through the supervisor, which is the process that they look at,
 //! the working directory and the program in the foreground. Somebody who looks elsewhere is told that a long command has
 //! ended. Decides nothing about commands.
@@ -61,7 +61,7 @@ enum Notice {
     TitleAndText,
 }
 
-/// Has the terminal report when it gets (`CSI I`) and loses (`CSI O`) the focus, and no longer.
+/// Makes the terminal report when it gets (`CSI I`) and loses (`CSI O`) the focus, and no longer.
 const WATCH: &str = "\x1b[?1004h";
 const UNWATCH: &str = "\x1b[?1004l";
 const FOCUS_IN: &[u8] = b"\x1b[I";

@@ -86,7 +86,7 @@ fn is_own(row: &[u8]) -> bool {
 /// Takes our own lines out of what a shell prints that prints the lines it reads.
 #[derive(Debug, Default)]
 pub(super) struct OwnLines {
-    /// What may be one, as far as it has come.
+    /// The bytes that may be the beginning of one.
     held: Vec<u8>,
 }
 
@@ -118,7 +118,7 @@ impl OwnLines {
     }
 }
 
-/// What the shell's own line editor draws of its empty line is for nobody: what is left says something. readline draws
+/// Removes the shell's own drawing of its empty line; the rest is output. readline redraws it
 /// when the window changes: the start of the line, cleared. zsh and fish, on a terminal without capabilities, draw more.
 pub(super) fn without_drawing(bytes: &[u8], dialect: Dialect) -> &[u8] {
     const PASTE: [&[u8]; 2] = [b"\x1b[?2004h", b"\x1b[?2004l"];

@@ -38,7 +38,7 @@ pub struct Feed {
     aside: Vec<u8>,
     /// Keys on their way to the editor.
     to_editor: Vec<u8>,
-    /// What the terminal has answered it, which goes ahead of them.
+    /// The terminal's answers to it, which go first.
     reports: Vec<u8>,
     /// Follows what the editor has got.
     got: Keys,
@@ -63,7 +63,7 @@ pub struct Feed {
     pub(super) report_due: Option<Instant>,
 }
 
-/// What is known of the terminal's answers.
+/// The state of the terminal's answers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Hearing {
     Unknown,
@@ -249,7 +249,7 @@ impl Feed {
         to_legacy(&self.held).contains(&3)
     }
 
-    /// Who gets the keys now.
+    /// Returns the present receiver of the keys.
     pub(super) fn whom(&self) -> KeysTo {
         self.whom
     }
@@ -421,7 +421,7 @@ mod tests {
         Feed::new(Arc::new(Gate::default()))
     }
 
-    /// What the editor gets from here on, `bytes_max` at a time.
+    /// Returns the editor's next input, at most `bytes_max`.
     fn given_in(feed: &mut Feed, bytes_max: usize) -> Vec<u8> {
         let mut given = Vec::new();
         while !feed.editor_has_all() {

@@ -1,4 +1,4 @@
-//! What the shell's output means: which phase the shell is in, and what each marker changes.
+//! The meaning of the shell's output: the phase of the shell, and the effect of each marker.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -33,7 +33,7 @@ const HAND_OVER_LOOKS: u32 = 25;
 /// How long a key of the shell's own line editor may take before the keys behind it are for what it has started.
 const PRESSED_LOOK: Duration = Duration::from_millis(50);
 
-/// What the shell is doing.
+/// The shell's present activity.
 #[derive(Debug)]
 pub enum Phase {
     /// It reads its start-up files.

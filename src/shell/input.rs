@@ -27,7 +27,7 @@ pub struct Keys {
 /// Longest escape sequence that a terminal sends for a key or a reply.
 const SEQUENCE_BYTES_MAX: usize = 64;
 
-/// What to do with the bytes looked at.
+/// The fate of the bytes that were examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// How many bytes belong to this piece.

@@ -1,4 +1,4 @@
-//! What a program has switched on in the terminal, and the sequences that switch it off again. Pure.
+//! Modes that a program has switched on in the terminal, and the sequences that switch them off again. Pure.
 //!
 //! A program that is killed leaves its modes behind (alternate screen, mouse, hidden cursor, keyboard protocols).
 //! Only what was seen to be switched on is switched off, so that a terminal that doesn't know a mode never hears of it.

@@ -1,4 +1,4 @@
-//! Which programs `PATH` holds, read again only where a directory changed. It must not know who asks, nor any environment:
+//! Programs in `PATH`, read again only if a directory changed. It must not know who asks, nor any environment:
 //! the value of `PATH` is given, since it is the live shell's and not this process's.
 
 use std::collections::{HashMap, HashSet};

@@ -48,12 +48,12 @@ const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// would cost both sides more than the report.
 const REPORT_WAIT: Duration = Duration::from_millis(10);
 
-/// Has bash press the key in the request, and give back the line.
+/// Makes bash press the key in the request, and return the line.
 pub(super) const PRESS_KEYS: &[u8] = b"\x1b[9991~";
-/// Has it give the line back where the key was interrupted.
+/// Makes it return the line as it was when the key was interrupted.
 pub(super) const RELEASE_KEYS: &[u8] = b"\x1b[9994~";
 
-/// What the live shell can be asked without a line being run.
+/// A question that the live shell answers without running a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// The candidates for the word before a position, in bytes.
@@ -76,10 +76,10 @@ impl Asked {
     }
 }
 
-/// What the prompt's loop asks of the pump.
+/// A request of the prompt's loop to the pump.
 #[derive(Debug)]
 pub enum Command {
-    /// Who gets the keys, and how many events and wake keys the loop has seen.
+    /// The receiver of the keys, and how many events and wake keys the loop has seen.
     KeysTo {
         whom: KeysTo,
         events_seen: u64,
@@ -141,7 +141,7 @@ pub struct Pump {
     report: Vec<u8>,
     /// Until when a report that is being written is left alone.
     pub(super) report_after: Option<Instant>,
-    /// What was read last from the shell's terminal; kept, for it is large.
+    /// The bytes read last from the shell's terminal; reused, because it is large.
     buffer: Vec<u8>,
     /// Whether names are wanted with the next prompt.
     pub(super) want_names: bool,
@@ -155,7 +155,7 @@ pub struct Pump {
     pub(super) release_acknowledged: bool,
     /// How many events were sent.
     told: u64,
-    /// What waits until readline reads.
+    /// The request that waits until readline reads.
     waiting: Option<Command>,
     /// The nonce of the line handed over last, until the scanner has it.
     pub(super) next_nonce: Option<String>,
@@ -169,7 +169,7 @@ pub struct Pump {
     pub(super) prompt_marked: bool,
     /// Whether that mark may still come, now that it was given up.
     pub(super) prompt_mark_late: bool,
-    /// What the terminal is told of the session.
+    /// The reports to the terminal.
     pub(super) around: Around,
     /// Whether the shell prints the lines that it reads.
     pub(super) verbose: bool,
@@ -514,7 +514,7 @@ impl Pump {
         }
     }
 
-    /// Has the shell answer what no line is for, by its report.
+    /// Asks the shell for a value that needs no line, by its report.
     fn ask_shell(&mut self, what: &str, reply: Sender<Vec<String>>) {
         self.completions += 1;
         let id = self.completions;

@@ -14,7 +14,7 @@ use crate::base::limits::MARKER_BYTES_MAX;
 
 const PREFIX: &[u8] = b"\x1b]633;";
 
-/// What the shell's integration says.
+/// A report of the shell's integration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
     /// `P`: the hooks are done; the shell waits to be told to go on.

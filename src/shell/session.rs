@@ -28,15 +28,15 @@ const RANDOM_BYTES_READ: usize = 512;
 pub struct Options {
     /// How to start the shell.
     pub start: Start,
-    /// Which integration it gets.
+    /// The integration that it gets.
     pub dialect: Dialect,
     /// Whether the terminal draws characters outside ASCII.
     pub unicode: bool,
-    /// What may change while it runs.
+    /// The options that may change while it runs.
     pub wanted: Wanted,
 }
 
-/// What is wanted of the commands from here on.
+/// The options for the commands from now on.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted {
     /// Bytes of a command's output kept from its start.
@@ -78,7 +78,7 @@ impl ShellPrompt {
     }
 }
 
-/// What happens, as the prompt's loop hears of it.
+/// An event, as the prompt's loop receives it.
 #[derive(Debug)]
 pub enum Event {
     /// The shell has read its start-up files and takes lines.
@@ -97,7 +97,7 @@ pub enum Event {
     Edit(String),
     /// A key that [`Session::press`] has had pressed has done its work.
     Line {
-        /// What has become of the line.
+        /// The rest of the line.
         text: String,
         /// Where the cursor is in it, in characters.
         point: usize,
@@ -119,7 +119,7 @@ pub enum Event {
     Hangup,
 }
 
-/// Who gets the person's keys.
+/// The receiver of the person's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeysTo {
     /// Nobody yet: they are kept for the next editor or command.
@@ -136,7 +136,7 @@ pub enum KeysTo {
     HoldFresh,
 }
 
-/// What the editor's slots tell the pump about an Enter that it has passed on, and the pump tells the session of keys.
+/// The state that the editor's slots share with the pump about an Enter that they passed on.
 #[derive(Debug, Default)]
 pub struct Gate {
     /// An Enter has been passed on, keys behind it are kept.
@@ -203,7 +203,7 @@ impl Handle {
         })
     }
 
-    /// Has the live shell draw its own prompt, and waits at most `timeout` for the [`Event::Prompt`].
+    /// Makes the live shell draw its own prompt, and waits at most `timeout` for the [`Event::Prompt`].
     pub fn draw_prompt(&self, timeout: Duration) {
         let (reply, answer) = channel();
         self.send(Command::DrawPrompt { reply });
@@ -387,8 +387,8 @@ impl Session {
         Ok(())
     }
 
-    /// Has the shell's own line editor press a key on a line, and lends it the terminal until [`Event::Line`]. `key` is as
-    /// readline writes it; where a `function` is given, that runs instead, with `READLINE_LINE` and `READLINE_POINT`.
+    /// Makes the shell's own line editor press a key on a line, and lends it the terminal until [`Event::Line`]. `key`
+    /// is as readline writes it; with a `function`, that runs instead, with `READLINE_LINE` and `READLINE_POINT`.
     pub fn press(&mut self, line: &str, point: usize, key: &str, function: &str) {
         self.next_id += 1;
         let fields = [&self.next_id.to_string(), line, &point.to_string(), key, function];

@@ -17,7 +17,7 @@ const BASH: &str = include_str!("../../config/shell/bash.sh");
 const ZSH: &str = include_str!("../../config/shell/reedclaw.zsh");
 const FISH: &str = include_str!("../../config/shell/reedclaw.fish");
 
-/// Which integration a shell gets, by the name of its program.
+/// The integration of a shell, by the name of its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// GNU bash.
@@ -212,7 +212,7 @@ pub fn start(
     })
 }
 
-/// What bash's own start-up options ask for, as our integration carries it out.
+/// The requests of bash's own start-up options that our integration carries out.
 struct BashOptions {
     letters: String,
     rcfile: OsString,

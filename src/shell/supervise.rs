@@ -51,12 +51,12 @@ impl Front {
         self.shows_program
     }
 
-    /// Has the supervisor go to the shell's directory.
+    /// Makes the supervisor go to the shell's directory.
     pub(super) fn go_to(&self, cwd: &Path) {
         self.say(b"cwd ", cwd.as_os_str().as_bytes());
     }
 
-    /// Has it show a program's name, or its own again.
+    /// Makes it show a program's name, or its own again.
     pub(super) fn name_program(&self, name: &str) {
         self.say(b"program ", name.as_bytes());
     }

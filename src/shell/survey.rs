@@ -21,7 +21,7 @@ const REPORT_BYTES_MAX: u64 = 4 * 1024 * 1024;
 const BEGIN: &str = "reedclaw-names-begin-here";
 const END: &str = "[reedclaw-names-end-here]";
 
-/// What each shell is told to do; the names' form is that of a session's report.
+/// Returns the script for a shell; the names' form is that of a session's report.
 fn script(dialect: Dialect) -> String {
     let sections: [(&str, &str); 5] = match dialect {
         Dialect::Bash => [

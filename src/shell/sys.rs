@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Has a function run before `main`, and before the runtimes of C++ and Rust are set up. Only the C library is there, and
+/// Runs a function before `main`, and before the runtimes of C++ and Rust are set up. Only the C library is there, and
 /// the arguments: enough for files, the environment and `exec`. A panic in it is caught.
 #[macro_export]
 macro_rules! before_runtimes {
@@ -158,7 +158,7 @@ pub fn leave_terminal(command: &mut Command) {
 #[derive(Debug)]
 pub struct CommandLine {
     start: *mut u8,
-    /// What is there at first.
+    /// The value at the start.
     own: Vec<u8>,
 }
 
@@ -207,7 +207,7 @@ impl CommandLine {
     }
 }
 
-/// Which side of a fork this is.
+/// The side of a fork.
 pub enum Side {
     /// The process that forked, with the child's process id.
     Parent(nix::unistd::Pid),

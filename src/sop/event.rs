@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// What began a run.
+/// The trigger of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trigger {
@@ -17,7 +17,7 @@ pub struct Trigger {
     pub body: Option<String>,
 }
 
-/// What a decision of the engine was made from, and its digest: a replay compares it.
+/// The inputs of an engine's decision, and their digest: a replay compares it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Decision {
@@ -45,11 +45,11 @@ pub struct Covered {
     pub risk: String,
     /// Why it is asked about.
     pub reasons: Vec<String>,
-    /// What would change.
+    /// The proposed change.
     pub preview: String,
 }
 
-/// What became of a call whose process was killed.
+/// The fate of a call whose process was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
@@ -63,7 +63,7 @@ pub enum Fate {
     Unknown,
 }
 
-/// What a person says of a step that may have run.
+/// A person's choice about a step that may have run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
@@ -75,7 +75,7 @@ pub enum Choice {
     Skip,
 }
 
-/// What happened to a run.
+/// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
@@ -89,12 +89,12 @@ pub enum Event {
         place: String,
         /// The values of the inputs.
         inputs: BTreeMap<String, String>,
-        /// What began it.
+        /// The trigger.
         trigger: Trigger,
     },
     /// A process takes it up.
     Entered {
-        /// Which.
+        /// The process.
         pid: u32,
         /// The conversation of its calls.
         conversation: Option<i64>,

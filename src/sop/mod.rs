@@ -72,7 +72,7 @@ pub struct Definition {
     pub budget: Budget,
     /// Values that a run is begun with.
     pub inputs: BTreeMap<String, Input>,
-    /// What begins a run, beside a person.
+    /// The triggers of a run, beside a person.
     pub triggers: Vec<Trigger>,
     /// The steps, in order.
     pub steps: Vec<Step>,
@@ -128,7 +128,7 @@ pub struct Input {
     pub description: String,
 }
 
-/// What begins a run.
+/// A trigger of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Trigger {
     /// Only a person.
@@ -156,7 +156,7 @@ pub enum Trigger {
     },
 }
 
-/// What happens after a step that failed.
+/// The reaction to a failed step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
     /// The run ends.
@@ -173,9 +173,9 @@ pub struct Step {
     pub id: String,
     /// Its line in the file.
     pub line: usize,
-    /// What it does.
+    /// Its act.
     pub act: Act,
-    /// What happens if it fails.
+    /// The reaction to its failure.
     pub on_failure: OnFailure,
     /// More attempts after a failure, and the milliseconds before each.
     pub retry: (u32, u64),

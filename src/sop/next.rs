@@ -6,7 +6,7 @@ use super::run::StepState;
 use super::{Act, Decision, Mode, OnFailure, Run, Step, source};
 use crate::base::hash::sha256_hex;
 
-/// What a run has used, and the present time.
+/// The run's use of its limits, and the present time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     /// Dollars.

@@ -76,7 +76,7 @@ pub struct Run {
     pub sha256: String,
     /// The values of the inputs.
     pub inputs: BTreeMap<String, String>,
-    /// What began it.
+    /// The trigger.
     pub trigger: Trigger,
     /// The most that it may use.
     pub budget: Budget,

@@ -348,7 +348,7 @@ fn random(seed: &mut u64, below: u64) -> u64 {
     (*seed >> 33) % below
 }
 
-/// What really happened, beside what the journal says.
+/// The real events, beside the journal's.
 #[derive(Default)]
 struct Effects {
     /// Times that each step took effect.

@@ -22,7 +22,7 @@ const PACKED_MIN: usize = 64;
 /// Threads that read at most.
 const THREADS_MAX: usize = 8;
 
-/// What a path is to become.
+/// The new content of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NewContent {
     /// A file whose content lies in a file of the same user, from where it may be moved.
@@ -58,13 +58,13 @@ pub enum NewContent {
 pub struct Incoming {
     /// Relative to the workspace.
     pub path: PathBuf,
-    /// What was there when the change was collected.
+    /// The state when the change was collected.
     pub expected: Option<Stamp>,
-    /// What is to be there.
+    /// The new content.
     pub content: NewContent,
 }
 
-/// What came of it.
+/// The result of adopting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
     /// The step.
@@ -187,12 +187,12 @@ impl Steps {
 /// One change whose contents were read.
 struct Ready {
     change: Change,
-    /// What was there, unless that is a directory, whose times change with what is put into it.
+    /// The state before, unless it is a directory, whose times change with its entries.
     stamp: Option<Stamp>,
     source: Option<Source>,
 }
 
-/// What was read by one thread, or by all.
+/// The files that one thread or all threads have read.
 #[derive(Default)]
 struct Part {
     ready: Vec<Ready>,
@@ -205,7 +205,7 @@ struct Keeping<'a> {
     steps: &'a Steps,
     packer: Option<Packer<'a>>,
     packs: &'a Packs,
-    /// What was packed just now.
+    /// The objects packed just now.
     seen: &'a Mutex<HashSet<ObjectId>>,
     written: u64,
 }
@@ -250,7 +250,7 @@ impl Keeping<'_> {
         Ok(Some((self.steps.keep_state(path)?, now.filter(|stamp| !stamp.is_directory()))))
     }
 
-    /// What a path will be, and the place of its content.
+    /// Returns the new state of a path, and the place of its content.
     fn after(&mut self, content: NewContent) -> Result<(State, Option<Source>), StepsError> {
         Ok(match content {
             NewContent::Nothing => (State::Nothing, None),

@@ -29,7 +29,7 @@ fn incoming(steps: &Steps, path: &str, content: NewContent) -> Incoming {
     Incoming { path: path.into(), expected, content }
 }
 
-/// What a command did on its copy of `start`: every kind of change.
+/// Every kind of change that a command can make on its copy of `start`.
 fn start() -> Scene {
     Scene::of(&[
         ("a", "old"),

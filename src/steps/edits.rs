@@ -81,7 +81,7 @@ impl Steps {
         Ok(told)
     }
 
-    /// What differs now from what was there.
+    /// Returns the present differences from the earlier states.
     fn differences(&self, states: Vec<(PathBuf, State)>) -> Result<Vec<Change>, StepsError> {
         let mut changes = Vec::new();
         for (path, before) in states {

@@ -37,15 +37,15 @@ struct Wanted {
     directory: usize,
     entry: usize,
     size: u64,
-    /// What git says that it holds.
+    /// The object that git's index names.
     said: Option<ObjectId>,
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Shared<'a> {
     packs: Option<&'a Packs>,
     own: Arc<Packs>,
-    /// What is being packed, and can't be found yet.
+    /// The objects being packed, which can't be found yet.
     new: Mutex<HashSet<ObjectId>>,
     room: AtomicU64,
     is_full: AtomicBool,
@@ -114,7 +114,7 @@ impl Look<'_> {
         Ok(written.into_inner())
     }
 
-    /// What isn't known, in the order in which it is read: what would be lost first, and the smallest.
+    /// Returns the unknown contents in reading order: first those that would be lost, then the smallest.
     fn wanted(&self, found: &[Found]) -> Vec<Wanted> {
         let mut wanted = Vec::new();
         for (directory, (_, listing, _)) in found.iter().enumerate().filter(|(_, (_, _, is_new))| *is_new) {

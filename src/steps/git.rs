@@ -28,7 +28,7 @@ fn open(workspace: &Path) -> Option<gix::Repository> {
     gix::open_opts(workspace, gix::open::Options::isolated()).ok()
 }
 
-/// What HEAD and the stash are.
+/// The state of HEAD and the stash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Standing {
     branch: String,
@@ -48,7 +48,7 @@ impl Standing {
         Some(Self { branch, commit, stash })
     }
 
-    /// What has moved, in words; empty where nothing has.
+    /// Describes what has moved; empty if nothing has.
     pub(super) fn moved(before: Option<&Self>, after: Option<&Self>) -> Vec<String> {
         let (before, after) = match (before, after) {
             (None, None) => return Vec::new(),
@@ -73,7 +73,7 @@ impl Standing {
     }
 }
 
-/// What the user's repository has of the workspace's contents. Only what lies in its packs counts: these are few, and can be
+/// The workspace's contents in the user's repository. Only objects in its packs count: these are few, and can be
 /// held while a command runs.
 pub(super) struct Theirs {
     /// Where it stands.
@@ -99,7 +99,7 @@ impl Theirs {
         Some(Self { standing, held, packs: OnceLock::new(), longest, index: repository.index_path(), attributes })
     }
 
-    /// What tells its packs from what they were at another time.
+    /// Returns the names that identify its packs at one time.
     pub(super) fn names(&self) -> BTreeSet<PathBuf> {
         self.held.names()
     }
@@ -129,8 +129,8 @@ pub fn are_alike_indices(before: &Path, after: &Path) -> bool {
         })
 }
 
-/// What git's index says of files: an entry whose stamp is that of the file has the name of its content, as far as nothing
-/// was changed on the way between both.
+/// The names of contents in git's index: an entry whose stamp is that of the file has the name of its content, if
+/// nothing was changed on the way between both.
 pub(super) struct Index {
     file: gix::index::File,
     written_ns: i64,

@@ -24,7 +24,7 @@ const OF_WORKTREE: [&[u8]; 3] = [b"gitdir", b"commondir", b"config.worktree"];
 /// Directories in a directory of git's that hold such files.
 const WITHIN: [&[u8]; 5] = [b"hooks", b"info", b"worktrees", b"modules", b"rebase-merge"];
 
-/// What was at a protected path.
+/// The earlier state of a protected path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Held {
     File {
@@ -120,7 +120,7 @@ impl fmt::Display for Changed {
 }
 
 impl Changed {
-    /// What it held before and what it holds now, for a difference; none where there was or is no file, or one that isn't
+    /// Returns its contents before and now, for a difference; none if there was or is no file, or one that isn't
     /// read.
     #[must_use]
     pub fn contents(&self) -> (Option<&[u8]>, Option<&[u8]>) {
@@ -168,7 +168,7 @@ impl Changed {
     }
 }
 
-/// What is at a path; nothing where there is nothing.
+/// Returns the state of a path; `None` if nothing is there.
 fn look(root: &Root, path: &Path) -> Option<Held> {
     let stamp = root.stamp(path).ok()??;
     match root.held(path, FILE_BYTES_MAX) {

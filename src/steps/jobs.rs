@@ -47,7 +47,7 @@ impl Steps {
     }
 }
 
-/// What steps that were made, taken back or made again meanwhile left at each path.
+/// Returns the states that concurrent steps, undos and redos left at each path.
 fn left_by(steps: &[Record], known: &BTreeMap<u64, bool>) -> HashMap<PathBuf, State> {
     let mut left = HashMap::new();
     let is_turned = |step: &&Record| known.get(&step.number).is_some_and(|was| *was != step.is_undone);

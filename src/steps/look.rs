@@ -15,17 +15,17 @@ use crate::files::{Looked, Root, Seen, Stamp, SurveyEnd, SurveyLimits};
 
 /// First bytes of a file that says of its directory that it is a cache.
 const CACHE_TAG: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
-/// What the directory that waiting contents lie in begins with.
+/// Prefix of the directory for waiting contents.
 pub(super) const STAGE_PREFIX: &str = ".reedclaw-undo-";
 
-/// What there is for a look.
+/// The inputs of a look.
 pub(super) struct Look<'a> {
     pub(super) root: &'a Root,
     pub(super) store: &'a Store,
     pub(super) limits: &'a Limits,
     /// Paths from the root that aren't covered.
     pub(super) left_out: &'a [PathBuf],
-    /// What the user's repository has.
+    /// The contents of the user's repository.
     pub(super) theirs: Option<&'a Theirs>,
     /// It is made while nobody waits: what only git's index says is compared too, and little that is new is kept.
     pub(super) is_ahead: bool,
@@ -70,7 +70,7 @@ impl Look<'_> {
         Ok((table, written))
     }
 
-    /// What a directory holds, with the contents that are known; whether some aren't. Nothing where it isn't covered.
+    /// Lists a directory with the known contents, and whether some are unknown. `None` if it isn't covered.
     fn listing(
         &self,
         looked: Looked<'_>,
@@ -149,7 +149,7 @@ fn lock_in<T>(it: &Mutex<Vec<T>>) -> std::sync::MutexGuard<'_, Vec<T>> {
     it.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is known of a content before it is read.
+/// Returns the content as far as it is known before reading.
 fn unread(stamp: &Stamp) -> Content {
     if stamp.is_directory() {
         Content::None

@@ -1,6 +1,7 @@
-//! What a model changed in the workspace, step by step, so that it can be taken back: a look before each command and one
-//! behind it, an edit's own files before and after. Contents lie in a store outside the workspace. It knows nothing of who
-//! ran what, and leaves a repository's own state alone, but for what the guard of protected files is asked to put back.
+//! A model's changes of the workspace, step by step, for undo: a look before each command and one
+//! after it, an edit's own files before and after. Contents lie in a store outside the workspace. It knows nothing of
+//! who ran what, and leaves a repository's own state alone, but for what the guard of protected files is asked to put
+//! back.
 
 mod adopt;
 #[cfg(test)]
@@ -82,9 +83,9 @@ pub enum StepsError {
     /// The store can't be read or written.
     #[error("{what}: {why}")]
     Io {
-        /// What of it.
+        /// The part that failed.
         what: &'static str,
-        /// What the system says.
+        /// The system's message.
         why: String,
     },
     /// A content that should be kept isn't.
@@ -108,13 +109,13 @@ pub enum StepsError {
     /// There is nothing of that kind.
     #[error("{0}")]
     Nothing(String),
-    /// What was changed since would be lost.
+    /// Later changes would be lost.
     #[error("{}", conflict_words(.0))]
     Conflicts(Vec<Conflict>),
     /// A file of the workspace can't be read or written.
     #[error("{}: {error}", path.display())]
     Path {
-        /// Which.
+        /// The path.
         path: PathBuf,
         /// Why.
         error: PathError,
@@ -156,7 +157,7 @@ pub struct Steps {
     session: String,
     /// The table that was last read or written, and what its file was then.
     table: Option<(Table, Mark)>,
-    /// What the user's repository had at the looks that the next step is made of.
+    /// The contents of the user's repository at the looks that the next step is made of.
     held: Vec<Theirs>,
     /// Bytes that were written since room was made.
     written: u64,
@@ -182,7 +183,7 @@ pub struct Open {
     _running: Locked<File>,
 }
 
-/// What a command or an edit changed.
+/// The changes of a command or an edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Made {
     /// The number of the step; none where nothing was changed.

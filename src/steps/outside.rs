@@ -146,7 +146,7 @@ impl Steps {
         roots.into_iter().filter_map(|root| self.beside(root).ok()).collect()
     }
 
-    /// What a step changed in other places, by whole paths; what isn't kept any more is left out.
+    /// Returns a step's changes in other places, by whole paths, without contents that were discarded.
     #[must_use]
     pub fn changes_outside(&self, step: &Record) -> Vec<Change> {
         let changes = step.outside.iter().flat_map(|Elsewhere { root, number, .. }| {

@@ -24,7 +24,7 @@ use super::store::name_of;
 const PACK_BYTES: usize = 16 * 1024 * 1024;
 /// The packs of a repository that are held open, the largest; each is two descriptors.
 const HELD_MAX: usize = 100;
-/// What the name of a pack begins with that isn't whole yet.
+/// Prefix of the name of an unfinished pack.
 const UNFINISHED: &str = "tmp_";
 
 /// Packs that are open for reading.
@@ -167,7 +167,8 @@ impl Held {
         Self { files }
     }
 
-    /// What tells these packs from others: the name, which git makes of what is in one, the length and the time.
+    /// Returns the facts that identify these packs: the name, which git derives from the content, the length and the
+    /// time.
     pub(super) fn names(&self) -> BTreeSet<PathBuf> {
         let name = |(path, _, pack): &(PathBuf, File, File)| {
             let data = pack.metadata().ok()?;

@@ -1,5 +1,5 @@
-//! What a step needs and only the user's repository has, taken into the store of steps: from then on it doesn't matter what
-//! happens there.
+//! Contents that a step needs and only the user's repository has, copied into the store of steps: later it doesn't
+//! matter what happens there.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What is at a path, what a step changed, and how both are written down: lines of text, names as hexadecimal digits.
+//! The state of a path, the changes of a step, and the written form of both: lines of text, names as hexadecimal digits.
 
 use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -65,7 +65,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// What is at a path.
+/// The state of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nothing.
@@ -131,7 +131,7 @@ impl State {
     }
 }
 
-/// What a step came from.
+/// The origin of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A command of a model, or a program of a plugin.
@@ -167,7 +167,7 @@ pub struct Record {
     pub time: i64,
     /// The session that it came from.
     pub session: String,
-    /// What it came from.
+    /// The origin.
     pub kind: Kind,
     /// The command line, or what was edited.
     pub text: String,
@@ -177,11 +177,11 @@ pub struct Record {
     pub after: ObjectId,
     /// Whether it has been taken back.
     pub is_undone: bool,
-    /// What there is to say beside: git's own state, a command that was cut off.
+    /// Further notes: git's own state, a command that was cut off.
     pub notes: Vec<String>,
     /// Steps of other places that belong to it.
     pub outside: Vec<Elsewhere>,
-    /// What it changed.
+    /// The changes.
     pub changes: Vec<Change>,
 }
 
@@ -278,7 +278,7 @@ impl Record {
         self.changes.iter().filter(|it| !is_of_directories(it)).count() + outside
     }
 
-    /// What it changed and can't give back, with the reason.
+    /// Returns the changes that undo can't revert, with the reason.
     pub fn lost(&self) -> impl Iterator<Item = (&Path, Why)> {
         self.changes.iter().filter_map(|it| match it.before {
             State::Unknown(why) => Some((it.path.as_path(), why)),

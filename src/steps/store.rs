@@ -391,7 +391,7 @@ impl Store {
     }
 }
 
-/// What tells one table's file from the next.
+/// The identity of a table's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     inode: u64,
@@ -403,7 +403,7 @@ pub(super) struct Mark {
 struct Trees<'a> {
     packer: Packer<'a>,
     packs: Arc<Packs>,
-    /// What is in the packer already.
+    /// The objects that the packer has already.
     seen: HashSet<ObjectId>,
 }
 

@@ -1,4 +1,4 @@
-//! What the workspace held when it was last looked at: each entry with its stamp and, where that is kept, the name of its
+//! The workspace at the last look: each entry with its stamp and, if it is stored, the name of its
 //! content. A file whose stamp is the same isn't read again.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +40,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// What it holds.
+    /// Returns the state of the entry.
     pub(super) fn state(&self) -> State {
         let mode = self.stamp.permissions();
         match self.content {
@@ -67,20 +67,20 @@ pub(super) type Listing = Vec<Entry>;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table {
     pub(super) directories: BTreeMap<PathBuf, Arc<Listing>>,
-    /// What isn't covered, and why.
+    /// The paths that aren't covered, and why.
     pub(super) skipped: BTreeSet<(PathBuf, Why)>,
     /// The packs of the user's repository that contents are in.
     pub(super) packs: BTreeSet<PathBuf>,
 }
 
-/// What differs at a path.
+/// A difference at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Where.
     pub path: PathBuf,
-    /// What was there.
+    /// The earlier state.
     pub before: State,
-    /// What is there.
+    /// The present state.
     pub after: State,
 }
 
@@ -101,7 +101,7 @@ impl Table {
         entries.filter(|it| matches!(it.content, Content::Kept(_))).map(|it| it.stamp.size).sum()
     }
 
-    /// What has changed since `self`.
+    /// Returns the changes since `self`.
     pub(super) fn changes(&self, now: &Self) -> Vec<Change> {
         static NONE: Listing = Vec::new();
         let mut changes = Vec::new();

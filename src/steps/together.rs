@@ -24,7 +24,7 @@ impl Share {
         self.intent.changes.iter().filter(|it| !is_of_directories(it)).count()
     }
 
-    /// What a person had changed, and loses by force.
+    /// Returns the person's changes that are lost by force.
     fn forced(&self) -> Vec<Change> {
         let is_forced = |it: &&Change| self.conflicts.iter().any(|conflict| conflict.path == it.path);
         self.intent.changes.iter().filter(is_forced).cloned().collect()
@@ -88,7 +88,7 @@ impl Steps {
         Ok(TakenBack { steps, files, left, kept_in, unseen })
     }
 
-    /// What is to be done in this place.
+    /// Returns the work in this place.
     fn share(&self, steps: &[Record], is_undone: bool, stage: &str) -> Result<Share, StepsError> {
         let Plan { mut changes, left, conflicts } = self.plan(steps, is_undone)?;
         // A change of what isn't there any more needs its directories.

@@ -12,7 +12,7 @@ use super::*;
 
 type Held = std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
-/// What both places hold, but for what waits.
+/// The contents of both places, without waiting ones.
 fn both(scene: &Scene) -> [Held; 2] {
     [scene.at(""), outside(scene)].map(|place| {
         let mut held = held(&place);

@@ -271,7 +271,7 @@ const ATTRIBUTES: [&str; 6] = [
 ];
 /// Contents, most of a length.
 const TEXTS: [&str; 6] = ["one\ntwo\n", "one\r\nuw\n", "eno\nowt\n", "$Id$ ab\n", "ab\u{e9} cd\n", ""];
-/// What a command does in the end.
+/// The last acts of a command.
 const ENDS: [&str; 5] = ["checkout -qf -b other", "gc -q --prune=now", "stash -q", "clean -fdxq", "rm -rqf ."];
 
 proptest! {

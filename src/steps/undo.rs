@@ -33,22 +33,22 @@ const COMPARED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 pub struct Conflict {
     /// Where.
     pub path: PathBuf,
-    /// What is the matter, behind the path.
+    /// The problem at the path.
     pub why: String,
-    /// What the step left there.
+    /// The state that the step left.
     pub left: State,
-    /// What is there now.
+    /// The present state.
     pub now: State,
 }
 
-/// What was taken back, or made again.
+/// The result of an undo or redo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TakenBack {
     /// The steps, in the order in which that was done.
     pub steps: Vec<Record>,
     /// Files and links that are as they were, or will be.
     pub files: usize,
-    /// What stays as it is, and why.
+    /// The paths that stay as they are, and why.
     pub left: Vec<(PathBuf, String)>,
     /// The step that keeps what a person had changed, where that was overwritten.
     pub kept_in: Option<u64>,
@@ -56,7 +56,7 @@ pub struct TakenBack {
     pub unseen: Vec<(PathBuf, Why)>,
 }
 
-/// What is done at a path: it is `before`, and is to be `after`.
+/// The work at a path: from `before` to `after`.
 pub(super) struct Plan {
     pub(super) changes: Vec<Change>,
     pub(super) left: Vec<(PathBuf, String)>,
@@ -74,7 +74,7 @@ pub(super) enum Source {
 /// New contents, in the order of the changes; none at all if the store has every one.
 pub(super) type Sources = Vec<Option<Source>>;
 
-/// What is to be done, as it is noted.
+/// The work as it is noted beforehand.
 pub(super) struct Intent {
     pub(super) stage: String,
     /// Steps, and whether they are taken back then.
@@ -205,7 +205,7 @@ impl Steps {
         skipped.into_iter().filter(|(_, why)| is_one(*why)).collect()
     }
 
-    /// What steps come to together, and what stands in the way.
+    /// Returns the combined effect of steps, and the conflicts.
     pub(super) fn plan(&self, steps: &[Record], is_undone: bool) -> Result<Plan, StepsError> {
         let mut together: BTreeMap<&Path, (State, State, bool)> = BTreeMap::new();
         for change in steps.iter().flat_map(|step| &step.changes) {
@@ -243,7 +243,7 @@ impl Steps {
         Ok(plan)
     }
 
-    /// What is at a path now; its content is kept where it isn't what was expected.
+    /// Returns the present state of a path, and stores its content if it isn't the expected one.
     fn now(&self, path: &Path, expected: State) -> Result<State, StepsError> {
         let found = self.compared(path)?;
         if found == expected && found.id().is_none_or(|id| self.store.holds(&id)) {
@@ -253,7 +253,7 @@ impl Steps {
         }
     }
 
-    /// What is at a path, without keeping it.
+    /// Returns the present state of a path without storing it.
     fn compared(&self, path: &Path) -> Result<State, StepsError> {
         let failed = |error| StepsError::Path { path: path.to_owned(), error };
         let Some(stamp) = self.root.stamp(path).map_err(failed)? else { return Ok(State::Nothing) };
@@ -461,7 +461,7 @@ impl Steps {
         Ok(left)
     }
 
-    /// What is at the path of a change now. A stamp that is still the same says as much as the content.
+    /// Returns the present state at the path of a change. An equal stamp counts as an equal content.
     fn found(&self, change: &Change, stamp: Option<Stamp>, places: &mut Places<'_>) -> Result<State, StepsError> {
         match (stamp, places.stamp(&change.path)) {
             (Some(stamp), Ok(Some(now))) if now == stamp => Ok(change.before),

@@ -67,7 +67,7 @@ pub enum TextMatch {
     Prefix(String),
     /// Contains this; of less than three characters, only the first 10,000 rows are looked at.
     Substring(String),
-    /// Is this.
+    /// The line is exactly this.
     Exact(String),
     /// Contains each of these lower-case words, in any order and whatever the line's case; where all of them are shorter
     /// than three characters, only the first 10,000 rows are looked at.

@@ -61,7 +61,7 @@ trap '{
 } 2>/dev/null' EXIT
 if builtin cd -- "$2" || [[ . -ef $2 ]]; then builtin eval "$3"$'\nbuiltin set --\n'"$1" 3>&-; fi"#;
 
-/// What a command leaves for the next one.
+/// The state that a command leaves for the next one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
     /// Variables, functions, aliases: text for bash.
@@ -85,7 +85,7 @@ pub(super) struct Bash {
     out: Stream<ChildStdout>,
     err: Stream<ChildStderr>,
     terminal: Terminal,
-    /// What it started ends with it by itself.
+    /// Whether the programs that it started end with it.
     is_whole: bool,
     layer: Option<Arc<Layer>>,
 }
@@ -112,19 +112,19 @@ pub(super) enum Ran {
     Awaited(Output),
 }
 
-/// What a command printed, and how it ended.
+/// The output of a command, and how it ended.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pub(super) out: Vec<u8>,
     pub(super) err: Vec<u8>,
-    /// What it wrote to the terminal itself.
+    /// The bytes that it wrote to the terminal itself.
     pub(super) terminal: Vec<u8>,
     /// Bytes that were too many to be kept.
     pub(super) dropped: usize,
     pub(super) status: Option<i32>,
     /// Its last directory.
     pub(super) cwd: Option<PathBuf>,
-    /// What it left for the next command; nothing if it ended its shell.
+    /// The state for the next command; `None` if it ended its shell.
     pub(super) state: Option<State>,
     /// It worked on a copy of the workspace.
     pub(super) is_on_copy: bool,
@@ -223,7 +223,7 @@ impl Bash {
         }
     }
 
-    /// What it gave, now that its shell has ended; what it left running ends too.
+    /// Returns the output after its shell has ended; programs that it left running end too.
     fn ended(&mut self) -> std::io::Result<Output> {
         if !self.is_whole {
             // What can't be ended hangs in the kernel; nobody waits for that.
@@ -245,7 +245,7 @@ impl Bash {
         Ok(output)
     }
 
-    /// What was printed since the last time.
+    /// Returns the output since the last call.
     fn take(&mut self) -> Output {
         let dropped = std::mem::take(&mut self.out.dropped) + std::mem::take(&mut self.err.dropped);
         let (out, err) = (std::mem::take(&mut self.out.bytes), std::mem::take(&mut self.err.bytes));

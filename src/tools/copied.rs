@@ -1,5 +1,5 @@
-//! What a command did on its copy of the workspace, in a form that a person can be asked about: rows for all of it,
-//! differences of what is text. Nothing is decided here.
+//! A command's changes of its copy of the workspace, in a form for a question to a person: rows for all changes,
+//! differences of text files. Nothing is decided here.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -29,7 +29,7 @@ pub struct Copied {
     pub command: String,
     /// The layers that hold what it changed.
     pub layer: Arc<Layer>,
-    /// What the jail seems to have refused it.
+    /// The resource that the jail seems to have refused.
     pub refused: Option<Refusal>,
 }
 

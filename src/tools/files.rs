@@ -18,7 +18,7 @@ const ENTRIES_MAX: usize = 1_000;
 /// Names that are told where a file is missing.
 const NAMES_MAX: usize = 8;
 
-/// What a model reads of a path that can't be used.
+/// Returns the model's error for an unusable path.
 pub(super) fn path_error(path: &str, error: &PathError) -> ToolError {
     let (code, hint) = match error {
         PathError::Outside | PathError::Tilde => ("outside", "only paths inside the workspace can be used"),
@@ -32,7 +32,7 @@ pub(super) fn path_error(path: &str, error: &PathError) -> ToolError {
     ToolError::new(code, format!("{path}: {error}"), hint)
 }
 
-/// What a model reads of a path where there is nothing: what is there instead.
+/// Returns the model's error for a missing path, with the names that are there instead.
 pub(super) fn missing(path: &str, tree: &dyn Tree) -> ToolError {
     let error = path_error(path, &PathError::Missing);
     let (directory, name) = path.trim_end_matches('/').rsplit_once('/').unwrap_or((".", path));

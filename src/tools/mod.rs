@@ -1,4 +1,4 @@
-//! What a model may ask for: each tool says what it is, plans a call without touching anything, and runs it with a
+//! Tools that a model may call: each tool describes itself, plans a call without touching anything, and runs it with a
 //! permit of the gate. A tool sees neither the session nor the model.
 
 mod ask;
@@ -61,14 +61,14 @@ pub use skill::{Library, Skill};
 pub use spill::Spill;
 pub use symbols::Symbols;
 
-/// What a tool is, for the model and for lists.
+/// A tool's description, for the model and for lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
     /// Its name.
     pub name: String,
     /// Other names that calls and lists may use; the model is shown only `name`.
     pub aliases: &'static [&'static str],
-    /// What it does, for the model.
+    /// Its purpose, for the model.
     pub description: String,
     /// The JSON schema of its arguments: an object.
     pub schema: Value,
@@ -91,9 +91,9 @@ impl Spec {
 /// A call as its tool understands it; nothing has been touched.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// What it would do.
+    /// The action that it would take.
     pub action: Action,
-    /// What would change, for a person to read; may be empty.
+    /// The proposed change as text for a person; may be empty.
     pub preview: String,
     /// The files that would change, to the byte, where the tool knows.
     pub changes: Arc<[FileChange]>,
@@ -101,7 +101,7 @@ pub struct Plan {
     pub cwd: Option<PathBuf>,
     /// Why it can't be done, where that tells of a file: the model reads it only if the policy lets it have the action.
     pub refusal: Option<Outcome>,
-    /// What it is about to do, in a line, where the action alone doesn't say it.
+    /// A line about the call, if the action alone doesn't describe it.
     pub intent: Option<String>,
     /// Arguments that the tool doesn't have and that were left out.
     pub left_out: Vec<String>,
@@ -140,7 +140,7 @@ pub struct Place<'a> {
 
 /// A tool.
 pub trait Tool: Send {
-    /// What it is; the same at each call.
+    /// Describes the tool; the same at each call.
     fn spec(&self) -> Spec;
 
     /// When a model is told of it.
@@ -164,7 +164,7 @@ pub trait Tool: Send {
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome;
 }
 
-/// What a tool has for its work.
+/// The surroundings of a tool's work.
 pub struct Work<'a> {
     /// Where it takes place.
     pub place: Place<'a>,
@@ -188,7 +188,7 @@ pub struct Work<'a> {
     pub has_jobs: bool,
 }
 
-/// Who answers a model's questions.
+/// Answers a model's questions.
 pub trait Replies {
     /// Puts a question of the model's to the person; nothing where nobody can be asked, or nothing was said.
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String>;
@@ -224,9 +224,9 @@ pub struct Found {
     pub conversation: i64,
     /// Its title.
     pub title: String,
-    /// Who said it: `user` or `assistant`.
+    /// The speaker: `user` or `assistant`.
     pub role: String,
-    /// What was said around the words sought.
+    /// The text around the words that were found.
     pub text: String,
 }
 

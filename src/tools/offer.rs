@@ -1,5 +1,5 @@
-//! Which tools a model is told of: fewer are better for a small one. A tool that it isn't told of can be called all the same. Must not
-//! decide what a call may do.
+//! The tools that a model is offered: fewer are better for a small one. A tool that isn't offered can be called all the
+//! same. Must not decide what a call may do.
 
 /// When a model is told of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

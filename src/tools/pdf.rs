@@ -18,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 32 * 1024 * 1024;
 const TEXT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Longest list of pages, in characters.
 const PAGES_CHARS_MAX: usize = 200;
-/// What stands between two pages, as in other programs that print the text of a PDF.
+/// Separator of two pages, as in other programs that print the text of a PDF.
 pub const PAGE_END: char = '\u{c}';
 
 /// The tool.
@@ -116,7 +116,7 @@ fn shown(path: &str, pages: &[String], wanted: &Pages) -> Outcome {
     Outcome::of(text.join("\n")).with("pages", pages.len()).with("shown", chosen.len())
 }
 
-/// Which pages are wanted: ranges, both ends included; none is all.
+/// The selected pages: ranges, both ends included; none is all.
 #[derive(Debug, PartialEq)]
 struct Pages(Vec<(usize, usize)>);
 

@@ -1,4 +1,4 @@
-//! What files held when the model read them, so that no edit is made over what somebody has written since. Must not decide
+//! Contents of files when the model read them, so that no edit overwrites later changes of others. Must not decide
 //! what an edit does.
 
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use crate::base::hash::sha256;
 /// Files that are remembered.
 const FILES_MAX: usize = 10_000;
 
-/// What was read, by the place of the file; shared by the tools that read and those that edit.
+/// The contents that were read, by the place of the file; shared by the tools that read and those that edit.
 #[derive(Clone, Debug, Default)]
 pub struct Reads(Arc<Mutex<HashMap<PathBuf, [u8; 32]>>>);
 
@@ -23,7 +23,7 @@ impl Reads {
         }
     }
 
-    /// What the model's own edit made of a file that it had read.
+    /// Notes the result of the model's own edit of a file that it had read.
     pub(super) fn edited(&self, place: &Path, content: Option<&[u8]>) {
         let mut known = self.known();
         match (known.get_mut(place), content) {

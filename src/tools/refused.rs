@@ -1,13 +1,13 @@
-//! What the jail has refused a command: the network, sockets and paths to change, as the kernel saw it try, whatever came of
-//! the command; and paths to read, which programs name when they fail. A path counts only if it is there outside and the
-//! jail hides it or can't write it. Only if the jail couldn't look, the network is recognised by what is printed.
+//! Refusals of the jail to a command: the network, sockets and paths to change, as the kernel saw it try, whatever came
+//! of the command; and paths to read, which programs name when they fail. A path counts only if it is there outside and
+//! the jail hides it or can't write it. Only if the jail couldn't look, the network is recognised by what is printed.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::proto::action::Need;
 use crate::sandbox::{Missed, Outside};
 
-/// What programs print, in small letters, that find no network.
+/// Messages of programs without a network, in small letters.
 const NETWORK_SIGNS: &[&str] = &[
     "could not resolve",
     "couldn't resolve",
@@ -50,15 +50,15 @@ const TRIED_BY_LIBRARIES: &[&str] = &[
 /// Something that a command wanted and the jail doesn't give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What it tried, or the line in which the program said so; text from outside.
+    /// The attempt, or the line in which the program reported it; text from outside.
     pub line: String,
-    /// What it would need; nothing if that is never given.
+    /// The permission that it would need; `None` if it can't be granted.
     pub need: Option<Need>,
     /// It didn't show by how the command ended.
     pub is_hidden: bool,
 }
 
-/// What the kernel saw a command try, the network first: a host by its name if one was looked up.
+/// Returns the attempts that the kernel saw, the network first: a host by its name if one was looked up.
 pub(super) fn tried(missed: &[Missed], outside: &dyn Fn(&Path) -> Option<Outside>, is_failed: bool) -> Option<Refusal> {
     let names: Vec<&str> =
         missed.iter().filter_map(|it| if let Missed::Name(name) = it { Some(&**name) } else { None }).collect();
@@ -117,7 +117,7 @@ fn to_write(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<S
     path.to_str().map(str::to_owned)
 }
 
-/// What was refused a command that failed, by what it printed on its error output and its output. `outside` says how the
+/// Returns the refusals of a command that failed, from its error output and its output. `outside` says how the
 /// jail shows a path; `by_words` whether the network is to be recognised here, too.
 pub(super) fn refused(
     errors: &str,
@@ -188,7 +188,7 @@ fn normal(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// What programs print in a jail, and what they need: `R` with a path, `N` for the network.
+    /// Messages of programs in a jail, and their needs: `R` with a path, `N` for the network.
     #[test]
     fn what_programs_say_that_were_refused_something() {
         let dir = tempfile::tempdir().expect("a directory");

@@ -50,7 +50,7 @@ impl Registry {
         registry
     }
 
-    /// What its tools have read, for those that edit.
+    /// Returns the contents that its tools have read, for those that edit.
     #[must_use]
     pub fn reads(&self) -> &Reads {
         &self.reads
@@ -113,7 +113,7 @@ impl Registry {
         self.tools.retain(|entry| entry.is_ours || entry.spec.is_in(names));
     }
 
-    /// What there is, by name.
+    /// Returns the descriptions, by name.
     pub fn specs(&self) -> impl Iterator<Item = &Spec> {
         self.tools.iter().chain(&self.served).filter(|entry| !entry.is_ours).map(|entry| &entry.spec)
     }

@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// Characters that are told of what a program asks.
 const ASKED_CHARS_MAX: usize = 200;
-/// What programs say that want a terminal, or a password from one.
+/// Messages of programs that want a terminal, or a password from one.
 const WANTS_TERMINAL: &[&str] = &[
     "a terminal is required",
     "no tty present",
@@ -69,7 +69,7 @@ pub struct Shell {
     /// Whether somebody looks for the emergency stop between calls.
     is_watched: bool,
     left: Arc<Mutex<Left>>,
-    /// What the last command has left for the next one, and what the one before it had.
+    /// The state that the last command left for the next one, and the one before it.
     state: State,
     state_before: State,
     /// Where the last command ended, and the one before it.
@@ -78,7 +78,7 @@ pub struct Shell {
     next_job: usize,
 }
 
-/// What is left running between two calls; the emergency stop ends all of it.
+/// The programs that run on between two calls; the emergency stop ends all of them.
 #[derive(Default)]
 struct Left {
     jobs: Vec<Job>,
@@ -126,7 +126,7 @@ impl Shell {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has a thread end what is left as soon as everything is stopped; it ends with the tool.
+    /// Starts a thread that ends the remaining programs as soon as everything is stopped; it ends with the tool.
     fn watch(&mut self) -> std::io::Result<()> {
         if self.is_watched {
             return Ok(());
@@ -321,7 +321,7 @@ fn not_started(error: &std::io::Error) -> ToolError {
 }
 
 impl Shell {
-    /// What a command that has ended did on its copy; nothing if it worked on none.
+    /// Returns the changes of an ended command on its copy; `None` if it had no copy.
     fn copied(&self, command: &str, bash: &Bash, output: &Output, cwd: &Path, has_network: bool) -> Option<Copied> {
         let layer = Arc::clone(bash.layer()?);
         let is_failed = output.status != Some(0);
@@ -444,7 +444,7 @@ fn normal(path: &Path) -> PathBuf {
     path.components().filter(|part| !matches!(part, std::path::Component::CurDir)).collect()
 }
 
-/// What else there is to say of a command.
+/// Further facts about a command.
 pub(super) enum Note {
     None,
     Stopped,
@@ -459,13 +459,14 @@ pub(super) enum Note {
     Late,
 }
 
-/// What a program asked that waits for a person: the last line that it wrote, to the terminal or else anywhere.
+/// Returns the question of a program that waits for a person: the last line that it wrote, to the terminal or else
+/// anywhere.
 fn asked(output: &Output) -> Option<String> {
     let last = [&output.terminal, &output.err, &output.out].into_iter().find_map(|bytes| last_line(bytes))?;
     Some(last.chars().take(ASKED_CHARS_MAX).collect())
 }
 
-/// What came of a command.
+/// Returns the outcome of a command.
 pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     let (out, err) = (strip_controls(&output.out), strip_controls(&output.err));
     let mut shown = out.trim_end_matches('\n').to_owned();

@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What stands in front of a number.
+/// Prefix of a number.
 const PREFIX: &str = "output:";
 /// Most outputs of one session.
 const OUTPUTS_MAX: usize = 1_000;

@@ -60,7 +60,7 @@ impl Terminal {
         })
     }
 
-    /// What to wait at for more; none once its session has ended.
+    /// Returns the descriptor to wait at for more; `None` once its session has ended.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         (!self.is_over).then(|| self.master.as_fd())
     }
@@ -105,7 +105,7 @@ impl Terminal {
         still_reads || (self.has_other_modes() && self.silent_since.elapsed() >= SILENCE)
     }
 
-    /// What was written to it since the last time.
+    /// Returns the bytes written to it since the last call.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.written)
     }

@@ -37,7 +37,7 @@ pub fn may_hold_secrets(path: &Path) -> bool {
     SECRET.iter().any(|it| name.starts_with(it.as_bytes()))
 }
 
-/// What a command did at one path.
+/// A command's change at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
     /// There is a file with this content and these permission bits.
@@ -263,7 +263,7 @@ impl Bench {
         }
     }
 
-    /// What the draft is now.
+    /// Returns the present state of the draft.
     fn state(&self) -> Result<Known, String> {
         let changes = self.draft.changes().map_err(|error| error.to_string())?;
         let one = |it: super::Changed| (it.path, it.now.map(|(mode, content)| (mode, content.id())));
@@ -274,7 +274,7 @@ impl Bench {
         self.dir.with_extension("state")
     }
 
-    /// What the bench shows, as it was written down; only a bench without changes is taken up again by another process.
+    /// Returns the written state of the bench; another process takes up only a bench without changes.
     fn remembered(&self) -> Option<Known> {
         let text = fs::read_to_string(self.state_file()).ok()?;
         Some(Known { base: oid_of(text.strip_prefix("tree ")?)?, changed: BTreeMap::new() })

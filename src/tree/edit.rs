@@ -124,7 +124,7 @@ impl Draft {
         Ok(())
     }
 
-    /// What is at a path of the draft, without following links: its kind and its bytes, at most `bytes_max`.
+    /// Returns the entry at a path of the draft, without following links: its kind and its bytes, at most `bytes_max`.
     ///
     /// # Errors
     /// There is nothing, or no file or link.

@@ -47,7 +47,7 @@ const OPEN_MAX: usize = 200;
 pub struct Changed {
     /// The path.
     pub path: PathBuf,
-    /// What is there now; `None` if it is gone.
+    /// The present entry; `None` if it is gone.
     pub now: Option<(Mode, Content)>,
 }
 
@@ -180,7 +180,7 @@ impl Draft {
         *self.open() = paths.iter().take(OPEN_MAX).map(PathBuf::from).collect();
     }
 
-    /// What differs from the base, by path. A file that was changed back is none of it.
+    /// Returns the differences from the base, by path, without files that were changed back.
     ///
     /// # Errors
     /// A tree of the base can't be read.

@@ -35,7 +35,7 @@ impl Content {
     }
 }
 
-/// What is at a path.
+/// The entry at a path.
 #[derive(Clone, Debug)]
 pub(super) enum Node {
     /// A directory of the store that nobody has gone into.

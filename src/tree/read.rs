@@ -20,7 +20,7 @@ const THREADS_MAX: usize = 8;
 /// Longest target of a link that is followed.
 const TARGET_BYTES_MAX: u64 = 4096;
 
-/// What is at a path, with the path without links.
+/// The entry at a path, with the path without links.
 pub(super) enum Found {
     Missing,
     Directory,
@@ -28,7 +28,7 @@ pub(super) enum Found {
     Leaf(Mode, Content),
 }
 
-/// What a tool is told of git's failure.
+/// Returns a tool's error for git's failure.
 pub(super) fn of_git(error: &GitError) -> PathError {
     match error {
         GitError::Long(bytes) => PathError::Long(*bytes),
@@ -38,7 +38,7 @@ pub(super) fn of_git(error: &GitError) -> PathError {
 }
 
 impl State {
-    /// What is at a path that goes through no link.
+    /// Returns the entry at a path that goes through no link.
     pub(super) fn at(&mut self, objects: &dyn Objects, parts: &[OsString]) -> Result<Found, PathError> {
         let mut node = &mut self.top;
         for part in parts {

@@ -42,7 +42,7 @@ pub trait Journal: Sync {
     /// They can't be read.
     fn events(&self, after: i64) -> Result<Vec<(i64, i64, norris::Event)>, Failure>;
 
-    /// What the run has spent, and the present time.
+    /// Returns the run's use of its limits, and the present time.
     ///
     /// # Errors
     /// It can't be known.
@@ -64,7 +64,7 @@ pub trait Watcher {
     fn event(&mut self, event: Event);
 }
 
-/// What happens to a call beyond the grant.
+/// The treatment of a call beyond the grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnHalt {
     /// The run halts, and waits for a person.
@@ -77,7 +77,7 @@ pub enum OnHalt {
 pub struct Work<'a> {
     /// Its journal.
     pub journal: &'a dyn Journal,
-    /// Who sees it.
+    /// The watcher of its events.
     pub watcher: &'a mut dyn Watcher,
     /// The word for calls beyond the grant.
     pub on_halt: OnHalt,
@@ -348,7 +348,7 @@ impl Driver<'_> {
         self.agent.begin().map(|id| id.0)
     }
 
-    /// Has this model answer, the other one if none is named, else the one that answered before.
+    /// Sets the model that answers: this one, or the other one if none is named, else the one that answered before.
     fn use_model(&mut self, name: &str, other: &str) -> Result<String, Failure> {
         let name = [name, other, self.first.as_deref().unwrap_or_default()].into_iter().find(|it| !it.is_empty());
         if let Some(name) = name {

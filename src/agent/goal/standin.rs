@@ -47,7 +47,7 @@ impl StandIn {
         Self { on_halt, cancel, approved, calls: Calls::default(), waits: false, halt: None }
     }
 
-    /// What sees the events of the answer.
+    /// Returns the observer of the answer's events.
     pub(in crate::agent) fn calls(&self) -> Calls {
         self.calls.clone()
     }

@@ -106,7 +106,8 @@ fn wanted<'s>(step: &'s Step, args: &Value) -> (&'s str, Wanted) {
     }
 }
 
-/// What the trusted file allows for a step: paths that it names for its changes and, if `is_literal`, exactly its call.
+/// Returns the trusted file's grant for a step: paths that it names for its changes and, if `is_literal`, exactly its
+/// call.
 pub(super) fn grant_of(step: &Step, is_literal: bool) -> Result<Grant, Failure> {
     let (mut writes, mut commands) = (Vec::new(), Vec::new());
     match &step.act {

@@ -39,13 +39,13 @@ pub trait Journal: Sync {
     /// They can't be read.
     fn events(&self, after: i64) -> Result<Vec<(i64, i64, sop::Event)>, Failure>;
 
-    /// What the run has spent, and the present time.
+    /// Returns the run's use of its limits, and the present time.
     ///
     /// # Errors
     /// It can't be known.
     fn spent(&self) -> Result<Spent, Failure>;
 
-    /// What the receipts say about a call that was cut off.
+    /// Returns the receipts' record of a call that was cut off.
     ///
     /// # Errors
     /// They can't be read.
@@ -71,7 +71,7 @@ pub trait Watcher {
 pub struct Work<'a> {
     /// Its journal.
     pub journal: &'a dyn Journal,
-    /// Who sees it.
+    /// The watcher of its events.
     pub watcher: &'a mut dyn Watcher,
     /// Stops it at once.
     pub cancel: &'a Cancel,

@@ -131,7 +131,7 @@ impl Journal for SopJournal {
     }
 }
 
-/// What the receipts of a run's conversation tell about a step that was cut off.
+/// Returns the fate of a step that was cut off, from the receipts of the run's conversation.
 fn fate_of(records: &[receipts::Record<'_>], step: &StepRun) -> Fate {
     let (risk, tool, hash) = &step.call;
     let is_call = |it: &receipts::Record<'_>| {

@@ -42,7 +42,7 @@ pub struct Procedure {
     pub is_project: bool,
     /// The text of its file.
     pub text: String,
-    /// What the file says; none if it has problems.
+    /// The content of the file; `None` if it has problems.
     pub definition: Option<Definition>,
     /// The problems of the file.
     pub problems: Vec<Problem>,

@@ -506,7 +506,7 @@ fn asked(journal: &SopJournal, run: &Run) -> Option<Event> {
     }
 }
 
-/// What is seen of a run on standard error, or as JSON.
+/// Shows a run on standard error, or as JSON.
 struct SopSeen {
     is_json: bool,
     run: i64,

@@ -104,7 +104,7 @@ const MCP_OAUTH: &[&str] = &["off", "auto"];
 const MCP_ERAS: &[&str] = &["auto", "2025-11-25", "2026-07-28"];
 /// Transports of servers that are reached by an address.
 const MCP_TRANSPORTS: &[&str] = &["http", "sse"];
-/// What other agents are offered, from the least.
+/// The offers to other agents, the least first.
 const OFFERS: &[&str] = &["observe", "tools"];
 /// The refusal for a project that sets up a server of tools.
 const SERVER: Project = Not("say which servers are started");

@@ -91,7 +91,7 @@ pub fn registry(parts: &Parts) -> Registry {
     app::tools(&parts.settings, &parts.env, &launcher).0
 }
 
-/// What endpoints tell of a tool.
+/// Returns the description of a tool for endpoints.
 pub fn tool_card(parts: &Parts, spec: &Spec) -> Value {
     let (risk, class) = app::tool_risk(&spec.name);
     json!({"name": spec.name, "aliases": spec.aliases, "description": spec.description, "schema": spec.schema,

@@ -1,4 +1,4 @@
-//! What can be used here: tools, procedures, instructions, tasks, providers and models, as cards that only the config and the
+//! Cards of tools, procedures, instructions, tasks, providers and models, which only the config and the
 //! program change. Each has its source, its type and a hash that changes with it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -26,7 +26,7 @@ pub struct Artifact {
     pub kind: String,
     /// Its name.
     pub name: String,
-    /// Who stored it.
+    /// The user who stored it.
     pub by: String,
     /// When.
     pub at: String,

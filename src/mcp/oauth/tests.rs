@@ -1,4 +1,4 @@
-//! What a server says about logins, taken apart.
+//! A server's answers about logins, taken apart.
 
 use ureq::http::HeaderValue;
 

@@ -10,7 +10,7 @@ use crate::route::lex::unquoted;
 /// Entries of a directory that are looked at; beyond that the list is cut, and typing more letters is quicker anyway.
 const SCANNED_MAX: usize = 50_000;
 
-/// Which entries are wanted.
+/// The kind of entries to list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wanted {
     Any,
@@ -36,7 +36,7 @@ pub(super) struct Anchor {
     pub(super) directory: PathBuf,
 }
 
-/// What a word begins with that the live shell has to be asked about: `$NAME`, `${NAME}` or `~USER` before a slash.
+/// Returns the beginning of a word that only the live shell can expand: `$NAME`, `${NAME}` or `~USER` before a slash.
 pub(super) fn head(raw: &str) -> Option<&str> {
     let text = raw.strip_prefix('"').unwrap_or(raw);
     let head = &text[..text.find('/')?];

@@ -1,4 +1,4 @@
-//! What may stand at the cursor, by tables in a directory of its own.
+//! Candidates at the cursor, by tables, in a directory of the test.
 
 use std::fs;
 use std::path::Path;

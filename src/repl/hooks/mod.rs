@@ -18,7 +18,7 @@ use crate::render::{CSI_CHARS_MAX, sanitise};
 
 /// Longest text of a prompt, in characters: a screen of it is no prompt.
 const PROMPT_CHARS_MAX: usize = 2_000;
-/// What the loop is asked to do when a key with a hook is pressed, in front of the key's name.
+/// Prefix of the request that the loop gets when a key with a hook is pressed; the key's name follows.
 pub(super) const KEY_COMMAND: &str = "key ";
 
 /// The hooks of both origins, shared by the loop and the editor's slots.

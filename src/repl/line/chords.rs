@@ -41,7 +41,7 @@ pub(in crate::repl) type Chord = (KeyModifiers, KeyCode);
 pub(in crate::repl) struct ChordMode {
     inner: Box<dyn EditMode>,
     searching: Searching,
-    /// What follows Ctrl-X.
+    /// The keys after Ctrl-X.
     prefixed: Vec<(Chord, ReedlineEvent)>,
     /// Keys whose meaning the user has set.
     own: Vec<Chord>,
@@ -148,7 +148,7 @@ impl ChordMode {
         self.with_edits(event)
     }
 
-    /// What reedline's vi mode doesn't know.
+    /// Adds the commands that reedline's vi mode lacks.
     fn in_vi_normal(&mut self, character: char) -> Option<ReedlineEvent> {
         let edit = |edit: Edit| ReedlineEvent::Menu(edit.menu_name(false));
         match (character, self.operator.take()) {
@@ -242,7 +242,7 @@ impl ChordMode {
         }
     }
 
-    /// What is typed from here on isn't for the search.
+    /// Ends the search: later keys aren't part of it.
     fn closed(&self, event: ReedlineEvent) -> ReedlineEvent {
         self.searching.end();
         event

@@ -79,7 +79,7 @@ impl Edit {
         }
     }
 
-    /// Which bytes of the line it takes into the kill ring.
+    /// Returns the bytes of the line that it moves into the kill ring.
     pub(super) fn killed(self, line: &str, cursor: usize) -> Option<Range<usize>> {
         let range = match self {
             Self::KillBlankWordBack => blank_word_start(line, cursor)..cursor,

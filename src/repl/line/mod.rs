@@ -17,7 +17,7 @@ pub(super) use widget::widgets;
 
 use crate::shell::session::Handle;
 
-/// What the keys and the editor's menus know together.
+/// The state that the keys and the editor's menus share.
 #[derive(Clone, Default)]
 pub(super) struct Links {
     /// The search of the history.

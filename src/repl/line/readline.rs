@@ -85,7 +85,7 @@ fn chord(bytes: &[u8]) -> Option<Chord> {
     Some(found)
 }
 
-/// What a function of readline's does here; none for those that the editor hasn't, or does by the same keys anyway.
+/// Returns the event for a function of readline; `None` if the editor lacks it, or does it with the same keys anyway.
 pub(in crate::repl) fn function(name: &str) -> Option<ReedlineEvent> {
     let command = |command| ReedlineEvent::Edit(vec![command]);
     let edit = |edit: Edit| ReedlineEvent::Menu(edit.menu_name(false));

@@ -28,7 +28,7 @@ const DETAILS_COLUMNS_MIN: usize = 50;
 /// Columns of a hit's directory at most.
 const DIRECTORY_COLUMNS_MAX: usize = 24;
 
-/// Which lines are searched.
+/// The lines to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scope {
     Everywhere,
@@ -50,7 +50,7 @@ impl Scope {
     }
 }
 
-/// What the keys and the menu know of a search together.
+/// The state of a search that the keys and the menu share.
 #[derive(Clone, Default)]
 pub(in crate::repl) struct Searching(Arc<Shared>);
 
@@ -106,7 +106,7 @@ pub(in crate::repl) struct SearchMenu {
     active: bool,
     /// It hasn't seen the line yet.
     opening: bool,
-    /// What the hits are for.
+    /// The query of the hits.
     asked: Option<(String, Scope)>,
     hits: Vec<Row>,
     /// Whether the history may have more hits than were read.

@@ -42,15 +42,15 @@ pub(in crate::repl) fn widgets(writer: &Writer, state: &SharedState, links: &Lin
     Edit::ALL.into_iter().flat_map(|edit| [(edit, false), (edit, true)]).map(make).collect()
 }
 
-/// What edits remember of the ones before.
+/// The state that edits carry from one to the next.
 #[derive(Default)]
 struct Memory {
     /// Newest first.
     kills: VecDeque<String>,
-    /// What Ctrl-Y put into the line, and which of the kills it was.
+    /// The text that Ctrl-Y put into the line, and the number of its kill.
     yanked: Range<usize>,
     yanked_index: usize,
-    /// What Alt-. put into the line, and how many lines back it was found.
+    /// The text that Alt-. put into the line, and how many lines back it was found.
     argument: Range<usize>,
     argument_back: usize,
     /// The line before a step through the history.

@@ -93,7 +93,7 @@ pub(super) struct Terminal {
     pub(super) hooks: SharedHooks,
     pub(super) heading: Heading,
     pub(super) editor: Reedline,
-    /// What the editor's keys and menus know together.
+    /// The state that the editor's keys and menus share.
     pub(super) links: Links,
     pub(super) programs: ProgramsThread,
     pub(super) history: WriterThread,

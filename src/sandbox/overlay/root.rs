@@ -33,7 +33,7 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
     ("stderr", "/proc/self/fd/2"),
     ("ptmx", "pts/ptmx"),
 ];
-/// What of `/proc` nobody may read: the kernel's memory and keys.
+/// The parts of `/proc` that must stay closed: the kernel's memory and keys.
 const CLOSED_OF_PROC: [&str; 3] = ["/proc/kcore", "/proc/keys", "/proc/timer_list"];
 
 /// `MOUNT_ATTR_RDONLY`, `_NOSUID`, `_NODEV` of linux/mount.h.
@@ -107,7 +107,7 @@ fn wanted(paths: impl Iterator<Item = PathBuf>) -> Vec<Source> {
     paths.filter_map(|path| Source::open(&path)).collect()
 }
 
-/// What a jail has for itself, with the homes.
+/// The directories that a jail has for itself, with the homes.
 const OWN: [&str; 3] = ["/tmp", "/var/tmp", "/run"];
 
 /// Sockets of services that the jail would show. Through a copy of the workspace none is reached.
@@ -259,7 +259,7 @@ impl NewRoot {
         Ok(())
     }
 
-    /// What is at an absolute path already.
+    /// Opens the present entry at an absolute path.
     fn existing(&self, path: &Path) -> Option<OwnedFd> {
         let resolve = ResolveFlag::RESOLVE_BENEATH | ResolveFlag::RESOLVE_NO_SYMLINKS;
         let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(resolve);

@@ -21,7 +21,7 @@ use super::super::missed::{Book, Missed, asked_name, failed_answer, unreachable}
 use super::super::wire::Spec;
 use super::writes::{CHANGES, Closed};
 
-/// What `/etc/resolv.conf` says in a jail: the server of the watch.
+/// The content of `/etc/resolv.conf` in a jail: the server of the watch.
 pub(super) const RESOLVER: &str = "nameserver 127.0.0.1\n";
 const NAME_SERVER: (&str, u16) = ("127.0.0.1", 53);
 /// The largest request for a name without extensions is 512 bytes; with them, this.
@@ -112,7 +112,7 @@ pub(super) fn name_server() -> Option<UdpSocket> {
 }
 
 impl Watch {
-    /// Has the kernel hold the calls of this process and all that it starts from now on; nothing if it can't.
+    /// Lets the kernel hold the calls of this process and its descendants from now on; `None` if it can't.
     pub(super) fn new(book: Book, names: Option<UdpSocket>, calls: Calls, spec: &Spec) -> Option<Self> {
         let held = (calls.hold_calls)(&program()?).ok()?;
         Some(Self { held, names, book, calls, closed: Closed::of(spec), has_network: spec.network })
@@ -196,7 +196,7 @@ fn address_of(call: &HeldCall) -> Option<Vec<u8>> {
     memory(call.thread, at, usize::try_from(length.min(ADDRESS_BYTES_MAX)).ok()?)
 }
 
-/// What lies in the memory of a thread now: as much as there is, up to so many bytes.
+/// Reads the memory of a thread: as much as there is, up to so many bytes.
 pub(super) fn memory(thread: u32, at: u64, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     let from = [RemoteIoVec { base: usize::try_from(at).ok()?, len: length }];

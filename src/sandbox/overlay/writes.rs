@@ -1,5 +1,5 @@
-//! Which paths outside of the workspace a program changes, or takes away, though its jail doesn't let it: read from the call,
-//! before the kernel refuses it.
+//! Paths outside of the workspace that a program changes, or takes away, though its jail doesn't let it: read from the
+//! call, before the kernel refuses it.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -52,7 +52,7 @@ pub(super) const CHANGES: &[(i64, Option<usize>, usize, bool)] = &[
     (libc::SYS_mknodat, Some(0), 1, false),
 ];
 
-/// What of the file system a program can't write.
+/// The parts of the file system that a program can't write.
 pub(super) struct Closed {
     open: Vec<PathBuf>,
     homes: Vec<PathBuf>,
@@ -70,7 +70,7 @@ impl Closed {
         }
     }
 
-    /// What a call would change or take away, if its jail is closed there.
+    /// Returns the paths that a call would change or take away, if its jail is closed there.
     pub(super) fn changes_of(&self, call: &HeldCall) -> Vec<Missed> {
         let rows = CHANGES.iter().filter(|(number, ..)| *number == call.call);
         let missed = |(_, directory, at, is_gone): &(i64, Option<usize>, usize, bool)| {

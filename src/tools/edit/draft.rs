@@ -24,7 +24,7 @@ const ALL_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Files of a batch: as many as the policy tells effects of.
 const FILES_MAX: usize = 200;
 
-/// What edits would come to.
+/// The result of edits before they are applied.
 #[derive(Default)]
 pub(super) struct Draft {
     files: Vec<Edited>,
@@ -182,7 +182,7 @@ impl Draft {
         self.changed().for_each(|file| reads.edited(&file.place, file.new.as_deref()));
     }
 
-    /// What is to be written.
+    /// Returns the changes to be written.
     pub(super) fn changes(&self) -> Vec<Change<'_>> {
         self.changed()
             .map(|Edited { path, old, new, .. }| Change { path, old: old.as_deref(), new: new.as_deref() })
@@ -199,7 +199,7 @@ impl Draft {
         self.changed().map(change).collect()
     }
 
-    /// What differs, by file.
+    /// Returns the difference, by file.
     pub(super) fn difference(&self) -> Difference {
         let mut whole = Difference { edits: self.edits, ..Difference::default() };
         let mut rows = String::new();
@@ -261,7 +261,7 @@ impl Edited {
     }
 }
 
-/// What differs between files as they are and as they would be.
+/// The difference between the present files and the proposed ones.
 #[derive(Default)]
 pub(super) struct Difference {
     /// The unified form, file by file.
@@ -270,7 +270,7 @@ pub(super) struct Difference {
     pub(super) by_file: Map<String, Value>,
     /// Files and lines, in words: one line, and one for each file.
     pub(super) summary: String,
-    /// What it was made from.
+    /// The content that it was made from.
     basis: String,
     files: usize,
     edits: usize,
@@ -290,7 +290,7 @@ impl Difference {
     }
 }
 
-/// What a difference was made from.
+/// Returns the identity of the content that a difference was made from.
 pub(super) fn basis(old: Option<&[u8]>) -> String {
     match old {
         Some(old) => format!("{} bytes, SHA-256 {}", old.len(), sha256_hex(old)),

@@ -28,7 +28,7 @@ pub(super) use text::{is_binary, shown};
 /// Edits of a batch.
 const EDITS_MAX: usize = 1_000;
 
-/// What an edit does to its file.
+/// The effect of an edit on its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Replace,
@@ -227,7 +227,7 @@ impl Edit {
         edits.iter().enumerate().map(one).collect()
     }
 
-    /// What it would do, by the names of the files alone.
+    /// Returns the action, from the names of the files alone.
     fn action(&self, arguments: &Value) -> Result<Action, ToolError> {
         if let Some(files) = revise::files(arguments) {
             let paths = |is_gone: bool| {

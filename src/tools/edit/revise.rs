@@ -1,5 +1,5 @@
-//! What a person makes of a proposal: some of its hunks, or another text. The call keeps its tool, and says in its arguments
-//! what each file is to hold; no model can say that, for no schema has it. Pure.
+//! A person's revision of a proposal: some of its hunks, or another text. The call keeps its tool, and says in its
+//! arguments what each file is to hold; no model can say that, for no schema has it. Pure.
 
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ pub(super) fn arguments(arguments: &Value, files: &[FileChange]) -> Value {
     arguments
 }
 
-/// What a file is to hold, and what it was made from.
+/// A file's revised content, and the content that it was made from.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Revised {
     pub(super) path: String,
@@ -37,7 +37,7 @@ pub(super) struct Revised {
     pub(super) basis: String,
 }
 
-/// What the files are to hold, where the arguments say so.
+/// Returns the revised contents, if the arguments have them.
 pub(super) fn files(arguments: &Value) -> Option<Vec<Revised>> {
     let file = |file: &Value| {
         let content = file["bytes"].as_str().map(|text| text.chars().map(|c| u8::try_from(c).ok()).collect());
@@ -84,7 +84,7 @@ fn hunks(change: &FileChange) -> usize {
     }
 }
 
-/// What a person made of a proposal, for its model: the difference from what was proposed to what was done; empty where
+/// Describes the person's revision for its model: the difference from the proposal to the result; empty if
 /// that is the same.
 #[must_use]
 pub fn changed_by_person(proposed: &[FileChange], done: &[FileChange]) -> String {

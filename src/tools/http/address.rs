@@ -1,4 +1,4 @@
-//! Which machines may be spoken to: those that everybody can reach, and no other. Pure tables.
+//! Reachable machines: those of the public internet, and no other. Pure tables.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -35,7 +35,7 @@ const REFUSED_V6: &[([u16; 3], u32, &str)] = &[
 /// Names that mean this machine or a network of one's own, with all below them.
 const REFUSED_NAMES: &[&str] = &["localhost", "localdomain", "local", "internal", "home.arpa"];
 
-/// What a request may reach.
+/// The addresses that a request may reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Reach {
     /// Private networks and this machine, too.

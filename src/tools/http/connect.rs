@@ -22,7 +22,7 @@ use super::url::{Host, Url};
 /// Addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 16;
 
-/// What a name stands for; tests put their own in its place.
+/// Looks up the addresses of a name; tests put their own in its place.
 pub(super) type Lookup = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + Sync>;
 
 /// Asks the system what a name stands for.

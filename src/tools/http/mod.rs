@@ -41,12 +41,12 @@ const REDIRECTS_MAX: usize = 5;
 const CONNECT: Duration = Duration::from_secs(2);
 /// How often is looked whether everything was stopped.
 const LOOK: Duration = Duration::from_millis(50);
-/// What is told with each refusal.
+/// The hint of each refusal.
 const PUBLIC_ONLY: &str = "only the public web can be requested";
 /// Bytes of headers that are shown.
 const HEADER_BYTES_MAX: usize = 500;
 
-/// What the user allows.
+/// The user's options.
 #[derive(Clone, Debug)]
 pub struct HttpOptions {
     /// Whether data may be sent.
@@ -55,7 +55,7 @@ pub struct HttpOptions {
     pub ports: Vec<u16>,
     /// Whether this machine and private networks may be reached.
     pub allow_private: bool,
-    /// Who vouches for servers on https.
+    /// The authorities that vouch for servers on https.
     pub authorities: Authorities,
 }
 
@@ -140,7 +140,7 @@ impl Tool for Http {
     }
 }
 
-/// What is asked, wherever a redirect leads.
+/// The request, wherever a redirect leads.
 #[derive(Clone)]
 struct Ask {
     method: String,
@@ -151,7 +151,7 @@ struct Ask {
     deadline: Instant,
 }
 
-/// What came back.
+/// The response.
 struct Answer {
     url: Url,
     status: u16,

@@ -21,7 +21,7 @@ pub(super) struct Url {
     pub(super) path: String,
 }
 
-/// What stands for the machine.
+/// The host of the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Host {
     /// A name in lower case, without a dot at its end.

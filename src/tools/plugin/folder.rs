@@ -27,7 +27,7 @@ const MANIFEST: &str = "manifest.toml";
 pub struct PluginError {
     /// Where.
     pub path: PathBuf,
-    /// What is wrong, in words.
+    /// The problem, in words.
     pub why: String,
 }
 
@@ -101,7 +101,7 @@ impl Bundle {
         Ok(Self { manifest, files })
     }
 
-    /// What it says of itself.
+    /// Returns its manifest.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -154,7 +154,7 @@ impl Plugins {
         &self.directory
     }
 
-    /// What is installed, by name.
+    /// Returns the installed plugins, by name.
     #[must_use]
     pub fn all(&self) -> Vec<PluginState> {
         let entries = std::fs::read_dir(&self.directory).into_iter().flatten().flatten().take(PLUGINS_MAX);

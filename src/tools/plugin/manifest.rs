@@ -1,4 +1,4 @@
-//! What a plugin says of itself: `manifest.toml`, read and judged. Pure. It is a stranger's text, so that what a model or a
+//! The manifest of a plugin: `manifest.toml`, read and judged. Pure. It is a stranger's text, so that what a model or a
 //! person gets to see of it is made harmless here.
 
 use serde::Deserialize;
@@ -23,7 +23,7 @@ pub struct Manifest {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What it wants to be able to do; `network` is the one that grants something.
+    /// The capabilities that it asks for; only `network` grants something.
     pub capabilities: Vec<String>,
     /// Its tools.
     pub tools: Vec<ToolEntry>,
@@ -32,9 +32,9 @@ pub struct Manifest {
 /// One tool of a plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolEntry {
-    /// What a model calls it: the plugin's name, `_`, its own.
+    /// The tool's name for a model: the plugin's name, `_`, its own.
     pub full_name: String,
-    /// What it does, as the plugin has it: to be escaped by whoever shows it.
+    /// The plugin's text about it: to be escaped by whoever shows it.
     pub description: String,
     /// The program, from the plugin's directory, and its arguments.
     pub command: Vec<String>,

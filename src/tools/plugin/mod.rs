@@ -28,7 +28,7 @@ pub struct PluginTool {
     plugin: String,
     version: String,
     directory: PathBuf,
-    /// What the person allowed.
+    /// The hash that the person allowed.
     sha256: String,
     has_network: bool,
     entry: ToolEntry,

@@ -20,7 +20,7 @@ pub(super) use walk::{End, Walk};
 const RESULTS: usize = 100;
 /// Most results that are given.
 const RESULTS_MAX: usize = 1_000;
-/// What a model is told where there was nothing.
+/// The note for a model after a search without results.
 const LEFT_OUT: &str = "hidden files, binary ones and what .gitignore names are left out";
 
 pub(super) fn limit_schema() -> Value {

@@ -96,7 +96,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What one thread has found; it goes to the rest when the thread ends.
+/// The results of one thread; they join the rest when the thread ends.
 struct Batch<'a, T> {
     items: Vec<T>,
     all: &'a Mutex<Vec<T>>,

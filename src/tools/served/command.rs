@@ -71,7 +71,7 @@ pub enum Done {
     Insert(String),
     /// The outcome of a test: lines to print, and whether all is well.
     Tested {
-        /// What was found.
+        /// The lines that were found.
         lines: Vec<String>,
         /// How it stands.
         end: TestEnd,

@@ -311,12 +311,12 @@ impl Servers {
         all.filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect()
     }
 
-    /// Has a tool offered from the next request on, by the name under which models see it.
+    /// Offers a tool from the next request on, by the name under which models see it.
     pub fn offer(&self, name: &str) {
         self.load(std::iter::once(name.to_owned()));
     }
 
-    /// Has tools offered from the next request on.
+    /// Offers tools from the next request on.
     fn load(&self, names: impl Iterator<Item = String>) {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         for name in names {

@@ -1,4 +1,4 @@
-//! What becomes of a command whose time is over, as somebody answers who is asked: nobody waits for a clock here, but for
+//! The end of an overdue command, by the person's choice: no test waits for a clock here, but for
 //! what the command has done and for what it still lacks.
 
 use std::fs;
@@ -19,7 +19,7 @@ struct Scene {
     top: tempfile::TempDir,
     shell: Shell,
     is_stopped: Arc<AtomicBool>,
-    /// What somebody was asked, in order.
+    /// The questions to the person, in order.
     asked: Vec<Overdue>,
 }
 
@@ -310,7 +310,7 @@ fn the_last_line_is_of_what_came_last_and_is_still_there_afterwards() {
     }
 }
 
-/// What one command left must neither replace the next one nor keep it from running.
+/// The state of one command must neither replace the next one nor keep it from running.
 #[test]
 fn no_state_takes_the_place_of_the_next_command() {
     let long = "x=$(head -c 3000000 /dev/zero | tr '\\0' a)";

@@ -210,7 +210,7 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
     ))
 }
 
-/// What a whole run has used, whichever page is asked for, and whether it has ended.
+/// Returns the totals of a whole run, whichever page is asked for, and whether it has ended.
 fn sums(call: &Call<'_>, run: Filter) -> Answered<(Value, bool)> {
     let (mut tokens, mut cost, mut calls) = (0_i64, 0_i64, 0_i64);
     let (mut after, mut is_complete) = (0, false);
