@@ -59,7 +59,7 @@ pub(super) fn available(runtime: &Runtime) -> Vec<Value> {
 }
 
 /// The kinds of prompt: a question, or a slash command.
-pub(super) enum Meant {
+pub(super) enum PromptKind {
     /// A question, possibly made of a template.
     Question(String),
     /// A command; this came of it.
@@ -67,19 +67,19 @@ pub(super) enum Meant {
 }
 
 /// Reads a prompt, and carries it out if it is a command.
-pub(super) fn read(runtime: &mut Runtime, prompt: String, cancel: &Cancel) -> Meant {
-    let Some(rest) = prompt.strip_prefix('/') else { return Meant::Question(prompt) };
+pub(super) fn read(runtime: &mut Runtime, prompt: String, cancel: &Cancel) -> PromptKind {
+    let Some(rest) = prompt.strip_prefix('/') else { return PromptKind::Question(prompt) };
     let (word, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let argument = argument.trim();
     let known = of_editor().find(|(_, form)| form.name == word);
     if let Some(act) = known.and_then(|(op, _)| act_of(op)) {
-        return Meant::Done(act(runtime, argument, cancel));
+        return PromptKind::Done(act(runtime, argument, cancel));
     }
     let skills = Skills::around(runtime.env(), runtime.cwd());
     match skills.template(word) {
-        Some(template) => Meant::Question(filled(&template.body, argument)),
+        Some(template) => PromptKind::Question(filled(&template.body, argument)),
         // A path, say.
-        None => Meant::Question(prompt),
+        None => PromptKind::Question(prompt),
     }
 }
 

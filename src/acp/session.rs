@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 
 use super::channel::{Editor, End, Parts, without_session};
-use super::commands::{self, Meant};
+use super::commands::{self, PromptKind};
 use super::options::{MODE, MODEL, mode, mode_state, options};
 use super::person::AtEditor;
 use super::wire::{Abilities, Block};
@@ -339,8 +339,8 @@ fn prompt(
     editor.begin(runtime.agent().redactor().hiding());
     notes.iter().for_each(|note| editor.notice(note, "info"));
     let question = match commands::read(runtime, question, &handle.cancel) {
-        Meant::Question(question) => question,
-        Meant::Done(done) => {
+        PromptKind::Question(question) => question,
+        PromptKind::Done(done) => {
             editor.say(&done.unwrap_or_else(|failure| told(&failure)));
             note_changed_model(editor, runtime, handle);
             return stopped(if handle.cancel.is_cancelled() { "cancelled" } else { "end_turn" });

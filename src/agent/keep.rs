@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use std::time::Instant;
 
 use super::person::{Person, yes};
-use super::runner::{Said, ToolRunner};
+use super::runner::{Ruling, ToolRunner};
 use crate::base::hash::Hasher;
 use crate::base::text::counted;
 use crate::files::holes;
@@ -106,21 +106,21 @@ impl ToolRunner {
         let again = Call { needs, preview, ..call.clone() };
         let ticket = self.options.gate.judge(again, &self.cwd_of(call), around.person.can_ask());
         match self.decided(&ticket, around.person) {
-            Said::Run(approver) => {
+            Ruling::Run(approver) => {
                 self.is_again = true;
                 let outcome = self.run(ticket, &approver, around.cancel, around.person, around.sink);
                 self.is_again = false;
                 Ok(outcome.unwrap_or_else(|refused| *refused))
             }
-            Said::InMyShell(approver) => {
+            Ruling::InMyShell(approver) => {
                 let done = self.hand_over(ticket, &approver, around.person, around.sink);
                 Ok(done.unwrap_or_else(|refused| *refused))
             }
-            Said::Refused(code, why) => {
+            Ruling::Refused(code, why) => {
                 let _ = self.options.gate.refuse(ticket, code, &why);
                 Err(why)
             }
-            Said::Instead(_) | Said::Files(..) => {
+            Ruling::Instead(_) | Ruling::Files(..) => {
                 let _ = self.options.gate.refuse(ticket, "no", "the user said no");
                 Err("the user said no".to_owned())
             }
@@ -194,16 +194,16 @@ impl ToolRunner {
         let ticket = self.options.gate.judge(keep, &root, around.person.can_ask());
         let said = self.decided(&ticket, around.person);
         let (approver, incoming, note) = match said {
-            Said::Run(approver) => (approver, incoming(group, None), String::new()),
-            Said::Files(files, how) => {
+            Ruling::Run(approver) => (approver, incoming(group, None), String::new()),
+            Ruling::Files(files, how) => {
                 let digest = self.options.gate.question(&ticket).digest;
                 (yes(digest, around.person), incoming(group, Some(&files)), how.told())
             }
-            Said::Refused(code, why) => {
+            Ruling::Refused(code, why) => {
                 let refused = self.options.gate.refuse(ticket, code, &why);
                 return dropped(group, code, &why, refused, outcome);
             }
-            Said::InMyShell(_) | Said::Instead(_) => {
+            Ruling::InMyShell(_) | Ruling::Instead(_) => {
                 let why = "the user said no";
                 let refused = self.options.gate.refuse(ticket, "no", why);
                 return dropped(group, "no", why, refused, outcome);
@@ -238,7 +238,7 @@ impl ToolRunner {
                 if !left.is_empty() {
                     add(outcome, &format!("[left as they are: {}]", left.join(", ")));
                 }
-                super::kept::note_step(outcome, &adopted.made, around.sink);
+                super::snapshots::note_step(outcome, &adopted.made, around.sink);
                 Outcome::of(format!("kept {}", counted(group.len() - adopted.left.len(), "change")))
             }
             Err(error) => {

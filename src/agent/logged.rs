@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::runner::Said;
+use super::runner::Ruling;
 use crate::gate::{Approver, Ticket};
 use crate::proto::action::Decision;
 use crate::proto::tool::{Outcome, Step, ToolEvent};
@@ -56,20 +56,20 @@ impl Logged {
     }
 
     /// The decision on a call, and whose it was.
-    pub(super) fn decided(&self, ticket: &Ticket, said: &Said, can_ask: bool) {
+    pub(super) fn decided(&self, ticket: &Ticket, said: &Ruling, can_ask: bool) {
         let verdict = ticket.verdict();
         let asked = if can_ask { "person" } else { "nobody" };
         let (decision, by) = match said {
-            Said::Run(Approver::Policy) => ("run", "policy"),
-            Said::Run(Approver::Config) => ("run", "config"),
-            Said::Run(Approver::Check) => ("run", "check"),
-            Said::Run(Approver::Person { always: false, .. }) => ("run", "person"),
-            Said::Run(Approver::Person { always: true, .. }) => ("run", "person, for good"),
-            Said::InMyShell(_) => ("run in the own shell", "person"),
-            Said::Instead(_) | Said::Files(..) => ("run otherwise", "person"),
-            Said::Refused("estop", _) => ("deny", "estop"),
-            Said::Refused(..) if verdict.decision == Decision::Deny => ("deny", "policy"),
-            Said::Refused(..) => ("deny", asked),
+            Ruling::Run(Approver::Policy) => ("run", "policy"),
+            Ruling::Run(Approver::Config) => ("run", "config"),
+            Ruling::Run(Approver::Check) => ("run", "check"),
+            Ruling::Run(Approver::Person { always: false, .. }) => ("run", "person"),
+            Ruling::Run(Approver::Person { always: true, .. }) => ("run", "person, for good"),
+            Ruling::InMyShell(_) => ("run in the own shell", "person"),
+            Ruling::Instead(_) | Ruling::Files(..) => ("run otherwise", "person"),
+            Ruling::Refused("estop", _) => ("deny", "estop"),
+            Ruling::Refused(..) if verdict.decision == Decision::Deny => ("deny", "policy"),
+            Ruling::Refused(..) => ("deny", asked),
         };
         note!(info, self, "tool_decided", risk = verdict.risk.word(), decision, by);
     }

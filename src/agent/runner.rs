@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::keep::{Around, wait_until};
-use super::kept::{Keeper, Kept, Refused};
 use super::logged::{Logged, UNKNOWN};
 use super::person::{Asking, Person, Timed, unsaved, yes};
 use super::places::{beneath_root, edited_paths, made_ready, tree_of};
+use super::snapshots::{Keeper, Refused, Snapshot};
 use crate::files::{Root, Tree};
 use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
@@ -349,23 +349,23 @@ impl ToolRunner {
             }
             let call = ticket.call().clone();
             let said = match revision.chosen.take().filter(|chosen| chosen.is_of(&ticket)) {
-                Some(_) => Said::Run(yes(self.options.gate.question(&ticket).digest, person)),
+                Some(_) => Ruling::Run(yes(self.options.gate.question(&ticket).digest, person)),
                 None => self.decided(&ticket, person),
             };
             let done = match said {
-                Said::Run(approver) => {
+                Ruling::Run(approver) => {
                     if approver != Approver::Policy {
                         sink(tell(Step::Approved));
                     }
                     self.run(ticket, &approver, cancel, person, sink)
                 }
-                Said::InMyShell(approver) => self.hand_over(ticket, &approver, person, sink),
-                Said::Refused(code, why) => Err(Box::new(self.options.gate.refuse(ticket, code, &why))),
-                Said::Instead(edited) => {
+                Ruling::InMyShell(approver) => self.hand_over(ticket, &approver, person, sink),
+                Ruling::Refused(code, why) => Err(Box::new(self.options.gate.refuse(ticket, code, &why))),
+                Ruling::Instead(edited) => {
                     wanted = Wanted::Model(edited);
                     continue;
                 }
-                Said::Files(files, how) => {
+                Ruling::Files(files, how) => {
                     let arguments = self.options.registry.revised(&call.tool, &call.arguments, &files);
                     if let Some(arguments) = arguments.filter(|_| !files.is_empty()) {
                         wanted = Wanted::Person(call.tool.clone(), arguments);
@@ -416,7 +416,7 @@ impl ToolRunner {
     }
 
     /// Turns the verdict into a decision, and asks the person if the verdict requires it. The log records it.
-    pub(super) fn decided(&self, ticket: &Ticket, person: &mut dyn Person) -> Said {
+    pub(super) fn decided(&self, ticket: &Ticket, person: &mut dyn Person) -> Ruling {
         let said = self.decide(ticket, person);
         let call = ticket.call();
         let logged = Logged::new(call.tool.clone(), call.conversation);
@@ -425,23 +425,23 @@ impl ToolRunner {
         said
     }
 
-    fn decide(&self, ticket: &Ticket, person: &mut dyn Person) -> Said {
+    fn decide(&self, ticket: &Ticket, person: &mut dyn Person) -> Ruling {
         let verdict = ticket.verdict();
-        let no = |why: &str| Said::Refused("no", why.to_owned());
+        let no = |why: &str| Ruling::Refused("no", why.to_owned());
         // A call that can't run in any case needs no question.
         if let Some(why) = (self.options.gate.stop())() {
-            return Said::Refused("estop", why);
+            return Ruling::Refused("estop", why);
         }
         if verdict.decision != Decision::Deny
             && let Some(why) = unsaved(self.options.root.path(), ticket.call(), person)
         {
-            return Said::Refused("unsaved", why);
+            return Ruling::Refused("unsaved", why);
         }
         match verdict.decision {
-            Decision::Run => return Said::Run(Approver::Policy),
+            Decision::Run => return Ruling::Run(Approver::Policy),
             Decision::Deny => {
                 let (code, why) = self.options.gate.denial(verdict, person.can_ask());
-                return Said::Refused(code, why);
+                return Ruling::Refused(code, why);
             }
             Decision::Ask => {}
         }
@@ -451,17 +451,17 @@ impl ToolRunner {
         let by = person.name();
         let approver = |always| Approver::Person { digest: question.digest, always, by };
         match answer {
-            Answer::Once => Said::Run(approver(false)),
-            Answer::Always => Said::Run(approver(may_always)),
-            Answer::InMyShell => Said::InMyShell(approver(false)),
+            Answer::Once => Ruling::Run(approver(false)),
+            Answer::Always => Ruling::Run(approver(may_always)),
+            Answer::InMyShell => Ruling::InMyShell(approver(false)),
             Answer::Partly(wanted) => {
                 let (files, told) = taken(&question.changes, &wanted);
-                Said::Files(files, How::Taken(told))
+                Ruling::Files(files, How::Taken(told))
             }
             Answer::Rewritten(number, content) => {
-                Said::Files(rewritten(&question.changes, number, content), How::Rewritten)
+                Ruling::Files(rewritten(&question.changes, number, content), How::Rewritten)
             }
-            Answer::Edited(command) => edited(ticket, &command).map_or_else(|| no("the user said no"), Said::Instead),
+            Answer::Edited(command) => edited(ticket, &command).map_or_else(|| no("the user said no"), Ruling::Instead),
             Answer::No(why) if why.is_empty() => no("the user said no"),
             Answer::No(why) => no(&format!("the user said no: {why}")),
         }
@@ -521,7 +521,7 @@ impl ToolRunner {
             matches!(ticket.call().action, Action::Read { .. } | Action::Open { .. } | Action::List { .. });
         // The changes of a command with a copy are examined there.
         let has_copy = self.options.gate.has_copy(ticket.call());
-        let (ticket, kept) = if has_copy { (ticket, Kept::Nothing) } else { self.kept(ticket, *person, *sink)? };
+        let (ticket, kept) = if has_copy { (ticket, Snapshot::Nothing) } else { self.kept(ticket, *person, *sink)? };
         if !has_copy {
             self.guard(&ticket.call().action);
         } else {
@@ -591,7 +591,7 @@ impl ToolRunner {
         ticket: Ticket,
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
-    ) -> Result<(Ticket, Kept), Box<Outcome>> {
+    ) -> Result<(Ticket, Snapshot), Box<Outcome>> {
         match self.keeper.before(&ticket.call().action, &self.options.root, person, sink) {
             Ok(kept) => Ok((ticket, kept)),
             Err(Refused) => Err(Box::new(self.options.gate.refuse(ticket, "no", NOT_UNDOABLE))),
@@ -743,7 +743,7 @@ fn left_out_said(outcome: Outcome, names: &[String]) -> Outcome {
 }
 
 /// The decision about a call, with the person's answer if one was needed.
-pub(super) enum Said {
+pub(super) enum Ruling {
     Run(Approver),
     InMyShell(Approver),
     /// Why not: a code and words.

@@ -14,7 +14,7 @@ use crate::git::Mode;
 use crate::host::now_unix_ms;
 use crate::proto::{Failure, FailureKind, Money};
 use crate::sessions::wire::CallFile;
-use crate::sessions::{Listed, Said, Session, SessionError, Sessions, State, ToApply, short_id};
+use crate::sessions::{Listed, Session, SessionError, Sessions, State, ToApply, TurnReport, short_id};
 use crate::steps::{Incoming, NewContent};
 use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::{Bench, Guard};
@@ -325,7 +325,7 @@ impl Runtime {
     }
 
     /// The first line of a turn's commit by the model for summaries, if there is one and it answers in time.
-    fn subject_of(&self, said: &Said) -> Option<String> {
+    fn subject_of(&self, said: &TurnReport) -> Option<String> {
         let wait = Duration::from_millis(self.settings.sessions.message_ms);
         if said.state != State::Whole || wait.is_zero() {
             return None;
@@ -418,7 +418,7 @@ fn spent_since(store: &Store, conversation: ConversationId, time_ms: i64) -> ([u
 }
 
 /// The last turn as it is stored; its texts are redacted once more.
-fn said_last(agent: &Agent, store: &std::sync::Mutex<Store>) -> Option<Said> {
+fn said_last(agent: &Agent, store: &std::sync::Mutex<Store>) -> Option<TurnReport> {
     let conversation = agent.conversation()?;
     let store = store.lock().unwrap_or_else(PoisonError::into_inner);
     let last = store.turns(conversation).ok()?.into_iter().next_back()?;
@@ -431,7 +431,7 @@ fn said_last(agent: &Agent, store: &std::sync::Mutex<Store>) -> Option<Said> {
         success: it.success,
         tool: it.tool,
     };
-    Some(Said {
+    Some(TurnReport {
         question: agent.redacted(&last.question),
         answer: agent.redacted(&last.answer),
         state: match last.state {

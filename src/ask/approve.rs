@@ -88,7 +88,7 @@ fn offered(question: &Question, has_shell: bool) -> Vec<Key> {
 ///
 /// # Errors
 /// The person can't be asked any more.
-pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) -> Result<Answer, P::Gone> {
+pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) -> Result<Answer, P::Hangup> {
     let is_change = !question.changes.is_empty() || matches!(question.action, Action::Keep { .. });
     let offered = offered(question, person.has_shell());
     let (all, more) = (row(&offered, is_change), MORE.to_owned());
@@ -160,7 +160,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
 
 /// Asks for a second `a` before something is allowed permanently. It is a separate question, so key repeat doesn't
 /// answer it; any other key returns to the first. `None` for Ctrl-C.
-fn is_sure<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet, top: usize) -> Result<Option<bool>, P::Gone> {
+fn is_sure<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet, top: usize) -> Result<Option<bool>, P::Hangup> {
     const SURE: &str = "always, for this command in this project? press a again [a]  back [any other key]";
     let choice = |keys: &[u8], _: bool| Some(Some(keys.eq_ignore_ascii_case(b"a")));
     let console = person.console().clone();
@@ -192,7 +192,7 @@ fn conclude(console: &Console, make: &dyn Fn(Look) -> Sheet, word: &str) {
 }
 
 /// Shows a sheet until the person has seen enough.
-fn look_at<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet) -> Result<(), P::Gone> {
+fn look_at<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet) -> Result<(), P::Hangup> {
     const BACK: &str = "down [Space, j]  up [b, k]  end [G]  back [q, Enter]";
     let choice = |keys: &[u8], _: bool| matches!(keys, b"q" | b"f" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
     let console = person.console().clone();
@@ -211,7 +211,7 @@ pub fn words<P: Asking>(
     heading: &str,
     question: &str,
     choices: &[String],
-) -> Result<Option<String>, P::Gone> {
+) -> Result<Option<String>, P::Hangup> {
     let console = person.console();
     asked_rows(heading, question, choices, look(console)).iter().for_each(|row| console.line(row));
     let said = person.write_line("your answer: ", "")?.filter(|said| !said.trim().is_empty());

@@ -10,7 +10,7 @@ use crate::render::sheet::{Look, Sheet};
 
 /// The answer to a hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
+enum HunkChoice {
     Take,
     Leave,
     TakeRest,
@@ -22,13 +22,13 @@ enum Said {
 const KEYS: &str = "take [y]  leave [n, Enter]  take the rest [a]  leave the rest [d]  take none [Esc]";
 const MORE: &str = "down [Space, j]  up [b, k]  end [G]  leave [n, Enter]  take none [Esc]";
 
-fn said(keys: &[u8], is_seen: bool) -> Option<Said> {
+fn said(keys: &[u8], is_seen: bool) -> Option<HunkChoice> {
     Some(match keys {
-        b"n" | b"N" | b"\r" | b"\n" => Said::Leave,
-        b"\x1b" | b"\x04" | b"q" => Said::None,
-        b"d" | b"D" => Said::LeaveRest,
-        b"y" | b"Y" if is_seen => Said::Take,
-        b"a" | b"A" if is_seen => Said::TakeRest,
+        b"n" | b"N" | b"\r" | b"\n" => HunkChoice::Leave,
+        b"\x1b" | b"\x04" | b"q" => HunkChoice::None,
+        b"d" | b"D" => HunkChoice::LeaveRest,
+        b"y" | b"Y" if is_seen => HunkChoice::Take,
+        b"a" | b"A" if is_seen => HunkChoice::TakeRest,
         _ => return None,
     })
 }
@@ -38,7 +38,7 @@ pub(super) fn choose_hunks<P: Asking>(
     person: &mut P,
     question: &Question,
     cancel: &Cancel,
-) -> Result<(String, Answer), P::Gone> {
+) -> Result<(String, Answer), P::Hangup> {
     let patches = patches(&question.changes);
     let total: usize = patches.iter().map(FilePatch::choices).sum();
     let mut wanted: Vec<Vec<bool>> = Vec::new();
@@ -57,20 +57,20 @@ pub(super) fn choose_hunks<P: Asking>(
             let only = patch.only(hunk);
             let make = |look: Look| Sheet::new(look, vec![head.clone()], vec![only.clone()], Vec::new());
             let mut pager = Pager::new(&console, &make, [KEYS, MORE], &said);
-            let said = put(person, Some(WAIT), &mut pager, Said::Stop, Said::None)?;
+            let said = put(person, Some(WAIT), &mut pager, HunkChoice::Stop, HunkChoice::None)?;
             pager.leave(&console);
             match said {
-                Said::Take | Said::Leave => {}
-                Said::TakeRest => rest = Some(true),
-                Said::LeaveRest => rest = Some(false),
-                Said::None | Said::Stop => {
-                    if said == Said::Stop {
+                HunkChoice::Take | HunkChoice::Leave => {}
+                HunkChoice::TakeRest => rest = Some(true),
+                HunkChoice::LeaveRest => rest = Some(false),
+                HunkChoice::None | HunkChoice::Stop => {
+                    if said == HunkChoice::Stop {
                         cancel.cancel();
                     }
                     return Ok(("no".to_owned(), Answer::No(String::new())));
                 }
             }
-            of_file.push(matches!(said, Said::Take | Said::TakeRest));
+            of_file.push(matches!(said, HunkChoice::Take | HunkChoice::TakeRest));
         }
         wanted.push(of_file);
     }
@@ -83,7 +83,7 @@ pub(super) fn choose_hunks<P: Asking>(
 }
 
 /// Opens the new content of a file in the person's editor; returns the saved text if it differs.
-pub(super) fn rewrite<P: Asking>(person: &mut P, change: &FileChange) -> Result<Option<Vec<u8>>, P::Gone> {
+pub(super) fn rewrite<P: Asking>(person: &mut P, change: &FileChange) -> Result<Option<Vec<u8>>, P::Hangup> {
     let console = person.console().clone();
     let Some(proposed) = change.new.as_ref().filter(|content| std::str::from_utf8(content).is_ok()) else {
         console.notice("this file would be deleted, or isn't UTF-8 text: it can't be changed in an editor");
@@ -113,11 +113,11 @@ mod tests {
     #[test]
     fn a_hunk_is_accepted_only_by_its_key_after_it_was_seen() {
         for (keys, is_seen, expected) in [
-            (&b"y"[..], true, Some(Said::Take)),
+            (&b"y"[..], true, Some(HunkChoice::Take)),
             (b"y", false, None),
             (b"a", false, None),
-            (b"\r", false, Some(Said::Leave)),
-            (b"\x1b", true, Some(Said::None)),
+            (b"\r", false, Some(HunkChoice::Leave)),
+            (b"\x1b", true, Some(HunkChoice::None)),
             (b"yy", true, None),
             (b"\x1b[B", true, None),
         ] {

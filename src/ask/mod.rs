@@ -11,5 +11,5 @@ mod quiet;
 pub use approve::{approve, crossing_question, words};
 pub use overdue::ask_overdue;
 pub use pager::{Pager, look};
-pub use question::{Asked, Asking, Heard, ask_yes_or_no, put, put_row, yes_or_no};
+pub use question::{Asked, Asking, KeyMeaning, ask_yes_or_no, put, put_row, yes_or_no};
 pub use quiet::{KeyRow, Listening};

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::pager::look;
-use super::question::{Asked, Asking, Heard, WAIT, put};
+use super::question::{Asked, Asking, KeyMeaning, WAIT, put};
 use super::quiet::{KeyRow, Listening};
 use crate::agent::Cancel;
 use crate::console::Console;
@@ -14,7 +14,7 @@ use crate::shell::session::KeysTo;
 
 /// The answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Said {
+enum Reply {
     Chosen(OverdueChoice),
     Stop,
     /// Nothing, for too long or because it has ended.
@@ -35,11 +35,11 @@ fn offered(command: &Overdue) -> &'static [Choice] {
 }
 
 /// Reads a lone key.
-fn key(keys: &[u8], offered: &[Choice]) -> Option<Said> {
+fn key(keys: &[u8], offered: &[Choice]) -> Option<Reply> {
     if matches!(keys, b"\r" | b"\n" | b"\x1b" | b"\x04") {
-        return offered.first().map(|first| Said::Chosen(first.1));
+        return offered.first().map(|first| Reply::Chosen(first.1));
     }
-    offered.iter().find(|choice| keys.eq_ignore_ascii_case(choice.0)).map(|choice| Said::Chosen(choice.1))
+    offered.iter().find(|choice| keys.eq_ignore_ascii_case(choice.0)).map(|choice| Reply::Chosen(choice.1))
 }
 
 /// The question on the screen.
@@ -51,7 +51,7 @@ struct Standing<'a> {
 }
 
 impl Asked for Standing<'_> {
-    type Answer = Said;
+    type Answer = Reply;
 
     fn show(&mut self, console: &Console) {
         self.is_shown = true;
@@ -63,7 +63,7 @@ impl Asked for Standing<'_> {
         self.row.draw(console, &words.join("  "), "  ", listening);
     }
 
-    fn key(&mut self, keys: &[u8], _: &Console) -> Heard<Said> {
+    fn key(&mut self, keys: &[u8], _: &Console) -> KeyMeaning<Reply> {
         key(keys, offered(self.command)).into()
     }
 
@@ -85,23 +85,25 @@ pub fn ask_overdue<P: Asking>(
     command: &Overdue,
     has_ended: &AtomicBool,
     cancel: &Cancel,
-) -> Result<Option<OverdueChoice>, P::Gone> {
+) -> Result<Option<OverdueChoice>, P::Hangup> {
     let mut standing = Standing { command, has_ended, is_shown: false, row: KeyRow::default() };
-    let said = put(person, Some(WAIT), &mut standing, Said::Stop, Said::Nothing)?;
-    if said == Said::Stop {
+    let said = put(person, Some(WAIT), &mut standing, Reply::Stop, Reply::Nothing)?;
+    if said == Reply::Stop {
         cancel.cancel();
     }
     // The word is the sign that Ctrl-C is heard again.
     person.session().keys_to(KeysTo::Cancel);
     if standing.is_shown {
         person.console().line(match said {
-            Said::Chosen(choice) => offered(command).iter().find(|offer| offer.1 == choice).map_or("", |offer| offer.3),
-            Said::Stop => "stopped",
-            Said::Nothing if has_ended.load(Ordering::Acquire) => "it has ended",
-            Said::Nothing => "no answer",
+            Reply::Chosen(choice) => {
+                offered(command).iter().find(|offer| offer.1 == choice).map_or("", |offer| offer.3)
+            }
+            Reply::Stop => "stopped",
+            Reply::Nothing if has_ended.load(Ordering::Acquire) => "it has ended",
+            Reply::Nothing => "no answer",
         });
     }
-    Ok(if let Said::Chosen(choice) = said { Some(choice) } else { None })
+    Ok(if let Reply::Chosen(choice) = said { Some(choice) } else { None })
 }
 
 #[cfg(test)]
@@ -125,8 +127,8 @@ mod tests {
             (b"y", None, None),
             (b" ", None, None),
         ] {
-            assert_eq!(key(keys, offered(&command(None))), usual.map(Said::Chosen), "{keys:?}");
-            assert_eq!(key(keys, offered(&command(Some("why")))), without_jobs.map(Said::Chosen), "{keys:?}");
+            assert_eq!(key(keys, offered(&command(None))), usual.map(Reply::Chosen), "{keys:?}");
+            assert_eq!(key(keys, offered(&command(Some("why")))), without_jobs.map(Reply::Chosen), "{keys:?}");
         }
     }
 }

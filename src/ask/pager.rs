@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::question::{Asked, Heard};
+use super::question::{Asked, KeyMeaning};
 use super::quiet::{KeyRow, Listening, height};
 use crate::console::Console;
 use crate::render::sheet::{Look, Sheet};
@@ -207,9 +207,9 @@ impl<T: Clone> Asked for Pager<'_, T> {
         self.row.draw(console, self.keys[usize::from(!self.is_seen)], "", listening);
     }
 
-    fn key(&mut self, keys: &[u8], console: &Console) -> Heard<T> {
+    fn key(&mut self, keys: &[u8], console: &Console) -> KeyMeaning<T> {
         if let Some(answer) = (self.choice)(keys, self.is_seen) {
-            return Heard::Answer(answer);
+            return KeyMeaning::Answer(answer);
         }
         let scrolls = scrolls(keys);
         self.is_early = (self.choice)(keys, true).is_some();
@@ -218,7 +218,7 @@ impl<T: Clone> Asked for Pager<'_, T> {
             scrolls.into_iter().flatten().for_each(|it| self.scroll(it));
             self.draw(console);
         }
-        if pages { Heard::Paged } else { Heard::Other }
+        if pages { KeyMeaning::Paged } else { KeyMeaning::Other }
     }
 
     fn disturbed(&mut self) {

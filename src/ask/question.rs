@@ -62,7 +62,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// The meaning of a key for a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard<T> {
+pub enum KeyMeaning<T> {
     /// An answer, if keys count already.
     Answer(T),
     /// It turned a page, which answers nothing and counts at once.
@@ -71,7 +71,7 @@ pub enum Heard<T> {
     Other,
 }
 
-impl<T> From<Option<T>> for Heard<T> {
+impl<T> From<Option<T>> for KeyMeaning<T> {
     fn from(answer: Option<T>) -> Self {
         answer.map_or(Self::Other, Self::Answer)
     }
@@ -86,7 +86,7 @@ pub trait Asked {
     /// Shows the row of keys.
     fn show_keys(&mut self, console: &Console, listening: Listening);
     /// Takes a key, or several that were pressed at once.
-    fn key(&mut self, keys: &[u8], console: &Console) -> Heard<Self::Answer>;
+    fn key(&mut self, keys: &[u8], console: &Console) -> KeyMeaning<Self::Answer>;
     /// Something else was written meanwhile.
     fn disturbed(&mut self);
     /// The flag that withdraws it once it is set, as if no key had come; `None` if it waits until it is answered.
@@ -116,7 +116,7 @@ impl<T: Clone, C: Fn(&[u8]) -> Option<T>> Asked for Row<'_, C> {
         self.row.draw(console, self.keys, "  ", listening);
     }
 
-    fn key(&mut self, keys: &[u8], _: &Console) -> Heard<T> {
+    fn key(&mut self, keys: &[u8], _: &Console) -> KeyMeaning<T> {
         (self.choice)(keys).into()
     }
 
@@ -132,7 +132,7 @@ impl<T: Clone, C: Fn(&[u8]) -> Option<T>> Asked for Row<'_, C> {
 /// A person at a terminal who is asked by keys: in a session, or by a command without one.
 pub trait Asking {
     /// The reason why the person can't be asked any more.
-    type Gone;
+    type Hangup;
 
     /// The source of the keys.
     fn session(&self) -> &Session;
@@ -147,20 +147,20 @@ pub trait Asking {
     ///
     /// # Errors
     /// It is over.
-    fn happened(&mut self, event: Event) -> Result<(), Self::Gone>;
+    fn happened(&mut self, event: Event) -> Result<(), Self::Hangup>;
 
     /// Lets the person edit a line that begins with `text`; `None` if they cancel.
     ///
     /// # Errors
     /// The session is over.
-    fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Self::Gone>;
+    fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Self::Hangup>;
 
     /// Opens a file in the person's editor and returns its exit status; `None` if it can't be opened, which has been
     /// reported.
     ///
     /// # Errors
     /// The session is over.
-    fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Self::Gone>;
+    fn open_in_editor(&mut self, path: &Path) -> Result<Option<i32>, Self::Hangup>;
 
     /// Whether they have a shell of their own here.
     fn has_shell(&self) -> bool;
@@ -176,7 +176,7 @@ pub fn put<P: Asking, A: Asked>(
     asked: &mut A,
     stop: A::Answer,
     late: A::Answer,
-) -> Result<A::Answer, P::Gone> {
+) -> Result<A::Answer, P::Hangup> {
     let console = person.console().clone();
     console.raw(b"\x1b[?2004h");
     // Keys from before the question don't answer it: they stay with the editor. The question appears once the pump has
@@ -214,12 +214,12 @@ pub fn put<P: Asking, A: Asked>(
             Event::Keys(pressed, at) if nudges_due == 0 => {
                 deadline = deadline_from_now();
                 match keys.take(&pressed, at, &console) {
-                    Taken::Answer(answer) => {
+                    KeyEffect::Answer(answer) => {
                         person.session().forget_keys(at);
                         break Ok(answer);
                     }
-                    Taken::Stop => break Ok(stop),
-                    Taken::Nothing => {}
+                    KeyEffect::Stop => break Ok(stop),
+                    KeyEffect::Nothing => {}
                 }
             }
             // Before the question is shown keys are no answer; Ctrl-C is one at any time.
@@ -244,7 +244,7 @@ pub fn put<P: Asking, A: Asked>(
 const INTERRUPT: u8 = 0x03;
 
 /// The result of a piece of keys.
-enum Taken<T> {
+enum KeyEffect<T> {
     Answer(T),
     Stop,
     Nothing,
@@ -272,31 +272,33 @@ impl<A: Asked> KeysOf<'_, A> {
         (!counts).then(|| quiet.left(now))
     }
 
-    fn take(&mut self, pressed: &[u8], at: Instant, console: &Console) -> Taken<A::Answer> {
-        let Some(quiet) = &mut self.quiet else { return Taken::Nothing };
+    fn take(&mut self, pressed: &[u8], at: Instant, console: &Console) -> KeyEffect<A::Answer> {
+        let Some(quiet) = &mut self.quiet else { return KeyEffect::Nothing };
         let heard = match self.reader.read(pressed) {
-            Piece::Stop => return Taken::Stop,
-            Piece::Paste => Heard::Other,
+            Piece::Stop => return KeyEffect::Stop,
+            Piece::Paste => KeyMeaning::Other,
             Piece::Keys(keys) => self.asked.key(keys, console),
         };
         match heard {
-            Heard::Answer(answer) if self.asked.is_harmless() || quiet.is_over(at) => return Taken::Answer(answer),
-            Heard::Answer(_) => {
+            KeyMeaning::Answer(answer) if self.asked.is_harmless() || quiet.is_over(at) => {
+                return KeyEffect::Answer(answer);
+            }
+            KeyMeaning::Answer(_) => {
                 quiet.typed(at);
                 self.listening = Listening::Missed;
             }
-            Heard::Paged => {
+            KeyMeaning::Paged => {
                 quiet.paged(at);
                 self.listening = Listening::NotYet;
             }
-            Heard::Other => {
+            KeyMeaning::Other => {
                 quiet.typed(at);
                 if self.listening == Listening::Yes {
                     self.listening = Listening::NotYet;
                 }
             }
         }
-        Taken::Nothing
+        KeyEffect::Nothing
     }
 }
 
@@ -304,7 +306,7 @@ impl<A: Asked> KeysOf<'_, A> {
 ///
 /// # Errors
 /// The person can't be asked any more.
-pub fn ask_yes_or_no<P: Asking>(person: &mut P, text: &str) -> Result<Option<bool>, P::Gone> {
+pub fn ask_yes_or_no<P: Asking>(person: &mut P, text: &str) -> Result<Option<bool>, P::Hangup> {
     person.console().line(text);
     let mut row = Row { keys: "yes [y]  no [n, Enter]", choice: yes_or_no, is_harmless: false, row: KeyRow::default() };
     let said = put(person, None, &mut row, None, None)?;
@@ -333,7 +335,7 @@ pub fn put_row<P: Asking, T: Clone>(
     choice: impl Fn(&[u8]) -> Option<T>,
     is_harmless: bool,
     stop: T,
-) -> Result<T, P::Gone> {
+) -> Result<T, P::Hangup> {
     let mut row = Row { keys, choice, is_harmless, row: KeyRow::default() };
     put(person, None, &mut row, stop.clone(), stop)
 }
@@ -357,7 +359,7 @@ mod tests {
     }
 
     impl Asking for Scripted {
-        type Gone = Event;
+        type Hangup = Event;
 
         fn session(&self) -> &Session {
             &self.session

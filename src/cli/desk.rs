@@ -46,7 +46,7 @@ impl Desk {
     pub(super) fn at(tty: File, manner: &Manner) -> io::Result<Self> {
         let session = Session::without_shell(tty.try_clone()?.into())?;
         let console = Console::on(manner.options, Arc::new(tty.try_clone()?));
-        let told = Told(session.handle());
+        let told = DrawnSignal(session.handle());
         let editor =
             manner.can_edit.then(|| Reedline::create().use_bracketed_paste(true).with_highlighter(Box::new(told)));
         let idle = if manner.listens && manner.can_edit { KeysTo::Cancel } else { KeysTo::Shell };
@@ -100,7 +100,7 @@ impl Drop for Desk {
 }
 
 impl Asking for Desk {
-    type Gone = ();
+    type Hangup = ();
 
     fn session(&self) -> &Session {
         &self.session
@@ -154,9 +154,9 @@ impl Asking for Desk {
 }
 
 /// Tells the keyboard each time that the editor has drawn itself.
-struct Told(Handle);
+struct DrawnSignal(Handle);
 
-impl Highlighter for Told {
+impl Highlighter for DrawnSignal {
     fn highlight(&self, line: &str, _: usize) -> StyledText {
         self.0.editor_drawn();
         let mut styled = StyledText::new();

@@ -111,7 +111,7 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
     watch_interrupts(&cancel, tty.modes());
     let env = runtime.env().clone();
     let stop = || cancel.is_cancelled();
-    let mut person = Said(&mut tty);
+    let mut person = TtyReplies(&mut tty);
     let mut face = Face { stop: &stop, person: &mut person, env: &env, read: &read };
     let done = mcp_command(&servers, line, &mut face)?;
     drop(tty);
@@ -161,9 +161,9 @@ fn read(path: &str) -> Result<String, String> {
 }
 
 /// The person at the terminal, as servers ask them.
-struct Said<'t>(&'t mut AtTty);
+struct TtyReplies<'t>(&'t mut AtTty);
 
-impl Replies for Said<'_> {
+impl Replies for TtyReplies<'_> {
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
         self.0.reply(question, choices)
     }

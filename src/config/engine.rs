@@ -88,7 +88,7 @@ pub struct Suggested {
 
 /// An event that a hook receives.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum HookEvent<'a> {
     /// A command has ended.
     Command(&'a CommandOutcome),
     /// The working directory is another one.
@@ -97,7 +97,7 @@ pub enum Told<'a> {
     Answer(&'a str),
 }
 
-impl Told<'_> {
+impl HookEvent<'_> {
     fn hook(self) -> &'static str {
         match self {
             Self::Command(_) => "on_command",
@@ -280,12 +280,14 @@ impl<A: Answer> HookSet<A> {
     ///
     /// # Errors
     /// The hook failed; it is off now.
-    pub fn tell(&mut self, told: Told<'_>) -> Result<Option<String>, HookFailure> {
+    pub fn tell(&mut self, told: HookEvent<'_>) -> Result<Option<String>, HookFailure> {
         let arguments = |lua: &Lua| -> mlua::Result<MultiValue> {
             match told {
-                Told::Command(outcome) => (outcome.command.as_str(), outcome_table(lua, outcome)?).into_lua_multi(lua),
-                Told::Directory(path) => path.into_lua_multi(lua),
-                Told::Answer(text) => text.into_lua_multi(lua),
+                HookEvent::Command(outcome) => {
+                    (outcome.command.as_str(), outcome_table(lua, outcome)?).into_lua_multi(lua)
+                }
+                HookEvent::Directory(path) => path.into_lua_multi(lua),
+                HookEvent::Answer(text) => text.into_lua_multi(lua),
             }
         };
         self.call(told.hook(), arguments, |value| match value {

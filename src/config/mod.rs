@@ -41,7 +41,8 @@ use tighten::Own;
 pub use checked::{Hidden, KeySource};
 pub use console::{ColorChoice, ConsoleSettings, NotifyChoice, WhoChoice};
 pub use engine::{
-    Action, Answer, HookContext, HookFailure, HookSet, Hooks, KeyDoes, OverlayHooks, ProjectAction, Suggested, Told,
+    Action, Answer, HookContext, HookEvent, HookFailure, HookSet, Hooks, KeyDoes, OverlayHooks, ProjectAction,
+    Suggested,
 };
 pub use expand::Env;
 pub use find::Source;

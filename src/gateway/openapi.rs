@@ -93,7 +93,7 @@ fn operation(route: &Route) -> Value {
     operation
 }
 
-/// What a name of a path stands for: an id, but a stream is several of them.
+/// Returns the schema of a name in a path: an id, but a stream is several of them.
 fn path_schema(name: &str) -> Value {
     match name {
         "stream_id" => json!({"type": "string", "pattern": "^[A-Za-z0-9._:/-]{1,200}$"}),

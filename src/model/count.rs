@@ -30,12 +30,12 @@ const AT_END: u64 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Counter {
     /// The server's description of itself, once it has answered.
-    told: Mutex<Option<Told>>,
+    told: Mutex<Option<ServerFacts>>,
 }
 
 /// A server's description of itself.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct ServerFacts {
     /// It is llama.cpp's.
     is_llama: bool,
     /// Tokens of a request and its answer that it has room for.
@@ -96,7 +96,7 @@ impl Counter {
         let window = settings.and_then(|settings| settings.get("n_ctx")?.as_u64()).filter(|tokens| *tokens > 0);
         let drops_tools = props.pointer("/chat_template_caps/supports_tools") == Some(&Value::Bool(false));
         let sees = props.pointer("/modalities/vision").and_then(Value::as_bool);
-        told.insert(Told { is_llama, window, drops_tools, sees }).is_llama
+        told.insert(ServerFacts { is_llama, window, drops_tools, sees }).is_llama
     }
 }
 

@@ -195,7 +195,7 @@ impl Decoder {
                 Ok(()) if self.got.is_done => return Ok(Progress::Done),
                 Ok(()) if self.got.is_over_limit => break,
                 Ok(()) => {}
-                Err(Bad::Told(problem)) => return Err(reported(&problem)),
+                Err(Bad::Reported(problem)) => return Err(reported(&problem)),
                 Err(Bad::Json(_)) => return Err(Fault::Garbage { sample: one_line(data) }),
             }
         }
@@ -205,7 +205,7 @@ impl Decoder {
     fn take_object(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         match self.reader.object(bytes, &mut self.got) {
             Ok(()) if self.got.saw_answer => Ok(()),
-            Err(Bad::Told(problem)) => Err(reported(&problem)),
+            Err(Bad::Reported(problem)) => Err(reported(&problem)),
             Err(Bad::Json(error)) if error.is_eof() => Err(Fault::Cut),
             Ok(()) | Err(Bad::Json(_)) => Err(self.garbage()),
         }

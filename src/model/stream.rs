@@ -34,7 +34,7 @@ pub enum Piece {
 
 /// A message from the request's thread to the caller.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum StreamEvent {
     /// Bytes without text arrived: headers or data, but not comments, which a server may send endlessly.
     Alive,
     Text(String),
@@ -46,7 +46,7 @@ pub(super) enum Heard {
 /// A question on its way. Dropping it ends the request at once and waits for nothing.
 #[derive(Debug)]
 pub struct Stream {
-    heard: Receiver<Heard>,
+    heard: Receiver<StreamEvent>,
     waker: Waker,
     agent: Option<ureq::Agent>,
     identity: ModelError,
@@ -95,7 +95,7 @@ pub(super) fn start_without(endpoint: &Endpoint, request: &Request, without: Wit
         heard,
         // A full channel means that the caller isn't waiting.
         waker: Waker::new(move || {
-            let _ = wake.try_send(Heard::Woken);
+            let _ = wake.try_send(StreamEvent::Woken);
         }),
         agent: None,
         identity: ModelError::of(endpoint, Fault::ClosedEarly),
@@ -132,17 +132,17 @@ impl Stream {
             };
             let next = deadline.map_or(until, |deadline| deadline.min(until));
             match self.heard.recv_timeout(next.saturating_duration_since(now)) {
-                Ok(Heard::Text(text)) => {
+                Ok(StreamEvent::Text(text)) => {
                     self.phase = Phase::Running { deadline: Instant::now() + self.idle_timeout };
                     return Ok(Some(Piece::Text(text)));
                 }
-                Ok(Heard::Thought(text)) => {
+                Ok(StreamEvent::Thought(text)) => {
                     self.phase = Phase::Running { deadline: Instant::now() + self.idle_timeout };
                     return Ok(Some(Piece::Thought(text)));
                 }
-                Ok(Heard::Alive) => self.stay_alive(),
-                Ok(Heard::End(end)) => self.phase = Phase::Ended(end),
-                Ok(Heard::Woken) => return Ok(None),
+                Ok(StreamEvent::Alive) => self.stay_alive(),
+                Ok(StreamEvent::End(end)) => self.phase = Phase::Ended(end),
+                Ok(StreamEvent::Woken) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {
                     if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
                         if self.may_begin_later() {
@@ -201,7 +201,7 @@ impl Stream {
         endpoint: &Endpoint,
         request: &Request,
         without: Without,
-        sender: SyncSender<Heard>,
+        sender: SyncSender<StreamEvent>,
     ) -> Result<(), Fault> {
         let internal = |why: String| Fault::Internal { why };
         let model = request.model.as_deref().unwrap_or(&endpoint.model);

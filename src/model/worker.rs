@@ -11,7 +11,7 @@ use super::decode::{Decoder, Progress};
 use super::endpoint::{Address, Endpoint};
 use super::error::{Fault, one_line};
 use super::request::Response as Answer;
-use super::stream::Heard;
+use super::stream::StreamEvent;
 use super::wire::{Fresh, Problem};
 
 /// Bytes taken from the socket at once, so also the largest piece of text.
@@ -60,7 +60,7 @@ pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agen
 }
 
 /// Runs the request and says how it ended, whatever happens.
-pub(super) fn run(job: Job, sender: SyncSender<Heard>) {
+pub(super) fn run(job: Job, sender: SyncSender<StreamEvent>) {
     let mut line = Line { sender, ended: false };
     if let Some(end) = exchange(&job, &line) {
         line.end(end.map_err(|fault| redact(&job.endpoint, fault)));
@@ -71,19 +71,19 @@ pub(super) fn run(job: Job, sender: SyncSender<Heard>) {
 
 /// The thread's end of the channel; says that the request broke off if the thread dies before its end.
 struct Line {
-    sender: SyncSender<Heard>,
+    sender: SyncSender<StreamEvent>,
     ended: bool,
 }
 
 impl Line {
     /// Sends a message to the caller; `None` if the caller has gone.
-    fn say(&self, heard: Heard) -> Option<()> {
+    fn say(&self, heard: StreamEvent) -> Option<()> {
         self.sender.send(heard).ok()
     }
 
     fn end(&mut self, end: Result<Box<Answer>, Fault>) {
         self.ended = true;
-        let _ = self.sender.send(Heard::End(end));
+        let _ = self.sender.send(StreamEvent::End(end));
     }
 }
 
@@ -109,7 +109,7 @@ fn exchange(job: &Job, line: &Line) -> Option<Result<Box<Answer>, Fault>> {
         Ok(response) => response,
         Err(error) => return Some(Err(before_answer(error, endpoint))),
     };
-    line.say(Heard::Alive)?;
+    line.say(StreamEvent::Alive)?;
     if response.status().is_success() {
         read_answer(response, endpoint, line)
     } else {
@@ -134,13 +134,13 @@ fn read_answer(response: Response<ureq::Body>, endpoint: &Endpoint, line: &Line)
         };
         let Fresh { text, thought } = decoder.fresh();
         if !thought.is_empty() {
-            line.say(Heard::Thought(thought))?;
+            line.say(StreamEvent::Thought(thought))?;
         }
         let progresses = decoder.take_progress();
         if !text.is_empty() {
-            line.say(Heard::Text(text))?;
+            line.say(StreamEvent::Text(text))?;
         } else if progresses {
-            line.say(Heard::Alive)?;
+            line.say(StreamEvent::Alive)?;
         }
         if let Some(end) = step {
             return Some(end.map(|()| Box::new(decoder.response(&endpoint.name))));

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::run::{Flow, Repl};
 use super::state;
 use super::terminal::Terminal;
-use super::tooling::Given;
+use super::tooling::ToolOutput;
 use crate::agent::{Agent, Cancel, Crossing, Person, changed_line};
 use crate::app::Channel;
 use crate::ask::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
@@ -286,7 +286,7 @@ pub(super) struct Drawing {
     /// The command about which the person will be asked, in a line: the question shows it, so it is shown only if there is none.
     unasked: Option<String>,
     /// The whole outputs of tools.
-    outputs: Vec<Given>,
+    outputs: Vec<ToolOutput>,
     /// The number of the first of them.
     first_output: usize,
 }
@@ -455,13 +455,13 @@ fn checked(intent: &str, outcome: &Outcome, took: Duration, number: usize) -> St
 }
 
 /// Returns the output of a call for `:show`.
-fn whole(outcome: &Outcome) -> Given {
+fn whole(outcome: &Outcome) -> ToolOutput {
     let text = match &outcome.error {
         Some(error) if outcome.output.is_empty() => format!("{}\n{}", error.message, error.hint),
         _ => outcome.output.clone(),
     };
     let diff = outcome.metadata.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Given { text, diff }
+    ToolOutput { text, diff }
 }
 
 /// Tells that the person stopped an answer, and whether something of it had come.

@@ -41,7 +41,7 @@ enum Watched {
 
 /// The person's answer to a question of a run.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Said {
+enum Choice {
     Yes,
     No,
     Later,
@@ -354,23 +354,23 @@ impl Repl {
         let said = self.put_question(
             "go [g]  no [n, Enter]  later [l]",
             |keys| match keys {
-                b"g" | b"G" => Some(Said::Yes),
-                b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Said::No),
-                b"l" | b"L" | b"\x03" => Some(Said::Later),
+                b"g" | b"G" => Some(Choice::Yes),
+                b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Choice::No),
+                b"l" | b"L" | b"\x03" => Some(Choice::Later),
                 _ => None,
             },
-            Said::Later,
+            Choice::Later,
         )?;
         self.console.line(match said {
-            Said::Yes => "go",
-            Said::No => "no",
-            Said::Later => "later",
+            Choice::Yes => "go",
+            Choice::No => "no",
+            Choice::Later => "later",
         });
         let end = End::Stopped;
         Ok(match said {
-            Said::Yes => Some(vec![Event::Go { checks: run.proposed.clone() }]),
-            Said::No => Some(vec![Event::StopAsked, Event::Ended { end: end.word().into(), why: String::new() }]),
-            Said::Later => None,
+            Choice::Yes => Some(vec![Event::Go { checks: run.proposed.clone() }]),
+            Choice::No => Some(vec![Event::StopAsked, Event::Ended { end: end.word().into(), why: String::new() }]),
+            Choice::Later => None,
         })
     }
 
@@ -390,23 +390,23 @@ impl Repl {
         let said = self.put_question(
             "once [y]  no [n, Enter]  later [l]",
             |keys| match keys {
-                b"y" | b"Y" => Some(Said::Yes),
-                b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Said::No),
-                b"l" | b"L" | b"\x03" => Some(Said::Later),
+                b"y" | b"Y" => Some(Choice::Yes),
+                b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Choice::No),
+                b"l" | b"L" | b"\x03" => Some(Choice::Later),
                 _ => None,
             },
-            Said::Later,
+            Choice::Later,
         )?;
         self.console.line(match said {
-            Said::Yes => "once",
-            Said::No => "no",
-            Said::Later => "later",
+            Choice::Yes => "once",
+            Choice::No => "no",
+            Choice::Later => "later",
         });
         let digest = halt.digest.clone();
         Ok(match said {
-            Said::Yes => Some(vec![Event::Approved { digest }]),
-            Said::No => Some(vec![Event::Denied { digest, why: String::new() }]),
-            Said::Later => None,
+            Choice::Yes => Some(vec![Event::Approved { digest }]),
+            Choice::No => Some(vec![Event::Denied { digest, why: String::new() }]),
+            Choice::Later => None,
         })
     }
 

@@ -25,7 +25,7 @@ use super::writer::{Writer, WriterThread};
 use super::{editor, state};
 use crate::app::{Runtime, make_title};
 use crate::ask::put_row;
-use crate::config::{HookContext, Told};
+use crate::config::{HookContext, HookEvent};
 use crate::console::Console;
 use crate::host;
 use crate::manual::Manual;
@@ -374,7 +374,7 @@ impl Repl {
         }
         if keep {
             self.show_to_agents(outcome);
-            self.terminal.tell_hooks(Told::Command(outcome));
+            self.terminal.tell_hooks(HookEvent::Command(outcome));
         }
     }
 
@@ -411,7 +411,7 @@ impl Repl {
         if cwd != self.told_cwd {
             let path = cwd.display().to_string();
             self.told_cwd = cwd;
-            self.terminal.tell_hooks(Told::Directory(&path));
+            self.terminal.tell_hooks(HookEvent::Directory(&path));
         }
     }
 
@@ -441,7 +441,7 @@ impl Repl {
         if reply.whole {
             make_title(self.runtime.agent(), self.runtime.store());
             self.catch_up_memory();
-            self.terminal.tell_hooks(Told::Answer(&reply.text));
+            self.terminal.tell_hooks(HookEvent::Answer(&reply.text));
             let (commands, dropped) = turn::proposals(&reply.text);
             dropped.iter().for_each(|notice| self.console.notice(notice));
             self.proposals_total = commands.len();

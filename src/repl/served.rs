@@ -28,7 +28,7 @@ impl Repl {
         let sign = Arc::clone(&waiting);
         // A start, an installation and a login may take minutes.
         let done = self.terminal.attended(&waiting, |cancel, person| {
-            let mut said = Said { person, console, sign };
+            let mut said = TerminalReplies { person, console, sign };
             let stop = || cancel.is_cancelled();
             let mut face = Face { stop: &stop, person: &mut said, env: &env, read: &read };
             mcp_command(&servers, argument, &mut face)
@@ -124,14 +124,14 @@ impl Repl {
 const SERVERS: &str = "About servers of tools:";
 
 /// The person, as servers ask them.
-struct Said<'p> {
+struct TerminalReplies<'p> {
     person: &'p mut dyn Person,
     console: Console,
     /// The sign that is drawn meanwhile.
     sign: Arc<Waiting>,
 }
 
-impl Replies for Said<'_> {
+impl Replies for TerminalReplies<'_> {
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
         self.reply_to(SERVERS, question, choices)
     }

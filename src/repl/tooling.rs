@@ -15,13 +15,13 @@ pub(super) struct Tooling {
     /// The servers were started with the first line.
     pub(super) are_servers_started: bool,
     /// The outputs for `:show`.
-    pub outputs: Vec<Given>,
+    pub outputs: Vec<ToolOutput>,
     /// Shows the last output to other agents, if the config lets them see it.
     pub(super) shown_to_agents: Option<Outputs>,
 }
 
 /// The output of a tool.
-pub(super) struct Given {
+pub(super) struct ToolOutput {
     /// In text.
     pub text: String,
     /// The files that it changed, in the unified form.
@@ -68,10 +68,10 @@ impl Repl {
         let number = if argument.is_empty() { Some(outputs.len()) } else { argument.parse().ok() };
         let found = number.and_then(|number: usize| number.checked_sub(1)).and_then(|at| outputs.get(at));
         match found {
-            Some(Given { text, diff }) if text.is_empty() && diff.is_empty() => {
+            Some(ToolOutput { text, diff }) if text.is_empty() && diff.is_empty() => {
                 self.console.notice("that call gave no output");
             }
-            Some(Given { text, diff }) => {
+            Some(ToolOutput { text, diff }) => {
                 self.console.outside(&format!("{}\n", text.trim_end_matches('\n')));
                 let patches = parse(diff);
                 if !patches.is_empty() {

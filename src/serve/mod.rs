@@ -30,7 +30,7 @@ use crate::rpc::{self, INTERNAL_ERROR, INVALID_REQUEST, Incoming, LINE_BYTES_MAX
 pub use asks::{Ask, Asks};
 pub use outputs::Outputs;
 use person::AtSession;
-use protocol::{Connection, Meant, mark};
+use protocol::{ClientRequest, Connection, mark};
 
 /// Calls that wait for their turn; they run one after another.
 const CALLS_MAX: usize = 64;
@@ -274,8 +274,8 @@ impl Server {
         let mut state = self.state();
         let meant = state.connection.understand(method, params, &self.tools, &self.instructions)?;
         let (name, arguments, progress, is_modern) = match meant {
-            Meant::Answer(result) => return Ok(Some(result)),
-            Meant::Call { name, arguments, progress, is_modern } => (name, arguments, progress, is_modern),
+            ClientRequest::Answer(result) => return Ok(Some(result)),
+            ClientRequest::Call { name, arguments, progress, is_modern } => (name, arguments, progress, is_modern),
         };
         let key = id.to_string();
         if state.open.contains_key(&key) {

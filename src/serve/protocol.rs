@@ -31,7 +31,7 @@ pub(super) struct Connection {
 
 /// The meaning of a request.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Meant {
+pub(super) enum ClientRequest {
     /// It is answered at once.
     Answer(Value),
     /// A tool is called.
@@ -58,7 +58,7 @@ impl Connection {
         params: &Value,
         tools: &[Value],
         instructions: &str,
-    ) -> Result<Meant, RpcError> {
+    ) -> Result<ClientRequest, RpcError> {
         let meta = &params["_meta"];
         let version = meta.get(VERSION_KEY);
         let is_modern = version.is_some() || method == "server/discover";
@@ -74,8 +74,8 @@ impl Connection {
             self.note_client(&meta[CLIENT_KEY]);
         }
         match method {
-            "initialize" if !is_modern => return Ok(Meant::Answer(self.handshake(params, instructions))),
-            "ping" if !is_modern => return Ok(Meant::Answer(json!({}))),
+            "initialize" if !is_modern => return Ok(ClientRequest::Answer(self.handshake(params, instructions))),
+            "ping" if !is_modern => return Ok(ClientRequest::Answer(json!({}))),
             _ if !is_modern && !self.has_handshake => {
                 let message = format!("initialize comes first, or _meta has {VERSION_KEY}");
                 return Err(RpcError::new(INVALID_PARAMS, message));
@@ -89,7 +89,7 @@ impl Connection {
                     "ttlMs": LIST_TTL_MS, "cacheScope": "private",
                 });
                 mark(&mut result, true);
-                Ok(Meant::Answer(result))
+                Ok(ClientRequest::Answer(result))
             }
             "tools/list" if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) => {
                 Err(RpcError::new(INVALID_PARAMS, "this cursor isn't ours: the list has one page"))
@@ -100,7 +100,7 @@ impl Connection {
                     (result["ttlMs"], result["cacheScope"]) = (LIST_TTL_MS.into(), "private".into());
                 }
                 mark(&mut result, is_modern);
-                Ok(Meant::Answer(result))
+                Ok(ClientRequest::Answer(result))
             }
             "tools/call" => call(params, tools, is_modern),
             _ => Err(RpcError::new(METHOD_NOT_FOUND, format!("there is no method {method:?}"))),
@@ -124,7 +124,7 @@ impl Connection {
     }
 }
 
-fn call(params: &Value, tools: &[Value], is_modern: bool) -> Result<Meant, RpcError> {
+fn call(params: &Value, tools: &[Value], is_modern: bool) -> Result<ClientRequest, RpcError> {
     let name = params["name"].as_str().unwrap_or_default();
     if !tools.iter().any(|tool| tool["name"] == name) {
         return Err(RpcError::new(INVALID_PARAMS, format!("there is no tool {name:?}")));
@@ -135,7 +135,7 @@ fn call(params: &Value, tools: &[Value], is_modern: bool) -> Result<Meant, RpcEr
         _ => return Err(RpcError::new(INVALID_PARAMS, "the arguments are an object")),
     };
     let progress = params["_meta"]["progressToken"].clone();
-    Ok(Meant::Call { name: name.to_owned(), arguments, progress, is_modern })
+    Ok(ClientRequest::Call { name: name.to_owned(), arguments, progress, is_modern })
 }
 
 /// Adds the parts that each result of the newest version has.
@@ -168,21 +168,25 @@ mod tests {
         assert_eq!(early.expect_err("no handshake").code, INVALID_PARAMS);
         for (wanted, given) in [("2025-06-18", "2025-06-18"), ("1999-01-01", "2025-11-25"), (MODERN, "2025-11-25")] {
             let params = json!({"protocolVersion": wanted, "clientInfo": {"name": "old", "version": "1"}});
-            let Ok(Meant::Answer(result)) = connection.understand("initialize", &params, &tools, "hello") else {
+            let Ok(ClientRequest::Answer(result)) = connection.understand("initialize", &params, &tools, "hello")
+            else {
                 panic!("no answer");
             };
             assert_eq!((&result["protocolVersion"], &result["instructions"]), (&json!(given), &json!("hello")));
         }
         assert_eq!(connection.client, "old");
         let listed = connection.understand("tools/list", &json!({}), &tools, "");
-        assert_eq!(listed, Ok(Meant::Answer(json!({"tools": tools}))));
+        assert_eq!(listed, Ok(ClientRequest::Answer(json!({"tools": tools}))));
 
         let mut connection = Connection::default();
-        let Ok(Meant::Answer(result)) = connection.understand("server/discover", &modern(json!({})), &tools, "") else {
+        let Ok(ClientRequest::Answer(result)) =
+            connection.understand("server/discover", &modern(json!({})), &tools, "")
+        else {
             panic!("no answer");
         };
         assert_eq!((&result["resultType"], &result["supportedVersions"]), (&json!("complete"), &json!([MODERN])));
-        let Ok(Meant::Answer(result)) = connection.understand("tools/list", &modern(json!({})), &tools, "") else {
+        let Ok(ClientRequest::Answer(result)) = connection.understand("tools/list", &modern(json!({})), &tools, "")
+        else {
             panic!("no answer");
         };
         assert_eq!((&result["tools"], &result["cacheScope"]), (&json!(tools), &json!("private")));
@@ -208,7 +212,8 @@ mod tests {
             |params: Value| connection.understand("tools/call", &params, &tools, "").map_err(|error| error.code);
         assert_eq!(code(json!({"name": "shell"})), Err(INVALID_PARAMS));
         assert_eq!(code(json!({"name": "time", "arguments": []})), Err(INVALID_PARAMS));
-        let call = Meant::Call { name: "time".into(), arguments: json!({}), progress: json!(7), is_modern: false };
+        let call =
+            ClientRequest::Call { name: "time".into(), arguments: json!({}), progress: json!(7), is_modern: false };
         assert_eq!(code(json!({"name": "time", "_meta": {"progressToken": 7}})), Ok(call));
     }
 }

@@ -45,7 +45,7 @@ pub use history::{LogEntry, View};
 pub use merge::{How, MergePlan, MergeWish};
 pub use names::short_id;
 pub use sync::{Synced, ToApply};
-pub use turn::{Committed, Said, State};
+pub use turn::{Committed, State, TurnReport};
 
 use disk::Desk;
 use wire::Meta;

@@ -64,8 +64,8 @@ pub(super) fn write(session: &Session, path: &str, old: Option<&str>, new: Optio
     session.draft().change(&Journals::new("/nonexistent".into()), &[change]).expect("changed");
 }
 
-pub(super) fn said(question: &str, state: State) -> Said {
-    Said {
+pub(super) fn said(question: &str, state: State) -> TurnReport {
+    TurnReport {
         question: question.into(),
         subject: None,
         answer: format!("the answer to {question}"),

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::disk::{DONE, Operation, UNDONE};
 use super::turn::Origin;
 use super::wire::{Meta, Parent, VERSION};
-use super::{Said, Session, SessionError, Sessions, View, names, short_id};
+use super::{Session, SessionError, Sessions, TurnReport, View, names, short_id};
 use crate::git::{GitError, Mode, Objects, Oid, oid_of, short};
 use crate::host::now_unix_ms;
 use crate::tree::RECORDS;
@@ -123,7 +123,7 @@ impl Session {
     /// Commits what a turn that was cut off has left, so that going elsewhere doesn't lose it.
     pub(super) fn commit_left(&mut self) -> Result<(), SessionError> {
         let Some(left) = self.left().filter(|_| !self.draft.is_unchanged()) else { return Ok(()) };
-        self.end_turn(&Said::cut_off(left.question)).map(drop)
+        self.end_turn(&TurnReport::cut_off(left.question)).map(drop)
     }
 
     /// Commits the draft of a turn that was cut off where it was made, keeps that by name, and goes on at `tip`: somebody
@@ -135,7 +135,7 @@ impl Session {
             return self.read_meta();
         }
         let question = self.left().map(|left| left.question).unwrap_or_default();
-        let (meta, commit) = self.write_turn(&Said::cut_off(question))?;
+        let (meta, commit) = self.write_turn(&TurnReport::cut_off(question))?;
         let kept = self.sessions.keep(&self.meta.id, commit)?;
         self.moved_to(tip)?;
         self.read_meta()?;

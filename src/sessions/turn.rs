@@ -54,7 +54,7 @@ impl State {
 
 /// The texts of a turn. They must be without secrets: they become part of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct TurnReport {
     /// The question.
     pub question: String,
     /// A line about the changes, for the commit; the question's beginning if there is none.
@@ -77,7 +77,7 @@ pub struct Said {
     pub left_out: Vec<String>,
 }
 
-impl Said {
+impl TurnReport {
     /// A turn that a crash cut off.
     pub(super) fn cut_off(question: String) -> Self {
         Self {
@@ -199,7 +199,7 @@ impl Session {
     ///
     /// # Errors
     /// It can't be written. The branch is where it was then, and the draft stays.
-    pub fn end_turn(&mut self, said: &Said) -> Result<Committed, SessionError> {
+    pub fn end_turn(&mut self, said: &TurnReport) -> Result<Committed, SessionError> {
         let files = self.draft.changes()?.len();
         let (meta, commit) = self.write_turn(said)?;
         let turn = meta.turns;
@@ -243,7 +243,7 @@ impl Session {
     }
 
     /// Writes the commit of a turn; nothing names it yet.
-    pub(super) fn write_turn(&self, said: &Said) -> Result<(Meta, Oid), SessionError> {
+    pub(super) fn write_turn(&self, said: &TurnReport) -> Result<(Meta, Oid), SessionError> {
         let turn = self.meta.turns + 1;
         let changes = self.draft.changes()?;
         let active = self.draft.open_names();
@@ -253,7 +253,7 @@ impl Session {
         }
         let state =
             if said.state == State::Whole && !meta.conflicts.is_empty() { State::Conflicted } else { said.state };
-        let said = &Said { state, ..said.clone() };
+        let said = &TurnReport { state, ..said.clone() };
         let message = message_of(&meta, turn, said);
         let commit = self.write(&meta, Some(&record_of(turn, said, &changes)), &changes, message)?;
         Ok((meta, commit))
@@ -341,7 +341,7 @@ pub(super) fn json(value: &impl serde::Serialize) -> Vec<u8> {
     bytes
 }
 
-fn record_of(turn: u64, said: &Said, changes: &[Changed]) -> TurnFile {
+fn record_of(turn: u64, said: &TurnReport, changes: &[Changed]) -> TurnFile {
     let change = |it: &Changed| ChangeFile {
         path: it.path.display().to_string(),
         mode: it.now.as_ref().map(|(mode, _)| mode.octal().to_owned()),
@@ -375,7 +375,7 @@ fn both_ends(text: &str) -> String {
 }
 
 /// The message of a turn's commit: what was asked, the beginning of the answer, trailers.
-fn message_of(meta: &Meta, turn: u64, said: &Said) -> String {
+fn message_of(meta: &Meta, turn: u64, said: &TurnReport) -> String {
     let cut = |line: &str, most: usize| match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line.to_owned(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::state::{self, Kind, State};
-use super::{Change, Made, PATHS_MAX, PROBE_TIME, Steps, StepsError, counted, cut};
+use super::{Change, PATHS_MAX, PROBE_TIME, StepReport, Steps, StepsError, counted, cut};
 use crate::base::hex;
 use crate::files::Locked;
 
@@ -44,13 +44,13 @@ impl Steps {
     ///
     /// # Errors
     /// The step couldn't be written.
-    pub fn after_edit(&mut self, mut before: Before) -> Result<Made, StepsError> {
+    pub fn after_edit(&mut self, mut before: Before) -> Result<StepReport, StepsError> {
         let note = before.note.take();
         let made = self.enter().and_then(|_held| {
             let changes = self.differences(std::mem::take(&mut before.states))?;
             let made = self.make(Kind::Edit, before.text, Vec::new(), changes)?;
             self.written += 1;
-            Ok(Made { pruned: self.make_room()?, ..made })
+            Ok(StepReport { pruned: self.make_room()?, ..made })
         });
         note.into_iter().for_each(|(name, _)| self.store.remove(&name));
         made
@@ -73,7 +73,7 @@ impl Steps {
             let changes = self.differences(states)?;
             let made = self.make(Kind::Edit, text.clone(), vec!["it was cut off".to_owned()], changes)?;
             self.store.remove(&name);
-            if let Made { step: Some(step), files, .. } = made {
+            if let StepReport { step: Some(step), files, .. } = made {
                 let files = counted(files, "file");
                 told.push(format!("an edit of {text} was cut off; it changed {files}, which is step {step} (:undo)"));
             }

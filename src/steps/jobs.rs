@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
 use super::state::{Kind, Record, State};
-use super::{Change, Made, Steps, StepsError, cut};
+use super::{Change, StepReport, Steps, StepsError, cut};
 
 /// A command that goes on after its call.
 #[must_use]
@@ -33,7 +33,7 @@ impl Steps {
     ///
     /// # Errors
     /// The step couldn't be written: that can't be taken back.
-    pub fn after_job(&mut self, job: Job) -> Result<Made, StepsError> {
+    pub fn after_job(&mut self, job: Job) -> Result<StepReport, StepsError> {
         let _held = self.enter()?;
         let left = left_by(&self.list(), &job.known);
         let mut changes: Vec<Change> = self.look(false)?;
@@ -43,7 +43,7 @@ impl Steps {
         changes.retain(|change| change.before != change.after);
         let made = self.make(Kind::Command, job.text, vec!["as a job, until its end".to_owned()], changes);
         self.held.clear();
-        Ok(Made { pruned: self.make_room()?, ..made? })
+        Ok(StepReport { pruned: self.make_room()?, ..made? })
     }
 }
 

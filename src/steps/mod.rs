@@ -185,7 +185,7 @@ pub struct Open {
 
 /// The changes of a command or an edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Made {
+pub struct StepReport {
     /// The number of the step; none where nothing was changed.
     pub step: Option<u64>,
     /// How many files it changed.
@@ -292,14 +292,14 @@ impl Steps {
     ///
     /// # Errors
     /// The step couldn't be written: the command can't be taken back.
-    pub fn after(&mut self, open: Open) -> Result<Made, StepsError> {
+    pub fn after(&mut self, open: Open) -> Result<StepReport, StepsError> {
         let made = self.enter().and_then(|_held| {
             let changes = self.look(false)?;
             // The look before is there too, so that there may be one though now there is no repository.
             let git = self.held.get(usize::from(open.git.is_some())).map(|theirs| &theirs.standing);
             let notes = Standing::moved(open.git.as_ref(), git);
             let made = self.make(Kind::Command, open.text.clone(), notes, changes)?;
-            Ok(Made { pruned: self.make_room()?, ..made })
+            Ok(StepReport { pruned: self.make_room()?, ..made })
         });
         self.held.clear();
         self.store.remove(&open.name);
@@ -330,7 +330,7 @@ impl Steps {
             let change = self.look(false)?;
             let made = self.attribute(&others, change)?;
             self.held.clear();
-            if let Some(Made { step: Some(step), files, .. }) = made {
+            if let Some(StepReport { step: Some(step), files, .. }) = made {
                 let files = counted(files, "file");
                 told.push(format!("`{}` was cut off; it changed {files}, which is step {step} (:undo)", first.text));
             }
@@ -391,7 +391,7 @@ impl Steps {
 
     /// Makes a step of changes that commands of other sessions have made, which still run or were cut off; what a person
     /// changed is nobody's step.
-    fn attribute(&mut self, others: &[Other], changes: Vec<Change>) -> Result<Option<Made>, StepsError> {
+    fn attribute(&mut self, others: &[Other], changes: Vec<Change>) -> Result<Option<StepReport>, StepsError> {
         let made = match others {
             [] => None,
             [first, ..] => {
@@ -405,7 +405,13 @@ impl Steps {
         Ok(made)
     }
 
-    fn make(&mut self, kind: Kind, text: String, notes: Vec<String>, changes: Vec<Change>) -> Result<Made, StepsError> {
+    fn make(
+        &mut self,
+        kind: Kind,
+        text: String,
+        notes: Vec<String>,
+        changes: Vec<Change>,
+    ) -> Result<StepReport, StepsError> {
         self.make_with(kind, text, notes, changes, Vec::new())
     }
 
@@ -417,9 +423,9 @@ impl Steps {
         notes: Vec<String>,
         mut changes: Vec<Change>,
         outside: Vec<Elsewhere>,
-    ) -> Result<Made, StepsError> {
+    ) -> Result<StepReport, StepsError> {
         if changes.is_empty() && outside.is_empty() {
-            return Ok(Made::default());
+            return Ok(StepReport::default());
         }
         self.written += secure(&self.store, &self.held, &mut changes, self.limits.bytes_max / 2)?;
         let (before, after) = self.store.trees(&changes)?;
@@ -429,7 +435,7 @@ impl Steps {
             Record { number, time, session, kind, text, before, after, is_undone: false, notes, outside, changes };
         self.store.put_step(&step)?;
         let _ = self.store.put("last", number.to_string().as_bytes());
-        Ok(Made { step: Some(number), files: step.files(), lost: step.lost().count(), pruned: 0 })
+        Ok(StepReport { step: Some(number), files: step.files(), lost: step.lost().count(), pruned: 0 })
     }
 
     /// Lets the oldest steps go where there is no room; gives how many.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::edits::Before;
 use super::state::Record;
-use super::{Change, Kind, Made, Open, Steps, StepsError, cut, store};
+use super::{Change, Kind, Open, StepReport, Steps, StepsError, cut, store};
 
 /// Paths that a step's note names.
 const NAMED_MAX: usize = 5;
@@ -72,7 +72,7 @@ impl Steps {
     ///
     /// # Errors
     /// A step couldn't be written: what the command did there can't be taken back.
-    pub fn after_outside(&mut self, open: OpenOutside) -> Result<(Made, Vec<PathBuf>), StepsError> {
+    pub fn after_outside(&mut self, open: OpenOutside) -> Result<(StepReport, Vec<PathBuf>), StepsError> {
         let (mut outside, mut paths, mut failed) = (Vec::new(), Vec::new(), None);
         for (mut steps, held) in open.places {
             let made = match held {
@@ -101,7 +101,7 @@ impl Steps {
             self.joined = made.step;
             return failed.map_or(Ok((made, paths)), Err);
         }
-        failed.map_or_else(|| Ok((Made::default(), paths)), Err)
+        failed.map_or_else(|| Ok((StepReport::default(), paths)), Err)
     }
 
     /// The next changes of a copy are those of another command.

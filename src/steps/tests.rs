@@ -92,7 +92,7 @@ pub(super) fn held(top: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     found
 }
 
-pub(super) fn command(steps: &mut Steps, work: impl FnOnce()) -> Made {
+pub(super) fn command(steps: &mut Steps, work: impl FnOnce()) -> StepReport {
     let open = steps.before("work").expect("a look");
     work();
     steps.after(open).expect("a step")

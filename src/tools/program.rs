@@ -44,7 +44,7 @@ pub(super) fn run(mut command: Command, input: Vec<u8>, bounds: Bounds<'_>) -> R
     let _ = end(child.id(), GRACE);
     let status = child.wait().map_err(|error| ToolError::new("internal", error.to_string(), ""))?;
     let _ = writer.join();
-    let Heard { output, complaint } = heard?;
+    let ProgramOutput { output, complaint } = heard?;
     if !status.success() {
         let complaint = strip_controls(&complaint);
         return Err(ToolError::new("failed", format!("it ended with {status}: {}", complaint.trim()), ""));
@@ -52,7 +52,7 @@ pub(super) fn run(mut command: Command, input: Vec<u8>, bounds: Bounds<'_>) -> R
     String::from_utf8(output).map_err(|_| ToolError::new("bad-output", "what it printed is no text", ""))
 }
 
-struct Heard {
+struct ProgramOutput {
     output: Vec<u8>,
     complaint: Vec<u8>,
 }
@@ -64,12 +64,15 @@ fn has_ended(child: &Child) -> bool {
     !matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::StillAlive))
 }
 
-fn listen(child: &mut Child, Bounds { time, output_bytes_max, is_stopped }: Bounds<'_>) -> Result<Heard, ToolError> {
+fn listen(
+    child: &mut Child,
+    Bounds { time, output_bytes_max, is_stopped }: Bounds<'_>,
+) -> Result<ProgramOutput, ToolError> {
     let deadline = Instant::now() + time;
     let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
         return Err(ToolError::new("internal", "it has no output", ""));
     };
-    let mut heard = Heard { output: Vec::new(), complaint: Vec::new() };
+    let mut heard = ProgramOutput { output: Vec::new(), complaint: Vec::new() };
     let (mut out_open, mut err_open) = (true, true);
     let mut buffer = [0; 16 * 1024];
     loop {

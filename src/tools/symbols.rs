@@ -11,7 +11,7 @@ use super::files::{path_error, path_schema};
 use super::{Place, Plan, Spec, Tool, Work, text};
 use crate::files::{FileStamp, Tree};
 use crate::gate::Permit;
-use crate::project::symbols::{self, FILES_MAX, Options, Sought, Symbols as Known, Told};
+use crate::project::symbols::{self, FILES_MAX, Options, Outline, Sought, Symbols as Known};
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 
@@ -134,7 +134,7 @@ fn outcome(known: &Known, below: &Path, query: &str, used: &[PathBuf]) -> Outcom
             (symbols::map(&ranked, MAP_CHARS_MAX), "name a path or ask with query for the rest")
         }
     };
-    let Told { mut text, count, left_out } = told;
+    let Outline { mut text, count, left_out } = told;
     if count == 0 {
         text =
             "[nothing is defined there by that name, or in no language that is known; search_text finds text]".into();

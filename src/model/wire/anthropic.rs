@@ -275,7 +275,7 @@ impl super::Read for Reader {
                 }
             }
             "message_stop" => got.is_done = got.saw_answer,
-            "error" => return Err(Bad::Told(Problem::of_body(data.as_bytes()))),
+            "error" => return Err(Bad::Reported(Problem::of_body(data.as_bytes()))),
             _ => {}
         }
         Ok(())
@@ -284,7 +284,7 @@ impl super::Read for Reader {
     fn object(&mut self, body: &[u8], got: &mut Gathered) -> Result<(), Bad> {
         let answer: Answer<'_> = serde_json::from_slice(body)?;
         if let Some(error) = &answer.error {
-            return Err(Bad::Told(Problem::of(error)));
+            return Err(Bad::Reported(Problem::of(error)));
         }
         got.saw_answer = answer.content.is_some();
         for (index, block) in (0..).zip(answer.content.into_iter().flatten()) {

@@ -141,12 +141,12 @@ struct Chunk<'a> {
 #[serde(rename_all = "camelCase")]
 struct Candidate<'a> {
     #[serde(borrow)]
-    content: Option<Said<'a>>,
+    content: Option<Reply<'a>>,
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Said<'a> {
+struct Reply<'a> {
     #[serde(borrow)]
     parts: Option<Vec<&'a RawValue>>,
 }
@@ -207,7 +207,7 @@ impl super::Read for Reader {
 impl Reader {
     fn chunk(&mut self, chunk: Chunk<'_>, got: &mut Gathered) -> Result<(), Bad> {
         if let Some(error) = &chunk.error {
-            return Err(Bad::Told(Problem::of(error)));
+            return Err(Bad::Reported(Problem::of(error)));
         }
         if let Some(usage) = chunk.usage_metadata.as_ref().filter(|usage| usage.is_object()) {
             got.usage = Some(usage_of(usage));

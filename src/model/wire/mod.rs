@@ -97,7 +97,7 @@ pub(super) trait Read: Send + std::fmt::Debug {
 #[derive(Debug)]
 pub(super) enum Bad {
     Json(serde_json::Error),
-    Told(Problem),
+    Reported(Problem),
 }
 
 impl From<serde_json::Error> for Bad {

@@ -126,13 +126,13 @@ struct Chunk {
 
 #[derive(Debug, Deserialize)]
 struct Choice {
-    delta: Option<Said>,
-    message: Option<Said>,
+    delta: Option<Delta>,
+    message: Option<Delta>,
     finish_reason: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Said {
+struct Delta {
     content: Option<Content>,
     reasoning_content: Option<String>,
     reasoning: Option<Value>,
@@ -206,7 +206,7 @@ impl super::Read for Reader {
 impl Reader {
     fn chunk(&mut self, chunk: Chunk, got: &mut Gathered) -> Result<(), Bad> {
         if let Some(error) = &chunk.error {
-            return Err(Bad::Told(Problem::of(error)));
+            return Err(Bad::Reported(Problem::of(error)));
         }
         if let Some(usage) = chunk.usage.as_ref().filter(|usage| usage.is_object()) {
             got.usage = Some(usage_of(usage));
@@ -222,7 +222,7 @@ impl Reader {
         Ok(())
     }
 
-    fn said(&mut self, said: Said, got: &mut Gathered) {
+    fn said(&mut self, said: Delta, got: &mut Gathered) {
         let reasoning = said.reasoning.as_ref().and_then(Value::as_str).map(str::to_owned);
         if let Some(thought) = said.reasoning_content.or(reasoning) {
             got.think(&thought);

@@ -177,7 +177,7 @@ impl super::Read for Reader {
                 got.saw_answer = true;
                 got.is_done = true;
             }
-            "error" => return Err(Bad::Told(Problem::of_body(data.as_bytes()))),
+            "error" => return Err(Bad::Reported(Problem::of_body(data.as_bytes()))),
             kind if kind.starts_with("response.") => got.saw_answer = true,
             _ => {}
         }
@@ -204,7 +204,7 @@ impl Reader {
     fn response(&mut self, text: &str, with_output: bool, got: &mut Gathered) -> Result<(), Bad> {
         let response: Response<'_> = serde_json::from_str(text)?;
         if let Some(error) = response.error.as_ref().filter(|error| !error.is_null()) {
-            return Err(Bad::Told(Problem::of(error)));
+            return Err(Bad::Reported(Problem::of(error)));
         }
         got.saw_answer |= response.output.is_some();
         if with_output {
@@ -222,7 +222,7 @@ impl Reader {
             (Some(other), _) => got.stopped(StopReason::Other, other),
             (None, Some("failed")) => {
                 let message = "the server failed and gave no reason".to_owned();
-                return Err(Bad::Told(Problem { message, ..Problem::default() }));
+                return Err(Bad::Reported(Problem { message, ..Problem::default() }));
             }
             (None, Some(status)) => got.stopped(StopReason::Done, status),
             (None, None) => {}

@@ -5,8 +5,8 @@
 //! A file is read again if its time, size or number on the disk has changed.
 
 mod cache;
+mod outlines;
 mod rank;
-mod told;
 
 use std::collections::HashMap;
 use std::fs::{Metadata, OpenOptions};
@@ -22,8 +22,8 @@ use ignore::{WalkBuilder, WalkState};
 use super::languages::is_foreign;
 use crate::syntax::{Definition, Language, outline};
 
+pub use outlines::{Outline, map, of_file};
 pub use rank::{Ranked, Sought, ranked};
-pub use told::{Told, map, of_file};
 
 /// Files that are read; of more the first by path count.
 pub const FILES_MAX: usize = 20_000;

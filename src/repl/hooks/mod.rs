@@ -10,7 +10,9 @@ use reedline::{Completer, CompletionResult, Span, Suggestion};
 use super::complete::ShellCompleter;
 use super::prompt::ReedPrompt;
 use super::state::RouteHook;
-use crate::config::{Action, Answer, HookContext, HookFailure, HookSet, Hooks, KeyDoes, KeyName, OverlayHooks, Told};
+use crate::config::{
+    Action, Answer, HookContext, HookEvent, HookFailure, HookSet, Hooks, KeyDoes, KeyName, OverlayHooks,
+};
 use crate::ops::commands;
 use crate::proto::Route;
 use crate::render::text::has_hidden;
@@ -83,7 +85,7 @@ impl SharedHooks {
     }
 
     /// Tells what happened; gives what is to be shown.
-    pub(super) fn tell(&self, told: Told<'_>) -> Vec<String> {
+    pub(super) fn tell(&self, told: HookEvent<'_>) -> Vec<String> {
         let Both { own, project, failures, .. } = &mut *self.lock();
         let texts = [noted(own.tell(told), failures), noted(project.tell(told), failures)];
         texts.into_iter().flatten().collect()

@@ -6,7 +6,7 @@ use reedline::{EditCommand, Signal};
 
 use super::{Flow, Terminal};
 use crate::ask::Asking;
-use crate::config::{Env, Told};
+use crate::config::{Env, HookEvent};
 use crate::console::Console;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{HumanLine, ModelCommand};
@@ -23,7 +23,7 @@ impl Terminal {
             return Err(flow);
         }
         let Some(outcome) = self.last_outcome.take() else { return Ok(None) };
-        self.tell_hooks(Told::Command(&outcome));
+        self.tell_hooks(HookEvent::Command(&outcome));
         let text = plain_text(&outcome.output);
         let mut came = Outcome::of(text).with("exitCode", outcome.status).with("ran_in", "the user's own shell");
         if outcome.status != 0 {
@@ -35,7 +35,7 @@ impl Terminal {
 }
 
 impl Asking for Terminal {
-    type Gone = Flow;
+    type Hangup = Flow;
 
     fn session(&self) -> &Session {
         &self.session

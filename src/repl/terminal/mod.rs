@@ -19,7 +19,7 @@ use super::programs::ProgramsThread;
 use super::prompt::{Heading, ReedPrompt, split_titles};
 use super::state::{self, Learned, SharedState};
 use super::writer::{Ticket, WRITE_AFTER, WriterThread};
-use crate::config::{EditorSettings, Env, PromptStyle, Settings, Told};
+use crate::config::{EditorSettings, Env, HookEvent, PromptStyle, Settings};
 use crate::console::Console;
 use crate::host;
 use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind};
@@ -343,7 +343,7 @@ impl Terminal {
     }
 
     /// Tells the hooks what happened, and shows what they say.
-    pub(in crate::repl) fn tell_hooks(&mut self, told: Told<'_>) {
+    pub(in crate::repl) fn tell_hooks(&mut self, told: HookEvent<'_>) {
         for text in self.hooks.tell(told) {
             self.console.notice(&text);
         }

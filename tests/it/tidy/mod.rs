@@ -7,6 +7,7 @@ mod man;
 mod scanners;
 mod shape;
 mod source;
+mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};

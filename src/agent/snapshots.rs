@@ -12,7 +12,7 @@ use crate::proto::action::Action;
 use crate::proto::served::Reach;
 use crate::proto::tool::Outcome;
 use crate::redact::Redactor;
-use crate::steps::{Adopted, Before, Incoming, Job, Made, Open, OpenOutside, Steps, StepsError};
+use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, StepReport, Steps, StepsError};
 
 /// The answer that lets a command run that can't be taken back.
 const RUN: &str = "run it all the same";
@@ -33,7 +33,7 @@ pub(super) struct Keeper {
 }
 
 /// The state before a call.
-pub(super) enum Kept {
+pub(super) enum Snapshot {
     /// The call's changes aren't stored.
     Nothing,
     /// Everything, before a command.
@@ -89,8 +89,8 @@ impl Keeper {
         root: &Root,
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
-    ) -> Result<Kept, Refused> {
-        let Some(steps) = self.steps.as_mut().filter(|_| self.has_undo) else { return Ok(Kept::Nothing) };
+    ) -> Result<Snapshot, Refused> {
+        let Some(steps) = self.steps.as_mut().filter(|_| self.has_undo) else { return Ok(Snapshot::Nothing) };
         let is_looked_at = matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { .. });
         if let Some(job) = self.job.take_if(|_| is_looked_at) {
             self.interrupted = Some(job.text().to_owned());
@@ -99,22 +99,22 @@ impl Keeper {
         let edit = |steps: &mut Steps, paths: Vec<&String>| {
             let places: Vec<PathBuf> = paths.iter().filter_map(|path| root.resolve(path).ok()).collect();
             let names: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
-            steps.before_edit(&names.join(", "), &places).map(Kept::Edit)
+            steps.before_edit(&names.join(", "), &places).map(Snapshot::Edit)
         };
         let kept = match action {
-            Action::Shell { command } => steps.before(&self.redactor.redact(command).text).map(Kept::Command),
-            Action::External { name } => steps.before(name).map(Kept::Command),
-            Action::Served { reach: Reach::Remote, .. } => return Ok(Kept::Nothing),
-            Action::Served { server, tool, .. } => steps.before(&format!("{server}.{tool}")).map(Kept::Command),
+            Action::Shell { command } => steps.before(&self.redactor.redact(command).text).map(Snapshot::Command),
+            Action::External { name } => steps.before(name).map(Snapshot::Command),
+            Action::Served { reach: Reach::Remote, .. } => return Ok(Snapshot::Nothing),
+            Action::Served { server, tool, .. } => steps.before(&format!("{server}.{tool}")).map(Snapshot::Command),
             Action::Write { path } | Action::Delete { path } => edit(steps, vec![path]),
             // Applying the changes of a copy makes a step of its own.
-            Action::Keep { .. } => return Ok(Kept::Nothing),
+            Action::Keep { .. } => return Ok(Snapshot::Nothing),
             Action::Edit { writes, deletes } => edit(steps, writes.iter().chain(deletes).collect()),
             Action::Read { .. }
             | Action::Open { .. }
             | Action::List { .. }
             | Action::Http { .. }
-            | Action::Inert { .. } => return Ok(Kept::Nothing),
+            | Action::Inert { .. } => return Ok(Snapshot::Nothing),
         };
         kept.or_else(|error| self.without(error, person, sink))
     }
@@ -164,25 +164,25 @@ impl Keeper {
         error: StepsError,
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
-    ) -> Result<Kept, Refused> {
+    ) -> Result<Snapshot, Refused> {
         if self.told.as_ref() == Some(&error) {
-            return Ok(Kept::Nothing);
+            return Ok(Snapshot::Nothing);
         }
         let is_lasting = matches!(error, StepsError::TooMany(_) | StepsError::Slow(_));
         let message = format!("[undo] its changes can't be undone: {error}");
         if is_lasting {
             sink(Event::Notice(message + "; this notice appears once"));
             self.told = Some(error);
-            return Ok(Kept::Nothing);
+            return Ok(Snapshot::Nothing);
         }
         if !person.can_ask() {
             sink(Event::Notice(message));
-            return Ok(Kept::Nothing);
+            return Ok(Snapshot::Nothing);
         }
         let choices = [RUN.to_owned(), "don't".to_owned()];
         let question = format!("The changes of this call can't be undone: {error}. Run it?");
         match person.reply(&question, &choices) {
-            Some(said) if said == RUN => Ok(Kept::Nothing),
+            Some(said) if said == RUN => Ok(Snapshot::Nothing),
             _ => Err(Refused),
         }
     }
@@ -195,18 +195,18 @@ impl Keeper {
     }
 
     /// Finds the actual changes, and adds a line about them to the outcome. `has_jobs` says that a job goes on.
-    pub(super) fn after(&mut self, kept: Kept, has_jobs: bool, outcome: &mut Outcome, sink: &mut dyn FnMut(Event)) {
+    pub(super) fn after(&mut self, kept: Snapshot, has_jobs: bool, outcome: &mut Outcome, sink: &mut dyn FnMut(Event)) {
         let Some(steps) = &mut self.steps else { return };
-        let begun = if let Kept::Command(open) = &kept { Some(open.text().to_owned()) } else { None };
+        let begun = if let Snapshot::Command(open) = &kept { Some(open.text().to_owned()) } else { None };
         let made = match kept {
-            Kept::Nothing => Ok(Made::default()),
+            Snapshot::Nothing => Ok(StepReport::default()),
             // It changed nothing: what differs now is another session's.
-            Kept::Edit(before) if !outcome.success => {
+            Snapshot::Edit(before) if !outcome.success => {
                 steps.without_edit(before);
-                Ok(Made::default())
+                Ok(StepReport::default())
             }
-            Kept::Command(open) => steps.after(open),
-            Kept::Edit(before) => steps.after_edit(before),
+            Snapshot::Command(open) => steps.after(open),
+            Snapshot::Edit(before) => steps.after_edit(before),
         };
         let ended = self.job.take_if(|_| !has_jobs).map(|job| steps.after_job(job));
         if has_jobs && let Some(text) = self.interrupted.take().or(begun) {
@@ -231,8 +231,8 @@ impl Drop for Keeper {
 }
 
 /// Says in an outcome which step it became.
-pub(super) fn note_step(outcome: &mut Outcome, made: &Made, sink: &mut dyn FnMut(Event)) {
-    let Made { step: Some(step), files, lost, pruned } = *made else { return };
+pub(super) fn note_step(outcome: &mut Outcome, made: &StepReport, sink: &mut dyn FnMut(Event)) {
+    let StepReport { step: Some(step), files, lost, pruned } = *made else { return };
     // The changes of one command may make two steps, since protected files get a step of their own.
     let before = |outcome: &Outcome, name: &str| outcome.metadata.get(name).and_then(serde_json::Value::as_u64);
     let files = before(outcome, "files_changed").unwrap_or(0) + files as u64;

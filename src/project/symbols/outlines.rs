@@ -9,7 +9,7 @@ use crate::syntax::Definition;
 
 /// Definitions as text, and how many of them aren't in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct Outline {
     /// The text: a path, below it its definitions, each with its line.
     pub text: String,
     /// The number of definitions in it.
@@ -20,7 +20,7 @@ pub struct Told {
 
 /// Writes the first of these that fit, by file: files in the order of their best, definitions in that of their lines.
 #[must_use]
-pub fn map(ranked: &[Ranked<'_>], chars_max: usize) -> Told {
+pub fn map(ranked: &[Ranked<'_>], chars_max: usize) -> Outline {
     let mut files: Vec<&Path> = Vec::new();
     let mut chosen: BTreeMap<&Path, Vec<&Definition>> = BTreeMap::new();
     let (mut chars, mut count) = (0, 0);
@@ -46,13 +46,13 @@ pub fn map(ranked: &[Ranked<'_>], chars_max: usize) -> Told {
         definitions.sort_by_key(|it| it.lines.0);
         definitions.iter().for_each(|it| text.push_str(&line(it)));
     }
-    Told { text, count, left_out: ranked.len() - count }
+    Outline { text, count, left_out: ranked.len() - count }
 }
 
 /// Writes a file's definitions in order, as many as fit.
 #[must_use]
-pub fn of_file(source: &Source, chars_max: usize) -> Told {
-    let mut told = Told { text: format!("{}\n", clean(&source.path.to_string_lossy())), ..Told::default() };
+pub fn of_file(source: &Source, chars_max: usize) -> Outline {
+    let mut told = Outline { text: format!("{}\n", clean(&source.path.to_string_lossy())), ..Outline::default() };
     let mut chars = told.text.chars().count();
     for definition in &source.definitions {
         let line = line(definition);
@@ -94,6 +94,6 @@ mod tests {
             (some.text.as_str(), some.count, some.left_out),
             ("b.rs\n  9: fn one()\na.rs\n  1: fn three()\n", 2, 1)
         );
-        assert_eq!(map(&ranked, 0), Told { left_out: 3, ..Told::default() });
+        assert_eq!(map(&ranked, 0), Outline { left_out: 3, ..Outline::default() });
     }
 }

@@ -1,0 +1,75 @@
+//! Plain words in comments and names: a doc comment begins with a noun or a verb, and a type is a noun.
+
+use super::source::{Token, find_words};
+use super::{files, hold};
+
+/// First words of doc comments that make a riddle: the sentence begins before it has named its thing.
+const RIDDLES: [&str; 6] = ["Has", "Is", "That", "What", "Which", "Who"];
+/// Participles that say nothing about a type: a type is a noun of its field.
+const PARTICIPLES: [&str; 9] = ["Given", "Gone", "Heard", "Kept", "Made", "Meant", "Said", "Taken", "Told"];
+/// Types with such a name today. The list may only shrink.
+const EXCEPTIONS: [(&str, &str); 5] = [
+    ("src/gateway/stream.rs", "Gone"),
+    ("src/ledger/questions.rs", "Given"),
+    ("src/mcp/asking.rs", "Told"),
+    ("src/policy/programs.rs", "Given"),
+    ("src/policy/shell.rs", "Made"),
+];
+
+#[test]
+fn doc_comments_begin_with_a_noun_or_a_verb() {
+    let mut problems = Vec::new();
+    for file in files("src") {
+        problems.extend(riddles(&file.text).iter().map(|problem| format!("{}:{problem}", file.path)));
+    }
+    hold("a doc comment begins with a noun or a verb in the third person", &problems);
+}
+
+#[test]
+fn types_are_nouns() {
+    let mut found = Vec::new();
+    for file in files("src") {
+        found.extend(participles(&file.tokens).into_iter().map(|name| (file.path.clone(), name)));
+    }
+    let known = |(path, name): &(String, &str)| EXCEPTIONS.contains(&(path.as_str(), *name));
+    let mut problems: Vec<String> =
+        found.iter().filter(|it| !known(it)).map(|(path, name)| format!("{path}: {name}")).collect();
+    let is_gone = |(path, name): &&(&str, &str)| !found.iter().any(|it| it.0 == *path && it.1 == *name);
+    let gone = EXCEPTIONS.iter().filter(is_gone);
+    problems.extend(gone.map(|(path, name)| format!("{path}: {name} has gone; remove its exception")));
+    hold("a type's name is a noun", &problems);
+}
+
+/// Returns the lines that begin a doc comment with a riddle: `line word`.
+fn riddles(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_inside = false;
+    for (index, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+        if let Some(comment) = comment.filter(|_| !is_inside) {
+            let first = comment.trim_start().split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            if RIDDLES.contains(&first) {
+                found.push(format!("{} {first}", index + 1));
+            }
+        }
+        is_inside = comment.is_some();
+    }
+    found
+}
+
+/// Returns the types that are named by a participle.
+fn participles(tokens: &[Token]) -> Vec<&'static str> {
+    let is_type =
+        |name: &&str| ["struct", "enum", "trait", "type"].iter().any(|it| !find_words(tokens, &[it, name]).is_empty());
+    PARTICIPLES.into_iter().filter(is_type).collect()
+}
+
+#[test]
+fn riddles_and_participles_are_found() {
+    let text =
+        "//! What it is.\n\n/// The thing.\n/// What it does.\nstruct Made;\n\n/// Whatever.\nenum Reply { Said }\n";
+    assert_eq!(riddles(text), ["1 What"]);
+    let code = super::source::code_only(text);
+    assert_eq!(participles(&super::source::tokens(&code)), ["Made"]);
+}
