@@ -28,11 +28,11 @@ const MINUTE_MS: i64 = 60_000;
 pub struct Due {
     /// The moment, which begins one run and no second.
     pub slot: String,
-    /// What begins the run.
+    /// The part about what begins the run.
     pub fired: Fired,
 }
 
-/// What is known of a trigger since the service began.
+/// The part about what is known of a trigger since the service began.
 #[derive(Clone, Debug, Default)]
 struct Known {
     /// The time until which the schedule was looked at.
