@@ -53,7 +53,7 @@ pub use norris::{StoredJournal, find_run, run_report, run_rows};
 pub use procedure::{
     Due, Procedure, Schedule, SopJournal, begin_procedure, find_procedure, find_sop_run, hooked_procedure, last_fire,
     may_take_up, next_time, procedure_problems, procedures, sop_lines, sop_row, sop_runs, trust_procedure,
-    untrust_procedure, work_procedure,
+    untrust_procedure, waiting_sops, work_procedure,
 };
 pub use question::{
     Around, AroundNotes, Attached, Attaching, PIPED, Remembered, StoreRecorder, make_title, past_summary, past_turns,

@@ -3,7 +3,8 @@
 
 use super::channel::Shell;
 use crate::app::{
-    Channel, Runtime, cut_off_turns, recover, resting_runs, unknown_outcomes, workspace_dir, workspace_for,
+    Channel, Runtime, cut_off_turns, recover, resting_runs, unknown_outcomes, waiting_sops, workspace_dir,
+    workspace_for,
 };
 use crate::config::state_directory;
 use crate::host::working_directory;
@@ -24,6 +25,7 @@ pub(super) fn look(runtime: &Runtime, channel: Shell, pump: Handle) {
         let mut told = recover(&settings, &env, &workspace);
         told.extend(cut_off_turns(&env, &workspace).into_iter().take(SHOWN_MAX));
         told.extend(resting_runs(&store, &env, &workspace).into_iter().take(SHOWN_MAX));
+        told.extend(waiting_sops(&settings, &env, &store, &workspace).into_iter().take(SHOWN_MAX));
         drop(store);
         let unknown = unknown_outcomes(&settings, &env);
         told.extend(unknown.iter().take(SHOWN_MAX).cloned());

@@ -368,4 +368,8 @@ fn the_session_runs_procedures_in_the_persons_own_shell() {
     session.send(b"\r");
     session.expect_text("reedclaw sop approve 1");
     assert!(!work(home.path(), "daily-check.txt").exists());
+    session.expect_prompt();
+    drop(session);
+    let next = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("work")).size(60, 110));
+    next.expect_text("[sop] run 1 of daily-check waits: Continue to write report?; :sop approve 1");
 }

@@ -15,6 +15,8 @@ use crate::receipts;
 use crate::sop::{self, Effect, Event, Fate, Fired, Run, Spent, StepRun, StepState};
 use crate::store::{NewRun, Period, RunRow, Store};
 
+/// Runs that are looked at for one that waits.
+const WAITING_MAX: usize = 20;
 /// The kind of these runs in the store.
 const KIND: &str = "sop";
 
@@ -208,6 +210,25 @@ pub fn sop_runs(
 ) -> Result<Vec<SopJournal>, Failure> {
     let rows = lock(store).runs(KIND, limit)?;
     rows.into_iter().map(|row| SopJournal::of(settings, env, store, row)).collect()
+}
+
+/// Names the runs of a workspace that wait for their person, a line each.
+#[must_use]
+pub fn waiting_sops(settings: &Settings, env: &Env, store: &Arc<Mutex<Store>>, workspace: &Path) -> Vec<String> {
+    let runs = sop_runs(settings, env, store, WAITING_MAX).unwrap_or_default();
+    let line = |journal: SopJournal| {
+        let run = journal.state().ok()?;
+        let (id, name) = (run.id, &journal.name);
+        match run.word() {
+            "waiting" => {
+                let prompt = run.asked.as_ref().map_or("", |(_, prompt, _)| prompt.as_str());
+                Some(format!("[sop] run {id} of {name} waits: {prompt}; :sop approve {id}"))
+            }
+            "unknown" => Some(format!("[sop] a step of run {id} of {name} may have run; :sop status {id}")),
+            _ => None,
+        }
+    };
+    runs.into_iter().filter(|journal| journal.workspace == workspace).filter_map(line).collect()
 }
 
 /// When a trigger of a procedure last began a run, Unix milliseconds; `prefix` begins the trigger's moments.
