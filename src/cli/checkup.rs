@@ -1,6 +1,7 @@
 //! The checks of `reedclaw doctor` beside those of the database and of the tools' guards: config, backing shell, model,
-//! directories, plugins. Contacts no server beyond the person's own network.
+//! directories, plugins, servers of tools. Contacts no server beyond the person's own network.
 
+use std::ffi::OsStr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
@@ -8,11 +9,17 @@ use nix::unistd::AccessFlags;
 
 use super::backing;
 use crate::app;
+use crate::base::program::find_program;
 use crate::base::text::counted;
 use crate::config::{self, Env, KeySource, Loaded, Settings};
 use crate::model::{Fault, Models, Reach, Spec, list_models};
+use crate::proto::served::PinStanding;
 use crate::shell::spawn::Dialect;
 use crate::tools::plugin::Standing;
+use crate::tools::served::LAUNCHERS;
+
+/// Words of launchers that stand before the package.
+const LAUNCHER_WORDS: [&str; 4] = ["run", "tool", "x", "exec"];
 
 /// The results in order, a line each.
 #[derive(Default)]
@@ -41,6 +48,7 @@ pub(super) fn look(loaded: &Loaded, env: &Env, cwd: &Path) -> Found {
     models(&mut found, &loaded.settings, env);
     places(&mut found, &loaded.settings, env, cwd);
     plugins(&mut found, env);
+    servers(&mut found, &loaded.settings, env, cwd);
     found
 }
 
@@ -89,7 +97,7 @@ fn models(found: &mut Found, settings: &Settings, env: &Env) {
     let models = Models::new(specs);
     for (name, settings) in &settings.models {
         if let Some(KeySource::Variable(variable)) = &settings.key
-            && env.get(std::ffi::OsStr::new(variable)).is_none_or(|value| value.is_empty())
+            && env.get(OsStr::new(variable)).is_none_or(|value| value.is_empty())
         {
             found.fault(format!("model: {name} takes its key from ${variable}, which is not set"));
             continue;
@@ -155,6 +163,54 @@ fn unwritable_above(path: &Path) -> Option<&Path> {
     nix::unistd::access(above, AccessFlags::W_OK | AccessFlags::X_OK).is_err().then_some(above)
 }
 
+/// The servers of tools: programs that are missing or change by themselves, and tools that the person has to look at.
+/// Nothing is started.
+fn servers(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
+    let workspace = app::workspace_for(env, cwd, &app::workspace_dir(settings, env));
+    let Some(servers) = app::servers(settings, env, &workspace) else { return };
+    let path = env.get(OsStr::new("PATH")).map(|path| path.to_string_lossy()).unwrap_or_default();
+    for name in servers.names() {
+        let Some(row) = servers.configured(&name) else { continue };
+        if let Some(argv) = row.program() {
+            let program = argv.first().map(String::as_str).unwrap_or_default();
+            if find_program(program, &path, cwd).is_none() {
+                found.fault(format!("server: {name}: there is no program {program}"));
+                continue;
+            }
+            if let Some(package) = unpinned(argv) {
+                let how = format!("name one, as in {package}@1.2.3");
+                found.fact(format!("server: {name} runs whatever version of {package} is the newest; {how}"));
+            }
+        }
+        let listed = servers.list(&name);
+        let of = |standing| listed.iter().filter(|row| row.standing == standing && !row.is_left_out).count();
+        let how = format!("reedclaw mcp allow {name}");
+        match (of(PinStanding::Changed), of(PinStanding::New)) {
+            _ if listed.is_empty() => found.fact(format!("server: {name}, never started")),
+            (0, 0) => found.fact(format!("server: {name}, {}", counted(listed.len(), "tool"))),
+            (0, new) => {
+                found.fact(format!(
+                    "server: {name}, {} not allowed; {how} shows what you can allow",
+                    counted(new, "tool")
+                ));
+            }
+            (changed, _) => {
+                let tools = counted(changed, "tool");
+                found.fault(format!("server: {name}: not as you allowed it: {tools}; {how} shows the difference"));
+            }
+        }
+    }
+}
+
+/// The package that a launcher starts in no version of its own.
+fn unpinned(argv: &[String]) -> Option<&str> {
+    let (program, rest) = argv.split_first()?;
+    LAUNCHERS.contains(&program.rsplit('/').next()?).then_some(())?;
+    let package = rest.iter().find(|word| !word.starts_with('-') && !LAUNCHER_WORDS.contains(&word.as_str()))?;
+    let has_version = package.get(1..).is_some_and(|rest| rest.contains('@')) || package.contains("==");
+    (!has_version).then_some(package)
+}
+
 fn plugins(found: &mut Found, env: &Env) {
     let Ok(plugins) = app::plugins(env) else { return };
     for plugin in plugins.all() {
@@ -169,6 +225,28 @@ fn plugins(found: &mut Found, env: &Env) {
                 found.fault(format!("plugin: {} has changed since it was allowed; {how}", plugin.name));
             }
             Standing::Broken(why) => found.fault(format!("plugin: {} can't be used: {why}", plugin.name)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_without_a_version_is_named() {
+        for (line, package) in [
+            ("npx -y @scope/files .", Some("@scope/files")),
+            ("npx -y @scope/files@1.2.3 .", None),
+            ("/usr/bin/uvx mcp-server-git", Some("mcp-server-git")),
+            ("uvx mcp-server-git==1.0", None),
+            ("uv tool run mcp-server-git@1.0", None),
+            ("pipx run thing", Some("thing")),
+            ("npx", None),
+            ("python3 server.py", None),
+        ] {
+            let argv: Vec<String> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(unpinned(&argv), package, "{line}");
         }
     }
 }

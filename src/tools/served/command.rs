@@ -278,7 +278,7 @@ fn test(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Done
 }
 
 /// Programs that install the program that they start.
-const LAUNCHERS: [&str; 5] = ["npx", "bunx", "uvx", "uv", "pipx"];
+pub const LAUNCHERS: [&str; 5] = ["npx", "bunx", "uvx", "uv", "pipx"];
 
 /// The next thing to do for a server that can't start because it isn't installed yet.
 fn fetch_hint(servers: &Servers, name: &str) -> Option<String> {

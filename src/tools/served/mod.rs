@@ -24,7 +24,7 @@ use crate::mcp::{Mcp, Place, Server, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
 
 pub use asked::Asked;
-pub use command::{Done, Face, MCP_WORDS, TestEnd, allow_tools, mcp_command};
+pub use command::{Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, mcp_command};
 pub use import::lua as import_servers;
 pub use resource::{resources_like, words_after};
 pub use tool::ServedTool;
@@ -434,6 +434,15 @@ impl Servers {
 }
 
 impl Configured {
+    /// The program and its arguments, unless the server is reached by an address.
+    #[must_use]
+    pub fn program(&self) -> Option<&[String]> {
+        match &self.server.place {
+            Place::Program(argv) => Some(argv),
+            Place::Url(_) => None,
+        }
+    }
+
     fn leaves_out(&self, tool: &str) -> bool {
         let is_in = |names: &[String]| names.iter().any(|name| name == tool);
         self.only.as_deref().is_some_and(|only| !is_in(only))

@@ -155,6 +155,33 @@ fn a_tool_that_changed_is_off_until_it_is_as_before_or_allowed_again() {
 }
 
 #[test]
+fn the_doctor_reports_missing_programs_and_tools_that_changed() {
+    if !has_python() {
+        return;
+    }
+    let files = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let list = files.path().join("tools.json");
+    let tool = |description: &str| {
+        let schema = json!({"type": "object"});
+        fs::write(&list, json!([{"name": "a", "description": description, "inputSchema": schema}]).to_string())
+    };
+    tool("Does it.").expect("a list");
+    let home = home(&[], &one(&[&format!("tools={}", list.display())], ""));
+    let doctor = || run(at(&home), &["doctor"]).1;
+    assert!(doctor().contains("server: one, never started"), "{}", doctor());
+    run(at(&home), &["mcp", "test", "one"]);
+    assert!(doctor().contains("server: one, 1 tool not allowed; reedclaw mcp allow one"), "{}", doctor());
+    allow(at(&home));
+    assert!(doctor().contains("server: one, 1 tool\n"), "{}", doctor());
+    tool("Does something else.").expect("a list");
+    run(at(&home), &["mcp", "test", "one"]);
+    assert!(doctor().contains("wrong: server: one: not as you allowed it: 1 tool;"), "{}", doctor());
+    let config = "return { mcp = { servers = { gone = { command = { \"no-such-server\" } } } } }";
+    fs::write(at(&home).join(".config/reedclaw/config.lua"), config).expect("a config");
+    assert!(doctor().contains("wrong: server: gone: there is no program no-such-server"), "{}", doctor());
+}
+
+#[test]
 fn a_server_is_held_by_the_walls_of_its_grant() {
     if !has_python() {
         return;
