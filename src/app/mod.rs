@@ -63,7 +63,7 @@ pub use runner::{BuiltRunner, RunnerOf, allowed_commands, tool_runner, unknown_t
 pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use sandbox::{sandbox_mode, sandbox_name, sandbox_place, team_workspaces};
 pub use servers::servers;
-pub use session::{OnGit, cut_off_turns, session_failure};
+pub use session::{Approvals, OnGit, cut_off_turns, session_failure};
 pub use skills::{Skills, trust as skills_trust};
 pub use steps::{recover, steps, steps_failure};
 use tools::tool_rows;

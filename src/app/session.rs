@@ -45,6 +45,39 @@ impl OnGit {
     }
 }
 
+/// Commits for a session's branch while its person is asked in the middle of a turn; none if no session is on.
+pub struct Approvals<'a> {
+    on_git: Option<&'a mut OnGit>,
+    hide: Box<dyn Fn(&str) -> String + Send>,
+}
+
+impl Approvals<'_> {
+    /// Approvals of what belongs to no session.
+    #[must_use]
+    pub fn none() -> Self {
+        Self { on_git: None, hide: Box::new(str::to_owned) }
+    }
+
+    /// Commits what the running turn has changed so far.
+    ///
+    /// # Errors
+    /// It can't be written, or the branch has moved; the draft stays as it is.
+    pub fn commit_so_far(&mut self) -> Result<(), Failure> {
+        let Some(on_git) = &mut self.on_git else { return Ok(()) };
+        on_git.session.commit_so_far().map(drop).map_err(session_failure)
+    }
+
+    /// Commits that the person has agreed to a call of the running turn.
+    ///
+    /// # Errors
+    /// As of [`Approvals::commit_so_far`].
+    pub fn note(&mut self, what: &str) -> Result<(), Failure> {
+        let what = (self.hide)(what);
+        let Some(on_git) = &mut self.on_git else { return Ok(()) };
+        on_git.session.note_approval(&what).map(drop).map_err(session_failure)
+    }
+}
+
 /// A failure of sessions, in words for a person.
 #[must_use]
 pub fn session_failure(error: SessionError) -> Failure {
@@ -264,6 +297,12 @@ impl Runtime {
         let left = &on_git.session.meta().conflicts;
         let left = if left.is_empty() { String::new() } else { format!(" · conflicts left in {}", left.join(", ")) };
         Ok(format!("{path} is in the session as commit {}{left}", crate::git::short(commit)))
+    }
+
+    /// The agent, and beside it the approvals of the turn that it is asked for.
+    pub fn agent_and_approvals(&mut self) -> (&mut Agent, Approvals<'_>) {
+        let hide = self.agent.redactor().hiding();
+        (&mut self.agent, Approvals { on_git: self.on_git.as_mut(), hide })
     }
 
     /// Notes that a turn begins; returns a notice.

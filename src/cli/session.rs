@@ -9,13 +9,16 @@ use serde_json::{Value, json};
 use super::exit;
 use super::out::{is_yes, out, outln, print_lines, report};
 use crate::app::{Request, Runtime, session_failure};
+use crate::base::text::counted;
 use crate::git::{Changed, Program, short};
 use crate::host;
 use crate::ops::sessions::{applied_lines, difference, log_rows, merge_words, plan_lines, session_rows};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::render::{sanitise, strip_controls};
-use crate::sessions::{FILE_BYTES_MAX, How, Listed, MergeWish, Session, SessionError, Sessions, View, short_id};
+use crate::sessions::{
+    FILE_BYTES_MAX, Finding, How, Listed, MergeWish, Session, SessionError, Sessions, View, clear_up, examine, short_id,
+};
 
 /// The width where there is no terminal to ask.
 const COLUMNS: usize = 100;
@@ -99,6 +102,7 @@ pub(super) fn definition() -> Command {
                 .arg(id())
                 .arg(turn("The turn").required(true)),
         )
+        .subcommands(care_definitions())
         .subcommand(command("undo", "Takes back the last rewind or sync").arg(id()))
         .subcommand(command("redo", "Does again what undo took back").arg(id()))
         .subcommand(
@@ -110,6 +114,31 @@ pub(super) fn definition() -> Command {
         .subcommand(command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()))
         .subcommand(command("abandon", "Takes a session off the list; its commits are kept").arg(id()))
         .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
+}
+
+/// The commands that change or write a commit, and those that look after sessions.
+fn care_definitions() -> [Command; 4] {
+    let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    [
+        command("message", "Gives the commit of a turn another first line; the newest commit is kept")
+            .arg(id())
+            .arg(turn("The turn; the default is the newest"))
+            .arg(Arg::new("text").short('m').long("message").value_name("TEXT").required(true).help("The line")),
+        command("dir", "Writes the files of a session into a new directory")
+            .arg(id())
+            .arg(
+                Arg::new("to")
+                    .value_name("DIR")
+                    .required(true)
+                    .value_parser(value_parser!(PathBuf))
+                    .help("The directory, which must not exist yet"),
+            )
+            .arg(turn("The turn; the default is the newest")),
+        command("doctor", "Looks for records that can't be read")
+            .arg(flag("repair", "Makes them anew from older commits, as a commit on the session's branch")),
+        command("gc", "Removes commits that were left more than 30 days ago, and directories that nobody needs")
+            .arg(flag("dry-run", "Prints what would be removed, and removes nothing")),
+    ]
 }
 
 fn merge_definition() -> Command {
@@ -182,6 +211,13 @@ impl Asked {
             outln!("{}", begun.map_err(session_failure)?.id());
             return Ok(ExitCode::SUCCESS);
         }
+        if name == "doctor" {
+            return self.doctor(matches.get_flag("repair"));
+        }
+        if name == "gc" {
+            print_lines(clear_up(sessions, matches.get_flag("dry-run")).map_err(session_failure)?.into_iter());
+            return Ok(ExitCode::SUCCESS);
+        }
         let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
         let id = sessions.find(wanted).map_err(session_failure)?;
         let turn = || matches.get_one::<u64>("turn").copied();
@@ -202,6 +238,7 @@ impl Asked {
                 let kept = session.rewind(turn).map_err(session_failure)?;
                 eprintln!("reedclaw: session {} is at turn {turn}; the newest commit is kept as {kept}", short_id(&id));
             }
+            "message" | "dir" => self.change_or_write(name, &id, turn(), matches)?,
             "undo" | "redo" => {
                 let act = if name == "undo" { Session::undo } else { Session::redo };
                 let done = sessions.open(&id).and_then(|mut session| act(&mut session)).map_err(session_failure)?;
@@ -232,6 +269,35 @@ impl Asked {
             print_table(&session_rows(&all, None));
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn doctor(&self, repairs: bool) -> Result<ExitCode, Failure> {
+        let found = examine(&self.sessions, repairs).map_err(session_failure)?;
+        let line = |it: &Finding| {
+            let mended = if it.is_mended { " (made anew from older commits)" } else { "" };
+            format!("session {}: {}{mended}", short_id(&it.session), escape_visible(&it.what))
+        };
+        print_lines(found.iter().map(line));
+        if found.iter().all(|it| it.is_mended) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        eprintln!("reedclaw: session doctor --repair makes these records anew; git log shows the commits");
+        Ok(ExitCode::from(exit::FAILED))
+    }
+
+    fn change_or_write(&self, name: &str, id: &str, turn: Option<u64>, matches: &ArgMatches) -> Result<(), Failure> {
+        if name == "dir" {
+            let to = matches.get_one::<PathBuf>("to").cloned().unwrap_or_default();
+            let files = self.view(id)?.write_to(turn, &to).map_err(session_failure)?;
+            eprintln!("reedclaw: {} written", counted(files, "file"));
+            return Ok(());
+        }
+        let text = matches.get_one::<String>("text").map(String::as_str).unwrap_or_default();
+        let text = self.runtime.agent().redacted(text);
+        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        let kept = session.reword(turn, &text).map_err(session_failure)?;
+        eprintln!("reedclaw: session {} has the new message; the newest commit is kept as {kept}", short_id(id));
+        Ok(())
     }
 
     fn view(&self, id: &str) -> Result<View, Failure> {

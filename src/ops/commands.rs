@@ -30,8 +30,8 @@ const SOP_WORDS: &[&str] = &[
     "validate",
 ];
 const SESSION_WORDS: &[&str] = &[
-    "abandon", "apply", "cat", "diff", "drop", "files", "leave", "list", "log", "merge", "open", "show", "start",
-    "sync", "undo",
+    "abandon", "apply", "cat", "context", "diff", "dir", "drop", "edit", "files", "leave", "list", "log", "merge",
+    "message", "open", "redo", "show", "start", "sync", "undo",
 ];
 
 /// A group of help.
@@ -321,7 +321,7 @@ pub const COMMANDS: [Command; 50] = [
         &["session"],
         "[WHAT]",
         Argument::Optional(SESSION_WORDS),
-        "lists sessions on git, whose turns are commits; start [--from REV or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], undo, redo, sync [BRANCH], apply, merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], abandon ID, drop ID",
+        "lists sessions on git, whose turns are commits; start [--from REV or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], dir DIR [@N], message [N] TEXT, undo, redo, sync [BRANCH], apply, merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], abandon ID, drop ID",
         Op::Session,
     ),
     row(

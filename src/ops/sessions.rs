@@ -43,7 +43,7 @@ pub fn session_rows(all: &[Listed], here: Option<&str>) -> Vec<Vec<String>> {
 pub fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, SessionError> {
     let now_s = host::now_unix_ms() / 1000;
     let row = |it: &LogEntry| {
-        let number = it.turn.map_or_else(|| "user".to_owned(), |turn| turn.to_string());
+        let number = it.turn.map_or_else(|| it.act.clone(), |turn| turn.to_string());
         let files = match it.act.as_str() {
             "turn" => counted(view.changes_of(it.turn.unwrap_or(0))?.len(), "file"),
             _ => String::new(),

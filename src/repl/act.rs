@@ -40,7 +40,7 @@ impl Repl {
             Op::Sessions => self.list_sessions(),
             Op::Resume => self.resume(argument),
             Op::Fork => self.fork(argument),
-            Op::Rewind => self.rewind(argument),
+            Op::Rewind => return self.rewind(argument),
             Op::Title => self.title(argument),
             Op::Thoughts => self.thoughts(),
             Op::Cost => self.cost(argument),

@@ -14,13 +14,13 @@ use super::state;
 use super::terminal::Terminal;
 use super::tooling::ToolOutput;
 use crate::agent::{Agent, Cancel, Crossing, Person, changed_line};
-use crate::app::Channel;
+use crate::app::{Approvals, Channel};
 use crate::ask::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
 use crate::console::{Console, Waiting};
 use crate::gate::CHECK_TOOL;
 use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question, Step, ToolEvent};
-use crate::proto::{Event, FailureKind, Spent};
+use crate::proto::{Event, Failure, FailureKind, Spent};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options};
 use crate::shell;
@@ -103,8 +103,8 @@ impl Repl {
         work: impl FnOnce(&mut Agent, &Cancel, &mut dyn Person) + Send,
     ) -> Result<Reply, Flow> {
         let Self { runtime, terminal, .. } = self;
-        let agent = runtime.agent_mut();
-        let done = terminal.attended(waiting, |cancel, person| work(agent, cancel, person));
+        let (agent, mut approvals) = runtime.agent_and_approvals();
+        let done = terminal.attended(waiting, &mut approvals, |cancel, person| work(agent, cancel, person));
         // A command of the model may have changed the directory.
         let cwd = state::read(&self.state).cwd.clone();
         self.runtime.stand_in(cwd);
@@ -115,11 +115,12 @@ impl Repl {
 }
 
 impl Terminal {
-    /// Lets work that may take long go on beside the terminal: Ctrl-C stops it, and it can ask the person. Returns its result,
-    /// or that the session ends.
+    /// Lets work that may take long go on beside the terminal: Ctrl-C stops it, and it can ask the person, whose yes goes to
+    /// `approvals`. Returns its result, or that the session ends.
     pub(super) fn attended<T: Send>(
         &mut self,
         waiting: &Arc<Waiting>,
+        approvals: &mut Approvals<'_>,
         work: impl FnOnce(&Cancel, &mut dyn Person) -> T + Send,
     ) -> Result<T, Flow> {
         self.session.keys_to(KeysTo::Cancel);
@@ -138,7 +139,7 @@ impl Terminal {
                 pump.nudge();
                 done
             });
-            (self.attend(&wanted, is_over, &cancel), working.join())
+            (self.attend(&wanted, is_over, &cancel, approvals), working.join())
         });
         self.session.keys_to(KeysTo::Hold);
         match flow {
@@ -148,11 +149,17 @@ impl Terminal {
     }
 
     /// Hears what happens in the terminal while a model answers, and asks the person what is wanted of them.
-    fn attend(&mut self, wanted: &Receiver<Wanted>, is_over: &AtomicBool, cancel: &Cancel) -> Flow {
+    fn attend(
+        &mut self,
+        wanted: &Receiver<Wanted>,
+        is_over: &AtomicBool,
+        cancel: &Cancel,
+        approvals: &mut Approvals<'_>,
+    ) -> Flow {
         let mut ending = Flow::Continue;
         loop {
             while let Ok(wanted) = wanted.try_recv() {
-                let flow = self.ask_person(wanted, cancel);
+                let flow = self.ask_person(wanted, cancel, approvals);
                 if flow != Flow::Continue {
                     cancel.cancel();
                     ending = flow;
@@ -176,8 +183,15 @@ impl Terminal {
         }
     }
 
+    /// Shows that something of the session's turn couldn't be committed; the end of the turn commits it all the same.
+    fn committed(&self, done: Result<(), Failure>) {
+        if let Err(failure) = done {
+            self.console.failure(&failure);
+        }
+    }
+
     /// Asks what is wanted; Ctrl-C says no and stops the whole question.
-    fn ask_person(&mut self, wanted: Wanted, cancel: &Cancel) -> Flow {
+    fn ask_person(&mut self, wanted: Wanted, cancel: &Cancel, approvals: &mut Approvals<'_>) -> Flow {
         // A Ctrl-C that came just before says no to this, too: without a reply whoever waits takes it for no.
         if cancel.is_cancelled() {
             return Flow::Continue;
@@ -190,9 +204,15 @@ impl Terminal {
                 }
                 let _ = to.send(yes);
             }),
-            Wanted::Approval(question, to) => approve(self, &question, cancel).map(|answer| {
-                let _ = to.send(answer);
-            }),
+            Wanted::Approval(question, to) => {
+                self.committed(approvals.commit_so_far());
+                approve(self, &question, cancel).map(|answer| {
+                    if matches!(answer, Answer::Once | Answer::Always | Answer::InMyShell) {
+                        self.committed(approvals.note(&agreed_to(&question)));
+                    }
+                    let _ = to.send(answer);
+                })
+            }
             Wanted::Words(heading, question, choices, to) => words(self, &heading, &question, &choices).map(|said| {
                 let _ = to.send(said);
             }),
@@ -207,6 +227,22 @@ impl Terminal {
         };
         // If it failed, there is no reply.
         flow.err().unwrap_or(Flow::Continue)
+    }
+}
+
+/// A call that a person agreed to, in words for a commit.
+fn agreed_to(question: &Question) -> String {
+    match &question.action {
+        Action::Shell { command } => command.clone(),
+        Action::Keep { command, .. } => format!("the changes of {command}"),
+        Action::Write { path } => format!("write {path}"),
+        Action::Delete { path } => format!("delete {path}"),
+        Action::Edit { writes, deletes } => {
+            let paths: Vec<&str> = writes.iter().chain(deletes).map(String::as_str).collect();
+            format!("edit {}", paths.join(", "))
+        }
+        Action::Http { method, url } => format!("{method} {url}"),
+        _ => question.tool.clone(),
     }
 }
 

@@ -3,8 +3,11 @@
 
 use std::path::Path;
 
+use reedline::EditCommand;
+
 use super::answer::drawing;
-use super::run::Repl;
+use super::prompt::ReedPrompt;
+use super::run::{Flow, Repl};
 use super::state;
 use crate::agent::Agent;
 use crate::base::text::{age, one_line};
@@ -93,20 +96,17 @@ impl Repl {
         }
     }
 
-    /// Takes back what was said behind a turn; without a number it lists the turns.
-    pub(super) fn rewind(&mut self, argument: &str) {
-        let Some((id, turns)) = self.present_turns() else { return };
-        let Some(count) = self.turn_number(argument, turns.len()) else { return };
+    /// Takes back what was said after a turn; without a number it lists the turns.
+    pub(super) fn rewind(&mut self, argument: &str) -> Flow {
+        let Some((id, turns)) = self.present_turns() else { return Flow::Continue };
+        let Some(count) = self.turn_number(argument, turns.len()) else { return Flow::Continue };
         let Some(count) = count else {
-            let rows: Vec<Vec<String>> = (1..)
-                .zip(&turns)
-                .map(|(number, turn): (u32, _)| vec![format!("{number}"), one_line(&turn.question)])
-                .collect();
-            self.console.write(&table(&rows, self.console.width_columns()));
-            return self.console.notice(":rewind N drops everything after turn N; 0 drops all; :fork N keeps both");
+            self.console.write(&table(&rows_of(&turns, 1), self.console.width_columns()));
+            self.console.notice(":rewind N drops everything after turn N; 0 drops all; :fork N keeps both");
+            return Flow::Continue;
         };
-        if self.session_rewind(u64::try_from(count).unwrap_or(u64::MAX)) {
-            return;
+        if self.runtime.on_git().is_some() {
+            return self.session_rewind(count, &turns[count..]);
         }
         match conversations::rewind(|| self.terminal.store(), self.runtime.agent_mut(), id, count) {
             Err(failure) => self.console.failure(&failure),
@@ -116,6 +116,20 @@ impl Repl {
                 self.console.notice(&format!("Back at turn {count}; {later} {are} set aside."));
             }
         }
+        Flow::Continue
+    }
+
+    /// Lists the turns below an empty line, and begins a `:rewind` there: Enter alone changes nothing.
+    pub(super) fn choose_turn(&mut self, prompt: &ReedPrompt) -> Flow {
+        if !self.terminal.editor.current_buffer_contents().is_empty() {
+            return Flow::Continue;
+        }
+        self.step_below(prompt);
+        let flow = self.rewind("");
+        if self.runtime.agent().conversation().is_some() {
+            self.terminal.editor.run_edit_commands(&[EditCommand::InsertString(":rewind ".to_owned())]);
+        }
+        flow
     }
 
     /// Prints the conversation's questions and answers, or the last so many.
@@ -248,4 +262,9 @@ fn user(message: String, hint: &str) -> Failure {
 
 fn turns_told(turns: u32) -> String {
     if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") }
+}
+
+/// Turns as rows of a table: number and question.
+pub(super) fn rows_of(turns: &[StoredTurn], first: usize) -> Vec<Vec<String>> {
+    (first..).zip(turns).map(|(number, turn)| vec![number.to_string(), one_line(&turn.question)]).collect()
 }

@@ -15,6 +15,9 @@ pub const WAKE: &str = "wake";
 /// Flips where the line goes.
 pub const FLIP: &str = "flip";
 
+/// Lists the turns of the conversation.
+pub const TURNS: &str = "turns";
+
 /// Opens the line in the user's editor.
 pub const OPEN: &str = "open";
 /// Prefix of the request that the loop gets at a key of the shell's own line editor; the key follows as readline writes

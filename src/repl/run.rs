@@ -11,7 +11,7 @@ use super::configure::Configured;
 use super::cost::Spending;
 use super::editor::Shape;
 use super::hooks::{KEY_COMMAND, SharedHooks};
-use super::keys::{FLIP, OPEN, SHELL_KEY, WAKE};
+use super::keys::{FLIP, OPEN, SHELL_KEY, TURNS, WAKE};
 use super::line::Links;
 use super::memory::Memories;
 use super::programs::{ProgramsThread, first_names};
@@ -247,6 +247,7 @@ impl Repl {
                 Flow::Continue
             }
             Ok(Signal::HostCommand(command)) if command == OPEN => self.edit_line(&prompt),
+            Ok(Signal::HostCommand(command)) if command == TURNS => self.choose_turn(&prompt),
             Ok(Signal::HostCommand(command)) if command.starts_with(SHELL_KEY) => {
                 self.press_in_shell(&command[SHELL_KEY.len()..], "")
             }

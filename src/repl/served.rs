@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::run::{Flow, Repl};
 use crate::agent::Person;
-use crate::app::{Done, Face, Replies, ToolCall, allow_tools, mcp_command, servers};
+use crate::app::{Approvals, Done, Face, Replies, ToolCall, allow_tools, mcp_command, servers};
 use crate::ask::yes_or_no;
 use crate::config::ServerStart;
 use crate::console::{Console, Waiting};
@@ -27,7 +27,7 @@ impl Repl {
         let (waiting, console) = (Arc::<Waiting>::default(), self.console.clone());
         let sign = Arc::clone(&waiting);
         // A start, an installation and a login may take minutes.
-        let done = self.terminal.attended(&waiting, |cancel, person| {
+        let done = self.terminal.attended(&waiting, &mut Approvals::none(), |cancel, person| {
             let mut said = TerminalReplies { person, console, sign };
             let stop = || cancel.is_cancelled();
             let mut face = Face { stop: &stop, person: &mut said, env: &env, read: &read };
@@ -100,7 +100,7 @@ impl Repl {
                 return Flow::Continue;
             }
         };
-        let called = self.terminal.attended(&Arc::default(), |cancel, person| {
+        let called = self.terminal.attended(&Arc::default(), &mut Approvals::none(), |cancel, person| {
             if let Some(servers) = runner.servers() {
                 servers.offer(&name);
             }

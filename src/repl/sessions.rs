@@ -1,6 +1,8 @@
 //! `:session`: sessions on git at the prompt. It must not know how they are kept.
 
+use super::conversations::rows_of;
 use super::run::{Flow, Repl};
+use super::state;
 use crate::app::session_failure;
 use crate::ask::{Asking, ask_yes_or_no};
 use crate::base::text::{counted, one_line};
@@ -11,6 +13,7 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
 use crate::sessions::{Session, SessionError, Sessions, View, short_id};
+use crate::store::StoredTurn;
 
 impl Repl {
     /// Carries out `:session`.
@@ -29,6 +32,8 @@ impl Repl {
             "context" => self.session_context(rest),
             "edit" => return self.session_edit(rest),
             "files" => self.session_files(rest),
+            "dir" => self.session_dir(rest),
+            "message" => self.session_message(rest),
             "sync" => self.session_sync(rest),
             "apply" => return self.session_apply(),
             "undo" => self.session_undo(Session::undo),
@@ -214,25 +219,35 @@ impl Repl {
         Ok(())
     }
 
-    /// Goes back to a turn on the session's branch; `false` if no session is on.
-    pub(super) fn session_rewind(&mut self, turn: u64) -> bool {
-        let Some(mut on_git) = self.runtime.take_on_git() else { return false };
-        let before = on_git.session.meta().turns;
-        let done = on_git.session.rewind(turn);
+    /// Goes back to a turn on the session's branch. If several turns leave, they are named and the person is asked.
+    pub(super) fn session_rewind(&mut self, turn: usize, later: &[StoredTurn]) -> Flow {
+        if later.len() > 1 {
+            self.console.line("These turns leave the session, with their files:");
+            self.console.write(&table(&rows_of(later, turn + 1), self.console.width_columns()));
+            match ask_yes_or_no(&mut self.terminal, &format!("Go back to turn {turn}?")) {
+                Err(flow) => return flow,
+                Ok(Some(true)) => {}
+                Ok(_) => {
+                    self.console.notice("nothing was changed");
+                    return Flow::Continue;
+                }
+            }
+        }
+        let Some(mut on_git) = self.runtime.take_on_git() else { return Flow::Continue };
+        let done = on_git.session.rewind(u64::try_from(turn).unwrap_or(u64::MAX));
         let taken = self.runtime.take_session(on_git.session);
         match (done, taken) {
             (Ok(kept), Ok(())) => self.console.notice(&format!(
                 "Back at turn {turn}, files and conversation; {} kept as {kept}; :session undo returns there.",
-                if before - turn == 1 {
-                    "the later turn is".to_owned()
-                } else {
-                    format!("{} later turns are", before - turn)
+                match later.len() {
+                    1 => "the later turn is".to_owned(),
+                    count => format!("{count} later turns are"),
                 }
             )),
             (Err(error), _) => self.console.failure(&session_failure(error)),
             (_, Err(failure)) => self.console.failure(&failure),
         }
-        true
+        Flow::Continue
     }
 
     /// Goes on in a fork of the session; `false` if no session is on.
@@ -255,6 +270,40 @@ impl Repl {
         let (path, turn) = path_and_turn(argument);
         let names = view.names(path, turn).map_err(session_failure)?;
         self.console.write(&names.iter().map(|it| escape_visible(it) + "\n").collect::<String>());
+        Ok(())
+    }
+
+    /// Writes the files of the session into a new directory.
+    fn session_dir(&self, argument: &str) -> Result<(), Failure> {
+        let (place, turn) = path_and_turn(argument);
+        if place.is_empty() {
+            return Err(user("which directory?".into(), ":session dir DIR [@N]; it must not exist yet"));
+        }
+        let place = {
+            let state = state::read(&self.state);
+            match (place.strip_prefix("~/"), &state.home) {
+                (Some(below), Some(home)) => home.join(below),
+                _ => state.cwd.join(place),
+            }
+        };
+        let files = self.session_view()?.write_to(turn, &place).map_err(session_failure)?;
+        let place = escape_visible(&place.display().to_string());
+        self.console.notice(&format!("{} written to {place}; changes there aren't taken over", counted(files, "file")));
+        Ok(())
+    }
+
+    /// Gives the commit of a turn another first line.
+    fn session_message(&mut self, argument: &str) -> Result<(), Failure> {
+        let (number, text) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+        let (turn, text) = match number.parse::<u64>() {
+            Ok(turn) if !text.trim().is_empty() => (Some(turn), text.trim()),
+            _ => (None, argument),
+        };
+        let text = self.runtime.agent().redacted(text);
+        let none = || user("no session is on".into(), ":session lists them");
+        let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
+        let kept = on_git.session.reword(turn, &text).map_err(session_failure)?;
+        self.console.notice(&format!("the commit has its new message; :session undo returns to {kept}"));
         Ok(())
     }
 

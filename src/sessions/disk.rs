@@ -106,6 +106,11 @@ impl Desk {
         Ok(lock)
     }
 
+    /// Takes the lock if there is such a folder and nobody holds it.
+    pub(super) fn lock_if_there(&self) -> Option<Locked<File>> {
+        self.folder.is_dir().then(|| self.lock().ok())?
+    }
+
     /// The process that holds the lock.
     pub(super) fn holder(&self) -> Option<String> {
         let path = self.folder.join("lock");

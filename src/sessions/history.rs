@@ -7,7 +7,7 @@ use super::wire::{Meta, TurnFile, VERSION};
 use super::{SessionError, short_id};
 use crate::files::{DirEntry, EntryKind, Tree};
 use crate::git::{Changed, Commit, Mode, Objects, Oid, Repo, diff, oid_of};
-use crate::tree::{Draft, RECORDS};
+use crate::tree::{Bench, Draft, RECORDS};
 
 /// Commits of a session that are walked.
 const COMMITS_MAX: usize = 100_000;
@@ -29,7 +29,7 @@ pub struct LogEntry {
     pub id: Oid,
     /// Its turn; `None` for a commit of the user's.
     pub turn: Option<u64>,
-    /// `base`, `turn`, `fork`, `sync`, `user`.
+    /// `base`, `turn`, `fork`, `sync`, `user`, `part` (of a turn, before a question to a person), `approve`, `repair`.
     pub act: String,
     /// How it ended.
     pub state: String,
@@ -124,6 +124,31 @@ impl View {
         log.into_iter().find(|it| it.turn == Some(turn)).ok_or_else(missing)
     }
 
+    /// The commit that the turn which `id` belongs to began at: `id` itself unless it was made before a question to a
+    /// person, or for their yes.
+    pub(super) fn before_parts(&self, mut id: Oid) -> Result<Oid, SessionError> {
+        loop {
+            let entry = LogEntry::of(id, self.repo.commit(id)?);
+            match entry.parents.first() {
+                Some(parent) if matches!(&*entry.act, "part" | "approve") => id = *parent,
+                _ => return Ok(id),
+            }
+        }
+    }
+
+    /// The files of a turn, or of the tip.
+    pub(super) fn tree_of(&self, turn: Option<u64>) -> Result<Draft, SessionError> {
+        Ok(self.tree(self.turn(turn)?.tree))
+    }
+
+    /// The record of a turn as the commit of turn `at`, or the tip, has it.
+    pub(super) fn record_at(&self, at: Option<u64>, turn: u64) -> Result<TurnFile, SessionError> {
+        let path = record_path(&self.id, turn);
+        let (_, bytes) = self.tree_of(at)?.leaf(&path, RECORD_BYTES_MAX).map_err(|_| SessionError::Damaged(turn))?;
+        let file: TurnFile = serde_json::from_slice(&bytes).map_err(|_| SessionError::Damaged(turn))?;
+        if file.v == VERSION { Ok(file) } else { Err(SessionError::Damaged(turn)) }
+    }
+
     /// The record of a turn.
     ///
     /// # Errors
@@ -171,6 +196,15 @@ impl View {
         Ok(list.into_iter().map(name).collect())
     }
 
+    /// Writes the files of a turn, or of the tip, into a new directory; the record of the conversation is left out.
+    ///
+    /// # Errors
+    /// There is no such turn, something is at `dir`, or it can't be written.
+    pub fn write_to(&self, turn: Option<u64>, dir: &Path) -> Result<usize, SessionError> {
+        let files = Arc::new(self.tree_of(turn)?);
+        Bench::write_out(files, dir).map_err(|error| SessionError::Disk(dir.to_owned(), error))
+    }
+
     /// Returns the differences between two commits of it, without records.
     ///
     /// # Errors
@@ -189,7 +223,7 @@ impl View {
     pub fn changes_of(&self, turn: u64) -> Result<Vec<Changed>, SessionError> {
         let entry = self.turn(Some(turn))?;
         match entry.parents.first() {
-            Some(parent) if turn > 0 => self.differ(*parent, entry.id),
+            Some(parent) if turn > 0 => self.differ(self.before_parts(*parent)?, entry.id),
             _ => Ok(Vec::new()),
         }
     }

@@ -320,10 +320,11 @@ impl Work<'_> {
         };
         for entry in log.iter().rev().filter(is_wanted) {
             let Some(parent) = entry.parents.first() else { continue };
-            if view.differ(*parent, entry.id)?.is_empty() {
+            let parent = if entry.act == "turn" { view.before_parts(*parent)? } else { *parent };
+            if view.differ(parent, entry.id)?.is_empty() {
                 continue;
             }
-            let tree = self.merged(Some(*parent), at, entry.id)?;
+            let tree = self.merged(Some(parent), at, entry.id)?;
             if tree == self.scratch.repo.commit(at)?.tree {
                 continue;
             }

@@ -13,6 +13,7 @@
 //!
 //! It must not know HTTP, SQLite, the terminal or how a model is asked.
 
+mod care;
 #[cfg(test)]
 mod crash_tests;
 mod disk;
@@ -40,6 +41,7 @@ use crate::host::now_unix_ms;
 use crate::tree::{Draft, may_hold_secrets};
 
 pub use crate::tree::FILE_BYTES_MAX;
+pub use care::{Finding, clear_up, examine};
 pub use disk::Left;
 pub use history::{LogEntry, View};
 pub use merge::{How, MergePlan, MergeWish};

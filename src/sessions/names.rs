@@ -21,6 +21,15 @@ pub(super) fn new_id(now_ms: i64) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
+/// Whether a name has the form of an id.
+pub(super) fn is_id(name: &str) -> bool {
+    let is_digit = |(at, byte): (usize, u8)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    };
+    name.len() == 36 && name.bytes().enumerate().all(is_digit)
+}
+
 /// The part of an id that is shown: its last eight digits, which are random.
 #[must_use]
 pub fn short_id(id: &str) -> &str {

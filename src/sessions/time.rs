@@ -71,6 +71,42 @@ impl Session {
         self.operate(&format!("rewind to turn {turn}"), entry.id)
     }
 
+    /// Gives the commit of a turn, the newest if none is named, another first line. The commits after it are made anew with
+    /// the same files and times; the tip that the branch leaves is kept. Returns its name.
+    ///
+    /// # Errors
+    /// There is no such turn, the text is empty, or a commit of somebody else's comes after it.
+    pub fn reword(&mut self, number: Option<u64>, subject: &str) -> Result<String, SessionError> {
+        self.commit_left()?;
+        let (number, subject) = (number.unwrap_or(self.meta.turns), names::title(subject));
+        if subject.is_empty() {
+            return Err(SessionError::Refused("a commit needs a first line".to_owned()));
+        }
+        let log = self.view().log()?;
+        let missing =
+            || SessionError::NoTurn { id: short_id(&self.meta.id).to_owned(), turn: number, last: self.meta.turns };
+        let at = log.iter().position(|it| it.turn == Some(number)).ok_or_else(missing)?;
+        if let Some(foreign) = log[..at].iter().find(|it| it.session.is_empty()) {
+            let message =
+                format!("{} was committed by somebody else and would have to be made anew", short(foreign.id));
+            return Err(SessionError::Refused(message));
+        }
+        let repo = self.sessions.repo.clone();
+        let (mut batch, mut parent) = (repo.batch(), None);
+        for entry in log[..=at].iter().rev() {
+            let old = repo.commit(entry.id)?;
+            let (mut parents, mut message) = (old.parents, old.message);
+            match (parent, parents.first_mut()) {
+                (Some(new), Some(first)) => *first = new,
+                _ => message = format!("{subject}{}", &message[message.find('\n').unwrap_or(message.len())..]),
+            }
+            parent = Some(batch.commit(&self.sessions.new_commit(old.tree, parents, old.time_s * 1000, message))?);
+        }
+        batch.settle()?;
+        let tip = parent.ok_or_else(missing)?;
+        self.operate(&format!("new message of turn {number}"), tip)
+    }
+
     /// Takes back the last operation on the session itself. Gives what that was.
     ///
     /// # Errors

@@ -1,5 +1,7 @@
-//! The end of a turn: objects, journal, one compare-and-swap of the branch.
+//! The end of a turn: objects, journal, one compare-and-swap of the branch. Before a person is asked in the middle of it, what
+//! there is so far is committed, and their yes is a commit of its own.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::history::record_path;
@@ -200,7 +202,7 @@ impl Session {
     /// # Errors
     /// It can't be written. The branch is where it was then, and the draft stays.
     pub fn end_turn(&mut self, said: &TurnReport) -> Result<Committed, SessionError> {
-        let files = self.draft.changes()?.len();
+        let files = self.changes_of_turn()?.len();
         let (meta, commit) = self.write_turn(said)?;
         let turn = meta.turns;
         match self.publish(commit) {
@@ -242,6 +244,65 @@ impl Session {
         written
     }
 
+    /// Commits what the running turn has changed so far. Returns the commit; `None` if there is nothing, or no turn runs.
+    ///
+    /// # Errors
+    /// It can't be written, or the branch has moved. The draft stays as it is then.
+    pub fn commit_so_far(&mut self) -> Result<Option<Oid>, SessionError> {
+        let changes = self.draft.changes()?;
+        let Some(left) = self.left().filter(|_| !changes.is_empty()) else { return Ok(None) };
+        let subject = format!("so far: {}", left.question);
+        self.commit_part(&subject, "part", &changes, &left.question).map(Some)
+    }
+
+    /// Commits that a person has agreed to a call of the running turn; `what` says to which. Returns the commit; `None` if
+    /// no turn runs.
+    ///
+    /// # Errors
+    /// As of [`Session::commit_so_far`].
+    pub fn note_approval(&mut self, what: &str) -> Result<Option<Oid>, SessionError> {
+        let Some(left) = self.left() else { return Ok(None) };
+        let changes = self.draft.changes()?;
+        let what = if self.draft.holds_key(what.as_bytes()) { "a call with a key in it" } else { what };
+        self.commit_part(&format!("approve: {what}"), "approve", &changes, &left.question).map(Some)
+    }
+
+    fn commit_part(
+        &mut self,
+        subject: &str,
+        act: &str,
+        changes: &[Changed],
+        question: &str,
+    ) -> Result<Oid, SessionError> {
+        let meta = Meta { active: self.draft.open_names(), conflicts: self.unsolved(), ..self.meta.clone() };
+        let mut subject = names::title(subject);
+        if let Some((end, _)) = subject.char_indices().nth(SUBJECT_CHARS_MAX - 1) {
+            subject = format!("{}…", subject[..end].trim_end());
+        }
+        let message = format!("{subject}\n\n{}", trailers(&meta.id, None, act, "whole", None));
+        let commit = self.write(&meta, None, changes, message)?;
+        self.publish(commit)?;
+        self.meta = meta;
+        // The turn goes on, and a crash must find its question.
+        self.desk.begin(question)?;
+        Ok(commit)
+    }
+
+    /// Returns the changes of the running turn: its draft, and what was committed of it before questions to a person.
+    pub(super) fn changes_of_turn(&self) -> Result<Vec<Changed>, SessionError> {
+        let (view, draft) = (self.view(), self.draft.changes()?);
+        let from = view.before_parts(self.tip)?;
+        if from == self.tip {
+            return Ok(draft);
+        }
+        let committed = view
+            .differ(from, self.tip)?
+            .into_iter()
+            .map(|it| Changed { path: it.path, now: it.new.map(|(mode, id)| (mode, Content::Object(id))) });
+        let all: BTreeMap<PathBuf, Changed> = committed.chain(draft).map(|it| (it.path.clone(), it)).collect();
+        Ok(all.into_values().collect())
+    }
+
     /// Writes the commit of a turn; nothing names it yet.
     pub(super) fn write_turn(&self, said: &TurnReport) -> Result<(Meta, Oid), SessionError> {
         let turn = self.meta.turns + 1;
@@ -255,7 +316,7 @@ impl Session {
             if said.state == State::Whole && !meta.conflicts.is_empty() { State::Conflicted } else { said.state };
         let said = &TurnReport { state, ..said.clone() };
         let message = message_of(&meta, turn, said);
-        let commit = self.write(&meta, Some(&record_of(turn, said, &changes)), &changes, message)?;
+        let commit = self.write(&meta, Some(&record_of(turn, said, &self.changes_of_turn()?)), &changes, message)?;
         Ok((meta, commit))
     }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::{Draft, FILE_BYTES_MAX};
+use super::{Draft, FILE_BYTES_MAX, RECORDS};
 use crate::files::{PathError, holes};
 use crate::git::{Changed as Differs, Mode, Oid, diff, empty_tree, oid_of};
 
@@ -127,6 +127,20 @@ impl Bench {
         }
         *known = Some(now);
         Ok(())
+    }
+
+    /// Writes the files of a tree into a new directory, without records of sessions. Returns their number.
+    ///
+    /// # Errors
+    /// Something is there, or it can't be written.
+    pub fn write_out(files: Arc<Draft>, dir: &Path) -> io::Result<usize> {
+        DirBuilder::new().mode(0o700).create(dir)?;
+        let bench = Self::new(dir.to_owned(), files, Vec::new());
+        let all = diff(&*bench.draft.objects, empty_tree(), bench.draft.base()).map_err(io::Error::other)?;
+        let paths = all.iter().map(|it| it.path.as_path()).filter(|path| !path.starts_with(RECORDS));
+        let paths: Vec<&Path> = paths.collect();
+        bench.bring(&paths)?;
+        Ok(paths.len())
     }
 
     /// Writes or removes these paths as the draft has them.

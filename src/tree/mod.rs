@@ -141,7 +141,9 @@ impl Draft {
         Ok(found)
     }
 
-    fn holds_key(&self, bytes: &[u8]) -> bool {
+    /// Whether the guard finds a key in these bytes.
+    #[must_use]
+    pub fn holds_key(&self, bytes: &[u8]) -> bool {
         self.guard.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|guard| guard(bytes))
     }
 

@@ -180,7 +180,9 @@ fn open_files_go_with_each_question_until_they_are_closed() {
     session.expect_text("no file is open");
     session.run(":session context none.txt");
     session.expect_text("no such file");
-    session.run(":rewind 1");
+    session.line(":rewind 1");
+    session.expect_text("yes [y]");
+    session.type_text("y");
     session.expect_text("Back at turn 1");
     session.run("clear");
     session.run(":session context");
@@ -256,4 +258,89 @@ fn where_there_is_no_repository_that_is_said() {
     session.run("cd ~/plain");
     session.run(":session start");
     session.expect_text("no git repository");
+}
+
+#[test]
+fn what_a_turn_changed_is_committed_while_its_person_is_asked_and_their_yes_is_a_commit() {
+    if !require(&["git"]) {
+        return;
+    }
+    let rounds = json!([
+        [{"tool_call": {"name": "file_write", "arguments": {"path": "a.txt", "content": "new\n"}}}],
+        [{"tool_call": {"name": "file_write", "arguments": {"path": ".envrc", "content": "export A=1\n"}}}],
+        [{"text": "done"}]
+    ]);
+    let session = at_repository(&[json!({"when": "write", "rounds": rounds})]);
+    let project = session.home().join("project");
+    session.run(":session start");
+    session.expect_text("begins at");
+    session.line("?write both");
+    session.expect_text("accept [y]");
+    let branch = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
+    assert_eq!(git(&project, &["show", &format!("{branch}:a.txt")]), "new", "committed before the answer");
+    session.type_text("y");
+    session.expect_text("turn 1 · 2 files");
+    let acts = "%s: %(trailers:key=ReedClaw-Act,valueonly,separator=%x20)";
+    let log = git(&project, &["log", &format!("--format={acts}"), &format!("main..{branch}")]);
+    let log: Vec<&str> = log.lines().collect();
+    assert_eq!(log[..3], ["write both: turn", "approve: write .envrc: approve", "so far: write both: part"]);
+    session.run("clear");
+    session.run(":session show 1");
+    session.expect("both changes of the turn", |screen| {
+        let text = screen.contents();
+        text.contains("+ new") && text.contains("+ export A=1")
+    });
+}
+
+#[test]
+fn esc_twice_lists_the_turns_and_a_rewind_of_several_asks_first() {
+    if !require(&["git"]) {
+        return;
+    }
+    let write = |when: &str| calls(when, "file_write", json!({"path": format!("{when}.txt"), "content": "x\n"}));
+    let session = at_repository(&[write("alpha"), write("beta"), write("gamma")]);
+    session.run(":session start");
+    session.expect_text("begins at");
+    for (number, question) in ["alpha", "beta", "gamma"].iter().enumerate() {
+        session.run(&format!("?{question} please"));
+        session.expect_text(&format!("turn {} · 1 file", number + 1));
+        session.expect_prompt();
+    }
+    session.run("clear");
+    // As terminals with the keyboard protocol send it: two plain bytes that come at once would be one key.
+    session.send(b"\x1b[27u\x1b[27u");
+    session.expect("the turns, and the beginning of a line", |screen| {
+        let text = screen.contents();
+        text.contains("1  alpha please") && text.contains("3  gamma please") && text.trim_end().ends_with(":rewind")
+    });
+    session.send(b"\r");
+    session.expect_prompt();
+    session.run("clear");
+    session.run(":session files");
+    session.expect_text("gamma.txt");
+    session.line(":rewind 1");
+    session.expect_text("Go back to turn 1?");
+    session.expect("the turns that leave", |screen| {
+        let text = screen.contents();
+        text.contains("2  beta please") && text.contains("3  gamma please") && !text.contains("1  alpha")
+    });
+    session.expect_text("yes [y]");
+    session.type_text("n");
+    session.expect_text("nothing was changed");
+    session.expect_prompt();
+    session.run("clear");
+    session.line(":rewind 1");
+    session.expect_text("yes [y]");
+    session.type_text("y");
+    session.expect_text("Back at turn 1");
+    session.run(":session undo");
+    session.expect_text("undid the rewind to turn 1");
+    session.run("clear");
+    session.run(":session message 2 other words");
+    session.expect_text("has its new message");
+    session.run(":session dir ~/out @1");
+    session.expect_text("written to");
+    assert!(session.home().join("out/alpha.txt").exists() && !session.home().join("out/beta.txt").exists());
+    session.run(":session log");
+    session.expect_text("other words");
 }

@@ -448,6 +448,10 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
         ("undo", vec![&id]),
         ("redo", vec![&id]),
         ("undo", vec![&id]),
+        ("message", vec![&id, "1", "-m", "other words"]),
+        ("dir", vec![&id, "out"]),
+        ("doctor", vec![]),
+        ("gc", vec!["--dry-run"]),
         ("merge", vec![&id, "--dry-run"]),
         ("apply", vec![&id, "--yes"]),
         ("abandon", vec![&id]),
@@ -461,9 +465,11 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
     let needs_more = |name: &str| match name {
         "cat" => vec!["a.txt"],
         "rewind" => vec!["1"],
+        "dir" => vec!["out"],
+        "message" => vec!["-m", "x"],
         _ => vec![],
     };
-    for name in commands.iter().filter(|name| !["list", "start"].contains(name)) {
+    for name in commands.iter().filter(|name| !["list", "start", "doctor", "gc"].contains(name)) {
         let unknown = [&["session", name, "nothing-like-this"][..], &needs_more(name)].concat();
         let (code, out, err) = reedclaw(at, &unknown);
         assert_eq!((code, out.as_str()), (Some(2), ""), "{name}: {err}");

@@ -12,7 +12,7 @@ use reedline::{
 use super::Links;
 use super::edits::Edit;
 use super::search::Searching;
-use crate::repl::keys::HISTORY_MENU;
+use crate::repl::keys::{HISTORY_MENU, TURNS};
 use crate::shell::session::Handle;
 
 /// How Ctrl-W finds the start of a word.
@@ -46,6 +46,8 @@ pub(in crate::repl) struct ChordMode {
     /// Keys whose meaning the user has set.
     own: Vec<Chord>,
     pending: Pending,
+    /// Whether the key before was Esc.
+    is_escaped: bool,
     /// The edit of the key before.
     last: Option<Edit>,
     /// An operator of vi's that waits for a motion.
@@ -84,7 +86,18 @@ impl ChordMode {
         own: Vec<Chord>,
     ) -> Self {
         let (searching, escape, pump) = (links.searching.clone(), links.escape.clone(), links.pump.clone());
-        Self { inner, searching, prefixed, own, pending: Pending::Nothing, last: None, operator: None, escape, pump }
+        Self {
+            inner,
+            searching,
+            prefixed,
+            own,
+            pending: Pending::Nothing,
+            is_escaped: false,
+            last: None,
+            operator: None,
+            escape,
+            pump,
+        }
     }
 
     fn inner(&mut self, event: Event) -> ReedlineEvent {
@@ -112,8 +125,15 @@ impl ChordMode {
             }
             Pending::Nothing => {}
         }
+        let was_escaped = std::mem::replace(&mut self.is_escaped, false);
         if self.searching.is_open() {
             return self.in_search(key);
+        }
+        if chord == (KeyModifiers::NONE, KeyCode::Esc) {
+            if was_escaped {
+                return ReedlineEvent::ExecuteHostCommand(TURNS.into());
+            }
+            self.is_escaped = true;
         }
         if key.modifiers == KeyModifiers::CONTROL && !self.own.contains(&chord) {
             match key.code {

@@ -1,0 +1,343 @@
+//! Care of sessions: what is wrong with records, and what nobody needs any more.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::disk::Desk;
+use super::history::record_path;
+use super::wire::{self, Meta, TurnFile};
+use super::{KEPT, SessionError, Sessions, View, names, short_id, turn};
+use crate::git::{Oid, TreeEdit, short};
+use crate::host::now_unix_ms;
+use crate::tree::RECORDS;
+
+/// Tips of a session that are kept however old they are.
+const KEPT_NEWEST: usize = 20;
+/// Age up to which other tips stay, and the directory for commands of a session that nobody uses.
+const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// A fault of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// The session's id.
+    pub session: String,
+    /// In words.
+    pub what: String,
+    /// Whether it was mended.
+    pub is_mended: bool,
+}
+
+/// Looks at every session that isn't open for records that can't be read. If `repairs`, they are made anew from what
+/// older commits still have, as a commit on the session's branch.
+///
+/// # Errors
+/// The repository can't be read, or written for a repair.
+pub fn examine(sessions: &Sessions, repairs: bool) -> Result<Vec<Finding>, SessionError> {
+    let mut found = Vec::new();
+    for listed in sessions.list()? {
+        let id = &listed.meta.id;
+        if listed.is_open {
+            continue;
+        }
+        let (meta, edits, what) = wrong_with(sessions, id, listed.tip)?;
+        if what.is_empty() {
+            continue;
+        }
+        if repairs {
+            repair(sessions, id, listed.tip, &meta, &edits)?;
+        }
+        found.extend(what.into_iter().map(|what| Finding { session: id.clone(), what, is_mended: repairs }));
+    }
+    Ok(found)
+}
+
+/// The list of data of a session as it should be, the files of turns that are to be made anew, and what is wrong.
+type Wrong = (Meta, Vec<(PathBuf, TurnFile)>, Vec<String>);
+
+/// Finds what is wrong with the records of a session, and how they should be.
+fn wrong_with(sessions: &Sessions, id: &str, tip: Oid) -> Result<Wrong, SessionError> {
+    let view = View::new(sessions.repo.clone(), id.to_owned(), tip);
+    let (log, mut what) = (view.log()?, Vec::new());
+    let of = |commit: Oid| View::new(sessions.repo.clone(), id.to_owned(), commit).meta().ok();
+    let turns = log.iter().find_map(|it| it.turn).unwrap_or(0);
+    let meta = match of(tip) {
+        Some(meta) => meta,
+        None => {
+            what.push("its list of data (session.json) can't be read".to_owned());
+            let older = log.iter().find_map(|it| of(it.id));
+            let base = log.last().and_then(|it| it.parents.first()).map(ToString::to_string);
+            let title = log.iter().rev().find(|it| it.act == "turn").map(|it| names::title(&it.subject));
+            let new = || Meta {
+                v: wire::VERSION,
+                id: id.to_owned(),
+                title: title.unwrap_or_default(),
+                base,
+                ..Meta::default()
+            };
+            Meta { turns, ..older.unwrap_or_else(new) }
+        }
+    };
+    let mut edits = Vec::new();
+    for number in 1..=turns {
+        if view.record_at(None, number).is_ok() {
+            continue;
+        }
+        what.push(format!("the record of turn {number} can't be read"));
+        let entry = log.iter().find(|it| it.turn == Some(number));
+        let saved = view.record_at(Some(number), number).ok();
+        let lost = || TurnFile {
+            v: wire::VERSION,
+            turn: number,
+            kind: "ask".into(),
+            state: entry.map(|it| it.state.clone()).unwrap_or_default(),
+            question: entry.map(|it| it.subject.clone()).unwrap_or_default(),
+            time_ms: entry.map_or(0, |it| it.time_s * 1000),
+            ..TurnFile::default()
+        };
+        edits.push((record_path(id, number), saved.unwrap_or_else(lost)));
+    }
+    Ok((meta, edits, what))
+}
+
+fn repair(
+    sessions: &Sessions,
+    id: &str,
+    tip: Oid,
+    meta: &Meta,
+    turns: &[(PathBuf, TurnFile)],
+) -> Result<(), SessionError> {
+    let _lock = Desk::of(&sessions.folder, id).lock()?;
+    let mut batch = sessions.repo.batch();
+    let mut edits: Vec<TreeEdit> =
+        vec![turn::file(&mut batch, Path::new(RECORDS).join(id).join("session.json"), &turn::json(meta))?];
+    for (path, file) in turns {
+        edits.push(turn::file(&mut batch, path.clone(), &turn::json(file))?);
+    }
+    let tree = batch.tree(sessions.repo.commit(tip)?.tree, &edits)?;
+    let message = format!("repair the record\n\n{}", turn::trailers(id, None, "repair", "whole", None));
+    let commit = batch.commit(&sessions.new_commit(tree, vec![tip], now_unix_ms(), message))?;
+    batch.settle()?;
+    Ok(sessions.repo.swap(&sessions.reference(id), Some(tip), Some(commit), &sessions.who)?)
+}
+
+/// Removes what nobody needs any more, and names it: tips that were left more than 30 days ago, but for the newest 20 of
+/// a session; directories for commands that weren't used for as long; and what is left of sessions that are gone. If
+/// `only_names`, it is only named. Git's own objects stay for `git gc`.
+///
+/// # Errors
+/// A reference can't be read or removed.
+pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, SessionError> {
+    let oldest = now_unix_ms() / 1000 - i64::try_from(KEPT_FOR.as_secs()).unwrap_or(i64::MAX);
+    let mut told = clear_kept(sessions, oldest, only_names)?;
+    let all = sessions.list()?;
+    for entry in std::fs::read_dir(&sessions.folder).into_iter().flatten().flatten() {
+        let Ok(id) = entry.file_name().into_string() else { continue };
+        let desk = Desk::of(&sessions.folder, &id);
+        // An open session, also one that another process is just beginning, holds its lock.
+        let Some(_lock) = Some(&desk).filter(|_| names::is_id(&id)).and_then(|desk| desk.lock_if_there()) else {
+            continue;
+        };
+        match all.iter().find(|it| it.meta.id == id) {
+            None if sessions.repo.tip(&sessions.reference(&id))?.is_none() && !desk.has_draft() => {
+                told.push(format!("what is left of session {}, which is gone", short_id(&id)));
+                if !only_names {
+                    desk.remove()?;
+                }
+            }
+            Some(it) if it.time_s < oldest && !it.has_draft && desk.bench().is_dir() => {
+                told.push(format!("the directory for commands of session {}", short_id(&id)));
+                if !only_names {
+                    let _ = std::fs::remove_file(desk.bench().with_extension("state"));
+                    let removed = std::fs::remove_dir_all(desk.bench());
+                    removed.map_err(|error| SessionError::Disk(desk.bench(), error))?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(told)
+}
+
+fn clear_kept(sessions: &Sessions, oldest: i64, only_names: bool) -> Result<Vec<String>, SessionError> {
+    let mut told = Vec::new();
+    let mut kept = sessions.repo.refs(KEPT)?;
+    let number = |name: &str| name.rsplit('/').next().and_then(|it| it.parse::<u64>().ok()).unwrap_or(0);
+    let session = |name: &str| name.trim_start_matches(KEPT).split('/').next().unwrap_or_default().to_owned();
+    kept.sort_by_key(|(name, _)| (session(name), std::cmp::Reverse(number(name))));
+    for of_one in kept.chunk_by(|(one, _), (other, _)| session(one) == session(other)) {
+        for (name, tip) in of_one.iter().skip(KEPT_NEWEST) {
+            if sessions.repo.commit(*tip)?.time_s < oldest {
+                told.push(format!("the kept commit {name} ({})", short(*tip)));
+                if !only_names {
+                    sessions.repo.swap(name, Some(*tip), None, &sessions.who)?;
+                }
+            }
+        }
+    }
+    Ok(told)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Scene, branch, git, said, turn, write};
+    use super::*;
+    use crate::sessions::{How, State};
+
+    /// Puts a commit with other files of the record on a session's branch.
+    fn damage(scene: &Scene, id: &str, edits: &[(PathBuf, Option<&str>)]) {
+        let repo = scene.sessions.repo();
+        let tip = repo.tip(&branch(id)).expect("read").expect("a tip");
+        let mut batch = repo.batch();
+        let edits: Vec<TreeEdit> = edits
+            .iter()
+            .map(|(path, text)| match text {
+                Some(text) => turn::file(&mut batch, path.clone(), text.as_bytes()).expect("a blob"),
+                None => (path.clone(), None),
+            })
+            .collect();
+        let tree = batch.tree(repo.commit(tip).expect("a commit").tree, &edits).expect("a tree");
+        let new = scene.sessions.new_commit(tree, vec![tip], now_unix_ms(), "damage".into());
+        let commit = batch.commit(&new).expect("a commit");
+        batch.settle().expect("written");
+        repo.swap(&branch(id), Some(tip), Some(commit), &scene.sessions.who).expect("moved");
+    }
+
+    #[test]
+    fn damaged_records_are_found_and_made_anew_from_older_commits() {
+        let scene = Scene::new();
+        let mut session = scene.sessions.start(None, "a title").expect("begun");
+        for number in 1..=3 {
+            turn(&mut session, &format!("q{number}"), &format!("{number}.txt"), None, Some("x"));
+        }
+        let (id, whole) = (session.id().to_owned(), session.view().records(3).expect("records"));
+        drop(session);
+        assert_eq!(examine(&scene.sessions, false).expect("examined"), []);
+        let own = Path::new(RECORDS).join(&id);
+        damage(&scene, &id, &[(own.join("session.json"), Some("{ no JSON")), (record_path(&id, 2), None)]);
+        let found = examine(&scene.sessions, false).expect("examined");
+        let what: Vec<&str> = found.iter().map(|it| it.what.as_str()).collect();
+        let wanted = ["its list of data (session.json) can't be read", "the record of turn 2 can't be read"];
+        assert_eq!((what, found[0].is_mended), (wanted.to_vec(), false));
+        assert!(scene.sessions.open(&id).is_err(), "looking mends nothing");
+        assert!(examine(&scene.sessions, true).expect("examined").iter().all(|it| it.is_mended));
+        assert_eq!(examine(&scene.sessions, false).expect("examined"), []);
+        let mut session = scene.sessions.open(&id).expect("opened");
+        assert_eq!((session.meta().turns, session.meta().title.as_str()), (3, "a title"));
+        assert_eq!(session.view().records(3).expect("records"), whole);
+        turn(&mut session, "q4", "4.txt", None, Some("x"));
+        git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    }
+
+    #[test]
+    fn another_message_leaves_files_and_records_as_they_are_and_is_undone() {
+        let scene = Scene::new();
+        let mut session = scene.sessions.start(None, "").expect("begun");
+        for number in 1..=3 {
+            turn(&mut session, &format!("q{number}"), &format!("{number}.txt"), None, Some("x"));
+        }
+        let (before, name) = (session.tip(), branch(session.id()));
+        session.reword(Some(2), "better words\nin one line").expect("reworded");
+        let subjects = git(&scene.ws(), &["log", "--format=%s", "-3", &name]);
+        assert_eq!(subjects, "q3\nbetter words in one line\nq1");
+        assert_eq!(git(&scene.ws(), &["diff", &before.to_string(), &name]), "");
+        assert_eq!(session.view().record(2).expect("a record").question, "q2");
+        assert_eq!(session.view().log().expect("a log").len(), 4);
+        git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+        session.undo().expect("undone");
+        assert_eq!(session.tip(), before);
+        session.reword(None, "the newest").expect("reworded");
+        assert_eq!(git(&scene.ws(), &["log", "--format=%s", "-1", &name]), "the newest");
+        assert!(matches!(session.reword(Some(9), "x"), Err(SessionError::NoTurn { .. })));
+        assert!(matches!(session.reword(None, " \n"), Err(SessionError::Refused(_))));
+    }
+
+    #[test]
+    fn a_turn_is_written_into_a_new_directory_and_into_no_other() {
+        let scene = Scene::new();
+        let mut session = scene.sessions.start(None, "").expect("begun");
+        turn(&mut session, "q1", "deep/x.txt", None, Some("1\n"));
+        turn(&mut session, "q2", "deep/x.txt", Some("1\n"), Some("2\n"));
+        let at = scene.dir.path().join("out");
+        assert_eq!(session.view().write_to(Some(1), &at).expect("written"), 3);
+        assert_eq!(std::fs::read_to_string(at.join("deep/x.txt")).expect("a file"), "1\n");
+        assert!(at.join("src/b.rs").exists() && !at.join(".reedclaw").exists() && !at.join(".git").exists());
+        assert!(session.view().write_to(None, &at).is_err(), "nothing is overwritten");
+        assert!(!scene.dir.path().join("out.state").exists());
+    }
+
+    #[test]
+    fn an_approval_is_a_commit_of_its_own_and_the_turn_has_all_its_changes() {
+        let scene = Scene::new();
+        let mut session = scene.sessions.start(None, "").expect("begun");
+        turn(&mut session, "q1", "1.txt", None, Some("1\n"));
+        let id = session.id().to_owned();
+        assert_eq!(session.commit_so_far().expect("nothing to do"), None, "no turn runs");
+        session.begin_turn("q2").expect("begun");
+        assert_eq!(session.commit_so_far().expect("nothing to do"), None, "nothing was changed");
+        write(&session, "x.txt", None, Some("x\n"));
+        session.commit_so_far().expect("committed").expect("a commit");
+        assert_eq!(git(&scene.ws(), &["show", &format!("{}:x.txt", branch(&id))]), "x", "while the person is asked");
+        session.note_approval("shell\nmake").expect("committed").expect("a commit");
+        // A crash now finds the turn with its question.
+        drop(session);
+        let mut session = scene.sessions.open(&id).expect("opened");
+        assert_eq!(session.left().expect("a turn").question, "q2");
+        write(&session, "y.txt", None, Some("y\n"));
+        let done = session.end_turn(&said("q2", State::Whole)).expect("committed");
+        assert_eq!((done.turn, done.files), (2, 2));
+        let log = session.view().log().expect("a log");
+        let acts: Vec<&str> = log.iter().map(|it| it.act.as_str()).collect();
+        assert_eq!(acts, ["turn", "approve", "part", "turn", "base"]);
+        assert_eq!(log[1].subject, "approve: shell make");
+        let paths = |changes: Vec<crate::git::Changed>| -> Vec<String> {
+            changes.into_iter().map(|it| it.path.display().to_string()).collect()
+        };
+        assert_eq!(paths(session.view().changes_of(2).expect("changes")), ["x.txt", "y.txt"]);
+        assert_eq!(session.view().record(2).expect("a record").changes.len(), 2);
+        session.rewind(1).expect("back");
+        assert!(session.draft().leaf(Path::new("x.txt"), 10).is_err());
+        session.undo().expect("undone");
+        git(&scene.ws(), &["branch", "dev"]);
+        let wish = crate::sessions::MergeWish { into: Some("dev".into()), ..How::Rebase.into() };
+        let plan = scene.sessions.plan_merge(&id, wish, &scene.program()).expect("a plan");
+        scene.sessions.merge(&plan, true, &scene.program()).expect("merged");
+        assert_eq!(git(&scene.ws(), &["log", "--format=%s", "-2", "dev"]), "q2\nq1");
+        assert_eq!(git(&scene.ws(), &["ls-tree", "-r", "--name-only", "dev"]), "1.txt\na.txt\nsrc/b.rs\nx.txt\ny.txt");
+    }
+
+    #[test]
+    fn only_old_tips_and_what_is_left_of_gone_sessions_are_cleared_up() {
+        let scene = Scene::new();
+        let mut session = scene.sessions.start(None, "").expect("begun");
+        turn(&mut session, "q1", "1.txt", None, Some("x"));
+        let (id, tip) = (session.id().to_owned(), session.tip());
+        drop(session);
+        let tree = git(&scene.ws(), &["rev-parse", &format!("{tip}^{{tree}}")]);
+        let old = "@1000000000 +0000";
+        let mut tips = Vec::new();
+        for number in 1..=KEPT_NEWEST + 3 {
+            let mut command = std::process::Command::new("git");
+            command.args(["commit-tree", &tree, "-m", &number.to_string()]).current_dir(scene.ws());
+            for name in ["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"] {
+                command.env(name, "x@y");
+            }
+            let made = command.env("GIT_AUTHOR_DATE", old).env("GIT_COMMITTER_DATE", old).output().expect("git");
+            tips.push(String::from_utf8_lossy(&made.stdout).trim().to_owned());
+            git(&scene.ws(), &["update-ref", &format!("{KEPT}{id}/{number}"), &tips[number - 1]]);
+        }
+        let gone = "01234567-0123-7123-8123-0123456789ab";
+        std::fs::create_dir_all(scene.sessions.folder.join(gone).join("bench")).expect("a folder");
+        std::fs::create_dir_all(scene.sessions.folder.join(&id).join("bench")).expect("a folder");
+        std::fs::create_dir_all(scene.sessions.folder.join("something else")).expect("a folder");
+        let named = clear_up(&scene.sessions, true).expect("named");
+        assert_eq!(named.len(), 4, "{named:?}");
+        assert!(scene.sessions.folder.join(gone).exists(), "it was only named");
+        assert_eq!(clear_up(&scene.sessions, false).expect("cleared up"), named);
+        assert_eq!(clear_up(&scene.sessions, false).expect("cleared up"), Vec::<String>::new());
+        let kept = scene.sessions.repo().refs(KEPT).expect("references");
+        assert_eq!((kept.len(), kept.iter().any(|(name, _)| name.ends_with("/3"))), (KEPT_NEWEST, false));
+        let left = |name: &str| scene.sessions.folder.join(name).exists();
+        assert_eq!((left(gone), left(&id), left("something else")), (false, true, true));
+        assert!(scene.sessions.folder.join(&id).join("bench").exists(), "it was used today");
+    }
+}
