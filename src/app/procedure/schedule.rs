@@ -28,11 +28,11 @@ const MINUTE_MS: i64 = 60_000;
 pub struct Due {
     /// The moment, which begins one run and no second.
     pub slot: String,
-    /// The part about what begins the run.
+    /// The trigger of the run.
     pub fired: Fired,
 }
 
-/// The part about what is known of a trigger since the service began.
+/// The state of a trigger since the service began.
 #[derive(Clone, Debug, Default)]
 struct Known {
     /// The time until which the schedule was looked at.

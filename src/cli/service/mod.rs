@@ -86,7 +86,7 @@ fn hold(env: &Env) -> Result<Locked<File>, Failure> {
         .map_err(|_| unavailable("the service runs already".into(), "reedclaw service status shows it"))
 }
 
-/// A description of what the loop and the worker share.
+/// The state that the loop and the worker share.
 struct Shared {
     /// Runs that wait, the oldest first.
     queue: Mutex<Vec<SopJournal>>,
