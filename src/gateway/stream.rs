@@ -24,6 +24,8 @@ const PAGE: usize = 500;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// The sender's right to read is looked at again after so long.
 const CHECK: Duration = Duration::from_secs(2);
+/// A stream tries to read again after so long if the pool was busy.
+const BUSY: Duration = Duration::from_millis(200);
 /// A client that takes no frame for so long is dropped.
 const SLOW: Duration = Duration::from_secs(30);
 
@@ -104,7 +106,7 @@ async fn pump_run(gateway: &Arc<Gateway>, stream: RunStream, frames: &Sender<Byt
     let mut grown = run.grown.subscribe();
     let mut stopping = gateway.stopping.subscribe();
     send(frames, "retry: 2000\n\n".into()).await?;
-    let (mut spoken, mut checked) = (Instant::now(), Instant::now());
+    let (mut spoken, mut checked, mut allowed) = (Instant::now(), Instant::now(), Instant::now());
     loop {
         grown.borrow_and_update();
         let (lines, is_over) = run.after(after);
@@ -132,7 +134,13 @@ async fn pump_run(gateway: &Arc<Gateway>, stream: RunStream, frames: &Sender<Byt
                 let holder = at_work.ledger.authenticate(&secret).ok()??;
                 at_work.ledger.member(&tenant, &holder.user).ok()?
             };
-            gateway.work.run(may_read).await.ok().flatten().ok_or(Gone)?;
+            match gateway.work.run(may_read).await {
+                Ok(member) => drop(member.ok_or(Gone)?),
+                // The pool is busy. The right is looked at again with the next line, and not for ever.
+                Err(_) if allowed.elapsed() < SLOW => continue,
+                Err(_) => return Err(Gone),
+            }
+            allowed = Instant::now();
         }
         tokio::select! {
             _ = grown.changed() => {}
@@ -175,7 +183,18 @@ async fn pump(gateway: &Arc<Gateway>, mut stream: Stream, frames: &Sender<Bytes>
             return send(frames, system(json!({"kind": "shutting_down"}))).await;
         }
         grown.borrow_and_update();
-        let Ok(page) = read(gateway, &mut stream).await else { return Ok(()) };
+        let page = match read(gateway, &mut stream).await {
+            Ok(page) => page,
+            Err(Unread::NotAllowed | Unread::Failed) => return Ok(()),
+            Err(Unread::Busy) => {
+                tokio::select! {
+                    _ = stopping.changed() => {}
+                    () = frames.closed() => return Ok(()),
+                    () = tokio::time::sleep(BUSY) => {}
+                }
+                continue;
+            }
+        };
         let is_full = page.len() == PAGE;
         for frame in page {
             send(frames, frame).await?;
@@ -201,8 +220,18 @@ async fn pump(gateway: &Arc<Gateway>, mut stream: Stream, frames: &Sender<Bytes>
     }
 }
 
+/// Why there is no next page.
+enum Unread {
+    /// The pool has no place for one more task now.
+    Busy,
+    /// The reader may no longer read.
+    NotAllowed,
+    /// The read failed; the log of the gateway has more.
+    Failed,
+}
+
 /// Reads the next page on a thread of the pool, if the reader may still read.
-async fn read(gateway: &Arc<Gateway>, stream: &mut Stream) -> Result<Vec<String>, Gone> {
+async fn read(gateway: &Arc<Gateway>, stream: &mut Stream) -> Result<Vec<String>, Unread> {
     let (who, secret, filter) = (stream.who.clone(), stream.secret.clone(), stream.filter.clone());
     let (after, epoch) = (stream.after, stream.epoch);
     let at_work = Arc::clone(gateway);
@@ -214,7 +243,9 @@ async fn read(gateway: &Arc<Gateway>, stream: &mut Stream) -> Result<Vec<String>
         let last = events.last().map_or(after, |event| event.position);
         Some((events.iter().map(|event| frame(event, &who, epoch)).collect(), last))
     };
-    let (page, last) = gateway.work.run(read).await.ok().flatten().ok_or(Gone)?;
+    let why = |problem: Problem| if problem.status == 503 { Unread::Busy } else { Unread::Failed };
+    let read = gateway.work.run(read).await.map_err(why)?;
+    let (page, last) = read.ok_or(Unread::NotAllowed)?;
     stream.after = last;
     Ok(page)
 }
