@@ -169,4 +169,24 @@ mod tests {
         let names: Vec<String> = definition().get_subcommands().map(|it| it.get_name().to_owned()).collect();
         assert_eq!(names, SUBCOMMANDS.map(|it| it.name));
     }
+
+    #[test]
+    fn the_policy_knows_each_subcommand_so_that_none_is_taken_for_a_script() {
+        use crate::policy::{Context, Rules, judge};
+        use crate::proto::action::Action;
+        let rules = Rules { home: "/home/u".into(), workspace: "/home/u/proj".into(), ..Rules::default() };
+        let mut unknown = Vec::new();
+        for above in definition().get_subcommands() {
+            let below = above.get_subcommands().map(|it| format!("{} {}", above.get_name(), it.get_name()));
+            for words in below.chain([above.get_name().to_owned()]) {
+                let command = format!("reedclaw {words}");
+                let verdict = judge(&Action::Shell { command }, &Context::new(&rules));
+                let is_own = |rule| matches!(rule, "own-program" | "own-files" | "looks" | "reads");
+                if !verdict.reasons.iter().all(|reason| is_own(reason.rule)) {
+                    unknown.push(format!("{words}: {:?}", verdict.reasons));
+                }
+            }
+        }
+        assert!(unknown.is_empty(), "config/policy/programs.tsv has no row for these:\n{}", unknown.join("\n"));
+    }
 }
