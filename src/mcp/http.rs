@@ -14,7 +14,7 @@ use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::{Sse, SseStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use ureq::Agent;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 
@@ -26,6 +26,8 @@ use crate::host::{Authorities, certificate_problem};
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time for a request to be sent.
 const SEND: Duration = Duration::from_secs(60);
+/// Time that the first call of a session waits for the stream on which the server may ask something.
+const LISTENING: Duration = Duration::from_secs(2);
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 16 << 10;
 /// Pieces that wait to be taken up.
@@ -81,6 +83,8 @@ struct Inner {
     tokens: Tokens,
     /// Clients whose connection can be used again.
     idle: Mutex<Vec<Agent>>,
+    /// The server has answered the request for the session's own stream, or need not be waited for any longer.
+    is_listening: watch::Sender<bool>,
 }
 
 /// One request.
@@ -131,7 +135,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Http {
     pub(super) fn new(server: &str, url: &str, authorities: Authorities, headers: Headers, tokens: Tokens) -> Self {
         let (server, url) = (server.to_owned(), url.to_owned());
-        Self(Arc::new(Inner { url, authorities, headers, server, tokens, idle: Mutex::default() }))
+        let is_listening = watch::Sender::new(false);
+        Self(Arc::new(Inner { url, authorities, headers, server, tokens, idle: Mutex::default(), is_listening }))
     }
 
     /// The server's address.
@@ -155,6 +160,14 @@ impl Http {
         let headers = vec![(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         let answer = self.send(Order { method: "POST", url: Some(url.to_owned()), headers, body }).await?;
         if (200..300).contains(&answer.status) { Ok(()) } else { Err(answer.refusal().await) }
+    }
+
+    /// Waits until the session's own stream is open or refused. A server drops what it asks before.
+    async fn listening(&self) {
+        let mut is_listening = self.0.is_listening.subscribe();
+        if tokio::time::timeout(LISTENING, is_listening.wait_for(|is_open| *is_open)).await.is_err() {
+            self.0.is_listening.send_replace(true);
+        }
     }
 
     async fn send(&self, order: Order) -> Result<Answer, HttpError> {
@@ -444,6 +457,13 @@ impl StreamableHttpClient for Http {
         _: Option<String>,
         custom: HashMap<HeaderName, HeaderValue>,
     ) -> HttpResult<StreamableHttpPostResponse> {
+        match &message {
+            JsonRpcMessage::Request(it) if matches!(it.request, ClientRequest::InitializeRequest(_)) => {
+                self.0.is_listening.send_replace(false);
+            }
+            JsonRpcMessage::Request(it) if session.is_some() && may_be_asked(&it.request) => self.listening().await,
+            _ => {}
+        }
         let mut headers = headers(BOTH, session.as_deref(), None, custom)?;
         headers.push((header::CONTENT_TYPE, HeaderValue::from_static("application/json")));
         let order = Order { method: "POST", url: None, headers, body: serde_json::to_vec(&message)? };
@@ -504,6 +524,7 @@ impl StreamableHttpClient for Http {
     ) -> HttpResult<BoxStream<'static, Result<Sse, SseError>>> {
         let headers = headers("text/event-stream", session.as_deref(), last_event.as_deref(), custom)?;
         let answer = self.send(Order { method: "GET", url: None, headers, body: Vec::new() }).await;
+        self.0.is_listening.send_replace(true);
         let answer = answer.map_err(StreamableHttpError::Client)?;
         match answer.status {
             405 => Err(StreamableHttpError::ServerDoesNotSupportSse),
@@ -512,6 +533,12 @@ impl StreamableHttpClient for Http {
             _ => Err(StreamableHttpError::Client(answer.refusal().await)),
         }
     }
+}
+
+/// Whether a server may ask the person something before it answers a request.
+fn may_be_asked(request: &ClientRequest) -> bool {
+    use ClientRequest::{CallToolRequest, GetPromptRequest, ReadResourceRequest};
+    matches!(request, CallToolRequest(_) | GetPromptRequest(_) | ReadResourceRequest(_))
 }
 
 /// A refusal: the protocol's own error if the body holds one.

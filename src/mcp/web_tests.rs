@@ -218,6 +218,28 @@ fn headers_cannot_be_forged() {
 }
 
 #[test]
+fn a_call_waits_for_the_stream_on_which_the_server_may_ask() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let is_open = AtomicBool::new(false);
+    let (called, call) = std::sync::mpsc::channel();
+    let (called, call) = (Mutex::new(called), Mutex::new(call));
+    let site = Site::new(move |request, _| match request.method() {
+        _ if request.line.starts_with("GET") => {
+            // A call that doesn't wait comes in this time, and finds the stream closed.
+            let _ = call.lock().expect("no panic").recv_timeout(Duration::from_millis(300));
+            is_open.store(true, Ordering::SeqCst);
+            old(request)
+        }
+        "tools/call" if !is_open.load(Ordering::SeqCst) => {
+            let _ = called.lock().expect("no panic").send(());
+            in_event(request, &json!({"content": [{"type": "text", "text": "nobody listens"}]}))
+        }
+        _ => old(request),
+    });
+    assert_eq!(echo(&client(&site.url, None, Vec::new()), "asked"), Ok("asked".into()));
+}
+
+#[test]
 fn a_session_that_the_server_forgot_is_begun_anew() {
     let is_forgotten = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let flag = Arc::clone(&is_forgotten);
