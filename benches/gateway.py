@@ -247,6 +247,9 @@ def main():
     parser.add_argument("--name")
     options = parser.parse_args()
     options.program = str(Path(options.program).resolve())
+    unknown = [name for name in options.only.split(",") if name not in BENCHES]
+    if unknown:
+        parser.error(f"--only knows {', '.join(BENCHES)}, and not {', '.join(unknown)}")
     gateway = Gateway(options.program)
     starts = []
     for _ in range(5):
@@ -254,7 +257,7 @@ def main():
         gateway.end()
     gateway.start()
     result = {"machine": {"processors": os.cpu_count(), "kernel": platform.release(), "load": os.getloadavg()},
-              "program": options.program, "start to /health, ms": 1000 * statistics.median(starts),
+              "program": Path(options.program).name, "start to /health, ms": 1000 * statistics.median(starts),
               "memory idle, KiB": gateway.memory_kib()}
     for name in options.only.split(","):
         result[name] = BENCHES[name](gateway, options)

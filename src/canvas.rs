@@ -2,6 +2,7 @@
 //! users nor storage.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +23,7 @@ const DEPTH_MAX: usize = 32;
 const NAME_BYTES_MAX: usize = 128;
 
 /// An atom.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Atom {
     /// Its type.
     pub kind: String,
@@ -32,6 +33,14 @@ pub struct Atom {
     pub order: String,
     /// Its properties.
     pub props: Map<String, Value>,
+    /// Its canonical form, once it was asked for: a change of the atom takes it away.
+    text: OnceLock<String>,
+}
+
+impl PartialEq for Atom {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.kind, &self.parent, &self.order, &self.props) == (&other.kind, &other.parent, &other.order, &other.props)
+    }
 }
 
 /// A canvas at a revision.
@@ -39,8 +48,8 @@ pub struct Atom {
 pub struct State {
     /// The revision.
     pub rev: i64,
-    /// The atoms, by id.
-    pub atoms: BTreeMap<String, Atom>,
+    /// The atoms, by id. States share those that are the same, so that the next state of a large board is cheap.
+    pub atoms: BTreeMap<Arc<str>, Arc<Atom>>,
 }
 
 /// An operation that can't be applied.
@@ -66,7 +75,7 @@ impl State {
         let mut state = Self { rev, atoms: BTreeMap::new() };
         for value in atoms.as_array()? {
             let (id, atom) = read_atom(value).ok()?;
-            state.atoms.insert(id, atom);
+            state.atoms.insert(id.into(), Arc::new(atom));
         }
         Some(state)
     }
@@ -74,9 +83,26 @@ impl State {
     /// SHA-256 of the canonical form of revision and atoms.
     #[must_use]
     pub fn hash(&self) -> String {
-        // Values that were folded in have a canonical form.
-        let whole = json!({"rev": self.rev, "atoms": self.atoms_value()});
-        hash::sha256_hex(canonical(&whole, DEPTH_MAX + 8).unwrap_or_default().as_bytes())
+        // The canonical form of the whole is that of its parts, so that only changed atoms are written anew.
+        let mut hasher = hash::Hasher::new();
+        hasher.update(b"{\"atoms\":[");
+        for (number, (id, atom)) in self.atoms.iter().enumerate() {
+            if number > 0 {
+                hasher.update(b",");
+            }
+            // Values that were folded in have a canonical form.
+            hasher.update(atom.text.get_or_init(|| atom_text(id, atom).unwrap_or_default()).as_bytes());
+        }
+        hasher.update(format!("],\"rev\":{}}}", self.rev).as_bytes());
+        hasher.finish_hex()
+    }
+
+    /// The atom of this name, to change it.
+    fn change(&mut self, id: &str) -> Result<&mut Atom, String> {
+        let atom = self.atoms.get_mut(id).ok_or_else(|| format!("there is no atom {id}"))?;
+        let atom = Arc::make_mut(atom);
+        atom.text.take();
+        Ok(atom)
     }
 }
 
@@ -170,7 +196,7 @@ fn read_atom(value: &Value) -> Result<(String, Atom), String> {
         Some(props) => props.as_object().cloned().ok_or("props is no object")?,
     };
     let (kind, order) = (text("type").ok_or("type is missing")?, text("order").ok_or("order is missing")?);
-    Ok((text("id").ok_or("id is missing")?, Atom { kind, parent, order, props }))
+    Ok((text("id").ok_or("id is missing")?, Atom { kind, parent, order, props, text: OnceLock::new() }))
 }
 
 fn atom_value(id: &str, atom: &Atom) -> Value {
@@ -178,26 +204,32 @@ fn atom_value(id: &str, atom: &Atom) -> Value {
 }
 
 fn check_size(id: &str, atom: &Atom) -> Result<(), String> {
-    let text = canonical(&atom_value(id, atom), DEPTH_MAX).map_err(|error| error.to_string())?;
+    let text = atom_text(id, atom)?;
     if text.len() > ATOM_BYTES_MAX {
         return Err(format!("an atom has at most {ATOM_BYTES_MAX} bytes"));
     }
+    let _ = atom.text.set(text);
     Ok(())
+}
+
+/// The canonical form of an atom.
+fn atom_text(id: &str, atom: &Atom) -> Result<String, String> {
+    canonical(&atom_value(id, atom), DEPTH_MAX).map_err(|error| error.to_string())
 }
 
 fn create(state: &mut State, value: &Value) -> Result<(), String> {
     let (id, atom) = read_atom(value)?;
-    if state.atoms.contains_key(&id) {
+    if state.atoms.contains_key(id.as_str()) {
         return Err(format!("the atom {id} is there already"));
     }
     if state.atoms.len() >= ATOMS_MAX {
         return Err(format!("a canvas has at most {ATOMS_MAX} atoms"));
     }
-    if let Some(parent) = atom.parent.as_ref().filter(|parent| !state.atoms.contains_key(*parent)) {
+    if let Some(parent) = atom.parent.as_ref().filter(|parent| !state.atoms.contains_key(parent.as_str())) {
         return Err(format!("there is no atom {parent}"));
     }
     check_size(&id, &atom)?;
-    state.atoms.insert(id, atom);
+    state.atoms.insert(id.into(), Arc::new(atom));
     Ok(())
 }
 
@@ -209,7 +241,7 @@ fn change(
     let id = id_of(fields)?;
     let path = fields.get("path").and_then(Value::as_str).ok_or("path is missing")?;
     let path = parts(path)?;
-    let atom = state.atoms.get_mut(id).ok_or_else(|| format!("there is no atom {id}"))?;
+    let atom = state.change(id)?;
     act(&mut atom.props, &path)?;
     check_size(id, atom)
 }
@@ -261,9 +293,9 @@ fn shift(state: &mut State, fields: &Map<String, Value>) -> Result<(), String> {
             return Err(format!("the atom {id} can't lie within itself"));
         }
         steps += 1;
-        above = state.atoms.get(&name).ok_or_else(|| format!("there is no atom {name}"))?.parent.clone();
+        above = state.atoms.get(name.as_str()).ok_or_else(|| format!("there is no atom {name}"))?.parent.clone();
     }
-    let atom = state.atoms.get_mut(id).ok_or_else(|| format!("there is no atom {id}"))?;
+    let atom = state.change(id)?;
     atom.parent = parent;
     atom.order = order.to_owned();
     Ok(())
@@ -274,10 +306,10 @@ fn delete(state: &mut State, id: &str) -> Result<(), String> {
     if state.atoms.remove(id).is_none() {
         return Err(format!("there is no atom {id}"));
     }
-    let mut gone: BTreeSet<String> = [id.to_owned()].into();
+    let mut gone: BTreeSet<Arc<str>> = [id.into()].into();
     loop {
-        let is_below = |atom: &Atom| atom.parent.as_ref().is_some_and(|parent| gone.contains(parent));
-        let below: Vec<String> =
+        let is_below = |atom: &Atom| atom.parent.as_ref().is_some_and(|parent| gone.contains(parent.as_str()));
+        let below: Vec<Arc<str>> =
             state.atoms.iter().filter(|(_, atom)| is_below(atom)).map(|(id, _)| id.clone()).collect();
         if below.is_empty() {
             return Ok(());

@@ -1,5 +1,6 @@
 //! `reedclaw gateway`: serves the team gateway, and looks after its tokens, members and logs.
 
+use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, stdin, stdout};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -56,6 +57,11 @@ const COMPARISONS: &[&str] = &["at-most", "at-least", "none"];
 /// Sums that a budget bounds.
 const LIMITS: &[&str] = &["calls", "cost_pico_usd", "tokens"];
 
+/// The variable that names the database for all of these commands.
+const DATABASE: &str = "REEDCLAW_GATEWAY_DATABASE";
+const DATABASE_HELP: &str = "file:PATH, postgres://HOST/NAME, or env:NAME for a variable with one of these; else \
+                             REEDCLAW_GATEWAY_DATABASE, else gateway.db in the state directory";
+
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
     let mode = one_of(option("mode", "MODE"), Mode::WORDS).default_value("lab");
@@ -63,8 +69,8 @@ pub(super) fn definition() -> Command {
         .about("Serves the team gateway on this machine over HTTP; looks after its tokens and logs")
         .after_help("Exit status: 0 ended or done, 1 failed or a log is broken, 2 usage, 3 refused.")
         .arg(option("listen", "ADDR:PORT").help("The address, only this machine's own; gateway.listen in the config"))
-        .arg(mode.help("How tenants are run; only lab is there yet"))
-        .arg(option("database", "URL").global(true).help("file:PATH; the default is gateway.db in the state directory"))
+        .arg(mode.help("How tenants are run; saas and enterprise need PostgreSQL"))
+        .arg(option("database", "URL").global(true).help(DATABASE_HELP))
         .arg(
             Arg::new("open")
                 .long("open")
@@ -147,10 +153,11 @@ fn token_definition() -> Command {
 fn tenant_definitions() -> [Command; 2] {
     let named = || named_argument("name", "TENANT", "The tenant");
     let user = || named_argument("user", "USER", "The user");
+    let mode = || one_of(option("mode", "MODE"), Mode::WORDS).default_value("lab").help("How the tenant is run");
     let tenants = Command::new("tenant")
         .about("Adds and lists tenants")
         .subcommand_required(true)
-        .subcommand(Command::new("add").about("Adds a tenant").arg(named()))
+        .subcommand(Command::new("add").about("Adds a tenant").arg(named()).arg(mode()))
         .subcommand(Command::new("list").about("Lists tenants and their modes"))
         .subcommand(
             Command::new("flag")
@@ -208,10 +215,13 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     }))
 }
 
-/// The database that `--database` names, or the usual one.
+/// The database that `--database` or the environment names, or the usual one.
 fn database(matches: &ArgMatches, env: &Env) -> Result<String, Failure> {
     if let Some(named) = matches.get_one::<String>("database") {
         return Ok(named.clone());
+    }
+    if env.contains_key(OsStr::new(DATABASE)) {
+        return Ok(format!("env:{DATABASE}"));
     }
     let state = config::state_directory(env).ok_or_else(|| Failure {
         kind: FailureKind::Unavailable,
@@ -222,11 +232,12 @@ fn database(matches: &ArgMatches, env: &Env) -> Result<String, Failure> {
 }
 
 fn open(matches: &ArgMatches) -> Result<Ledger, Failure> {
-    open_at(&database(matches, &host::environment())?)
+    let env = host::environment();
+    open_at(&database(matches, &env)?, &env)
 }
 
-fn open_at(database: &str) -> Result<Ledger, Failure> {
-    Ledger::open(&gateway::database_path(database)?).map_err(|error| gateway::of_ledger(&error))
+fn open_at(database: &str, env: &Env) -> Result<Ledger, Failure> {
+    Ledger::open_at(gateway::database_target(database, env)?).map_err(|error| gateway::of_ledger(&error))
 }
 
 /// Makes a pairing code, with hyphens as a person reads it.
@@ -259,18 +270,18 @@ fn serve(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     };
     // Whoever reads the terminal is let in; a file or a program isn't.
     let code = match matches.get_flag("open") && stdout().is_terminal() {
-        true => Some(pair_code(&open_at(&options.database)?, TENANT, "me", TeamRole::Admin)?),
+        true => Some(pair_code(&open_at(&options.database, runtime.env())?, TENANT, "me", TeamRole::Admin)?),
         false => None,
     };
     let begun = |listening: &Listening| {
         let Listening { address, mode, database } = listening;
         if is_json {
             let url = format!("http://{address}");
-            let database = database.display().to_string();
             outln!("{}", json!({"event": "listening", "url": url, "mode": mode, "database": database}));
             return;
         }
-        outln!("ReedClaw gateway on http://{address}  (mode {mode}, tenant {TENANT}, SQLite)");
+        let engine = if database == "PostgreSQL" { database.as_str() } else { "SQLite" };
+        outln!("ReedClaw gateway on http://{address}  (mode {mode}, tenant {TENANT}, {engine})");
         match &code {
             Some(code) => outln!("Console: http://{address}/ui/#pair={code}   the code holds 5 minutes, once"),
             None => outln!("Console: http://{address}/ui/   reedclaw gateway pair prints a code for it"),
@@ -338,8 +349,9 @@ fn tenant(matches: &ArgMatches) -> Result<u8, Failure> {
     match matches.subcommand() {
         Some(("add", matches)) => {
             let name = named(text(matches, "name"))?;
-            open(matches)?.add_tenant(&name, Mode::Lab).map_err(failed)?;
-            outln!("the tenant {} is there, in mode lab", sanitise(&name));
+            let mode = Mode::of(&text(matches, "mode")).unwrap_or(Mode::Lab);
+            open(matches)?.add_tenant(&name, mode).map_err(failed)?;
+            outln!("the tenant {} is there, in mode {}", sanitise(&name), mode.word());
         }
         Some(("flag", matches)) => {
             let is_on = text(matches, "value") == "on";
@@ -434,7 +446,7 @@ fn routes(matches: &ArgMatches) -> Result<u8, Failure> {
         vec![it.service.clone(), it.backend.clone(), it.location.clone().unwrap_or_default(), it.version.to_string()]
     };
     print_table(&routes.iter().map(row).collect::<Vec<_>>());
-    let is_unfit = matches.get_flag("check") && backends::unfit(&routes).is_some();
+    let is_unfit = matches.get_flag("check") && backends::unfit(&routes, ledger.engine()).is_some();
     Ok(if is_unfit { exit::FAILED } else { exit::DONE })
 }
 

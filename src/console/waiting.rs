@@ -26,7 +26,7 @@ struct State {
     is_resting: bool,
     is_drawn: bool,
     /// The activity and its start; the wait itself if nothing is named.
-    said: Option<(&'static str, Instant)>,
+    activity: Option<(&'static str, Instant)>,
     /// A question was put since this was looked at last.
     has_asked: bool,
 }
@@ -59,7 +59,7 @@ impl Waiting {
             }
             pause = STEP;
             let frames: &[char] = if options.unicode { &FRAMES } else { &ASCII_FRAMES };
-            let (said, since) = state.said.unwrap_or(("", begun));
+            let (said, since) = state.activity.unwrap_or(("", begun));
             let text = format!("{} {said}{} s", frames[step % frames.len()], since.elapsed().as_secs());
             let text = if options.unicode { text } else { text.replace('…', "...") };
             // The lock is held while it is drawn: nothing can be written between the sign and its end.
@@ -70,7 +70,7 @@ impl Waiting {
 
     /// Says what goes on, from here on with its own time.
     pub fn say(&self, what: &'static str) {
-        self.lock().said = Some((what, Instant::now()));
+        self.lock().activity = Some((what, Instant::now()));
     }
 
     /// Writes above the sign, which goes on.
@@ -89,7 +89,7 @@ impl Waiting {
             console.raw(b"\r\x1b[K");
         }
         state.is_resting = true;
-        state.said = None;
+        state.activity = None;
         self.ended.notify_all();
     }
 

@@ -1,4 +1,5 @@
-//! The team gateway: HTTP in front of the same gate, tools and receipts as the shell's, on one machine with SQLite.
+//! The team gateway: HTTP in front of the same gate, tools and receipts as the shell's, on one machine with SQLite or on several
+//! with PostgreSQL.
 //!
 //! It owns the listener, the checks in front of routing, who asks, the table of routes, and streams. It must not know the
 //! terminal or the line editor. Nothing of it exists until [`serve`] is called: no thread, socket or table.
@@ -30,14 +31,16 @@ mod state;
 mod stream;
 mod work;
 
+use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::ledger::{Ledger, LedgerError, Unfit, backends};
+use crate::config::Env;
+use crate::ledger::{Ledger, LedgerError, Neighbours, Target, Unfit, backends, nodes};
 use crate::proto::team::Mode;
 use crate::proto::{Failure, FailureKind};
 
@@ -57,6 +60,9 @@ use work::Pool;
 
 /// The usual address.
 pub const LISTEN: &str = "127.0.0.1:4117";
+/// Hint about databases.
+const HINT_DATABASE: &str =
+    "a database is file:PATH, postgres://HOST/NAME, or env:NAME for a variable with one of these";
 /// Threads for requests, and places in their queue.
 const WORK: (usize, usize) = (8, 256);
 /// Wait for running requests at the end.
@@ -71,7 +77,7 @@ pub struct Options {
     pub listen: String,
     /// How tenants are run.
     pub mode: String,
-    /// `file:PATH`, or an address of a server.
+    /// `file:PATH`, an address of a server, or `env:NAME`.
     pub database: String,
 }
 
@@ -82,28 +88,53 @@ pub struct Listening {
     pub address: SocketAddr,
     /// The mode.
     pub mode: &'static str,
-    /// The database's file.
-    pub database: PathBuf,
+    /// The database's file, or its kind if it is on a server.
+    pub database: String,
 }
 
-/// Returns the path of a database that `--database` names.
+/// Returns the place of a database that `--database` names: `file:PATH`, the address of a PostgreSQL server, or `env:NAME` for
+/// a variable of `env` that has one of these.
 ///
 /// # Errors
-/// It names a server: there is no PostgreSQL here yet.
-pub fn database_path(database: &str) -> Result<PathBuf, Failure> {
-    match database.strip_prefix("file:") {
-        Some(path) if !path.is_empty() => Ok(PathBuf::from(path)),
-        _ => Err(refused(
-            "this version stores in SQLite only: PostgreSQL isn't there yet".into(),
-            "--database file:PATH names the file",
-        )),
+/// It is none of these, or an address with a password, which every user of this machine could read among the arguments.
+pub fn database_target(database: &str, env: &Env) -> Result<Target, Failure> {
+    let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
+    if let Some(name) = database.strip_prefix("env:") {
+        let value = env.get(OsStr::new(name)).and_then(|value| value.to_str());
+        let value =
+            value.ok_or_else(|| user(format!("the variable {name} names no database"), "set it to an address"))?;
+        return target(value).ok_or_else(|| user(format!("the variable {name} names no database"), HINT_DATABASE));
     }
+    let found = target(database).ok_or_else(|| user("that isn't a database".into(), HINT_DATABASE))?;
+    let has_password = matches!(&found, Target::Server(address) if password_in(address));
+    if has_password {
+        return Err(refused(
+            "the address has a password, which other users of this machine can read among the arguments".into(),
+            "put the address into a variable, and name it: --database env:NAME",
+        ));
+    }
+    Ok(found)
+}
+
+fn target(text: &str) -> Option<Target> {
+    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        return Some(Target::Server(text.to_owned()));
+    }
+    text.strip_prefix("file:").filter(|path| !path.is_empty()).map(|path| Target::File(PathBuf::from(path)))
+}
+
+/// Says whether an address of a server has a password.
+fn password_in(address: &str) -> bool {
+    let (before, options) = address.split_once('?').unwrap_or((address, ""));
+    let authority = before.split_once("://").map_or(before, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    user.contains(':') || options.split('&').any(|option| option.starts_with("password="))
 }
 
 /// Serves until `ended` says so. `begun` is called once, when clients can connect.
 ///
 /// # Errors
-/// The options are refused (a mode or database that isn't there yet, an address beyond this machine), another gateway
+/// The options are refused (a mode without its database, an address beyond this machine), another gateway
 /// serves the database, or the address or database can't be used.
 pub fn serve(
     options: &Options,
@@ -112,11 +143,12 @@ pub fn serve(
     ended: impl FnOnce(),
 ) -> Result<(), Failure> {
     let mode = allowed_mode(&options.mode)?;
-    let path = database_path(&options.database)?;
+    let target = database_target(&options.database, &parts.env)?;
+    check_mode(mode, &target)?;
     let address = allowed_address(&options.listen)?;
-    let ledger = Ledger::open(&path).map_err(|error| of_ledger(&error))?;
+    let ledger = Arc::new(Ledger::open_at(target).map_err(|error| of_ledger(&error))?);
     let _served = ledger.serve().map_err(|error| Failure { kind: FailureKind::Unavailable, ..of_ledger(&error) })?;
-    settle_left(&ledger).map_err(|error| of_ledger(&error))?;
+    ledger.nodes().renew().and_then(|_| ledger.nodes().settle_dead()).map_err(|error| of_ledger(&error))?;
     check_routes(&ledger)?;
     let unusable = |what: &str, error: std::io::Error| failed(format!("{what}: {error}"));
     let listener = TcpListener::bind(address).map_err(|error| unusable(&address.to_string(), error))?;
@@ -124,10 +156,10 @@ pub fn serve(
     let address = listener.local_addr().map_err(|error| unusable("the listener", error))?;
     let threads = |error| unusable("threads", error);
     let gateway = Arc::new(Gateway {
+        node_id: ledger.node().to_owned(),
         ledger,
         parts,
         mode,
-        node_id: crate::ledger::uuid_v7(),
         started: Instant::now(),
         names: Names::of_port(address.port()),
         work: Pool::start("gw-work", WORK.0, WORK.1).map_err(threads)?,
@@ -143,11 +175,10 @@ pub fn serve(
         stopping: watch::Sender::new(false),
         receipts: Mutex::new(None),
     });
-    let grown = gateway.grown.clone();
-    gateway.ledger.on_append(Box::new(move |_| grown.send_modify(|count| *count = count.wrapping_add(1))));
+    let neighbours = meet_neighbours(&gateway).map_err(threads)?;
     let (http, done) = front::start(Arc::clone(&gateway), listener).map_err(threads)?;
     tracing::info!(event = "channel_started", channel = "gateway", address = %address);
-    begun(&Listening { address, mode: mode.word(), database: gateway.ledger.path().to_owned() });
+    begun(&Listening { address, mode: mode.word(), database: gateway.ledger.place() });
     ended();
     gateway.stopping.send_replace(true);
     // The thread ends by itself when the last request was answered; one that hangs is left behind.
@@ -156,16 +187,25 @@ pub fn serve(
         let _ = done.recv_timeout(DROP_WAIT);
     }
     drop(http);
+    drop(neighbours);
+    if let Err(error) = gateway.ledger.nodes().leave() {
+        tracing::warn!(event = "lease_failed", error = %error);
+    }
     Ok(())
 }
 
-/// Settles what an earlier process left: nobody waits for it, and nobody knows how it ended.
-fn settle_left(ledger: &Ledger) -> Result<(), LedgerError> {
-    ledger.mark_unknown()?;
-    ledger.settle_left()?;
-    ledger.close_left_questions()?;
-    ledger.end_left_runs()?;
-    Ok(())
+/// Wakes the streams of this gateway and of its neighbours when a log has grown.
+fn meet_neighbours(gateway: &Arc<Gateway>) -> std::io::Result<Option<Arc<Neighbours>>> {
+    let grow = |grown: watch::Sender<u64>| move || grown.send_modify(|count| *count = count.wrapping_add(1));
+    let neighbours = nodes::meet(&gateway.ledger, grow(gateway.grown.clone()))?.map(Arc::new);
+    let (here, there) = (grow(gateway.grown.clone()), neighbours.as_ref().map(Arc::downgrade));
+    gateway.ledger.on_append(Box::new(move |_| {
+        here();
+        if let Some(neighbours) = there.as_ref().and_then(Weak::upgrade) {
+            neighbours.hint();
+        }
+    }));
+    Ok(neighbours)
 }
 
 /// Refuses to serve tenants whose routes name other back-ends than this program has; names all of them.
@@ -173,7 +213,7 @@ fn check_routes(ledger: &Ledger) -> Result<(), Failure> {
     let mut offenders = Vec::new();
     for (tenant, _) in ledger.tenants().map_err(|error| of_ledger(&error))? {
         let routes = ledger.backends().list(&tenant).map_err(|error| of_ledger(&error))?;
-        if let Some(Unfit::Split(lines) | Unfit::Unavailable(lines)) = backends::unfit(&routes) {
+        if let Some(Unfit::Split(lines) | Unfit::Unavailable(lines)) = backends::unfit(&routes, ledger.engine()) {
             offenders.extend(lines.into_iter().map(|line| format!("{tenant}, {line}")));
         }
     }
@@ -215,20 +255,24 @@ pub fn of_ledger(error: &LedgerError) -> Failure {
 
 fn allowed_mode(word: &str) -> Result<Mode, Failure> {
     match Mode::of(word) {
-        Some(Mode::Lab) => Ok(Mode::Lab),
-        Some(other) => Err(refused(
-            format!(
-                "the mode {} isn't there yet: it needs PostgreSQL, which keeps tenants apart in the database",
-                other.word()
-            ),
-            "--mode lab serves this machine",
-        )),
+        Some(mode) => Ok(mode),
         None => Err(Failure {
             kind: FailureKind::User,
             message: format!("there is no mode {word:?}"),
             hint: "the modes are saas, enterprise and lab".into(),
         }),
     }
+}
+
+/// Modes with tenants that don't trust each other need a database that keeps them apart.
+fn check_mode(mode: Mode, target: &Target) -> Result<(), Failure> {
+    if mode == Mode::Lab || target.is_server() {
+        return Ok(());
+    }
+    Err(refused(
+        format!("the mode {} needs PostgreSQL, which keeps tenants apart in the database", mode.word()),
+        "--database env:NAME names a variable with the address of a server; --mode lab serves this machine with SQLite",
+    ))
 }
 
 /// The address to bind; beyond loopback it is refused, for nothing encrypts the tokens there.

@@ -35,7 +35,7 @@ pub struct Parts {
 
 /// A gateway that serves.
 pub struct Gateway {
-    pub(super) ledger: Ledger,
+    pub(super) ledger: Arc<Ledger>,
     pub(super) parts: Parts,
     pub(super) mode: Mode,
     pub(super) node_id: String,

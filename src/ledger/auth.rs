@@ -1,6 +1,6 @@
 //! Tenants, members and tokens. A token's secret leaves this file once, when it is made; the database has its SHA-256.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use super::sql::{Begin, Connection, OptionalExtension as _, Row, params};
 use serde_json::json;
 
 use super::spine::append_in;
@@ -90,10 +90,11 @@ impl Ledger {
     /// # Errors
     /// It is there with another mode, or the database fails.
     pub fn add_tenant(&self, tenant: &str, mode: Mode) -> Result<(), LedgerError> {
-        let connection = self.lock();
-        connection
-            .execute("INSERT OR IGNORE INTO tenant (tenant, mode) VALUES (?1, ?2)", params![tenant, mode.word()])?;
-        let there = mode_in(&connection, tenant)?;
+        let there = self.write(tenant, |transaction| {
+            let sql = "INSERT INTO tenant (tenant, mode) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+            transaction.execute(sql, params![tenant, mode.word()])?;
+            mode_in(transaction, tenant)
+        })?;
         if there == Some(mode) {
             return Ok(());
         }
@@ -105,10 +106,10 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn tenants(&self) -> Result<Vec<(String, String)>, LedgerError> {
-        let connection = self.lock();
-        let mut statement = connection.prepare("SELECT tenant, mode FROM tenant ORDER BY tenant")?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        let connection = self.view("")?;
+        let mut statement = connection.prepare_cached("SELECT tenant, mode FROM tenant ORDER BY tenant")?;
+        let rows = statement.query_map(params![], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
     /// The mode of a tenant.
@@ -116,7 +117,8 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn mode(&self, tenant: &str) -> Result<Option<Mode>, LedgerError> {
-        mode_in(&self.lock(), tenant)
+        let connection = self.view(tenant)?;
+        mode_in(&connection, tenant)
     }
 
     /// Gives a user a role in a tenant, or takes it with `None`.
@@ -140,7 +142,7 @@ impl Ledger {
     /// The database fails.
     pub fn member(&self, tenant: &str, user: &str) -> Result<Option<TeamRole>, LedgerError> {
         let sql = "SELECT role FROM member WHERE tenant = ?1 AND user = ?2";
-        let connection = self.lock();
+        let connection = self.view(tenant)?;
         let mut statement = connection.prepare_cached(sql)?;
         let word: Option<String> = statement.query_row(params![tenant, user], |row| row.get(0)).optional()?;
         Ok(word.as_deref().and_then(TeamRole::of))
@@ -151,10 +153,11 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn members(&self, tenant: &str) -> Result<Vec<(String, String)>, LedgerError> {
-        let connection = self.lock();
-        let mut statement = connection.prepare("SELECT user, role FROM member WHERE tenant = ?1 ORDER BY user")?;
+        let connection = self.view(tenant)?;
+        let mut statement =
+            connection.prepare_cached("SELECT user, role FROM member WHERE tenant = ?1 ORDER BY user")?;
         let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
     /// Makes a token, and the membership if the user has none; returns the token's id and its secret.
@@ -182,11 +185,11 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn tokens(&self) -> Result<Vec<TokenRow>, LedgerError> {
-        let connection = self.lock();
+        let connection = self.view("")?;
         let now = now_ms(&connection)?;
         let sql = "SELECT id, kind, user, tenant, role, expires_ms, revoked_ms FROM token ORDER BY created_ms, id";
-        let mut statement = connection.prepare(sql)?;
-        let rows = statement.query_map([], |row| {
+        let mut statement = connection.prepare_cached(sql)?;
+        let rows = statement.query_map(params![], |row| {
             let (expires, revoked): (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
             let state = match (revoked, expires) {
                 (Some(_), _) => "revoked",
@@ -197,7 +200,7 @@ impl Ledger {
             let (id, kind, user, tenant) = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?);
             Ok(TokenRow { id, kind, user, tenant, role: row.get(4)?, state, expires_at })
         })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
     /// Ends a token: the next request with it is refused.
@@ -207,7 +210,7 @@ impl Ledger {
     pub fn revoke_token(&self, id: &str) -> Result<(), LedgerError> {
         let tenant: Option<(String, String)> = {
             let sql = "SELECT tenant, user FROM token WHERE id = ?1";
-            self.lock().query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?
+            self.view("")?.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?
         };
         let Some((tenant, user)) = tenant else { return Err(LedgerError::NotFound) };
         self.write(&tenant, |transaction| {
@@ -223,13 +226,13 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn authenticate(&self, secret: &str) -> Result<Option<Who>, LedgerError> {
-        let connection = self.lock();
+        let connection = self.view("")?;
         let now = now_ms(&connection)?;
         // The lookup is by the hash: its time tells nothing about the secret.
         let sql = "SELECT id, kind, user, tenant, role FROM token WHERE sha256 = ?1 AND revoked_ms IS NULL \
                    AND (expires_ms IS NULL OR expires_ms > ?2)";
         let mut statement = connection.prepare_cached(sql)?;
-        let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<[String; 5]> {
+        let row = |row: &Row<'_>| -> crate::ledger::sql::Result<[String; 5]> {
             Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?])
         };
         let found = statement.query_row(params![hash::sha256_hex(secret.as_bytes()), now], row).optional()?;
@@ -268,8 +271,8 @@ impl Ledger {
     /// The database fails.
     pub fn pair(&self, code: &str) -> Result<Option<Paired>, LedgerError> {
         let sha256 = hash::sha256_hex(code.as_bytes());
-        let mut connection = self.lock();
-        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        // Alone with this secret, so that of two who use it at once one is the second.
+        let transaction = self.pool.begin(Begin::Write, &[&sha256])?;
         let now = now_ms(&transaction)?;
         let sql = "DELETE FROM pair_code WHERE sha256 = ?1 RETURNING user, tenant, role, expires_ms";
         let found: Option<(String, String, String, i64)> = transaction
@@ -279,7 +282,7 @@ impl Ledger {
             None => None,
             Some((user, tenant, role, _)) => Some(begin_session(&transaction, (user, tenant, role), &uuid_v7(), now)?),
         };
-        transaction.commit()?;
+        transaction.finish()?;
         Ok(paired)
     }
 
@@ -290,12 +293,12 @@ impl Ledger {
     /// The database fails.
     pub fn refresh(&self, secret: &str) -> Result<Option<Paired>, LedgerError> {
         let sha256 = hash::sha256_hex(secret.as_bytes());
-        let mut connection = self.lock();
-        let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+        // Alone with this secret, so that of two who use it at once one is the second.
+        let transaction = self.pool.begin(Begin::Write, &[&sha256])?;
         let now = now_ms(&transaction)?;
         let sql = "SELECT family, user, tenant, role, expires_ms, used FROM session WHERE sha256 = ?1";
-        type Row = (String, String, String, String, i64, bool);
-        let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
+        type Found = (String, String, String, String, i64, bool);
+        let row = |row: &Row<'_>| -> crate::ledger::sql::Result<Found> {
             Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
         };
         let found = transaction.query_row(sql, [&sha256], row).optional()?;
@@ -311,7 +314,7 @@ impl Ledger {
                 Some(begin_session(&transaction, (user, tenant, role), &family, now)?)
             }
         };
-        transaction.commit()?;
+        transaction.finish()?;
         Ok(paired)
     }
 
@@ -320,17 +323,20 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn log_out(&self, who: &Who) -> Result<(), LedgerError> {
-        let connection = self.lock();
-        let now = now_ms(&connection)?;
-        let sql = "SELECT family FROM token WHERE id = ?1";
-        let family: Option<String> = connection.query_row(sql, [&who.token_id], |row| row.get(0)).optional()?.flatten();
-        match family {
-            Some(family) => end_family(&connection, &family, now),
-            None => {
-                connection.execute("UPDATE token SET revoked_ms = ?2 WHERE id = ?1", params![who.token_id, now])?;
-                Ok(())
+        self.write(&who.tenant, |transaction| {
+            let now = now_ms(transaction)?;
+            let sql = "SELECT family FROM token WHERE id = ?1";
+            let family: Option<String> =
+                transaction.query_row(sql, [&who.token_id], |row| row.get(0)).optional()?.flatten();
+            match family {
+                Some(family) => end_family(transaction, &family, now),
+                None => {
+                    let sql = "UPDATE token SET revoked_ms = ?2 WHERE id = ?1";
+                    transaction.execute(sql, params![who.token_id, now])?;
+                    Ok(())
+                }
             }
-        }
+        })
     }
 }
 
@@ -341,7 +347,7 @@ fn mode_in(connection: &Connection, tenant: &str) -> Result<Option<Mode>, Ledger
 }
 
 fn set_member_in(
-    transaction: &Transaction<'_>,
+    transaction: &Connection,
     tenant: &str,
     user: &str,
     role: Option<TeamRole>,
@@ -411,7 +417,7 @@ fn end_family(connection: &Connection, family: &str, now: i64) -> Result<(), Led
 }
 
 /// Writes an audit event for an act at the command line.
-fn audit(transaction: &Transaction<'_>, tenant: &str, user: &str, body: serde_json::Value) -> Result<(), LedgerError> {
+fn audit(transaction: &Connection, tenant: &str, user: &str, body: serde_json::Value) -> Result<(), LedgerError> {
     let who = Identity {
         mode: mode_in(transaction, tenant)?.unwrap_or(Mode::Lab),
         tenant: tenant.to_owned(),

@@ -1,7 +1,7 @@
 //! Canvases in the log: a command becomes one event with its operations and the hash of the state after it. Snapshots are a
 //! shortcut, and count only if the log says the same.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use super::sql::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
 
 use super::row::Event;
@@ -78,18 +78,19 @@ impl Ledger {
             .map_err(|error| LedgerError::Invalid(error.to_string()))?;
         let request_hash = hash::sha256_hex(ops.as_bytes());
         let kind = format!("canvas:{id}");
-        self.write(&who.tenant, |transaction| {
+        let mut latest = None;
+        let committed = self.write(&who.tenant, |transaction| {
             if let Some(answer) = repeated(transaction, who, &kind, &command.key, &request_hash)? {
                 return Ok(Committed::Done(answer, true));
             }
-            let known = current(transaction, who, id)?;
+            let known = self.current(transaction, who, id)?;
             let state = known.as_ref().map(|it| it.state.clone()).unwrap_or_default();
             if command.base_rev > state.rev {
                 return Ok(Committed::Ahead(state.rev));
             }
             let is_late = command.base_rev < state.rev;
             if is_late {
-                let since = ops_since(transaction, who, id, command.base_rev)?;
+                let since = last_ops(transaction, who, id, state.rev - command.base_rev)?;
                 let is_apart = canvas::is_disjoint(&canvas::touched(&command.ops), &canvas::touched(&since));
                 if !(command.may_merge && is_apart && canvas::fold(&state, &command.ops).is_ok()) {
                     return Ok(Committed::Conflict { head_rev: state.rev, recovery_ops: recovery(since) });
@@ -98,16 +99,23 @@ impl Ledger {
             match canvas::fold(&state, &command.ops) {
                 Err(error) => Ok(Committed::Invalid(error)),
                 Ok(next) => {
-                    let answer = commit(transaction, who, id, command, &next, is_late)?;
-                    let sql = "INSERT INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5, 'done', 200, ?6, ?7)";
+                    let (answer, position) = commit(transaction, who, id, command, &next, is_late)?;
+                    let sql = "INSERT INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5, 'done', 200, ?6, ?7, NULL)";
                     let now = now_ms(transaction)?;
                     let text = answer.to_string();
                     transaction
                         .execute(sql, params![who.tenant, kind, command.key, who.user, request_hash, text, now])?;
+                    let state_hash = next.hash();
+                    latest = Some((next, position, state_hash));
                     Ok(Committed::Done(answer, false))
                 }
             }
-        })
+        })?;
+        // Only what is durable counts in memory.
+        if let Some(latest) = latest {
+            self.boards.put(&who.tenant, id, latest);
+        }
+        Ok(committed)
     }
 
     /// Checks that a canvas is of this project, or that there is none of this name.
@@ -117,7 +125,7 @@ impl Ledger {
     pub fn check_canvas(&self, who: &Identity, id: &str) -> Result<(), LedgerError> {
         let sql = "SELECT project FROM canvas WHERE tenant = ?1 AND canvas_id = ?2";
         let project: Option<String> =
-            self.lock().query_row(sql, params![who.tenant, id], |row| row.get(0)).optional()?;
+            self.view(&who.tenant)?.query_row(sql, params![who.tenant, id], |row| row.get(0)).optional()?;
         if project.is_none_or(|project| project == who.project) { Ok(()) } else { Err(LedgerError::NotFound) }
     }
 
@@ -127,13 +135,46 @@ impl Ledger {
     /// There is none in this project, or the database fails.
     pub fn canvas(&self, who: &Identity, id: &str) -> Result<Snapshot, LedgerError> {
         // A wrong snapshot is removed on the way, so this may write.
-        let found = self.write(&who.tenant, |transaction| current(transaction, who, id))?;
+        let found = self.write(&who.tenant, |transaction| self.current(transaction, who, id))?;
         found.ok_or(LedgerError::NotFound)
+    }
+
+    /// The newest state: that in memory or the newest snapshot that the log confirms, and the commits after it.
+    fn current(&self, transaction: &Connection, who: &Identity, id: &str) -> Result<Option<Snapshot>, LedgerError> {
+        let sql = "SELECT project, last_position, state_hash FROM canvas WHERE tenant = ?1 AND canvas_id = ?2";
+        let row = |row: &Row<'_>| -> crate::ledger::sql::Result<(String, i64, String)> {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        };
+        let found = transaction.query_row(sql, params![who.tenant, id], row).optional()?;
+        let Some((project, position, state_hash)) = found else { return Ok(None) };
+        if project != who.project {
+            return Err(LedgerError::NotFound);
+        }
+        let known = self.boards.get(&who.tenant, id).filter(|(_, at, _)| *at <= position);
+        if let Some((state, at, hash)) = known {
+            if (at, &hash) == (position, &state_hash) {
+                return Ok(Some(Snapshot { state, position, state_hash }));
+            }
+            // Another gateway has changed it. A state that isn't what the log says is forgotten.
+            let state = folded(transaction, &who.tenant, id, (state, at))?;
+            if state.hash() == state_hash {
+                self.boards.put(&who.tenant, id, (state.clone(), position, state_hash.clone()));
+                return Ok(Some(Snapshot { state, position, state_hash }));
+            }
+            self.boards.forget(&who.tenant, id);
+        }
+        let start = shortcut(transaction, who, id)?.unwrap_or_default();
+        let state = folded(transaction, &who.tenant, id, start)?;
+        if state.hash() == state_hash {
+            self.boards.put(&who.tenant, id, (state.clone(), position, state_hash.clone()));
+        }
+        Ok(Some(Snapshot { state, position, state_hash }))
     }
 
     /// Folds every canvas of a tenant from nothing and compares it with what each commit, row and snapshot says.
     pub(super) fn verify_canvases(connection: &Connection, tenant: &str) -> Result<Option<Broken>, LedgerError> {
-        let mut statement = connection.prepare("SELECT canvas_id, rev, state_hash FROM canvas WHERE tenant = ?1")?;
+        let mut statement =
+            connection.prepare_cached("SELECT canvas_id, rev, state_hash FROM canvas WHERE tenant = ?1")?;
         let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
         for row in rows {
             let (id, rev, state_hash): (String, i64, String) = row?;
@@ -159,14 +200,14 @@ impl Ledger {
 }
 
 fn repeated(
-    transaction: &Transaction<'_>,
+    transaction: &Connection,
     who: &Identity,
     kind: &str,
     key: &str,
     request_hash: &str,
 ) -> Result<Option<Value>, LedgerError> {
     let sql = "SELECT actor, request_hash, response FROM idempotency WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
-    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(String, String, String)> {
+    let row = |row: &Row<'_>| -> crate::ledger::sql::Result<(String, String, String)> {
         Ok((row.get(0)?, row.get(1)?, row.get(2)?))
     };
     match transaction.query_row(sql, params![who.tenant, kind, key], row).optional()? {
@@ -193,11 +234,16 @@ fn commits(connection: &Connection, tenant: &str, id: &str, after: i64) -> Resul
     }
 }
 
-/// The operations after a revision, oldest first.
-fn ops_since(connection: &Connection, who: &Identity, id: &str, rev: i64) -> Result<Vec<Value>, LedgerError> {
-    let events = commits(connection, &who.tenant, id, 0)?;
-    let newer = events.iter().map(Event::body).filter(|body| body["rev"].as_i64().is_some_and(|it| it > rev));
-    Ok(newer.flat_map(|body| body["ops"].as_array().cloned().unwrap_or_default()).collect())
+/// The operations of the last `count` commits, oldest first.
+fn last_ops(connection: &Connection, who: &Identity, id: &str, count: i64) -> Result<Vec<Value>, LedgerError> {
+    let sql = "SELECT body FROM event WHERE tenant = ?1 AND stream = ?2 AND event_type = ?3 \
+               ORDER BY stream_version DESC LIMIT ?4";
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(params![who.tenant, stream(id), COMMIT, count], |row| row.get::<String>(0))?;
+    let mut bodies: Vec<String> = rows.collect::<crate::ledger::sql::Result<_>>()?;
+    bodies.reverse();
+    let body = |text: String| serde_json::from_str::<Value>(&text).unwrap_or_default();
+    Ok(bodies.into_iter().map(body).flat_map(|body| body["ops"].as_array().cloned().unwrap_or_default()).collect())
 }
 
 fn recovery(ops: Vec<Value>) -> Option<Vec<Value>> {
@@ -205,40 +251,37 @@ fn recovery(ops: Vec<Value>) -> Option<Vec<Value>> {
     (ops.len() <= RECOVERY_OPS_MAX && bytes <= RECOVERY_BYTES_MAX).then_some(ops)
 }
 
-/// The newest state: the newest snapshot that the log confirms, and the commits after it.
-fn current(transaction: &Transaction<'_>, who: &Identity, id: &str) -> Result<Option<Snapshot>, LedgerError> {
-    let sql = "SELECT project, last_position, state_hash FROM canvas WHERE tenant = ?1 AND canvas_id = ?2";
-    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(String, i64, String)> {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?))
-    };
-    let found = transaction.query_row(sql, params![who.tenant, id], row).optional()?;
-    let Some((project, position, state_hash)) = found else { return Ok(None) };
-    if project != who.project {
-        return Err(LedgerError::NotFound);
-    }
-    let (mut state, after) = shortcut(transaction, who, id)?.unwrap_or_default();
-    for event in commits(transaction, &who.tenant, id, after)? {
+/// A state and the commits after its position.
+fn folded(
+    connection: &Connection,
+    tenant: &str,
+    id: &str,
+    (mut state, after): (State, i64),
+) -> Result<State, LedgerError> {
+    for event in commits(connection, tenant, id, after)? {
         let ops = event.body()["ops"].as_array().cloned().unwrap_or_default();
         state = canvas::fold(&state, &ops)
             .map_err(|error| LedgerError::Database(format!("the canvas {id} can't be folded: {error}")))?;
     }
-    Ok(Some(Snapshot { state, position, state_hash }))
+    Ok(state)
 }
 
 /// The newest snapshot and the position of its commit. One that the log doesn't confirm is removed.
-fn shortcut(transaction: &Transaction<'_>, who: &Identity, id: &str) -> Result<Option<(State, i64)>, LedgerError> {
-    let sql = "SELECT rev, atoms FROM canvas_snapshot WHERE tenant = ?1 AND canvas_id = ?2 ORDER BY rev DESC LIMIT 1";
-    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(i64, String)> { Ok((row.get(0)?, row.get(1)?)) };
+fn shortcut(transaction: &Connection, who: &Identity, id: &str) -> Result<Option<(State, i64)>, LedgerError> {
+    let sql = "SELECT rev, atoms, position FROM canvas_snapshot WHERE tenant = ?1 AND canvas_id = ?2 ORDER BY rev DESC LIMIT 1";
+    type Found = (i64, String, Option<i64>);
+    let row = |row: &Row<'_>| -> crate::ledger::sql::Result<Found> { Ok((row.get(0)?, row.get(1)?, row.get(2)?)) };
     let found = transaction.query_row(sql, params![who.tenant, id], row).optional()?;
-    let Some((rev, atoms)) = found else { return Ok(None) };
+    let Some((rev, atoms, position)) = found else { return Ok(None) };
     let atoms: Value = serde_json::from_str(&atoms).unwrap_or_default();
     let state = State::read(rev, &atoms);
-    let sql = "SELECT position, json_extract(body, '$.state_hash') FROM event WHERE tenant = ?1 AND stream = ?2 \
-               AND event_type = ?3 AND json_extract(body, '$.rev') = ?4";
-    let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<(i64, String)> { Ok((row.get(0)?, row.get(1)?)) };
-    let logged = transaction.query_row(sql, params![who.tenant, stream(id), COMMIT, rev], row).optional()?;
-    if let (Some(state), Some((position, state_hash))) = (state, logged)
-        && state.hash() == state_hash
+    let sql = "SELECT body FROM event WHERE tenant = ?1 AND stream = ?2 AND event_type = ?3 AND position = ?4";
+    let logged: Option<String> =
+        transaction.query_row(sql, params![who.tenant, stream(id), COMMIT, position], |row| row.get(0)).optional()?;
+    let logged: Value = serde_json::from_str(&logged.unwrap_or_default()).unwrap_or_default();
+    if let (Some(state), Some(position)) = (state, position)
+        && logged["rev"] == rev
+        && logged["state_hash"] == state.hash()
     {
         return Ok(Some((state, position)));
     }
@@ -249,13 +292,13 @@ fn shortcut(transaction: &Transaction<'_>, who: &Identity, id: &str) -> Result<O
 }
 
 fn commit(
-    transaction: &Transaction<'_>,
+    transaction: &Connection,
     who: &Identity,
     id: &str,
     command: &Command,
     next: &State,
     is_merged: bool,
-) -> Result<Value, LedgerError> {
+) -> Result<(Value, i64), LedgerError> {
     let state_hash = next.hash();
     let body = json!({"rev": next.rev, "base_rev": command.base_rev, "ops": command.ops, "state_hash": state_hash,
         "idempotency_key": command.key, "merged": is_merged});
@@ -274,12 +317,13 @@ fn commit(
     transaction.execute(sql, params![who.tenant, id, who.project, next.rev, position, state_hash])?;
     if next.rev % SNAPSHOT_EVERY == 0 {
         let atoms = canonical(&next.atoms_value(), super::DEPTH_MAX + 8)?;
-        let sql = "INSERT OR REPLACE INTO canvas_snapshot VALUES (?1, ?2, ?3, ?4, ?5)";
-        transaction.execute(sql, params![who.tenant, id, next.rev, atoms, state_hash])?;
+        let sql = "INSERT INTO canvas_snapshot VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT (tenant, canvas_id, rev) \
+                   DO UPDATE SET atoms = ?4, state_hash = ?5, position = ?6";
+        transaction.execute(sql, params![who.tenant, id, next.rev, atoms, state_hash, position])?;
     }
     let mut answer = json!({"head_rev": next.rev, "applied_ops": command.ops, "event_id": event_id, "replayed": false});
     if is_merged {
         answer["merged"] = true.into();
     }
-    Ok(answer)
+    Ok((answer, position))
 }

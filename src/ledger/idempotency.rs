@@ -1,9 +1,9 @@
 //! Requests that may be repeated: their keys and stored answers. A request is noted before it acts, so that after a crash
 //! nobody runs it a second time unasked.
 
-use rusqlite::{OptionalExtension as _, params};
+use super::sql::{OptionalExtension as _, Row, params};
 
-use super::{Ledger, LedgerError, now_ms};
+use super::{LEFT, Ledger, LedgerError, now_ms};
 use crate::proto::team::Identity;
 
 /// The state of a request that the process didn't live to finish.
@@ -44,8 +44,8 @@ impl Ledger {
         self.write(&who.tenant, |transaction| {
             let sql = "SELECT actor, request_hash, state, status, response FROM idempotency \
                        WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
-            type Row = (String, String, String, Option<u16>, Option<String>);
-            let row = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Row> {
+            type Found = (String, String, String, Option<u16>, Option<String>);
+            let row = |row: &Row<'_>| -> crate::ledger::sql::Result<Found> {
                 Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
             };
             let found = transaction.query_row(sql, params![who.tenant, key.kind, key.key], row).optional()?;
@@ -57,10 +57,12 @@ impl Ledger {
                 Some((_, _, state, ..)) if state == UNKNOWN => Err(LedgerError::InProgress(UNKNOWN)),
                 Some(_) => Err(LedgerError::InProgress("running")),
                 None => {
-                    let sql = "INSERT INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5, 'running', NULL, NULL, ?6)";
+                    let sql = "INSERT INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5, 'running', NULL, NULL, ?6, ?7)";
                     let now = now_ms(transaction)?;
-                    transaction
-                        .execute(sql, params![who.tenant, key.kind, key.key, who.user, key.request_hash, now])?;
+                    transaction.execute(
+                        sql,
+                        params![who.tenant, key.kind, key.key, who.user, key.request_hash, now, transaction.node()],
+                    )?;
                     Ok(Begun::New)
                 }
             }
@@ -72,19 +74,20 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn answer(&self, who: &Identity, key: &Key, answer: Option<(u16, &str)>) -> Result<(), LedgerError> {
-        let connection = self.lock();
-        match answer {
-            Some((status, response)) => {
-                let sql = "UPDATE idempotency SET state = 'done', status = ?4, response = ?5 \
-                           WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
-                connection.execute(sql, params![who.tenant, key.kind, key.key, status, response])?;
+        self.write(&who.tenant, |transaction| {
+            match answer {
+                Some((status, response)) => {
+                    let sql = "UPDATE idempotency SET state = 'done', status = ?4, response = ?5 \
+                               WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
+                    transaction.execute(sql, params![who.tenant, key.kind, key.key, status, response])?;
+                }
+                None => {
+                    let sql = "DELETE FROM idempotency WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
+                    transaction.execute(sql, params![who.tenant, key.kind, key.key])?;
+                }
             }
-            None => {
-                let sql = "DELETE FROM idempotency WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
-                connection.execute(sql, params![who.tenant, key.kind, key.key])?;
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Stores the answer that a request gets while its question is open.
@@ -94,8 +97,10 @@ impl Ledger {
     pub fn answer_waiting(&self, who: &Identity, key: &Key, status: u16, response: &str) -> Result<(), LedgerError> {
         let sql = "UPDATE idempotency SET state = 'waiting', status = ?4, response = ?5 \
                    WHERE tenant = ?1 AND kind = ?2 AND key = ?3 AND state = 'running'";
-        self.lock().execute(sql, params![who.tenant, key.kind, key.key, status, response])?;
-        Ok(())
+        self.write(&who.tenant, |transaction| {
+            transaction.execute(sql, params![who.tenant, key.kind, key.key, status, response])?;
+            Ok(())
+        })
     }
 
     /// Marks requests that an earlier process began and never finished; returns how many.
@@ -103,7 +108,15 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn mark_unknown(&self) -> Result<usize, LedgerError> {
-        let sql = "UPDATE idempotency SET state = 'unknown', status = NULL, response = NULL WHERE state IN ('running', 'waiting')";
-        Ok(self.lock().execute(sql, [])?)
+        let sql = format!(
+            "UPDATE idempotency SET state = 'unknown', status = NULL, response = NULL \
+             WHERE tenant = ?1 AND state IN ('running', 'waiting') AND {LEFT}"
+        );
+        let mut marked = 0;
+        for (tenant, _) in self.tenants()? {
+            marked += self
+                .write(&tenant, |transaction| Ok(transaction.execute(&sql, params![tenant, now_ms(transaction)?])?))?;
+        }
+        Ok(marked)
     }
 }

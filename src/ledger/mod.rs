@@ -1,4 +1,4 @@
-//! The team's stores in one SQLite file: the event log of each tenant, memory, blackboard, tokens, and what the gates need.
+//! The team's stores, in a file of SQLite or on a PostgreSQL server: the event log of each tenant, memory, blackboard, tokens, and what the gates need.
 //!
 //! It owns the file, its schema, and the rule that a row and the event that tells of it change in one transaction. Every
 //! method takes the identity first, and every statement names the tenant. It must not know HTTP, agents or tools.
@@ -14,16 +14,17 @@ mod row;
 mod runs;
 mod safety;
 mod spine;
+mod sql;
 mod stores;
 mod verify;
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock};
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use self::sql::{Begin, Connection, Held, OptionalExtension as _, Pool, params};
 
 use crate::base::canonical::{CanonicalError, canonical};
 use crate::base::time::utc_ms;
@@ -36,26 +37,31 @@ pub use more::archive::{self, Archive};
 pub use more::artifacts::{Artifact, Artifacts};
 pub use more::backends::{self, Backend, Backends, Unfit};
 pub use more::figures::{self, Figure, Figures};
+pub use more::nodes::{self, Neighbours, Nodes};
 pub use permits::{NewLicence, NewLock};
 pub use questions::{Asked, Given};
 pub use row::Event;
 pub use runs::{NewRun, RunEnd};
 pub use safety::{Judged, Record, Subject};
 pub use spine::{Expected, Filter, Stored};
+pub use sql::Target;
 pub use stores::{BoardEntry, MemoryEntry, Place};
 pub use verify::{Broken, Verified};
 
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "gateway.db";
 /// The steps to the schema that this program reads and writes; their number is its version.
-const SCHEMAS: [&str; 4] = [
+const SCHEMAS: [&str; 5] = [
     include_str!("schema.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
     include_str!("schema-4.sql"),
+    include_str!("schema-5.sql"),
 ];
-/// How long a statement waits for another process, in milliseconds: a command such as `gateway token create` writes briefly.
-const BUSY_MS: u64 = 2_000;
+/// The same on PostgreSQL.
+const SCHEMA_SERVER: &str = include_str!("schema-pg.sql");
+/// A row that a gateway left which serves no more: `?2` is the time.
+const LEFT: &str = "(node IS NULL OR node NOT IN (SELECT node_id FROM node WHERE until_ms > ?2))";
 /// Arrays and objects in each other that a stored value may have.
 pub const DEPTH_MAX: usize = 32;
 
@@ -109,8 +115,8 @@ pub enum LedgerError {
     Database(String),
 }
 
-impl From<rusqlite::Error> for LedgerError {
-    fn from(error: rusqlite::Error) -> Self {
+impl From<sql::Error> for LedgerError {
+    fn from(error: sql::Error) -> Self {
         Self::Database(error.to_string())
     }
 }
@@ -126,47 +132,76 @@ pub type Hint = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The stores.
 pub struct Ledger {
-    path: PathBuf,
-    connection: Mutex<Connection>,
-    /// Appends that wait for the connection: whoever gets it commits them together.
+    pool: Pool,
+    /// Appends that wait: whoever has the turn commits them together.
     appends: Mutex<Vec<spine::Waiting>>,
+    turn: Mutex<()>,
+    boards: more::boards::Boards,
     hint: OnceLock<Hint>,
 }
 
 /// The right to serve a database; a second gateway on the same file doesn't get it. It ends with the process.
 #[derive(Debug)]
-pub struct Served(#[expect(dead_code, reason = "the lock lives as long as the file is open")] Arc<File>);
+pub struct Served(#[expect(dead_code, reason = "the lock lives as long as the file is open")] Option<Arc<File>>);
 
 impl Ledger {
-    /// Opens the database at `path`; makes it (0600, in a directory with 0700) if it doesn't exist.
+    /// Opens the database in the file at `path`; makes it (0600, in a directory with 0700) if it doesn't exist.
     ///
     /// # Errors
     /// The file can't be made or read, or a newer program has written it.
     pub fn open(path: &Path) -> Result<Self, LedgerError> {
-        let failed = |error: std::io::Error| LedgerError::Database(format!("{}: {error}", path.display()));
-        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+        Self::open_at(Target::File(path.to_owned()))
+    }
+
+    /// Opens a database, and brings its schema up to date.
+    ///
+    /// # Errors
+    /// It can't be made or reached, or a newer program has written it.
+    pub fn open_at(target: Target) -> Result<Self, LedgerError> {
+        if let Target::File(path) = &target {
+            let failed = |error: std::io::Error| LedgerError::Database(format!("{}: {error}", path.display()));
+            if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+                DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
+            }
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
         }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
-        let mut connection = Connection::open(path)?;
-        connection.busy_timeout(std::time::Duration::from_millis(BUSY_MS))?;
-        connection.pragma_update(None, "journal_mode", "WAL")?;
-        connection.pragma_update(None, "synchronous", "FULL")?;
-        connection.pragma_update(None, "foreign_keys", true)?;
-        migrate(&mut connection)?;
+        let pool = Pool::new(target, uuid_v7());
+        let connection = pool.take()?;
+        if pool.target().is_server() {
+            migrate_server(&connection)?
+        } else {
+            migrate(&connection)?
+        }
+        drop(connection);
         Ok(Self {
-            path: path.to_owned(),
-            connection: Mutex::new(connection),
+            pool,
             appends: Mutex::default(),
+            turn: Mutex::default(),
+            boards: more::boards::Boards::default(),
             hint: OnceLock::new(),
         })
     }
 
-    /// The file.
+    /// The database's place, as it may be shown: a file, or that it is a server.
     #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn place(&self) -> String {
+        match self.pool.target() {
+            Target::File(path) => path.display().to_string(),
+            Target::Server(_) => "PostgreSQL".to_owned(),
+        }
+    }
+
+    /// The name of the engine.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        if self.pool.target().is_server() { "postgres" } else { "sqlite" }
+    }
+
+    /// The id of this gateway.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        self.pool.node()
     }
 
     /// Sets the function that is called after each commit with new events; the first one stays.
@@ -174,12 +209,13 @@ impl Ledger {
         let _ = self.hint.set(hint);
     }
 
-    /// Takes the right to serve this database, for as long as the value lives.
+    /// Takes the right to serve this database, for as long as the value lives. Several gateways may serve one on a server.
     ///
     /// # Errors
     /// Another gateway has it; its process id, as far as it is known.
     pub fn serve(&self) -> Result<Served, LedgerError> {
-        let path = self.path.with_extension("lock");
+        let Target::File(database) = self.pool.target() else { return Ok(Served(None)) };
+        let path = database.with_extension("lock");
         let failed = |error: std::io::Error| LedgerError::Database(format!("{}: {error}", path.display()));
         let mut options = OpenOptions::new();
         let mut file =
@@ -188,10 +224,10 @@ impl Ledger {
             let pid = std::fs::read_to_string(&path).unwrap_or_default();
             let pid = pid.trim();
             let which = if pid.is_empty() { String::new() } else { format!(" (process {pid})") };
-            return Err(LedgerError::Forbidden(format!("another gateway{which} serves {}", self.path.display())));
+            return Err(LedgerError::Forbidden(format!("another gateway{which} serves {}", database.display())));
         }
         file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
-        Ok(Served(Arc::new(file)))
+        Ok(Served(Some(Arc::new(file))))
     }
 
     /// Measured figures and the rules over them.
@@ -204,6 +240,12 @@ impl Ledger {
     #[must_use]
     pub fn archive(&self) -> Archive<'_> {
         Archive(self)
+    }
+
+    /// The gateways that share the database.
+    #[must_use]
+    pub fn nodes(&self) -> Nodes<'_> {
+        Nodes(self)
     }
 
     /// Files of canvases.
@@ -221,28 +263,25 @@ impl Ledger {
     /// Says whether the database answers.
     #[must_use]
     pub fn is_well(&self) -> bool {
-        self.lock().query_row("SELECT one FROM instance", [], |_| Ok(())).is_ok()
+        let answer = |connection: Held<'_>| connection.query_row("SELECT one FROM instance", params![], |_| Ok(()));
+        self.pool.begin(Begin::Read, &[]).and_then(answer).is_ok()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A connection that reads one state of a tenant's rows.
+    fn view(&self, tenant: &str) -> Result<Held<'_>, LedgerError> {
+        Ok(self.pool.begin(Begin::Read, &[tenant])?)
     }
 
     /// Runs `act` in one transaction that may write, and gives the hint if `act` has appended events.
     fn write<T>(
         &self,
         tenant: &str,
-        act: impl FnOnce(&Transaction<'_>) -> Result<T, LedgerError>,
+        act: impl FnOnce(&Connection) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        let (done, has_grown) = {
-            let mut connection = self.lock();
-            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            let before = head(&transaction, tenant)?;
-            let done = act(&transaction)?;
-            let has_grown = head(&transaction, tenant)? != before;
-            transaction.commit()?;
-            (done, has_grown)
-        };
+        let transaction = self.pool.begin(Begin::Write, &[tenant])?;
+        let done = act(&transaction)?;
+        let has_grown = transaction.has_grown();
+        transaction.finish()?;
         if let Some(hint) = self.hint.get().filter(|_| has_grown) {
             hint(tenant);
         }
@@ -258,8 +297,7 @@ fn head(connection: &Connection, tenant: &str) -> Result<i64, LedgerError> {
 
 /// The time by the database's clock, in Unix milliseconds.
 fn now_ms(connection: &Connection) -> Result<i64, LedgerError> {
-    let mut statement = connection.prepare_cached("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)")?;
-    Ok(statement.query_row([], |row| row.get(0))?)
+    Ok(connection.query_row(connection.clock(), params![], |row| row.get(0))?)
 }
 
 /// The same as text.
@@ -272,26 +310,50 @@ fn stored_text(value: &serde_json::Value) -> Result<String, LedgerError> {
     Ok(canonical(value, DEPTH_MAX)?)
 }
 
-fn migrate(connection: &mut Connection) -> Result<(), LedgerError> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version: u32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+fn migrate(connection: &Connection) -> Result<(), LedgerError> {
+    connection.run("BEGIN IMMEDIATE")?;
+    let version: i64 = connection.query_row("PRAGMA user_version", params![], |row| row.get(0))?;
     let version = usize::try_from(version).unwrap_or(usize::MAX);
-    let known = SCHEMAS.len();
-    if version > known {
-        return Err(LedgerError::Forbidden(format!(
-            "its schema has version {version}, and this program knows up to {known}"
-        )));
-    }
+    check_version(version)?;
     for step in &SCHEMAS[version..] {
-        transaction.execute_batch(step)?;
+        connection.run(step)?;
     }
     if version == 0 {
-        let now = now_text(&transaction)?;
-        transaction.execute("INSERT INTO instance VALUES (1, ?1, ?2)", params![uuid_v7(), now])?;
-        transaction.execute("INSERT INTO tenant (tenant, mode) VALUES ('local', 'lab')", [])?;
+        begin_instance(connection)?;
     }
-    if version < known {
-        transaction.pragma_update(None, "user_version", i64::try_from(known).unwrap_or(i64::MAX))?;
+    if version < SCHEMAS.len() {
+        connection.run(&format!("PRAGMA user_version = {}", SCHEMAS.len()))?;
     }
-    Ok(transaction.commit()?)
+    Ok(connection.commit()?)
+}
+
+fn migrate_server(connection: &Connection) -> Result<(), LedgerError> {
+    // Alone: of two gateways that start at once, one makes the schema.
+    connection.run("BEGIN; SELECT pg_advisory_xact_lock(4117)")?;
+    let sql = "SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'schema_version'";
+    if connection.prepare_cached(sql)?.exists(params![])? {
+        let version: i64 = connection.query_row("SELECT version FROM schema_version", params![], |row| row.get(0))?;
+        check_version(usize::try_from(version).unwrap_or(usize::MAX))?;
+    } else {
+        connection.run(SCHEMA_SERVER)?;
+        begin_instance(connection)?;
+    }
+    Ok(connection.commit()?)
+}
+
+fn check_version(version: usize) -> Result<(), LedgerError> {
+    let known = SCHEMAS.len();
+    if version <= known {
+        return Ok(());
+    }
+    let why = format!("its schema has version {version}, and this program knows up to {known}");
+    Err(LedgerError::Forbidden(why))
+}
+
+/// The first rows of a new database.
+fn begin_instance(connection: &Connection) -> Result<(), LedgerError> {
+    let now = now_text(connection)?;
+    connection.execute("INSERT INTO instance VALUES (1, ?1, ?2)", params![uuid_v7(), now])?;
+    connection.execute("INSERT INTO tenant (tenant, mode) VALUES ('local', 'lab')", params![])?;
+    Ok(())
 }

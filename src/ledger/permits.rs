@@ -1,6 +1,6 @@
 //! Licences for dangerous actions and strategy locks: each change is an event, and the row is its newest state.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
+use super::sql::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
 
 use super::stores::note;
@@ -95,12 +95,12 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn licences(&self, who: &Identity, only_active: bool) -> Result<Vec<Value>, LedgerError> {
-        let connection = self.lock();
+        let connection = self.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let sql = format!("SELECT {LICENCE} FROM licence WHERE tenant = ?1 ORDER BY licence_id");
         let mut statement = connection.prepare_cached(&sql)?;
         let rows = statement.query_map([&who.tenant], |row| licence_value(row, now))?;
-        let all: Vec<Value> = rows.collect::<rusqlite::Result<_>>()?;
+        let all: Vec<Value> = rows.collect::<crate::ledger::sql::Result<_>>()?;
         Ok(all.into_iter().filter(|licence| !only_active || licence["active"] == true).collect())
     }
 
@@ -152,12 +152,12 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn strategy_locks(&self, who: &Identity) -> Result<Vec<Value>, LedgerError> {
-        let connection = self.lock();
+        let connection = self.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let sql = format!("SELECT {LOCK} FROM strategy_lock l WHERE tenant = ?1 ORDER BY lock_id");
         let mut statement = connection.prepare_cached(&sql)?;
         let rows = statement.query_map([&who.tenant], |row| lock_value(row, now))?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
     /// Changes a lock: it waits for approval again, and earlier approvals don't count.
@@ -204,7 +204,7 @@ impl Ledger {
                 return changed_lock(transaction, who, id, "rejected");
             }
             let now = now_text(transaction)?;
-            let sql = "INSERT OR IGNORE INTO lock_approval VALUES (?1, ?2, ?3, ?4)";
+            let sql = "INSERT INTO lock_approval VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
             transaction.execute(sql, params![who.tenant, id, who.user, now])?;
             let sql = "UPDATE strategy_lock SET state = 'approved' WHERE tenant = ?1 AND lock_id = ?2 AND state = 'pending' \
                        AND (SELECT count(*) FROM lock_approval WHERE tenant = ?1 AND lock_id = ?2) \
@@ -254,8 +254,8 @@ fn licence(connection: &Connection, tenant: &str, id: &str) -> Result<Value, Led
     found.ok_or(LedgerError::NotFound)
 }
 
-fn licence_value(row: &Row<'_>, now: i64) -> rusqlite::Result<Value> {
-    let texts = |at: usize| row.get::<_, Option<String>>(at);
+fn licence_value(row: &Row<'_>, now: i64) -> crate::ledger::sql::Result<Value> {
+    let texts = |at: usize| row.get::<Option<String>>(at);
     let (until, uses_max, uses): (i64, Option<i64>, i64) = (row.get(6)?, row.get(7)?, row.get(8)?);
     let revoked = texts(11)?;
     let is_active = revoked.is_none() && until > now && uses_max.is_none_or(|most| uses < most);
@@ -268,21 +268,23 @@ fn licence_value(row: &Row<'_>, now: i64) -> rusqlite::Result<Value> {
 }
 
 const LOCK: &str = "lock_id, scope, surface_id, actions, three_wise, valid_from_ms, valid_until_ms, reason, author, state, \
-     version, (SELECT coalesce(json_group_array(user), '[]') FROM lock_approval a WHERE a.tenant = l.tenant \
+     version, (SELECT string_agg(user, ',') FROM lock_approval a WHERE a.tenant = l.tenant \
      AND a.lock_id = l.lock_id)";
 
-fn lock_value(row: &Row<'_>, now: i64) -> rusqlite::Result<Value> {
-    let text = |at: usize| row.get::<_, Option<String>>(at);
-    let json = |at: usize| -> rusqlite::Result<Value> {
+fn lock_value(row: &Row<'_>, now: i64) -> crate::ledger::sql::Result<Value> {
+    let text = |at: usize| row.get::<Option<String>>(at);
+    let json = |at: usize| -> crate::ledger::sql::Result<Value> {
         Ok(serde_json::from_str(&text(at)?.unwrap_or_default()).unwrap_or_default())
     };
     let (from, until): (i64, i64) = (row.get(5)?, row.get(6)?);
+    // A user's name has no comma: it is made of letters, digits and `._:-`.
+    let approvals: Vec<String> = text(11)?.iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
     let state = text(9)?.filter(|state| state != "approved" || now < until).unwrap_or_else(|| "expired".into());
     let (three_wise, version): (bool, i64) = (row.get(4)?, row.get(10)?);
     Ok(json!({
         "lock_id": text(0)?, "scope": text(1)?, "surface_id": text(2)?, "actions": json(3)?, "three_wise": three_wise,
         "valid_from": utc_ms(from), "valid_until": utc_ms(until), "reason": text(7)?, "author": text(8)?, "state": state,
-        "version": version, "approvals": json(11)?,
+        "version": version, "approvals": approvals,
     }))
 }
 
@@ -292,7 +294,7 @@ fn author(connection: &Connection, who: &Identity, id: &str) -> Result<(String, 
     found.optional()?.ok_or(LedgerError::NotFound)
 }
 
-fn changed_lock(transaction: &Transaction<'_>, who: &Identity, id: &str, op: &str) -> Result<Value, LedgerError> {
+fn changed_lock(transaction: &Connection, who: &Identity, id: &str, op: &str) -> Result<Value, LedgerError> {
     let now = now_ms(transaction)?;
     let sql = format!("SELECT {LOCK} FROM strategy_lock l WHERE tenant = ?1 AND lock_id = ?2");
     let lock = transaction.query_row(&sql, params![who.tenant, id], |row| lock_value(row, now))?;

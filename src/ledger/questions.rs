@@ -1,12 +1,12 @@
 //! Questions to persons: one row each, answered once by whoever comes first, or expired. The row and the event that tells of
 //! it change together.
 
-use rusqlite::{OptionalExtension as _, Row, params};
+use super::sql::{OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
 
 use super::permits::settling;
 use super::stores::note;
-use super::{Ledger, LedgerError, now_ms};
+use super::{LEFT, Ledger, LedgerError, now_ms};
 use crate::base::time::utc_ms;
 use crate::proto::team::Identity;
 
@@ -47,7 +47,7 @@ impl Ledger {
     pub fn ask(&self, who: &Identity, asked: &Asked) -> Result<(), LedgerError> {
         self.write(&who.tenant, |transaction| {
             let now = now_ms(transaction)?;
-            let sql = "INSERT INTO question VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open', NULL, NULL, NULL, ?9, ?10, NULL, NULL)";
+            let sql = "INSERT INTO question VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open', NULL, NULL, NULL, ?9, ?10, NULL, NULL, ?11)";
             transaction.execute(
                 sql,
                 params![
@@ -61,6 +61,7 @@ impl Ledger {
                     who.user,
                     now,
                     now.saturating_add(asked.wait_ms),
+                    transaction.node(),
                 ],
             )?;
             let card: Value = serde_json::from_str(&asked.card).unwrap_or_default();
@@ -117,7 +118,7 @@ impl Ledger {
     /// There is no such question, its time is over, or the database fails.
     pub fn answer_of(&self, who: &Identity, question_id: &str) -> Result<Option<Given>, LedgerError> {
         {
-            let connection = self.lock();
+            let connection = self.view(&who.tenant)?;
             let sql =
                 "SELECT state, answer, by, note, deadline_ms FROM question WHERE tenant = ?1 AND question_id = ?2";
             type Found = (String, Option<String>, Option<String>, Option<String>, i64);
@@ -164,16 +165,20 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn close_left_questions(&self) -> Result<usize, LedgerError> {
-        let left: Vec<(Identity, String)> = {
-            let connection = self.lock();
-            let sql = "SELECT tenant, question_id, project, asked_by, run_id FROM question WHERE state = 'open'";
-            let mut statement = connection.prepare(sql)?;
-            let rows = statement.query_map([], |row| {
+        let mut left: Vec<(Identity, String)> = Vec::new();
+        for (tenant, _) in self.tenants()? {
+            let connection = self.view(&tenant)?;
+            let sql = format!(
+                "SELECT tenant, question_id, project, asked_by, run_id FROM question \
+                 WHERE tenant = ?1 AND state = 'open' AND {LEFT}"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(params![tenant, now_ms(&connection)?], |row| {
                 let who = settling(row.get(0)?, row.get(2)?, row.get(3)?, row.get(4)?);
                 Ok((who, row.get(1)?))
             })?;
-            rows.collect::<rusqlite::Result<_>>()?
-        };
+            left.extend(rows.collect::<crate::ledger::sql::Result<Vec<_>>>()?);
+        }
         for (who, question_id) in &left {
             self.close_question(who, question_id, "the gateway ended while it was open")?;
         }
@@ -192,8 +197,10 @@ impl Ledger {
         outcome: &str,
     ) -> Result<(), LedgerError> {
         let sql = "UPDATE question SET status = ?3, outcome = ?4 WHERE tenant = ?1 AND question_id = ?2";
-        self.lock().execute(sql, params![who.tenant, question_id, status, outcome])?;
-        Ok(())
+        self.write(&who.tenant, |transaction| {
+            transaction.execute(sql, params![who.tenant, question_id, status, outcome])?;
+            Ok(())
+        })
     }
 
     /// The questions of a tenant, the newest last: the open ones, or the last `limit`.
@@ -201,14 +208,14 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn questions(&self, who: &Identity, only_open: bool, limit: usize) -> Result<Vec<Value>, LedgerError> {
-        let connection = self.lock();
+        let connection = self.view(&who.tenant)?;
         let now = now_ms(&connection)?;
-        let open = if only_open { "AND state = 'open' AND deadline_ms >= ?2" } else { "AND ?2 >= 0" };
+        let open = if only_open { "AND state = 'open' AND deadline_ms >= ?2" } else { "AND CAST(?2 AS BIGINT) >= 0" };
         let sql = format!("SELECT {COLUMNS} FROM question WHERE tenant = ?1 {open} ORDER BY asked_ms DESC LIMIT ?3");
         let mut statement = connection.prepare_cached(&sql)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = statement.query_map(params![who.tenant, now, limit], |row| question_value(row, now))?;
-        let mut all: Vec<Value> = rows.collect::<rusqlite::Result<_>>()?;
+        let mut all: Vec<Value> = rows.collect::<crate::ledger::sql::Result<_>>()?;
         all.reverse();
         Ok(all)
     }
@@ -218,7 +225,7 @@ impl Ledger {
     /// # Errors
     /// There is none in this tenant, or the database fails.
     pub fn question(&self, who: &Identity, question_id: &str) -> Result<Value, LedgerError> {
-        let connection = self.lock();
+        let connection = self.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let sql = format!("SELECT {COLUMNS} FROM question WHERE tenant = ?1 AND question_id = ?2");
         let found = connection.query_row(&sql, params![who.tenant, question_id], |row| question_value(row, now));
@@ -226,27 +233,27 @@ impl Ledger {
     }
 }
 
-fn question_value(row: &Row<'_>, now: i64) -> rusqlite::Result<Value> {
+fn question_value(row: &Row<'_>, now: i64) -> crate::ledger::sql::Result<Value> {
     let card: String = row.get(3)?;
     let (state, deadline): (String, i64) = (row.get(5)?, row.get(10)?);
     let is_over = state == "open" && now > deadline;
     let mut value: Value = serde_json::from_str(&card).unwrap_or_else(|_| json!({}));
     let outcome: Option<String> = row.get(12)?;
     let fields = [
-        ("question_id", json!(row.get::<_, String>(0)?)),
-        ("run_id", json!(row.get::<_, Option<String>>(1)?)),
-        ("digest", json!(row.get::<_, String>(2)?)),
-        ("asked_by", json!(row.get::<_, String>(4)?)),
+        ("question_id", json!(row.get::<String>(0)?)),
+        ("run_id", json!(row.get::<Option<String>>(1)?)),
+        ("digest", json!(row.get::<String>(2)?)),
+        ("asked_by", json!(row.get::<String>(4)?)),
         ("state", json!(if is_over { "expired".to_owned() } else { state })),
-        ("answer", json!(row.get::<_, Option<String>>(6)?)),
-        ("by", json!(row.get::<_, Option<String>>(7)?)),
-        ("note", json!(row.get::<_, Option<String>>(8)?)),
+        ("answer", json!(row.get::<Option<String>>(6)?)),
+        ("by", json!(row.get::<Option<String>>(7)?)),
+        ("note", json!(row.get::<Option<String>>(8)?)),
         ("asked_at", json!(utc_ms(row.get(9)?))),
         ("deadline", json!(utc_ms(deadline))),
-        ("http_status", json!(row.get::<_, Option<u16>>(11)?)),
+        ("http_status", json!(row.get::<Option<u16>>(11)?)),
         ("outcome", outcome.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or(Value::Null)),
-        ("project", json!(row.get::<_, String>(13)?)),
-        ("stream", json!(row.get::<_, String>(14)?)),
+        ("project", json!(row.get::<String>(13)?)),
+        ("stream", json!(row.get::<String>(14)?)),
     ];
     for (name, field) in fields {
         value[name] = field;

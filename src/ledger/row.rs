@@ -1,6 +1,6 @@
 //! A row of the event log: read from the database, as JSON, and as the text that its hash covers.
 
-use rusqlite::Row;
+use super::sql::Row;
 use serde_json::{Map, Value};
 
 use super::LedgerError;
@@ -60,10 +60,10 @@ pub(super) const OPTIONAL: [&str; 9] = [
 
 impl Event {
     /// Reads a row of [`COLUMNS`].
-    pub(super) fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+    pub(super) fn from_row(row: &Row<'_>) -> crate::ledger::sql::Result<Self> {
         let mut ids = Vec::new();
         for (at, name) in OPTIONAL.into_iter().enumerate() {
-            if let Some(value) = row.get::<_, Option<String>>(13 + at)? {
+            if let Some(value) = row.get::<Option<String>>(13 + at)? {
                 ids.push((name, value));
             }
         }

@@ -1,11 +1,11 @@
 //! Runs of the agent: when each began, how it ended, its text. The row and the event that tells of it change together.
 
-use rusqlite::{OptionalExtension as _, Row, params};
+use super::sql::{OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
 
 use super::permits::settling;
 use super::stores::note;
-use super::{Ledger, LedgerError, now_ms};
+use super::{LEFT, Ledger, LedgerError, now_ms};
 use crate::base::time::utc_ms;
 use crate::proto::team::Identity;
 
@@ -49,10 +49,11 @@ impl Ledger {
             if transaction.prepare_cached(sql)?.exists(params![who.tenant, new.run_id])? {
                 return Err(LedgerError::IdempotencyMismatch(format!("the run {}", new.run_id)));
             }
-            let sql = "INSERT INTO run (tenant, run_id, project, user, state, question, started_ms) \
-                       VALUES (?1, ?2, ?3, ?4, 'running', ?5, ?6)";
+            let sql = "INSERT INTO run (tenant, run_id, project, user, state, question, started_ms, node) \
+                       VALUES (?1, ?2, ?3, ?4, 'running', ?5, ?6, ?7)";
             let now = now_ms(transaction)?;
-            transaction.execute(sql, params![who.tenant, new.run_id, who.project, who.user, new.question, now])?;
+            let values = params![who.tenant, new.run_id, who.project, who.user, new.question, now, transaction.node()];
+            transaction.execute(sql, values)?;
             let body = json!({"origin": new.origin, "question": new.question});
             note(transaction, who, "run.started", format!("run/{}", new.run_id), body)
         })
@@ -86,17 +87,20 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn end_left_runs(&self) -> Result<usize, LedgerError> {
-        let left: Vec<(Identity, String)> = {
-            let connection = self.lock();
-            let mut statement =
-                connection.prepare("SELECT tenant, run_id, project, user FROM run WHERE state = 'running'")?;
-            let rows = statement.query_map([], |row| {
+        let mut left: Vec<(Identity, String)> = Vec::new();
+        for (tenant, _) in self.tenants()? {
+            let connection = self.view(&tenant)?;
+            let sql = format!(
+                "SELECT tenant, run_id, project, user FROM run WHERE tenant = ?1 AND state = 'running' AND {LEFT}"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(params![tenant, now_ms(&connection)?], |row| {
                 let run_id: String = row.get(1)?;
                 let who = settling(row.get(0)?, row.get(2)?, row.get(3)?, Some(run_id.clone()));
                 Ok((who, run_id))
             })?;
-            rows.collect::<rusqlite::Result<_>>()?
-        };
+            left.extend(rows.collect::<crate::ledger::sql::Result<Vec<_>>>()?);
+        }
         for (who, run_id) in &left {
             let end = RunEnd {
                 state: "interrupted",
@@ -115,13 +119,13 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn runs(&self, who: &Identity, limit: usize) -> Result<Vec<Value>, LedgerError> {
-        let connection = self.lock();
+        let connection = self.view(&who.tenant)?;
         let sql =
             format!("SELECT {COLUMNS} FROM run WHERE tenant = ?1 AND project = ?2 ORDER BY started_ms DESC LIMIT ?3");
         let mut statement = connection.prepare_cached(&sql)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = statement.query_map(params![who.tenant, who.project, limit], run_value)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
     /// A run.
@@ -129,20 +133,20 @@ impl Ledger {
     /// # Errors
     /// There is none in this tenant and project, or the database fails.
     pub fn run(&self, who: &Identity, run_id: &str) -> Result<Value, LedgerError> {
-        let connection = self.lock();
+        let connection = self.view(&who.tenant)?;
         let sql = format!("SELECT {COLUMNS} FROM run WHERE tenant = ?1 AND project = ?2 AND run_id = ?3");
         let found = connection.query_row(&sql, params![who.tenant, who.project, run_id], run_value).optional()?;
         found.ok_or(LedgerError::NotFound)
     }
 }
 
-fn run_value(row: &Row<'_>) -> rusqlite::Result<Value> {
+fn run_value(row: &Row<'_>) -> crate::ledger::sql::Result<Value> {
     let usage: String = row.get(8)?;
     let ended: Option<i64> = row.get(10)?;
     Ok(json!({
-        "run_id": row.get::<_, String>(0)?, "project": row.get::<_, String>(1)?, "user": row.get::<_, String>(2)?,
-        "conversation_id": row.get::<_, Option<i64>>(3)?, "state": row.get::<_, String>(4)?,
-        "question": row.get::<_, String>(5)?, "text": row.get::<_, String>(6)?, "failure": row.get::<_, Option<String>>(7)?,
+        "run_id": row.get::<String>(0)?, "project": row.get::<String>(1)?, "user": row.get::<String>(2)?,
+        "conversation_id": row.get::<Option<i64>>(3)?, "state": row.get::<String>(4)?,
+        "question": row.get::<String>(5)?, "text": row.get::<String>(6)?, "failure": row.get::<Option<String>>(7)?,
         "usage": serde_json::from_str::<Value>(&usage).unwrap_or_default(), "started_at": utc_ms(row.get(9)?),
         "ended_at": ended.map(utc_ms),
     }))

@@ -1,14 +1,14 @@
 //! The facts of the gates, and the transaction in which they decide: what a decision reserves and the events that tell of it
 //! are written together.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use super::sql::{Connection, OptionalExtension as _, params};
 use serde_json::{Value, json};
 
 use super::more::figures;
 use super::permits::settling;
 use super::spine::append_in;
 use super::stores::note;
-use super::{Ledger, LedgerError, now_ms, now_text, uuid_v7};
+use super::{LEFT, Ledger, LedgerError, now_ms, now_text, uuid_v7};
 use crate::chain::{self, Facts, Licence, Limit, Lock, Stop, Wish};
 use crate::proto::team::{EventDraft, GateDecision, GateName, GateOutcome, Identity};
 
@@ -148,18 +148,22 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn settle_left(&self) -> Result<usize, LedgerError> {
-        let sql = "SELECT tenant, reservation_id, project, user, run_id, request_id, trace_id, stream, action FROM reservation";
+        let sql = format!(
+            "SELECT tenant, reservation_id, project, user, run_id, request_id, trace_id, stream, action FROM reservation \
+             WHERE tenant = ?1 AND {LEFT}"
+        );
         type Left = (Identity, String, String, String);
-        let left: Vec<Left> = {
-            let connection = self.lock();
-            let mut statement = connection.prepare(sql)?;
-            let rows = statement.query_map([], |row| {
+        let mut left: Vec<Left> = Vec::new();
+        for (tenant, _) in self.tenants()? {
+            let connection = self.view(&tenant)?;
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(params![tenant, now_ms(&connection)?], |row| {
                 let who = settling(row.get(0)?, row.get(2)?, row.get(3)?, row.get(4)?);
                 let who = Identity { request_id: row.get(5)?, trace_id: row.get(6)?, ..who };
                 Ok((who, row.get(1)?, row.get(7)?, row.get(8)?))
             })?;
-            rows.collect::<rusqlite::Result<_>>()?
-        };
+            left.extend(rows.collect::<crate::ledger::sql::Result<Vec<_>>>()?);
+        }
         for (who, id, stream, action) in &left {
             let draft = EventDraft {
                 event_type: "action.unknown".into(),
@@ -168,9 +172,21 @@ impl Ledger {
                 body: json!({"action_name": action, "why": "the gateway ended while it ran"}),
                 ..EventDraft::default()
             };
-            self.settle(who, Some(id), true, &draft)?;
+            self.settle_one(who, id, &draft)?;
         }
         Ok(left.len())
+    }
+
+    /// Settles a call that another process left, unless somebody has done so meanwhile.
+    fn settle_one(&self, who: &Identity, id: &str, draft: &EventDraft) -> Result<(), LedgerError> {
+        self.write(&who.tenant, |transaction| {
+            let sql = "DELETE FROM reservation WHERE tenant = ?1 AND reservation_id = ?2";
+            if transaction.execute(sql, params![who.tenant, id])? > 0 {
+                add_use(transaction, who, -1, 0, 0)?;
+                append_in(transaction, who, std::slice::from_ref(draft), None)?;
+            }
+            Ok(())
+        })
     }
 
     /// Sets a kill switch; one that is set stays as it is. Returns since when.
@@ -180,7 +196,7 @@ impl Ledger {
     pub fn kill(&self, who: &Identity, scope: &str, subject: &str, reason: &str) -> Result<String, LedgerError> {
         self.write(&who.tenant, |transaction| {
             let now = now_text(transaction)?;
-            let sql = "INSERT OR IGNORE INTO kill_switch VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            let sql = "INSERT INTO kill_switch VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
             let is_new = transaction.execute(sql, params![who.tenant, scope, subject, now, who.user, reason])? > 0;
             if is_new {
                 let body = json!({"op": "set", "scope": scope, "subject": subject, "reason": reason});
@@ -197,7 +213,7 @@ impl Ledger {
     /// The database fails.
     pub fn kill_switches(&self, who: &Identity) -> Result<i64, LedgerError> {
         let sql = "SELECT count(*) FROM kill_switch WHERE tenant = ?1 AND (scope = 'tenant' OR scope = 'project' AND subject = ?2)";
-        Ok(self.lock().query_row(sql, params![who.tenant, who.project], |row| row.get(0))?)
+        Ok(self.view(&who.tenant)?.query_row(sql, params![who.tenant, who.project], |row| row.get(0))?)
     }
 
     /// Lifts all kill switches of a tenant; returns how many there were. Only where a person at a terminal said so.
@@ -222,9 +238,10 @@ impl Ledger {
     pub fn set_flag(&self, tenant: &str, who: Option<&Identity>, flag: &str, is_on: bool) -> Result<(), LedgerError> {
         let who = who.map_or_else(|| self.operator_at_terminal(tenant), |who| Ok(who.clone()))?;
         self.write(tenant, |transaction| {
-            // In quotes, since a flag may have a point in its name.
-            let sql = "UPDATE tenant SET flags = json_set(flags, '$.\"' || ?2 || '\"', json(?3)) WHERE tenant = ?1";
-            transaction.execute(sql, params![tenant, flag, if is_on { "true" } else { "false" }])?;
+            let mut flags = flags(transaction, tenant)?.ok_or(LedgerError::NotFound)?;
+            flags[flag] = is_on.into();
+            transaction
+                .execute("UPDATE tenant SET flags = ?2 WHERE tenant = ?1", params![tenant, flags.to_string()])?;
             let body = json!({"kind": "flag", "flag": flag, "on": is_on});
             note(transaction, &who, "audit", "dataset:audit".into(), body)
         })
@@ -235,10 +252,8 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn flag(&self, tenant: &str, flag: &str) -> Result<Option<bool>, LedgerError> {
-        let sql = "SELECT flags FROM tenant WHERE tenant = ?1";
-        let flags: Option<String> = self.lock().query_row(sql, [tenant], |row| row.get(0)).optional()?;
-        let flags: Value = serde_json::from_str(&flags.unwrap_or_default()).unwrap_or_default();
-        Ok(flags[flag].as_bool())
+        let connection = self.view(tenant)?;
+        Ok(flags(&connection, tenant)?.and_then(|flags| flags[flag].as_bool()))
     }
 
     /// Sets a limit of a tenant: `calls`, `cost_pico_usd` or `tokens`; `None` takes it away.
@@ -283,7 +298,8 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn budget(&self, who: &Identity) -> Result<Vec<Limit>, LedgerError> {
-        limits(&self.lock(), &who.tenant, 0)
+        let connection = self.view(&who.tenant)?;
+        limits(&connection, &who.tenant, 0)
     }
 }
 
@@ -307,6 +323,13 @@ fn facts(connection: &Connection, who: &Identity, wish: &Wish, node: Option<&Sto
     })
 }
 
+/// The flags of a tenant; `None` if there is no such tenant.
+fn flags(connection: &Connection, tenant: &str) -> Result<Option<Value>, LedgerError> {
+    let mut statement = connection.prepare_cached("SELECT flags FROM tenant WHERE tenant = ?1")?;
+    let text: Option<String> = statement.query_row([tenant], |row| row.get(0)).optional()?;
+    Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_else(|_| json!({}))))
+}
+
 fn stop(connection: &Connection, who: &Identity, wish: &Wish) -> Result<Option<Stop>, LedgerError> {
     let sql = "SELECT scope, since, by FROM kill_switch WHERE tenant = ?1 AND (scope = 'tenant' \
                OR (scope = 'project' AND subject = ?2) OR (scope = 'action' AND subject = ?3)) LIMIT 1";
@@ -326,13 +349,11 @@ fn licences(connection: &Connection, tenant: &str, now: i64) -> Result<Vec<Licen
         let (class, project, surface_id) = (row.get(3)?, row.get(4)?, row.get(5)?);
         Ok(Licence { id: row.get(0)?, subject: row.get(1)?, actions, class, project, surface_id })
     })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
 }
 
 fn locks(connection: &Connection, tenant: &str, now: i64) -> Result<Option<Vec<Lock>>, LedgerError> {
-    let sql = "SELECT coalesce(json_extract(flags, '$.strategy_locks'), 0) FROM tenant WHERE tenant = ?1";
-    let is_required: Option<bool> = connection.prepare_cached(sql)?.query_row([tenant], |row| row.get(0)).optional()?;
-    if is_required != Some(true) {
+    if flags(connection, tenant)?.is_none_or(|flags| flags["strategy_locks"] != true) {
         return Ok(None);
     }
     let sql = "SELECT lock_id, scope, surface_id, actions, state, three_wise, valid_from_ms, valid_until_ms, (SELECT \
@@ -353,12 +374,12 @@ fn locks(connection: &Connection, tenant: &str, now: i64) -> Result<Option<Vec<L
             is_in_time: from <= now && now < until,
         })
     })?;
-    Ok(Some(rows.collect::<rusqlite::Result<_>>()?))
+    Ok(Some(rows.collect::<crate::ledger::sql::Result<_>>()?))
 }
 
 fn limits(connection: &Connection, tenant: &str, asked_calls: i64) -> Result<Vec<Limit>, LedgerError> {
-    let sql = "SELECT coalesce(sum(calls), 0), coalesce(sum(cost_pico_usd), 0), coalesce(sum(tokens), 0) \
-               FROM budget_use WHERE tenant = ?1";
+    let sql = "SELECT CAST(coalesce(sum(calls), 0) AS BIGINT), CAST(coalesce(sum(cost_pico_usd), 0) AS BIGINT), \
+               CAST(coalesce(sum(tokens), 0) AS BIGINT) FROM budget_use WHERE tenant = ?1";
     let spent: (i64, i64, i64) =
         connection.prepare_cached(sql)?.query_row([tenant], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let mut statement = connection.prepare_cached("SELECT kind, limit_value FROM budget_limit WHERE tenant = ?1")?;
@@ -371,25 +392,19 @@ fn limits(connection: &Connection, tenant: &str, asked_calls: i64) -> Result<Vec
         };
         Ok(Limit { name, limit, spent, asked })
     })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
 }
 
-fn add_use(
-    transaction: &Transaction<'_>,
-    who: &Identity,
-    calls: i64,
-    cost: i64,
-    tokens: i64,
-) -> Result<(), LedgerError> {
+fn add_use(transaction: &Connection, who: &Identity, calls: i64, cost: i64, tokens: i64) -> Result<(), LedgerError> {
     let sql = "INSERT INTO budget_use VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (tenant, run_id) DO UPDATE SET \
-               calls = calls + ?3, cost_pico_usd = cost_pico_usd + ?4, tokens = tokens + ?5";
+               calls = budget_use.calls + ?3, cost_pico_usd = budget_use.cost_pico_usd + ?4, tokens = budget_use.tokens + ?5";
     let run_id = who.run_id.clone().unwrap_or_default();
     transaction.execute(sql, params![who.tenant, run_id, calls, cost, tokens])?;
     Ok(())
 }
 
 /// Takes what an admitted call uses: a call of the budget, a use of its licence, heat.
-fn reserve(transaction: &Transaction<'_>, who: &Identity, wish: &Wish, facts: &Facts) -> Result<(), LedgerError> {
+fn reserve(transaction: &Connection, who: &Identity, wish: &Wish, facts: &Facts) -> Result<(), LedgerError> {
     add_use(transaction, who, 1, 0, 0)?;
     if let Some(licence) = chain::licence(facts, wish) {
         let sql = "UPDATE licence SET uses = uses + 1 WHERE tenant = ?1 AND licence_id = ?2";
@@ -403,9 +418,9 @@ fn reserve(transaction: &Transaction<'_>, who: &Identity, wish: &Wish, facts: &F
 }
 
 /// Notes that an admitted call runs; returns the id of its reservation.
-fn hold(transaction: &Transaction<'_>, who: &Identity, wish: &Wish, subject: &Subject) -> Result<String, LedgerError> {
+fn hold(transaction: &Connection, who: &Identity, wish: &Wish, subject: &Subject) -> Result<String, LedgerError> {
     let id = uuid_v7();
-    let sql = "INSERT INTO reservation VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let sql = "INSERT INTO reservation VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let stream = format!("{}/{}", subject.kind, subject.id);
     transaction.prepare_cached(sql)?.execute(params![
         who.tenant,
@@ -417,13 +432,14 @@ fn hold(transaction: &Transaction<'_>, who: &Identity, wish: &Wish, subject: &Su
         who.trace_id,
         stream,
         wish.action,
+        transaction.node(),
     ])?;
     Ok(id)
 }
 
 /// Writes the events about a decision.
 fn tell(
-    transaction: &Transaction<'_>,
+    transaction: &Connection,
     who: &Identity,
     wish: &Wish,
     subject: &Subject,

@@ -4,8 +4,7 @@
 use std::sync::PoisonError;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params, params_from_iter};
+use super::sql::{Begin, Connection, OptionalExtension as _, Pool, Value as Sql, params};
 
 use super::row::{COLUMNS, Event};
 use super::{Ledger, LedgerError, now_text, stored_text, uuid_v7};
@@ -70,26 +69,26 @@ pub(super) struct Waiting {
 
 /// Commits appends that have gathered, in one transaction. One that is refused doesn't touch the others; if the commit fails,
 /// all of them fail. Adds the tenants whose logs have grown.
-fn commit_together(connection: &mut Connection, waiting: Vec<Waiting>, grown: &mut Vec<String>) {
+fn commit_together(pool: &Pool, waiting: Vec<Waiting>, grown: &mut Vec<String>) {
     if waiting.is_empty() {
         return;
     }
     let mut done = Vec::with_capacity(waiting.len());
     let committed = (|| -> Result<(), LedgerError> {
-        let mut transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut tenants: Vec<&str> = waiting.iter().map(|it| it.who.tenant.as_str()).collect();
+        tenants.sort_unstable();
+        tenants.dedup();
+        let transaction = pool.begin(Begin::Write, &tenants)?;
         for it in &waiting {
-            let mut point = transaction.savepoint()?;
-            let stored = append_in(&point, &it.who, &it.drafts, it.expected.as_ref());
+            transaction.run("SAVEPOINT one")?;
+            let stored = append_in(&transaction, &it.who, &it.drafts, it.expected.as_ref());
             match &stored {
-                Ok(_) => point.commit()?,
-                Err(_) => {
-                    point.rollback()?;
-                    point.commit()?;
-                }
+                Ok(_) => transaction.run("RELEASE one")?,
+                Err(_) => transaction.run("ROLLBACK TO one; RELEASE one")?,
             }
             done.push(stored);
         }
-        Ok(transaction.commit()?)
+        Ok(transaction.finish()?)
     })();
     for (number, it) in waiting.into_iter().enumerate() {
         let result = match (&committed, done.get_mut(number)) {
@@ -122,9 +121,9 @@ impl Ledger {
         self.appends.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
         let mut grown = Vec::new();
         {
-            let mut connection = self.lock();
+            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
             let waiting = std::mem::take(&mut *self.appends.lock().unwrap_or_else(PoisonError::into_inner));
-            commit_together(&mut connection, waiting, &mut grown);
+            commit_together(&self.pool, waiting, &mut grown);
         }
         if let Some(hint) = self.hint.get() {
             grown.iter().for_each(|tenant| hint(tenant));
@@ -138,7 +137,8 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn read(&self, who: &Identity, after: i64, filter: &Filter, limit: usize) -> Result<Vec<Event>, LedgerError> {
-        read_in(&self.lock(), &who.tenant, after, filter, limit)
+        let connection = self.view(&who.tenant)?;
+        read_in(&connection, &who.tenant, after, filter, limit)
     }
 
     /// The position of the newest event, and the epoch of the tenant's log.
@@ -146,7 +146,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn head(&self, who: &Identity) -> Result<(i64, i64), LedgerError> {
-        let connection = self.lock();
+        let connection = self.view(&who.tenant)?;
         let epoch = connection.query_row("SELECT epoch FROM tenant WHERE tenant = ?1", [&who.tenant], |row| row.get(0));
         Ok((super::head(&connection, &who.tenant)?, epoch.optional()?.unwrap_or(1)))
     }
@@ -157,7 +157,8 @@ impl Ledger {
     /// There is none in this tenant, or the database fails.
     pub fn position_of(&self, who: &Identity, event_id: &str) -> Result<i64, LedgerError> {
         let sql = "SELECT position FROM event WHERE tenant = ?1 AND event_id = ?2";
-        let found = self.lock().query_row(sql, params![who.tenant, event_id], |row| row.get(0)).optional()?;
+        let found =
+            self.view(&who.tenant)?.query_row(sql, params![who.tenant, event_id], |row| row.get(0)).optional()?;
         found.ok_or(LedgerError::NotFound)
     }
 }
@@ -170,7 +171,7 @@ pub(super) fn read_in(
     limit: usize,
 ) -> Result<Vec<Event>, LedgerError> {
     let mut sql = format!("SELECT {COLUMNS} FROM event WHERE tenant = ? AND position > ?");
-    let mut values = vec![Sql::from(tenant.to_owned()), Sql::from(after)];
+    let mut values = vec![Sql::Text(tenant), Sql::Int(after)];
     let texts = [
         (" AND event_type = ?", &filter.event_type),
         (" AND source = ?", &filter.source),
@@ -182,29 +183,32 @@ pub(super) fn read_in(
     for (condition, value) in texts {
         if let Some(value) = value {
             sql.push_str(condition);
-            values.push(Sql::from(value.clone()));
+            values.push(Sql::Text(value));
         }
     }
-    if !filter.any_streams.is_empty() || !filter.any_types.is_empty() {
-        let marks = |count: usize| vec!["?"; count].join(", ");
-        let (streams, types) = (marks(filter.any_streams.len()), marks(filter.any_types.len()));
-        sql.push_str(&format!(" AND (stream IN ({streams}) OR event_type IN ({types}))"));
-        values.extend(filter.any_streams.iter().chain(&filter.any_types).cloned().map(Sql::from));
+    let any: Vec<String> = [("stream", &filter.any_streams), ("event_type", &filter.any_types)]
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(column, names)| format!("{column} IN ({})", vec!["?"; names.len()].join(", ")))
+        .collect();
+    if !any.is_empty() {
+        sql.push_str(&format!(" AND ({})", any.join(" OR ")));
+        values.extend(filter.any_streams.iter().chain(&filter.any_types).map(|text| Sql::Text(text)));
     }
     if let Some(before) = filter.before {
         sql.push_str(" AND position < ?");
-        values.push(Sql::from(before));
+        values.push(Sql::Int(before));
     }
     sql.push_str(" ORDER BY position LIMIT ?");
-    values.push(Sql::from(i64::try_from(limit).unwrap_or(i64::MAX)));
+    values.push(Sql::Int(i64::try_from(limit).unwrap_or(i64::MAX)));
     let mut statement = connection.prepare_cached(&sql)?;
-    let rows = statement.query_map(params_from_iter(values), Event::from_row)?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    let rows = statement.query_map(values.as_slice(), Event::from_row)?;
+    Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
 }
 
 /// The hash before the first event: that of the tenant and of the database's id.
 pub(super) fn genesis(connection: &Connection, tenant: &str) -> Result<String, LedgerError> {
-    let system: String = connection.query_row("SELECT system_id FROM instance", [], |row| row.get(0))?;
+    let system: String = connection.query_row("SELECT system_id FROM instance", params![], |row| row.get(0))?;
     Ok(hash::sha256_hex(format!("{tenant}\0{system}").as_bytes()))
 }
 
@@ -261,6 +265,7 @@ pub(super) fn append_in(
         };
         let event = Event { hash: event.computed_hash(None)?, ..event };
         insert(transaction, &event)?;
+        transaction.grow();
         previous_hash.clone_from(&event.hash);
         let Event { event_id, position, stream_version, .. } = event;
         stored.push(Stored { event_id, position, stream_version, is_duplicate: false });
@@ -345,7 +350,7 @@ fn insert(transaction: &Connection, event: &Event) -> Result<(), LedgerError> {
         "INSERT INTO event ({COLUMNS}) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, \
          ?17, ?18, ?19, ?20, ?21, ?22)"
     );
-    transaction.prepare_cached(&sql)?.execute(rusqlite::params![
+    transaction.prepare_cached(&sql)?.execute(params![
         event.tenant,
         event.position,
         event.event_id,

@@ -1,7 +1,7 @@
 //! Memory with an end, and the blackboard of a run with versions. A row and the event that tells of its change are written
 //! in one transaction; the event has the value's hash and not the value, so that a deleted value is gone.
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use super::sql::{Connection, OptionalExtension as _, params};
 use serde_json::{Value, json};
 
 use super::spine::append_in;
@@ -103,7 +103,7 @@ impl Ledger {
         is_prefix: bool,
         limit: usize,
     ) -> Result<Vec<MemoryEntry>, LedgerError> {
-        let connection = self.lock();
+        let connection = self.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let sql = "SELECT key, value, version, expires_ms, by FROM memory WHERE tenant = ?1 AND scope = ?2 \
                    AND scope_id = ?3 AND (key = ?4 OR (?5 AND substr(key, 1, length(?4)) = ?4)) \
@@ -117,7 +117,7 @@ impl Ledger {
             let expires_at = expires.map(utc_ms);
             Ok(MemoryEntry { key: row.get(0)?, value, version: row.get(2)?, expires_at, by: row.get(4)? })
         })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
     /// Forgets a memory.
@@ -185,7 +185,7 @@ impl Ledger {
         is_prefix: bool,
         limit: usize,
     ) -> Result<Vec<BoardEntry>, LedgerError> {
-        let connection = self.lock();
+        let connection = self.view(&who.tenant)?;
         let sql = "SELECT key, value, version, by, at FROM blackboard WHERE tenant = ?1 AND run_id = ?2 \
                    AND (key = ?3 OR (?4 AND substr(key, 1, length(?3)) = ?3)) ORDER BY key LIMIT ?5";
         let mut statement = connection.prepare_cached(sql)?;
@@ -195,7 +195,7 @@ impl Ledger {
             let value = serde_json::from_str(&value).unwrap_or_default();
             Ok(BoardEntry { key: row.get(0)?, value, version: row.get(2)?, by: row.get(3)?, at: row.get(4)? })
         })?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 }
 
@@ -220,7 +220,7 @@ fn memory_version(
 
 /// Appends the event that tells of a changed row.
 pub(super) fn note(
-    transaction: &rusqlite::Transaction<'_>,
+    transaction: &Connection,
     who: &Identity,
     event_type: &str,
     stream: String,

@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use rusqlite::{Connection, OptionalExtension as _};
+use super::sql::{Connection, OptionalExtension as _};
 
 use super::more::archive::tombstone;
-use super::row::{COLUMNS, Event};
-use super::spine::genesis;
-use super::{Ledger, LedgerError};
+use super::row::Event;
+use super::spine::{genesis, read_in};
+use super::{Filter, Ledger, LedgerError};
+
+/// Events of a page.
+const PAGE: usize = 1_000;
 
 /// A log that holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,9 +90,9 @@ impl Chain {
 
 /// The hashes of contents that were erased, by position.
 pub fn erased_of(connection: &Connection, tenant: &str) -> Result<BTreeMap<i64, String>, LedgerError> {
-    let mut statement = connection.prepare("SELECT position, body_sha256 FROM erased WHERE tenant = ?1")?;
+    let mut statement = connection.prepare_cached("SELECT position, body_sha256 FROM erased WHERE tenant = ?1")?;
     let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
 }
 
 impl Ledger {
@@ -98,17 +101,19 @@ impl Ledger {
     /// # Errors
     /// The database fails. A log that doesn't hold isn't an error but the inner result.
     pub fn verify(&self, tenant: &str) -> Result<Result<Verified, Broken>, LedgerError> {
-        let connection = self.lock();
-        let sql = format!("SELECT {COLUMNS} FROM event WHERE tenant = ?1 ORDER BY position");
-        let mut statement = connection.prepare(&sql)?;
-        let rows = statement.query_map([tenant], Event::from_row)?;
+        let connection = self.view(tenant)?;
         let erased = erased_of(&connection, tenant)?;
         let mut chain = Chain::new(genesis(&connection, tenant)?);
-        for row in rows {
-            let event = row?;
-            let erased = erased.get(&(chain.position + 1));
-            if let Some(broken) = chain.take(&event, erased.map(String::as_str)) {
-                return Ok(Err(broken));
+        let mut last = i64::MIN;
+        loop {
+            let page = read_in(&connection, tenant, last, &Filter::default(), PAGE)?;
+            let Some(newest) = page.last() else { break };
+            last = newest.position;
+            for event in &page {
+                let erased = erased.get(&(chain.position + 1));
+                if let Some(broken) = chain.take(event, erased.map(String::as_str)) {
+                    return Ok(Err(broken));
+                }
             }
         }
         let (position, hash) = (chain.position, chain.hash.clone());
@@ -120,8 +125,8 @@ impl Ledger {
             let why = format!("the head names position {} and another hash or place than the last event", head.0);
             return Ok(Err(Broken { position: position + 1, why }));
         }
-        let mut statement = connection.prepare("SELECT stream, version FROM stream WHERE tenant = ?1")?;
-        let rows = statement.query_map([tenant], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;
+        let mut statement = connection.prepare_cached("SELECT stream, version FROM stream WHERE tenant = ?1")?;
+        let rows = statement.query_map([tenant], |row| Ok((row.get::<String>(0)?, row.get::<i64>(1)?)))?;
         for row in rows {
             let (stream, version) = row?;
             if chain.streams.get(&stream).copied().unwrap_or(0) != version {
@@ -129,7 +134,6 @@ impl Ledger {
                 return Ok(Err(Broken { position, why }));
             }
         }
-        drop(statement);
         if let Some(broken) = Self::verify_canvases(&connection, tenant)? {
             return Ok(Err(broken));
         }

@@ -105,7 +105,7 @@ fn begin(call: &Call<'_>, who: &Identity, procedure: &Procedure, body: String, s
     let parts = &call.gateway.parts;
     let place = call.gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
     let workspace = app::workspace_dir(&parts.settings, &parts.env);
-    let trigger = Fired { kind: "webhook".into(), path: None, body: Some(body) };
+    let trigger = Fired { kind: "webhook".into(), body: Some(body), ..Fired::default() };
     let slot = format!("webhook:{signature}");
     let settings = (&parts.settings, &parts.env);
     let none = BTreeMap::new();

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, Write};
 
-use rusqlite::params;
+use crate::ledger::sql::params;
 use serde_json::{Value, json};
 
 use crate::base::{base64, hash};
@@ -49,7 +49,7 @@ impl Archive<'_> {
         if self.0.mode(tenant)?.is_none() {
             return Err(LedgerError::NotFound);
         }
-        let connection = self.0.lock();
+        let connection = self.0.view(tenant)?;
         let mut lines = Lines { to, hash: hash::Hasher::new() };
         let (begin, at) = (genesis(&connection, tenant)?, now_text(&connection)?);
         lines.put(&json!({"type": "archive", "form": FORM, "tenant": tenant, "genesis": begin, "exported_at": at}))?;
@@ -71,22 +71,26 @@ impl Archive<'_> {
             ("memory", "SELECT scope, scope_id, key, value, by FROM memory WHERE tenant = ?1"),
             ("blackboard", "SELECT 'run', run_id, key, value, by FROM blackboard WHERE tenant = ?1"),
         ] {
-            let mut statement = connection.prepare(sql)?;
-            let mut rows = statement.query([tenant])?;
-            while let Some(row) = rows.next()? {
-                let value: Value = serde_json::from_str(&row.get::<_, String>(3)?).unwrap_or_default();
-                let (scope, id, key, by): (String, String, String, String) =
-                    (row.get(0)?, row.get(1)?, row.get(2)?, row.get(4)?);
+            let mut statement = connection.prepare_cached(sql)?;
+            let rows = statement.query_map([tenant], |row| {
+                Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get::<String>(3)?, row.get(4)?))
+            })?;
+            for row in rows {
+                let (scope, id, key, value, by): (String, String, String, String, String) = row?;
+                let value: Value = serde_json::from_str(&value).unwrap_or_default();
                 lines.put(
                     &json!({"type": kind, "scope": scope, "scope_id": id, "key": key, "value": value, "by": by}),
                 )?;
             }
         }
         let mut statement =
-            connection.prepare("SELECT sha256, n, data FROM artifact_part WHERE tenant = ?1 ORDER BY sha256, n")?;
-        let mut rows = statement.query([tenant])?;
-        while let Some(row) = rows.next()? {
-            let (sha256, number, data): (String, i64, Vec<u8>) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            connection.prepare_cached("SELECT sha256, n FROM artifact_part WHERE tenant = ?1 ORDER BY sha256, n")?;
+        let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        for row in rows {
+            let (sha256, number): (String, i64) = row?;
+            // One part after the other: all of them don't fit in memory.
+            let sql = "SELECT data FROM artifact_part WHERE tenant = ?1 AND sha256 = ?2 AND n = ?3";
+            let data: Vec<u8> = connection.query_row(sql, params![tenant, sha256, number], |row| row.get(0))?;
             lines.put(&json!({"type": "file", "sha256": sha256, "part": number, "data": base64::encode(&data)}))?;
         }
         let sha256 = lines.hash.clone().finish_hex();
@@ -106,9 +110,9 @@ impl Archive<'_> {
         self.0.write(tenant, |transaction| {
             let sql = "SELECT position, body, event_type FROM event WHERE tenant = ?1 AND actor = ?2 AND position NOT IN \
                        (SELECT position FROM erased WHERE tenant = ?1) ORDER BY position";
-            let mut statement = transaction.prepare(sql)?;
+            let mut statement = transaction.prepare_cached(sql)?;
             let rows = statement.query_map(params![who.tenant, user], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-            let found: Vec<(i64, String, String)> = rows.collect::<rusqlite::Result<_>>()?;
+            let found: Vec<(i64, String, String)> = rows.collect::<crate::ledger::sql::Result<_>>()?;
             let mut positions = Vec::new();
             for (position, body, kind) in found {
                 if !TEXTS.contains(&kind.as_str()) {

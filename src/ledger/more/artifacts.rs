@@ -1,6 +1,6 @@
 //! Files that belong to canvases, stored by the hash of their content, in parts.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use crate::ledger::sql::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
 
 use crate::base::hash;
@@ -40,7 +40,7 @@ impl Artifact {
             "by": self.by, "at": self.at})
     }
 
-    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+    fn from_row(row: &Row<'_>) -> crate::ledger::sql::Result<Self> {
         let (sha256, bytes, kind) = (row.get(0)?, row.get(1)?, row.get(2)?);
         Ok(Self { sha256, bytes, kind, name: row.get(3)?, by: row.get(4)?, at: row.get(5)? })
     }
@@ -67,7 +67,8 @@ impl Artifacts<'_> {
             if let Some(there) = find(transaction, who, canvas, &sha256)? {
                 return Ok((there, false));
             }
-            let sql = "SELECT coalesce(sum(bytes), 0), sum(canvas_id = ?2) FROM artifact WHERE tenant = ?1";
+            let sql = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT), sum(CASE WHEN canvas_id = ?2 THEN 1 ELSE 0 END) \
+                       FROM artifact WHERE tenant = ?1";
             let (all, here): (i64, Option<i64>) =
                 transaction.query_row(sql, params![who.tenant, canvas], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let bytes = i64::try_from(content.len()).unwrap_or(i64::MAX);
@@ -76,7 +77,7 @@ impl Artifacts<'_> {
                 return Err(LedgerError::Invalid(why));
             }
             let at = now_text(transaction)?;
-            let sql = "INSERT OR IGNORE INTO artifact_part VALUES (?1, ?2, ?3, ?4)";
+            let sql = "INSERT INTO artifact_part VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
             let mut statement = transaction.prepare_cached(sql)?;
             for (number, part) in (0_i64..).zip(content.chunks(PART)) {
                 statement.execute(params![who.tenant, sha256, number, part])?;
@@ -95,12 +96,12 @@ impl Artifacts<'_> {
     /// # Errors
     /// There is no such canvas in this project, or the database fails.
     pub fn list(&self, who: &Identity, canvas: &str) -> Result<Vec<Artifact>, LedgerError> {
-        let connection = self.0.lock();
+        let connection = self.0.view(&who.tenant)?;
         check(&connection, who, canvas)?;
         let sql = "SELECT sha256, bytes, type, name, by, at FROM artifact WHERE tenant = ?1 AND canvas_id = ?2 ORDER BY at DESC, sha256";
         let mut statement = connection.prepare_cached(sql)?;
         let rows = statement.query_map(params![who.tenant, canvas], Artifact::from_row)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
     /// A file of a canvas with its content.
@@ -108,13 +109,13 @@ impl Artifacts<'_> {
     /// # Errors
     /// There is no such file, its content isn't what its hash says, or the database fails.
     pub fn get(&self, who: &Identity, canvas: &str, sha256: &str) -> Result<(Artifact, Vec<u8>), LedgerError> {
-        let connection = self.0.lock();
+        let connection = self.0.view(&who.tenant)?;
         check(&connection, who, canvas)?;
         let found = find(&connection, who, canvas, sha256)?.ok_or(LedgerError::NotFound)?;
         let sql = "SELECT data FROM artifact_part WHERE tenant = ?1 AND sha256 = ?2 ORDER BY n";
         let mut statement = connection.prepare_cached(sql)?;
         let mut content = Vec::new();
-        for part in statement.query_map(params![who.tenant, sha256], |row| row.get::<_, Vec<u8>>(0))? {
+        for part in statement.query_map(params![who.tenant, sha256], |row| row.get::<Vec<u8>>(0))? {
             content.extend(part?);
         }
         if hash::sha256_hex(&content) != sha256 {

@@ -1,6 +1,6 @@
 //! Routes: which back-end stores what for a tenant. A route takes effect at the next start, which refuses what it can't serve.
 
-use rusqlite::{OptionalExtension as _, params};
+use crate::ledger::sql::{OptionalExtension as _, params};
 use serde_json::{Value, json};
 
 use crate::base::canonical::canonical;
@@ -16,8 +16,6 @@ pub const SERVICES: [&str; 6] =
 const TOGETHER: [&str; 3] = ["event_spine", "blackboard_store", "canvas_command_store"];
 /// Back-ends whose names can be stored.
 pub const BACKENDS: [&str; 8] = ["sqlite", "postgres", "nats", "memory", "filesystem", "firestore", "dynamo", "cosmos"];
-/// The back-end that there is, and that a service without a route has.
-const HERE: &str = "sqlite";
 
 /// A route of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,15 +47,15 @@ pub enum Unfit {
     Unavailable(Vec<String>),
 }
 
-/// Says whether routes can be served.
+/// Says whether routes can be served by this program with the back-end `here`, which a service without a route has.
 #[must_use]
-pub fn unfit(routes: &[Backend]) -> Option<Unfit> {
+pub fn unfit(routes: &[Backend], here: &str) -> Option<Unfit> {
     let line = |route: &Backend| format!("{}: {}", route.service, route.backend);
     let together: Vec<&Backend> = routes.iter().filter(|it| TOGETHER.contains(&it.service.as_str())).collect();
     if together.iter().any(|it| it.backend != together[0].backend) {
         return Some(Unfit::Split(together.into_iter().map(line).collect()));
     }
-    let others: Vec<String> = routes.iter().filter(|it| it.backend != HERE).map(line).collect();
+    let others: Vec<String> = routes.iter().filter(|it| it.backend != here).map(line).collect();
     (!others.is_empty()).then_some(Unfit::Unavailable(others))
 }
 
@@ -79,7 +77,7 @@ impl Backends<'_> {
     /// # Errors
     /// The database fails.
     pub fn list(&self, tenant: &str) -> Result<Vec<Backend>, LedgerError> {
-        let connection = self.0.lock();
+        let connection = self.0.view(tenant)?;
         let sql = "SELECT backend, location, version FROM route WHERE tenant = ?1 AND service = ?2";
         let mut statement = connection.prepare_cached(sql)?;
         let mut routes = Vec::new();
@@ -87,7 +85,7 @@ impl Backends<'_> {
             let found: Option<(String, Option<String>, i64)> = statement
                 .query_row(params![tenant, service], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
                 .optional()?;
-            let (backend, location, version) = found.unwrap_or_else(|| (HERE.to_owned(), None, 0));
+            let (backend, location, version) = found.unwrap_or_else(|| (self.0.engine().to_owned(), None, 0));
             routes.push(Backend { service: service.to_owned(), backend, location, version });
         }
         Ok(routes)
@@ -107,7 +105,8 @@ impl Backends<'_> {
                 return Err(LedgerError::VersionConflict { expected, actual });
             }
             let route = Backend { version: actual + 1, ..route.clone() };
-            let sql = "INSERT OR REPLACE INTO route VALUES (?1, ?2, ?3, ?4, ?5)";
+            let sql = "INSERT INTO route VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (tenant, service) \
+                       DO UPDATE SET backend = ?3, location = ?4, version = ?5";
             let values = params![who.tenant, route.service, route.backend, route.location, route.version];
             transaction.execute(sql, values)?;
             note(transaction, who, "route", "route".into(), route.to_value())?;

@@ -1,7 +1,7 @@
 //! Measured figures and the rules that they must keep. The gates' own figures are written in the transaction that they measure;
 //! others come from clients, each with its event.
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use crate::ledger::sql::{Connection, OptionalExtension as _, params};
 use serde_json::{Value, json};
 
 pub use crate::chain::{Rule, of_thousandths};
@@ -48,7 +48,8 @@ impl Figures<'_> {
         self.0.write(tenant, |transaction| {
             match rule {
                 Some(rule) => {
-                    let sql = "INSERT OR REPLACE INTO kpi_rule VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                    let sql = "INSERT INTO kpi_rule VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (tenant, kpi, action) \
+                               DO UPDATE SET op = ?4, thousandths = ?5, window_s = ?6, samples_min = ?7";
                     let values = params![tenant, kpi, action, rule.op, rule.threshold, rule.window_s, rule.samples_min];
                     transaction.execute(sql, values)?;
                 }
@@ -87,7 +88,7 @@ impl Figures<'_> {
     /// # Errors
     /// The database fails.
     pub fn list(&self, who: &Identity) -> Result<Vec<Rule>, LedgerError> {
-        let connection = self.0.lock();
+        let connection = self.0.view(&who.tenant)?;
         let mut rules = rules_of(&connection, &who.tenant)?;
         let mut names: Vec<String> = BUILT_IN.map(str::to_owned).to_vec();
         let sql = "SELECT DISTINCT kpi FROM figure WHERE tenant = ?1 LIMIT ?2";
@@ -123,7 +124,7 @@ pub fn to_value(rule: &Rule) -> Value {
 
 /// Writes a figure down, and removes those that no window reaches any more.
 fn measure(
-    transaction: &Transaction<'_>,
+    transaction: &Connection,
     tenant: &str,
     kpi: &str,
     action: &str,
@@ -139,7 +140,7 @@ fn measure(
 
 /// Measures a decision. Blocks by the figures themselves and by heat don't count: a broken rule would keep itself broken.
 pub fn decided(
-    transaction: &Transaction<'_>,
+    transaction: &Connection,
     who: &Identity,
     action: &str,
     blocked: Option<GateName>,
@@ -153,7 +154,7 @@ pub fn decided(
 }
 
 /// Measures how a call ended, from the event about it.
-pub fn ended(transaction: &Transaction<'_>, who: &Identity, draft: &EventDraft) -> Result<(), LedgerError> {
+pub fn ended(transaction: &Connection, who: &Identity, draft: &EventDraft) -> Result<(), LedgerError> {
     let failed = match draft.event_type.as_str() {
         "action.completed" => 0,
         "action.failed" => 1_000,
@@ -182,7 +183,7 @@ fn rules_of(connection: &Connection, tenant: &str) -> Result<Vec<Rule>, LedgerEr
             value: None,
         })
     })?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
+    Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
 }
 
 /// The rules that are about an action, with what is measured now.
@@ -198,7 +199,7 @@ pub fn rules(connection: &Connection, tenant: &str, action: &str) -> Result<Vec<
 /// Measures the figure of a rule: a rate or another figure is the mean of its window, a time is what 95 of 100 calls keep.
 fn fill(connection: &Connection, tenant: &str, rule: &mut Rule) -> Result<(), LedgerError> {
     let since = now_ms(connection)? - rule.window_s * 1_000;
-    let sql = "SELECT count(*), coalesce(sum(thousandths), 0) FROM figure WHERE tenant = ?1 AND kpi = ?2 AND at_ms >= ?3 \
+    let sql = "SELECT count(*), CAST(coalesce(sum(thousandths), 0) AS BIGINT) FROM figure WHERE tenant = ?1 AND kpi = ?2 AND at_ms >= ?3 \
                AND (?4 = '' OR action = ?4)";
     let (count, sum): (i64, i64) = connection
         .prepare_cached(sql)?

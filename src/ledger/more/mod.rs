@@ -1,6 +1,9 @@
-//! Parts beside the log that only some tenants use: measured figures, files of canvases, routes to back-ends, archives.
+//! Parts beside the log that only some tenants use: measured figures, files of canvases, routes to back-ends, archives; and what several
+//! gateways of one database need.
 
 pub mod archive;
 pub mod artifacts;
 pub mod backends;
+pub mod boards;
 pub mod figures;
+pub mod nodes;

@@ -230,9 +230,9 @@ fn what_this_version_cannot_do_safely_it_refuses_to_start() {
     let home = home();
     for (args, word) in [
         (&["--listen", "0.0.0.0:0"], "other machines"),
-        (&["--mode", "saas"], "isn't there yet"),
-        (&["--mode", "enterprise"], "isn't there yet"),
-        (&["--database", "postgres://x"], "isn't there yet"),
+        (&["--mode", "saas"], "needs PostgreSQL"),
+        (&["--mode", "enterprise"], "needs PostgreSQL"),
+        (&["--database", "postgres://me:secret@localhost/x"], "has a password"),
     ] {
         let (status, _, err) = run(home.path(), &[&["gateway"], &args[..]].concat());
         assert_eq!((status, err.contains(word)), (Some(3), true), "{args:?}: {err}");

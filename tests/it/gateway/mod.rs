@@ -12,6 +12,7 @@ mod gates;
 mod limits;
 mod log;
 mod runs;
+mod server;
 mod stores;
 mod streams;
 
@@ -45,8 +46,15 @@ pub fn home_with(settings: &str) -> TempDir {
     fs::create_dir_all(config.parent().expect("a parent")).expect("directories");
     let workspace = home.path().join("ws").display().to_string();
     fs::write(config, format!("return {{workspace_dir = \"{workspace}\", {settings}}}\n")).expect("a config");
+    // With a server, all of these tests run on PostgreSQL: `.ci/run` does so a second time.
+    if let Ok(address) = std::env::var("REEDCLAW_TEST_POSTGRES") {
+        fs::write(home.path().join(DATABASE), server::new_database(&address)).expect("a database's address");
+    }
     home
 }
+
+/// The file in a home that has the address of its database, if that is on a server.
+const DATABASE: &str = "database-address";
 
 /// Where a home has the gateway's database.
 pub fn database(home: &Path) -> PathBuf {
@@ -57,6 +65,9 @@ pub fn database(home: &Path) -> PathBuf {
 pub fn command(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program());
     command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
+    if let Ok(address) = fs::read_to_string(home.join(DATABASE)) {
+        command.env("REEDCLAW_GATEWAY_DATABASE", address);
+    }
     command.current_dir(home).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -89,13 +100,18 @@ impl Gateway {
         Self::start_with(home, &[])
     }
 
+    /// Starts one in a mode.
+    pub fn start_mode(home: &Path, mode: &str) -> Self {
+        Self::begin(command(home, &["gateway", "--listen", "127.0.0.1:0", "--json", "--mode", mode]), &[])
+    }
+
     /// The same with more variables.
     pub fn start_with(home: &Path, variables: &[(&str, &str)]) -> Self {
-        let mut child = command(home, &["gateway", "--listen", "127.0.0.1:0", "--json"])
-            .envs(variables.iter().copied())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
+        Self::begin(command(home, &["gateway", "--listen", "127.0.0.1:0", "--json"]), variables)
+    }
+
+    fn begin(mut command: Command, variables: &[(&str, &str)]) -> Self {
+        let mut child = command.envs(variables.iter().copied()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
         let begun: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));

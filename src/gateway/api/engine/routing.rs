@@ -51,7 +51,7 @@ pub fn set(call: &Call<'_>) -> Answered<Reply> {
         for it in routes.iter_mut().filter(|it| it.service == route.service) {
             it.backend.clone_from(&route.backend);
         }
-        refuse(backends::unfit(&routes))?;
+        refuse(backends::unfit(&routes, ledger.engine()))?;
     }
     let route = ledger.backends().set(who, &route, call.whole("expected_version").unwrap_or(0))?;
     let hash = backends::version_hash(&ledger.backends().list(&who.tenant)?)?;

@@ -1,0 +1,275 @@
+//! One form of SQL over two engines, SQLite and PostgreSQL: connections, parameters, rows. It owns the differences between the
+//! two, so that every store has one text and one behaviour. It must not know any table but those of a connection's start.
+//!
+//! A statement is written for SQLite (`?1`), with what both engines understand: `ON CONFLICT`, `RETURNING`, `string_agg`, sums
+//! cast to `BIGINT`. [`pg`] translates the rest: parameters, and `user`, which PostgreSQL reserves.
+
+#[cfg(feature = "postgres")]
+mod pg;
+mod pool;
+mod value;
+
+use std::cell::Cell;
+
+pub use pool::{Held, Pool, Target};
+pub use value::{AsValue, FromValue, Params, Value};
+
+#[cfg(feature = "postgres")]
+pub use pg::{listen, notify};
+
+/// Statements of a connection that stay prepared: more than the stores have.
+const PREPARED_MAX: usize = 256;
+
+/// Why a statement fails.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no row.
+    #[error("there is no such row")]
+    NoRow,
+    /// A column has another type than the program expects.
+    #[error("the column {0} has another type than expected")]
+    Type(usize),
+    /// SQLite's reason.
+    #[error("{0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// PostgreSQL's reason.
+    #[error("{0}")]
+    Server(String),
+}
+
+/// The result of a statement.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Turns a missing row into `None`.
+pub trait OptionalExtension<T> {
+    /// The row, if there is one.
+    ///
+    /// # Errors
+    /// Any other failure.
+    fn optional(self) -> Result<Option<T>>;
+}
+
+impl<T> OptionalExtension<T> for Result<T> {
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Ok(value) => Ok(Some(value)),
+            Err(Error::NoRow) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The values of a statement's parameters, in their order.
+macro_rules! params {
+    ($($value:expr),* $(,)?) => {
+        &[$(&$value as &dyn $crate::ledger::sql::AsValue),*] as &[&dyn $crate::ledger::sql::AsValue]
+    };
+}
+pub(crate) use params;
+
+/// A connection to the database.
+pub struct Connection {
+    engine: Engine,
+    /// The id of the gateway whose connection it is.
+    node: String,
+    /// Whether this transaction has appended events.
+    has_grown: Cell<bool>,
+}
+
+enum Engine {
+    Sqlite(Box<rusqlite::Connection>),
+    #[cfg(feature = "postgres")]
+    Postgres(Box<pg::Server>),
+}
+
+/// How a transaction begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// It reads one state of the database and changes nothing.
+    Read,
+    /// It may write, alone among the writers of its tenants.
+    Write,
+}
+
+impl Connection {
+    /// The id of the gateway whose connection it is.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Notes that this transaction appends events.
+    pub fn grow(&self) {
+        self.has_grown.set(true);
+    }
+
+    /// Says whether this transaction has appended events.
+    pub fn has_grown(&self) -> bool {
+        self.has_grown.get()
+    }
+
+    /// The statement for the time of the database's clock, in Unix milliseconds.
+    pub fn clock(&self) -> &'static str {
+        match &self.engine {
+            Engine::Sqlite(_) => "SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(_) => "SELECT CAST(floor(extract(epoch FROM clock_timestamp()) * 1000) AS BIGINT)",
+        }
+    }
+
+    /// Begins a transaction for these tenants. SQLite reads without one.
+    pub(super) fn start(&self, begin: Begin, tenants: &[&str]) -> Result<()> {
+        self.has_grown.set(false);
+        match (&self.engine, begin) {
+            (Engine::Sqlite(_), Begin::Read) => Ok(()),
+            (Engine::Sqlite(connection), Begin::Write) => Ok(connection.execute_batch("BEGIN IMMEDIATE")?),
+            #[cfg(feature = "postgres")]
+            (Engine::Postgres(server), _) => server.start(begin, tenants),
+        }
+    }
+
+    /// Makes a transaction's changes durable.
+    pub fn commit(&self) -> Result<()> {
+        self.run("COMMIT")
+    }
+
+    /// Takes a transaction's changes back.
+    pub fn roll_back(&self) -> Result<()> {
+        match &self.engine {
+            Engine::Sqlite(connection) if connection.is_autocommit() => Ok(()),
+            _ => self.run("ROLLBACK"),
+        }
+    }
+
+    /// Runs statements without parameters.
+    pub fn run(&self, sql: &str) -> Result<()> {
+        match &self.engine {
+            Engine::Sqlite(connection) => Ok(connection.execute_batch(sql)?),
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(server) => server.run(sql),
+        }
+    }
+
+    /// Says whether the connection is lost.
+    pub fn is_lost(&self) -> bool {
+        match &self.engine {
+            Engine::Sqlite(_) => false,
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(server) => server.is_lost(),
+        }
+    }
+
+    /// A statement that stays prepared.
+    pub fn prepare_cached<'s>(&'s self, sql: &'s str) -> Result<Statement<'s>> {
+        Ok(Statement { connection: self, sql })
+    }
+
+    /// The first row of a query.
+    ///
+    /// # Errors
+    /// There is none, or the database fails.
+    pub fn query_row<T>(
+        &self,
+        sql: &str,
+        values: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let mut first = None;
+        self.each(sql, &values.values(), &mut |row| {
+            first = Some(read(row)?);
+            Ok(false)
+        })?;
+        first.ok_or(Error::NoRow)
+    }
+
+    /// Runs a statement; returns how many rows it has changed.
+    pub fn execute(&self, sql: &str, values: impl Params) -> Result<usize> {
+        let values = values.values();
+        match &self.engine {
+            Engine::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                Ok(statement.execute(rusqlite::params_from_iter(values))?)
+            }
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(server) => server.execute(sql, &values),
+        }
+    }
+
+    /// Gives the rows of a query to `take`, until it says that it needs no more.
+    fn each(&self, sql: &str, values: &[Value<'_>], take: &mut dyn FnMut(&Row<'_>) -> Result<bool>) -> Result<()> {
+        match &self.engine {
+            Engine::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(sql)?;
+                let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+                while let Some(row) = rows.next()? {
+                    if !take(&Row::Sqlite(row))? {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(server) => server.each(sql, values, take),
+        }
+    }
+}
+
+/// A statement of a connection.
+pub struct Statement<'s> {
+    connection: &'s Connection,
+    sql: &'s str,
+}
+
+impl Statement<'_> {
+    /// The rows of a query.
+    pub fn query_map<T>(
+        &mut self,
+        values: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Result<T>,
+    ) -> Result<std::vec::IntoIter<Result<T>>> {
+        let mut rows = Vec::new();
+        self.connection.each(self.sql, &values.values(), &mut |row| {
+            rows.push(Ok(read(row)?));
+            Ok(true)
+        })?;
+        Ok(rows.into_iter())
+    }
+
+    /// The first row of a query.
+    ///
+    /// # Errors
+    /// There is none, or the database fails.
+    pub fn query_row<T>(&mut self, values: impl Params, read: impl FnMut(&Row<'_>) -> Result<T>) -> Result<T> {
+        self.connection.query_row(self.sql, values, read)
+    }
+
+    /// Runs the statement; returns how many rows it has changed.
+    pub fn execute(&mut self, values: impl Params) -> Result<usize> {
+        self.connection.execute(self.sql, values)
+    }
+
+    /// Says whether a query has a row.
+    pub fn exists(&mut self, values: impl Params) -> Result<bool> {
+        Ok(self.query_row(values, |_| Ok(())).optional()?.is_some())
+    }
+}
+
+/// A row of a query.
+pub enum Row<'r> {
+    /// SQLite's.
+    Sqlite(&'r rusqlite::Row<'r>),
+    /// PostgreSQL's.
+    #[cfg(feature = "postgres")]
+    Postgres(&'r postgres::Row),
+}
+
+impl Row<'_> {
+    /// A column.
+    pub fn get<T: FromValue>(&self, at: usize) -> Result<T> {
+        let value = match self {
+            Self::Sqlite(row) => Value::of_sqlite(row.get_ref(at)?).ok_or(Error::Type(at))?,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(row) => pg::column(row, at)?,
+        };
+        T::of(value).ok_or(Error::Type(at))
+    }
+}

@@ -1,0 +1,258 @@
+//! PostgreSQL: statements in its form, transactions that see their tenants only, and hints between gateways.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use postgres::config::{Host, SslMode};
+use postgres::fallible_iterator::FallibleIterator as _;
+use postgres::types::private::BytesMut;
+use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use postgres::{Client, Config, NoTls, Statement};
+
+use super::{Begin, Error, Result, Row, Value};
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(5);
+/// The role that has no right to anything but what requests need.
+pub const ROLE: &str = "reedclaw_app";
+/// The channel of hints.
+const CHANNEL: &str = "reedclaw";
+
+/// A connection to a server.
+pub struct Server {
+    client: RefCell<Client>,
+    /// Statements that are prepared, by their text in SQLite's form.
+    prepared: RefCell<HashMap<String, Statement>>,
+}
+
+impl Server {
+    /// Connects. Nothing encrypts the connection, so that a server on another machine needs the word `sslmode=disable`.
+    pub fn connect(address: &str) -> Result<Self> {
+        let client = client(address)?;
+        Ok(Self { client: RefCell::new(client), prepared: RefCell::default() })
+    }
+
+    /// Begins a transaction that sees the rows of these tenants; a writer waits for other writers of them.
+    pub fn start(&self, begin: Begin, tenants: &[&str]) -> Result<()> {
+        let mut sql = String::from(match begin {
+            Begin::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;",
+            Begin::Write => "BEGIN ISOLATION LEVEL READ COMMITTED;",
+        });
+        let all = quoted(&tenants.join(","));
+        let _ = write!(sql, "SET LOCAL ROLE {ROLE}; SET LOCAL lock_timeout = '5s'; ");
+        let _ = write!(sql, "SELECT set_config('reedclaw.tenants', {all}, true);");
+        if begin == Begin::Write {
+            // In one order, so that two gateways can't wait for each other.
+            let mut tenants = tenants.to_vec();
+            tenants.sort_unstable();
+            for tenant in tenants {
+                let _ = write!(sql, "SELECT pg_advisory_xact_lock(hashtextextended({}, 4117));", quoted(tenant));
+            }
+        }
+        self.run(&sql)
+    }
+
+    /// Runs statements without parameters.
+    pub fn run(&self, sql: &str) -> Result<()> {
+        self.client.borrow_mut().batch_execute(sql).map_err(failure)
+    }
+
+    /// Says whether the connection is lost.
+    pub fn is_lost(&self) -> bool {
+        self.client.borrow().is_closed()
+    }
+
+    /// Runs a statement; returns how many rows it has changed.
+    pub fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
+        let statement = self.prepared(sql)?;
+        let changed = self.client.borrow_mut().execute(&statement, &as_parameters(values)).map_err(failure)?;
+        Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+    }
+
+    /// Gives the rows of a query to `take`, until it says that it needs no more.
+    pub fn each(&self, sql: &str, values: &[Value<'_>], take: &mut dyn FnMut(&Row<'_>) -> Result<bool>) -> Result<()> {
+        let statement = self.prepared(sql)?;
+        let rows = self.client.borrow_mut().query(&statement, &as_parameters(values)).map_err(failure)?;
+        for row in &rows {
+            if !take(&Row::Postgres(row))? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn prepared(&self, sql: &str) -> Result<Statement> {
+        if let Some(statement) = self.prepared.borrow().get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.client.borrow_mut().prepare(&translated(sql)).map_err(failure)?;
+        let mut prepared = self.prepared.borrow_mut();
+        if prepared.len() >= super::PREPARED_MAX {
+            prepared.clear();
+        }
+        prepared.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+}
+
+fn client(address: &str) -> Result<Client> {
+    let mut config: Config =
+        address.parse().map_err(|_| Error::Server("the database's address can't be read".into()))?;
+    let is_near = |host: &Host| match host {
+        Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),
+        Host::Unix(_) => true,
+    };
+    if config.get_ssl_mode() != SslMode::Disable && !config.get_hosts().iter().all(is_near) {
+        let why = "nothing would encrypt the connection to a database on another machine: reach it through a tunnel, or \
+                   allow it with sslmode=disable";
+        return Err(Error::Server(why.into()));
+    }
+    config.application_name("reedclaw").connect_timeout(CONNECT).ssl_mode(SslMode::Disable);
+    config.connect(NoTls).map_err(failure)
+}
+
+/// Sends a hint to the gateways that share the database.
+///
+/// # Errors
+/// The database fails.
+pub fn notify(connection: &super::Connection) -> Result<()> {
+    let node = quoted(connection.node());
+    connection.run(&format!("SELECT pg_notify('{CHANNEL}', {node})"))
+}
+
+/// Calls `hint` for each hint of another gateway, and `look` once a second, which ends the wait by `false`.
+///
+/// # Errors
+/// The server can't be reached, or the connection is lost.
+pub fn listen(address: &str, node: &str, hint: &dyn Fn(), look: &dyn Fn() -> bool) -> Result<()> {
+    let mut client = client(address)?;
+    client.batch_execute(&format!("LISTEN {CHANNEL}")).map_err(failure)?;
+    while look() {
+        let mut notifications = client.notifications();
+        let mut coming = notifications.timeout_iter(Duration::from_secs(1));
+        while let Some(notification) = coming.next().map_err(failure)? {
+            if notification.payload() != node {
+                hint();
+            }
+            if !look() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A column of a row.
+pub fn column(row: &postgres::Row, at: usize) -> Result<Value<'_>> {
+    let kind = row.columns().get(at).map(postgres::Column::type_).ok_or(Error::Type(at))?;
+    let value = match *kind {
+        Type::INT8 => row.try_get::<_, Option<i64>>(at).map(|value| value.map(Value::Int)),
+        Type::INT4 => row.try_get::<_, Option<i32>>(at).map(|value| value.map(|number| Value::Int(number.into()))),
+        Type::BOOL => row.try_get::<_, Option<bool>>(at).map(|value| value.map(|is| Value::Int(is.into()))),
+        Type::BYTEA => row.try_get::<_, Option<&[u8]>>(at).map(|value| value.map(Value::Bytes)),
+        _ => row.try_get::<_, Option<&str>>(at).map(|value| value.map(Value::Text)),
+    };
+    Ok(value.map_err(|_| Error::Type(at))?.unwrap_or(Value::Null))
+}
+
+fn as_parameters<'v>(values: &'v [Value<'v>]) -> Vec<&'v (dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+impl ToSql for Value<'_> {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> std::result::Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match (self, kind) {
+            (Self::Null, _) => Ok(IsNull::Yes),
+            (Self::Int(number), &Type::BOOL) => (*number != 0).to_sql(kind, out),
+            (Self::Int(number), &Type::INT4) => i32::try_from(*number)?.to_sql(kind, out),
+            (Self::Int(number), _) => number.to_sql(kind, out),
+            (Self::Text(text), _) => text.to_sql(kind, out),
+            (Self::Bytes(bytes), _) => bytes.to_sql(kind, out),
+        }
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        [Type::INT8, Type::INT4, Type::BOOL, Type::TEXT, Type::VARCHAR, Type::BYTEA].contains(kind)
+    }
+
+    to_sql_checked!();
+}
+
+/// The server's words, with its code; without them those of the client.
+fn failure(error: postgres::Error) -> Error {
+    Error::Server(error.as_db_error().map_or_else(
+        || error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}")),
+        |server| format!("{} ({})", server.message(), server.code().code()),
+    ))
+}
+
+/// A text as a literal.
+fn quoted(text: &str) -> String {
+    let plain: String = text.chars().filter(|letter| *letter != '\0').collect();
+    format!("'{}'", plain.replace('\'', "''"))
+}
+
+/// A statement in PostgreSQL's form: `?1` is `$1`, and `user` is a name in quotes. Texts in quotes stay as they are.
+fn translated(sql: &str) -> String {
+    let mut out = String::with_capacity(sql.len() + 16);
+    let (mut rest, mut count) = (sql, 0_u32);
+    while let Some(first) = rest.chars().next() {
+        let length = match first {
+            '\'' => rest[1..].find('\'').map_or(rest.len(), |end| end + 2),
+            '?' => {
+                let digits = rest[1..].bytes().take_while(u8::is_ascii_digit).count();
+                count += 1;
+                let _ = match digits {
+                    0 => write!(out, "${count}"),
+                    _ => write!(out, "${}", &rest[1..=digits]),
+                };
+                rest = &rest[1 + digits..];
+                continue;
+            }
+            _ if first.is_ascii_alphabetic() || first == '_' => {
+                let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+                let length = rest.bytes().take_while(is_part).count();
+                if &rest[..length] == "user" {
+                    out.push_str("\"user\"");
+                    rest = &rest[length..];
+                    continue;
+                }
+                length
+            }
+            other => other.len_utf8(),
+        };
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_get_the_servers_form_and_texts_in_quotes_stay() {
+        for (sql, expected) in [
+            ("SELECT user FROM a WHERE b = ?2 AND c = ?1", "SELECT \"user\" FROM a WHERE b = $2 AND c = $1"),
+            ("x = ? AND y = ? LIMIT ?", "x = $1 AND y = $2 LIMIT $3"),
+            ("state = 'user ?1' AND users = 1", "state = 'user ?1' AND users = 1"),
+            ("a.user, user_id, 'it''s', user", "a.\"user\", user_id, 'it''s', \"user\""),
+        ] {
+            assert_eq!(translated(sql), expected);
+        }
+        assert_eq!(quoted("it's\0"), "'it''s'");
+    }
+
+    #[test]
+    fn an_unencrypted_connection_to_another_machine_must_be_allowed() {
+        for address in ["postgres://db.example/x", "host=10.0.0.1 sslmode=require", "postgres://localhost,db.example/x"]
+        {
+            let error = Server::connect(address).err().expect("it is refused").to_string();
+            assert!(error.contains("encrypt"), "{address}: {error}");
+        }
+    }
+}

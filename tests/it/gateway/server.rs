@@ -1,0 +1,413 @@
+//! The gateway on PostgreSQL: a server of the test's own on a Unix socket, the contract of the stores on both engines, and two
+//! gateways on one database.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use nix::sys::signal::Signal;
+use postgres::{Client, NoTls};
+use reedclaw::ledger::{Expected, Filter, Ledger, LedgerError, Place, Target};
+use reedclaw::proto::team::{EventDraft, Identity, Mode, TeamRole};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::log::someone;
+use super::streams::Reader;
+use super::{Gateway, PATIENCE, home, run, token};
+use crate::need;
+
+/// A server of the test's own, which ends with the value.
+pub struct Server {
+    directory: TempDir,
+    programs: PathBuf,
+}
+
+impl Server {
+    /// Starts one; `None` if PostgreSQL isn't installed.
+    pub fn start() -> Option<Self> {
+        let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+        let programs =
+            versions.map(|entry| entry.path().join("bin")).filter(|path| path.join("initdb").is_file()).max();
+        if !need::require_that(programs.is_some(), "PostgreSQL (Debian package postgresql) is not installed") {
+            return None;
+        }
+        let directory = tempfile::Builder::new().prefix("rc-pg").tempdir().expect("a directory");
+        if let Some(user) = nix::unistd::User::from_name("postgres").expect("users").filter(|_| is_root()) {
+            // The server refuses to run as root.
+            chown(directory.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("its directory");
+        }
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).expect("its directory");
+        let server = Self { directory, programs: programs? };
+        let data = server.data();
+        server
+            .run("initdb", &["-D", &data, "-N", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale", "C.UTF-8"]);
+        server.begin();
+        Some(server)
+    }
+
+    fn data(&self) -> String {
+        self.directory.path().join("data").display().to_string()
+    }
+
+    /// Starts the server's processes and waits until they answer.
+    pub fn begin(&self) {
+        let place = self.directory.path().display();
+        let options = format!("-c listen_addresses= -c unix_socket_directories={place} -c max_connections=60 -F");
+        self.run("pg_ctl", &["-D", &self.data(), "-w", "-t", "60", "-l", "/dev/null", "-o", &options, "start"]);
+    }
+
+    /// Ends them at once, as a crash does.
+    pub fn crash(&self) {
+        self.run("pg_ctl", &["-D", &self.data(), "-w", "-m", "immediate", "stop"]);
+    }
+
+    fn run(&self, program: &str, args: &[&str]) {
+        let program = self.programs.join(program);
+        let mut command = if is_root() { Command::new("setpriv") } else { Command::new(&program) };
+        if is_root() {
+            command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]).arg(&program);
+        }
+        let quiet =
+            command.args(args).env_clear().env("PATH", need::TEST_PATH).env("LC_ALL", "C.UTF-8").current_dir("/");
+        let status = quiet.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it runs");
+        assert!(status.success(), "{} {args:?}: {status}", program.display());
+    }
+
+    /// The address of a new database.
+    pub fn database(&self) -> String {
+        let socket = self.directory.path().display().to_string().replace('/', "%2F");
+        new_database(&format!("postgres://postgres@{socket}/postgres"))
+    }
+
+    /// A home whose gateways use a new database.
+    pub fn home(&self) -> TempDir {
+        let home = home();
+        fs::write(home.path().join(super::DATABASE), self.database()).expect("its address");
+        home
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.crash();
+    }
+}
+
+fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// Makes a database of its own on the server at `address`; returns its address.
+pub fn new_database(address: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name = format!("t{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let mut client = Client::connect(address, NoTls).expect("the server");
+    client.batch_execute(&format!("CREATE DATABASE {name}")).expect("a database");
+    let (server, _) = address.rsplit_once('/').expect("an address with a name");
+    format!("{server}/{name}")
+}
+
+fn ledger(address: &str) -> Ledger {
+    Ledger::open_at(Target::Server(address.to_owned())).expect("a database")
+}
+
+fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let until = std::time::Instant::now() + PATIENCE;
+    while !is_so() {
+        assert!(std::time::Instant::now() < until, "it never came");
+        std::thread::yield_now();
+    }
+}
+
+/// The same as [`someone`], of another tenant.
+fn of(tenant: &str) -> Identity {
+    Identity { tenant: tenant.to_owned(), ..someone() }
+}
+
+fn draft(kind: &str, body: Value) -> EventDraft {
+    EventDraft { event_type: kind.into(), source: "agent".into(), body, ..EventDraft::default() }
+}
+
+/// What every engine must do.
+fn holds_the_contract(ledger: &Ledger) {
+    let who = someone();
+    let one = EventDraft { event_id: Some("one".into()), ..draft("x.step", json!({"n": 1, "text": "ü'\"\\ ?1 $1"})) };
+    let first = ledger.append(&who, std::slice::from_ref(&one), None).expect("an event");
+    let again = ledger.append(&who, std::slice::from_ref(&one), None).expect("the same");
+    assert_eq!((first[0].position, again[0].position, again[0].is_duplicate), (1, 1, true));
+    let other = EventDraft { body: json!({}), ..one };
+    assert!(matches!(ledger.append(&who, &[other], None), Err(LedgerError::IdempotencyMismatch(_))));
+    let in_stream = EventDraft { stream: Some("s".into()), ..draft("x.step", json!({})) };
+    let expected = Expected { stream: "s".into(), version: 0 };
+    ledger.append(&who, std::slice::from_ref(&in_stream), Some(&expected)).expect("the first of its stream");
+    assert!(matches!(
+        ledger.append(&who, &[in_stream], Some(&expected)),
+        Err(LedgerError::WrongExpectedVersion { actual: 1, .. })
+    ));
+    assert_eq!(ledger.read(&who, 0, &Filter::default(), 10).expect("the log").len(), 2);
+
+    let place = Place { scope: "project".into(), scope_id: "default".into() };
+    ledger.remember(&who, &place, "a/Z", &json!({"x": [1, "two"]}), None, Some(0)).expect("a memory");
+    ledger.remember(&who, &place, "a/a", &json!(null), Some(60), None).expect("a memory");
+    let keys = ledger.memories(&who, &place, "a/", true, 10).expect("memories");
+    assert_eq!(keys.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["a/Z", "a/a"]);
+    ledger.forget(&who, &place, "a/Z").expect("forgotten");
+    assert_eq!(ledger.put_entry(&who, "run", "k", &json!(1), 0), Ok(1));
+    assert!(matches!(ledger.put_entry(&who, "run", "k", &json!(2), 0), Err(LedgerError::VersionConflict { .. })));
+
+    ledger.set_flag("local", None, "canvas.gestures", true).expect("a flag");
+    assert_eq!(ledger.flag("local", "canvas.gestures"), Ok(Some(true)));
+    ledger.set_limit("local", "calls", Some(5)).expect("a limit");
+    assert_eq!(ledger.budget(&who).expect("limits")[0].limit, 5);
+    ledger.kill(&who, "tenant", "", "a test").expect("a kill switch");
+    assert_eq!((ledger.kill_switches(&who), ledger.lift("local")), (Ok(1), Ok(1)));
+
+    let code = ledger.create_pair_code("local", "anna", TeamRole::Operator).expect("a code");
+    let paired = ledger.pair(&code).expect("an answer").expect("a session");
+    assert_eq!(ledger.pair(&code).expect("an answer").map(|it| it.user), None);
+    let holder = ledger.authenticate(&paired.access_token).expect("an answer").expect("a holder");
+    assert_eq!((holder.user.as_str(), ledger.member("local", "anna")), ("anna", Ok(Some(TeamRole::Operator))));
+    let renewed = ledger.refresh(&paired.refresh).expect("an answer").expect("a new session");
+    assert!(ledger.refresh(&paired.refresh).expect("an answer").is_none());
+    assert!(
+        ledger.authenticate(&renewed.access_token).expect("an answer").is_none(),
+        "a copied secret ends the session"
+    );
+
+    ledger.append(&who, &[draft("message.user", json!({"text": "private"}))], None).expect("a text");
+    assert_eq!(ledger.archive().erase("local", None, &who.user), Ok(1));
+    let mut archive = Vec::new();
+    let events = ledger.archive().export("local", &mut archive).expect("an archive");
+    let verified = reedclaw::ledger::archive::verify(&mut archive.as_slice()).expect("an archive").expect("it holds");
+    assert_eq!((verified.events, verified.erased), (events, 1));
+    assert_eq!(ledger.verify("local").expect("a check").expect("it holds").events, events);
+}
+
+#[test]
+fn both_engines_hold_the_contract_of_the_stores() {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
+    holds_the_contract(&Ledger::open(&home.path().join("gateway.db")).expect("a database"));
+    let Some(server) = Server::start() else { return };
+    holds_the_contract(&ledger(&server.database()));
+}
+
+#[test]
+fn both_engines_have_the_same_tables_and_columns() {
+    let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
+    let path = home.path().join("gateway.db");
+    drop(Ledger::open(&path).expect("a database"));
+    let file = rusqlite::Connection::open(&path).expect("the file");
+    let sql = "SELECT t.name || '.' || c.name || ' ' || c.type || ' ' || (c.\"notnull\" OR c.pk > 0) FROM sqlite_master t \
+               JOIN pragma_table_info(t.name) c WHERE t.type = 'table' ORDER BY t.name, c.cid";
+    let mut statement = file.prepare(sql).expect("a query");
+    let rows = statement.query_map([], |row| row.get::<_, String>(0)).expect("rows");
+    let mut here: Vec<String> = rows.collect::<Result<_, _>>().expect("columns");
+    let Some(server) = Server::start() else { return };
+    let address = server.database();
+    drop(ledger(&address));
+    let mut client = Client::connect(&address, NoTls).expect("the server");
+    let sql = "SELECT table_name || '.' || column_name || ' ' || CASE data_type WHEN 'bigint' THEN 'INTEGER' WHEN 'bytea' THEN \
+               'BLOB' ELSE upper(data_type) END || ' ' || CASE is_nullable WHEN 'NO' THEN 1 ELSE 0 END \
+               FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'schema_version' \
+               ORDER BY table_name, ordinal_position";
+    let mut there: Vec<String> = client.query(sql, &[]).expect("rows").iter().map(|row| row.get(0)).collect();
+    here.sort();
+    there.sort();
+    assert_eq!(here, there);
+}
+
+#[test]
+fn scenario_70_a_forgotten_condition_shows_no_row_of_another_tenant() {
+    let Some(server) = Server::start() else { return };
+    let address = server.database();
+    let ledger = ledger(&address);
+    for tenant in ["mine", "yours"] {
+        ledger.add_tenant(tenant, Mode::Saas).expect("a tenant");
+        ledger.append(&of(tenant), &[draft("x.step", json!({}))], None).expect("an event");
+        ledger.put_entry(&of(tenant), "run", "key", &json!(tenant), 0).expect("an entry");
+    }
+    let mut client = Client::connect(&address, NoTls).expect("the server");
+    let sql = "SELECT c.table_name FROM information_schema.columns c WHERE c.table_schema = 'public' AND c.column_name = 'tenant' \
+               AND c.table_name NOT IN ('tenant', 'token', 'session', 'pair_code')";
+    let tables: Vec<String> = client.query(sql, &[]).expect("tables").iter().map(|row| row.get(0)).collect();
+    assert!(tables.len() > 15, "{tables:?}");
+    let mut transaction = client.transaction().expect("a transaction");
+    transaction.batch_execute("SET LOCAL ROLE reedclaw_app").expect("the role");
+    let mut seen = |setting: &str| -> Vec<String> {
+        transaction
+            .batch_execute(&format!("SELECT set_config('reedclaw.tenants', '{setting}', true)"))
+            .expect("a setting");
+        let mut seen = Vec::new();
+        for table in &tables {
+            let rows = transaction.query(&format!("SELECT DISTINCT tenant FROM {table}"), &[]).expect("rows");
+            seen.extend(rows.iter().map(|row| format!("{table} {}", row.get::<_, String>(0))));
+        }
+        seen
+    };
+    let mine = seen("mine");
+    assert!(mine.contains(&"event mine".to_owned()) && mine.contains(&"blackboard mine".to_owned()), "{mine:?}");
+    assert!(mine.iter().all(|row| row.ends_with(" mine")), "{mine:?}");
+    assert_eq!(seen(""), Vec::<String>::new());
+    drop(transaction);
+    for (forbidden, why) in [
+        ("INSERT INTO head VALUES ('yours', 9, 'x')", "row-level security"),
+        ("DELETE FROM event", "permission denied"),
+        ("UPDATE event SET actor = 'x'", "permission denied"),
+        ("UPDATE event SET body = '{}'", "append-only"),
+        ("ALTER TABLE event DISABLE ROW LEVEL SECURITY", "must be owner"),
+    ] {
+        let sql = format!(
+            "BEGIN; SET LOCAL ROLE reedclaw_app; SELECT set_config('reedclaw.tenants', 'mine', true); {forbidden}"
+        );
+        let error = client.batch_execute(&sql).expect_err(forbidden);
+        let message = error.as_db_error().expect("the server's answer").message().to_owned();
+        assert!(message.contains(why), "{forbidden}: {message}");
+        client.batch_execute("ROLLBACK").expect("back");
+    }
+}
+
+/// The positions that a stream of a tenant's log shows, until the one of the last event of `count`.
+fn positions(gateway: &Gateway, bearer: &str, count: usize) -> Vec<i64> {
+    let path = format!("/events/list?type=x.step&limit={count}");
+    let answer = gateway.send("GET", &path, &[("Authorization", bearer)], "");
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let items = answer.json()["items"].as_array().cloned().unwrap_or_default();
+    items.iter().filter_map(|item| item["position"].as_i64()).collect()
+}
+
+fn append(gateway: &Gateway, bearer: &str, id: &str) -> (u16, i64) {
+    let body =
+        json!({"event_id": id, "event_type": "x.step", "source": "agent", "run_id": "r", "body": {}}).to_string();
+    let answer = gateway.send("POST", "/events/append", &[("Authorization", bearer)], &body);
+    (answer.status, answer.json()["events"][0]["position"].as_i64().unwrap_or_default())
+}
+
+#[test]
+fn scenario_15_and_31_two_gateways_on_one_database_are_one() {
+    let Some(server) = Server::start() else { return };
+    let home = server.home();
+    let bearer = format!("Bearer {}", token(home.path(), "anna", "member", &[]));
+    let (one, two) = (Gateway::start(home.path()), Gateway::start(home.path()));
+    // A stream on one gateway shows what is appended at the other.
+    let mut stream = Reader::new(two.open("GET", "/sse/tenant?topics=run:r", &[("Authorization", &bearer)], ""));
+    while stream.expect("system").2["kind"] != "caught_up" {}
+    let mut given = Vec::new();
+    for number in 0..20 {
+        let at = if number % 2 == 0 { &one } else { &two };
+        let (status, position) = append(at, &bearer, &format!("e{number}"));
+        assert_eq!(status, 201);
+        given.push(position);
+    }
+    let shown: Vec<i64> =
+        (0..20).map(|_| stream.expect("x.step").2["position"].as_i64().expect("a position")).collect();
+    assert_eq!(shown, given, "the stream is complete and in order");
+    assert!(given.windows(2).all(|pair| pair[1] == pair[0] + 1), "no gap between two gateways: {given:?}");
+    // Many at once on both: each id once, with one position in each answer.
+    let answers: Vec<(u16, i64)> = std::thread::scope(|scope| {
+        let asked: Vec<_> = (0..24)
+            .map(|number| {
+                let (at, bearer) = (if number % 2 == 0 { &one } else { &two }, &bearer);
+                scope.spawn(move || append(at, bearer, "same"))
+            })
+            .collect();
+        asked.into_iter().map(|thread| thread.join().expect("an answer")).collect()
+    });
+    assert_eq!(answers.iter().filter(|(status, _)| *status == 201).count(), 1, "{answers:?}");
+    assert!(answers.iter().all(|(_, position)| *position == answers[0].1), "{answers:?}");
+    assert_eq!(positions(&one, &bearer, 100), positions(&two, &bearer, 100));
+    // What a killed gateway leaves doesn't hold up the other, and both leave a log that holds.
+    one.end(Signal::SIGKILL);
+    assert_eq!(append(&two, &bearer, "after").0, 201);
+    two.end(Signal::SIGTERM);
+    let (status, out, err) = run(home.path(), &["gateway", "verify"]);
+    assert_eq!(status, Some(0), "{out}{err}");
+}
+
+#[test]
+fn scenario_19_a_server_that_crashes_under_load_loses_nothing_that_was_acknowledged() {
+    let Some(server) = Server::start() else { return };
+    let home = server.home();
+    let bearer = format!("Bearer {}", token(home.path(), "anna", "member", &[]));
+    let gateway = Gateway::start(home.path());
+    let (is_over, acknowledged) = (std::sync::atomic::AtomicBool::new(false), std::sync::Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let (gateway, bearer, is_over, acknowledged) = (&gateway, &bearer, &is_over, &acknowledged);
+            scope.spawn(move || {
+                let mut number = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    let id = format!("w{writer}-{number}");
+                    let (status, _) = append(gateway, bearer, &id);
+                    match status {
+                        200 | 201 => {
+                            acknowledged.lock().expect("a list").push(id);
+                            number += 1;
+                        }
+                        // The client repeats it with the same id.
+                        503 => {}
+                        other => panic!("{other}"),
+                    }
+                }
+            });
+        }
+        for _ in 0..5 {
+            let before = acknowledged.lock().expect("a list").len();
+            wait_until(|| acknowledged.lock().expect("a list").len() > before + 5);
+            server.crash();
+            server.begin();
+        }
+        let before = acknowledged.lock().expect("a list").len();
+        wait_until(|| acknowledged.lock().expect("a list").len() > before + 5);
+        is_over.store(true, Ordering::Relaxed);
+    });
+    gateway.end(Signal::SIGTERM);
+    let address = fs::read_to_string(home.path().join(super::DATABASE)).expect("its address");
+    let ledger = ledger(&address);
+    let log = ledger.read(&someone(), 0, &Filter { event_type: Some("x.step".into()), ..Filter::default() }, 100_000);
+    let mut there: Vec<String> = log.expect("the log").into_iter().map(|event| event.event_id).collect();
+    there.sort();
+    for id in acknowledged.into_inner().expect("a list") {
+        assert!(there.binary_search(&id).is_ok(), "{id} was acknowledged and is lost");
+    }
+    there.dedup();
+    let verified = ledger.verify("local").expect("a check").expect("it holds");
+    let _ = writeln!(std::io::stdout(), "{} events after five crashes", verified.events);
+}
+
+#[test]
+fn modes_with_several_tenants_need_a_server_and_identity_without_defaults() {
+    let plain = home();
+    fs::remove_file(plain.path().join(super::DATABASE)).ok();
+    let (status, _, err) = run(plain.path(), &["gateway", "--listen", "127.0.0.1:0", "--mode", "saas"]);
+    assert_eq!(status, Some(3), "{err}");
+    assert!(err.contains("needs PostgreSQL"), "{err}");
+    let (status, _, err) = run(plain.path(), &["gateway", "verify", "--database", "postgres://me:secret@localhost/x"]);
+    assert_eq!(status, Some(3), "{err}");
+    assert!(err.contains("--database env:NAME") && !err.contains("secret"), "{err}");
+    let Some(server) = Server::start() else { return };
+    let home = server.home();
+    let (status, _, err) = run(home.path(), &["gateway", "tenant", "add", "acme", "--mode", "saas"]);
+    assert_eq!(status, Some(0), "{err}");
+    let bearer = format!("Bearer {}", token(home.path(), "anna", "member", &["--tenant", "acme"]));
+    let gateway = Gateway::start_mode(home.path(), "saas");
+    let answer = gateway.send("GET", "/events/list", &[("Authorization", &bearer)], "");
+    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (400, Some("identity_missing")));
+    let all = [
+        ("Authorization", bearer.as_str()),
+        ("X-Mode", "saas"),
+        ("X-Tenant-Id", "acme"),
+        ("X-Project-Id", "default"),
+        ("X-Request-Id", "r1"),
+    ];
+    assert_eq!(gateway.send("GET", "/events/list", &all, "").status, 200);
+    let body = json!({"event_type": "x.step", "source": "agent", "run_id": "r", "body": {}}).to_string();
+    assert_eq!(gateway.send("POST", "/events/append", &all, &body).status, 201);
+    let wrong: Vec<(&str, &str)> =
+        all.iter().map(|(name, value)| (*name, if *name == "X-Mode" { "enterprise" } else { value })).collect();
+    assert_eq!(gateway.send("GET", "/events/list", &wrong, "").json()["error"]["code"], "mode_mismatch");
+    gateway.end(Signal::SIGTERM);
+}
