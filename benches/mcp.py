@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """The cost of servers of tools (MCP) for those who configure many: the first prompt with 20 servers, of which one is missing, one
-is silent and one is slow, beside the first prompt without any; and the size of the request with 150 allowed tools of 7 servers,
-beside the request without any. Needs Python 3.9.
+is silent and one is slow, beside the first prompt without any; the size of the request with 150 allowed tools of 7 servers,
+beside the request without any; and the time of one call through a local server, over a pipe and over HTTP, beside the time that
+the server itself needs. The time of a call is the time between a model's request for it and the next request to the model, so it
+has everything: decoding, policy, receipts on disk and the model's next request. The same time with the built-in tool `time` shows
+the part of that which isn't the server's. Needs Python 3.9.
 
     benches/mcp.py [--program target/release/reedclaw] [--runs 40] [--name NAME]
 """
 import argparse
+import http.client
 import http.server
 import json
 import os
@@ -38,8 +42,8 @@ for line in sys.stdin:
 '''
 
 
-def home(parts):
-    place = tempfile.TemporaryDirectory()
+def home(parts, where=None):
+    place = tempfile.TemporaryDirectory(dir=where)
     config = Path(place.name, ".config/reedclaw")
     config.mkdir(parents=True)
     Path(place.name, "work/.git").mkdir(parents=True)
@@ -140,6 +144,168 @@ def request_size(program):
     return sizes
 
 
+ECHO = '''
+import http.server, json, os, sys
+TOOL = {"name": "echo", "description": "Gives its text back.", "annotations": {"readOnlyHint": True},
+        "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}}
+
+def answer(message):
+    results = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "echo", "version": "1"}},
+               "tools/list": {"tools": [TOOL]}, "ping": {}}
+    reply = {"jsonrpc": "2.0", "id": message["id"]}
+    if message["method"] == "tools/call":
+        reply["result"] = {"content": [{"type": "text", "text": message["params"]["arguments"]["text"]}]}
+    elif message["method"] in results: reply["result"] = results[message["method"]]
+    else: reply["error"] = {"code": -32601, "message": "no such method"}
+    return json.dumps(reply)
+
+class Http(http.server.BaseHTTPRequestHandler):
+    protocol_version, wbufsize, disable_nagle_algorithm = "HTTP/1.1", -1, True
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = answer(message).encode() if "id" in message else b""
+        self.send_response(200 if body else 202)
+        if body: self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+    def do_GET(self): self.send_error(405)
+    def log_message(self, *_): pass
+
+if sys.argv[1:] == ["http"]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Http)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message: print(answer(message), flush=True)
+'''
+
+
+def direct(port, runs):
+    """The time of a call that Python makes at the server itself, in milliseconds: over a pipe and over HTTP."""
+    def message(number):
+        call = {"name": "echo", "arguments": {"text": f"text {number}"}}
+        return json.dumps({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": call}).encode()
+
+    def timed(ask):
+        times = []
+        for number in range(runs + 20):
+            began = time.perf_counter()
+            ask(message(number))
+            times.append((time.perf_counter() - began) * 1000)
+        return times[20:]
+
+    child = subprocess.Popen(["/usr/bin/python3", "-IS", "-c", ECHO], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def over_pipe(text):
+        child.stdin.write(text + b"\n")
+        child.stdin.flush()
+        child.stdout.readline()
+
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+
+    def over_http(text):
+        connection.request("POST", "/mcp", text, {"Content-Type": "application/json"})
+        connection.getresponse().read()
+
+    times = {"pipe": timed(over_pipe), "http": timed(over_http)}
+    connection.close()
+    child.stdin.close()
+    child.wait()
+    return times
+
+
+class Caller(Model):
+    """A model that asks for one call in each answer, of each tool in turn, and measures the time until the next request."""
+    protocol_version, wbufsize, disable_nagle_algorithm = "HTTP/1.1", -1, True
+    times = {"time": [], "pipe__echo": [], "web__echo": []}
+    rounds = asked = 0
+    tool, sent = None, 0.0
+
+    def do_POST(self):
+        length = int(self.headers["Content-Length"])
+        now, state = time.perf_counter(), Caller
+        request = json.loads(self.rfile.read(length))
+        if state.tool:
+            result = request["messages"][-1]["content"]
+            if state.tool != "time" and f"text {state.asked}" not in result:
+                raise SystemExit(f"{state.tool} failed: {result}")
+            state.times[state.tool].append((now - state.sent) * 1000)
+        if state.asked < state.rounds:
+            state.asked += 1
+            state.tool = list(state.times)[state.asked % 3]
+            # No two calls are the same.
+            zone = ZONES[state.asked // 3 % len(ZONES)]
+            arguments = {"zone": zone} if state.tool == "time" else {"text": f"text {state.asked}"}
+            call = {"index": 0, "id": f"call-{state.asked}", "type": "function",
+                    "function": {"name": state.tool, "arguments": json.dumps(arguments)}}
+            piece = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+        else:
+            state.tool = None
+            piece = {"choices": [{"index": 0, "delta": {"content": "done"}, "finish_reason": "stop"}]}
+        body = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+        state.sent = time.perf_counter()
+
+
+ZONES = ["UTC"] + [f"Etc/GMT{sign}{hours}" for sign in "+-" for hours in range(1, 12)]
+
+
+def call_times(program, runs, where):
+    """The times of calls, in milliseconds: at the servers themselves, and as a model's calls with the home below `where`."""
+    Caller.times = {"time": [], "pipe__echo": [], "web__echo": []}
+    web = subprocess.Popen(["/usr/bin/python3", "-IS", "-c", ECHO, "http"], stdout=subprocess.PIPE)
+    model = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Caller)
+    try:
+        port = int(web.stdout.readline())
+        threading.Thread(target=model.serve_forever, daemon=True).start()
+        models = f'models = {{ m = {{ endpoint = "http://127.0.0.1:{model.server_port}/v1", model = "x" }} }}'
+        rest = "memory = { auto = false }, context = { project = false }, limits = { tool_rounds_once = 1000 }"
+        rows = f"""pipe = {{ command = {{ "/usr/bin/python3", "-IS", "-c", [==[{ECHO}]==] }}, tools = {{ echo = "run" }} }},
+                   web = {{ url = "http://127.0.0.1:{port}/mcp", tools = {{ echo = "run" }} }}"""
+        with home([models, rest, f"mcp = {{ servers = {{ {rows} }} }}"], where) as place:
+            for name in ("pipe", "web"):
+                at_terminal(program, place, ["mcp", "allow", name], b"[y/N] ", b"y\r")
+            environment = {"HOME": place, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+            # A round is a request to the model, and the longest of a question are 1,000. What all of them have said is in each
+            # request, so many short questions are nearer to real ones.
+            for _ in range(max(1, runs // 8)):
+                Caller.rounds, Caller.asked, Caller.tool = 30, 0, None
+                said = subprocess.run([program, "agent", "--path", ".", "-m", "please"], env=environment, check=True,
+                                      cwd=os.path.join(place, "work"), stdin=subprocess.DEVNULL, capture_output=True)
+                if Caller.asked < Caller.rounds:
+                    raise SystemExit(f"the calls ended early: {said.stdout[-2000:]!r}{said.stderr[-2000:]!r}")
+        at_server = direct(port, runs * 10)
+    finally:
+        model.shutdown()
+        web.kill()
+        web.wait()
+    # The first calls of a question start the servers.
+    through = {name: [value for number, value in enumerate(values) if number % 10 > 1] for name, values in Caller.times.items()}
+    return at_server, through
+
+
+def call_lines(program, runs, name, where):
+    yield f"calls with the home {name}:"
+    at_server, through = call_times(program, runs, where)
+    rows = [("the server itself, over a pipe", at_server["pipe"]), ("the server itself, over HTTP", at_server["http"]),
+            ("a model's call of the built-in `time`", through["time"]),
+            ("a model's call, over a pipe", through["pipe__echo"]), ("a model's call, over HTTP", through["web__echo"])]
+    for name, values in rows:
+        yield (f"{name:<38} median {statistics.median(values):6.3f} ms  99th of 100 {statistics.quantiles(values, n=100)[98]:6.3f} ms  "
+               f"n {len(values)}")
+    for name, place, call in (("a pipe", "pipe", "pipe__echo"), ("HTTP", "http", "web__echo")):
+        own, whole, rest = (statistics.median(values) for values in (at_server[place], through[call], through["time"]))
+        yield f"a call over {name} costs {whole - own:+.3f} ms more than the server itself, {whole - rest:+.3f} ms more than `time`"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default=str(ROOT / "target/release/reedclaw"))
@@ -155,6 +321,9 @@ def main():
         lines.append(f"request {name:<16} {size['tools']:>4} tools sent  {size['bytes of tools']:>7} bytes")
     more = sizes["with 150 tools"]["bytes of tools"] - sizes["without"]["bytes of tools"]
     lines.append(f"150 tools of 7 servers cost {more} bytes, about {more // 4} tokens")
+    # Receipts are brought to the disk before and after a call; in memory that costs nothing.
+    for name, where in (("on the disk", None), ("in memory", "/dev/shm")):
+        lines.extend(call_lines(options.program, options.runs, name, where))
     times = first_prompt(options.program, options.runs)
     for name, values in times.items():
         lines.append(f"first prompt {name:<16} median {statistics.median(values):7.2f} ms  "
