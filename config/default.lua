@@ -251,7 +251,8 @@ return {
     -- path: a file that gets a line for each decision, beside the receipts. None given: there is none.
     -- audit_log = "~/reedclaw-audit.log",
     -- "require", "prefer" or "off". "require": commands of a model run in a complete sandbox or not at all. "prefer": in the
-    -- best available; without any, only proven harmless commands run without a question. "off": without one.
+    -- best available; without any, only proven harmless commands run without a question. "off": without one;
+    -- then you are asked about every command that may run code, in "full", too.
     sandbox = "prefer",
     -- "overlay", "bubblewrap" or "landlock": the strongest sandbox to try. "overlay": a command runs at once on a
     -- copy of the workspace, and you are asked about what it changed. With the others you are asked before it runs.

@@ -39,6 +39,7 @@ pub mod files;
 pub mod host;
 #[allow(clippy::disallowed_methods, reason = "the log's file")]
 pub mod log;
+pub mod lua;
 pub mod rpc;
 // floor 4
 #[allow(clippy::disallowed_methods, reason = "config files, records of trust")]

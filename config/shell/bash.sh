@@ -23,6 +23,8 @@ __rc_id=0
 __rc_mark='\[\e]633;B;${__rc_n};$?;$-${__rc_plain-}\a\]'
 # Behind the user's own prompt while a command runs: one that takes our hooks away is known to have ended all the same.
 __rc_tail='${__rc_mark@P}'
+# The prompt as the program draws it, for what a key runs.
+__rc_seen='${__rc_drawn}'
 __rc_mark2='\[\e]633;F;${__rc_n}\a\]'
 __rc_mark0='\e]633;C;${__rc_n};${__rc_id}\a'
 # The user's own prompts behind a half line and before a command's output.
@@ -87,8 +89,15 @@ __rc_jobs() {
 
 # Remembers the user's own prompt and keeps our hooks in their places, while the program prepares its acknowledgement.
 __rc_own() {
-  [[ ${PS1-} == "$__rc_ps1$__rc_tail" || ${PS1-} == "$__rc_mark" ]] || __rc_ps1=${PS1//"$__rc_tail"/}
+  [[ ${PS1-} == "$__rc_ps1$__rc_tail" || ${PS1-} == "$__rc_mark" ]] || __rc_kept
   [[ ${PROMPT_COMMAND[*]-} == "$__rc_only" ]] || __rc_order
+}
+
+# The user's own prompt has changed, or a key has run with the prompt as the program draws it.
+__rc_kept() {
+  builtin local __rc_p
+  __rc_p=${PS1//"$__rc_tail"/}
+  __rc_ps1=${__rc_p//"$__rc_seen"/"$__rc_ps1"}
 }
 
 # Does what the acknowledgement asks for, and makes the prompts ready.
@@ -203,8 +212,9 @@ __rc_press() {
     builtin bind -x "\"\\e[9993~\": ${__rc_r[4]}"
   fi
   builtin bind "\"\\e[9992~\": \"${__rc_r[3]}\\e[9994~\""
-  # What is bound may draw the prompt itself, or change it.
-  [[ -n $__rc_locked || ${PS1-} != "$__rc_mark" ]] || PS1=$__rc_ps1
+  # What is bound may draw the prompt itself, which has to be the one on the screen, or change it.
+  __rc_drawn=${__rc_r[5]}
+  [[ -n $__rc_locked || ${PS1-} != "$__rc_mark" ]] || PS1=$__rc_seen
   READLINE_LINE=${__rc_r[1]} READLINE_POINT=${__rc_r[2]}
   builtin return "$__rc_s"
 }

@@ -1,8 +1,9 @@
 //! The slash commands of a session: a person's own, carried out without a model. A prompt template of the user, or of a project
-//! that they trust, is a command too: its text becomes the question.
+//! that they trust, is a command too: its text becomes the question. So is a prompt of a server of tools.
 
 use serde_json::Value;
 
+use super::prompts::{self, Named};
 use super::wire::command;
 use crate::agent::Cancel;
 use crate::app::{self, Runtime, Skills};
@@ -45,7 +46,8 @@ fn act_of(op: Op) -> Option<Act> {
 }
 
 /// All commands, for the client.
-pub(super) fn available(runtime: &Runtime) -> Vec<Value> {
+pub(super) fn available(runtime: &mut Runtime) -> Vec<Value> {
+    let of_servers = prompts::commands(runtime);
     let own = of_editor().map(|(_, form)| command(form.name, form.help, form.usage));
     let skills = Skills::around(runtime.env(), runtime.cwd());
     let is_own = |name: &str| of_editor().any(|(_, form)| form.name == name);
@@ -55,13 +57,15 @@ pub(super) fn available(runtime: &Runtime) -> Vec<Value> {
         let description = if it.description.is_empty() { "A prompt template" } else { it.description.as_str() };
         command(&it.name, &sanitise(description), "text")
     };
-    own.chain(templates.map(template)).collect()
+    own.chain(templates.map(template)).chain(of_servers).collect()
 }
 
 /// The kinds of prompt: a question, or a slash command.
 pub(super) enum PromptKind {
     /// A question, possibly made of a template.
     Question(String),
+    /// A prompt of a server of tools, which its person looks at first.
+    OfServer(Named),
     /// A command; this came of it.
     Done(Result<String, Failure>),
 }
@@ -78,8 +82,11 @@ pub(super) fn read(runtime: &mut Runtime, prompt: String, cancel: &Cancel) -> Pr
     let skills = Skills::around(runtime.env(), runtime.cwd());
     match skills.template(word) {
         Some(template) => PromptKind::Question(filled(&template.body, argument)),
-        // A path, say.
-        None => PromptKind::Question(prompt),
+        None => match prompts::named(runtime, word, argument) {
+            Some(named) => PromptKind::OfServer(named),
+            // A path, say.
+            None => PromptKind::Question(prompt),
+        },
     }
 }
 

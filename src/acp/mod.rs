@@ -8,6 +8,7 @@ mod commands;
 mod content;
 mod options;
 mod person;
+mod prompts;
 mod replay;
 mod servers;
 mod session;

@@ -1,4 +1,5 @@
-//! The choices that a person has in an editor: the model, and the mode, which is the autonomy and never above the config's.
+//! The choices that a person has in an editor: the model, how hard it thinks, and the mode, which is the autonomy and never above
+//! the config's.
 
 use serde_json::{Value, json};
 
@@ -10,6 +11,19 @@ use crate::render::text::escape_visible;
 pub(super) const MODE: &str = "mode";
 /// The id of the option for the model.
 pub(super) const MODEL: &str = "model";
+
+/// The id of the option for how hard a model thinks.
+pub(super) const THINKING: &str = "thinking";
+/// The effort that the config has.
+pub(super) const CONFIGURED: &str = "configured";
+
+const EFFORTS: [(&str, &str); 5] =
+    [(CONFIGURED, "As configured"), ("off", "Off"), ("low", "Low"), ("medium", "Medium"), ("high", "High")];
+
+/// The effort of a word, if it is one of those that may be chosen.
+pub(super) fn effort(word: &str) -> Option<&'static str> {
+    EFFORTS.iter().map(|(known, _)| *known).find(|known| *known == word)
+}
 
 const MODES: [(Autonomy, &str, &str); 3] = [
     (Autonomy::Readonly, "Read only", "The model looks and changes nothing."),
@@ -34,7 +48,7 @@ pub(super) fn mode_state(current: Autonomy, most: Autonomy) -> Value {
 }
 
 /// All options with their values.
-pub(super) fn options(current: Autonomy, most: Autonomy, models: &[ModelInfo]) -> Vec<Value> {
+pub(super) fn options(current: Autonomy, most: Autonomy, models: &[ModelInfo], thinking: &str) -> Vec<Value> {
     let row = |(autonomy, name, description): &(Autonomy, &str, &str)| json!({"value": autonomy.word(), "name": name, "description": description});
     let mut options = vec![json!({
         "id": MODE, "name": "Mode", "description": "How much the model does without asking", "category": "mode",
@@ -49,6 +63,12 @@ pub(super) fn options(current: Autonomy, most: Autonomy, models: &[ModelInfo]) -
         options.push(json!({
             "id": MODEL, "name": "Model", "category": "model", "type": "select", "currentValue": chosen.name,
             "options": models.iter().map(row).collect::<Vec<_>>(),
+        }));
+        let row = |(word, name): &(&str, &str)| json!({"value": word, "name": name});
+        options.push(json!({
+            "id": THINKING, "name": "Thinking", "description": "How hard the model thinks before it answers, if it can",
+            "category": "thought_level", "type": "select", "currentValue": thinking,
+            "options": EFFORTS.iter().map(row).collect::<Vec<_>>(),
         }));
     }
     options

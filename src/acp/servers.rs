@@ -2,12 +2,12 @@
 //! tools. A server that was allowed and hasn't changed is used without a question.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::person::AtEditor;
-use crate::app::{Added, Done, Face, Replies, Runtime, ServerPlace, Servers, allow_tools, mcp_command};
+use super::prompts::{Silent, of_session};
+use crate::app::{Added, Done, Face, Runtime, ServerPlace, Servers, allow_tools, mcp_command};
 use crate::proto::served::PinStanding;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::escape_visible;
@@ -20,7 +20,7 @@ const NAME_CHARS_MAX: usize = 20;
 /// Adds a client's servers to a session; returns their names, and why others can't be used. Nothing is started.
 pub(super) fn take(runtime: &mut Runtime, wanted: &[Value]) -> (Vec<String>, Vec<Failure>) {
     let (mut names, mut problems) = (Vec::new(), Vec::new());
-    let servers = servers(runtime);
+    let servers = of_session(runtime);
     for server in wanted {
         let said = server["name"].as_str().unwrap_or_default();
         let mut refuse = |why: &str| {
@@ -45,10 +45,6 @@ pub(super) fn take(runtime: &mut Runtime, wanted: &[Value]) -> (Vec<String>, Vec
         }
     }
     (names, problems)
-}
-
-fn servers(runtime: &mut Runtime) -> Option<Arc<Servers>> {
-    runtime.agent_mut().runner().and_then(|runner| runner.servers().cloned())
 }
 
 /// A server as the protocol describes it.
@@ -82,10 +78,11 @@ fn name(said: &str, number: usize) -> String {
     if plain.starts_with(|c: char| c.is_ascii_lowercase()) { plain.to_owned() } else { format!("editor-{number}") }
 }
 
-/// Asks about servers that were added: whether each may be started, and whether its tools may be called.
-pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, names: &[String]) {
-    let Some(servers) = servers(runtime) else { return };
-    for name in names {
+/// Asks about servers that were added: whether each may be started, and whether its tools may be called. `names` is empty
+/// afterwards.
+pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, names: &mut Vec<String>) {
+    let Some(servers) = of_session(runtime) else { return };
+    for name in &std::mem::take(names) {
         let known = servers.list(name);
         let is_settled = known.iter().all(|row| row.is_left_out || row.standing == PinStanding::Pinned);
         if !known.is_empty() && is_settled {
@@ -130,15 +127,6 @@ fn what(servers: &Servers, name: &str) -> String {
     let variables = row.identity.get("env").or_else(|| row.identity.get("headers"));
     let variables = variables.map(|names| format!("\nWith values for {names}")).unwrap_or_default();
     format!("{place}\n{}{}", escape_visible(&row.server.place.line()), escape_visible(&variables))
-}
-
-/// Nobody who could be asked while a server starts.
-struct Silent;
-
-impl Replies for Silent {
-    fn reply(&mut self, _: &str, _: &[String]) -> Option<String> {
-        None
-    }
 }
 
 #[cfg(test)]

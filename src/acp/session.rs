@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::channel::{Editor, End, Parts, without_session};
 use super::commands::{self, PromptKind};
-use super::options::{MODE, MODEL, mode, mode_state, options};
+use super::options::{CONFIGURED, MODE, MODEL, THINKING, effort, mode, mode_state, options};
 use super::person::AtEditor;
 use super::wire::{Abilities, Block};
 use super::{AUTH_REQUIRED, NOT_FOUND};
@@ -31,7 +31,14 @@ const COMMANDS_MAX: usize = 16;
 /// The work of a session; each item is a request with an id.
 pub(super) enum Command {
     Prompt { id: Value, blocks: Vec<Block> },
-    SetModel { id: Value, model: String },
+    Set { id: Value, change: Change },
+}
+
+/// A choice that counts from the next prompt on.
+pub(super) enum Change {
+    Model(String),
+    /// An effort, as the option has it.
+    Thinking(&'static str),
 }
 
 /// A session, as the connection has it.
@@ -45,6 +52,8 @@ pub(super) struct Handle {
     prompt: Mutex<Option<Value>>,
     /// The options, as they were told last.
     models: Mutex<Vec<crate::agent::ModelInfo>>,
+    /// The effort of thinking, as the option has it.
+    thinking: Mutex<&'static str>,
     /// The request that closes it.
     closing: Mutex<Option<Value>>,
 }
@@ -60,7 +69,8 @@ impl Handle {
     }
 
     fn options(&self) -> Vec<Value> {
-        options(self.current(), self.most, &self.models.lock().unwrap_or_else(PoisonError::into_inner))
+        let thinking = *self.thinking.lock().unwrap_or_else(PoisonError::into_inner);
+        options(self.current(), self.most, &self.models.lock().unwrap_or_else(PoisonError::into_inner), thinking)
     }
 
     fn send(&self, command: Command) -> Result<(), RpcError> {
@@ -144,7 +154,12 @@ impl Handle {
                 Ok(Some(json!({"configOptions": self.options()})))
             }
             // The model can't change in the middle of an answer: it is answered when it has.
-            MODEL => self.send(Command::SetModel { id: id.clone(), model: value.to_owned() }).map(|()| None),
+            MODEL => self.send(Command::Set { id: id.clone(), change: Change::Model(value.to_owned()) }).map(|()| None),
+            THINKING => {
+                let unknown = || RpcError::new(INVALID_PARAMS, format!("there is no effort {value:?}"));
+                let change = Change::Thinking(effort(value).ok_or_else(unknown)?);
+                self.send(Command::Set { id: id.clone(), change }).map(|()| None)
+            }
             _ => Err(RpcError::new(INVALID_PARAMS, format!("there is no option {option:?}"))),
         }
     }
@@ -197,8 +212,8 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
         ..Request::default()
     };
     let mut runtime = Runtime::start(&request).map_err(|failure| match failure.kind {
-        FailureKind::User => RpcError::new(NOT_FOUND, told(&failure)),
-        _ => RpcError::new(INTERNAL_ERROR, told(&failure)),
+        FailureKind::User => RpcError::new(NOT_FOUND, failure_text(&failure)),
+        _ => RpcError::new(INTERNAL_ERROR, failure_text(&failure)),
     })?;
     if runtime.agent().models().is_empty() && abilities.has_terminal {
         return Err(RpcError::new(AUTH_REQUIRED, "no model is set up: `reedclaw onboard` does that"));
@@ -220,6 +235,7 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
         most,
         prompt: Mutex::new(None),
         models: Mutex::new(runtime.agent().models()),
+        thinking: Mutex::new(CONFIGURED),
         closing: Mutex::new(None),
     });
     register(Arc::clone(&handle))?;
@@ -245,10 +261,7 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
         result["sessionId"] = name.into();
     }
     peer.answer(&id, Ok(result));
-    editor.update(&json!({
-        "sessionUpdate": "available_commands_update", "availableCommands": commands::available(&runtime),
-    }));
-    problems.iter().for_each(|failure| editor.notice(&told(failure), "warning"));
+    problems.iter().for_each(|failure| editor.notice(&failure_text(failure), "warning"));
     runtime.run(&editor);
     Ok(())
 }
@@ -266,7 +279,7 @@ pub(super) fn known(store: &Mutex<Store>, name: &str) -> Result<ConversationId, 
 }
 
 /// A failure in a line or two, for a person.
-fn told(failure: &Failure) -> String {
+fn failure_text(failure: &Failure) -> String {
     let hint = if failure.hint.is_empty() { String::new() } else { format!(" ({})", failure.hint) };
     sanitise(&without_session(&format!("{}{hint}", failure.message))).into_owned()
 }
@@ -274,22 +287,34 @@ fn told(failure: &Failure) -> String {
 /// Carries out a session's commands until it is closed.
 fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle, mut servers: Vec<String>) {
     let received: MutexGuard<'_, Receiver<Command>> = editor.commands.lock().unwrap_or_else(PoisonError::into_inner);
+    let configured = runtime.settings().clone();
     let mut title = String::new();
+    let mut commands = Vec::new();
+    tell_commands(editor, &mut runtime, &mut commands);
     runtime.look_ahead();
     while let Ok(command) = received.recv() {
         match command {
-            Command::SetModel { id, model } => {
-                let used = runtime.agent_mut().use_model(&model);
+            Command::Set { id, change } => {
+                let used = match change {
+                    Change::Model(model) => runtime.agent_mut().use_model(&model),
+                    Change::Thinking(effort) => {
+                        runtime.set_thinking(Some(effort).filter(|it| *it != CONFIGURED), &configured);
+                        *handle.thinking.lock().unwrap_or_else(PoisonError::into_inner) = effort;
+                        Ok(())
+                    }
+                };
                 note_models(handle, &runtime);
                 let result = used.map(|()| json!({"configOptions": handle.options()}));
-                editor.peer().answer(&id, result.map_err(|failure| RpcError::new(INVALID_PARAMS, told(&failure))));
+                editor
+                    .peer()
+                    .answer(&id, result.map_err(|failure| RpcError::new(INVALID_PARAMS, failure_text(&failure))));
             }
             Command::Prompt { id, blocks } => {
                 let unanswered = Unanswered { editor, handle, id: Some(id) };
-                let unasked = std::mem::take(&mut servers);
-                let result = prompt(editor, &mut runtime, handle, blocks, &unasked);
+                let result = prompt(editor, &mut runtime, handle, blocks, &mut servers);
                 unanswered.answer(result);
                 tell_title(editor, &mut runtime, &mut title);
+                tell_commands(editor, &mut runtime, &mut commands);
             }
         }
     }
@@ -332,22 +357,35 @@ fn prompt(
     runtime: &mut Runtime,
     handle: &Handle,
     blocks: Vec<Block>,
-    servers: &[String],
+    servers: &mut Vec<String>,
 ) -> Result<Value, RpcError> {
     let stopped = |why: &str| Ok(json!({"stopReason": why}));
     let (question, notes) = content::question(runtime, blocks)?;
     editor.begin(runtime.agent().redactor().hiding());
     notes.iter().for_each(|note| editor.notice(note, "info"));
+    let mut person = AtEditor { editor, cancel: &handle.cancel };
     let question = match commands::read(runtime, question, &handle.cancel) {
-        PromptKind::Question(question) => question,
+        PromptKind::Question(question) => {
+            servers::ask_about(runtime, &mut person, servers);
+            question
+        }
+        PromptKind::OfServer(named) => {
+            servers::ask_about(runtime, &mut person, servers);
+            match named.text(runtime, &handle.cancel) {
+                Ok(Some((title, text))) if person.agrees(&title, &text, "Send it") => text,
+                Ok(_) => return stopped(if handle.cancel.is_cancelled() { "cancelled" } else { "end_turn" }),
+                Err(failure) => {
+                    editor.say(&failure_text(&failure));
+                    return stopped("end_turn");
+                }
+            }
+        }
         PromptKind::Done(done) => {
-            editor.say(&done.unwrap_or_else(|failure| told(&failure)));
+            editor.say(&done.unwrap_or_else(|failure| failure_text(&failure)));
             note_changed_model(editor, runtime, handle);
             return stopped(if handle.cancel.is_cancelled() { "cancelled" } else { "end_turn" });
         }
     };
-    let mut person = AtEditor { editor, cancel: &handle.cancel };
-    servers::ask_about(runtime, &mut person, servers);
     let received = runtime.receive(editor, &question);
     note_session(editor, runtime, received.conversation);
     received.answer(runtime.agent_mut(), editor, &handle.cancel, &mut person);
@@ -365,10 +403,10 @@ fn prompt(
                 (Some(Shortfall::Length), _) => "max_tokens",
                 (Some(Shortfall::Rounds), _) | (_, FailureKind::Budget) => "max_turn_requests",
                 (_, FailureKind::Refused) => "refusal",
-                (_, FailureKind::NoModel) => return Err(RpcError::new(AUTH_REQUIRED, told(&failure))),
-                _ => return Err(RpcError::new(INTERNAL_ERROR, told(&failure))),
+                (_, FailureKind::NoModel) => return Err(RpcError::new(AUTH_REQUIRED, failure_text(&failure))),
+                _ => return Err(RpcError::new(INTERNAL_ERROR, failure_text(&failure))),
             };
-            editor.say(&told(&failure));
+            editor.say(&failure_text(&failure));
             stopped(why)
         }
         _ => stopped("cancelled"),
@@ -421,6 +459,15 @@ fn tell_title(editor: &Editor, runtime: &mut Runtime, told: &mut String) {
         editor.update(&json!({
             "sessionUpdate": "session_info_update", "title": sanitise(&stored.title), "updatedAt": utc(stored.updated),
         }));
+    }
+}
+
+/// Tells the commands, if there are others than before: servers of tools have brought prompts, or lost them.
+fn tell_commands(editor: &Editor, runtime: &mut Runtime, told: &mut Vec<Value>) {
+    let now = commands::available(runtime);
+    if now != *told {
+        editor.update(&json!({"sessionUpdate": "available_commands_update", "availableCommands": now}));
+        *told = now;
     }
 }
 

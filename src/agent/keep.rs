@@ -28,6 +28,8 @@ use crate::tree::{Bench, Did};
 const NAMED_MAX: usize = 10_000;
 /// Things that one command is offered, one after the other.
 const OFFERS_MAX: usize = 5;
+/// The right that a first look lacks.
+const CHANGING: &str = "changing the workspace";
 /// Data of one file that is hashed.
 const HASHED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Files that one thread hashes before another is worth its start, and threads at most.
@@ -67,7 +69,7 @@ impl ToolRunner {
             && !call.needs.contains(need)
             && self.options.gate.may_offer(need, self.workspace())
         {
-            let was_declined = *is_hidden && self.declined.contains(need);
+            let was_declined = *is_hidden && self.declined.contains(need) && !self.is_own(need);
             let answer = match was_declined {
                 true => Err("the user said no before".to_owned()),
                 false => self.offer(&call, line, need, around),
@@ -76,7 +78,8 @@ impl ToolRunner {
                 Ok(again) => return again,
                 Err(why) => {
                     self.declined.insert(need.clone());
-                    add(&mut outcome, &format!("[{} was refused: {why}]", what_of(need)));
+                    let what = if self.is_own(need) { CHANGING.to_owned() } else { what_of(need) };
+                    add(&mut outcome, &format!("[{what} was refused: {why}]"));
                 }
             }
         }
@@ -94,14 +97,23 @@ impl ToolRunner {
     /// Offers to run a command again, from its beginning, with the permission that it lacked.
     fn offer(&mut self, call: &Call, line: &str, need: &Need, around: &mut Around<'_>) -> Result<Outcome, String> {
         let what = what_of(need);
+        let is_own = self.is_own(need);
         let lasting = match need {
+            Need::Write { .. } if self.keeper.has_undo() && is_own => " Undo covers it.",
             Need::Write { .. } if self.keeper.has_undo() => " Undo covers that path.",
             Need::Write { .. } => " It can't be undone.",
             _ => "",
         };
-        let preview = format!(
-            "It was refused {what}: {line}\nIts changes so far are dropped; with yes it runs again with {what}.{lasting}"
-        );
+        let preview = match is_own {
+            true => format!(
+                "It ran where it can only look, and changed nothing: {line}\nWith yes it runs again from the start and may \
+                 change the workspace.{lasting}"
+            ),
+            false => format!(
+                "It was refused {what}: {line}\nIts changes so far are dropped; with yes it runs again with \
+                 {what}.{lasting}"
+            ),
+        };
         let needs = call.needs.iter().chain([need]).cloned().collect();
         let again = Call { needs, preview, ..call.clone() };
         let ticket = self.options.gate.judge(again, &self.cwd_of(call), around.person.can_ask());
@@ -125,6 +137,11 @@ impl ToolRunner {
                 Err("the user said no".to_owned())
             }
         }
+    }
+
+    /// Whether a need is that of a first look: to change the workspace itself.
+    fn is_own(&self, need: &Need) -> bool {
+        matches!(need, Need::Write { path } if Path::new(path) == self.workspace())
     }
 
     fn keep(&mut self, command: &str, call: &Call, changes: Changes, outcome: &mut Outcome, around: &mut Around<'_>) {
@@ -197,7 +214,7 @@ impl ToolRunner {
             Ruling::Run(approver) => (approver, incoming(group, None), String::new()),
             Ruling::Files(files, how) => {
                 let digest = self.options.gate.question(&ticket).digest;
-                (yes(digest, around.person), incoming(group, Some(&files)), how.told())
+                (yes(digest, around.person), incoming(group, Some(&files)), how.note())
             }
             Ruling::Refused(code, why) => {
                 let refused = self.options.gate.refuse(ticket, code, &why);
@@ -238,7 +255,7 @@ impl ToolRunner {
                 if !left.is_empty() {
                     add(outcome, &format!("[left as they are: {}]", left.join(", ")));
                 }
-                super::snapshots::note_step(outcome, &adopted.made, around.sink);
+                super::snapshots::note_step(outcome, &adopted.report, around.sink);
                 Outcome::of(format!("kept {}", counted(group.len() - adopted.left.len(), "change")))
             }
             Err(error) => {

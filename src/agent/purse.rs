@@ -30,7 +30,7 @@ pub(super) struct Purse {
     options: MoneyOptions,
     turn: Sum,
     /// Limits that were reported as nearly used up.
-    told: BTreeSet<&'static str>,
+    warned: BTreeSet<&'static str>,
     factors: BTreeMap<String, f64>,
     sent: Option<Sent>,
     /// A failure to record, until it is reported.
@@ -206,10 +206,10 @@ impl Purse {
         let Ok(spending) = recorder.spending() else { return Vec::new() };
         let warnings = self.options.budget.warnings(&Spending { turn: self.turn, ..spending });
         let keys = warnings.iter().map(|warning| warning.key).collect();
-        let new = warnings.into_iter().filter(|warning| !self.told.contains(warning.key));
+        let new = warnings.into_iter().filter(|warning| !self.warned.contains(warning.key));
         let texts = new.map(|warning| warning.text).collect();
         // A limit that is no longer near, as in a new conversation, is reported again the next time.
-        self.told = keys;
+        self.warned = keys;
         texts
     }
 

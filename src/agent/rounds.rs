@@ -299,12 +299,16 @@ impl Turn<'_, '_, '_> {
 
     /// Whether a server said no because of the tools that went with the question, or may have: they take room.
     fn lacks_tools(&self, request: &Request, error: &ModelError) -> bool {
-        let said = match &error.fault {
-            Fault::Server { said, .. } | Fault::Rejected { said, .. } | Fault::NotFound { said } => said.to_lowercase(),
+        let server_text = match &error.fault {
+            Fault::Server { server_text, .. }
+            | Fault::Rejected { server_text, .. }
+            | Fault::NotFound { server_text } => server_text.to_lowercase(),
             Fault::ContextOverflow { .. } => "tools".to_owned(),
             _ => return false,
         };
-        !request.tools.is_empty() && self.asked.text.is_empty() && (said.contains("tool") || said.contains("function"))
+        !request.tools.is_empty()
+            && self.asked.text.is_empty()
+            && (server_text.contains("tool") || server_text.contains("function"))
     }
 }
 

@@ -20,7 +20,7 @@ use crate::proto::tool::{Answer, FileChange, Outcome, Planned, Question, Step, T
 use crate::proto::{Event, Failure};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
-use crate::tools::{Limits, Memory, Place, Registry, Spill, ToolSet, Work, changed_by_person, taken};
+use crate::tools::{Limits, Memory, Place, Registry, Spill, ToolSet, Work, changed_by_person, chosen};
 use crate::tree::Bench;
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
@@ -204,7 +204,7 @@ impl ToolRunner {
         let tool = |spec: &crate::tools::Spec| Tool {
             name: spec.name.clone(),
             description: spec.description.clone(),
-            schema: spec.told(),
+            schema: spec.schema_text(),
         };
         self.options.registry.offered(self.options.tool_set, is_small, can_ask).map(tool).collect()
     }
@@ -377,7 +377,7 @@ impl ToolRunner {
             };
             return match done {
                 Ok(outcome) if wants_terminal(&outcome) => self.offer_own_shell(call, outcome, person, sink),
-                Ok(outcome) => left_out_said(revision.told(outcome, &call.changes), &left_out),
+                Ok(outcome) => left_out_said(revision.report(outcome, &call.changes), &left_out),
                 Err(refused) => {
                     let why = refused.error.as_ref().map(|it| it.message.clone()).unwrap_or_default();
                     sink(tell(Step::Denied { why }));
@@ -455,7 +455,7 @@ impl ToolRunner {
             Answer::Always => Ruling::Run(approver(may_always)),
             Answer::InMyShell => Ruling::InMyShell(approver(false)),
             Answer::Partly(wanted) => {
-                let (files, told) = taken(&question.changes, &wanted);
+                let (files, told) = chosen(&question.changes, &wanted);
                 Ruling::Files(files, How::Taken(told))
             }
             Answer::Rewritten(number, content) => {
@@ -520,8 +520,9 @@ impl ToolRunner {
         self.has_only_looked =
             matches!(ticket.call().action, Action::Read { .. } | Action::Open { .. } | Action::List { .. });
         // The changes of a command with a copy are examined there.
-        let has_copy = self.options.gate.has_copy(ticket.call());
-        let (ticket, kept) = if has_copy { (ticket, Snapshot::Nothing) } else { self.kept(ticket, *person, *sink)? };
+        let has_copy = self.options.gate.has_copy(ticket.call()) || ticket.is_look_by(approver);
+        let (ticket, kept) =
+            if has_copy { (ticket, Snapshot::Nothing) } else { self.take_snapshot(ticket, *person, *sink)? };
         if !has_copy {
             self.guard(&ticket.call().action);
         } else {
@@ -586,7 +587,7 @@ impl ToolRunner {
     }
 
     /// Stores the state that a call may change; if that fails and the person says no, the call is refused.
-    fn kept(
+    fn take_snapshot(
         &mut self,
         ticket: Ticket,
         person: &mut dyn Person,
@@ -611,7 +612,7 @@ impl ToolRunner {
             return Err(Box::new(self.options.gate.refuse(ticket, "no", why)));
         };
         self.has_only_looked = false;
-        let (ticket, kept) = self.kept(ticket, person, sink)?;
+        let (ticket, kept) = self.take_snapshot(ticket, person, sink)?;
         let permit = self.options.gate.admit(ticket, approver)?;
         let mut outcome = person
             .run_in_own_shell(&command)
@@ -658,9 +659,9 @@ pub(super) enum How {
 
 impl How {
     /// A note for the model about it.
-    pub(super) fn told(self) -> String {
+    pub(super) fn note(self) -> String {
         match self {
-            Self::Taken(told) => format!("\n{told}"),
+            Self::Taken(note) => format!("\n{note}"),
             Self::Rewritten => String::new(),
         }
     }
@@ -673,7 +674,7 @@ struct Revision {
     proposed: Option<Arc<[FileChange]>>,
     /// Hunks that they have taken: a yes to exactly these files.
     chosen: Option<Chosen>,
-    told: String,
+    notes: String,
 }
 
 /// A yes to files as they would become, of a question that was put.
@@ -694,20 +695,20 @@ impl Chosen {
 impl Revision {
     fn note(&mut self, call: &Call, files: Vec<FileChange>, risk: Risk, how: How) {
         self.proposed.get_or_insert_with(|| Arc::clone(&call.changes));
-        if let How::Taken(told) = how {
-            self.told.push_str(&told);
+        if let How::Taken(note) = how {
+            self.notes.push_str(&note);
             self.chosen = Some(Chosen { files, risk });
         }
     }
 
     /// Tells the model what became of its proposal.
-    fn told(self, mut outcome: Outcome, done: &[FileChange]) -> Outcome {
+    fn report(self, mut outcome: Outcome, done: &[FileChange]) -> Outcome {
         let Some(proposed) = self.proposed.filter(|_| outcome.success) else { return outcome };
         let changed = changed_by_person(&proposed, done);
         if !changed.is_empty() {
             let told = format!(
                 "{}The user changed your proposal before they accepted it. From what you proposed to what is there now:\n{changed}",
-                self.told
+                self.notes
             );
             outcome.output = format!("{}\n{told}", outcome.output.trim_end());
             outcome.metadata.insert("changed_by_user".into(), true.into());

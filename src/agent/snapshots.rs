@@ -24,7 +24,7 @@ pub(super) struct Keeper {
     has_undo: bool,
     redactor: Redactor,
     /// The reason why undo doesn't work here, once it has been reported.
-    told: Option<StepsError>,
+    reported: Option<StepsError>,
     has_looked_ahead: bool,
     /// A job that works on the workspace itself: what it changes after its call is recorded when it has ended.
     job: Option<Job>,
@@ -51,7 +51,7 @@ impl Keeper {
             steps,
             has_undo,
             redactor: Redactor::new::<&str, &str>([]),
-            told: None,
+            reported: None,
             has_looked_ahead: false,
             job: None,
             interrupted: None,
@@ -165,14 +165,14 @@ impl Keeper {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Result<Snapshot, Refused> {
-        if self.told.as_ref() == Some(&error) {
+        if self.reported.as_ref() == Some(&error) {
             return Ok(Snapshot::Nothing);
         }
         let is_lasting = matches!(error, StepsError::TooMany(_) | StepsError::Slow(_));
         let message = format!("[undo] its changes can't be undone: {error}");
         if is_lasting {
             sink(Event::Notice(message + "; this notice appears once"));
-            self.told = Some(error);
+            self.reported = Some(error);
             return Ok(Snapshot::Nothing);
         }
         if !person.can_ask() {

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::model::script::{Script, Step, done, response, said, serve, sse_head};
+use crate::model::script::{Script, Step, done, response, serve, sse_head, text_event};
 use crate::model::{Endpoint, Protocol, Thinking};
 use crate::money::{Limit, Price};
 use crate::proto::{Capture, Money, Spent};
@@ -81,7 +81,7 @@ fn ask(agent: &mut Agent, question: &str) -> Vec<Event> {
 }
 
 /// The events but for those of usage.
-fn told(mut events: Vec<Event>) -> Vec<Event> {
+fn without_usage(mut events: Vec<Event>) -> Vec<Event> {
     events.retain(|event| !matches!(event, Event::Usage(_)));
     events
 }
@@ -102,7 +102,7 @@ fn sent(server: &Script) -> Vec<String> {
 
 #[test]
 fn a_question_is_answered_recorded_and_remembered() {
-    let answer = || vec![sse_head(), said("yes "), Step::Await, said("sir"), done()];
+    let answer = || vec![sse_head(), text_event("yes "), Step::Await, text_event("sir"), done()];
     let server = serve(vec![answer(), answer(), answer()]);
     (0..3).for_each(|_| server.go.send(()).expect("the server waits"));
     let (mut agent, log) = agent_of(&server, 2);
@@ -138,8 +138,8 @@ fn a_question_is_answered_recorded_and_remembered() {
 fn a_failure_leaves_no_message_and_a_cut_answer_stays_marked() {
     let server = serve(vec![
         vec![response("500 No", "", "{\"error\":{\"message\":\"boom\"}}")],
-        vec![sse_head(), said("half")],
-        vec![sse_head(), said("ok"), done()],
+        vec![sse_head(), text_event("half")],
+        vec![sse_head(), text_event("ok"), done()],
     ]);
     let (mut agent, log) = agent_of(&server, 40);
     let events = ask(&mut agent, "one?");
@@ -148,7 +148,7 @@ fn a_failure_leaves_no_message_and_a_cut_answer_stays_marked() {
         if text.is_empty() && failure.message.contains("boom")),
         "{events:?}"
     );
-    let events = told(ask(&mut agent, "two?"));
+    let events = without_usage(ask(&mut agent, "two?"));
     assert!(
         matches!(&events[..], [Event::Text(_), Event::Failed { text, failure }]
         if text == "half" && failure.message.contains("cut off")),
@@ -185,7 +185,8 @@ fn a_cancel_from_another_thread_ends_it_wherever_it_hangs() {
 
 #[test]
 fn a_cancelled_answer_keeps_its_first_part() {
-    let server = serve(vec![vec![sse_head(), said("half"), Step::Hold], vec![sse_head(), said("ok"), done()]]);
+    let server =
+        serve(vec![vec![sse_head(), text_event("half"), Step::Hold], vec![sse_head(), text_event("ok"), done()]]);
     let (mut agent, _) = agent_of(&server, 40);
     let cancel = Cancel::new();
     let mut events = Vec::new();
@@ -198,7 +199,7 @@ fn a_cancelled_answer_keeps_its_first_part() {
         events.push(event);
     });
     stoppers.into_iter().for_each(|it| it.join().expect("the stopper ends"));
-    assert_eq!(told(events.clone()), [Event::Text("half".into()), Event::Cancelled { text: "half".into() }]);
+    assert_eq!(without_usage(events.clone()), [Event::Text("half".into()), Event::Cancelled { text: "half".into() }]);
 
     // Cancelled before it starts: nothing is sent, until the handle is made ready again.
     events.clear();
@@ -232,7 +233,7 @@ fn without_a_model_the_hint_says_how_to_connect_one() {
 
 #[test]
 fn models_switch_by_name_and_reset_goes_back() {
-    let server = serve(vec![vec![sse_head(), said("ok"), done()]]);
+    let server = serve(vec![vec![sse_head(), text_event("ok"), done()]]);
     let (mut agent, _) = agent_of(&server, 40);
     assert_eq!(agent.current_model(), Some("local"));
     let failure = agent.use_model("x\u{1b}y").expect_err("no such model");
@@ -248,7 +249,7 @@ fn models_switch_by_name_and_reset_goes_back() {
 
 #[test]
 fn a_failing_store_is_reported_once_and_the_answer_goes_on() {
-    let server = serve(vec![vec![sse_head(), said("a"), Step::Await, said("b"), done()]]);
+    let server = serve(vec![vec![sse_head(), text_event("a"), Step::Await, text_event("b"), done()]]);
     server.go.send(()).expect("the server waits");
     let options = Options { models: vec![Endpoint::new("m", &server.url, "x").into()], ..Options::default() };
     let events = ask(&mut Agent::new(options, Box::new(Full)), "one?");
@@ -325,9 +326,9 @@ fn notices(events: &[Event]) -> Vec<&str> {
 #[test]
 fn the_small_model_summarises_the_older_part_and_it_can_be_undone() {
     let long = format!("answer {}", "a".repeat(640));
-    let mut answers: Vec<Vec<Step>> = (0..5).map(|_| vec![sse_head(), said(&long), done()]).collect();
-    answers.push(vec![sse_head(), said("the gist; DB_PASSWORD=hunter2"), done()]);
-    answers.extend((0..3).map(|_| vec![sse_head(), said("ok"), done()]));
+    let mut answers: Vec<Vec<Step>> = (0..5).map(|_| vec![sse_head(), text_event(&long), done()]).collect();
+    answers.push(vec![sse_head(), text_event("the gist; DB_PASSWORD=hunter2"), done()]);
+    answers.extend((0..3).map(|_| vec![sse_head(), text_event("ok"), done()]));
     let server = serve(answers);
     let (mut agent, log) = narrow_agent(&server);
     for number in 0..5 {
@@ -362,7 +363,7 @@ fn the_small_model_summarises_the_older_part_and_it_can_be_undone() {
 #[test]
 fn three_failed_summaries_are_enough() {
     let long = format!("answer {}", "a".repeat(640));
-    let ok = |text: &str| vec![sse_head(), said(text), done()];
+    let ok = |text: &str| vec![sse_head(), text_event(text), done()];
     let refusal = || vec![response("500 Oops", "", "{}")];
     let mut answers: Vec<Vec<Step>> = (0..5).map(|_| ok(&long)).collect();
     for _ in 0..3 {
@@ -465,7 +466,7 @@ fn equal_tokens_cost_the_same_however_a_provider_counts_them() {
 /// A fall-back is a request like any other: a dear model isn't asked because a cheap one is down.
 #[test]
 fn each_model_that_is_asked_is_judged_by_its_own_price() {
-    let dear = serve(vec![vec![sse_head(), said("never"), done()]]);
+    let dear = serve(vec![vec![sse_head(), text_event("never"), done()]]);
     let models = vec![
         Spec::Reliable { name: "both".into(), of: vec!["cheap".into(), "dear".into()], allow_remote: true },
         Endpoint { max_output_tokens: Some(100), ..Endpoint::new("cheap", "http://127.0.0.1:9", "x") }.into(),
@@ -485,7 +486,7 @@ fn each_model_that_is_asked_is_judged_by_its_own_price() {
 
 #[test]
 fn an_answer_that_breaks_off_is_counted_by_its_first_part() {
-    let server = serve(vec![vec![sse_head(), said(&"word ".repeat(80))]]);
+    let server = serve(vec![vec![sse_head(), text_event(&"word ".repeat(80))]]);
     let models = vec![Endpoint::new("m", &server.url, "x").into()];
     let money = in_dollars(Budget::default(), &[("m", 1.0, 1.0)]);
     let mut agent = Agent::new(Options { models, money, ..Options::default() }, Box::new(Forgetful));
@@ -586,7 +587,7 @@ impl Recorder for Remembering {
 
 #[test]
 fn a_continued_conversation_has_its_calls_in_their_places() {
-    let server = serve(vec![vec![sse_head(), said("three"), done()]]);
+    let server = serve(vec![vec![sse_head(), text_event("three"), done()]]);
     let call = |id: &str, arguments: &str| PastCall {
         id: id.into(),
         tool: "file_list".into(),
@@ -642,7 +643,7 @@ fn a_continued_conversation_has_its_calls_in_their_places() {
 
 #[test]
 fn no_way_into_a_request_leaves_a_secret_in_it() {
-    let server = serve((0..2).map(|_| vec![sse_head(), said("ok"), done()]).collect());
+    let server = serve((0..2).map(|_| vec![sse_head(), text_event("ok"), done()]).collect());
     let key = "late-read-key-77";
     let reader = crate::model::KeyReader::new(move |_| Ok(crate::model::Secret::new(key)));
     let options = Options {

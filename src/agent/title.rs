@@ -19,6 +19,13 @@ const INSTRUCTIONS: &str = "You name conversations. Answer with a title for the 
 const SUBJECT_INSTRUCTIONS: &str = "You write commit messages. Answer with the first line of one for the changes \
     below, in English and in the imperative: at most 60 characters, no quotes, no full stop, nothing else.";
 
+const SUMMARY_INSTRUCTIONS: &str = "You describe files of a repository. Answer with one line for each file below: its \
+    number, a colon, and what the file is for, in English, with at most 30 words. Nothing else.";
+/// Tokens that may be written for the summary of one file.
+const SUMMARY_TOKENS: u64 = 100;
+/// Characters of a summary that are taken.
+const SUMMARY_CHARS_MAX: usize = 400;
+
 /// Makes titles.
 pub struct Titler {
     provider: Arc<dyn Provider>,
@@ -41,13 +48,45 @@ impl Titler {
         self.line(SUBJECT_INSTRUCTIONS, question, answer, recorder).as_deref().and_then(title_of)
     }
 
+    /// Asks for summaries of files, each a path and the beginning of its text. Returns them with the numbers of their files.
+    ///
+    /// # Errors
+    /// There is no answer, or a budget forbids it; in words.
+    pub fn summaries(
+        &self,
+        files: &[(&str, &str)],
+        recorder: &mut dyn Recorder,
+    ) -> Result<Vec<(usize, String)>, String> {
+        let part = |(number, (path, text)): (usize, &(&str, &str))| format!("File {}: {path}\n{text}\n\n", number + 1);
+        let asked: String = files.iter().enumerate().map(part).collect();
+        let tokens = SUMMARY_TOKENS * u64::try_from(files.len()).unwrap_or(1).max(1);
+        let text = self.asked(SUMMARY_INSTRUCTIONS, asked, tokens, recorder)?;
+        let line = |line: &str| {
+            let (number, text) = line.trim().trim_start_matches("File ").split_once([':', '.'])?;
+            let number = number.trim().parse::<usize>().ok()?.checked_sub(1).filter(|it| *it < files.len())?;
+            let text: String = text.trim().chars().filter(|c| !c.is_control()).take(SUMMARY_CHARS_MAX).collect();
+            (!text.is_empty()).then_some((number, text))
+        };
+        Ok(text.lines().filter_map(line).collect())
+    }
+
     fn line(&self, system: &str, question: &str, answer: &str, recorder: &mut dyn Recorder) -> Option<String> {
         let part = |text: &str| text.chars().take(READ_CHARS).collect::<String>();
         let begin = format!("Question:\n{}\n\nAnswer:\n{}", part(question), part(answer));
+        Some(self.asked(system, begin, OUTPUT_TOKENS_MAX, recorder).unwrap_or_default())
+    }
+
+    fn asked(
+        &self,
+        system: &str,
+        question: String,
+        tokens_max: u64,
+        recorder: &mut dyn Recorder,
+    ) -> Result<String, String> {
         let request = Request {
             system: Some(system.to_owned()),
-            messages: vec![Item::User(begin)],
-            max_output_tokens: Some(OUTPUT_TOKENS_MAX),
+            messages: vec![Item::User(question)],
+            max_output_tokens: Some(tokens_max),
             metadata: Metadata { task: Task::Summary, ..Metadata::default() },
             whole: true,
             ..Request::default()
@@ -58,9 +97,10 @@ impl Titler {
         let end = self.provider.chat(&request, &mut quiet);
         let Quiet { mut purse, recorder, thoughts, .. } = quiet;
         let text = end.as_ref().map_or("", |response| &response.text);
+        let answer = end.as_ref().map(|response| response.text.clone()).map_err(ToString::to_string);
         // The store reports its own failures.
         let _ = purse.settle(end.as_ref().map_err(|error| &**error), (text, &thoughts), recorder);
-        Some(text.to_owned())
+        answer
     }
 }
 

@@ -75,11 +75,12 @@ impl Runtime {
         // A session has its own workspace, wherever the person is.
         let workspace = on_git.map_or(workspace, super::OnGit::workspace);
         let bench = on_git.map(|it| &it.bench);
-        let session = on_git.map(|it| it.session.id());
+        // Other allowed tools of the repository need a runner of their own.
+        let session = on_git.map(|it| format!("{}{}", it.session.id(), super::scripts::mark_of(&it.bench)));
         if agent.models().is_empty() {
             return Vec::new();
         }
-        tools.take(agent, (workspace, session), settings, |settings| {
+        tools.take(agent, (workspace, session.as_deref()), settings, |settings| {
             let (channel, config, ceiling) = (Some(*channel), config.path.as_deref(), ceiling.clone());
             super::tool_runner(&super::RunnerOf { settings, env, workspace, store, channel, config, ceiling, bench })
         })
@@ -149,6 +150,7 @@ impl Runtime {
         let brought = std::mem::take(&mut self.brought);
         let mut brought_images = std::mem::take(&mut self.brought_images);
         let open_files = self.open_files();
+        let summaries = self.on_git.as_mut().and_then(super::OnGit::summaries_note);
         let Self { agent, settings, env, store, config, cwd, around, carried, channel, skills_told, .. } = self;
         let (marks, leaves_out) = match channel {
             ChannelKind::Shell => ("; :memory marks them", ":context project off"),
@@ -164,13 +166,13 @@ impl Runtime {
         if agent.is_new() {
             let store = store.lock().unwrap_or_else(PoisonError::into_inner);
             let remembered = Remembered::choose(agent, settings, &store, question, cwd);
-            told.extend(remembered.told().map(|told| format!("{told}{marks}")));
+            told.extend(remembered.notice().map(|told| format!("{told}{marks}")));
             *carried = remembered.ids;
             parts.push(("a memory", remembered.note));
         }
         if let Some(notes) = carries_project.then(|| around.notes(settings, env, cwd)).flatten() {
-            let is_first = notes.told.is_some();
-            told.extend(notes.told.map(|told| format!("{told}; {leaves_out} leaves that out")));
+            let is_first = notes.notice.is_some();
+            told.extend(notes.notice.map(|told| format!("{told}; {leaves_out} leaves that out")));
             parts.extend(notes.parts);
             if let Some(workspace) = elsewhere(agent, cwd) {
                 parts.push(("where the tools work", format!("Not in this repository, but in {workspace}.\n")));
@@ -180,13 +182,14 @@ impl Runtime {
             }
         }
         let skills = Skills::around(env, cwd);
-        if let Some(it) = skills.told().filter(|_| skills_told.as_ref() != Some(&*cwd)) {
+        if let Some(it) = skills.notice().filter(|_| skills_told.as_ref() != Some(&*cwd)) {
             told.push(it);
             *skills_told = Some(cwd.clone());
         }
         if agent.runner().is_some_and(|runner| runner.has_tools()) {
             parts.push(("the list of skills", skills.note()));
         }
+        parts.extend(summaries.map(|note| ("the summaries of files", note)));
         parts.extend(open_files.into_iter().map(|note| ("an open file", note)));
         // The person's attachments come right before the question.
         let jails = around.jails();
@@ -194,7 +197,7 @@ impl Runtime {
         let servers = servers.as_deref();
         let mut attached =
             Attaching { settings, env, config: config.path.as_deref(), cwd, jails, servers }.attach(question);
-        told.extend(attached.told);
+        told.extend(attached.notices);
         attached.images.append(&mut brought_images);
         let (shown, marks) = take_images(agent, attached.images);
         told.extend(shown);

@@ -12,6 +12,7 @@ mod question;
 mod runner;
 mod safety;
 mod sandbox;
+mod scripts;
 mod secrets;
 mod servers;
 mod session;
@@ -63,7 +64,10 @@ pub use runner::{BuiltRunner, RunnerOf, allowed_commands, tool_runner, unknown_t
 pub use safety::{estop, receipt_options, unknown_outcomes};
 pub use sandbox::{sandbox_mode, sandbox_name, sandbox_place, team_workspaces};
 pub use servers::servers;
-pub use session::{Approvals, OnGit, cut_off_turns, session_failure};
+pub use session::{
+    Approvals, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, ToSummarise, ToolAsked,
+    cut_off_turns, maker, session_failure, session_on, summarise, to_summarise,
+};
 pub use skills::{Skills, trust as skills_trust};
 pub use steps::{recover, steps, steps_failure};
 use tools::tool_rows;
@@ -275,6 +279,15 @@ impl Runtime {
     /// Lets one answer use all rounds of tools, without a question in between: a person sees each of them.
     pub fn allow_all_rounds(&mut self) {
         self.settings.limits.tool_rounds_once = self.settings.limits.tool_rounds;
+        self.agent.configure(agent_options(&self.settings, &self.env, self.channel));
+    }
+
+    /// Sets how hard models think before they answer, for this run: an effort as the config has it, or the `configured` one.
+    pub fn set_thinking(&mut self, effort: Option<&str>, configured: &Settings) {
+        for (name, model) in &mut self.settings.models {
+            let own = configured.models.get(name).and_then(|model| model.thinking.clone());
+            model.thinking = effort.map(|effort| ThinkingSettings::Effort(effort.to_owned())).or(own);
+        }
         self.agent.configure(agent_options(&self.settings, &self.env, self.channel));
     }
 

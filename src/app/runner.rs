@@ -65,10 +65,10 @@ pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let stand_in =
         state_directory(env).map(|state| state.join("no-workspace")).filter(|_| settings.mcp.servers.is_empty());
     let Some(stand_in) = stand_in else {
-        made(workspace);
+        existing(workspace);
         return runner_in(of);
     };
-    made(&stand_in);
+    existing(&stand_in);
     let ceiling = ceiling.clone();
     let mut built = runner_in(&RunnerOf { workspace: &stand_in, ceiling: ceiling.clone(), ..*of })?;
     let (settings, env, store) = (settings.clone(), env.clone(), Arc::clone(store));
@@ -76,7 +76,7 @@ pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     built.runner.wait_for(Later {
         workspace: workspace.to_owned(),
         make: Box::new(move || {
-            made(&place);
+            existing(&place);
             let (settings, env, store) = (&settings, &env, &store);
             let (workspace, config, ceiling) = (place.as_path(), config.as_deref(), ceiling.clone());
             let bench = None;
@@ -88,7 +88,7 @@ pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
 }
 
 /// Makes a directory that isn't there yet; opening it reports a failure.
-fn made(path: &Path) -> &Path {
+fn existing(path: &Path) -> &Path {
     let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
     path
 }
@@ -110,7 +110,7 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
             .map_err(|error| failed(format!("{}: {error}", path.display()), "reedclaw init makes the workspace"))
     };
     let place = open(workspace)?.path().to_owned();
-    let root = open(bench.map_or(workspace, |bench| made(bench.dir())))?;
+    let root = open(bench.map_or(workspace, |bench| existing(bench.dir())))?;
     tracing::info!(event = "workspace_path", path = %place.display());
     let state =
         state_directory(env).ok_or_else(|| failed("no HOME is set, so there is no state directory".into(), ""))?;
@@ -142,6 +142,9 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let (mut registry, lacking) = tools(settings, env, &launcher);
     add_tools_of_conversations(&mut registry, env, &place, channel);
     add_of_sessions(&mut registry, bench.is_some());
+    if let Some(bench) = bench {
+        problems.extend(super::scripts::add_repository_tools(&mut registry, bench, (settings, env, config)));
+    }
     problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         keep_allowed(&mut registry, names, &mut problems);

@@ -1,11 +1,14 @@
 //! The sandbox of a model's programs: its mode, its place, the variables and paths that a program gets, and its start.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::workspace::variable;
+use crate::base::hash;
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
+use crate::files::replace_private;
 use crate::proto::action::Hold;
 use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
 use crate::tools::{Launcher, Terms};
@@ -89,8 +92,9 @@ impl Chosen {
     pub(super) fn hold(&self) -> Hold {
         match self.get().tier() {
             Tier::Overlay => Hold::Copy,
-            Tier::None if self.mode == Mode::Prefer => Hold::Nothing,
-            Tier::None | Tier::Landlock | Tier::Bubblewrap => Hold::Walls,
+            Tier::None if self.mode == Mode::Off => Hold::Off,
+            Tier::None => Hold::Nothing,
+            Tier::Landlock | Tier::Bubblewrap => Hold::Walls,
         }
     }
 }
@@ -178,7 +182,7 @@ pub(super) fn grant(settings: &Settings, env: &Env, workspace: &Path) -> Grant {
         let name = std::ffi::OsStr::new(name);
         env.get(name).map(|value| (name.to_owned(), value.clone()))
     });
-    let variables = passed.chain(SET.map(|(name, value)| (name.into(), value.into()))).collect();
+    let mut variables: Env = passed.chain(SET.map(|(name, value)| (name.into(), value.into()))).collect();
     let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
     let own = [config_directory(env), data_directory(env), state_directory(env)].into_iter().flatten();
     let forbidden = settings.security.forbidden_paths.iter().map(|path| match path.strip_prefix("~/") {
@@ -187,12 +191,93 @@ pub(super) fn grant(settings: &Settings, env: &Env, workspace: &Path) -> Grant {
     });
     // The system's own directories are needed to run anything; what of them is secret is among the credentials.
     let forbidden = forbidden.filter(|path| !SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system)));
+    let forbidden: Vec<PathBuf> = forbidden.collect();
+    let attributes = attributes_of(&forbidden).and_then(|text| stored_attributes(env, &text));
+    if let Some(path) = &attributes {
+        for (name, value) in [("COUNT", "4".into()), ("KEY_3", "core.attributesFile".into()), ("VALUE_3", path.into())]
+        {
+            variables.insert(format!("GIT_CONFIG_{name}").into(), value);
+        }
+    }
     let masked = sandbox::credentials(&home).into_iter().chain(own).chain(forbidden);
     let masked = masked.chain(others_workspaces(env, workspace)).collect();
     let read_only = sandbox::protected(workspace);
     // The programs of plugins and our own, which reads PDFs, wherever they lie.
     let plugins = data_directory(env).map(|data| data.join("plugins"));
-    let readable = plugins.into_iter().chain([crate::host::executable()]).filter(|path| path.exists()).collect();
+    let readable = plugins.into_iter().chain([crate::host::executable()]).chain(attributes);
+    let readable = readable.filter(|path| path.exists()).collect();
     let homes = std::iter::once(home).chain(sandbox::home_of_user()).collect();
     Grant { env: variables, masked, read_only, readable, homes, ..Grant::new(workspace.to_owned()) }
+}
+
+/// Returns git's attributes for forbidden paths in repositories, as gitattributes(5) has them: differences, searches and archives
+/// of old versions leave their contents out. `None` if there are no such paths.
+fn attributes_of(forbidden: &[PathBuf]) -> Option<String> {
+    let mut text = String::new();
+    for path in forbidden {
+        let tops = path.ancestors().skip(1).filter(|above| above.join(".git").symlink_metadata().is_ok());
+        for below in tops.filter_map(|top| path.strip_prefix(top).ok()) {
+            let pattern = quoted_pattern(below.as_os_str().as_bytes());
+            text.push_str(&format!("\"/{pattern}\" -diff export-ignore\n\"/{pattern}/**\" -diff export-ignore\n"));
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Writes a path as a pattern of gitattributes(5), without the quotes around it: no byte is a wildcard.
+fn quoted_pattern(path: &[u8]) -> String {
+    let mut pattern = String::new();
+    for &byte in path {
+        match byte {
+            b'*' | b'?' | b'[' => pattern.push_str(&format!("\\\\{}", char::from(byte))),
+            b'\\' => pattern.push_str("\\\\\\\\"),
+            b'"' => pattern.push_str("\\\""),
+            b' '..=b'~' => pattern.push(char::from(byte)),
+            _ => pattern.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    pattern
+}
+
+/// Stores attributes for git where programs may read them; returns the file. `None` if that can't be written: the files
+/// themselves stay hidden.
+fn stored_attributes(env: &Env, text: &str) -> Option<PathBuf> {
+    let folder = state_directory(env)?.join("git");
+    let path = folder.join(format!("attributes-{}", &hash::sha256_hex(text.as_bytes())[..16]));
+    if crate::host::read_text(&path).is_ok_and(|there| there == text) {
+        return Some(path);
+    }
+    replace_private(&path, text.as_bytes()).ok()?;
+    Some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forbidden_paths_of_a_repository_become_attributes_of_git() {
+        let home = tempfile::tempdir().expect("a home");
+        std::fs::create_dir_all(home.path().join("work/.git")).expect("a repository");
+        let inside = |name: &str| home.path().join("work").join(name);
+        assert_eq!(attributes_of(&[home.path().join("private"), inside("")]), None, "no repository holds them");
+        let text = attributes_of(&[inside("closed"), inside("a [b]*\"\\\u{e9}")]).expect("attributes");
+        let expected = "\"/closed\" -diff export-ignore\n\"/closed/**\" -diff export-ignore\n\
+                        \"/a \\\\[b]\\\\*\\\"\\\\\\\\\\303\\251\" -diff export-ignore\n\
+                        \"/a \\\\[b]\\\\*\\\"\\\\\\\\\\303\\251/**\" -diff export-ignore\n";
+        assert_eq!(text, expected);
+        // git itself reads them so.
+        std::fs::write(home.path().join("attributes"), text).expect("a file");
+        let mut git = std::process::Command::new("git");
+        git.args(["init", "-q"]).arg(home.path().join("work"));
+        assert!(git.status().expect("git runs").success());
+        for (name, is_closed) in [("closed/x", true), ("a [b]*\"\\\u{e9}", true), ("a b", false), ("other", false)] {
+            let mut git = std::process::Command::new("git");
+            git.arg("-C").arg(home.path().join("work")).arg("-c");
+            git.arg(format!("core.attributesFile={}", home.path().join("attributes").display()));
+            let output = git.args(["check-attr", "diff", "--", name]).output().expect("git runs");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(said.trim_end().ends_with(": unset"), is_closed, "{said}");
+        }
+    }
 }

@@ -70,7 +70,7 @@ impl Skills {
 
     /// The notice about a project's skills that don't count; `None` if there are none.
     #[must_use]
-    pub fn told(&self) -> Option<String> {
+    pub fn notice(&self) -> Option<String> {
         let count = |count: usize, word: &str| match count {
             0 => None,
             1 => Some(format!("1 {word}")),

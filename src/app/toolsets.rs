@@ -21,7 +21,7 @@ pub(super) struct Tools {
 #[derive(Clone, PartialEq)]
 struct At {
     workspace: PathBuf,
-    /// The git session that they work for.
+    /// The id of the git session that they work for, and the hashes of the repository's own tools.
     session: Option<String>,
     tools: ToolSettings,
     limits: ToolLimitSettings,
@@ -55,7 +55,8 @@ impl Tools {
         let old = self.at.replace(at);
         self.parked.extend(old.zip(agent.replace_tools(next)));
         // A tool runner that was made for this project under other settings isn't used again.
-        self.parked.retain(|(old, _)| old.workspace != workspace || old.session.as_deref() != session);
+        let id = |session: Option<&str>| session.and_then(|it| it.split(' ').next()).map(str::to_owned);
+        self.parked.retain(|(old, _)| old.workspace != workspace || id(old.session.as_deref()) != id(session));
         problems
     }
 }

@@ -22,7 +22,7 @@ enum HunkChoice {
 const KEYS: &str = "take [y]  leave [n, Enter]  take the rest [a]  leave the rest [d]  take none [Esc]";
 const MORE: &str = "down [Space, j]  up [b, k]  end [G]  leave [n, Enter]  take none [Esc]";
 
-fn said(keys: &[u8], is_seen: bool) -> Option<HunkChoice> {
+fn choice(keys: &[u8], is_seen: bool) -> Option<HunkChoice> {
     Some(match keys {
         b"n" | b"N" | b"\r" | b"\n" => HunkChoice::Leave,
         b"\x1b" | b"\x04" | b"q" => HunkChoice::None,
@@ -56,7 +56,7 @@ pub(super) fn choose_hunks<P: Asking>(
             let head = format!("hunk {number} of {total}");
             let only = patch.only(hunk);
             let make = |look: Look| Sheet::new(look, vec![head.clone()], vec![only.clone()], Vec::new());
-            let mut pager = Pager::new(&console, &make, [KEYS, MORE], &said);
+            let mut pager = Pager::new(&console, &make, [KEYS, MORE], &choice);
             let said = put(person, Some(WAIT), &mut pager, HunkChoice::Stop, HunkChoice::None)?;
             pager.leave(&console);
             match said {
@@ -121,7 +121,7 @@ mod tests {
             (b"yy", true, None),
             (b"\x1b[B", true, None),
         ] {
-            assert_eq!(said(keys, is_seen), expected, "{keys:?}");
+            assert_eq!(choice(keys, is_seen), expected, "{keys:?}");
         }
     }
 }

@@ -64,6 +64,25 @@ pub fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
+/// Cuts text to a number of characters and escapes what isn't printable.
+#[must_use]
+pub fn shorten(text: &str, chars_max: usize) -> String {
+    let mut short: String = text
+        .chars()
+        .take(chars_max)
+        .flat_map(|c| {
+            // `escape_debug` knows what is printable; quotes and backslashes are, in a message.
+            let kept = matches!(c, '"' | '\'' | '\\');
+            let escaped = (!kept).then(|| c.escape_debug());
+            kept.then_some(c).into_iter().chain(escaped.into_iter().flatten())
+        })
+        .collect();
+    if text.chars().nth(chars_max).is_some() {
+        short.push('…');
+    }
+    short
+}
+
 /// A text with each run of blanks and line ends as one blank.
 #[must_use]
 pub fn one_line(text: &str) -> String {

@@ -12,7 +12,7 @@ use crate::app;
 use crate::base::text::counted;
 use crate::config::{self, Effective, Env, Layers, LoadRequest, Loaded, Look, Problem, Trust, TrustVerdict};
 use crate::host;
-use crate::ops::commands::taken;
+use crate::ops::commands::name_problem;
 use crate::proto::Failure;
 use crate::render::sanitise;
 
@@ -106,7 +106,7 @@ fn unknown_tools(loaded: &Loaded, env: &Env) -> Vec<Problem> {
 /// The config's meta commands whose names ReedClaw's own have already.
 fn taken_metas(layers: &Layers) -> impl Iterator<Item = Problem> {
     layers.rows().into_iter().filter_map(|row| {
-        let message = taken(row.key.strip_prefix("meta.")?)?;
+        let message = name_problem(row.key.strip_prefix("meta.")?)?;
         Some(Problem { file: row.origin, line: None, key: row.key, message, is_warning: false })
     })
 }

@@ -63,7 +63,7 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<bool, Failure>
     }
     if matches.get_flag("repair") {
         let done = repair(&dir, host::now_unix_ms())?;
-        say(&format!("the database holds {} rows", done.kept));
+        say(&format!("the database holds {} rows", done.rows));
         if let Some(damaged) = done.damaged {
             say(&format!("{} rows could not be read; the damaged file is kept: {}", done.lost, damaged.display()));
             say("sessions that are open still write to that one: start them again");
@@ -100,7 +100,7 @@ fn guards(settings: &config::Settings, env: &config::Env) -> bool {
             Ok(report) => {
                 let is_well = matches!(report.verdict, Verdict::Whole | Verdict::Torn { .. });
                 let mark = if is_well { "receipts" } else { "wrong: receipts" };
-                receipt::told(&options, &report).iter().for_each(|line| say(&format!("{mark}: {line}")));
+                receipt::report_lines(&options, &report).iter().for_each(|line| say(&format!("{mark}: {line}")));
                 is_well
             }
         },

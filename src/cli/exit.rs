@@ -25,6 +25,8 @@ pub(super) const NOT_VERIFIED: u8 = 6;
 pub(super) const HALTED: u8 = 7;
 /// A run made no progress.
 pub(super) const STUCK: u8 = 8;
+/// There is no git repository that sessions can use.
+pub(super) const NO_REPOSITORY: u8 = 7;
 /// The emergency stop paused a run.
 pub(super) const ESTOP: u8 = 9;
 /// The receipts hold, but the last line is torn.
@@ -52,7 +54,7 @@ pub const TABLE: [(u8, &str); 12] = [
         NOT_VERIFIED,
         "a run ended, and no check shows that its goal is reached; of session merge: both sides changed the same lines, and nothing was changed",
     ),
-    (HALTED, "a run waits for a person's yes"),
+    (HALTED, "a run waits for a person's yes; of session: there is no git repository that can be used"),
     (TORN, "a run made no progress; of receipt verify: every receipt holds, but the last line is torn"),
     (
         UNCONFIRMED,

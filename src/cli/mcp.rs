@@ -85,7 +85,10 @@ pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
         return served(matches, config);
     }
     let words = matches.try_get_many::<String>("words").ok().flatten().into_iter().flatten();
-    let line = std::iter::once(word).chain(words.map(String::as_str)).collect::<Vec<_>>().join(" ");
+    let words: Vec<&str> = std::iter::once(word).chain(words.map(String::as_str)).collect();
+    // The values of a prompt may have spaces; the shell has taken their quotes away.
+    let quoted = (word == "prompt").then(|| shlex::try_join(words.iter().copied()).ok()).flatten();
+    let line = quoted.unwrap_or_else(|| words.join(" "));
     match carried_out(&line, config) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {

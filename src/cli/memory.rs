@@ -153,7 +153,7 @@ fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
 
 pub(super) fn notes(store: &Store) -> Result<ExitCode, Failure> {
     let line = |it: StoredMemory| {
-        let state = if it.taken { "" } else { "(in the inbox) " };
+        let state = if it.is_accepted { "" } else { "(in the inbox) " };
         format!(
             "{:>6}  {}  {}  {state}{}",
             it.id,

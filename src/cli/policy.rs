@@ -16,8 +16,8 @@ use crate::app::policy_rules;
 use crate::config::{self, Effective, LoadRequest, Look, Trust, TrustVerdict};
 use crate::gate::Disk;
 use crate::host;
-use crate::policy::{Context, Files, NoFiles, Rules, judge};
-use crate::proto::action::{Action, Hold};
+use crate::policy::{self, Context, Files, NoFiles, Rules};
+use crate::proto::action::{Action, Decision, Hold, PolicyVerdict};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
@@ -25,8 +25,13 @@ use crate::render::sanitise;
 const LINE_BYTES_MAX: usize = 512 * 1024;
 
 /// The tiers of the sandbox, and what each holds.
-const TIERS: [(&str, Hold); 4] =
-    [("overlay", Hold::Copy), ("bubblewrap", Hold::Walls), ("landlock", Hold::Walls), ("none", Hold::Nothing)];
+const TIERS: [(&str, Hold); 5] = [
+    ("overlay", Hold::Copy),
+    ("bubblewrap", Hold::Walls),
+    ("landlock", Hold::Walls),
+    ("none", Hold::Nothing),
+    ("off", Hold::Off),
+];
 
 /// The subcommand, as clap knows it.
 pub(super) fn definition() -> Command {
@@ -49,7 +54,7 @@ pub(super) fn definition() -> Command {
                     .value_name("NAME")
                     .value_parser(clap::builder::PossibleValuesParser::new(TIERS.map(|(name, _)| name)))
                     .default_value(TIERS[0].0)
-                    .help("Judges for another sandbox: overlay (the default), bubblewrap, landlock or none"),
+                    .help("Judges for another sandbox: overlay (the default), bubblewrap, landlock, none, or off as in security.sandbox"),
             )
             .arg(
                 Arg::new("command")
@@ -79,15 +84,34 @@ pub(super) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> ExitCode {
         return batch(&context);
     }
     let words: Vec<String> = matches.get_many::<String>("command").unwrap_or_default().cloned().collect();
-    let verdict = judge(&Action::Shell { command: words.join(" ") }, &context);
+    let (verdict, is_look) = judged(words.join(" "), &context);
     if matches.get_flag("json") {
-        outln!("{}", verdict_object(&verdict));
+        outln!("{}", judged_object(&verdict, is_look));
     } else {
         for line in crate::ops::policy::verdict_lines(&verdict) {
             outln!("{}", sanitise(&line));
         }
+        if is_look {
+            outln!("it runs first where it can only look; you are asked if it tries to change something");
+        }
     }
     ExitCode::SUCCESS
+}
+
+/// Judges a command as it would begin; also tells whether it would begin with a look.
+fn judged(command: String, context: &Context<'_>) -> (PolicyVerdict, bool) {
+    let verdict = policy::judge(&Action::Shell { command }, context);
+    let is_look = policy::looks_first(&verdict, context.hold);
+    let decision = if is_look { Decision::Run } else { verdict.decision };
+    (PolicyVerdict { decision, ..verdict }, is_look)
+}
+
+fn judged_object(verdict: &PolicyVerdict, is_look: bool) -> Value {
+    let mut object = verdict_object(verdict);
+    if is_look {
+        object["looks_first"] = true.into();
+    }
+    object
 }
 
 /// The rules of the config, with a trusted project's file and the command line over it.
@@ -146,7 +170,10 @@ fn batch(context: &Context<'_>) -> ExitCode {
             }
         };
         let answer = match command_of(&line) {
-            Ok(command) => verdict_object(&judge(&Action::Shell { command }, context)),
+            Ok(command) => {
+                let (verdict, is_look) = judged(command, context);
+                judged_object(&verdict, is_look)
+            }
             Err(why) => json!({"error": why}),
         };
         // Each answer is flushed at once for a waiting reader; a reader may also stop early.

@@ -113,7 +113,7 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Fail
             if matches.get_flag("json") {
                 outln!("{}", as_json(&options, &report));
             } else {
-                told(&options, &report).iter().for_each(|line| outln!("{}", sanitise(line)));
+                report_lines(&options, &report).iter().for_each(|line| outln!("{}", sanitise(line)));
             }
             Ok(ExitCode::from(report.verdict.exit_code()))
         }
@@ -146,7 +146,7 @@ fn fields(stored: &Stored) -> Vec<String> {
 }
 
 /// The result of the check, in words.
-pub(super) fn told(options: &Options, report: &Report) -> Vec<String> {
+pub(super) fn report_lines(options: &Options, report: &Report) -> Vec<String> {
     let count = counted(usize::try_from(report.receipts).unwrap_or(usize::MAX), "receipt");
     let path = options.path.display();
     let mut lines = vec![match &report.verdict {

@@ -6,18 +6,25 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::{Value, json};
 
+use super::agent::watch_interrupts;
 use super::exit;
 use super::out::{is_yes, out, outln, print_lines, report};
-use crate::app::{Request, Runtime, session_failure};
+use super::person::AtTty;
+use crate::agent::Cancel;
+use crate::app::{OwnCommand, RepositoryTool, Request, Ruling, Runtime, session_failure, session_on};
 use crate::base::text::counted;
 use crate::git::{Changed, Program, short};
 use crate::host;
-use crate::ops::sessions::{applied_lines, difference, log_rows, merge_words, plan_lines, session_rows};
+use crate::ops::sessions::{
+    applied_lines, difference, log_rows, merge_words, output_of, own_change_lines, own_command, plan_lines,
+    session_rows, tool_lines, tool_rows,
+};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::render::{sanitise, strip_controls};
 use crate::sessions::{
-    FILE_BYTES_MAX, Finding, How, Listed, MergeWish, Session, SessionError, Sessions, View, clear_up, examine, short_id,
+    FILE_BYTES_MAX, Finding, How, Listed, MergeWish, Session, SessionError, Sessions, View, amend, clear_up, examine,
+    replay, short_id,
 };
 
 /// The width where there is no terminal to ask.
@@ -59,15 +66,7 @@ pub(super) fn definition() -> Command {
                 .help("The repository, instead of the one around the working directory"),
         )
         .subcommand(command("list", "Lists the sessions, the last used first").arg(as_json()))
-        .subcommand(
-            command("start", "Begins a session and prints its id")
-                .arg(Arg::new("from").long("from").value_name("REV").help("Begins at this commit instead of HEAD"))
-                .arg(
-                    flag("with-changes", "Begins with the checkout's uncommitted files that git doesn't ignore")
-                        .conflicts_with("from"),
-                )
-                .arg(Arg::new("title").value_name("TITLE").num_args(0..)),
-        )
+        .subcommand(start_definition())
         .subcommand(command("log", "Lists the turns of a session, the oldest first").arg(id()).arg(as_json()))
         .subcommand(
             command("show", "Prints a turn: question, calls, answer and changes")
@@ -108,6 +107,7 @@ pub(super) fn definition() -> Command {
         .subcommand(
             command("sync", "Merges your branch into a session")
                 .arg(id())
+                .arg(flag("rebase", "Makes the session's commits anew on your branch; with conflicts nothing moves"))
                 .arg(Arg::new("branch").value_name("BRANCH").help("The default is the branch that it began at")),
         )
         .subcommand(merge_definition())
@@ -116,14 +116,53 @@ pub(super) fn definition() -> Command {
         .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
 }
 
+fn start_definition() -> Command {
+    Command::new("start")
+        .about("Begins a session and prints its id")
+        .arg(Arg::new("from").long("from").value_name("REV").help("Begins at this commit instead of HEAD"))
+        .arg(
+            Arg::new("on")
+                .long("on")
+                .value_name("BRANCH")
+                .conflicts_with("from")
+                .help("Works on this branch of yours, which must not be checked out"),
+        )
+        .arg(
+            flag("with-changes", "Begins with the checkout's uncommitted files that git doesn't ignore")
+                .conflicts_with_all(["from", "on"]),
+        )
+        .arg(Arg::new("title").value_name("TITLE").num_args(0..))
+}
+
 /// The commands that change or write a commit, and those that look after sessions.
-fn care_definitions() -> [Command; 4] {
+fn care_definitions() -> [Command; 7] {
     let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
     [
         command("message", "Gives the commit of a turn another first line; the newest commit is kept")
             .arg(id())
             .arg(turn("The turn; the default is the newest"))
             .arg(Arg::new("text").short('m').long("message").value_name("TEXT").required(true).help("The line")),
+        command("amend", "Joins your own commits since the newest turn into that turn's; the old commits are kept")
+            .arg(id())
+            .arg(Arg::new("text").short('m').long("message").value_name("TEXT").help("Another first line")),
+        command("run", "Runs a command on the files of a session, in the sandbox; its changes become a commit")
+            .arg(id())
+            .arg(yes())
+            .arg(
+                Arg::new("command")
+                    .value_name("COMMAND")
+                    .required(true)
+                    .num_args(1..)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true)
+                    .help("One word is a line for bash; of several each is a word of its own"),
+            ),
+        command("tools", "Lists the tools that lie in the repository (tools/NAME.luau), or decides about one")
+            .arg(id())
+            .arg(Arg::new("ruling").value_name("WHAT").value_parser(["approve", "reject", "revoke"]).requires("name"))
+            .arg(Arg::new("name").value_name("NAME").help("The tool"))
+            .arg(yes())
+            .arg(as_json()),
         command("dir", "Writes the files of a session into a new directory")
             .arg(id())
             .arg(
@@ -168,10 +207,15 @@ fn merge_definition() -> Command {
 /// Carries it out; `config` is what `--config` named.
 pub(super) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     let (name, inner) = matches.subcommand().map_or(("list", None), |(name, inner)| (name, Some(inner)));
-    match Asked::new(matches, config).and_then(|asked| asked.carry_out(name, inner.unwrap_or(matches))) {
-        Ok(code) => code,
-        Err(failure) => exit::failed(&failure),
-    }
+    let asked = match Asked::new(matches, config) {
+        Ok(Ok(asked)) => asked,
+        Ok(Err(failure)) => {
+            report(&failure);
+            return ExitCode::from(exit::NO_REPOSITORY);
+        }
+        Err(failure) => return exit::failed(&failure),
+    };
+    asked.carry_out(name, inner.unwrap_or(matches)).unwrap_or_else(|failure| exit::failed(&failure))
 }
 
 /// The inputs of the commands.
@@ -182,7 +226,8 @@ struct Asked {
 }
 
 impl Asked {
-    fn new(matches: &ArgMatches, config: Option<PathBuf>) -> Result<Self, Failure> {
+    /// Reads them; the inner failure is a repository that can't be used.
+    fn new(matches: &ArgMatches, config: Option<PathBuf>) -> Result<Result<Self, Failure>, Failure> {
         let runtime = Runtime::start(&Request { config, ..Request::default() })?;
         runtime.problems().iter().for_each(report);
         let named = matches.subcommand().and_then(|(_, inner)| inner.get_one::<PathBuf>("workspace"));
@@ -190,26 +235,21 @@ impl Asked {
             Some(named) => named.clone(),
             None => runtime.workspace_around(&host::working_directory()),
         };
-        let sessions = runtime.sessions(&workspace)?;
-        Ok(Self { runtime, workspace, sessions })
+        Ok(runtime.sessions(&workspace).map(|sessions| Self { runtime, workspace, sessions }))
     }
 
-    fn carry_out(&self, name: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+    fn carry_out(mut self, name: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        match name {
+            "run" => return self.run(matches),
+            "tools" => return self.tools(matches),
+            _ => {}
+        }
         let sessions = &self.sessions;
         if name == "list" {
             return self.list(matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false));
         }
         if name == "start" {
-            let title: Vec<&str> = matches.get_many("title").into_iter().flatten().map(String::as_str).collect();
-            let title = self.runtime.agent().redacted(&title.join(" "));
-            if matches.get_flag("with-changes") {
-                let begun = sessions.start_with_changes(&title, &self.program()?);
-                outln!("{}", begun.map_err(session_failure)?.id());
-                return Ok(ExitCode::SUCCESS);
-            }
-            let begun = sessions.start(matches.get_one::<String>("from").map(String::as_str), &title);
-            outln!("{}", begun.map_err(session_failure)?.id());
-            return Ok(ExitCode::SUCCESS);
+            return self.start(matches);
         }
         if name == "doctor" {
             return self.doctor(matches.get_flag("repair"));
@@ -220,7 +260,7 @@ impl Asked {
         }
         let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
         let id = sessions.find(wanted).map_err(session_failure)?;
-        let turn = || matches.get_one::<u64>("turn").copied();
+        let turn = || matches.try_get_one::<u64>("turn").ok().flatten().copied();
         match name {
             "log" => self.log(&id, matches.get_flag("json"))?,
             "show" => self.show(&id, turn(), matches.get_flag("json"))?,
@@ -238,13 +278,16 @@ impl Asked {
                 let kept = session.rewind(turn).map_err(session_failure)?;
                 eprintln!("reedclaw: session {} is at turn {turn}; the newest commit is kept as {kept}", short_id(&id));
             }
-            "message" | "dir" => self.change_or_write(name, &id, turn(), matches)?,
+            "message" | "amend" | "dir" => self.change_or_write(name, &id, turn(), matches)?,
             "undo" | "redo" => {
                 let act = if name == "undo" { Session::undo } else { Session::redo };
                 let done = sessions.open(&id).and_then(|mut session| act(&mut session)).map_err(session_failure)?;
                 eprintln!("reedclaw: {}", sanitise(&done));
             }
-            "sync" => return self.sync(&id, matches.get_one::<String>("branch").map(String::as_str)),
+            "sync" => {
+                let branch = matches.get_one::<String>("branch").map(String::as_str);
+                return self.sync(&id, branch, matches.get_flag("rebase"));
+            }
             "merge" => return self.merge(&id, matches),
             "apply" => return self.apply(&id, matches.get_flag("yes")),
             "abandon" => {
@@ -258,6 +301,19 @@ impl Asked {
                 sessions.drop_for_good(&id).map_err(session_failure)?;
             }
         }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn start(&self, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let title: Vec<&str> = matches.get_many("title").into_iter().flatten().map(String::as_str).collect();
+        let title = self.runtime.agent().redacted(&title.join(" "));
+        let sessions = &self.sessions;
+        let begun = match matches.get_one::<String>("on") {
+            _ if matches.get_flag("with-changes") => sessions.start_with_changes(&title, &self.program()?),
+            Some(branch) => sessions.start_on(branch, &title),
+            None => sessions.start(matches.get_one::<String>("from").map(String::as_str), &title),
+        };
+        outln!("{}", begun.map_err(session_failure)?.id());
         Ok(ExitCode::SUCCESS)
     }
 
@@ -295,6 +351,12 @@ impl Asked {
         let text = matches.get_one::<String>("text").map(String::as_str).unwrap_or_default();
         let text = self.runtime.agent().redacted(text);
         let mut session = self.sessions.open(id).map_err(session_failure)?;
+        if name == "amend" {
+            let kept = amend(&mut session, Some(text.as_str()).filter(|it| !it.is_empty())).map_err(session_failure)?;
+            let turn = session.meta().turns;
+            eprintln!("reedclaw: turn {turn} of session {} has the changes now; {kept} has it as it was", short_id(id));
+            return Ok(());
+        }
         let kept = session.reword(turn, &text).map_err(session_failure)?;
         eprintln!("reedclaw: session {} has the new message; the newest commit is kept as {kept}", short_id(id));
         Ok(())
@@ -374,9 +436,20 @@ impl Asked {
         })
     }
 
-    fn sync(&self, id: &str, branch: Option<&str>) -> Result<ExitCode, Failure> {
+    fn sync(&self, id: &str, branch: Option<&str>, is_rebase: bool) -> Result<ExitCode, Failure> {
         let mut session = self.sessions.open(id).map_err(session_failure)?;
-        let synced = session.sync(branch, &self.program()?).map_err(session_failure)?;
+        let program = self.program()?;
+        let synced = match is_rebase {
+            true => replay(&mut session, branch, &program),
+            false => session.sync(branch, &program),
+        };
+        let synced = match synced {
+            Err(error @ SessionError::Conflicts(_)) => {
+                report(&session_failure(error));
+                return Ok(ExitCode::from(exit::CONFLICTS));
+            }
+            synced => synced.map_err(session_failure)?,
+        };
         let from = short(synced.from);
         if synced.conflicts.is_empty() {
             eprintln!("reedclaw: session {} has all of {from} now", short_id(id));
@@ -385,6 +458,86 @@ impl Asked {
         print_lines(synced.conflicts.iter().map(|it| escape_visible(&it.display().to_string())));
         eprintln!("reedclaw: session {} has {from} now, with conflicts to solve there", short_id(id));
         Ok(ExitCode::from(exit::CONFLICTS))
+    }
+
+    /// Runs a command of the caller's own on the session's files.
+    fn run(&mut self, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let words: Vec<&str> = matches.get_many("command").into_iter().flatten().map(String::as_str).collect();
+        let command = match &words[..] {
+            [line] => (*line).to_owned(),
+            words => shlex::try_join(words.iter().copied()).map_err(|_| Failure {
+                kind: FailureKind::User,
+                message: "a command can't hold a NUL".into(),
+                hint: String::new(),
+            })?,
+        };
+        let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+        let workspace = self.workspace.clone();
+        self.runtime.open_session(&workspace, wanted)?;
+        self.runtime.allow_output_bytes(super::tool::OUTPUT_BYTES_MAX);
+        let crate::app::BuiltRunner { mut runner, problems } = self.runtime.runner_on_bench()?;
+        problems.iter().for_each(report);
+        let cancel = Cancel::new();
+        let mut tty = AtTty::new(&self.runtime, false, cancel.clone());
+        watch_interrupts(&cancel, tty.modes());
+        let outcome = runner.call(&own_command(&command), None, &cancel, &mut OwnCommand::of(&mut tty), &mut |_| {});
+        drop((runner, tty));
+        let [out, err] = output_of(&outcome);
+        print_lines(Some(out).filter(|it| !it.is_empty()).into_iter());
+        if !err.is_empty() {
+            eprintln!("{}", sanitise(&err));
+        }
+        if let Some(error) = &outcome.error {
+            eprintln!("reedclaw: {}", sanitise(&error.message));
+        }
+        let changes = self.runtime.own_changes()?;
+        for line in own_change_lines(&changes) {
+            eprintln!("{line}");
+        }
+        if !changes.files.is_empty() {
+            let is_wanted = agreed(matches.get_flag("yes"), "Commit these changes to the session?");
+            let told = self.runtime.end_own_command(&command, is_wanted)?;
+            eprintln!("reedclaw: {}", sanitise(&told));
+            if !is_wanted {
+                return Err(without_yes());
+            }
+        }
+        Ok(ExitCode::from(super::tool::status(&outcome)))
+    }
+
+    /// Lists the tools of the repository, or decides about one.
+    fn tools(&mut self, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let word = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+        let workspace = self.workspace.clone();
+        self.runtime.open_session(&workspace, word("id").unwrap_or_default())?;
+        let (settings, env) = (self.runtime.settings().clone(), self.runtime.env().clone());
+        let on_git = session_on(self.runtime.on_git_mut())?;
+        let (Some(ruling), Some(name)) = (word("ruling"), word("name")) else {
+            let all = on_git.repository_tools();
+            if matches.get_flag("json") {
+                let id = on_git.session.id();
+                let line = |it: &RepositoryTool| json!({"v": VERSION, "kind": "tool", "session": id, "name": it.name, "state": it.state, "why": it.why});
+                print_lines(all.iter().map(|it| line(it).to_string()));
+            } else {
+                print_table(&tool_rows(&all));
+            }
+            return Ok(ExitCode::SUCCESS);
+        };
+        let ruling = match ruling {
+            "approve" => {
+                let asked = on_git.tool_asked(name, &settings, &env)?;
+                out!("{}", sanitise(&asked.text));
+                print_lines(tool_lines(name, &asked).into_iter());
+                if !agreed(matches.get_flag("yes"), "May the model run this tool from now on without being asked?") {
+                    return Err(without_yes());
+                }
+                Ruling::Approve
+            }
+            "reject" => Ruling::Reject,
+            _ => Ruling::Revoke,
+        };
+        eprintln!("reedclaw: {}", sanitise(&on_git.rule_tool(name, ruling)?));
+        Ok(ExitCode::SUCCESS)
     }
 
     fn merge(&self, id: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {

@@ -25,7 +25,7 @@ use crate::render::text::{escape_json, escape_visible, table};
 use crate::tools::{Launcher, Spec};
 
 /// Limit for the output of a call. It is high, because the rest can't be read later.
-const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(super) const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Columns of the list if the terminal's width is unknown.
 const COLUMNS: usize = 100;
 

@@ -8,9 +8,9 @@ use std::marker::PhantomData;
 use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use super::hooks::{FoundHooks, KeyHook, KeyName};
-use super::lua::{HOOK_TIME, RunError, Sandbox};
 use super::problem::{quoted, shorten};
 use super::tighten::ProjectHooks;
+use crate::lua::{HOOK_TIME, RunError, Sandbox};
 use crate::proto::{CommandOutcome, Route};
 
 /// Longest text that a hook returns, in bytes.

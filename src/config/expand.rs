@@ -8,6 +8,32 @@ use std::path::PathBuf;
 /// The environment, as a value.
 pub type Env = BTreeMap<OsString, OsString>;
 
+/// Variables that a project's file may read: what its commands are written for, and nothing that may be a secret.
+pub(super) const PROJECT_VARIABLES: [&str; 16] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TERM",
+    "COLORTERM",
+    "NO_COLOR",
+    "TZ",
+    "EDITOR",
+    "VISUAL",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+    "XDG_CACHE_HOME",
+];
+
+/// The part of the environment that a project's file sees.
+pub(super) fn project_env(env: &Env) -> Env {
+    let known = |name: &OsString| PROJECT_VARIABLES.iter().any(|variable| name == *variable);
+    env.iter().filter(|(name, _)| known(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
 /// Expands a path of the config; it must come out absolute.
 ///
 /// # Errors

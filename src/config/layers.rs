@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use super::checked::{KeySource, Setting, Tree};
 use super::engine::OverlayHooks;
-use super::lua::{Sandbox, project_env};
+use super::expand::project_env;
 use super::problem::{Problem, Problems, dotted};
 use super::settings::{self, Settings};
 use super::tighten::{self, Own, Project};
 use super::trust::Trusted;
 use super::{Env, schema};
+use crate::lua::Sandbox;
 
 /// Longest value that is shown, in characters: a system prompt is cut.
 const SHOWN_CHARS_MAX: usize = 200;

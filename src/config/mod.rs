@@ -10,7 +10,6 @@ mod expand;
 mod find;
 mod hooks;
 mod layers;
-mod lua;
 mod places;
 mod prices;
 mod problem;
@@ -30,10 +29,10 @@ use std::path::{Path, PathBuf};
 
 use mlua::{Table, Value};
 
+use crate::lua::{RunError, Sandbox};
 use crate::proto::{Failure, FailureKind};
 use check::{Check, Checked};
 use checked::Tree;
-use lua::{RunError, Sandbox};
 use places::Places;
 use problem::Problems;
 use tighten::Own;

@@ -3,7 +3,7 @@
 use mlua::{Table, Value};
 
 use super::expand::Env;
-use super::lua::Sandbox;
+use crate::lua::Sandbox;
 
 /// The built-in list.
 const PRICES_LUA: &str = include_str!("../../config/prices.lua");

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::places::Places;
+pub(super) use crate::base::text::shorten;
 
 /// Longest piece of the user's text that a problem shows, in characters: a line of a terminal, not a page.
 const SHOWN_CHARS_MAX: usize = 60;
@@ -131,24 +132,6 @@ pub(super) fn quoted(text: &str) -> String {
 /// Makes text of the user's fit for one line: the first `SHOWN_CHARS_MAX` characters, control characters escaped.
 fn plain(text: &str) -> String {
     shorten(text, SHOWN_CHARS_MAX)
-}
-
-/// Cuts text to a number of characters and escapes what isn't printable.
-pub(super) fn shorten(text: &str, chars_max: usize) -> String {
-    let mut short: String = text
-        .chars()
-        .take(chars_max)
-        .flat_map(|c| {
-            // `escape_debug` knows what is printable; quotes and backslashes are, in a message.
-            let kept = matches!(c, '"' | '\'' | '\\');
-            let escaped = (!kept).then(|| c.escape_debug());
-            kept.then_some(c).into_iter().chain(escaped.into_iter().flatten())
-        })
-        .collect();
-    if text.chars().nth(chars_max).is_some() {
-        short.push('…');
-    }
-    short
 }
 
 #[cfg(test)]

@@ -3,14 +3,15 @@
 
 use std::fmt::Write as _;
 
+use super::expand::PROJECT_VARIABLES;
 use super::find::FILE_BYTES_MAX;
 use super::hooks::{ACTIONS, CONTEXT, HOOKS};
 use super::layers::Layers;
-use super::lua::{self, HOOK_TIME, LOAD_TIME, MEMORY_BYTES_MAX, Sandbox};
 use super::problem::PROBLEMS_MAX;
 use super::schema::{Project, ROWS};
 use super::tighten::Own;
 use super::{Env, check, engine};
+use crate::lua::{HOOK_TIME, LOAD_TIME, MEMORY_BYTES_MAX, Sandbox};
 
 /// The limits of a config, with the effect of reaching each. The numbers are the code's own.
 fn limits() -> Vec<(&'static str, String, &'static str)> {
@@ -139,7 +140,7 @@ pub fn limits_table() -> String {
 /// The environment variables that a project's file can read.
 #[must_use]
 pub fn project_variables() -> String {
-    let variables = lua::PROJECT_VARIABLES.map(|name| format!("`{name}`")).join(", ");
+    let variables = PROJECT_VARIABLES.map(|name| format!("`{name}`")).join(", ");
     format!("A project's file can read these environment variables only:\n{variables}.\n")
 }
 

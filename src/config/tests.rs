@@ -187,8 +187,8 @@ fn every_setting_has_a_comment_in_the_reference() {
     for limit in ["32 MiB", "50 ms", "5 ms"] {
         assert!(DEFAULT_LUA.contains(limit), "{limit}");
     }
-    assert_eq!((lua::LOAD_TIME.cpu.as_millis(), lua::HOOK_TIME.cpu.as_millis()), (50, 5));
-    assert_eq!(lua::MEMORY_BYTES_MAX, 32 * 1024 * 1024);
+    assert_eq!((crate::lua::LOAD_TIME.cpu.as_millis(), crate::lua::HOOK_TIME.cpu.as_millis()), (50, 5));
+    assert_eq!(crate::lua::MEMORY_BYTES_MAX, 32 * 1024 * 1024);
     for row in HOOKS {
         let path = format!("{}{}", if row.kind == HookKind::Function { "hooks." } else { "" }, row.name);
         assert!(seen.contains(&path), "default.lua lacks {path}");

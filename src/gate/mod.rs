@@ -54,6 +54,9 @@ const KEPT_ALWAYS_MAX: usize = 200;
 /// unknown.
 const MAY_ALWAYS_RULES: &[&str] = &["unknown-program"];
 
+/// The tool whose commands may look first.
+const LOOKING_TOOL: &str = "shell";
+
 /// A call, planned by its tool without touching anything.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
@@ -99,6 +102,8 @@ pub struct Ticket {
     is_allowed: bool,
     /// Whether the person's grant to the run covers it.
     is_granted: bool,
+    /// Nobody knows what it does: it runs first where it can only look.
+    is_look: bool,
 }
 
 /// The authority that lets a call run.
@@ -129,6 +134,7 @@ pub struct Permit {
     verdict: PolicyVerdict,
     cwd: PathBuf,
     rules: Rules,
+    is_look: bool,
     opened: Option<Opened>,
 }
 
@@ -193,6 +199,12 @@ impl Permit {
             Need::Write { .. } | Need::Network { .. } | Need::Host { .. } => None,
         });
         (read.collect(), writable(&self.verdict, &self.rules))
+    }
+
+    /// Whether nobody knows what the command does, so that it may only look.
+    #[must_use]
+    pub fn is_look(&self) -> bool {
+        self.is_look
     }
 
     /// The risk of the call.
@@ -350,8 +362,20 @@ impl Gate {
         if is_allowed || is_granted {
             verdict.decision = Decision::Run;
         }
+        let is_look = self.may_look_first(&call, &verdict);
+        if is_look {
+            verdict.decision = Decision::Run;
+        }
         let digest = fingerprint(&call, cwd);
-        Ticket { call, verdict, digest, cwd: cwd.to_owned(), is_allowed, is_granted }
+        Ticket { call, verdict, digest, cwd: cwd.to_owned(), is_allowed, is_granted, is_look }
+    }
+
+    /// Whether a command runs first where it can only look. What it was refused is asked about afterwards.
+    fn may_look_first(&self, call: &Call, verdict: &PolicyVerdict) -> bool {
+        call.needs.is_empty()
+            && call.tool == LOOKING_TOOL
+            && call.may_have_copy()
+            && policy::looks_first(verdict, (self.options.sandbox)().1)
     }
 
     fn verdict(&self, call: &Call, cwd: &Path, can_ask: bool) -> PolicyVerdict {
@@ -431,8 +455,9 @@ impl Gate {
         if let Some(grant) = &mut self.grant {
             grant.count(&ticket.call, approver);
         }
+        let is_look = ticket.is_look_by(approver);
         let Ticket { call, verdict, cwd, .. } = ticket;
-        Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), opened })
+        Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), is_look, opened })
     }
 
     /// Allows what a person wants never to be asked about again, if that may be.
@@ -616,12 +641,21 @@ impl Ticket {
     pub fn call(&self) -> &Call {
         &self.call
     }
+
+    /// Whether it may only look, if this is who lets it run.
+    #[must_use]
+    pub fn is_look_by(&self, approver: &Approver) -> bool {
+        self.is_look && *approver == Approver::Policy
+    }
 }
 
 /// The paths outside the workspace that a verdict opens for writing, as far as they can be.
 fn writable(verdict: &PolicyVerdict, rules: &Rules) -> Vec<PathBuf> {
     let written = verdict.needs.iter().filter_map(|need| {
         let Need::Write { path } = need else { return None };
+        if *path == rules.workspace {
+            return None;
+        }
         let found = Path::new(path).ancestors().take(2).find(|path| path.symlink_metadata().is_ok())?;
         (!Path::new(&rules.home).starts_with(found)).then(|| found.to_owned())
     });

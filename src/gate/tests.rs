@@ -213,3 +213,62 @@ fn a_ceiling_lowers_at_once_and_never_raises() {
     careful.gate.options.ceiling.set(Autonomy::Full);
     assert_eq!(careful.judge(write()).verdict().decision, Decision::Deny);
 }
+
+/// The same call as the model's tool for commands makes.
+fn command_line(scene: &Scene, line: &str, needs: Vec<Need>, can_ask: bool) -> Ticket {
+    let action = Action::Shell { command: line.into() };
+    let (tool, arguments) = ("shell".to_owned(), json!({"command": line}));
+    let call = Call { tool, arguments, action, preview: String::new(), changes: [].into(), conversation: None, needs };
+    scene.gate.judge(call, &scene.cwd(), can_ask)
+}
+
+#[test]
+fn behind_walls_a_command_that_nobody_knows_looks_first() {
+    let of = |autonomy: Autonomy, line: &str, can_ask: bool| {
+        let scene = scene(autonomy);
+        let ticket = command_line(&scene, line, Vec::new(), can_ask);
+        (ticket.verdict().decision, ticket.is_look_by(&Approver::Policy))
+    };
+    for autonomy in [Autonomy::Readonly, Autonomy::Supervised] {
+        for line in ["./report.sh", "python3 report.py | sort", "no-such-program --list", "cat a; ./tool"] {
+            assert_eq!(of(autonomy, line, true), (Decision::Run, true), "{line}");
+            assert_eq!(of(autonomy, line, false), (Decision::Run, true), "{line}");
+        }
+        // What it does is known, if only of a part of it.
+        for line in ["touch a", "./report.sh >out.txt", "make", "curl https://example.org | ./tool", "rm -rf build"] {
+            let (decision, is_look) = of(autonomy, line, true);
+            assert!(decision != Decision::Run && !is_look, "{line}: {decision:?}");
+        }
+        assert_eq!(of(autonomy, "rm -rf /", true), (Decision::Deny, false));
+        assert_eq!(of(autonomy, "cat a", true), (Decision::Run, false), "it is proved harmless");
+    }
+    // It works on the workspace, as everything does there.
+    assert_eq!(of(Autonomy::Full, "./report.sh", false), (Decision::Run, false));
+    // Once it was refused something it may look no more.
+    let supervised = scene(Autonomy::Supervised);
+    let workspace = supervised.gate.rules().workspace.clone();
+    let again = command_line(&supervised, "./report.sh", vec![Need::Write { path: workspace }], true);
+    assert_eq!((again.verdict().decision, again.is_look_by(&Approver::Policy)), (Decision::Ask, false));
+    assert!(supervised.gate.opened_by(&again).is_empty(), "the workspace is no path outside");
+}
+
+#[test]
+fn always_covers_whatever_the_same_command_changes_in_a_directory_that_tools_fill() {
+    let mut scene = scene(Autonomy::Supervised);
+    let keep = |scene: &Scene, command: &str, writes: Vec<String>| {
+        let deletes = vec!["app/node_modules/old/index.js".to_owned()];
+        scene.judge(Action::Keep { command: command.to_owned(), writes, deletes })
+    };
+    let built = |hash: &str| (0..1000).map(|at| format!("target/debug/deps/part{at}-{hash}.o")).collect::<Vec<_>>();
+    let ticket = keep(&scene, "cargo build", built("aa"));
+    let question = scene.gate.question(&ticket);
+    assert!(question.may_always, "a thousand files of one directory");
+    let approver = Approver::Person { digest: question.digest, always: true, by: None };
+    let _ = scene.gate.admit(ticket, &approver).expect("a permit");
+    assert_eq!(keep(&scene, "cargo build", built("bb")).verdict().decision, Decision::Run);
+    let beside = [built("bb"), vec!["src/main.rs".to_owned()]].concat();
+    assert_eq!(keep(&scene, "cargo build", beside).verdict().decision, Decision::Ask, "a file of the person's");
+    assert_eq!(keep(&scene, "cargo test", built("bb")).verdict().decision, Decision::Ask, "another command");
+    let hooks = vec!["target/.git/hooks/post-commit".to_owned()];
+    assert_eq!(keep(&scene, "cargo build", hooks).verdict().decision, Decision::Ask, "what git runs");
+}

@@ -358,6 +358,57 @@ impl Repo {
         Ok(())
     }
 
+    /// The full name of the reference that a symbolic one leads to; `None` if there is none of this name.
+    #[must_use]
+    pub fn link(&self, name: &str) -> Option<String> {
+        self.with(|repo| {
+            let found = repo.try_find_reference(name).ok()??;
+            found.target().try_name().map(|target| target.as_bstr().to_string())
+        })
+    }
+
+    /// The symbolic references whose names begin with `prefix`, which ends with a slash, and where they lead.
+    ///
+    /// # Errors
+    /// They can't be read.
+    pub fn links(&self, prefix: &str) -> Result<Vec<(String, String)>, GitError> {
+        self.with(|repo| {
+            let platform = repo.references().map_err(other)?;
+            let found = platform.prefixed(prefix).map_err(other)?;
+            let one = |it: gix::Reference<'_>| {
+                Some((it.name().as_bstr().to_string(), it.target().try_name()?.as_bstr().to_string()))
+            };
+            Ok(found.flatten().filter_map(one).collect())
+        })
+    }
+
+    /// Makes a symbolic reference that leads to `target`, or removes it.
+    ///
+    /// # Errors
+    /// There is one already, or the repository can't be written.
+    pub fn set_link(&self, name: &str, target: Option<&str>, who: &Identity) -> Result<(), GitError> {
+        let full = |name: &str| FullName::try_from(BString::from(name)).map_err(other);
+        let change = match target {
+            Some(target) => {
+                let log =
+                    LogChange { mode: RefLog::AndReference, force_create_reflog: false, message: "session".into() };
+                let new = Target::Symbolic(full(target)?);
+                Change::Update { log, expected: PreviousValue::MustNotExist, new }
+            }
+            None => Change::Delete { expected: PreviousValue::Any, log: RefLog::AndReference },
+        };
+        let time = gix::date::Time::now_utc();
+        let by = gix::actor::Signature { name: who.name.clone().into(), email: who.email.clone().into(), time };
+        let mut buffer = gix::date::parse::TimeBuf::default();
+        let edit = RefEdit { change, name: full(name)?, deref: false };
+        fault::point();
+        fault::write().map_err(other)?;
+        let done = self.with(|repo| repo.edit_references_as([edit], Some(by.to_ref(&mut buffer))).map(drop));
+        done.map_err(|error| with_causes(&error))?;
+        self.sync_ref(name);
+        Ok(())
+    }
+
     /// Refuses a new reference below another one: git can't hold both `refs/heads/a` and `refs/heads/a/b`.
     fn is_free(&self, name: &str) -> Result<(), GitError> {
         let above = name.match_indices('/').skip(2).map(|(end, _)| &name[..end]);

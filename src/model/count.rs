@@ -30,7 +30,7 @@ const AT_END: u64 = 3;
 #[derive(Debug, Default)]
 pub(super) struct Counter {
     /// The server's description of itself, once it has answered.
-    told: Mutex<Option<ServerFacts>>,
+    facts: Mutex<Option<ServerFacts>>,
 }
 
 /// A server's description of itself.
@@ -65,17 +65,17 @@ impl Counter {
 
     /// The server's window, if it has already reported one. Never waits.
     pub(super) fn window(&self) -> Option<u64> {
-        self.told.try_lock().ok()?.as_ref()?.window
+        self.facts.try_lock().ok()?.as_ref()?.window
     }
 
     /// Whether the server has reported that tools don't reach its model. Never waits.
     pub(super) fn drops_tools(&self) -> bool {
-        self.told.try_lock().is_ok_and(|told| told.as_ref().is_some_and(|told| told.drops_tools))
+        self.facts.try_lock().is_ok_and(|told| told.as_ref().is_some_and(|told| told.drops_tools))
     }
 
     /// Whether the server's model takes pictures, if the server has reported it. Never waits.
     pub(super) fn sees(&self) -> Option<bool> {
-        self.told.try_lock().ok()?.as_ref()?.sees
+        self.facts.try_lock().ok()?.as_ref()?.sees
     }
 
     /// Asks a server that may be llama.cpp's for its description, once; a server on the internet gets no such request,
@@ -84,7 +84,7 @@ impl Counter {
         if endpoint.reach() == super::Reach::Internet {
             return false;
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(told) = &*told {
             return told.is_llama;
         }

@@ -224,18 +224,18 @@ impl Decoder {
 
 /// Classifies an error that a server reports inside an answer.
 fn reported(problem: &Problem) -> Fault {
-    let said = one_line(&problem.message);
+    let server_text = one_line(&problem.message);
     let retry_after = problem.retry_after.clone();
     if problem.is_context_overflow() {
-        Fault::ContextOverflow { said }
+        Fault::ContextOverflow { server_text }
     } else if problem.has_code(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"]) {
-        Fault::RateLimited { retry_after, said }
+        Fault::RateLimited { retry_after, server_text }
     } else if problem.has_code(&["overloaded_error", "UNAVAILABLE"]) {
         // The status that such an error has if it precedes the answer.
         let status = if problem.has_code(&["overloaded_error"]) { 529 } else { 503 };
-        Fault::Server { status, retry_after, said }
+        Fault::Server { status, retry_after, server_text }
     } else {
-        Fault::ErrorInAnswer { said }
+        Fault::ErrorInAnswer { server_text }
     }
 }
 
@@ -264,7 +264,7 @@ mod tests {
         (text, end)
     }
 
-    fn said(text: &str) -> String {
+    fn text_event(text: &str) -> String {
         format!("data: {{\"choices\":[{{\"delta\":{{\"content\":\"{text}\"}},\"finish_reason\":null}}]}}\n\n")
     }
 
@@ -273,37 +273,37 @@ mod tests {
         let done = "data: [DONE]\n\n";
         let finish = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n";
         let table: Vec<(String, &str, Result<(), Fault>)> = vec![
-            (format!("{}{}{done}", said("hé"), said("🦀\\n")), "hé🦀\n", Ok(())),
-            (format!("{}{finish}", said("a")), "a", Ok(())),
-            (format!(": ping\r\n\r\n{}: ping\n\n{done}", said("a")), "a", Ok(())),
-            (said("half"), "half", Err(Fault::Cut)),
-            (format!("{}data: {{\"choi", said("half")), "half", Err(Fault::Cut)),
+            (format!("{}{}{done}", text_event("hé"), text_event("🦀\\n")), "hé🦀\n", Ok(())),
+            (format!("{}{finish}", text_event("a")), "a", Ok(())),
+            (format!(": ping\r\n\r\n{}: ping\n\n{done}", text_event("a")), "a", Ok(())),
+            (text_event("half"), "half", Err(Fault::Cut)),
+            (format!("{}data: {{\"choi", text_event("half")), "half", Err(Fault::Cut)),
             (
-                format!("{}data: nonsense\n\n{}", said("a"), said("b")),
+                format!("{}data: nonsense\n\n{}", text_event("a"), text_event("b")),
                 "a",
                 Err(Fault::Garbage { sample: "nonsense".into() }),
             ),
             (
-                format!("{}data: {{\"error\":{{\"message\":\"out of\\nmemory\"}}}}\n\n", said("a")),
+                format!("{}data: {{\"error\":{{\"message\":\"out of\\nmemory\"}}}}\n\n", text_event("a")),
                 "a",
-                Err(Fault::ErrorInAnswer { said: "out of memory".into() }),
+                Err(Fault::ErrorInAnswer { server_text: "out of memory".into() }),
             ),
             (
                 "error: {\"message\":\"slot gone\"}\n\n".into(),
                 "",
-                Err(Fault::ErrorInAnswer { said: "slot gone".into() }),
+                Err(Fault::ErrorInAnswer { server_text: "slot gone".into() }),
             ),
             (
                 "data: {\"error\":{\"type\":\"exceed_context_size_error\",\"message\":\"too big\"}}\n\n".into(),
                 "",
-                Err(Fault::ContextOverflow { said: "too big".into() }),
+                Err(Fault::ContextOverflow { server_text: "too big".into() }),
             ),
             ("\n {\"choices\":[{\"message\":{\"content\":\"whole\"}}]}".into(), "whole", Ok(())),
             ("{\"choices\":[{\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"p\"}]}}]}".into(), "p", Ok(())),
             ("{\"choices\":[{\"message\":{\"content\":null}}],\"error\":null}".into(), "", Ok(())),
             ("data: {\"choi".into(), "", Err(Fault::Cut)),
             ("{\"choices\":[{\"mess".into(), "", Err(Fault::Cut)),
-            ("{\"error\":\"no\"}".into(), "", Err(Fault::ErrorInAnswer { said: "no".into() })),
+            ("{\"error\":\"no\"}".into(), "", Err(Fault::ErrorInAnswer { server_text: "no".into() })),
             ("{\"hello\":1}".into(), "", Err(Fault::Garbage { sample: "{\"hello\":1}".into() })),
             ("<html>\n<b>hi".into(), "", Err(Fault::Garbage { sample: "<html> <b>hi".into() })),
             ("data: {\"choices\":[],\"usage\":{}}\n\ndata: [DONE]\n\n".into(), "", Ok(())),
@@ -330,7 +330,7 @@ mod tests {
     fn an_answer_over_the_limit_is_cut_at_the_limit() {
         let mut decoder = Decoder::new(Protocol::OpenAi);
         let mut text = String::new();
-        let piece = said(&"é".repeat(1000));
+        let piece = text_event(&"é".repeat(1000));
         let fault = (0..3000).find_map(|_| {
             let fault = decoder.feed(piece.as_bytes()).err();
             text.push_str(&decoder.fresh().text);

@@ -70,52 +70,52 @@ pub enum Fault {
         why: String,
     },
     /// 401 or 403.
-    #[error("the server refused the key (HTTP {status}){}", tail(.said))]
+    #[error("the server refused the key (HTTP {status}){}", tail(.server_text))]
     Unauthorized {
         /// The HTTP status.
         status: u16,
         /// Whether a key was sent at all.
         had_key: bool,
         /// The server's words.
-        said: String,
+        server_text: String,
     },
     /// 404: no such model, or no such path.
-    #[error("not found (HTTP 404){}", tail(.said))]
+    #[error("not found (HTTP 404){}", tail(.server_text))]
     NotFound {
         /// The server's words.
-        said: String,
+        server_text: String,
     },
     /// The conversation is longer than the model's context.
-    #[error("the conversation is too long for the model's context{}", tail(.said))]
+    #[error("the conversation is too long for the model's context{}", tail(.server_text))]
     ContextOverflow {
         /// The server's words.
-        said: String,
+        server_text: String,
     },
     /// 429.
-    #[error("too many requests (HTTP 429){}{}", retry(.retry_after), tail(.said))]
+    #[error("too many requests (HTTP 429){}{}", retry(.retry_after), tail(.server_text))]
     RateLimited {
         /// The server's `retry-after`, as it was sent.
         retry_after: Option<String>,
         /// The server's words.
-        said: String,
+        server_text: String,
     },
     /// 5xx.
-    #[error("the server failed (HTTP {status}){}{}", retry(.retry_after), tail(.said))]
+    #[error("the server failed (HTTP {status}){}{}", retry(.retry_after), tail(.server_text))]
     Server {
         /// The HTTP status.
         status: u16,
         /// The server's `retry-after`, as it was sent.
         retry_after: Option<String>,
         /// The server's words.
-        said: String,
+        server_text: String,
     },
     /// Another status that means a refusal.
-    #[error("the server rejected the request (HTTP {status}){}", tail(.said))]
+    #[error("the server rejected the request (HTTP {status}){}", tail(.server_text))]
     Rejected {
         /// The HTTP status.
         status: u16,
         /// The server's words.
-        said: String,
+        server_text: String,
     },
     /// A redirect: not followed, because question and key may go only to the address in the config.
     #[error("the server redirects (HTTP {status}){}", tail(.location))]
@@ -150,10 +150,10 @@ pub enum Fault {
         sample: String,
     },
     /// The server reported an error inside the answer.
-    #[error("the server reported an error in its answer{}", tail(.said))]
+    #[error("the server reported an error in its answer{}", tail(.server_text))]
     ErrorInAnswer {
         /// The server's words.
-        said: String,
+        server_text: String,
     },
     /// The answer passed a limit.
     #[error("the {what} passed the limit of {limit_bytes} bytes and was stopped")]
@@ -353,8 +353,8 @@ fn clean(text: &str, chars_max: usize) -> String {
     line
 }
 
-fn tail(said: &str) -> String {
-    if said.is_empty() { String::new() } else { format!(": {said}") }
+fn tail(server_text: &str) -> String {
+    if server_text.is_empty() { String::new() } else { format!(": {server_text}") }
 }
 
 fn retry(after: &Option<String>) -> String {
@@ -392,7 +392,7 @@ mod tests {
             place: "h:1".into(),
             key_env: key_env.map(str::to_owned),
             kind: "openai-compatible",
-            fault: Fault::Unauthorized { status: 401, had_key, said: String::new() },
+            fault: Fault::Unauthorized { status: 401, had_key, server_text: String::new() },
         };
         assert!(
             error(true, Some("MY_KEY")).to_failure().hint.contains("valid key into the environment variable MY_KEY")

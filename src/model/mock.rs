@@ -236,15 +236,15 @@ fn step_of(value: &Value) -> Result<Step, String> {
             ..Usage::default()
         }),
         "stop" => {
-            let said = text()?;
-            let reason = match said.as_str() {
+            let server_text = text()?;
+            let reason = match server_text.as_str() {
                 "stop" => StopReason::Done,
                 "length" => StopReason::Length,
                 "tool_calls" => StopReason::ToolCalls,
                 "content_filter" => StopReason::Filtered,
                 _ => StopReason::Other,
             };
-            Step::Stop(Stop { reason, said })
+            Step::Stop(Stop { reason, server_text })
         }
         "cut" => Step::Fail(Fault::Cut),
         "error" => Step::Fail(fault_of(number("status"), field("retry_after"), one_line(&field("message")))),
@@ -253,14 +253,14 @@ fn step_of(value: &Value) -> Result<Step, String> {
 }
 
 /// The fault that a server's status means; without one it can't be reached.
-fn fault_of(status: u64, retry_after: String, said: String) -> Fault {
+fn fault_of(status: u64, retry_after: String, server_text: String) -> Fault {
     let retry_after = Some(retry_after).filter(|after| !after.is_empty());
     match u16::try_from(status).unwrap_or(0) {
         0 => Fault::Refused,
-        status @ (401 | 403) => Fault::Unauthorized { status, had_key: true, said },
-        404 => Fault::NotFound { said },
-        429 => Fault::RateLimited { retry_after, said },
-        status @ 500..=599 => Fault::Server { status, retry_after, said },
-        status => Fault::Rejected { status, said },
+        status @ (401 | 403) => Fault::Unauthorized { status, had_key: true, server_text },
+        404 => Fault::NotFound { server_text },
+        429 => Fault::RateLimited { retry_after, server_text },
+        status @ 500..=599 => Fault::Server { status, retry_after, server_text },
+        status => Fault::Rejected { status, server_text },
     }
 }

@@ -143,9 +143,9 @@ fn make(
     name: &str,
     specs: &[Spec],
     path: &mut Vec<String>,
-    made: &mut BTreeMap<String, Arc<dyn Provider>>,
+    built: &mut BTreeMap<String, Arc<dyn Provider>>,
 ) -> Option<Arc<dyn Provider>> {
-    if let Some(provider) = made.get(name) {
+    if let Some(provider) = built.get(name) {
         return Some(Arc::clone(provider));
     }
     if path.iter().any(|before| before == name) {
@@ -154,7 +154,7 @@ fn make(
     let spec = specs.iter().find(|spec| spec.name() == name)?;
     path.push(name.to_owned());
     let others: BTreeMap<&String, Arc<dyn Provider>> =
-        spec.others().into_iter().filter_map(|other| Some((other, make(other, specs, path, made)?))).collect();
+        spec.others().into_iter().filter_map(|other| Some((other, make(other, specs, path, built)?))).collect();
     path.pop();
     // A model that needs another to answer is no leaf.
     let is_leaf = matches!(spec, Spec::Server(_) | Spec::Mock { .. });
@@ -174,9 +174,9 @@ fn make(
             Arc::new(Router::new(name, rules))
         }
     };
-    // Inside a circle a model lacks the one that it was reached from: such a one is made again for itself.
+    // Inside a circle a model lacks the one that it was reached from: such a one is built again for itself.
     if path.is_empty() {
-        made.insert(name.to_owned(), Arc::clone(&provider));
+        built.insert(name.to_owned(), Arc::clone(&provider));
     }
     Some(provider)
 }

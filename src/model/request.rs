@@ -138,7 +138,7 @@ pub struct Stop {
     /// The reason.
     pub reason: StopReason,
     /// The server's own words; one clean line, empty if there are none.
-    pub said: String,
+    pub server_text: String,
 }
 
 /// The reasons for which answers end.

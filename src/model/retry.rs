@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     fn limited(wish: Option<&str>) -> Fault {
-        Fault::RateLimited { retry_after: wish.map(str::to_owned), said: String::new() }
+        Fault::RateLimited { retry_after: wish.map(str::to_owned), server_text: String::new() }
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub(crate) fn sse_head() -> Step {
 }
 
 /// One event that says `text`.
-pub(crate) fn said(text: &str) -> Step {
+pub(crate) fn text_event(text: &str) -> Step {
     let json = serde_json::json!({"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": null}]});
     Step::Send(format!("data: {json}\n\n").into_bytes())
 }

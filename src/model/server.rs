@@ -66,23 +66,25 @@ impl Server {
 
     /// Omits a field that the server has refused; returns whether that changes anything.
     fn leave_out(&self, fault: &Fault) -> bool {
-        let Fault::Rejected { said, .. } = fault else { return false };
+        let Fault::Rejected { server_text, .. } = fault else { return false };
         let mut without = self.without.lock().unwrap_or_else(PoisonError::into_inner);
         let before = *without;
-        let said = said.to_ascii_lowercase();
+        let server_text = server_text.to_ascii_lowercase();
         match self.endpoint.protocol {
             Protocol::OpenAi => {
-                without.stream_options |= said.contains("stream_options");
+                without.stream_options |= server_text.contains("stream_options");
                 let words = ["response_format", "json_schema", "grammar"];
-                without.response_format |= words.iter().any(|word| said.contains(word));
+                without.response_format |= words.iter().any(|word| server_text.contains(word));
             }
             Protocol::Responses => {
-                without.encrypted_reasoning |= said.contains("encrypted") || said.contains("include");
+                without.encrypted_reasoning |= server_text.contains("encrypted") || server_text.contains("include");
             }
             _ => {}
         }
         // Servers and models differ in the form of it that they accept, if any.
-        if self.endpoint.thinking.is_some() && ["thinking", "reasoning", "effort"].iter().any(|it| said.contains(it)) {
+        if self.endpoint.thinking.is_some()
+            && ["thinking", "reasoning", "effort"].iter().any(|it| server_text.contains(it))
+        {
             without.thinking = without.thinking.next();
         }
         *without != before

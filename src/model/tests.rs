@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::script::{Script, Step, done, response, said, serve, sse_head};
+use super::script::{Script, Step, done, response, serve, sse_head, text_event};
 use super::{
     Cancel, Count, Countable, Endpoint, Fault, Item, ModelError, Piece, Protocol, Provider, Request, Response, Secret,
     Server, Stop, StopReason, Stream, start,
@@ -46,7 +46,7 @@ fn fault_of(steps: Vec<Step>) -> (String, Fault) {
 
 #[test]
 fn an_answer_streams_and_the_request_is_as_the_protocol_says() {
-    let server = serve(vec![vec![sse_head(), said("hel"), said("lo"), done()]]);
+    let server = serve(vec![vec![sse_head(), text_event("hel"), text_event("lo"), done()]]);
     let mut endpoint = Endpoint::new("m", &server.url, "some-model");
     endpoint.temperature = Some(0.5);
     endpoint.key = Some(Secret::new("sk-1"));
@@ -65,7 +65,7 @@ fn an_answer_streams_and_the_request_is_as_the_protocol_says() {
 
 #[test]
 fn a_piece_arrives_before_the_next_one_is_sent() {
-    let server = serve(vec![vec![sse_head(), said("first"), Step::Await, said("second"), done()]]);
+    let server = serve(vec![vec![sse_head(), text_event("first"), Step::Await, text_event("second"), done()]]);
     let mut stream = start(&Endpoint::new("m", &server.url, "x"), &question());
     assert_eq!(stream.recv_timeout(LONG), Ok(Some(Piece::Text("first".into()))));
     server.go.send(()).expect("the server waits");
@@ -91,11 +91,13 @@ fn chunks_and_pieces_may_be_cut_inside_a_character() {
 fn an_object_in_place_of_a_stream_is_accepted_and_vice_versa() {
     let object = r#"{"choices":[{"message":{"role":"assistant","content":"whole"},"finish_reason":"length"}]}"#;
     let (text, end) = ask(vec![response("200 OK", "content-type: application/json\r\n", object)]);
-    let stop = Stop { reason: StopReason::Length, said: "length".into() };
+    let stop = Stop { reason: StopReason::Length, server_text: "length".into() };
     assert_eq!((text.as_str(), end.expect("an answer").stop), ("whole", stop));
 
-    let server =
-        serve(vec![vec![response("200 OK", "", object)], vec![sse_head(), said("str"), said("eamed"), done()]]);
+    let server = serve(vec![
+        vec![response("200 OK", "", object)],
+        vec![sse_head(), text_event("str"), text_event("eamed"), done()],
+    ]);
     let endpoint = Endpoint::new("m", &server.url, "x");
     let request = Request { whole: true, ..question() };
     let complete = || drain(&mut start(&endpoint, &request)).1.expect("an answer").text;
@@ -132,49 +134,49 @@ fn each_refusal_has_its_own_fault_and_words() {
             "401 Unauthorized",
             json.into(),
             r#"{"error":{"message":"bad\nkey \u001b[31msk-1"}}"#,
-            Fault::Unauthorized { status: 401, had_key: true, said: "bad key [31m***".into() },
+            Fault::Unauthorized { status: 401, had_key: true, server_text: "bad key [31m***".into() },
         ),
         (
             "403 Forbidden",
             json.into(),
             r#"{"detail":"no"}"#,
-            Fault::Unauthorized { status: 403, had_key: true, said: "no".into() },
+            Fault::Unauthorized { status: 403, had_key: true, server_text: "no".into() },
         ),
         (
             "404 Not Found",
             json.into(),
             r#"{"error":{"message":"model 'x' not found"}}"#,
-            Fault::NotFound { said: "model 'x' not found".into() },
+            Fault::NotFound { server_text: "model 'x' not found".into() },
         ),
         (
             "429 Too Many Requests",
             "retry-after: 7\r\n".into(),
             r#"{"error":"slow down"}"#,
-            Fault::RateLimited { retry_after: Some("7".into()), said: "slow down".into() },
+            Fault::RateLimited { retry_after: Some("7".into()), server_text: "slow down".into() },
         ),
         (
             "500 Internal Server Error",
             String::new(),
             "oops\n",
-            Fault::Server { status: 500, retry_after: None, said: "oops".into() },
+            Fault::Server { status: 500, retry_after: None, server_text: "oops".into() },
         ),
         (
             "503 Service Unavailable",
             json.into(),
             r#"{"error":{"code":503,"message":"Loading model"}}"#,
-            Fault::Server { status: 503, retry_after: None, said: "Loading model".into() },
+            Fault::Server { status: 503, retry_after: None, server_text: "Loading model".into() },
         ),
         (
             "400 Bad Request",
             json.into(),
             r#"{"error":{"code":400,"message":"the request exceeds it","type":"exceed_context_size_error","n_ctx":64}}"#,
-            Fault::ContextOverflow { said: "the request exceeds it".into() },
+            Fault::ContextOverflow { server_text: "the request exceeds it".into() },
         ),
         (
             "400 Bad Request",
             json.into(),
             r#"{"error":{"message":"bad temperature"}}"#,
-            Fault::Rejected { status: 400, said: "bad temperature".into() },
+            Fault::Rejected { status: 400, server_text: "bad temperature".into() },
         ),
         (
             "307 Temporary Redirect",
@@ -200,7 +202,7 @@ fn each_refusal_has_its_own_fault_and_words() {
 fn a_proxys_page_is_reported_by_its_title() {
     let page = "<html><head><title>502\nBad Gateway</title></head><body>nginx</body>";
     let (_, fault) = fault_of(vec![response("502 Bad Gateway", "content-type: text/html\r\n", page)]);
-    assert_eq!(fault, Fault::Server { status: 502, retry_after: None, said: "502 Bad Gateway".into() });
+    assert_eq!(fault, Fault::Server { status: 502, retry_after: None, server_text: "502 Bad Gateway".into() });
 }
 
 #[test]
@@ -211,7 +213,7 @@ fn a_429_says_when_to_come_back() {
 
 #[test]
 fn a_cut_answer_keeps_its_first_part() {
-    assert_eq!(fault_of(vec![sse_head(), said("half of")]), ("half of".into(), Fault::Cut));
+    assert_eq!(fault_of(vec![sse_head(), text_event("half of")]), ("half of".into(), Fault::Cut));
     let chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
     let piece = "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n";
     let chunk = format!("{:x}\r\n{piece}\r\n40\r\ndata: {{\"cho", piece.len()).into_bytes();
@@ -235,8 +237,8 @@ fn garbage_and_silence_are_different_faults() {
 fn an_error_inside_the_stream_ends_it() {
     let error = Step::Send(b"data: {\"error\":{\"message\":\"slot\\u0007 gone\"}}\n\n".to_vec());
     assert_eq!(
-        fault_of(vec![sse_head(), said("a"), error]),
-        ("a".into(), Fault::ErrorInAnswer { said: "slot gone".into() })
+        fault_of(vec![sse_head(), text_event("a"), error]),
+        ("a".into(), Fault::ErrorInAnswer { server_text: "slot gone".into() })
     );
 }
 
@@ -254,7 +256,7 @@ fn each_silence_has_its_own_limit() {
         assert_eq!((got.as_str(), end.expect_err("a fault").fault), (text, fault));
         server.closed.recv_timeout(LONG).expect("the connection is closed, so that the server stops too");
     }
-    let server = serve(vec![vec![sse_head(), said("a"), Step::Hold]]);
+    let server = serve(vec![vec![sse_head(), text_event("a"), Step::Hold]]);
     let endpoint = Endpoint { idle_timeout: short, ..Endpoint::new("m", &server.url, "x") };
     let mut stream = start(&endpoint, &question());
     let (got, end) = drain(&mut stream);
@@ -268,7 +270,7 @@ fn comments_and_blank_lines_do_not_extend_the_limits() {
     let short = Duration::from_millis(200);
     for dripped in [": k\n\n", "\n", ": OPENROUTER PROCESSING\r\n\r\n"] {
         let drip = || Step::Drip(dripped.as_bytes().to_vec());
-        let server = serve(vec![vec![sse_head(), drip()], vec![sse_head(), said("a"), drip()]]);
+        let server = serve(vec![vec![sse_head(), drip()], vec![sse_head(), text_event("a"), drip()]]);
         let limits = |first_byte_timeout, idle_timeout| Endpoint {
             first_byte_timeout,
             idle_timeout,
@@ -285,7 +287,7 @@ fn comments_and_blank_lines_do_not_extend_the_limits() {
 /// The arguments of a call aren't text, and may take longer than the limit between two pieces of text.
 #[test]
 fn data_without_text_extends_the_limits() {
-    let server = serve(vec![vec![sse_head(), said("a"), Step::Drip(b"data: {\"choices\":[]}\n\n".to_vec())]]);
+    let server = serve(vec![vec![sse_head(), text_event("a"), Step::Drip(b"data: {\"choices\":[]}\n\n".to_vec())]]);
     let endpoint = Endpoint { idle_timeout: Duration::from_secs(1), ..Endpoint::new("m", &server.url, "x") };
     let mut stream = start(&endpoint, &question());
     assert_eq!(stream.recv_timeout(LONG), Ok(Some(Piece::Text("a".into()))));
@@ -294,7 +296,7 @@ fn data_without_text_extends_the_limits() {
 
 #[test]
 fn turning_away_is_immediate_and_closes_the_connection() {
-    for steps in [vec![Step::Hold], vec![sse_head(), Step::Hold], vec![sse_head(), said("a"), Step::Hold]] {
+    for steps in [vec![Step::Hold], vec![sse_head(), Step::Hold], vec![sse_head(), text_event("a"), Step::Hold]] {
         let server = serve(vec![steps]);
         let mut stream = start(&Endpoint::new("m", &server.url, "x"), &question());
         server.requests.recv_timeout(LONG).expect("the request is there");
@@ -311,7 +313,7 @@ fn turning_away_is_immediate_and_closes_the_connection() {
 #[test]
 fn a_caller_that_drops_a_full_channel_leaves_no_waiting_thread() {
     let mut steps = vec![sse_head()];
-    steps.extend((0..2000).map(|_| said("word ")));
+    steps.extend((0..2000).map(|_| text_event("word ")));
     steps.push(Step::Hold);
     let server = serve(vec![steps]);
     let mut stream = start(&Endpoint::new("m", &server.url, "x"), &question());

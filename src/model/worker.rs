@@ -180,20 +180,22 @@ pub(super) fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fa
         // Before it is shortened, or a part of the key could stay.
         problem.message = key.redact(&problem.message);
     }
-    let said = one_line(&problem.message);
+    let server_text = one_line(&problem.message);
     let retry_after = retry_after.or_else(|| problem.retry_after.clone());
     match status {
         // Google says so of a wrong key.
-        400 if problem.message.starts_with("API key not valid") => Fault::Unauthorized { status, had_key: true, said },
+        400 if problem.message.starts_with("API key not valid") => {
+            Fault::Unauthorized { status, had_key: true, server_text }
+        }
         401 | 403 => {
             let had_key = endpoint.key.as_ref().is_some_and(|key| !key.reveal().is_empty());
-            Fault::Unauthorized { status, had_key, said }
+            Fault::Unauthorized { status, had_key, server_text }
         }
-        404 => Fault::NotFound { said },
-        429 => Fault::RateLimited { retry_after, said },
-        400 | 413 | 422 | 500 if problem.is_context_overflow() => Fault::ContextOverflow { said },
-        500..=599 => Fault::Server { status, retry_after, said },
-        _ => Fault::Rejected { status, said },
+        404 => Fault::NotFound { server_text },
+        429 => Fault::RateLimited { retry_after, server_text },
+        400 | 413 | 422 | 500 if problem.is_context_overflow() => Fault::ContextOverflow { server_text },
+        500..=599 => Fault::Server { status, retry_after, server_text },
+        _ => Fault::Rejected { status, server_text },
     }
 }
 
@@ -231,8 +233,8 @@ fn io_fault(error: &io::Error) -> Fault {
 pub(super) fn redact(endpoint: &Endpoint, fault: Fault) -> Fault {
     let Some(key) = &endpoint.key else { return fault };
     match fault {
-        Fault::ErrorInAnswer { said } => Fault::ErrorInAnswer { said: key.redact(&said) },
-        Fault::ContextOverflow { said } => Fault::ContextOverflow { said: key.redact(&said) },
+        Fault::ErrorInAnswer { server_text } => Fault::ErrorInAnswer { server_text: key.redact(&server_text) },
+        Fault::ContextOverflow { server_text } => Fault::ContextOverflow { server_text: key.redact(&server_text) },
         Fault::Garbage { sample } => Fault::Garbage { sample: key.redact(&sample) },
         Fault::Redirected { status, location } => Fault::Redirected { status, location: key.redact(&location) },
         other => other,

@@ -45,7 +45,7 @@ pub fn anchor(run: &Run, task: usize) -> String {
     checks(&mut text, run);
     text.push_str("\nTasks:\n");
     tasks(&mut text, run, Some(task));
-    said(&mut text, run, task);
+    last_words(&mut text, run, task);
     if run.was_cut_off {
         text.push_str("\nYour last attempt at this task was cut off. It made these calls:\n");
         for call in run.attempt.iter().take(CALLS_SHOWN_MAX) {
@@ -57,8 +57,8 @@ pub fn anchor(run: &Run, task: usize) -> String {
             text.push_str(&format!("- {} ({end})\n", call.intent));
         }
     }
-    for told in &run.told {
-        text.push_str(&format!("\n{told}\n"));
+    for result in &run.decided {
+        text.push_str(&format!("\n{result}\n"));
     }
     notes(&mut text, run);
     let Some(now) = run.tasks.get(task) else { return text };
@@ -114,9 +114,9 @@ fn tasks(text: &mut String, run: &Run, now: Option<usize>) {
 }
 
 /// The last words about earlier tasks, and about this one if it is tried again.
-fn said(text: &mut String, run: &Run, now: usize) {
-    for (number, task) in run.tasks.iter().enumerate().filter(|(_, task)| !task.said.is_empty()) {
-        let words: String = task.said.chars().take(SAID_CHARS_MAX).collect();
+fn last_words(text: &mut String, run: &Run, now: usize) {
+    for (number, task) in run.tasks.iter().enumerate().filter(|(_, task)| !task.last_words.is_empty()) {
+        let words: String = task.last_words.chars().take(SAID_CHARS_MAX).collect();
         let what = if number == now { "The last attempt at this task, after which a check failed" } else { "Task" };
         text.push_str(&format!("\n{what} {}: {words}\n", number + 1));
     }

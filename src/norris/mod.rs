@@ -124,7 +124,7 @@ pub struct Task {
     /// Attempts that ended.
     pub attempts: u32,
     /// The executor's last words about it.
-    pub said: String,
+    pub last_words: String,
 }
 
 /// The result of a check.
@@ -210,7 +210,7 @@ pub struct Run {
     /// Notes of the person that the executor hasn't got yet.
     pub notes: Vec<String>,
     /// Results of calls that a person decided, for the next attempt.
-    pub told: Vec<String>,
+    pub decided: Vec<String>,
     /// Calls of the present attempt, or of the one that was cut off.
     pub attempt: Vec<CallDone>,
     /// The last attempt didn't end.
@@ -305,7 +305,7 @@ impl Run {
             Event::Planned { text } => self.plan(text),
             Event::Working { conversation, .. } => {
                 self.is_asking = true;
-                self.sent = (self.notes.len(), self.told.len());
+                self.sent = (self.notes.len(), self.decided.len());
                 self.attempt.clear();
                 self.was_cut_off = false;
                 self.ask(*conversation);
@@ -380,7 +380,8 @@ impl Run {
             Event::RanHalted { result } => {
                 self.approved.clear();
                 if let Some((halt, _)) = self.halt.take() {
-                    self.told.push(format!("The person allowed `{}`, and it was run for you: {result}", halt.intent));
+                    self.decided
+                        .push(format!("The person allowed `{}`, and it was run for you: {result}", halt.intent));
                 }
             }
             _ => {}
@@ -413,7 +414,7 @@ impl Run {
         self.cut();
         self.results.clear();
         if let Some((halt, HaltState::Runs)) = &self.halt {
-            self.told.push(format!(
+            self.decided.push(format!(
                 "The person allowed `{}`. ReedClaw ended while it ran: it may have happened or not. Look before you do \
                  anything like it again.",
                 halt.intent
@@ -441,7 +442,7 @@ impl Run {
         }
         self.stalled = 0;
         self.proposed = if goal.checks.is_empty() { proposed_checks(text) } else { Vec::new() };
-        let new = |text| Task { text, state: TaskState::Open, attempts: 0, said: String::new() };
+        let new = |text| Task { text, state: TaskState::Open, attempts: 0, last_words: String::new() };
         self.tasks.extend(texts.into_iter().map(new));
         self.results.clear();
     }
@@ -459,12 +460,12 @@ impl Run {
         (self.is_asking, self.breaks) = (false, 0);
         let (notes, told) = std::mem::take(&mut self.sent);
         self.notes.drain(..notes.min(self.notes.len()));
-        self.told.drain(..told.min(self.told.len()));
+        self.decided.drain(..told.min(self.decided.len()));
         tree.clone_into(&mut self.tree);
         if let Some(at) = self.current() {
             let task = &mut self.tasks[at];
             (task.state, task.attempts) = (TaskState::Claimed, task.attempts + 1);
-            text.clone_into(&mut task.said);
+            text.clone_into(&mut task.last_words);
         }
         self.results.clear();
     }
@@ -489,7 +490,7 @@ impl Run {
             && let Some((halt, _)) = self.halt.take()
         {
             let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
-            self.told.push(format!("The person said no to `{}`{why}: do without it.", halt.intent));
+            self.decided.push(format!("The person said no to `{}`{why}: do without it.", halt.intent));
         }
     }
 

@@ -30,8 +30,33 @@ const SOP_WORDS: &[&str] = &[
     "validate",
 ];
 const SESSION_WORDS: &[&str] = &[
-    "abandon", "apply", "cat", "context", "diff", "dir", "drop", "edit", "files", "leave", "list", "log", "merge",
-    "message", "open", "redo", "show", "start", "sync", "undo",
+    "abandon",
+    "amend",
+    "apply",
+    "approve",
+    "cat",
+    "context",
+    "diff",
+    "dir",
+    "drop",
+    "edit",
+    "files",
+    "leave",
+    "list",
+    "log",
+    "merge",
+    "message",
+    "open",
+    "redo",
+    "reject",
+    "revoke",
+    "run",
+    "show",
+    "start",
+    "summaries",
+    "sync",
+    "tools",
+    "undo",
 ];
 
 /// A group of help.
@@ -321,7 +346,7 @@ pub const COMMANDS: [Command; 50] = [
         &["session"],
         "[WHAT]",
         Argument::Optional(SESSION_WORDS),
-        "lists sessions on git, whose turns are commits; start [--from REV or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], dir DIR [@N], message [N] TEXT, undo, redo, sync [BRANCH], apply, merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], abandon ID, drop ID",
+        "lists sessions on git, whose turns are commits; start [--from REV, --on BRANCH or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], dir DIR [@N], message [N] TEXT, amend [TEXT], run COMMAND, undo, redo, sync [--rebase] [BRANCH], apply, summaries [drop], merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], tools, approve NAME, reject NAME, revoke NAME, abandon ID, drop ID",
         Op::Session,
     ),
     row(
@@ -684,7 +709,7 @@ pub fn parse(line: &str) -> Result<(&'static Command, &str), CommandError> {
 
 /// Returns the problem of a config's meta command that has the name of one of ReedClaw's own.
 #[must_use]
-pub fn taken(name: &str) -> Option<String> {
+pub fn name_problem(name: &str) -> Option<String> {
     let is_own = of_shell().any(|meta| meta.names.contains(&name));
     is_own.then(|| format!(":{name} is one of ReedClaw's own; yours is not used"))
 }

@@ -1,8 +1,10 @@
 //! Reports about sessions on git: their list, their turns, a difference, what a merge or an `apply` would do.
 
+use crate::app::{OwnChanges, RepositoryTool, ToolAsked, ToolCall};
 use crate::base::text::{age, counted};
 use crate::git::{Changed, Mode, Oid, short};
 use crate::host;
+use crate::proto::tool::Outcome;
 use crate::render::diff::unified;
 use crate::render::text::escape_visible;
 use crate::sessions::{How, Listed, LogEntry, MergePlan, MergeWish, SessionError, ToApply, View, short_id};
@@ -115,6 +117,63 @@ pub fn applied_lines(plan: &[ToApply]) -> Vec<String> {
         _ => {}
     }
     lines
+}
+
+/// The call of the tool that runs a person's own command, with the longest time that it has.
+#[must_use]
+pub fn own_command(command: &str) -> ToolCall {
+    let arguments = serde_json::json!({"command": command, "timeout_ms": 600_000}).to_string();
+    ToolCall { id: "hand".into(), name: "shell".into(), arguments }
+}
+
+/// Returns the output of a command and its errors, without the notes that a model gets.
+#[must_use]
+pub fn output_of(outcome: &Outcome) -> [String; 2] {
+    ["stdout", "stderr"].map(|name| {
+        let text = outcome.metadata.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+        text.trim_end_matches('\n').to_owned()
+    })
+}
+
+/// The changes of a person's own command, in lines.
+#[must_use]
+pub fn own_change_lines(changes: &OwnChanges) -> Vec<String> {
+    let line = |(path, is_gone): &(std::path::PathBuf, bool)| {
+        let sign = if *is_gone { '-' } else { '~' };
+        format!("  {sign} {}", escape_visible(&path.display().to_string()))
+    };
+    let mut lines: Vec<String> = changes.files.iter().take(NAMED_MAX).map(line).collect();
+    if changes.files.len() > NAMED_MAX {
+        lines.push(format!("  and {} more", changes.files.len() - NAMED_MAX));
+    }
+    lines.extend(changes.left_out.iter().map(|it| format!("  not part of the session: {}", escape_visible(it))));
+    lines
+}
+
+/// The tools of a repository as rows of a table: name, state.
+#[must_use]
+pub fn tool_rows(all: &[RepositoryTool]) -> Vec<Vec<String>> {
+    let state = |it: &RepositoryTool| match (it.state, &it.why) {
+        (_, Some(why)) => format!("can't be used: {}", escape_visible(why)),
+        ("allowed", _) => "allowed".to_owned(),
+        ("changed", _) => "changed since you allowed it".to_owned(),
+        ("refused", _) => "refused".to_owned(),
+        _ => "not allowed yet".to_owned(),
+    };
+    all.iter().map(|it| vec![escape_visible(&it.name), state(it)]).collect()
+}
+
+/// Describes a tool before it is allowed, in lines.
+#[must_use]
+pub fn tool_lines(name: &str, asked: &ToolAsked) -> Vec<String> {
+    let writes = match &asked.writes[..] {
+        [] => "it changes no files".to_owned(),
+        patterns => format!("it may change {}", escape_visible(&patterns.join(", "))),
+    };
+    vec![
+        format!("{name}: {}", escape_visible(&asked.description)),
+        format!("  {writes}; it has no processes and no network"),
+    ]
 }
 
 /// The kind of merge that a word of the config means.

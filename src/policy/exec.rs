@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use super::Elsewhere;
-use super::piece::{Source, Text};
+use super::piece::{Piece, Source, Text};
 use super::place::Zone;
 use super::plan::{Act, Call, only_tells, plan};
 use super::programs;
@@ -215,11 +215,13 @@ impl Walk<'_, '_> {
     fn secrets(&mut self, words: &[Text], acts: &[Act]) {
         let is_build = acts.iter().any(|act| matches!(act, Act::Note(_, "build" | "check" | "install", _)));
         let is_fed = words.iter().any(|word| matches!(word.lossy(), "-" | "-f-" | "/dev/stdin"));
-        if is_build && (is_fed || !self.made.files.is_empty()) {
+        if is_build && (is_fed || !self.created.files.is_empty()) {
             self.found.high("script", "builds or runs what this command has just written");
         }
         let named = |path: &Text| acts.iter().any(|act| matches!(act, Act::List(own) | Act::Read(own) if own == path));
-        for word in words {
+        let gives = |piece: &Piece| matches!(piece, Piece::Known(text) if text.contains("=/"));
+        let may_name = |word: &&Text| word.head().starts_with('/') || word.pieces().iter().any(gives);
+        for word in words.iter().filter(may_name) {
             let path = word.split_once('=').map_or_else(|| word.clone(), |(_, value)| value);
             if named(&path) || !path.head().starts_with('/') || path.head().contains(char::is_whitespace) {
                 continue;
@@ -237,7 +239,10 @@ impl Walk<'_, '_> {
     /// A program that works in a directory outside.
     fn outside(&mut self, name: &str, acts: &[Act]) {
         let cwd = self.shell.cwd();
-        if matches!(name, "echo" | "printf" | "pwd" | "true" | "false" | "date" | "sleep") || cwd.is_open() {
+        if cwd.lossy() == self.context.rules.workspace
+            || matches!(name, "echo" | "printf" | "pwd" | "true" | "false" | "date" | "sleep")
+            || cwd.is_open()
+        {
             return;
         }
         let zone = self.found.map.zone(&cwd);
@@ -392,7 +397,7 @@ impl Walk<'_, '_> {
         for path in self.absolute(path) {
             self.found.writes(&path, how);
             if how != WriteKind::Mode
-                && let Some(text) = path.as_str().and_then(|name| self.made.files.get_mut(name))
+                && let Some(text) = path.as_str().and_then(|name| self.created.files.get_mut(name))
             {
                 *text = text.source().unwrap_or(Source::File).into();
             }
@@ -434,8 +439,8 @@ impl Walk<'_, '_> {
             self.found.lists(&target);
             let names = [name, &inside].into_iter().flat_map(|name| self.shell.absolute(name));
             for name in names.filter(|name| *name != target && target.as_str().is_some()) {
-                if let (Some(name), true) = (name.as_str(), self.made.links.len() < 64) {
-                    self.made.links.insert(name.to_owned(), target.clone());
+                if let (Some(name), true) = (name.as_str(), self.created.links.len() < 64) {
+                    self.created.links.insert(name.to_owned(), target.clone());
                 }
             }
         }

@@ -111,6 +111,11 @@ impl<'m, 'a> Findings<'m, 'a> {
             zone if zone <= Zone::Unknown => {
                 if path.is_open() || reads && zone == Zone::Unknown {
                     self.high("unknown-path", format!("{verb}{at} a path that isn't known: {shown}"));
+                } else if reads && self.map.holds_forbidden(path) {
+                    self.high(
+                        "holds-forbidden",
+                        format!("reads {shown}, which holds what security.forbidden_paths names"),
+                    );
                 }
             }
             zone => {

@@ -68,6 +68,21 @@ pub struct Rules {
     pub is_draft: bool,
 }
 
+/// Rules of the policy that say only that it isn't known what a command does, none that it changes or reaches anything.
+const UNKNOWN_RULES: &[&str] = &[
+    "check",
+    "code",
+    "environment",
+    "local-program",
+    "not-understood",
+    "script",
+    "syntax",
+    "unknown-code",
+    "unknown-command",
+    "unknown-option",
+    "unknown-path",
+    "unknown-program",
+];
 /// The rule of a reason by which a command is asked about, whatever holds it.
 const ASKED: &str = "asked-program";
 
@@ -199,8 +214,12 @@ fn served(found: &mut Findings<'_, '_>, action: &Action) {
 fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -> PolicyVerdict {
     let is_line = matches!(action, Action::Shell { .. });
     let is_command = is_line || matches!(action, Action::External { .. });
-    // Behind walls a checker runs on a workspace that it can only read.
-    let counts = |reason: &&Reason| context.hold != Hold::Walls || reason.rule != "check";
+    // Behind walls a checker runs on a workspace that it can only read, and what is forbidden is hidden.
+    let counts = |reason: &&Reason| match reason.rule {
+        "check" => context.hold != Hold::Walls,
+        "holds-forbidden" => context.hold < Hold::Walls,
+        _ => true,
+    };
     let risk = found.reasons.iter().filter(counts).map(|reason| reason.risk).max().unwrap_or(Risk::Low);
     if !is_command {
         found.needs.clear();
@@ -229,6 +248,18 @@ fn is_drafted(action: &Action, found: &Findings<'_, '_>, rules: &Rules) -> bool 
     rules.is_draft && rules.autonomy != Autonomy::Readonly && is_edit && found.reasons.iter().all(is_ordinary)
 }
 
+/// Whether a command that would be asked about, or denied, may run first where it can only look: if there are walls and no
+/// copies, and nothing but not knowing it speaks against it.
+#[must_use]
+pub fn looks_first(verdict: &PolicyVerdict, hold: Hold) -> bool {
+    let is_known = |reason: &Reason| reason.risk > Risk::Low && !UNKNOWN_RULES.contains(&reason.rule);
+    hold == Hold::Walls
+        && verdict.decision != Decision::Run
+        && verdict.risk < Risk::Blocked
+        && verdict.needs.is_empty()
+        && !verdict.reasons.iter().any(is_known)
+}
+
 /// Decides again about a command after more of its needs became known.
 #[must_use]
 pub fn decide_again(verdict: &PolicyVerdict, context: &Context<'_>) -> Decision {
@@ -241,12 +272,18 @@ fn decide_command(risk: Risk, reasons: &[Reason], needs: &[Need], context: &Cont
     let is_denied = autonomy == Autonomy::Readonly
         || !context.can_ask
         || autonomy == Autonomy::Supervised && context.rules.high == High::Deny;
+    let is_build = |reason: &Reason| reason.risk == Risk::Medium && reason.rule != "write";
     let decision = match (context.hold, risk) {
         (_, Risk::Blocked) => Decision::Deny,
         // Only what a copy can't give is asked about before the run.
         (Hold::Copy, _) if is_free => Decision::Run,
         (Hold::Copy, _) if is_denied => Decision::Deny,
         (Hold::Copy, _) => Decision::Ask,
+        // What a build runs reaches anything where nothing holds it.
+        (Hold::Off, Risk::Medium) if autonomy == Autonomy::Full && reasons.iter().any(is_build) => {
+            decide(Risk::High, context)
+        }
+        (Hold::Off, _) => decide(risk, context),
         // Behind walls the workspace itself changes.
         (Hold::Walls, _) if autonomy == Autonomy::Full && is_free => Decision::Run,
         (Hold::Walls, _) => decide(risk, context),

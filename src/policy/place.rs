@@ -179,18 +179,17 @@ impl<'a> Map<'a> {
         if is_temporary(place) && !in_workspace && !is_forbidden && !self.is_beside_work(place) {
             return Zone::Temporary;
         }
-        let is_credential = self.is_credential(place);
-        if is_forbidden {
-            return if is_credential { Zone::Credentials } else { Zone::Forbidden };
+        if in_workspace && !is_forbidden {
+            return self.inside(place);
         }
-        if is_credential && !in_workspace {
+        if self.is_credential(place) {
             return Zone::Credentials;
         }
-        if self.is_startup(place) && !in_workspace {
-            return Zone::Startup;
+        if is_forbidden {
+            return Zone::Forbidden;
         }
-        if in_workspace {
-            return self.inside(place);
+        if self.is_startup(place) {
+            return Zone::Startup;
         }
         let is_system =
             is_one_of(place.parts.first(), listed("system")) || place.parts.is_empty() || is_system_below_var(place);
@@ -261,6 +260,15 @@ impl<'a> Map<'a> {
             return !place.parts.last().is_some_and(is_public);
         }
         place.may_hold(from, known_paths::CREDENTIALS)
+    }
+
+    /// Whether something in the workspace that the config forbids lies below a path.
+    pub(super) fn holds_forbidden(&self, path: &Text) -> bool {
+        let mut inside = self.forbidden.iter().filter(|base| base.is_surely_below(&self.workspace)).peekable();
+        inside.peek().is_some() && {
+            let place = Place::of(path);
+            inside.any(|base| base.is_surely_below(&place))
+        }
     }
 
     /// Whether a file tells of the machine and nothing else, unless the user forbids it by its own name.

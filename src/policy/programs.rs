@@ -29,6 +29,8 @@ pub(super) struct Row {
     /// The risk and its rule; `None` for a program that only runs others.
     pub(super) risk: Option<(Risk, &'static str)>,
     pub(super) need: RowNeed,
+    /// Whether the words after the first operand are another command's.
+    stops_at_operand: bool,
 }
 
 #[derive(Debug)]
@@ -128,11 +130,13 @@ impl Row {
         let columns: Vec<&'static str> = line.split('\t').collect();
         let [names, subs, options, roles, risk, need] = columns.as_slice() else { return None };
         let subs = subs.split(',').filter(|sub| *sub != "-").map(|sub| sub.split(' ').collect()).collect();
+        let roles: Vec<&'static str> = roles.split(',').filter(|role| !role.is_empty()).collect();
         Some(Self {
             names: names.split(',').collect(),
             subs,
             options: options.split(' ').filter(|option| !option.is_empty()).map(Opt::of).collect(),
-            roles: roles.split(',').filter(|role| !role.is_empty()).collect(),
+            stops_at_operand: roles.iter().any(|role| listed("takes-rest").contains(role)),
+            roles,
             risk: risk_of(risk),
             need: match *need {
                 "net" => RowNeed::Network,
@@ -149,11 +153,6 @@ impl Row {
             let is_short = name.len() < 5 || !name.starts_with("--");
             if is_short { None } else { self.options.iter().find(|option| option.name.starts_with(name)) }
         })
-    }
-
-    /// Whether the words after the first operand are another command's.
-    fn stops_at_operand(&self) -> bool {
-        self.roles.iter().any(|role| listed("takes-rest").contains(role))
     }
 
     fn read<'a>(&'static self, words: &'a [Text], sub: &[&str]) -> Given<'a> {
@@ -174,7 +173,7 @@ impl Row {
                     given.rest = &words[at - 1..];
                 }
                 given.operands.push(word.clone());
-                if self.stops_at_operand() {
+                if self.stops_at_operand {
                     given.operands.extend(words[at..].iter().cloned());
                     break;
                 }

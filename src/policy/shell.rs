@@ -119,6 +119,16 @@ impl Shell {
 
     /// The absolute paths that a path may mean.
     pub(super) fn absolute(&self, path: &Text) -> Vec<Text> {
+        // Most paths need no more.
+        let is_plain = |path: &&str| !path.split('/').any(|part| matches!(part, "" | "." | ".."));
+        let known = path.as_str().filter(|known| is_plain(&known.strip_prefix('/').unwrap_or(known)));
+        match (known, self.cwd.as_slice()) {
+            (Some(known), _) if known.starts_with('/') => return vec![path.clone()],
+            (Some(known), [cwd]) if cwd.as_str().is_some_and(|cwd| cwd.len() > 1) => {
+                return vec![format!("{}/{known}", cwd.lossy()).into()];
+            }
+            _ => {}
+        }
         let is_open = matches!(path.pieces().first(), Some(Piece::Unknown(from)) if *from > Source::Name);
         if path.head().starts_with('/') || is_open {
             return vec![super::place::Place::of(path).text_or(path)];

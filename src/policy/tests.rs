@@ -393,6 +393,36 @@ fn without_a_sandbox_only_what_is_proved_harmless_runs() {
     assert!(verdict.reasons.iter().any(|reason| reason.rule == "no-sandbox"), "{verdict:?}");
 }
 
+#[test]
+fn a_search_through_what_is_forbidden_needs_walls() {
+    let rules = Rules { forbidden_paths: vec![format!("{}/closed", rules().workspace)], ..rules() };
+    for command in ["grep -r x .", "rg x", "cd src; grep -r x ..", "tar cf - ."] {
+        let decide = |hold| {
+            let action = Action::Shell { command: command.to_owned() };
+            judge(&action, &Context { hold, ..Context::new(&rules) }).decision
+        };
+        assert_ne!(decide(Hold::Off), Decision::Run, "{command}");
+        assert_eq!(decide(Hold::Nothing), Decision::Deny, "{command}");
+        assert_eq!(decide(Hold::Walls), Decision::Run, "{command}");
+    }
+}
+
+/// The review ran a repository's code outside every sandbox, in `full` with the sandbox switched off. A checker, which runs
+/// such code where it can only read, ran there in `readonly`, too.
+#[test]
+fn with_the_sandbox_switched_off_whatever_runs_code_is_asked_about() {
+    let decide = |command: &str, autonomy| decision(command, Hold::Off, autonomy, true);
+    for command in ["make evil", "cargo build", "eslint .", "make -n", "sed -f x.sed a", "python3 x.py", "rm a.txt"] {
+        assert_eq!(decide(command, Autonomy::Full), Decision::Ask, "{command}");
+        assert_eq!(decide(command, Autonomy::Supervised), Decision::Ask, "{command}");
+        assert_eq!(decide(command, Autonomy::Readonly), Decision::Deny, "{command}");
+        assert_eq!(decision(command, Hold::Off, Autonomy::Full, false), Decision::Deny, "{command}");
+    }
+    for command in ["ls", "echo x > a.txt", "mkdir a"] {
+        assert_eq!(decide(command, Autonomy::Full), Decision::Run, "{command}");
+    }
+}
+
 /// On a copy a look and work in the workspace start unasked, and what needs more is known before.
 #[test]
 fn a_developers_day_is_hardly_ever_asked_about() {

@@ -23,7 +23,7 @@ pub(super) struct Walk<'m, 'a> {
     pub(super) shell: Shell,
     pub(super) budget: Budget,
     pub(super) found: Findings<'m, 'a>,
-    pub(super) made: Made,
+    pub(super) created: Made,
     /// The text that the present command can read; `None` if that is the terminal.
     pub(super) input: Option<Text>,
 }
@@ -44,7 +44,7 @@ impl<'m, 'a> Walk<'m, 'a> {
             shell: Shell::new(context.cwd),
             budget: Budget::default(),
             found: Findings::new(map),
-            made: Made::default(),
+            created: Made::default(),
             input: None,
         }
     }
@@ -436,7 +436,7 @@ impl<'m, 'a> Walk<'m, 'a> {
                     let text = self.value(&redirect.target).into_iter().next().unwrap_or_default();
                     match redirect.fd.as_deref() {
                         None | Some("0") => self.input = Some(text.dead()),
-                        Some(_) => _ = self.made.files.insert(descriptor, text.dead()),
+                        Some(_) => _ = self.created.files.insert(descriptor, text.dead()),
                     }
                     continue;
                 }
@@ -445,7 +445,7 @@ impl<'m, 'a> Walk<'m, 'a> {
                     let is_number = |text: &str| text.trim_end_matches('-').bytes().all(|byte| byte.is_ascii_digit());
                     let is_descriptor = target.as_str().is_some_and(is_number);
                     if is_descriptor {
-                        let open = self.made.files.get(&format!("/dev/fd/{}", target.shown())).cloned();
+                        let open = self.created.files.get(&format!("/dev/fd/{}", target.shown())).cloned();
                         if let (RedirectOp::DuplicateIn, Some(text)) = (redirect.op, open) {
                             self.input = Some(text);
                         }
@@ -471,7 +471,7 @@ impl<'m, 'a> Walk<'m, 'a> {
             self.found.net(rest.split('/').next().unwrap_or_default());
             if reads || op == RedirectOp::DuplicateOut {
                 self.input = Some(Source::Net.into());
-                self.made.files.insert(descriptor.to_owned(), Source::Net.into());
+                self.created.files.insert(descriptor.to_owned(), Source::Net.into());
             }
             outputs.is_away |= !reads && is_output;
             return;
@@ -479,7 +479,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         if reads {
             self.absolute(target).iter().for_each(|path| self.found.reads(path));
             let text = self.content(target);
-            self.made.files.insert(descriptor.to_owned(), text.clone());
+            self.created.files.insert(descriptor.to_owned(), text.clone());
             self.input = Some(text);
         }
         if op == RedirectOp::Read || op == RedirectOp::DuplicateIn {
@@ -504,7 +504,7 @@ impl<'m, 'a> Walk<'m, 'a> {
 
     /// The absolute paths that a path may mean, links that the script made followed.
     pub(super) fn absolute(&self, path: &Text) -> Vec<Text> {
-        self.shell.absolute(path).into_iter().map(|path| self.made.follow(path)).collect()
+        self.shell.absolute(path).into_iter().map(|path| self.created.follow(path)).collect()
     }
 
     /// Returns the content of a file: the text that this script wrote, or unknown.
@@ -518,20 +518,20 @@ impl<'m, 'a> Walk<'m, 'a> {
     /// Returns the text that this script wrote to a file.
     pub(super) fn written(&self, path: &Text) -> Option<Text> {
         let path = self.absolute(path).into_iter().next()?;
-        self.made.files.get(path.as_str()?).cloned()
+        self.created.files.get(path.as_str()?).cloned()
     }
 
     pub(super) fn store(&mut self, path: &Text, text: &Text, appends: bool) {
         for path in self.absolute(path) {
             let Some(name) = path.as_str().map(str::to_owned) else { continue };
-            if let Some(script) = self.made.sinks.get(&name).cloned() {
+            if let Some(script) = self.created.sinks.get(&name).cloned() {
                 let input = Some(text.clone());
                 self.spawned(|walk| walk.with_input(input, |walk| walk.subshell(|walk| walk.script(&script))));
                 continue;
             }
-            let before = self.made.files.get(&name).filter(|_| appends).cloned().unwrap_or_default();
-            if self.made.files.len() < 256 && !name.starts_with("/dev/") {
-                self.made.files.insert(name, joined(before, text));
+            let before = self.created.files.get(&name).filter(|_| appends).cloned().unwrap_or_default();
+            if self.created.files.len() < 256 && !name.starts_with("/dev/") {
+                self.created.files.insert(name, joined(before, text));
             }
         }
     }
@@ -543,14 +543,14 @@ impl<'m, 'a> Walk<'m, 'a> {
 
     /// `<(…)`, `>(…)`: gives the name of the pipe.
     pub(super) fn process(&mut self, script: &Rc<Script>, is_output: bool) -> String {
-        let name = format!("/dev/fd/{}", 63 + self.made.files.len() + self.made.sinks.len());
+        let name = format!("/dev/fd/{}", 63 + self.created.files.len() + self.created.sinks.len());
         if is_output {
             let input = Some(self.input.clone().unwrap_or_else(|| Source::Program.into()));
             self.spawned(|walk| walk.with_input(input, |walk| walk.substitution(script)));
-            self.made.sinks.insert(name.clone(), Rc::clone(script));
+            self.created.sinks.insert(name.clone(), Rc::clone(script));
         } else {
             let printed = self.spawned(|walk| walk.substitution(script));
-            self.made.files.insert(name.clone(), printed);
+            self.created.files.insert(name.clone(), printed);
         }
         name
     }

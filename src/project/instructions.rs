@@ -61,7 +61,7 @@ pub(super) fn text_inside(root: &Path, path: &Path, closed: &Closed) -> Option<S
 }
 
 /// Writes them within `chars_max` characters: each gets its part, with a mark if it is cut.
-pub(super) fn told(found: &[Instructions], chars_max: usize) -> String {
+pub(super) fn shortened(found: &[Instructions], chars_max: usize) -> String {
     let mut told = String::new();
     let mut left = chars_max;
     for (at, Instructions { place, text }) in found.iter().enumerate() {
@@ -124,10 +124,10 @@ mod tests {
     #[test]
     fn long_ones_share_the_room_and_say_that_they_are_cut() {
         let file = |place: &str, length: usize| Instructions { place: place.into(), text: "x".repeat(length) };
-        let text = told(&[file("AGENTS.md", 10), file("a/AGENTS.md", 5000), file("b/CLAUDE.md", 5000)], 1000);
+        let text = shortened(&[file("AGENTS.md", 10), file("a/AGENTS.md", 5000), file("b/CLAUDE.md", 5000)], 1000);
         assert!(text.starts_with("\nAGENTS.md:\nxxxxxxxxxx\n\na/AGENTS.md:\n"), "{text}");
         assert_eq!(text.matches(" more characters)").count(), 2);
         assert!(text.chars().count() <= 1000, "{}", text.len());
-        assert_eq!(told(&[], 1000), "");
+        assert_eq!(shortened(&[], 1000), "");
     }
 }

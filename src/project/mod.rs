@@ -98,7 +98,7 @@ pub struct Surroundings {
     /// A run of git for which a question didn't wait.
     asked: Option<status::Asked>,
     /// The last answer of git, its repository, and the time of the question.
-    said: Option<(PathBuf, String, Instant)>,
+    answered: Option<(PathBuf, String, Instant)>,
     /// The survey of every file: of the last repository, at a commit.
     survey: Option<(PathBuf, String, survey::Survey)>,
     /// The one that is being made.
@@ -150,7 +150,7 @@ impl Surroundings {
 
     fn hear(&mut self, asked: &status::Asked, said: Result<String, Trouble>) {
         match said {
-            Ok(line) => self.said = Some((asked.root.clone(), line, asked.since)),
+            Ok(line) => self.answered = Some((asked.root.clone(), line, asked.since)),
             Err(Trouble::Slow) => self.slow = Some(asked.root.clone()),
             Err(_) => {}
         }
@@ -171,7 +171,8 @@ impl Surroundings {
         match (asked, said) {
             (Some(asked), Some(said)) => {
                 self.hear(&asked, said);
-                if let Some((_, line, _)) = self.said.as_ref().filter(|(_, _, when)| is_new && *when == asked.since) {
+                if let Some((_, line, _)) = self.answered.as_ref().filter(|(_, _, when)| is_new && *when == asked.since)
+                {
                     return line.clone();
                 }
             }
@@ -184,7 +185,7 @@ impl Surroundings {
             return format!("{branch}; the rest takes git too long");
         }
         // On another branch it says nothing any more.
-        let was = self.said.as_ref().filter(|(of, line, _)| of == root && line.starts_with(&branch));
+        let was = self.answered.as_ref().filter(|(of, line, _)| of == root && line.starts_with(&branch));
         let more = if is_looking { "; git is still looking" } else { "" };
         match was {
             Some((_, line, when)) => format!("{line}, {} s ago{more}", when.elapsed().as_secs()),
@@ -252,7 +253,8 @@ impl Surroundings {
         {
             return head;
         }
-        let kept = options.kept_in.as_deref().and_then(|directory| survey::kept(directory, root, &head, &self.closed));
+        let kept =
+            options.kept_in.as_deref().and_then(|directory| survey::stored(directory, root, &head, &self.closed));
         (self.survey, self.pending) = match kept {
             Some(survey) => (Some((root.clone(), head.clone(), survey)), None),
             None => (None, Some(survey::Pending::begin(root, &head, &self.closed, options.kept_in.clone()))),
@@ -282,7 +284,7 @@ fn look(root: &Path, cwd: &Path, closed: &Closed, options: &Options) -> Seen {
         return seen;
     }
     let found = instructions::read(root, cwd, closed);
-    let told = instructions::told(&found, chars_max / 2);
+    let told = instructions::shortened(&found, chars_max / 2);
     let taken = told.chars().count().min(chars_max / 2) + chars_max / CARD_PART;
     let (listed, stamps) = names::names(root, chars_max - taken, closed, options.kept_in.as_deref());
     seen.instructions = found.len();

@@ -21,7 +21,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// `kept_in` is where they are stored.
 pub(super) fn names(root: &Path, chars_max: usize, closed: &Closed, kept_in: Option<&Path>) -> (Listed, Vec<Stamp>) {
     let which = format!("{chars_max} {}", closed.line());
-    if let Some(kept) = kept_in.and_then(|directory| kept(&file(directory, root), root, &which)) {
+    if let Some(kept) = kept_in.and_then(|directory| stored(&file(directory, root), root, &which)) {
         return kept;
     }
     let listed = tree::listed(&tree::read(root, closed), chars_max);
@@ -43,19 +43,19 @@ fn file(directory: &Path, root: &Path) -> PathBuf {
 }
 
 /// When and how long, as text.
-fn told(stamp: &Stamp) -> Option<String> {
+fn stamp_text(stamp: &Stamp) -> Option<String> {
     let Some((time, length)) = stamp.1 else { return Some("-".to_owned()) };
     Some(format!("{} {length}", time.duration_since(UNIX_EPOCH).ok()?.as_nanos()))
 }
 
-fn kept(file: &Path, root: &Path, which: &str) -> Option<(Listed, Vec<Stamp>)> {
+fn stored(file: &Path, root: &Path, which: &str) -> Option<(Listed, Vec<Stamp>)> {
     let text = git::read_bounded(file, KEPT_BYTES_MAX)?;
     let mut lines = text.strip_prefix(MAGIC)?.strip_prefix('\n')?.split('\n');
     let is_same = lines.next()? == root.to_str()? && lines.next()? == which;
     let count: usize = lines.next().filter(|_| is_same)?.parse().ok()?;
     let directories: Vec<String> = lines.by_ref().take(count).map(str::to_owned).collect();
     let stamps = stamps(root, &directories);
-    let stands = stamps.iter().all(|stamp| told(stamp).is_some_and(|told| lines.next() == Some(told.as_str())));
+    let stands = stamps.iter().all(|stamp| stamp_text(stamp).is_some_and(|told| lines.next() == Some(told.as_str())));
     let text = lines.collect::<Vec<_>>().join("\n");
     (stands && directories.len() == count).then_some((Listed { text, directories }, stamps))
 }
@@ -70,7 +70,7 @@ fn keep(directory: &Path, root: &Path, which: &str, listed: &Listed, stamps: &[S
     if !listed.directories.iter().all(|directory| is_line(directory)) || !stamps.iter().all(is_settled) {
         return;
     }
-    let Some(told) = stamps.iter().map(told).collect::<Option<Vec<_>>>() else { return };
+    let Some(told) = stamps.iter().map(stamp_text).collect::<Option<Vec<_>>>() else { return };
     let mut text = format!("{MAGIC}\n{place}\n{which}\n{}\n", listed.directories.len());
     for line in listed.directories.iter().chain(&told) {
         text.push_str(line);
@@ -108,10 +108,10 @@ mod tests {
         settle(root);
         assert_eq!(names(&open), first);
         assert!(is_kept());
-        let (again, stamps) = kept(&file(state.path(), root), root, which).expect("kept");
+        let (again, stamps) = stored(&file(state.path(), root), root, which).expect("kept");
         assert_eq!((&again.text, &again.directories[..]), (&first, &["", "src", "src/deep"].map(str::to_owned)[..]));
         assert_eq!(stamps, self::stamps(root, &again.directories));
-        assert!(kept(&file(state.path(), root), root, "999 []").is_none(), "another length");
+        assert!(stored(&file(state.path(), root), root, "999 []").is_none(), "another length");
         assert!(!names(&Closed::new(&[root.join("src/deep")])).contains("deep"), "other rules");
         fs::write(root.join("src/deep/b.rs"), "").expect("a file");
         assert!(names(&open).contains("b.rs"));
@@ -122,7 +122,7 @@ mod tests {
         for cut in 0..200 {
             fs::write(file(state.path(), root), &format!("{MAGIC}\n{}\n{which}\n3\n", root.display())[..cut.min(30)])
                 .expect("a damaged file");
-            assert!(kept(&file(state.path(), root), root, which).is_none());
+            assert!(stored(&file(state.path(), root), root, which).is_none());
         }
     }
 }

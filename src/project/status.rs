@@ -45,11 +45,11 @@ pub(super) fn read(root: &Path, options: &GitOptions) -> Result<String, Trouble>
     let git = Quiet::new(root, options, TIME)?;
     let status = "status --porcelain=v2 --branch -z --no-renames --ignore-submodules=all --untracked-files=normal";
     let words: Vec<&str> = status.split(' ').collect();
-    git.output(&words, OUTPUT_BYTES_MAX).map(|output| told(&output.text()))
+    git.output(&words, OUTPUT_BYTES_MAX).map(|output| in_words(&output.text()))
 }
 
 /// Says it in words.
-fn told(porcelain: &str) -> String {
+fn in_words(porcelain: &str) -> String {
     let (mut branch, mut ahead) = (String::from("no branch"), String::new());
     let (mut staged, mut changed, mut untracked, mut conflicts) = (0, 0, 0, 0);
     for line in porcelain.split('\0') {
@@ -104,7 +104,7 @@ mod tests {
             ("", "no branch; nothing changed"),
         ];
         for (porcelain, line) in table {
-            assert_eq!(told(porcelain), line);
+            assert_eq!(in_words(porcelain), line);
         }
         assert_eq!(
             filters("core.bare\0filter.a.b.clean\0filter.lfs.process\0filter.lfs.smudge\0filter\0"),

@@ -74,7 +74,7 @@ impl Pending {
 }
 
 /// Returns the stored survey of a root at a commit, if the same paths were closed.
-pub(super) fn kept(directory: &Path, root: &Path, head: &str, closed: &Closed) -> Option<Survey> {
+pub(super) fn stored(directory: &Path, root: &Path, head: &str, closed: &Closed) -> Option<Survey> {
     let text = git::read_bounded(&kept_file(directory, root), KEPT_BYTES_MAX)?;
     let mut lines = text.strip_prefix(MAGIC)?.strip_prefix('\n')?.split('\n');
     let is_same = lines.next()? == root.to_str()? && lines.next()? == head && lines.next()? == closed.line();
@@ -169,11 +169,11 @@ mod tests {
         let survey = make(&open);
         assert_eq!(survey.languages, "Rust 87 %, Python 13 %");
         assert_eq!(survey.hot, "b.py · src/a.rs");
-        assert_eq!(kept(kept_in.path(), &root, &head, &open), Some(survey));
-        assert_eq!(kept(kept_in.path(), &root, "another", &open), None);
-        assert_eq!(kept(kept_in.path(), Path::new("/"), &head, &open), None);
+        assert_eq!(stored(kept_in.path(), &root, &head, &open), Some(survey));
+        assert_eq!(stored(kept_in.path(), &root, "another", &open), None);
+        assert_eq!(stored(kept_in.path(), Path::new("/"), &head, &open), None);
         let closed = Closed::new(&[root.join("src")]);
-        assert_eq!(kept(kept_in.path(), &root, &head, &closed), None, "other rules");
+        assert_eq!(stored(kept_in.path(), &root, &head, &closed), None, "other rules");
         assert_eq!(make(&closed), Survey { languages: "Python 100 %".into(), hot: "b.py".into() });
     }
 }

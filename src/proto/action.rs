@@ -199,8 +199,10 @@ impl Need {
 /// The confinement of a model's command while it runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Hold {
-    /// Only limits: its changes are immediate.
+    /// Only limits, since no sandbox works: its changes are immediate.
     Nothing,
+    /// Only limits, since the user's config wants no sandbox: the person is asked instead.
+    Off,
     /// Walls around the workspace, which it changes directly.
     #[default]
     Walls,

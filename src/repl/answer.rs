@@ -73,7 +73,10 @@ impl Repl {
             Ok(told) => told.iter().for_each(|line| self.console.notice(line)),
             Err(failure) => self.console.failure(&failure),
         }
-        reply
+        match self.ask_about_tools() {
+            Flow::Continue => reply,
+            flow => Err(flow),
+        }
     }
 
     /// Lets the agent ask a model for something else than an answer, and draws what it says of that.

@@ -146,7 +146,7 @@ impl Repl {
     /// Meta commands of ReedClaw's own can't be taken.
     fn tell_taken_metas(&self) {
         for (name, _) in self.hooks.metas() {
-            if let Some(taken) = commands::taken(&name) {
+            if let Some(taken) = commands::name_problem(&name) {
                 self.console.failure(&config_failure(format!("meta.{name}: {taken}"), "give it another name"));
             }
         }
@@ -177,7 +177,7 @@ impl Repl {
         let lines = self.configured.effective.lines(true);
         let text: String = lines.iter().map(|line| format!("{}\n", crate::render::sanitise(line))).collect();
         self.console.write(&text);
-        self.console.notice(&self.configured.project.told());
+        self.console.notice(&self.configured.project.summary());
     }
 
     fn show_path(&self) {

@@ -12,6 +12,7 @@ use super::state;
 use crate::ask::Asking;
 use crate::host::PrivateCopy;
 use crate::shell::Event;
+use crate::shell::session::Press;
 
 impl Repl {
     /// Opens the line that is being typed in the user's editor, and takes what they save as the line.
@@ -62,7 +63,7 @@ impl Repl {
     }
 
     /// Lets the live shell run a key's binding, or a function of its own, on the line that is being typed.
-    pub(super) fn press_in_shell(&mut self, key: &str, function: &str) -> Flow {
+    pub(super) fn press_in_shell(&mut self, key: &str, function: &str, prompt: &ReedPrompt) -> Flow {
         let flow = self.settle();
         if flow != Flow::Continue {
             return flow;
@@ -74,7 +75,7 @@ impl Repl {
         let line = self.typed_line();
         let at = self.terminal.editor.current_insertion_point().min(line.len());
         let point = line.get(..at).map_or(0, |before| before.chars().count());
-        self.terminal.session.press(&line, point, key, function);
+        self.terminal.session.press(&Press { line: &line, point, key, function, prompt: &prompt.drawn() });
         let (text, point, cwd) = loop {
             match self.terminal.session.next_event() {
                 Event::Line { text, point, cwd } => break (text, point, cwd),

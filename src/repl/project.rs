@@ -90,7 +90,7 @@ impl ProjectState {
     }
 
     /// Says in one line what became of the project's file.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn summary(&self) -> String {
         match &self.now {
             Now::None => "no project file (.reedclaw.lua) here or above".into(),
             Now::Applied(file) => format!("{file} applies; :config untrust takes it back"),
@@ -235,7 +235,7 @@ impl Repl {
         console.wrapped(Color::Yellow.bold(), &head, "  ");
         let (changes, is_complete) = overlay.changes(&self.runtime.config().layers);
         for change in changes.iter().take(SHOWN_LINES_MAX) {
-            console.wrapped(Style::new(), &format!("  {}", told(change)), "    ");
+            console.wrapped(Style::new(), &format!("  {}", change_line(change)), "    ");
         }
         if changes.len() > SHOWN_LINES_MAX {
             console.line(&format!("  … {} more", changes.len() - SHOWN_LINES_MAX));
@@ -322,7 +322,7 @@ impl Repl {
 }
 
 /// Writes a change as one line.
-fn told(change: &Change) -> String {
+fn change_line(change: &Change) -> String {
     let key = escape_visible(&change.key);
     let to = escape_visible(&change.to);
     let line = change.line;

@@ -222,6 +222,13 @@ impl ReedPrompt {
         (all > 1).then(|| all.saturating_sub(to_cursor))
     }
 
+    /// Returns the prompt as it stands before an empty line.
+    #[must_use]
+    pub fn drawn(&self) -> String {
+        use reedline::Prompt;
+        format!("{}{}", self.left, self.render_prompt_indicator(PromptEditMode::Default))
+    }
+
     /// How many rows the prompt and a line take, with the place of the cursor behind it.
     #[must_use]
     pub fn rows(&self, buffer: &str, columns: usize) -> usize {

@@ -249,12 +249,12 @@ impl Repl {
             Ok(Signal::HostCommand(command)) if command == OPEN => self.edit_line(&prompt),
             Ok(Signal::HostCommand(command)) if command == TURNS => self.choose_turn(&prompt),
             Ok(Signal::HostCommand(command)) if command.starts_with(SHELL_KEY) => {
-                self.press_in_shell(&command[SHELL_KEY.len()..], "")
+                self.press_in_shell(&command[SHELL_KEY.len()..], "", &prompt)
             }
             Ok(Signal::HostCommand(command)) if command == WAKE => {
                 self.terminal.session.woken();
                 if self.shell_completes() {
-                    return self.press_in_shell("\\C-i", "");
+                    return self.press_in_shell("\\C-i", "", &prompt);
                 }
                 if state::read(&self.state).asks_about_failure(self.terminal.editor.current_buffer_contents()) {
                     self.terminal.editor.run_edit_commands(&[EditCommand::Clear]);

@@ -1,18 +1,24 @@
 //! `:session`: sessions on git at the prompt. It must not know how they are kept.
 
+use std::sync::Arc;
+
 use super::conversations::rows_of;
 use super::run::{Flow, Repl};
 use super::state;
-use crate::app::session_failure;
+use crate::app::{Approvals, OwnCommand, Ruling, session_failure, session_on};
+use crate::app::{FOLDER, maker, summarise, to_summarise};
 use crate::ask::{Asking, ask_yes_or_no};
 use crate::base::text::{counted, one_line};
 use crate::git::{Program, short};
 use crate::host::PrivateCopy;
-use crate::ops::sessions::{applied_lines, difference, log_rows, merge_wish, merge_words, plan_lines, session_rows};
+use crate::ops::sessions::{
+    applied_lines, difference, log_rows, merge_wish, merge_words, output_of, own_change_lines, own_command, plan_lines,
+    session_rows, tool_lines, tool_rows,
+};
 use crate::proto::{Failure, FailureKind};
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
-use crate::sessions::{Session, SessionError, Sessions, View, short_id};
+use crate::sessions::{Session, SessionError, Sessions, View, amend, drop_summaries, replay, short_id};
 use crate::store::StoredTurn;
 
 impl Repl {
@@ -34,11 +40,18 @@ impl Repl {
             "files" => self.session_files(rest),
             "dir" => self.session_dir(rest),
             "message" => self.session_message(rest),
+            "amend" => self.session_amend(rest),
+            "run" => return self.session_run(rest),
             "sync" => self.session_sync(rest),
             "apply" => return self.session_apply(),
             "undo" => self.session_undo(Session::undo),
             "redo" => self.session_undo(Session::redo),
             "merge" => return self.session_merge(rest),
+            "tools" => self.session_tools(),
+            "summaries" => return self.session_summaries(rest),
+            "approve" => return self.session_approve(rest),
+            "reject" => self.session_rule(rest, Ruling::Reject),
+            "revoke" => self.session_rule(rest, Ruling::Revoke),
             "abandon" => self.session_abandon(rest),
             "drop" => return self.session_drop(rest),
             other => {
@@ -88,20 +101,20 @@ impl Repl {
             Some(rest) => (true, rest.trim_start()),
             None => (false, rest),
         };
-        let (from, title) = match rest.strip_prefix("--from ") {
-            Some(rest) => {
-                let rest = rest.trim_start();
-                let (from, title) = rest.split_once(' ').unwrap_or((rest, ""));
-                (Some(from), title.trim())
-            }
-            None => (None, rest),
+        let named = |option: &str| {
+            let rest = rest.strip_prefix(option)?.trim_start();
+            let (value, title) = rest.split_once(' ').unwrap_or((rest, ""));
+            Some((value, title.trim()))
         };
+        let (from, on) = (named("--from "), named("--on "));
+        let title = from.or(on).map_or(rest, |(_, title)| title);
         let workspace = self.workspace();
         self.note_ended();
-        match (with_changes, from) {
-            (true, Some(_)) => return Err(user("--with-changes begins at HEAD".into(), "leave out --from")),
-            (true, None) => self.runtime.start_session_with_changes(&workspace, title)?,
-            (false, from) => self.runtime.start_session(&workspace, from, title)?,
+        match (with_changes, from, on) {
+            (true, None, None) => self.runtime.start_session_with_changes(&workspace, title)?,
+            (true, ..) => return Err(user("--with-changes begins at HEAD".into(), "leave out --from and --on")),
+            (false, _, Some((branch, _))) => self.runtime.start_session_on(&workspace, branch, title)?,
+            (false, from, None) => self.runtime.start_session(&workspace, from.map(|it| it.0), title)?,
         }
         if let Some(on_git) = self.runtime.on_git() {
             let (id, name) = (on_git.session.id(), on_git.session.reference());
@@ -307,6 +320,179 @@ impl Repl {
         Ok(())
     }
 
+    /// Lists the tools that lie in the repository.
+    fn session_tools(&mut self) -> Result<(), Failure> {
+        let all = session_on(self.runtime.on_git_mut())?.repository_tools();
+        if all.is_empty() {
+            self.console.notice("no tool lies in this session's tools/ (NAME.luau)");
+            return Ok(());
+        }
+        self.console.write(&table(&tool_rows(&all), self.console.width_columns()));
+        self.console.notice(":session approve NAME shows one and asks; revoke NAME takes that back");
+        Ok(())
+    }
+
+    /// Makes summaries of the repository's files after a question, or drops them.
+    fn session_summaries(&mut self, argument: &str) -> Flow {
+        if argument == "drop" {
+            let dropped = self.git_sessions().and_then(|it| drop_summaries(&it).map_err(session_failure));
+            match dropped {
+                Ok(()) => self.console.notice("the repository has no summaries any more"),
+                Err(failure) => self.console.failure(&failure),
+            }
+            return Flow::Continue;
+        }
+        let wanted = match to_summarise(&self.runtime) {
+            Ok(wanted) if wanted.files() == 0 => {
+                self.console.notice("each file has its summary");
+                return Flow::Continue;
+            }
+            Ok(wanted) => wanted,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        let files = counted(wanted.files(), "file");
+        let question = format!("Send {files} (about {} tokens) to the model for summaries?", wanted.tokens);
+        match ask_yes_or_no(&mut self.terminal, &question) {
+            Err(flow) => return flow,
+            Ok(Some(true)) => {}
+            Ok(_) => {
+                self.console.notice("nothing was sent");
+                return Flow::Continue;
+            }
+        }
+        let maker = match maker(&mut self.runtime) {
+            Ok(maker) => maker,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        let made = self
+            .terminal
+            .attended(&Arc::default(), &mut Approvals::none(), |cancel, _| summarise(maker, &wanted, cancel));
+        match made {
+            Err(flow) => return flow,
+            Ok(Ok(files)) => self.console.notice(&format!(
+                "{} have a summary; questions of sessions carry them, and changed files get theirs after a turn",
+                counted(files, "file")
+            )),
+            Ok(Err(failure)) => self.console.failure(&failure),
+        }
+        Flow::Continue
+    }
+
+    /// Shows a tool of the repository, and asks whether the model may have it.
+    fn session_approve(&mut self, name: &str) -> Flow {
+        let asked = {
+            let (settings, env) = (self.runtime.settings().clone(), self.runtime.env().clone());
+            session_on(self.runtime.on_git_mut()).and_then(|on_git| on_git.tool_asked(name, &settings, &env))
+        };
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        if let flow @ Flow::End(_) = self.browse(parse(&asked.text), Vec::new()) {
+            return flow;
+        }
+        tool_lines(name, &asked).iter().for_each(|line| self.console.line(line));
+        match ask_yes_or_no(&mut self.terminal, "May the model run this tool from now on without being asked?") {
+            Err(flow) => return flow,
+            Ok(Some(true)) => {
+                if let Err(failure) = self.session_rule(name, Ruling::Approve) {
+                    self.console.failure(&failure);
+                }
+            }
+            Ok(_) => self.console.notice(&format!("not now; :session approve {name} asks again, reject never")),
+        }
+        Flow::Continue
+    }
+
+    fn session_rule(&mut self, name: &str, ruling: Ruling) -> Result<(), Failure> {
+        let told = session_on(self.runtime.on_git_mut())?.rule_tool(name, ruling)?;
+        self.console.notice(&escape_visible(&told));
+        Ok(())
+    }
+
+    /// Asks about the repository's tools that the newest turn has made or changed.
+    pub(super) fn ask_about_tools(&mut self) -> Flow {
+        let Some(on_git) = self.runtime.on_git() else { return Flow::Continue };
+        let changed = on_git.session.view().changes_of(on_git.session.meta().turns).unwrap_or_default();
+        if !changed.iter().any(|it| it.path.starts_with(FOLDER)) {
+            return Flow::Continue;
+        }
+        for name in on_git.undecided_tools() {
+            self.console.notice(&format!("the repository has a tool that you haven't allowed: {name}"));
+            if let flow @ Flow::End(_) = self.session_approve(&name) {
+                return flow;
+            }
+        }
+        Flow::Continue
+    }
+
+    /// Joins the person's own commits since the newest turn into that turn's.
+    fn session_amend(&mut self, text: &str) -> Result<(), Failure> {
+        let text = self.runtime.agent().redacted(text);
+        let none = || user("no session is on".into(), ":session lists them");
+        let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
+        let kept = amend(&mut on_git.session, Some(&text).filter(|it| !it.is_empty()).map(String::as_str));
+        let kept = kept.map_err(session_failure)?;
+        self.console.notice(&format!("the newest turn has the changes now; :session undo returns to {kept}"));
+        Ok(())
+    }
+
+    /// Runs a command of the person's own on the bench; its changes become a commit after a yes.
+    fn session_run(&mut self, command: &str) -> Flow {
+        if command.is_empty() {
+            self.console.failure(&user("which command?".into(), ":session run COMMAND"));
+            return Flow::Continue;
+        }
+        let mut runner = match self.runtime.runner_on_bench() {
+            Ok(built) => built.runner,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        let wish = own_command(command);
+        let called = self.terminal.attended(&Arc::default(), &mut Approvals::none(), |cancel, person| {
+            runner.call(&wish, None, cancel, &mut OwnCommand::of(person), &mut |_| {})
+        });
+        drop(runner);
+        let outcome = match called {
+            Ok(outcome) => outcome,
+            Err(flow) => return flow,
+        };
+        let [out, err] = output_of(&outcome);
+        [out, err].iter().filter(|it| !it.is_empty()).for_each(|it| self.console.outside(&format!("{it}\n")));
+        outcome.error.iter().for_each(|error| self.console.notice(&escape_visible(&error.message)));
+        let changes = match self.runtime.own_changes() {
+            Ok(changes) => changes,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        own_change_lines(&changes).iter().for_each(|line| self.console.line(line));
+        if changes.files.is_empty() {
+            return Flow::Continue;
+        }
+        let is_wanted = match ask_yes_or_no(&mut self.terminal, "Commit these changes to the session?") {
+            Err(flow) => return flow,
+            Ok(said) => said == Some(true),
+        };
+        match self.runtime.end_own_command(command, is_wanted) {
+            Ok(told) => self.console.notice(&told),
+            Err(failure) => self.console.failure(&failure),
+        }
+        Flow::Continue
+    }
+
     /// Opens a file of the session in the person's editor; what they save becomes a commit of their own.
     fn session_edit(&mut self, path: &str) -> Flow {
         let opened = self.runtime.session_file(path).and_then(|old| {
@@ -353,12 +539,17 @@ impl Repl {
         Ok(())
     }
 
-    fn session_sync(&mut self, branch: &str) -> Result<(), Failure> {
+    fn session_sync(&mut self, argument: &str) -> Result<(), Failure> {
         let program = self.git_program()?;
+        let replayed = argument.strip_prefix("--rebase").map(str::trim);
+        let branch = Some(replayed.unwrap_or(argument)).filter(|it| !it.is_empty());
         let none = || user("no session is on".into(), ":session lists them");
-        let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
-        let synced =
-            on_git.session.sync(Some(branch).filter(|it| !it.is_empty()), &program).map_err(session_failure)?;
+        let session = &mut self.runtime.on_git_mut().ok_or_else(none)?.session;
+        let synced = match replayed {
+            Some(_) => replay(session, branch, &program),
+            None => session.sync(branch, &program),
+        };
+        let synced = synced.map_err(session_failure)?;
         self.console.notice(&format!("the session has all of {} now; :session undo takes it back", short(synced.from)));
         if !synced.conflicts.is_empty() {
             let paths: Vec<String> =

@@ -48,7 +48,7 @@ impl Repl {
         for problem in skills.own.problems.iter().chain(&skills.project.problems) {
             self.console.notice(&format!("not used: {}", escape_visible(problem)));
         }
-        if let Some(told) = skills.told() {
+        if let Some(told) = skills.notice() {
             self.console.notice(&told);
         }
     }

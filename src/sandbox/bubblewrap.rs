@@ -47,10 +47,11 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
         let is_open = readable.iter().chain(&writable).any(|open| path.starts_with(open));
         !is_open && OWN.iter().any(|own| path.starts_with(own))
     };
-    let masked = outermost(paths(&spec.masked).filter(|path| !is_hidden(path)).collect());
+    let masked = paths(&spec.masked).filter(|path| !is_hidden(path));
     // What lies in an open directory is covered after that was opened.
-    let is_inside = |path: &&PathBuf| readable.iter().chain(&writable).any(|open| path.starts_with(open));
-    let (inside, around): (Vec<&PathBuf>, Vec<&PathBuf>) = masked.iter().partition(is_inside);
+    let is_inside = |path: &PathBuf| readable.iter().chain(&writable).any(|open| path.starts_with(open));
+    let (inside, around): (Vec<PathBuf>, Vec<PathBuf>) = masked.partition(is_inside);
+    let (inside, around) = (outermost(inside), outermost(around));
     let emptied = words.mask(&around);
     readable.iter().for_each(|path| words.add("--ro-bind-try", &[path.as_ref(), path.as_ref()]));
     emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
@@ -84,14 +85,14 @@ impl Words {
     }
 
     /// Covers paths; gives the directories among them, which can still be written.
-    fn mask<'a>(&mut self, paths: &[&'a PathBuf]) -> Vec<&'a PathBuf> {
+    fn mask<'a>(&mut self, paths: &'a [PathBuf]) -> Vec<&'a PathBuf> {
         let mut emptied = Vec::new();
         for path in paths {
             // What isn't there can't be made either, but in the workspace: there it would be the program's own.
             match path.symlink_metadata() {
                 Ok(data) if data.is_dir() => {
                     self.add("--tmpfs", &[path.as_ref()]);
-                    emptied.push(*path);
+                    emptied.push(path);
                 }
                 Ok(_) => self.add("--ro-bind", &["/dev/null".as_ref(), path.as_ref()]),
                 Err(_) => {}

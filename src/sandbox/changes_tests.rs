@@ -54,7 +54,7 @@ impl Scene {
     }
 
     /// The changes in words: path, kind, and whether they are contested.
-    fn told(&self) -> Vec<String> {
+    fn in_words(&self) -> Vec<String> {
         let word = |change: &Change| {
             let kind = match &change.kind {
                 ChangeKind::File { mode, bytes, .. } => format!("file {mode:o} {bytes}"),
@@ -84,7 +84,7 @@ fn a_whiteout_deletes_what_is_there_with_all_below() {
     scene.whiteout("dir");
     scene.whiteout("never-was");
     assert_eq!(
-        scene.told(),
+        scene.in_words(),
         ["dir deleted", "dir/a deleted", "dir/deep deleted", "dir/deep/b deleted", "gone deleted"]
     );
 }
@@ -103,7 +103,7 @@ fn an_opaque_directory_replaces_what_was_below() {
         "dir/new file 644 1, new",
         "dir/other file 644 7",
     ];
-    assert_eq!(scene.told(), told);
+    assert_eq!(scene.in_words(), told);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn an_attribute_that_the_command_set_hides_nothing() {
     // So the kernel stores what a program sets as `user.overlay.opaque`.
     scene.opaque("dir", "user.overlay.overlay.opaque");
     fs::set_permissions(scene.upper("dir"), fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(scene.changes().is_empty(), "{:?}", scene.told());
+    assert!(scene.changes().is_empty(), "{:?}", scene.in_words());
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_renamed_file_is_gone_and_new() {
     let scene = Scene::of(&[("old", "text")]);
     scene.whiteout("old");
     write(&scene.upper("new"), "text");
-    assert_eq!(scene.told(), ["new file 644 4, new", "old deleted"]);
+    assert_eq!(scene.in_words(), ["new file 644 4, new", "old deleted"]);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn what_turns_into_another_kind_is_one_change() {
         "link file 644 10",
         "link-to-be link dir",
     ];
-    assert_eq!(scene.told(), told);
+    assert_eq!(scene.in_words(), told);
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn what_is_the_same_is_no_change_and_a_mode_is_one() {
         fs::create_dir(scene.upper(name)).unwrap();
         fs::set_permissions(scene.upper(name), fs::Permissions::from_mode(mode)).unwrap();
     }
-    assert_eq!(scene.told(), ["closed directory 700", "mode file 755 1"]);
+    assert_eq!(scene.in_words(), ["closed directory 700", "mode file 755 1"]);
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn links_pipes_and_sockets() {
     fs::hard_link(scene.upper("one"), scene.upper("other")).unwrap();
     mknod(&scene.upper("pipe"), SFlag::S_IFIFO, Mode::S_IRWXU, 0).unwrap();
     let told = ["one file 644 1, new", "other file 644 1, new", "out link /etc/passwd, new"];
-    assert_eq!(scene.told(), told);
+    assert_eq!(scene.in_words(), told);
     assert_eq!(scene.changes().left_out, [PathBuf::from("pipe")]);
 }
 
@@ -186,9 +186,9 @@ fn what_somebody_else_changed_is_contested_whatever_its_date() {
     file.set_modified(std::time::UNIX_EPOCH).unwrap();
     write(&scene.upper("theirs"), "model's");
     scene.whiteout("mine");
-    assert_eq!(scene.told(), ["mine deleted, contested", "theirs file 644 7, contested"]);
+    assert_eq!(scene.in_words(), ["mine deleted, contested", "theirs file 644 7, contested"]);
     scene.layer.since_ns = changed(&scene, "theirs") + 1_000_000_000;
-    assert_eq!(scene.told(), ["mine deleted", "theirs file 644 7"]);
+    assert_eq!(scene.in_words(), ["mine deleted", "theirs file 644 7"]);
 }
 
 #[test]

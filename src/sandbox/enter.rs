@@ -99,13 +99,19 @@ fn become_program(arguments: &[OsString], calls: Calls) -> Result<Never, String>
             exec(program, arguments)
         }
         Tier::Landlock => {
-            landlock::restrict(&spec)?;
-            // Root's would get round it: who may measure the machine reads the memory of every process.
-            (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
-            for filter in filter::make(spec.tier, Network::of(spec.network), spec.writable.is_empty())? {
-                seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
+            let begin = || {
+                landlock::restrict(&spec)?;
+                // Root's would get round it: who may measure the machine reads the memory of every process.
+                (calls.drop_capabilities)().map_err(|error| format!("capset: {error}"))?;
+                for filter in filter::make(spec.tier, Network::of(spec.network), spec.writable.is_empty())? {
+                    seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
+                }
+                exec(program, arguments)
+            };
+            match spec.refused {
+                None => begin(),
+                Some(_) => match overlay::watched(&spec, calls, || begin().map(|never| match never {}))? {},
             }
-            exec(program, arguments)
         }
         Tier::Overlay => {
             let exec = |program: &OsStr, arguments: &[OsString]| match exec(program, arguments) {

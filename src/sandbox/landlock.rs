@@ -50,20 +50,22 @@ pub(super) fn restrict(spec: &Spec) -> Result<(), String> {
     let mut closed: Vec<PathBuf> = paths(&spec.masked).collect();
     closed.extend(CLOSED.map(PathBuf::from));
     let mut opened = Vec::new();
-    let masked = outermost(paths(&spec.masked).collect());
+    let masked: Vec<PathBuf> = paths(&spec.masked).collect();
+    // A home that is closed as a whole may hold what is open, and in that again something that is closed.
+    let closed_below =
+        |path: &Path| outermost(masked.iter().filter(|it| it.starts_with(path) && *it != path).cloned().collect());
     open(Path::new("/"), &outermost(closed), &mut opened);
     opened.extend(OPEN_TO_READ.map(PathBuf::from));
     for path in paths(&spec.readable) {
         // What lies in a closed directory is opened with it; what is closed in it stays so.
-        let below: Vec<PathBuf> = masked.iter().filter(|it| it.starts_with(&path) && **it != path).cloned().collect();
-        open(&path, &below, &mut opened);
+        open(&path, &closed_below(&path), &mut opened);
     }
     for path in &opened {
         rules = allow(rules, path, read).map_err(|problem| told(&problem))?;
     }
     let writes = OPEN_TO_WRITE.map(PathBuf::from).into_iter().chain(paths(&spec.writable));
     for path in writes.chain(spec.tmp.iter().map(PathWire::path)) {
-        let below: Vec<PathBuf> = masked.iter().filter(|it| it.starts_with(&path) && **it != path).cloned().collect();
+        let below = closed_below(&path);
         let mut opened = Vec::new();
         open(&path, &below, &mut opened);
         for path in opened {

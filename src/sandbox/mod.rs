@@ -122,6 +122,9 @@ pub enum View {
     Work,
     /// It writes on a copy of it: only the overlay tier has that.
     Copy(Arc<Layer>),
+    /// It reads it and can't write there, and sees nothing of the homes but tools, since nobody knows yet what it does. The layer
+    /// takes note of what it was refused. Only the tiers without copies have that.
+    First(Arc<Layer>),
 }
 
 /// The rights of a program, and its limits. Paths are absolute.
@@ -264,7 +267,7 @@ impl Sandbox {
                 Err(why) => notes.push(format!("{}: {why}", tier.name())),
             }
         }
-        Self::made(mode, Tier::None, notes, helper, place)
+        Self::build(mode, Tier::None, notes, helper, place)
     }
 
     /// The sandbox of one tier.
@@ -275,7 +278,7 @@ impl Sandbox {
         if tier == Tier::Bubblewrap && bubblewrap::find().is_none() {
             return Err("bwrap is not installed".into());
         }
-        let sandbox = Self::made(mode, tier, Vec::new(), helper, place);
+        let sandbox = Self::build(mode, tier, Vec::new(), helper, place);
         match tier {
             Tier::None => {}
             Tier::Overlay => sandbox.try_overlay(place.workspace.as_deref())?,
@@ -284,21 +287,21 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    fn made(mode: Mode, tier: Tier, notes: Vec<String>, helper: PathBuf, place: &Place) -> Self {
+    fn build(mode: Mode, tier: Tier, notes: Vec<String>, helper: PathBuf, place: &Place) -> Self {
         let state = place.state.clone();
         Self { mode, tier, notes, helper, tmp: Mutex::new(None), place: state, scratch: Mutex::new(None) }
     }
 
-    /// New layers for a copy of the workspace, for [`View::Copy`].
+    /// New layers for a copy of the workspace, for [`View::Copy`] and [`View::First`].
     ///
     /// # Errors
-    /// The tier has no copies, or there is no room for the layers.
+    /// There is no sandbox, or no room for the layers.
     pub fn layer(&self, workspace: &Path) -> Result<Arc<Layer>, SandboxError> {
         let failed = |why: String| SandboxError {
             message: format!("a copy of {} can't be made: {why}", workspace.display()),
             hint: "free some disk space; reedclaw doctor says more".into(),
         };
-        if self.tier != Tier::Overlay {
+        if self.tier == Tier::None {
             return Err(failed(format!("the sandbox is {}", self.tier.name())));
         }
         let layer = self.scratch().and_then(|it| it.layer(workspace));
@@ -379,7 +382,7 @@ impl Sandbox {
             Tier::Overlay => Some(self.jail(&workspace, grant)?),
             Tier::None | Tier::Landlock | Tier::Bubblewrap => {
                 match grant.view {
-                    View::Look => readable.push(workspace.clone()),
+                    View::Look | View::First(_) => readable.push(workspace.clone()),
                     View::Work | View::Copy(_) => writable.push(workspace.clone()),
                 }
                 None
@@ -388,24 +391,15 @@ impl Sandbox {
         for path in &grant.writable {
             writable.push(existing(path)?);
         }
-        let masked: Vec<PathBuf> = grant.masked.iter().map(|path| masks::resolve(path)).collect();
-        let open = writable.iter().chain(jail.is_some().then_some(&workspace));
-        let pairs = open.flat_map(|open| masked.iter().map(move |masked| (open, masked)));
-        for (open, masked) in pairs.filter(|_| self.tier != Tier::None) {
-            // Where the sandbox mounts, it covers what is masked in the workspace, too, and Landlock opens what lies beside it.
-            // On the workspace itself neither can keep a program from making what isn't there yet.
-            let is_covered = jail.is_some() || masked.exists();
-            if open.starts_with(masked) || !is_covered && masked.starts_with(open) {
-                let relation = if masked.starts_with(open) { "holds" } else { "lies in" };
-                return Err(SandboxError {
-                    message: format!(
-                        "tools can't work in {}: it {relation} {}, which they may not see",
-                        open.display(),
-                        masked.display()
-                    ),
-                    hint: "choose another directory as the workspace, such as one below your home".into(),
-                });
-            }
+        let mut masked: Vec<PathBuf> = grant.masked.iter().map(|path| masks::resolve(path)).collect();
+        if let (View::First(_), None) = (&grant.view, &jail) {
+            let (homes, tools) = homes_and_tools(grant);
+            masked.extend(homes.into_iter().filter(|home| *home != workspace));
+            readable.extend(tools);
+        }
+        if self.tier != Tier::None {
+            let open: Vec<&PathBuf> = writable.iter().chain(jail.is_some().then_some(&workspace)).collect();
+            overlap(&open, &masked, jail.is_some())?;
         }
         let all = |paths: &[PathBuf]| paths.iter().map(|path| (&masks::resolve(path)).into()).collect();
         let masked = match &jail {
@@ -423,6 +417,11 @@ impl Sandbox {
             tmp: None,
             network: grant.network,
             network_of: grant.network_of,
+            refused: match (&grant.view, self.tier) {
+                // Within bubblewrap nobody could look.
+                (View::First(layer), Tier::Landlock) => Some(PathWire::from(&layer.refused)),
+                _ => None,
+            },
             jail,
             limits: grant.limits.into(),
             descriptors: grant.descriptors.max(3),
@@ -442,16 +441,12 @@ impl Sandbox {
             hint: "free some disk space, or look at the permissions of the state directory".into(),
         })?;
         let of = |path: &Path| PathWire::from(path.as_os_str().to_owned());
-        // A home that holds the system can't be hidden.
-        let homes: Vec<PathBuf> = grant.homes.iter().map(|home| masks::resolve(home)).collect();
-        let homes: Vec<PathBuf> =
-            homes.into_iter().filter(|home| home.components().count() > 1 && home.is_dir()).collect();
-        let kept = masks::tools_of(&homes, grant.env.get(OsStr::new("PATH")).map(OsString::as_os_str));
+        let (homes, kept) = homes_and_tools(grant);
         Ok(JailWire {
             workspace: of(workspace),
             shown_instead: grant.shown_instead.as_deref().map(of),
             view: match &grant.view {
-                View::Look => ViewWire::Look,
+                View::Look | View::First(_) => ViewWire::Look,
                 View::Work => ViewWire::Work,
                 View::Copy(layer) => {
                     ViewWire::Copy { upper: of(&layer.upper), work: of(&layer.work), refused: of(&layer.refused) }
@@ -552,6 +547,35 @@ impl Sandbox {
         let told = String::from_utf8_lossy(&output.stderr);
         Err(told.trim().lines().last().map_or_else(|| format!("a trial failed, {}", output.status), str::to_owned))
     }
+}
+
+/// Refuses paths that are open to a program although they lie in what it may not see, or hold what can't be hidden.
+fn overlap(open: &[&PathBuf], masked: &[PathBuf], has_jail: bool) -> Result<(), SandboxError> {
+    for (open, masked) in open.iter().flat_map(|open| masked.iter().map(move |masked| (open, masked))) {
+        // Where the sandbox mounts, it covers what is masked in the workspace, too, and Landlock opens what lies beside it.
+        // On the workspace itself neither can keep a program from making what isn't there yet.
+        let is_covered = has_jail || masked.exists();
+        if open.starts_with(masked) || !is_covered && masked.starts_with(open) {
+            let relation = if masked.starts_with(open) { "holds" } else { "lies in" };
+            return Err(SandboxError {
+                message: format!(
+                    "tools can't work in {}: it {relation} {}, which they may not see",
+                    open.display(),
+                    masked.display()
+                ),
+                hint: "choose another directory as the workspace, such as one below your home".into(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Returns the homes that are hidden, and the tools in them that aren't. A home that holds the system can't be hidden.
+fn homes_and_tools(grant: &Grant) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let homes: Vec<PathBuf> = grant.homes.iter().map(|home| masks::resolve(home)).collect();
+    let homes: Vec<PathBuf> = homes.into_iter().filter(|home| home.components().count() > 1 && home.is_dir()).collect();
+    let tools = masks::tools_of(&homes, grant.env.get(OsStr::new("PATH")).map(OsString::as_os_str));
+    (homes, tools)
 }
 
 /// Returns the paths to mask in a jail: those that exist, and aren't hidden with the homes anyway.

@@ -29,7 +29,8 @@ fn bubblewrap_is_told_the_masks_before_what_is_open() {
         fs::create_dir_all(path(name)).unwrap();
     }
     fs::write(path(".netrc"), "").unwrap();
-    let sandbox = Sandbox::made(Mode::Prefer, Tier::Bubblewrap, Vec::new(), "/proc/self/exe".into(), &Place::default());
+    let sandbox =
+        Sandbox::build(Mode::Prefer, Tier::Bubblewrap, Vec::new(), "/proc/self/exe".into(), &Place::default());
     let grant = Grant {
         masked: vec![path(".ssh"), path(".ssh/inner"), path("data"), path(".netrc"), path(".aws")],
         readable: vec![path("data/plugin")],

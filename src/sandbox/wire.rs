@@ -59,6 +59,8 @@ pub(super) struct Spec {
     pub(super) network: bool,
     /// A process whose network namespace is shared, instead of a new one.
     pub(super) network_of: Option<u32>,
+    /// The file for the notes of what a first look was refused.
+    pub(super) refused: Option<PathWire>,
     /// The further needs of the overlay tier.
     pub(super) jail: Option<JailWire>,
     pub(super) limits: LimitsWire,

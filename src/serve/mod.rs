@@ -340,7 +340,7 @@ impl Work {
                     progress: &call.progress,
                 };
                 let outcome = runner.call(&wish, None, &call.cancel, &mut person, &mut |_| {});
-                told(&outcome, &clean)
+                result_object(&outcome, &clean)
             }
             (None, None) => (json!({"content": [text_part("there is no such tool")]}), true),
         };
@@ -353,7 +353,7 @@ impl Work {
 }
 
 /// A tool's outcome for another agent.
-fn told(outcome: &Outcome, clean: &dyn Fn(&str) -> String) -> (Value, bool) {
+fn result_object(outcome: &Outcome, clean: &dyn Fn(&str) -> String) -> (Value, bool) {
     let mut text = clean(&outcome.output);
     if let Some(error) = &outcome.error {
         let hint = if error.hint.is_empty() { String::new() } else { format!(" ({})", error.hint) };

@@ -179,7 +179,7 @@ fn clear_kept(sessions: &Sessions, oldest: i64, only_names: bool) -> Result<Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{Scene, branch, git, said, turn, write};
+    use super::super::tests::{Scene, branch, git, turn, turn_report, write};
     use super::*;
     use crate::sessions::{How, State};
 
@@ -283,7 +283,7 @@ mod tests {
         let mut session = scene.sessions.open(&id).expect("opened");
         assert_eq!(session.left().expect("a turn").question, "q2");
         write(&session, "y.txt", None, Some("y\n"));
-        let done = session.end_turn(&said("q2", State::Whole)).expect("committed");
+        let done = session.end_turn(&turn_report("q2", State::Whole)).expect("committed");
         assert_eq!((done.turn, done.files), (2, 2));
         let log = session.view().log().expect("a log");
         let acts: Vec<&str> = log.iter().map(|it| it.act.as_str()).collect();

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use super::tests::{Scene, git, said, turn, write};
+use super::tests::{Scene, git, turn, turn_report, write};
 use super::*;
 use crate::files::{Change, Journals, Tree};
 use crate::git::Program;
@@ -48,7 +48,7 @@ fn the_process_that_is_killed() {
             tell(&place, "x.txt");
             write(&session, "y.txt", None, Some("y\n"));
             tell(&place, "y.txt");
-            session.end_turn(&said("the question", State::Whole)).expect("committed");
+            session.end_turn(&turn_report("the question", State::Whole)).expect("committed");
             tell(&place, "committed");
         }
         "turn while the disk becomes full" => {
@@ -64,7 +64,7 @@ fn the_process_that_is_killed() {
                 tell(&place, if done.is_ok() { path } else { "refused" });
             }
             let (tip, held) = (session.tip(), session.draft().changes().expect("changes"));
-            match session.end_turn(&said("the question", State::Whole)) {
+            match session.end_turn(&turn_report("the question", State::Whole)) {
                 Ok(_) => tell(&place, "committed"),
                 // What was said goes on in memory: the tip is where it was, and the draft is whole.
                 Err(error) => {

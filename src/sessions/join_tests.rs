@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
-use super::tests::{Scene, branch, git, said, turn, write};
+use super::tests::{Scene, branch, git, turn, turn_report, write};
 use super::*;
 use crate::files::{Root, Tree};
 use crate::git::Mode;
@@ -385,7 +385,7 @@ fn a_session_runs_nothing_that_the_repository_configures_until_a_merge_was_agree
     let mut session = scene.sessions.start(None, "").expect("begun");
     turn(&mut session, "q", "a.txt", old(), Some(SESSION_A));
     session.begin_turn("talk").expect("begun");
-    session.end_turn(&said("talk", State::Whole)).expect("committed");
+    session.end_turn(&turn_report("talk", State::Whole)).expect("committed");
     session.view().changes().expect("changes");
     session.rewind(1).expect("back");
     session.undo().expect("undone");

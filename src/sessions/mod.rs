@@ -7,6 +7,8 @@
 //! | place | holds |
 //! |---|---|
 //! | `refs/heads/reedclaw/session/ID` | the newest turn; `refs/reedclaw/session/ID` if references are hidden |
+//! | `refs/reedclaw/on/ID` | leads to the branch of the user's that a session works on, if it doesn't have its own |
+//! | `refs/reedclaw/summaries` | summaries of files by the names of their contents, for all sessions |
 //! | `refs/reedclaw/kept/ID/N` | tips that a rewind, an undo or the end of a session left |
 //! | `.reedclaw/sessions/ID/` in the tree | `session.json`, `turns/00/0007.json` |
 //! | state directory, `sessions/REPOSITORY/ID/` | lock, journal, the draft of the turn that runs, operations |
@@ -22,6 +24,10 @@ mod history;
 mod join_tests;
 mod merge;
 mod names;
+mod rework;
+#[cfg(test)]
+mod rework_tests;
+mod summaries;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -46,6 +52,8 @@ pub use disk::Left;
 pub use history::{LogEntry, View};
 pub use merge::{How, MergePlan, MergeWish};
 pub use names::short_id;
+pub use rework::{amend, replay};
+pub use summaries::{SUMMARIES, Summaries, add_summaries, drop_summaries, has_summaries, summaries};
 pub use sync::{Synced, ToApply};
 pub use turn::{Committed, State, TurnReport};
 
@@ -57,6 +65,8 @@ pub const BRANCHES: &str = "refs/heads/reedclaw/session/";
 /// The beginning of their names if they are hidden: no branches, so `git branch` doesn't list them, and
 /// `git push --all` doesn't send them.
 pub const HIDDEN: &str = "refs/reedclaw/session/";
+/// The beginning of the names of references that lead to a branch of the user's, which a session works on.
+pub const ON: &str = "refs/reedclaw/on/";
 /// The beginning of the names of tips that were left.
 pub const KEPT: &str = "refs/reedclaw/kept/";
 
@@ -163,7 +173,7 @@ pub struct Session {
     desk: Desk,
     draft: Arc<Draft>,
     /// A message about a draft that an earlier process left.
-    told: Option<String>,
+    notice: Option<String>,
     _lock: Locked<std::fs::File>,
 }
 
@@ -190,6 +200,9 @@ impl Sessions {
 
     /// The reference of a session: the one that exists, or else the one that it would get.
     fn reference(&self, id: &str) -> String {
+        if let Some(branch) = self.repo.link(&format!("{ON}{id}")) {
+            return branch;
+        }
         let (shown, hidden) = (format!("{BRANCHES}{id}"), format!("{HIDDEN}{id}"));
         // A power cut can leave an empty file, which names no commit and yet is the reference.
         let exists = |name: &str| self.repo.common_dir().join(name).is_file() || self.repo.tip(name) != Ok(None);
@@ -214,8 +227,11 @@ impl Sessions {
         let mut all = Vec::new();
         let mut names = self.repo.refs(BRANCHES)?;
         names.extend(self.repo.refs(HIDDEN)?);
+        for (name, branch) in self.repo.links(ON)? {
+            names.extend(self.repo.tip(&branch)?.map(|tip| (name, tip)));
+        }
         for (name, tip) in names {
-            let id = name.trim_start_matches(BRANCHES).trim_start_matches(HIDDEN).to_owned();
+            let id = name.trim_start_matches(BRANCHES).trim_start_matches(HIDDEN).trim_start_matches(ON).to_owned();
             let desk = Desk::of(&self.folder, &id);
             let (is_open, has_draft) = (desk.holder().is_some(), desk.has_draft());
             let time_s = self.repo.commit(tip).map_or(0, |it| it.time_s);
@@ -301,7 +317,45 @@ impl Sessions {
             Some(revision) => Some(self.repo.find_commit(revision)?),
             None => head.commit,
         };
-        let now = now_unix_ms();
+        let (id, tip) = self.first(base, title, files)?;
+        self.repo.swap(&self.reference(&id), None, Some(tip), &self.who)?;
+        self.open(&id)
+    }
+
+    /// Begins a session on a branch of the user's that is checked out nowhere: each turn becomes a commit on it. If its
+    /// newest commit is a session's, as in a clone, that session goes on.
+    ///
+    /// # Errors
+    /// There is no such branch, it is checked out, or another session works on it.
+    pub fn start_on(&self, branch: &str, title: &str) -> Result<Session, SessionError> {
+        let refused = |message: String| SessionError::Refused(message);
+        let name = format!("refs/heads/{}", branch.trim_start_matches("refs/heads/"));
+        let tip = self.repo.tip(&name)?.ok_or_else(|| refused(format!("there is no branch {branch}")))?;
+        if name.starts_with(BRANCHES) {
+            return Err(refused(format!("{branch} is the branch of a session, which open goes on with")));
+        }
+        if let Some((_, at)) = self.repo.checked_out().into_iter().find(|(it, _)| *it == name) {
+            return Err(refused(format!("{branch} is checked out in {}; a turn would change it there", at.display())));
+        }
+        if let Some((link, _)) = self.repo.links(ON)?.into_iter().find(|(_, target)| *target == name) {
+            let id = short_id(link.trim_start_matches(ON)).to_owned();
+            return Err(refused(format!("session {id} works on {branch} already; open it")));
+        }
+        let held = View::new(self.repo.clone(), String::new(), tip).turn(None)?.session;
+        let goes_on = names::is_id(&held) && self.repo.tip(&self.reference(&held))?.is_none();
+        if goes_on && self.meta(&held, tip).is_ok() {
+            self.repo.set_link(&format!("{ON}{held}"), Some(&name), &self.who)?;
+            return self.open(&held);
+        }
+        let (id, first) = self.first(Some(tip), title, None)?;
+        self.repo.swap(&name, Some(tip), Some(first), &self.who)?;
+        self.repo.set_link(&format!("{ON}{id}"), Some(&name), &self.who)?;
+        self.open(&id)
+    }
+
+    /// Writes the first commit of a new session at `base`; returns the session's id and the commit, which nothing names yet.
+    fn first(&self, base: Option<Oid>, title: &str, files: Option<Oid>) -> Result<(String, Oid), SessionError> {
+        let (head, now) = (self.repo.head()?, now_unix_ms());
         let id = names::new_id(now);
         let meta = Meta {
             v: wire::VERSION,
@@ -319,8 +373,7 @@ impl Sessions {
         };
         let parents: Vec<Oid> = base.into_iter().collect();
         let tip = self.first_commit(&meta, tree, parents, turn::Origin::Start, now)?;
-        self.repo.swap(&self.reference(&id), None, Some(tip), &self.who)?;
-        self.open(&id)
+        Ok((id, tip))
     }
 
     /// Opens a session for writing. A turn that a crash cut off is finished or found again: see [`Session::left`].
@@ -350,7 +403,8 @@ impl Sessions {
         draft.start_open(&meta.active);
         desk.load_draft(&draft, at)?;
         let draft = Arc::new(draft);
-        let mut session = Session { sessions: self.clone(), meta, name, tip: at, desk, draft, told: None, _lock: lock };
+        let mut session =
+            Session { sessions: self.clone(), meta, name, tip: at, desk, draft, notice: None, _lock: lock };
         session.watch();
         if at != tip {
             session.keep_draft_elsewhere(tip)?;
@@ -368,7 +422,7 @@ impl Sessions {
         Ok(View::new(self.repo.clone(), id.to_owned(), tip))
     }
 
-    /// Ends a session: its branch moves to the tips that are kept, and nothing is lost.
+    /// Ends a session: its branch moves to the tips that are kept, and nothing is lost. A branch of the user's stays.
     ///
     /// # Errors
     /// It is open in a shell, or the references can't be moved.
@@ -377,7 +431,11 @@ impl Sessions {
         let _lock = desk.lock()?;
         let tip = self.look(id)?.tip();
         let kept = self.keep(id, tip)?;
-        self.repo.swap(&self.reference(id), Some(tip), None, &self.who)?;
+        match self.repo.link(&format!("{ON}{id}")) {
+            // The branch is the user's own.
+            Some(_) => self.repo.set_link(&format!("{ON}{id}"), None, &self.who)?,
+            None => self.repo.swap(&self.reference(id), Some(tip), None, &self.who)?,
+        }
         Ok(kept)
     }
 
@@ -389,7 +447,9 @@ impl Sessions {
         let desk = Desk::of(&self.folder, id);
         let lock = desk.lock()?;
         let name = self.reference(id);
-        if let Some(tip) = self.repo.tip(&name)? {
+        if self.repo.link(&format!("{ON}{id}")).is_some() {
+            self.repo.set_link(&format!("{ON}{id}"), None, &self.who)?;
+        } else if let Some(tip) = self.repo.tip(&name)? {
             self.repo.swap(&name, Some(tip), None, &self.who)?;
         }
         for (name, tip) in self.repo.refs(&format!("{KEPT}{id}/"))? {
@@ -464,7 +524,7 @@ impl Session {
 
     /// Takes the message about a draft that an earlier process left and that is kept elsewhere now.
     pub fn take_told(&mut self) -> Option<String> {
-        self.told.take()
+        self.notice.take()
     }
 
     /// Returns the remains of an interrupted turn; `None` if there are none.

@@ -44,14 +44,7 @@ impl Session {
     pub fn sync(&mut self, from: Option<&str>, program: &Program) -> Result<Synced, SessionError> {
         self.commit_left()?;
         let repo = self.sessions.repo.clone();
-        let none = || SessionError::Refused("the session began at no branch; name one".to_owned());
-        let name = from.or(self.meta.base_branch.as_deref()).ok_or_else(none)?;
-        let theirs = repo.find_commit(name)?;
-        if repo.merge_base(self.tip, theirs) == Some(theirs) {
-            let name = name.trim_start_matches("refs/heads/");
-            let message = format!("session {} has all of {name}", short_id(&self.meta.id));
-            return Err(SessionError::Refused(message));
-        }
+        let (name, theirs) = self.branch_to_sync(from)?;
         let scratch = Scratch::beside(&repo, &self.desk.scratch())?;
         let merged = program.merge(&scratch.path, None, (self.tip, theirs))?;
         // Git's program wrote the objects: a repository that was opened before may not know them yet.
@@ -64,10 +57,24 @@ impl Session {
             conflicts: conflicts.iter().map(|it| it.display().to_string()).collect(),
             ..self.meta.clone()
         };
-        let subject = format!("bring {} ({}) into the session", name.trim_start_matches("refs/heads/"), short(theirs));
+        let subject = format!("bring {name} ({}) into the session", short(theirs));
         let commit = self.join(&fresh, &meta, (merged.tree, theirs), &subject)?;
         self.operate("sync", commit)?;
         Ok(Synced { from: theirs, conflicts })
+    }
+
+    /// The user's branch that is to come into the session, in short, and its newest commit.
+    pub(super) fn branch_to_sync(&self, from: Option<&str>) -> Result<(String, Oid), SessionError> {
+        let none = || SessionError::Refused("the session began at no branch; name one".to_owned());
+        let name = from.or(self.meta.base_branch.as_deref()).ok_or_else(none)?;
+        let repo = &self.sessions.repo;
+        let theirs = repo.find_commit(name)?;
+        let name = name.trim_start_matches("refs/heads/");
+        if repo.merge_base(self.tip, theirs) == Some(theirs) {
+            let message = format!("session {} has all of {name}", short_id(&self.meta.id));
+            return Err(SessionError::Refused(message));
+        }
+        Ok((name.to_owned(), theirs))
     }
 
     /// Notes that the session was merged, so that it goes on from there: the next merge has only what comes after.

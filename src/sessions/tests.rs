@@ -64,7 +64,7 @@ pub(super) fn write(session: &Session, path: &str, old: Option<&str>, new: Optio
     session.draft().change(&Journals::new("/nonexistent".into()), &[change]).expect("changed");
 }
 
-pub(super) fn said(question: &str, state: State) -> TurnReport {
+pub(super) fn turn_report(question: &str, state: State) -> TurnReport {
     TurnReport {
         question: question.into(),
         subject: None,
@@ -88,7 +88,7 @@ pub(super) fn turn(
 ) -> Committed {
     session.begin_turn(question).expect("begun");
     write(session, path, old, new);
-    session.end_turn(&said(question, State::Whole)).expect("committed")
+    session.end_turn(&turn_report(question, State::Whole)).expect("committed")
 }
 
 /// The branch of a session.
@@ -110,7 +110,7 @@ fn each_turn_is_one_commit_and_the_checkout_stays_as_it_is() {
     // A turn that only talks, one that fails, one that is stopped.
     for (question, state) in [("talk", State::Whole), ("fail", State::Failed), ("stop", State::Cancelled)] {
         session.begin_turn(question).expect("begun");
-        session.end_turn(&said(question, state)).expect("committed");
+        session.end_turn(&turn_report(question, state)).expect("committed");
     }
     let branch = format!("reedclaw/session/{}", session.id());
     assert_eq!(git(&scene.ws(), &["rev-list", "--count", &format!("main..{branch}")]), "6");
@@ -241,7 +241,7 @@ fn sessions_do_not_see_each_other_and_one_shell_writes_one() {
     write(&one, "x.txt", None, Some("x"));
     assert_eq!(one.draft().read("x.txt", 10).expect("read").bytes, b"x", "a later call reads it");
     assert!(two.draft().read("x.txt", 10).is_err() && !scene.ws().join("x.txt").exists());
-    one.end_turn(&said("q", State::Whole)).expect("committed");
+    one.end_turn(&turn_report("q", State::Whole)).expect("committed");
     assert!(two.draft().read("x.txt", 10).is_err());
     assert!(matches!(scene.sessions.open(one.id()), Err(SessionError::Held(..))));
     let listed = scene.sessions.list().expect("a list");
@@ -309,13 +309,13 @@ fn a_branch_that_somebody_else_moves_or_deletes_loses_nothing() {
     git(&scene.ws(), &["update-ref", &name, &theirs]);
     assert!(session.begin_turn("q2").expect("begun").is_some());
     write(&session, "y.txt", None, Some("y"));
-    session.end_turn(&said("q2", State::Whole)).expect("committed");
+    session.end_turn(&turn_report("q2", State::Whole)).expect("committed");
     assert_eq!(git(&scene.ws(), &["log", "--format=%s", "-2", &name]), "q2\nby hand");
     // Deleted during a turn: not brought back, and the turn goes to a fork.
     session.begin_turn("q3").expect("begun");
     write(&session, "z.txt", None, Some("z"));
     git(&scene.ws(), &["update-ref", "-d", &name]);
-    let done = session.end_turn(&said("q3", State::Whole)).expect("committed");
+    let done = session.end_turn(&turn_report("q3", State::Whole)).expect("committed");
     assert!(done.forked.is_some_and(|fork| fork != id));
     assert_eq!(scene.sessions.repo().tip(&name), Ok(None));
     assert_eq!(session.draft().read("z.txt", 10).expect("read").bytes, b"z");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::disk::{DONE, Operation, UNDONE};
-use super::turn::Origin;
+use super::turn::{Origin, with_subject};
 use super::wire::{Meta, Parent, VERSION};
 use super::{Session, SessionError, Sessions, TurnReport, View, names, short_id};
 use crate::git::{GitError, Mode, Objects, Oid, oid_of, short};
@@ -98,7 +98,7 @@ impl Session {
             let (mut parents, mut message) = (old.parents, old.message);
             match (parent, parents.first_mut()) {
                 (Some(new), Some(first)) => *first = new,
-                _ => message = format!("{subject}{}", &message[message.find('\n').unwrap_or(message.len())..]),
+                _ => message = with_subject(&subject, &message),
             }
             parent = Some(batch.commit(&self.sessions.new_commit(old.tree, parents, old.time_s * 1000, message))?);
         }
@@ -175,7 +175,7 @@ impl Session {
         let kept = self.sessions.keep(&self.meta.id, commit)?;
         self.moved_to(tip)?;
         self.read_meta()?;
-        self.told =
+        self.notice =
             Some(format!("turn {} was cut off, and the branch has moved since: it is kept as {kept}", meta.turns));
         Ok(())
     }

@@ -170,7 +170,7 @@ impl Session {
     }
 
     /// Follows the branch if somebody has added commits to it: they become part of the session.
-    fn follow(&mut self) -> Result<Option<String>, SessionError> {
+    pub(super) fn follow(&mut self) -> Result<Option<String>, SessionError> {
         let now = self.sessions.repo.tip(&self.name)?;
         if now == Some(self.tip) {
             return Ok(None);
@@ -221,14 +221,36 @@ impl Session {
     /// # Errors
     /// The file isn't as `old` says, git can't hold it, or the branch can't be moved.
     pub fn edit_by_user(&mut self, path: &str, old: Option<&[u8]>, new: &[u8]) -> Result<Oid, SessionError> {
-        self.commit_left()?;
-        self.follow()?;
+        self.begin_own()?;
         let change = Change { path, old, new: Some(new) };
         let changed = self.draft.change(&Journals::new(self.desk.scratch()), &[change]);
         changed.map_err(|it| SessionError::Refused(format!("{path}: {}", it.error)))?;
+        self.commit_own(&format!("{} {path}", if old.is_some() { "edit" } else { "add" }))
+    }
+
+    /// Prepares for changes of the person's own between turns: what a turn that was cut off has left is committed.
+    ///
+    /// # Errors
+    /// It can't be written, or the branch has moved and can't be followed.
+    pub fn begin_own(&mut self) -> Result<(), SessionError> {
+        self.commit_left()?;
+        self.follow().map(drop)
+    }
+
+    /// Drops the changes of the draft.
+    pub fn drop_own(&mut self) {
+        self.draft.start_over(self.draft.base());
+        self.desk.clear_draft();
+    }
+
+    /// Commits the changes of the draft as the person's own.
+    ///
+    /// # Errors
+    /// They can't be written, or the branch can't be moved; the draft keeps them then.
+    pub fn commit_own(&mut self, subject: &str) -> Result<Oid, SessionError> {
         let meta = Meta { active: self.draft.open_names(), conflicts: self.unsolved(), ..self.meta.clone() };
         let state = if meta.conflicts.is_empty() { "whole" } else { "conflicted" };
-        let subject = names::title(&format!("{} {path}", if old.is_some() { "edit" } else { "add" }));
+        let subject = names::title(subject);
         let message = format!("{subject}\n\n{}", trailers(&meta.id, None, "user", state, None));
         let written = self.draft.changes().map_err(SessionError::from);
         let written = written.and_then(|changes| self.write(&meta, None, &changes, message));
@@ -238,7 +260,7 @@ impl Session {
             .and_then(|commit| self.publish(*commit).map_err(|error| error.to_string()))
         {
             // The text stays in the draft, so it isn't lost.
-            return Err(SessionError::Refused(format!("{error}; the next turn includes the edit")));
+            return Err(SessionError::Refused(format!("{error}; the next turn includes the changes")));
         }
         self.meta = meta;
         written
@@ -469,6 +491,11 @@ fn message_of(meta: &Meta, turn: u64, said: &TurnReport) -> String {
         trailers.push_str(&format!("ReedClaw-Cost: {}\n", names::title(cost)));
     }
     plain(&format!("{subject}\n\n{body}{trailers}"))
+}
+
+/// A commit's message with another first line.
+pub(super) fn with_subject(subject: &str, message: &str) -> String {
+    format!("{subject}{}", &message[message.find('\n').unwrap_or(message.len())..])
 }
 
 pub(super) fn trailers(id: &str, turn: Option<u64>, act: &str, state: &str, model: Option<&str>) -> String {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 
-use super::tests::{Scene, git, said, turn, write};
+use super::tests::{Scene, git, turn, turn_report, write};
 use super::*;
 use crate::files::{Change, Journals, Tree};
 
@@ -70,7 +70,7 @@ fn operate(scene: &Scene, at: &Path, session: Session, number: u64) -> Session {
         }
         3 => {
             session.begin_turn("only talk").expect("begun");
-            session.end_turn(&said("only talk", State::Cancelled)).expect("committed");
+            session.end_turn(&turn_report("only talk", State::Cancelled)).expect("committed");
         }
         4 => drop(session.rewind(number % 3)),
         5 => drop(session.undo()),

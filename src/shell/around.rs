@@ -37,7 +37,7 @@ pub(super) struct Around {
     front: Option<Front>,
     cwd: Option<PathBuf>,
     /// The directory that was told last.
-    told: Option<PathBuf>,
+    announced: Option<PathBuf>,
     /// When the program in the foreground is looked at, and the pause after that.
     look: Option<(Instant, Duration)>,
     program: Option<String>,
@@ -83,7 +83,7 @@ impl Around {
             home: std::env::var_os("HOME").map(PathBuf::from),
             front,
             cwd: None,
-            told: None,
+            announced: None,
             look: None,
             program: None,
             quiet: false,
@@ -169,9 +169,9 @@ impl Around {
     pub(super) fn ended(&mut self, status: Option<i32>) -> String {
         self.look = None;
         self.name_program(None);
-        let moved = self.cwd.is_some() && self.cwd != self.told;
+        let moved = self.cwd.is_some() && self.cwd != self.announced;
         if moved {
-            self.told.clone_from(&self.cwd);
+            self.announced.clone_from(&self.cwd);
         }
         let Some(cwd) = self.cwd.as_deref() else { return String::new() };
         if moved && let Some(front) = &self.front {

@@ -430,7 +430,7 @@ mod tests {
         given
     }
 
-    fn given(feed: &mut Feed) -> Vec<u8> {
+    fn fed(feed: &mut Feed) -> Vec<u8> {
         given_in(feed, 1000)
     }
 
@@ -506,14 +506,14 @@ mod tests {
         let mut feed = feed();
         feed.edit(0);
         feed.report_is_late(Instant::now() + REPORT_WAIT);
-        let answered = given(&mut feed);
+        let answered = fed(&mut feed);
         assert!(answered.starts_with(b"\x1b[") && answered.ends_with(b";1R"), "{answered:?}");
         feed.take(b"l\x1b[5;1Rs");
-        assert_eq!(given(&mut feed), b"ls");
+        assert_eq!(fed(&mut feed), b"ls");
         feed.take(b"\x1b[6;1R");
-        assert_eq!(given(&mut feed), b"\x1b[6;1R", "the next one is in time");
+        assert_eq!(fed(&mut feed), b"\x1b[6;1R", "the next one is in time");
         feed.edit(0);
-        assert_eq!(given(&mut feed), b"", "the terminal answers by itself now");
+        assert_eq!(fed(&mut feed), b"", "the terminal answers by itself now");
     }
 
     #[test]
@@ -521,12 +521,12 @@ mod tests {
         let mut feed = feed();
         feed.edit(0);
         feed.take(b"ls\r\x1b[1;10R");
-        assert_eq!(given(&mut feed), b"\x1b[1;10Rls\r", "in one piece with an Enter");
+        assert_eq!(fed(&mut feed), b"\x1b[1;10Rls\r", "in one piece with an Enter");
         feed.take(b"x\x1b[2;");
         feed.take(b"10Ry");
-        assert_eq!(given(&mut feed), b"\x1b[2;10R", "cut in two");
+        assert_eq!(fed(&mut feed), b"\x1b[2;10R", "cut in two");
         feed.release();
-        assert_eq!(given(&mut feed), b"xy");
+        assert_eq!(fed(&mut feed), b"xy");
     }
 
     #[test]
@@ -553,11 +553,11 @@ mod tests {
         let mut feed = feed();
         feed.edit(0);
         feed.take(b"a\x1b[1;5");
-        assert_eq!(given(&mut feed), b"a");
+        assert_eq!(fed(&mut feed), b"a");
         feed.take(b"C");
-        assert_eq!(given(&mut feed), b"\x1b[1;5C");
+        assert_eq!(fed(&mut feed), b"\x1b[1;5C");
         feed.take(b"\x1b");
-        assert_eq!(given(&mut feed), b"\x1b", "the Escape key waits for nothing");
+        assert_eq!(fed(&mut feed), b"\x1b", "the Escape key waits for nothing");
     }
 
     #[test]

@@ -154,7 +154,7 @@ pub struct Pump {
     /// Whether the shell was let go on after such a key since its line editor read last.
     pub(super) release_acknowledged: bool,
     /// How many events were sent.
-    told: u64,
+    sent_events: u64,
     /// The request that waits until readline reads.
     waiting: Option<Command>,
     /// The nonce of the line handed over last, until the scanner has it.
@@ -233,7 +233,7 @@ impl Pump {
             completions: 0,
             pressed: None,
             release_acknowledged: false,
-            told: 0,
+            sent_events: 0,
             waiting: None,
             next_nonce: None,
             ended: false,
@@ -422,7 +422,7 @@ impl Pump {
     fn obey(&mut self, command: Command) {
         match command {
             Command::KeysTo { whom, events_seen, wakes_seen } => {
-                if events_seen == self.told {
+                if events_seen == self.sent_events {
                     self.feed.events_seen();
                 }
                 if whom == KeysTo::Editor {
@@ -718,7 +718,7 @@ impl Pump {
 
     /// Sends an event, and wakes the editor where it would otherwise not look.
     pub(super) fn tell(&mut self, event: Event) {
-        self.told += 1;
+        self.sent_events += 1;
         let quiet = matches!(event, Event::Cancel | Event::Keys(..));
         let _ = self.events.send(event);
         if !quiet {

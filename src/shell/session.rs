@@ -218,6 +218,21 @@ impl Handle {
     }
 }
 
+/// A key for the shell's own line editor.
+#[derive(Clone, Copy, Debug)]
+pub struct Press<'a> {
+    /// The line that is being typed.
+    pub line: &'a str,
+    /// The characters before the cursor.
+    pub point: usize,
+    /// The key, as readline writes it.
+    pub key: &'a str,
+    /// A function that runs instead, with `READLINE_LINE` and `READLINE_POINT`; empty for the key's own binding.
+    pub function: &'a str,
+    /// The prompt as it is drawn. What the key runs finds it in `PS1`.
+    pub prompt: &'a str,
+}
+
 /// The running session.
 pub struct Session {
     handle: Handle,
@@ -387,11 +402,11 @@ impl Session {
         Ok(())
     }
 
-    /// Makes the shell's own line editor press a key on a line, and lends it the terminal until [`Event::Line`]. `key`
-    /// is as readline writes it; with a `function`, that runs instead, with `READLINE_LINE` and `READLINE_POINT`.
-    pub fn press(&mut self, line: &str, point: usize, key: &str, function: &str) {
+    /// Makes the shell's own line editor press a key on a line, and lends it the terminal until [`Event::Line`].
+    pub fn press(&mut self, press: &Press<'_>) {
         self.next_id += 1;
-        let fields = [&self.next_id.to_string(), line, &point.to_string(), key, function];
+        let (id, point) = (self.next_id.to_string(), press.point.to_string());
+        let fields = [&id, press.line, &point, press.key, press.function, press.prompt];
         let record = fields.map(|field| field.replace('\0', "") + "\0").concat();
         self.handle.send(Command::Press { id: self.next_id, record });
     }

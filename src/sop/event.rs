@@ -9,12 +9,15 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trigger {
-    /// `manual`, `cron`, `file` or `webhook`.
+    /// `manual`, `cron`, `file`, `webhook`, or `sop` for another procedure.
     pub kind: String,
     /// The file's path, below the workspace.
     pub path: Option<String>,
     /// The request's body.
     pub body: Option<String>,
+    /// The run whose step began this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<i64>,
 }
 
 /// The inputs of an engine's decision, and their digest: a replay compares it.
@@ -111,6 +114,22 @@ pub enum Event {
         tool: String,
         /// The hash of the call's arguments, as its receipt has it.
         args_hash: String,
+    },
+    /// The step has begun a run of its own.
+    RunBegun {
+        /// The step.
+        step: String,
+        /// It is a run towards a goal.
+        is_goal: bool,
+        /// Its number.
+        run: i64,
+    },
+    /// The run of a step waits for a person.
+    Awaits {
+        /// The step.
+        step: String,
+        /// The reason.
+        why: String,
     },
     /// The step is over.
     Ended {

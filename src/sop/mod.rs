@@ -18,7 +18,7 @@ use serde_json::Value;
 pub use event::{Choice, Covered, Decision, Event, Fate, Trigger as Fired};
 pub use next::{Effect, End, Rest, Spent};
 pub use read::read;
-pub use run::{Differs, Run, StepRun, StepState};
+pub use run::{Differs, Inner, Run, StepRun, StepState};
 pub use source::{Source, Test, argument_names};
 
 /// The name of the file.
@@ -33,6 +33,8 @@ pub const INPUTS_MAX: usize = 50;
 pub const TRIGGERS_MAX: usize = 32;
 /// Bytes of the output of a step that the journal holds.
 pub const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
+/// Procedures that may begin one another.
+pub const DEPTH_MAX: usize = 4;
 /// Bytes of an input's value, or of a webhook's body.
 pub const INPUT_BYTES_MAX: usize = 256 * 1024;
 /// Bytes of an earlier step's output that a model sees.
@@ -222,6 +224,26 @@ pub enum Act {
         /// Ids of later steps whose calls the yes covers.
         covers: Vec<String>,
     },
+    /// A run towards a goal.
+    Goal {
+        /// The goal.
+        goal: String,
+        /// Commands whose success ends it as done; those of the config if there are none.
+        checks: Vec<String>,
+        /// Patterns of paths that it may change; those of the config if it names none.
+        writes: Vec<String>,
+        /// Command lines that it may run.
+        commands: Vec<String>,
+        /// The most that it may use.
+        budget: Budget,
+    },
+    /// Another procedure, as it is trusted when the step begins.
+    Procedure {
+        /// Its name.
+        name: String,
+        /// Its inputs; `X_from` stands for the input `X` from a source.
+        inputs: Value,
+    },
     /// Time that passes.
     Wait {
         /// Milliseconds.
@@ -245,6 +267,8 @@ impl Act {
             Self::Shell { .. } => "shell",
             Self::Model { .. } => "model",
             Self::Approval { .. } => "approval",
+            Self::Goal { .. } => "norris",
+            Self::Procedure { .. } => "sop",
             Self::Wait { .. } => "wait",
             Self::Condition { .. } => "condition",
         }
@@ -254,6 +278,12 @@ impl Act {
     #[must_use]
     pub fn is_call(&self) -> bool {
         matches!(self, Self::Tool { .. } | Self::Shell { .. })
+    }
+
+    /// Whether it is a run of its own.
+    #[must_use]
+    pub fn is_run(&self) -> bool {
+        matches!(self, Self::Goal { .. } | Self::Procedure { .. })
     }
 
     /// Whether nothing in it comes from a model, a trigger or another step.

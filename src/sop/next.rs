@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::run::StepState;
-use super::{Act, Decision, Mode, OnFailure, Run, Step, source};
+use super::{Act, Budget, Decision, Mode, OnFailure, Run, Step, source};
 use crate::base::hash::sha256_hex;
 
 /// The run's use of its limits, and the present time.
@@ -205,7 +205,7 @@ impl Run {
             // These are over.
             StepState::Done | StepState::Skipped => {}
         }
-        if let Some(why) = self.over_budget(spent, matches!(step.act, Act::Model { .. })) {
+        if let Some(why) = self.over_budget(spent, matches!(step.act, Act::Model { .. } | Act::Goal { .. })) {
             return Effect::Finish(End::Budget(why));
         }
         self.step_effect(at, step, definition.mode, spent)
@@ -222,7 +222,7 @@ impl Run {
                 Err(why) => return failed(why),
             }
         }
-        let does = matches!(step.act, Act::Tool { .. } | Act::Shell { .. } | Act::Model { .. });
+        let does = step.act.is_call() || step.act.is_run() || matches!(step.act, Act::Model { .. });
         if mode == Mode::StepByStep && does && !self.steps[at].has_yes {
             let prompt = format!("Do step {} ({})?", step.id, step.act.word());
             return Effect::Ask { step: at, prompt, covers: self.covered(&[at]) };
@@ -237,6 +237,16 @@ impl Run {
                 Err(why) => failed(why),
             },
             Act::Model { .. } => Effect::Begin { step: at, args: json!({}) },
+            Act::Goal { goal, checks, writes, commands, budget } => {
+                let Budget { usd, tokens, minutes } = budget;
+                let args = json!({"goal": goal, "checks": checks, "writes": writes, "commands": commands,
+                    "usd": usd, "tokens": tokens, "minutes": minutes});
+                Effect::Begin { step: at, args }
+            }
+            Act::Procedure { name, inputs } => match source::resolved(inputs, self) {
+                Ok(inputs) => Effect::Begin { step: at, args: json!({"sop": name, "inputs": inputs}) },
+                Err(why) => failed(why),
+            },
             Act::Approval { .. } if self.steps[at].has_yes => Effect::Conclude { step: at, error: None },
             Act::Approval { prompt, covers } => {
                 let definition = self.definition();
@@ -300,6 +310,19 @@ impl Run {
             return End::Budget(why);
         }
         if state.is_denied { End::Refused(why) } else { End::Failed(why) }
+    }
+
+    /// The part of the budget that is left.
+    #[must_use]
+    pub fn left(&self, spent: &Spent) -> Budget {
+        let Budget { usd, tokens, minutes } = self.budget;
+        #[allow(clippy::cast_precision_loss, reason = "a run of years is still exact")]
+        let worked = self.active_ms as f64 / 60_000.0;
+        Budget {
+            usd: (usd - spent.usd).max(0.0),
+            tokens: tokens.saturating_sub(spent.tokens),
+            minutes: (minutes - worked).max(0.0),
+        }
     }
 
     fn over_budget(&self, spent: &Spent, is_question: bool) -> Option<String> {

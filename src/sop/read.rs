@@ -354,7 +354,11 @@ impl Reader<'_> {
         let on_failure = self.one_of(&mut fields, "on_failure", &failure).unwrap_or_default();
         let retry = self.retry(&mut fields);
         let when = self.text(&mut fields, "when").and_then(|(text, at)| self.test(&text, at, &scope));
-        let timeout_ms = self.whole(&mut fields, "timeout_ms", STEP_MS_MAX).unwrap_or(STEP_MS);
+        let timeout_ms = self.whole(&mut fields, "timeout_ms", STEP_MS_MAX).unwrap_or_else(|| match &act {
+            // Its budget has the time.
+            Some(act) if act.is_run() => STEP_MS_MAX,
+            _ => STEP_MS,
+        });
         let is_repeatable = self.flag(&mut fields, "idempotent");
         if act.is_some() {
             self.unknown_keys(&fields);
@@ -378,8 +382,17 @@ impl Reader<'_> {
 
     fn act(&mut self, fields: &mut Fields<'_, '_>, scope: &Scope<'_>) -> Option<Act> {
         // A question to a model has two names: the format's first examples call it an agent.
-        let kinds =
-            [("tool", 0), ("shell", 1), ("model", 2), ("agent", 2), ("approval", 3), ("wait", 4), ("condition", 5)];
+        let kinds = [
+            ("tool", 0),
+            ("shell", 1),
+            ("model", 2),
+            ("agent", 2),
+            ("approval", 3),
+            ("wait", 4),
+            ("condition", 5),
+            ("norris", 6),
+            ("sop", 7),
+        ];
         if !fields.has("kind") {
             let (at, name) = (fields.at, fields.name.clone());
             self.problem(at, format!("{name} has no kind"), "add kind = \"tool\", \"shell\", \"model\" or another");
@@ -387,22 +400,7 @@ impl Reader<'_> {
         Some(match self.one_of(fields, "kind", &kinds)? {
             0 => {
                 let tool = self.needed(fields, "tool").0;
-                let args = match fields.take("args") {
-                    None => Value::Object(Map::new()),
-                    Some((value, span)) if value.is_table() => {
-                        let args = json(value);
-                        for (name, source) in sources_in(&args) {
-                            self.source(source, span.start, &format!("{name} of {}", fields.name), scope);
-                        }
-                        args
-                    }
-                    Some((_, span)) => {
-                        let what = format!("args of {} must be a table", fields.name);
-                        self.problem(span.start, what, "write args = { path = \".\" }");
-                        return None;
-                    }
-                };
-                Act::Tool { tool, args }
+                Act::Tool { tool, args: self.arguments(fields, "args", scope)? }
             }
             1 => self.shell(fields, scope),
             2 => {
@@ -426,6 +424,19 @@ impl Reader<'_> {
                 }
                 Act::Wait { ms: ms? * 1_000 }
             }
+            6 => {
+                let goal = self.needed(fields, "goal").0;
+                let mut texts = |key| self.texts(fields, key).into_iter().map(|(text, _)| text).collect::<Vec<_>>();
+                let (checks, writes, commands) = (texts("checks"), texts("writes"), texts("commands"));
+                Act::Goal { goal, checks, writes, commands, budget: self.budget(fields) }
+            }
+            7 => {
+                let (name, at) = self.needed(fields, "sop");
+                if !name.is_empty() && !is_name(&name) {
+                    self.problem(at, format!("{name:?} can't be a procedure's name"), "name one of reedclaw sop list");
+                }
+                Act::Procedure { name, inputs: self.arguments(fields, "inputs", scope)? }
+            }
             _ => {
                 let (text, at) = self.needed(fields, "test");
                 let otherwise = [("end", false), ("fail", true)];
@@ -433,6 +444,21 @@ impl Reader<'_> {
                 Act::Condition { test: self.test(&text, at, scope)?, fails }
             }
         })
+    }
+
+    /// A table of values, some of them from a source.
+    fn arguments(&mut self, fields: &mut Fields<'_, '_>, key: &'static str, scope: &Scope<'_>) -> Option<Value> {
+        let Some((value, span)) = fields.take(key) else { return Some(Value::Object(Map::new())) };
+        if !value.is_table() {
+            let what = format!("{key} of {} must be a table", fields.name);
+            self.problem(span.start, what, format!("write {key} = {{ path = \".\" }}"));
+            return None;
+        }
+        let values = json(value);
+        for (name, source) in sources_in(&values) {
+            self.source(source, span.start, &format!("{name} of {}", fields.name), scope);
+        }
+        Some(values)
     }
 
     fn shell(&mut self, fields: &mut Fields<'_, '_>, scope: &Scope<'_>) -> Act {

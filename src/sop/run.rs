@@ -51,6 +51,8 @@ pub struct StepRun {
     pub begun_ms: i64,
     /// When it was over, Unix milliseconds.
     pub ended_ms: i64,
+    /// The run that it has begun.
+    pub inner: Option<Inner>,
     /// The risk of its call, the tool and the hash of the arguments.
     pub call: (String, String, String),
 }
@@ -61,6 +63,15 @@ impl StepRun {
     pub fn has_succeeded(&self) -> bool {
         self.state == StepState::Done
     }
+}
+
+/// A run that a step has begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inner {
+    /// It is a run towards a goal, else one of a procedure.
+    pub is_goal: bool,
+    /// Its number.
+    pub run: i64,
 }
 
 /// The state of a run.
@@ -90,6 +101,10 @@ pub struct Run {
     pub paused: Option<String>,
     /// The emergency stop paused it.
     pub is_estop: bool,
+    /// The run of a step that waits for a person.
+    pub awaits: Option<Inner>,
+    /// All runs that its steps began.
+    pub inner: Vec<Inner>,
     /// A person wants it to end.
     pub is_cancelled: bool,
     /// How it ended.
@@ -130,7 +145,7 @@ impl Run {
     pub fn word(&self) -> &'static str {
         match &self.end {
             Some(end) => end.word(),
-            None if self.asked.is_some() => "waiting",
+            None if self.asked.is_some() || self.awaits.is_some() => "waiting",
             None if self.steps.iter().any(|step| step.state == StepState::Unknown) => "unknown",
             None if self.paused.is_some() => "paused",
             None => "running",
@@ -188,7 +203,7 @@ impl Run {
             }
             Event::Entered { conversation, .. } => self.enter(*conversation),
             Event::Paused { why, is_estop } => (self.paused, self.is_estop) = (Some(why.clone()), *is_estop),
-            Event::Resumed => (self.paused, self.is_estop) = (None, false),
+            Event::Resumed => (self.paused, self.is_estop, self.awaits) = (None, false, None),
             Event::CancelAsked => self.is_cancelled = true,
             Event::Raised { usd, tokens, minutes } => {
                 self.budget = Budget { usd: *usd, tokens: *tokens, minutes: *minutes };
@@ -218,7 +233,12 @@ impl Run {
             }
             Event::Approved { step, digests } => self.approve(step, digests),
             Event::Rejected { step, why } => self.reject(time, step, why),
+            Event::Awaits { step, why } => {
+                self.awaits = self.step(step).and_then(|step| step.inner);
+                self.paused = Some(why.clone());
+            }
             Event::Begun { .. }
+            | Event::RunBegun { .. }
             | Event::Ended { .. }
             | Event::Concluded { .. }
             | Event::Skipped { .. }
@@ -233,6 +253,7 @@ impl Run {
 
     fn apply_to_step(&mut self, time: i64, event: &Event) {
         let (Event::Begun { step: id, .. }
+        | Event::RunBegun { step: id, .. }
         | Event::Ended { step: id, .. }
         | Event::Concluded { step: id, .. }
         | Event::Skipped { step: id, .. }
@@ -246,12 +267,19 @@ impl Run {
         let step = &mut self.steps[at];
         match event {
             Event::Begun { risk, tool, args_hash, .. } => {
-                (step.state, step.begun_ms, step.attempts) = (StepState::Begun, time, step.attempts + 1);
+                // Going on with a run is no new attempt.
+                let more = u32::from(step.inner.is_none());
+                (step.state, step.begun_ms, step.attempts) = (StepState::Begun, time, step.attempts + more);
                 step.call = (risk.clone(), tool.clone(), args_hash.clone());
+            }
+            Event::RunBegun { is_goal, run, .. } => {
+                let inner = Inner { is_goal: *is_goal, run: *run };
+                step.inner = Some(inner);
+                self.inner.push(inner);
             }
             Event::Ended { success, is_denied, output, metadata, error, .. } => {
                 step.state = if *success { StepState::Done } else { StepState::Failed };
-                (step.is_denied, step.ended_ms) = (*is_denied, time);
+                (step.is_denied, step.ended_ms, step.inner) = (*is_denied, time, None);
                 (step.output, step.metadata) = (Some(output.clone()), metadata.clone());
                 step.error.clone_from(error);
                 self.approved.retain(|(of, _)| *of != at);

@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 
 use gix::ObjectId;
 
-use super::packs::{Packer, Packs};
-use super::state::{Kind, State, Why};
 use super::store::name_of;
+use super::store::packs::{Packer, Packs};
+use super::store::state::{Kind, State, Why};
 use super::undo::{Source, Sources};
 use super::{Change, StepReport, Steps, StepsError, cut};
 use crate::files::{PathError, Stamp};
@@ -68,7 +68,7 @@ pub struct Incoming {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Adopted {
     /// The step.
-    pub made: StepReport,
+    pub report: StepReport,
     /// Paths that were left as they are, and why.
     pub left: Vec<(PathBuf, String)>,
 }
@@ -107,7 +107,7 @@ impl Steps {
             stamps.push(stamp);
         }
         if changes.is_empty() {
-            return Ok(Adopted { made: StepReport::default(), left });
+            return Ok(Adopted { report: StepReport::default(), left });
         }
         left.extend(self.carry_out(Vec::new(), changes.clone(), &sources, Some(stamps), step)?);
         let stays: BTreeSet<&Path> = left.iter().map(|(path, _)| path.as_path()).collect();
@@ -122,7 +122,7 @@ impl Steps {
             if self.list().is_empty() {
                 self.store.forget_contents();
             }
-            return Ok(Adopted { made: StepReport::default(), left });
+            return Ok(Adopted { report: StepReport::default(), left });
         }
         let joined = self.joined();
         let (number, notes, outside) = joined.map_or_else(Default::default, |it| (it.number, it.notes, it.outside));
@@ -130,7 +130,7 @@ impl Steps {
         let made = self.make_with(Kind::Command, cut(text), notes, changes, outside)?;
         // What it did outside is part of the new step from here on.
         self.store.remove_step(number);
-        Ok(Adopted { made: StepReport { pruned: self.make_room()?, files: made.files - counted, ..made }, left })
+        Ok(Adopted { report: StepReport { pruned: self.make_room()?, files: made.files - counted, ..made }, left })
     }
 
     /// Reads what is there and what comes, and keeps both; many by several threads. Gives what has changed meanwhile, too.

@@ -70,7 +70,7 @@ fn all_of_it_is_made_real_and_taken_back() {
     let mut steps = scene.steps();
     let changes = all(&scene, &steps);
     let adopted = steps.adopt("work", changes, true).expect("adopted");
-    assert_eq!((adopted.left, adopted.made.step), (vec![], Some(1)));
+    assert_eq!((adopted.left, adopted.report.step), (vec![], Some(1)));
     assert_eq!((scene.read("folder"), scene.read("turned/inside")), ("now a file".into(), "new".into()));
     assert_eq!(std::fs::read_link(scene.at("made/link")).expect("a link"), Path::new("a"));
     assert!(!scene.at("gone").exists());

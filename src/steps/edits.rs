@@ -2,14 +2,12 @@
 //! next session makes a step of one that was killed.
 
 use std::collections::BTreeSet;
-use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use super::state::{self, Kind, State};
-use super::{Change, PATHS_MAX, PROBE_TIME, StepReport, Steps, StepsError, counted, cut};
+use super::store::Note;
+use super::store::state::{self, Kind, State};
+use super::{Change, PATHS_MAX, StepReport, Steps, StepsError, counted, cut};
 use crate::base::hex;
-use crate::files::Locked;
 
 /// The folder of the notes, in the store.
 const NOTES: &str = "edits";
@@ -20,7 +18,7 @@ pub struct Before {
     text: String,
     states: Vec<(PathBuf, State)>,
     /// The note of it, held as long as the edit runs.
-    note: Option<(String, Locked<File>)>,
+    note: Option<Note>,
 }
 
 impl Steps {
@@ -52,13 +50,13 @@ impl Steps {
             self.written += 1;
             Ok(StepReport { pruned: self.make_room()?, ..made })
         });
-        note.into_iter().for_each(|(name, _)| self.store.remove(&name));
+        note.into_iter().for_each(|note| self.store.forget(&note));
         made
     }
 
     /// Forgets an edit that changed nothing.
     pub fn without_edit(&mut self, before: Before) {
-        before.note.into_iter().for_each(|(name, _)| self.store.remove(&name));
+        before.note.iter().for_each(|note| self.store.forget(note));
     }
 
     /// Whether an edit was cut off.
@@ -95,33 +93,18 @@ impl Steps {
     }
 
     /// Notes an edit that begins, and holds the note.
-    fn note_edit(&mut self, text: &str, states: &[(PathBuf, State)]) -> Result<(String, Locked<File>), StepsError> {
-        let failed = |error: std::io::Error| StepsError::io("the note of an edit", &error);
-        std::fs::create_dir_all(self.store.folder.join(NOTES)).map_err(failed)?;
-        self.opened += 1;
-        let name = format!("{NOTES}/{}-{}", self.session, self.opened);
+    fn note_edit(&mut self, text: &str, states: &[(PathBuf, State)]) -> Result<Note, StepsError> {
         let change =
             |(path, before): &(PathBuf, State)| Change { path: path.clone(), before: *before, after: State::Nothing };
         let changes: Vec<Change> = states.iter().map(change).collect();
-        let lines = format!("{}\n{}", hex::encode(text.as_bytes()), state::change_lines(&changes));
-        self.store.put(&name, lines.as_bytes()).map_err(failed)?;
-        let file = File::open(self.store.folder.join(&name)).map_err(failed)?;
-        let held = Locked::take(file, false, PROBE_TIME).map_err(|error| failed(error.into()))?;
-        Ok((name, held))
+        self.opened += 1;
+        let text = format!("{}\n{}", hex::encode(text.as_bytes()), state::change_lines(&changes));
+        self.store.note(NOTES, &format!("{}-{}", self.session, self.opened), &text)
     }
 
     /// The notes that no session holds: their names, the texts, and what was there before.
     fn cut_off_edits(&self) -> impl Iterator<Item = (String, String, Vec<(PathBuf, State)>)> {
-        let entries = std::fs::read_dir(self.store.folder.join(NOTES)).into_iter().flatten().flatten();
-        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-        let own = format!("{}-", self.session);
-        names.filter(move |name| !name.starts_with(&own) && !name.ends_with(".new")).filter_map(|name| {
-            let name = format!("{NOTES}/{name}");
-            let file = File::open(self.store.folder.join(&name)).ok()?;
-            if matches!(Locked::take(file, false, Duration::ZERO), Err(TryLockError::WouldBlock)) {
-                return None;
-            }
-            let note = self.store.text(&name)?;
+        self.store.cut_off(NOTES, &self.session).filter_map(|(name, note)| {
             let mut lines = note.lines();
             let text = String::from_utf8_lossy(&state::bytes_of(lines.next()?)?).into_owned();
             let states =

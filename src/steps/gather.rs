@@ -10,13 +10,13 @@ use std::time::Instant;
 use gix::ObjectId;
 use gix::zlib::Inflate;
 
-use super::StepsError;
 use super::git::{Index, Theirs};
 use super::look::{Found, Look, path_of};
-use super::packs::{Packer, Packs};
-use super::state::Why;
+use super::store::error::StepsError;
 use super::store::name_of;
-use super::table::{Content, Entry};
+use super::store::packs::{Packer, Packs};
+use super::store::state::Why;
+use super::store::table::{Content, Entry};
 use crate::files::PathError;
 use crate::host::now_unix_ms;
 
@@ -38,7 +38,7 @@ struct Wanted {
     entry: usize,
     size: u64,
     /// The object that git's index names.
-    said: Option<ObjectId>,
+    indexed: Option<ObjectId>,
 }
 
 /// The state that the threads share.
@@ -81,7 +81,7 @@ impl Look<'_> {
                 while let Some(it) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let (path, listing, _) = &places[it.directory];
                     let entry =
-                        reader.known(&path_of(path, &listing[it.entry]), &listing[it.entry], it.said, &written)?;
+                        reader.known(&path_of(path, &listing[it.entry]), &listing[it.entry], it.indexed, &written)?;
                     own.push((it.directory, it.entry, entry));
                 }
                 match &mut reader.packer {
@@ -119,12 +119,12 @@ impl Look<'_> {
         let mut wanted = Vec::new();
         for (directory, (_, listing, _)) in found.iter().enumerate().filter(|(_, (_, _, is_new))| *is_new) {
             for (entry, it) in listing.iter().enumerate() {
-                let said = match it.content {
+                let indexed = match it.content {
                     Content::Lost(Why::Budget) => None,
                     Content::Packed { id, is_read: false } if self.is_ahead => Some(id),
                     _ => continue,
                 };
-                wanted.push(Wanted { directory, entry, size: it.stamp.size, said });
+                wanted.push(Wanted { directory, entry, size: it.stamp.size, indexed });
             }
         }
         let theirs = self.theirs.filter(|_| wanted.len() >= INDEXED_MIN);
@@ -134,13 +134,13 @@ impl Look<'_> {
         };
         let attributes: Vec<PathBuf> = found.iter().filter_map(attributes).collect();
         if let Some(index) = theirs.and_then(|theirs| Index::read(theirs, self.root, &attributes)) {
-            for it in wanted.iter_mut().filter(|it| it.said.is_none()) {
+            for it in wanted.iter_mut().filter(|it| it.indexed.is_none()) {
                 let (path, listing, _) = &found[it.directory];
                 let entry = &listing[it.entry];
-                it.said = index.says(&path_of(path, entry), &entry.stamp);
+                it.indexed = index.says(&path_of(path, entry), &entry.stamp);
             }
         }
-        wanted.sort_by_key(|it| (it.said.is_some(), it.size));
+        wanted.sort_by_key(|it| (it.indexed.is_some(), it.size));
         wanted
     }
 }
@@ -159,7 +159,7 @@ impl Reader<'_> {
         &mut self,
         path: &std::path::Path,
         entry: &Entry,
-        said: Option<ObjectId>,
+        indexed: Option<ObjectId>,
         written: &AtomicU64,
     ) -> Result<Entry, StepsError> {
         let mut entry = entry.clone();
@@ -169,7 +169,7 @@ impl Reader<'_> {
             return Ok(entry);
         }
         let now = Instant::now();
-        if let (Some(id), Some(packs)) = (said, shared.packs)
+        if let (Some(id), Some(packs)) = (indexed, shared.packs)
             && now > shared.compare_until
             && packs.length(&id, &mut self.inflate) == Some(entry.stamp.size)
         {
@@ -183,7 +183,7 @@ impl Reader<'_> {
         let now_ns = now_unix_ms().saturating_mul(1_000_000);
         match self.look.root.held(path, self.look.limits.file_bytes_max) {
             Ok((stamp, bytes)) => {
-                if let Some(content) = self.kept(&bytes, written)? {
+                if let Some(content) = self.keep(&bytes, written)? {
                     entry.is_racy = stamp.changed_ns.saturating_add(RACY_NS) > now_ns;
                     (entry.stamp, entry.content) = (stamp, content);
                 }
@@ -196,7 +196,7 @@ impl Reader<'_> {
     }
 
     /// Keeps what was read, unless it is somewhere already; nothing where there is no room for it.
-    fn kept(&mut self, bytes: &[u8], written: &AtomicU64) -> Result<Option<Content>, StepsError> {
+    fn keep(&mut self, bytes: &[u8], written: &AtomicU64) -> Result<Option<Content>, StepsError> {
         let Some(id) = name_of(bytes) else { return Ok(Some(Content::Lost(Why::Special))) };
         let shared = self.shared;
         if shared.packs.is_some_and(|packs| packs.hold(&id)) {

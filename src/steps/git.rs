@@ -10,7 +10,7 @@ use gix::ObjectId;
 use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode, Stage};
 
-use super::packs::{Held, Packs};
+use super::store::packs::{Held, Packs};
 use crate::files::{Root, Stamp};
 
 /// A file that was changed so short a time before the index was written isn't taken for the same by its stamp: some file

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::git::Theirs;
-use super::state::Why;
 use super::store::Store;
-use super::table::{Content, Entry, Listing, Table, joined};
-use super::{Limits, StepsError};
+use super::store::error::{Limits, StepsError};
+use super::store::state::Why;
+use super::store::table::{Content, Entry, Listing, Table, joined};
 use crate::files::{Looked, Root, Seen, Stamp, SurveyEnd, SurveyLimits};
 
 /// First bytes of a file that says of its directory that it is a cache.

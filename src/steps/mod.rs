@@ -13,11 +13,8 @@ mod guard;
 mod jobs;
 mod look;
 mod outside;
-mod packs;
 mod secure;
-mod state;
 mod store;
-mod table;
 #[cfg(test)]
 mod tests;
 mod together;
@@ -45,103 +42,19 @@ use git::{Standing, Theirs};
 pub use guard::{Changed, Guard, IsProtected};
 pub use jobs::Job;
 use look::Look;
-pub use outside::{Elsewhere, OpenOutside};
+pub use outside::OpenOutside;
 use secure::secure;
-pub use state::{Kind, Record, State, Why};
-use store::{Mark, Store};
-pub use table::Change;
-use table::Table;
-pub use undo::{Conflict, TakenBack};
+pub use store::error::{Conflict, Limits, StepsError};
+pub use store::state::{Elsewhere, Kind, Record, State, Why};
+pub use store::table::Change;
+use store::table::Table;
+use store::{Mark, PROBE_TIME, Store};
+pub use undo::TakenBack;
 
 /// Longest text of a step, in bytes.
 const TEXT_BYTES_MAX: usize = 2_000;
 /// Paths that a step of edits looks at.
 const PATHS_MAX: usize = 2_000;
-/// Longest wait for another session that looks whether a note is held: it looks for a moment.
-const PROBE_TIME: Duration = Duration::from_secs(1);
-
-/// How far undo goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes that are kept for a workspace.
-    pub bytes_max: u64,
-    /// The largest file that is kept.
-    pub file_bytes_max: u64,
-    /// Entries of a workspace; one with more isn't covered.
-    pub files_max: usize,
-    /// How long a look may take.
-    pub look_time: Duration,
-    /// How long contents are read, at one look.
-    pub read_time: Duration,
-    /// How long files are compared with what git's index says of them; then its word is taken.
-    pub compare_time: Duration,
-}
-
-/// Why something can't be kept or taken back.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StepsError {
-    /// The store can't be read or written.
-    #[error("{what}: {why}")]
-    Io {
-        /// The part that failed.
-        what: &'static str,
-        /// The system's message.
-        why: String,
-    },
-    /// A content that should be kept isn't.
-    #[error("the content {0} isn't in the store any more")]
-    Missing(ObjectId),
-    /// A content was made to have the name of another.
-    #[error("a file was made to pass for another one (a SHA-1 collision)")]
-    Collision,
-    /// Another session holds the store.
-    #[error("another session is just using the store of steps")]
-    Busy,
-    /// A command of a model runs here in another session.
-    #[error("a command of a model still runs here, in another session: {0}")]
-    Running(String),
-    /// There are more entries than are looked at.
-    #[error("the workspace has more than {0} files and folders (undo.files_max)")]
-    TooMany(usize),
-    /// Looking took too long.
-    #[error("looking at the workspace took more than {} s", .0.as_secs())]
-    Slow(Duration),
-    /// There is nothing of that kind.
-    #[error("{0}")]
-    Nothing(String),
-    /// Later changes would be lost.
-    #[error("{}", conflict_words(.0))]
-    Conflicts(Vec<Conflict>),
-    /// A file of the workspace can't be read or written.
-    #[error("{}: {error}", path.display())]
-    Path {
-        /// The path.
-        path: PathBuf,
-        /// Why.
-        error: PathError,
-    },
-    /// The workspace can't be opened.
-    #[error("the workspace: {0}")]
-    Root(PathError),
-}
-
-fn conflict_words(conflicts: &[Conflict]) -> String {
-    match conflicts {
-        [only] => format!("{} {}", only.path.display(), only.why),
-        many => format!("{} files have changed since", many.len()),
-    }
-}
-
-impl StepsError {
-    fn io(what: &'static str, error: &std::io::Error) -> Self {
-        let why = error.raw_os_error().map(|number| nix::errno::Errno::from_raw(number).desc().to_lowercase());
-        Self::Io { what, why: why.unwrap_or_else(|| error.to_string()) }
-    }
-
-    fn object(error: &gix::Error) -> Self {
-        Self::Io { what: "the store of steps", why: error.to_string() }
-    }
-}
 
 /// The steps of one workspace.
 pub struct Steps {
@@ -306,8 +219,8 @@ impl Steps {
         made
     }
 
-    /// Finishes what a session that ended in the middle has left: a command or an edit that was cut off becomes a step, an undo that
-    /// counted is carried on. Gives a line for each.
+    /// Finishes what a session that ended in the middle has left: a command, an edit or a job that was cut off becomes a step, an
+    /// undo that counted is carried on. Gives a line for each.
     ///
     /// # Errors
     /// The store can't be read, or the workspace looked at.
@@ -317,13 +230,17 @@ impl Steps {
         }
         self.store.empty_trash();
         let has_undo = self.store.text(undo::INTENT).is_some();
-        let is_needed = has_undo || self.others().iter().any(|other| !other.is_alive) || self.has_cut_off_edits();
+        let is_needed = has_undo
+            || self.others().iter().any(|other| !other.is_alive)
+            || self.has_cut_off_edits()
+            || self.has_cut_off_jobs();
         if !is_needed {
             return Ok(Vec::new());
         }
         let _lock = self.store.lock(self.root.path())?;
         let mut told: Vec<String> = self.finish_undo()?.into_iter().collect();
         told.append(&mut self.recover_edits()?);
+        told.append(&mut self.recover_jobs()?);
         let others = self.others();
         let dead: Vec<&Other> = others.iter().filter(|other| !other.is_alive).collect();
         if let [first, ..] = dead[..] {
@@ -477,7 +394,7 @@ impl Steps {
             let file = File::open(self.store.folder.join("open").join(&name)).ok()?;
             let is_alive = matches!(Locked::take(file, false, Duration::ZERO), Err(TryLockError::WouldBlock));
             let name = format!("open/{name}");
-            let text = state::bytes_of(self.store.text(&name)?.trim())?;
+            let text = store::state::bytes_of(self.store.text(&name)?.trim())?;
             Some(Other { text: String::from_utf8_lossy(&text).into_owned(), name, is_alive })
         };
         let names = names.filter(|name| !name.starts_with(&own) && !name.ends_with(".new"));

@@ -5,22 +5,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::edits::Before;
-use super::state::Record;
+use super::store::state::{Elsewhere, Record};
 use super::{Change, Kind, Open, StepReport, Steps, StepsError, cut, store};
 
 /// Paths that a step's note names.
 const NAMED_MAX: usize = 5;
-
-/// A step of another place that belongs to a step of the workspace.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Elsewhere {
-    /// The directory of the other steps.
-    pub root: PathBuf,
-    /// The number of the step there.
-    pub number: u64,
-    /// Files that it changed.
-    pub files: usize,
-}
 
 /// The places outside that a command may write, as they were before it.
 #[must_use]

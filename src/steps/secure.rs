@@ -8,9 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use gix::ObjectId;
 
 use super::git::Theirs;
-use super::state::{State, Why};
 use super::store::Store;
-use super::{Change, StepsError};
+use super::store::error::StepsError;
+use super::store::state::{State, Why};
+use super::store::table::Change;
 
 /// Threads that copy at most.
 const THREADS_MAX: usize = 8;

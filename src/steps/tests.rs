@@ -365,6 +365,36 @@ fn a_command_that_was_cut_off_becomes_a_step() {
 }
 
 #[test]
+fn a_job_whose_session_was_killed_becomes_a_step_of_the_next_one() {
+    let scene = Scene::of(&[("a", "old"), ("b", "old")]);
+    let mut killed = scene.steps();
+    let _ = command(&mut killed, || scene.write("a", "the call's"));
+    let job = killed.job("serve --write");
+    let before = killed.before_edit("b", &["b".into()]).expect("a look");
+    scene.write("b", "an edit's");
+    let _ = killed.after_edit(before).expect("a step");
+    scene.write("a", "the job's");
+    scene.write("log", "the job's");
+    let mut other = scene.steps();
+    assert_eq!(other.recover(), Ok(Vec::new()), "it still runs");
+    // The process ends; the note of it stays behind.
+    drop((killed, job));
+    let told = other.recover().expect("recovered");
+    let line = "the session of the job `serve --write` was cut off; it changed 2 files, which is step 3 (:undo)";
+    assert_eq!(told, [line]);
+    assert_eq!(other.recover(), Ok(Vec::new()), "once is enough");
+    let _ = other.undo(1, false).expect("taken back");
+    assert_eq!((scene.read("a"), scene.read("b")), ("the call's".into(), "an edit's".into()));
+    assert!(!scene.at("log").exists());
+    // One that ended with its session is no matter of the next one.
+    let mut ended = scene.steps();
+    let job = ended.job("serve again");
+    scene.write("log", "more");
+    let _ = ended.after_job(job).expect("a step");
+    assert_eq!(other.recover(), Ok(Vec::new()));
+}
+
+#[test]
 fn two_sessions_in_one_workspace_share_their_steps() {
     let scene = Scene::of(&[("a", "0"), ("b", "0")]);
     let (mut one, mut two) = (scene.steps(), scene.steps());

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::outside::Other;
-use super::state::{Kind, Record, State, is_of_directories};
-use super::undo::{Conflict, INTENT, Intent, Plan, Sources, TakenBack};
+use super::store::error::Conflict;
+use super::store::state::{Kind, Record, State, is_of_directories};
+use super::undo::{INTENT, Intent, Plan, Sources, TakenBack};
 use super::{Change, Steps, StepsError, store};
 use crate::files::Stamp;
 

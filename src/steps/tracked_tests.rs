@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use proptest::prelude::*;
 
-use super::table::Content;
+use super::store::table::Content;
 use super::tests::{LIMITS, Scene, command};
 use super::*;
 

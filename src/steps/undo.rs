@@ -6,8 +6,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use super::state::{Kind, State, Why, change_lines, change_of};
+use super::store::error::Conflict;
 use super::store::name_of;
+use super::store::state::{Kind, State, Why, change_lines, change_of};
 use super::{Change, Record, Steps, StepsError, look};
 use crate::base::hex;
 use crate::base::text::counted;
@@ -27,19 +28,6 @@ const CUT_OFF: &str = "changes that were cut off while they were made real, and 
 const SYNCED_ALONE_MAX: usize = 64;
 /// Longest file that is compared with what a step left.
 const COMPARED_BYTES_MAX: u64 = 256 * 1024 * 1024;
-
-/// A path that isn't what a step left there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// Where.
-    pub path: PathBuf,
-    /// The problem at the path.
-    pub why: String,
-    /// The state that the step left.
-    pub left: State,
-    /// The present state.
-    pub now: State,
-}
 
 /// The result of an undo or redo.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -601,7 +589,7 @@ impl Intent {
 
     pub(super) fn of(text: &str) -> Option<Self> {
         let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
-        let stage = String::from_utf8(super::state::bytes_of(lines.next()?.strip_prefix("stage ")?)?).ok()?;
+        let stage = String::from_utf8(super::store::state::bytes_of(lines.next()?.strip_prefix("stage ")?)?).ok()?;
         let mut intent = Self { stage, steps: Vec::new(), changes: Vec::new(), places: Vec::new() };
         for line in lines {
             match line.split_once(' ')? {
@@ -609,7 +597,9 @@ impl Intent {
                     let (number, is_undone) = step.split_once(' ')?;
                     intent.steps.push((number.parse().ok()?, is_undone == "1"));
                 }
-                ("place", place) => intent.places.push(OsString::from_vec(super::state::bytes_of(place)?).into()),
+                ("place", place) => {
+                    intent.places.push(OsString::from_vec(super::store::state::bytes_of(place)?).into())
+                }
                 _ => intent.changes.push(change_of(line)?),
             }
         }

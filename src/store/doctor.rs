@@ -39,7 +39,7 @@ pub struct Checkup {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Repair {
     /// Rows in the file afterwards.
-    pub kept: u64,
+    pub rows: u64,
     /// Rows that could not be read, as far as they can be counted.
     pub lost: u64,
     /// The new path of the damaged file; `None` if it stayed in place.
@@ -91,8 +91,8 @@ pub fn repair(dir: &Path, now: i64) -> Result<Repair, StoreError> {
         let store = Store::open(dir)?;
         let rebuild = INDEXES.map(|index| format!("INSERT INTO {index}({index}) VALUES ('rebuild');")).concat();
         let rebuilt = store.main.execute_batch(&rebuild).and_then(|()| count(&store.main));
-        let kept = rebuilt.map_err(|problem| store.fail("repair", &problem))?;
-        return Ok(Repair { kept, lost: 0, damaged: None });
+        let rows = rebuilt.map_err(|problem| store.fail("repair", &problem))?;
+        return Ok(Repair { rows, lost: 0, damaged: None });
     }
     refuse_newer_or_locked(&path)?;
     let fresh = with_suffix(&path, &format!(".new-{now}"));
@@ -101,7 +101,7 @@ pub fn repair(dir: &Path, now: i64) -> Result<Repair, StoreError> {
     let mut target = Connection::open(&fresh).map_err(fail)?;
     schema::migrate(&mut target, &fresh)?;
     let lost = salvage(&path, &target).map_err(fail)?;
-    let kept = count(&target).map_err(fail)?;
+    let rows = count(&target).map_err(fail)?;
     target.close().map_err(|(_, problem)| fail(problem))?;
     let damaged = with_suffix(&path, &format!(".damaged-{now}"));
     for suffix in ["-wal", "-shm", ""] {
@@ -111,7 +111,7 @@ pub fn repair(dir: &Path, now: i64) -> Result<Repair, StoreError> {
         }
     }
     std::fs::rename(&fresh, &path).map_err(io("put in place"))?;
-    Ok(Repair { kept, lost, damaged: Some(damaged) })
+    Ok(Repair { rows, lost, damaged: Some(damaged) })
 }
 
 /// Reads what can be read of the database in `dir` into a store in memory, and counts the rows that can't.
@@ -298,7 +298,7 @@ mod tests {
         let found = check(dir.path());
         assert_eq!(found.faults, [""; 0]);
         assert_eq!(found.facts[1..], ["lines: 5", "conversations: 1", "messages: 10", "tool calls: 0"]);
-        assert_eq!(repair(dir.path(), 7).unwrap(), Repair { kept: 16, lost: 0, damaged: None });
+        assert_eq!(repair(dir.path(), 7).unwrap(), Repair { rows: 16, lost: 0, damaged: None });
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         let (rescued, lost) = rescue(dir.path()).unwrap();
         assert!(lost > 0 && rescued.count().unwrap() > 100, "{lost}");
         let repaired = repair(dir.path(), 7).unwrap();
-        assert!(repaired.kept > 300 && repaired.lost == lost, "{repaired:?}");
+        assert!(repaired.rows > 300 && repaired.lost == lost, "{repaired:?}");
         assert_eq!(repaired.damaged, Some(dir.path().join(format!("{FILE_NAME}.damaged-7"))));
         assert!(repaired.damaged.unwrap().exists());
         assert_eq!(check(dir.path()).faults, [""; 0]);
@@ -349,7 +349,7 @@ mod tests {
         let path = dir.path().join(FILE_NAME);
         std::fs::write(&path, [b'x'; 5_000]).unwrap();
         assert!(check(dir.path()).faults.iter().any(|fault| fault.contains("not a database")));
-        assert_eq!(repair(dir.path(), 7).unwrap().kept, 0);
+        assert_eq!(repair(dir.path(), 7).unwrap().rows, 0);
         assert_eq!(std::fs::read(with_suffix(&path, ".damaged-7")).unwrap(), [b'x'; 5_000]);
 
         let other = Connection::open(&path).unwrap();

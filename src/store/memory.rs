@@ -41,7 +41,7 @@ pub struct StoredMemory {
     /// The conversation that it came from.
     pub conversation: Option<ConversationId>,
     /// Whether it counts; a proposal waits.
-    pub taken: bool,
+    pub is_accepted: bool,
     /// The greatest distance that it may be sent: 0 this machine, 1 the private network, 2 anywhere; no further than
     /// the conversation that it came from.
     pub reach: u8,
@@ -67,7 +67,7 @@ impl Store {
     /// # Errors
     /// The database can't be written: nothing is stored.
     pub fn remember(&mut self, memory: &StoredMemory) -> Result<Option<i64>, StoreError> {
-        let StoredMemory { time, place, origin, conversation, taken, reach, text, .. } = memory;
+        let StoredMemory { time, place, origin, conversation, is_accepted, reach, text, .. } = memory;
         let conversation = conversation.map(|id| self.moved.conversation(id.0));
         let keep = || -> rusqlite::Result<Option<i64>> {
             let transaction = self.main.unchecked_transaction()?;
@@ -90,7 +90,7 @@ impl Store {
                     place,
                     origin_text(*origin),
                     conversation,
-                    taken,
+                    is_accepted,
                     reach,
                     text
                 ])?)
@@ -223,7 +223,7 @@ fn memory_of(row: &Row<'_>) -> rusqlite::Result<StoredMemory> {
             _ => MemoryOrigin::User,
         },
         conversation: row.get::<_, Option<i64>>(4)?.map(ConversationId),
-        taken: row.get(5)?,
+        is_accepted: row.get(5)?,
         text: row.get(6)?,
         reach: row.get(7)?,
     })
@@ -241,9 +241,18 @@ fn origin_text(origin: MemoryOrigin) -> &'static str {
 mod tests {
     use super::*;
 
-    fn memory(text: &str, origin: MemoryOrigin, taken: bool) -> StoredMemory {
+    fn memory(text: &str, origin: MemoryOrigin, is_accepted: bool) -> StoredMemory {
         let text = text.to_owned();
-        StoredMemory { id: 0, time: 5, place: Some("/a".into()), origin, conversation: None, taken, reach: 0, text }
+        StoredMemory {
+            id: 0,
+            time: 5,
+            place: Some("/a".into()),
+            origin,
+            conversation: None,
+            is_accepted,
+            reach: 0,
+            text,
+        }
     }
 
     fn texts(store: &Store, taken: bool) -> Vec<String> {

@@ -145,7 +145,7 @@ impl Bash {
         put("__RC_COMMAND".into(), command.as_bytes());
         put("__RC_DIR".into(), cwd.as_os_str().as_bytes());
         let layer = match &terms.view {
-            View::Copy(layer) => Some(Arc::clone(layer)),
+            View::Copy(layer) | View::First(layer) => Some(Arc::clone(layer)),
             View::Look | View::Work => None,
         };
         let terms = Terms { variables, ..terms.clone() };
@@ -249,7 +249,7 @@ impl Bash {
     fn take(&mut self) -> Output {
         let dropped = std::mem::take(&mut self.out.dropped) + std::mem::take(&mut self.err.dropped);
         let (out, err) = (std::mem::take(&mut self.out.bytes), std::mem::take(&mut self.err.bytes));
-        let is_on_copy = self.layer.is_some();
+        let is_on_copy = self.is_whole && self.layer.is_some();
         Output { out, err, terminal: self.terminal.take(), dropped, is_on_copy, ..Output::default() }
     }
 

@@ -75,7 +75,7 @@ impl Tool for Check {
                 Ok(layer) => View::Copy(layer),
                 Err(why) => return ToolError::new("sandbox", why, "").into(),
             },
-            Hold::Walls | Hold::Nothing => View::Work,
+            Hold::Walls | Hold::Off | Hold::Nothing => View::Work,
         };
         let terms = Terms { network: permit.has_network(), view, ..Terms::default() };
         let request = Request { command, cwd: permit.cwd(), state: &State::default(), terms };

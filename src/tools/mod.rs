@@ -19,6 +19,8 @@ mod program;
 mod reads;
 mod refused;
 mod registry;
+mod schema_text;
+pub mod script;
 mod search;
 pub mod served;
 mod shell;
@@ -30,7 +32,6 @@ mod survey;
 mod symbols;
 mod terminal;
 mod time;
-mod told;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -47,7 +48,7 @@ use crate::proto::tool::{FileChange, Outcome, Overdue, OverdueChoice, ToolError}
 pub use check::Check;
 pub use context::UpdateContext;
 pub use copied::{Copied, Shown, is_plain_config, listed, protection, shown};
-pub use edit::{changed_by_person, edit_tools, taken};
+pub use edit::{changed_by_person, chosen, edit_tools};
 pub use http::{Http, HttpOptions, SearchOptions, SearchService, WebSearch, judged_client};
 pub use launcher::{Launcher, Terms};
 pub use memory::Remember;
@@ -56,6 +57,7 @@ pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
 pub use reads::Reads;
 pub use refused::Refusal;
 pub use registry::Registry;
+pub use script::Script;
 pub use shell::{IsStopped, Shell};
 pub use skill::{Library, Skill};
 pub use spill::Spill;
@@ -83,8 +85,8 @@ impl Spec {
 
     /// The schema as a model is told it, as text.
     #[must_use]
-    pub fn told(&self) -> String {
-        told::told(&self.schema)
+    pub fn schema_text(&self) -> String {
+        schema_text::schema_text(&self.schema)
     }
 }
 

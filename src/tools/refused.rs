@@ -26,6 +26,9 @@ const NETWORK_SIGNS: &[&str] = &[
     "network unreachable",
     "failed to establish a new connection",
 ];
+/// Words that programs print, in small letters, if they may not write.
+const READ_ONLY_SIGNS: &[&str] =
+    &["read-only file system", "permission denied", "operation not permitted", "erofs", "eacces", "eperm"];
 /// Characters of a line that are told.
 const LINE_CHARS_MAX: usize = 200;
 /// Lines in which paths are looked for, the last ones: most programs say at the end why they failed.
@@ -92,6 +95,35 @@ pub(super) fn tried(missed: &[Missed], outside: &dyn Fn(&Path) -> Option<Outside
         Some((line, need)) => (line, Some(need)),
         None => (removal()?, None),
     };
+    Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
+}
+
+/// Returns the change of the workspace that a first look was refused: as the kernel saw it or, if nothing watched it, by what it
+/// printed.
+pub(super) fn looked(
+    missed: Option<&[Missed]>,
+    errors: &str,
+    output: &str,
+    workspace: &Path,
+    is_failed: bool,
+) -> Option<Refusal> {
+    let line = match missed {
+        Some(missed) => missed.iter().find_map(|it| match it {
+            Missed::Write(path) => Some(format!("it tried to write {}", path.strip_prefix(workspace).ok()?.display())),
+            Missed::Remove(path) => {
+                Some(format!("it tried to delete or move {}", path.strip_prefix(workspace).ok()?.display()))
+            }
+            Missed::Name(_) | Missed::Address(_) | Missed::Socket(_) => None,
+        }),
+        None => {
+            let is_sign = |line: &&str| {
+                let line = line.to_lowercase();
+                READ_ONLY_SIGNS.iter().any(|sign| line.contains(sign))
+            };
+            errors.lines().chain(output.lines()).find(is_sign).map(|line| line.trim().to_owned())
+        }
+    }?;
+    let need = Some(Need::Write { path: workspace.to_str()?.to_owned() });
     Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
 }
 

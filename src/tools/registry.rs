@@ -132,7 +132,7 @@ impl Registry {
     pub fn plan(&self, name: &str, arguments: &str, place: Place<'_>) -> Result<(String, Value, Plan), ToolError> {
         let entry = self.meant(name).ok_or_else(|| self.unknown(name))?;
         let wrong =
-            |what: String| ToolError::new("bad-arguments", what, format!("the schema is {}", entry.spec.told()));
+            |what: String| ToolError::new("bad-arguments", what, format!("the schema is {}", entry.spec.schema_text()));
         let (value, left_out) = fit::read(arguments, entry.schema.as_value())
             .map_err(|error| wrong(format!("the arguments are no JSON: {error}")))?;
         let problems = entry.schema.problems(&value);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::bash::{Bash, Output, Ran, Request, State, last_line};
 use super::copied::Copied;
 use super::launcher::{Launcher, Terms};
-use super::refused::{refused, tried};
+use super::refused::{looked, refused, tried};
 use super::spawner::Spawner;
 use super::{Offer, Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
@@ -182,9 +182,10 @@ impl Shell {
         let view = match self.launcher.hold() {
             // A copy would grow stale under what runs beside the person's own work.
             Hold::Copy if !in_background || self.launcher.is_on_bench() => View::Copy(self.launcher.layer()?),
+            Hold::Walls if permit.is_look() => View::First(self.launcher.layer()?),
             // Nobody was asked about a change.
             Hold::Copy | Hold::Walls if permit.risk() == Risk::Low => View::Look,
-            Hold::Copy | Hold::Walls | Hold::Nothing => View::Work,
+            Hold::Copy | Hold::Walls | Hold::Off | Hold::Nothing => View::Work,
         };
         let (readable, writable) = permit.paths();
         let variables = variables(permit.arguments());
@@ -202,7 +203,7 @@ impl Shell {
         ran: Ran,
         bash: Bash,
         wish: &Wish<'_>,
-        said: Option<OverdueChoice>,
+        choice: Option<OverdueChoice>,
         started: Instant,
         work: &mut Work<'_>,
     ) -> Outcome {
@@ -215,12 +216,12 @@ impl Shell {
                         self.state = state.clone();
                     }
                 }
-                work.copied = self.copied(wish.command, &bash, &output, wish.cwd, wish.terms.network);
+                work.copied = self.copied(wish, &bash, &output, work.place.tree.path());
                 (output, Note::None)
             }
             Ran::Stopped(output) => (output, Note::Stopped),
             Ran::Awaited(output) => (output, Note::Awaited),
-            Ran::Running(output) => (output, self.further(wish.command, bash, said)),
+            Ran::Running(output) => (output, self.further(wish.command, bash, choice)),
         };
         outcome(&output, &note, started.elapsed())
     }
@@ -322,17 +323,21 @@ fn not_started(error: &std::io::Error) -> ToolError {
 
 impl Shell {
     /// Returns the changes of an ended command on its copy; `None` if it had no copy.
-    fn copied(&self, command: &str, bash: &Bash, output: &Output, cwd: &Path, has_network: bool) -> Option<Copied> {
+    fn copied(&self, wish: &Wish<'_>, bash: &Bash, output: &Output, workspace: &Path) -> Option<Copied> {
         let layer = Arc::clone(bash.layer()?);
         let is_failed = output.status != Some(0);
         let (errors, printed) = (strip_controls(&output.err), strip_controls(&output.out));
-        let cwd = output.cwd.as_deref().unwrap_or(cwd);
+        let cwd = output.cwd.as_deref().unwrap_or(wish.cwd);
         let outside = |path: &Path| self.launcher.outside(path);
         let missed = layer.missed();
-        let by_words = missed.is_none() && !has_network;
-        let refused = tried(&missed.unwrap_or_default(), &outside, is_failed)
-            .or_else(|| is_failed.then(|| refused(&errors, &printed, cwd, by_words, &outside)).flatten());
-        Some(Copied { command: command.to_owned(), layer, refused })
+        let refused = if matches!(wish.terms.view, View::First(_)) {
+            looked(missed.as_deref(), &errors, &printed, workspace, is_failed)
+        } else {
+            let by_words = missed.is_none() && !wish.terms.network;
+            tried(&missed.unwrap_or_default(), &outside, is_failed)
+                .or_else(|| is_failed.then(|| refused(&errors, &printed, cwd, by_words, &outside)).flatten())
+        };
+        Some(Copied { command: wish.command.to_owned(), layer, refused })
     }
 }
 

@@ -142,7 +142,7 @@ impl Tool for HotFiles {
         match history {
             Ok(files) if !files.is_empty() => {
                 let own = files.iter().filter(|it| !languages::is_foreign(&it.path) && may(&it.path));
-                let lines: Vec<String> = own.take(most).map(told).collect();
+                let lines: Vec<String> = own.take(most).map(heat_line).collect();
                 Outcome::of(lines.join("\n")).with("results", lines.len()).with("by", "history")
             }
             Err(Trouble::Stopped) => ToolError::new("stopped", "the user stopped it", "").into(),
@@ -153,7 +153,7 @@ impl Tool for HotFiles {
     }
 }
 
-fn told(file: &Heat) -> String {
+fn heat_line(file: &Heat) -> String {
     let Heat { path, commits, lines, last_unix_s, score } = file;
     let day = Timestamp::from_second(*last_unix_s).unwrap_or_default().strftime("%Y-%m-%d");
     let commits = if *commits == 1 { "1 commit".to_owned() } else { format!("{commits} commits") };

@@ -65,12 +65,12 @@ impl Tool for Symbols {
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
-        self.told(permit, work).unwrap_or_else(Into::into)
+        self.list(permit, work).unwrap_or_else(Into::into)
     }
 }
 
 impl Symbols {
-    fn told(&self, permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
+    fn list(&self, permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
         let tree = work.place.tree;
         let (path, query) = (text(permit.arguments(), "path"), text(permit.arguments(), "query"));
         let below = match path {

@@ -165,8 +165,11 @@ impl Bench {
         let next = AtomicUsize::new(0);
         let work = || {
             while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Some((mode, bytes)) = leaf(path)? {
-                    put(&self.dir, path, mode, &bytes)?;
+                match leaf(path)? {
+                    Some((mode, bytes)) => put(&self.dir, path, mode, &bytes)?,
+                    // Its content is another repository's.
+                    None if self.draft.is_submodule(path) => put(&self.dir, path, Mode::Submodule, b"")?,
+                    None => {}
                 }
             }
             Ok(())

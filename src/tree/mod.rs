@@ -207,6 +207,13 @@ impl Draft {
         matches!(self.state().at(&*self.objects, &parts), Ok(read::Found::Directory))
     }
 
+    /// Whether another repository (a submodule) is at a path.
+    #[must_use]
+    pub fn is_submodule(&self, path: &Path) -> bool {
+        let parts: Vec<std::ffi::OsString> = path.iter().map(std::ffi::OsStr::to_owned).collect();
+        matches!(self.state().at(&*self.objects, &parts), Ok(read::Found::Submodule))
+    }
+
     /// Whether nothing differs from the base.
     #[must_use]
     pub fn is_unchanged(&self) -> bool {

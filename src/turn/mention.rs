@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn told(question: &str) -> Vec<String> {
+    fn notices(question: &str) -> Vec<String> {
         let line = |it: &Mention| match it.lines {
             Some((first, last)) => format!("{} {first}-{last}", it.name),
             None => it.name.clone(),
@@ -209,7 +209,7 @@ mod tests {
             ("look\n```\n@a/b.rs\n```\n@c/d.rs", &["c/d.rs"]),
             ("@Override", &["Override"]),
         ] {
-            assert_eq!(told(question), names, "{question}");
+            assert_eq!(notices(question), names, "{question}");
         }
         assert_eq!(mentions(&"@a1/b ".repeat(3)).len(), 1);
         let many: String = (0..50).map(|number| format!("@f{number} ")).collect();

@@ -400,9 +400,12 @@ fn keys_run_functions_of_the_shell_on_the_line() {
     session.type_text("!");
     expect_line_is(&session, "é ü!");
     clear(&session);
-    // A function that draws the prompt finds the person's own; the next one is ours again.
+    // A function that draws the prompt finds the one on the screen.
     session.send(b"\x1b[18~");
-    session.expect_line(&format!("<{PROMPT} >"));
+    session.expect("the prompt between angles", |screen| {
+        let text = screen.contents();
+        text.lines().any(|row| row.starts_with('<') && row.ends_with(&format!("{PROMPT} >")))
+    });
     session.type_text("again");
     expect_line_is(&session, "again");
     clear(&session);
@@ -417,6 +420,39 @@ fn keys_run_functions_of_the_shell_on_the_line() {
     session.expect_outside("the function's file", || session.home().join("ran").exists().then_some(()));
     session.run("echo status-$?");
     session.expect_line("status-1");
+}
+
+/// As atuin's Enter does: it draws the prompt again, from its first row, with the line after it, and runs that.
+#[test]
+fn a_key_that_runs_the_line_draws_it_where_it_stood() {
+    let rc = [
+        &format!("PS1='top\\nperson {PROMPT} '"),
+        r#"accept() { local up; up=$(printf %s "${PS1@P}" | wc -l); ((up)) && printf '\e[%dA' "$up""#,
+        r#"printf '%s%s\n' "${PS1@P}" "$READLINE_LINE"; eval "$READLINE_LINE"; READLINE_LINE=; }"#,
+        r#"mark() { PS1="(env) $PS1"; }"#,
+        r#"bind -x '"\C-xg": accept'; bind -x '"\C-xm": mark'"#,
+        "",
+    ];
+    let rc = rc.join("\n");
+    for (settings, rows) in [("editor = {autosuggest = false}", 1), ("prompt = \"shell\"", 2)] {
+        let session = Session::spawn(config(settings).file(".bashrc", &rc));
+        session.run("echo before");
+        session.type_text("echo run-$((1+1))");
+        session.press(Key::Ctrl('x'));
+        session.send(b"g");
+        session.expect("the rows in their order", |screen| {
+            let text = screen.contents();
+            let found: Vec<&str> = text.lines().collect();
+            let Some(at) = found.iter().position(|row| *row == "before") else { return false };
+            let line = found.get(at + rows).is_some_and(|row| row.ends_with("echo run-$((1+1))"));
+            line && found.get(at + rows + 1) == Some(&"run-2")
+        });
+        // What a key does to the prompt stays, and nothing of ours gets into it.
+        session.press(Key::Ctrl('x'));
+        session.send(b"m");
+        session.run("echo \"<${PS1@Q}>\"");
+        session.expect("the changed prompt", |screen| screen.contents().contains("<'(env) top\\nperson"));
+    }
 }
 
 #[test]

@@ -179,7 +179,7 @@ fn keys_from_before_the_question_do_not_answer_it() {
 fn a_command_can_be_changed_refused_with_words_or_run_in_the_persons_shell() {
     let home = home(
         &[
-            calls("build", "shell", json!({"command": "make-something --odd"}), "built"),
+            calls("build", "shell", json!({"command": "make-something --odd >out"}), "built"),
             calls("move", "shell", json!({"command": "mkdir here && cd here && export MOVED=1"}), "moved"),
         ],
         "security = {tier = \"landlock\"}",
@@ -278,7 +278,7 @@ fn a_call_that_no_tool_takes_leaves_a_receipt_too() {
 fn a_command_is_shown_once_and_a_call_that_cannot_be_planned_too() {
     let home = home(
         &[
-            calls("build", "shell", json!({"command": "make-something --odd"}), "built"),
+            calls("build", "shell", json!({"command": "make-something --odd >out"}), "built"),
             calls("inside", "http", json!({"url": "http://169.254.169.254/latest"}), "no"),
         ],
         "security = {tier = \"landlock\"}",
@@ -301,7 +301,7 @@ fn a_command_is_shown_once_and_a_call_that_cannot_be_planned_too() {
     assert_eq!(run(home.path(), &["estop"]).0, Some(0));
     session.run("clear");
     session.send(b"?build it\r");
-    session.expect_text("Command requested: `make-something --odd`");
+    session.expect_text("Command requested: `make-something --odd >out`");
     session.expect_text("denied: ");
 }
 

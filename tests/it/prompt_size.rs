@@ -58,7 +58,7 @@ fn a_trivial_question_of_any_model_takes_at_most_2200_tokens() {
     assert_eq!(problems, []);
     registry.add(Box::new(reedclaw::tools::Remember)).expect("a new name");
     let of = |spec: &reedclaw::tools::Spec| {
-        let parameters: Value = serde_json::from_str(&spec.told()).expect("JSON");
+        let parameters: Value = serde_json::from_str(&spec.schema_text()).expect("JSON");
         json!({"type": "function", "function": {"name": spec.name, "description": spec.description, "parameters": parameters}})
     };
     let tools: Vec<Value> = registry.offered(ToolSet::Auto, false, true).map(of).collect();

@@ -3,8 +3,10 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -114,6 +116,26 @@ fn sigterm_ends_after_the_step_at_hand_and_the_next_service_continues() {
 }
 
 #[test]
+fn a_manager_hears_that_the_service_is_ready_lives_and_ends() {
+    let home = home();
+    let place = home.path().join("notify");
+    let manager = UnixDatagram::bind(&place).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
+    let mut child = command(home.path(), &["--path", ".", "service", "run"]);
+    child.env("NOTIFY_SOCKET", &place).env("WATCHDOG_USEC", "200000");
+    let mut child = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
+    let heard = || {
+        let mut buffer = [0; 64];
+        let length = manager.recv(&mut buffer).expect("a report");
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
+    assert_eq!([heard(), heard(), heard()], ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
+    assert_eq!(Service { child, lines }.end(Signal::SIGTERM), Some(0));
+    while heard() != "STOPPING=1" {}
+}
+
+#[test]
 fn a_killed_services_step_that_may_have_run_waits_for_a_person() {
     let (home, service) = begun("sleep 600; echo one >> log");
     assert_eq!(service.end(Signal::SIGKILL), None);
@@ -181,7 +203,7 @@ fn the_unit_is_installed_started_and_taken_back_if_that_fails() {
     assert_eq!(service("install").0, Some(0));
     let unit = fs::read_to_string(&place).expect("a unit");
     assert!(unit.contains("service run") && unit.contains("Restart=on-failure"), "{unit}");
-    for word in ["stop", "start"] {
+    for word in ["stop", "start", "restart"] {
         assert_eq!(service(word).0, Some(0), "{word}");
     }
     assert_eq!(service("uninstall").0, Some(0));
@@ -191,6 +213,7 @@ fn the_unit_is_installed_started_and_taken_back_if_that_fails() {
         "--user daemon-reload",
         "--user enable --now reedclaw.service",
         "--user stop reedclaw.service",
+        "--user restart reedclaw.service",
         "--user disable --now",
     ] {
         assert!(calls.contains(call), "{call}: {calls}");

@@ -29,7 +29,7 @@ pub fn calls(when: &str, tool: &str, arguments: Value) -> Value {
 }
 
 /// A session of the shell in a repository with one commit.
-fn at_repository(answers: &[Value]) -> Session {
+pub fn at_repository(answers: &[Value]) -> Session {
     let lines: Vec<String> = answers.iter().map(Value::to_string).collect();
     let spawn = Spawn::reedclaw().size(40, 110).file(".config/reedclaw/config.lua", CONFIG);
     let spawn = spawn.file("answers.jsonl", &lines.join("\n"));
@@ -123,6 +123,38 @@ fn a_persons_edit_in_a_session_is_a_commit_of_its_own() {
     session.run("clear");
     session.run(":session log");
     session.expect_text("edit a.txt");
+}
+
+#[test]
+fn a_persons_command_at_the_prompt_asks_before_its_changes_become_a_commit() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let session = at_repository(&[calls("write", "file_write", json!({"path": "a.txt", "content": "new\n"}))]);
+    let project = session.home().join("project");
+    git(&project, &["branch", "feature"]);
+    session.run(":session start --on feature my title");
+    session.expect_text("each turn becomes a commit on feature");
+    session.run("?write it");
+    session.expect_text("turn 1 · 1 file");
+    session.expect_prompt();
+    session.run("clear");
+    session.line(":session run cat a.txt; echo mine > b.txt");
+    session.expect_text("~ b.txt");
+    session.expect_text("Commit these changes to the session?");
+    session.expect_line("new");
+    session.expect_text("yes [y]");
+    session.type_text("y");
+    session.expect_text("its changes are in the session as commit");
+    session.expect_prompt();
+    assert_eq!(git(&project, &["show", "feature:b.txt"]), "mine");
+    session.run(":session amend two words");
+    session.expect_text("the newest turn has the changes now");
+    assert_eq!(git(&project, &["log", "--format=%s", "-1", "feature"]), "two words");
+    assert_eq!(git(&project, &["status", "--porcelain"]), "", "the checkout stays as it is");
+    session.run("clear");
+    session.run(":session run false");
+    session.expect_text("it ended with status 1");
 }
 
 #[test]

@@ -129,7 +129,7 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
         (&["session", "drop", &id], 3),
         (&["session", "merge", &id], 3),
         (&["session", "frobnicate"], 2),
-        (&["session", "list", "--workspace", "/"], 1),
+        (&["session", "list", "--workspace", "/"], 7),
     ] {
         let (code, out, err) = reedclaw(at, arguments);
         assert_eq!(code, Some(status), "{arguments:?}: {out}{err}");
@@ -259,4 +259,36 @@ fn a_commit_reads_well_without_reedclaw() {
         assert!(message.lines().any(|line| line.starts_with(trailer)), "{trailer}: {message}");
     }
     assert_eq!(git(&project, &["log", "-1", "--format=%(trailers:key=ReedClaw-Turn,valueonly)", &branch]), "1");
+}
+
+#[test]
+fn a_persons_command_runs_on_the_bench_and_its_changes_become_a_commit_after_a_yes() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let (home, id) = with_two_turns();
+    let (at, project) = (home.path(), home.path().join("project"));
+    let before = held(&project.join(".git/refs/heads"));
+    let run = |arguments: &[&str]| reedclaw(at, &[&["session", "run"][..], arguments].concat());
+    let (code, out, err) = run(&[&id, "cat a.txt; echo told >&2; echo mine > a.txt; rm more.txt"]);
+    assert_eq!((code, out.as_str()), (Some(3), "new\n"), "{err}");
+    assert!(err.contains("told") && err.contains("~ a.txt") && err.contains("- more.txt"), "{err}");
+    assert_eq!(differing(&held(&project.join(".git/refs/heads")), &before), Vec::<&PathBuf>::new());
+    assert_eq!(output(at, &["session", "cat", &id, "a.txt"]), "new\n", "without a yes nothing is kept");
+    let (code, _, err) = run(&[&id, "--yes", "sh", "-c", "echo \"a b\" > a.txt; exit 3"]);
+    assert_eq!(code, Some(1), "the command's failure: {err}");
+    assert!(err.contains("its changes are in the session as commit"), "{err}");
+    assert_eq!(output(at, &["session", "cat", &id, "a.txt"]), "a b\n");
+    assert_eq!(fs::read_to_string(project.join("a.txt")).expect("a file"), "old\n", "the checkout stays as it is");
+    let log = output(at, &["session", "log", &id, "--json"]);
+    let last: Value = serde_json::from_str(log.lines().last().expect("a line")).expect("JSON");
+    assert_eq!((last["act"].as_str(), last["turn"].as_u64()), (Some("user"), None));
+    assert!(last["subject"].as_str().expect("a subject").starts_with("run sh -c"), "{last}");
+    // What git ignores is still there for the next command.
+    run(&[&id, "--yes", "echo built/ > .gitignore; mkdir built; echo 1 > built/x"]);
+    let (code, out, err) = run(&[&id, "cat built/x"]);
+    assert_eq!((code, out.as_str()), (Some(0), "1\n"), "{err}");
+    output(at, &["session", "amend", &id, "-m", "with mine"]);
+    let log = output(at, &["session", "log", &id]);
+    assert!(log.contains("with mine") && !log.contains("run sh"), "{log}");
 }

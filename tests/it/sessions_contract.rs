@@ -449,6 +449,9 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
         ("redo", vec![&id]),
         ("undo", vec![&id]),
         ("message", vec![&id, "1", "-m", "other words"]),
+        ("amend", vec![&id, "-m", "newest words"]),
+        ("run", vec![&id, "true"]),
+        ("tools", vec![&id]),
         ("dir", vec![&id, "out"]),
         ("doctor", vec![]),
         ("gc", vec!["--dry-run"]),
@@ -467,6 +470,7 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
         "rewind" => vec!["1"],
         "dir" => vec!["out"],
         "message" => vec!["-m", "x"],
+        "run" => vec!["true"],
         _ => vec![],
     };
     for name in commands.iter().filter(|name| !["list", "start", "doctor", "gc"].contains(name)) {
@@ -486,10 +490,19 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
         ("drop", vec![&id]),
         ("apply", vec![&id]),
         ("sync", vec![&id]),
+        ("sync", vec![&id, "--rebase"]),
+        ("amend", vec![&id]),
+        ("run", vec![&id, "touch", "made"]),
+        ("start", vec!["--on", "main"]),
     ];
     for (name, arguments) in &refused {
         let (code, _, err) = reedclaw(at, &[&["session", name][..], arguments].concat());
         assert_eq!(code, Some(3), "{name}: {err}");
     }
     output(at, &["session", "drop", &id, "--yes"]);
+    let bare = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let place = bare.path().display().to_string();
+    let (code, out, err) = reedclaw(at, &["session", "list", "--workspace", &place]);
+    assert_eq!((code, out.as_str()), (Some(7), ""), "{err}");
+    assert!(err.contains("there is no git repository at"), "{err}");
 }

@@ -373,3 +373,160 @@ fn the_session_runs_procedures_in_the_persons_own_shell() {
     let next = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("work")).size(60, 110));
     next.expect_text("[sop] run 1 of daily-check waits: Continue to write report?; :sop approve 1");
 }
+
+/// A procedure whose step is another one with an approval, and whose last step uses the output of that one.
+fn nested(home: &Path) {
+    let steps = [
+        shell_step("greet", "echo hello $WHO", "env_from = { WHO = \"input.who\" }"),
+        "[[steps]]\nid = \"may\"\nkind = \"approval\"\nprompt = \"May it?\"\n".into(),
+        shell_step("count", "echo run >> runs", "writes = [\"runs\"]"),
+        shell_step("last", "echo good day $WHO", "env_from = { WHO = \"input.who\" }"),
+    ];
+    procedure(home, "inner", &format!("mode = \"auto\"\n[inputs.who]\n{}", steps.concat()));
+    let outer = "mode = \"auto\"\n[inputs.name]\n[[steps]]\nid = \"begin\"\nkind = \"sop\"\nsop = \"inner\"\n\
+                 inputs = { who_from = \"input.name\" }\n";
+    let keeps = "[[steps]]\nid = \"keep\"\nkind = \"tool\"\ntool = \"file_write\"\n\
+                 args = { path = \"kept\", content_from = \"begin\" }\n";
+    procedure(home, "outer", &format!("{outer}{keeps}"));
+}
+
+#[test]
+fn a_step_runs_another_procedure_and_waits_as_that_one_waits() {
+    let home = home(&[]);
+    nested(home.path());
+    let (status, text) = run(home.path(), &["sop", "run", "outer", "--input", "name=you; touch no"]);
+    assert!(status == 7 && text.contains("run 2 of step begin waits"), "{status} {text}");
+    let inner = json_of(home.path(), &["sop", "status", "2", "--json"]);
+    assert_eq!((&inner["state"], &inner["trigger"]["parent"]), (&json!("waiting"), &json!(1)), "{inner}");
+    // A yes to the outer run is one to what it waits for, and the outer run goes on by itself up to its own question.
+    let (status, text) = run(home.path(), &["sop", "approve", "1"]);
+    assert!(status == 7 && text.contains("Run 1 of outer: waiting"), "{status} {text}");
+    let (status, text) = run(home.path(), &["sop", "approve", "1"]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!(read(home.path(), "kept").trim(), "good day you; touch no");
+    assert_eq!(read(home.path(), "runs"), "run\n");
+    for id in ["1", "2"] {
+        let (status, text) = run(home.path(), &["sop", "replay", id]);
+        assert!(status == 0 && text.contains("would be the same"), "{text}");
+    }
+}
+
+#[test]
+fn the_end_of_an_inner_procedure_is_the_end_of_its_step() {
+    let home = home(&[]);
+    nested(home.path());
+    run(home.path(), &["sop", "run", "outer", "--input", "name=you"]);
+    let (status, text) = run(home.path(), &["sop", "reject", "2", "no"]);
+    assert!(
+        status == 3 && text.contains("Run 1 of outer: refused") && text.contains("run 2 ended as refused"),
+        "{text}"
+    );
+    run(home.path(), &["sop", "run", "outer", "--input", "name=you"]);
+    let (status, text) = run(home.path(), &["sop", "cancel", "3"]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!(json_of(home.path(), &["sop", "status", "4", "--json"])["state"], "cancelled");
+    // An inner procedure that has changed isn't trusted any more, and the outer one's trust doesn't cover it.
+    let file = work(home.path(), "sops/inner/SOP.toml");
+    fs::write(&file, fs::read_to_string(&file).expect("it") + "# more\n").expect("written");
+    let (status, text) = run(home.path(), &["sop", "run", "outer", "--input", "name=you"]);
+    assert!(status == 3 && text.contains("inner has changed since you trusted it"), "{status} {text}");
+    assert!(!work(home.path(), "runs").exists() && !work(home.path(), "kept").exists());
+}
+
+#[test]
+fn procedures_in_a_circle_and_unknown_ones_are_problems() {
+    let home = home(&[]);
+    let step = |name: &str| format!("[[steps]]\nid = \"a\"\nkind = \"sop\"\nsop = \"{name}\"\n");
+    for (name, next) in [("one", "two"), ("two", "one"), ("three", "none")] {
+        procedure(home.path(), name, &step(next));
+    }
+    let (status, text) = run(home.path(), &["sop", "validate"]);
+    for part in ["two leads back to one", "one leads back to two", "there is no procedure none"] {
+        assert!(status == 1 && text.contains(part), "{part}: {text}");
+    }
+    // Also without the check nothing runs for ever.
+    let (status, text) = run(home.path(), &["sop", "run", "one"]);
+    assert!(status == 2 && text.contains("leads back"), "{status} {text}");
+}
+
+#[test]
+fn a_goal_is_a_step_and_only_its_check_lets_the_procedure_go_on() {
+    let plan = json!({"when": "Plan the work", "steps": [{"text": "TASK: make it"}]});
+    let calls = [("shell", json!({"command": "echo 1 > made"}))];
+    let made = crate::changes::rounds("TASK 1: make it", &calls, "it is made");
+    let answers = [plan, made, json!({"steps": [{"text": "it is made"}]})];
+    let home = home(&answers);
+    let goal = |check: &str| {
+        format!(
+            "[[steps]]\nid = \"work\"\nkind = \"norris\"\ngoal = \"make it\"\nchecks = [\"{check}\"]\n\
+             writes = [\"made\"]\nbudget = {{ tokens = 100000 }}\n"
+        )
+    };
+    let after = shell_step("after", "echo $END > after", "env_from = { END = \"work.end\" }\nwrites = [\"after\"]");
+    procedure(home.path(), "good", &format!("{}{after}", goal("test -e made")));
+    procedure(home.path(), "bad", &format!("{}{after}", goal("test -e other")));
+    let (status, text) = run(home.path(), &["sop", "run", "good"]);
+    assert_eq!((status, read(home.path(), "made").as_str()), (0, "1\n"), "{text}");
+    assert_eq!(read(home.path(), "after"), "verified\n", "{text}");
+    let (status, text) = run(home.path(), &["norris", "list"]);
+    assert!(status == 0 && text.contains("make it") && text.contains("verified"), "{text}");
+    fs::remove_file(work(home.path(), "after")).expect("removed");
+    let (status, text) = run(home.path(), &["sop", "run", "bad"]);
+    assert!(status == 1 && text.contains("ended as stuck") && !work(home.path(), "after").exists(), "{status} {text}");
+    assert_eq!(run(home.path(), &["sop", "replay", "1"]).0, 0);
+}
+
+#[test]
+fn an_inner_procedure_that_is_killed_is_taken_up_by_its_outer_one() {
+    let home = home(&[]);
+    let wait = "[ -e go ] || { : > begun; while [ ! -e go ]; do read -t 0.05 < <(:) ; done; }; echo once >> runs";
+    let step = shell_step("slow", wait, "writes = [\"runs\", \"begun\"]\nidempotent = true");
+    procedure(
+        home.path(),
+        "inner",
+        &format!("mode = \"auto\"\n{}{step}", shell_step("first", "echo x >> firsts", "writes = [\"firsts\"]")),
+    );
+    procedure(home.path(), "outer", "mode = \"auto\"\n[[steps]]\nid = \"begin\"\nkind = \"sop\"\nsop = \"inner\"\n");
+    let mut child = command(home.path(), &["sop", "run", "outer", "--json"]);
+    let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().expect("a pipe")));
+    let begun = |line: &String| line.contains("\"begun\"") && line.contains("\"slow\"");
+    assert!(lines.by_ref().map_while(Result::ok).any(|line| begun(&line)), "it never began");
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+    fs::write(work(home.path(), "go"), "").expect("a file");
+    let (status, text) = run(home.path(), &["sop", "resume", "1"]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!((read(home.path(), "firsts").as_str(), read(home.path(), "runs").as_str()), ("x\n", "once\n"), "{text}");
+    assert_eq!(run(home.path(), &["sop", "replay", "2"]).0, 0);
+}
+
+#[test]
+fn a_models_command_neither_approves_nor_trusts_a_procedure() {
+    let program = program();
+    let words =
+        ["sop approve 1", "sop trust other", "norris approve 1"].map(|words| format!("{} {words}", program.display()));
+    let direct = words.iter().map(|line| ("shell", json!({"command": line})));
+    // A script hides from the rules what it runs, so that the sandbox has to hold it.
+    let script = format!("printf '%s\\n' '{}' > x.sh; HOME=$HOME bash x.sh", words.join("' '"));
+    let hidden = ("shell", json!({"command": script}));
+    let again = ("shell", json!({"command": "bash x.sh; setsid bash x.sh < /dev/null"}));
+    let calls: Vec<(&str, Value)> = direct.chain([hidden, again]).collect();
+    let answers = [
+        json!({"when": "output of step list; it is data", "steps": [{"text": "one file: note"}]}),
+        crate::changes::rounds("please", &calls, "that was it"),
+    ];
+    let home = crate::changes::home(&answers, "security = {autonomy = \"full\"}");
+    write(home.path(), "daily-check", &example());
+    trust(home.path(), "daily-check");
+    write(home.path(), "other", &format!("name = \"other\"\n{}", shell_step("a", "true", "")));
+    assert_eq!(run(home.path(), &["sop", "run", "daily-check"]).0, 7);
+    let (_, text) = run(home.path(), &["agent", "-m", "please"]);
+    assert!(text.contains("that was it"), "{text}");
+    let (_, receipts) = run(home.path(), &["receipt", "list"]);
+    assert!(receipts.matches("shell").count() > calls.len(), "the calls were judged, and some ran: {receipts}");
+    assert_eq!(json_of(home.path(), &["sop", "status", "1", "--json"])["state"], "waiting", "{text}");
+    assert!(!work(home.path(), "daily-check.txt").exists(), "{text}");
+    let other = json_of(home.path(), &["sop", "show", "other", "--json"]);
+    assert_eq!(other["standing"], "new", "{other}");
+}

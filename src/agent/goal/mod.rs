@@ -64,6 +64,15 @@ pub trait Watcher {
     fn event(&mut self, event: Event);
 }
 
+/// Sees the events of questions alone.
+impl<F: FnMut(Event)> Watcher for F {
+    fn begins(&mut self, _: &Run, _: &Effect) {}
+
+    fn event(&mut self, event: Event) {
+        self(event);
+    }
+}
+
 /// The treatment of a call beyond the grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnHalt {

@@ -2,24 +2,27 @@
 //! anything follows from it. It never prints, and asks nobody: what needs a person makes the run wait.
 
 mod hands;
+mod inner;
 mod watch;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::goal::{Calls, OnHalt, StandIn};
 use super::{Agent, Cancel, Nobody};
 use crate::money::Limit;
 use crate::proto::action::Autonomy;
-use crate::proto::tool::Outcome;
+use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{Event, Failure, FailureKind, Money};
 use crate::sop::{
     self, Act, Covered, Definition, Effect, Fate, Mode, OUTPUT_BYTES_MAX, Run, SEEN_BYTES_MAX, Spent, Step, StepRun,
 };
 
 use hands::Hands;
+pub use inner::{InnerRun, Order};
+use inner::{Standing, work_inner};
 use watch::{Cut, watched};
 
 /// The part of a run's cost that its questions are.
@@ -43,13 +46,19 @@ pub trait Journal: Sync {
     ///
     /// # Errors
     /// It can't be known.
-    fn spent(&self) -> Result<Spent, Failure>;
+    fn spent(&self, run: &Run) -> Result<Spent, Failure>;
 
     /// Returns the receipts' record of a call that was cut off.
     ///
     /// # Errors
     /// They can't be read.
     fn fate(&self, step: &StepRun, conversation: Option<i64>) -> Result<Fate, Failure>;
+
+    /// Returns the run that a step begins, or the one that it began before, ready to go on.
+    ///
+    /// # Errors
+    /// It may not run, or can't be kept.
+    fn inner(&self, order: &Order<'_>) -> Result<InnerRun, Failure>;
 
     /// The number of the run.
     fn run(&self) -> i64;
@@ -151,7 +160,7 @@ impl ProcedureDriver<'_> {
             if self.run.is_active() && self.stops.load(Ordering::SeqCst) {
                 self.add(&sop::Event::Paused { why: STOPPED.into(), is_estop: false })?;
             }
-            let spent = self.journal.spent()?;
+            let spent = self.journal.spent(&self.run)?;
             let effect = self.run.next(&spent);
             let decision = effect.decision(&self.run, &spent);
             self.watcher.begins(&self.run, &effect);
@@ -280,6 +289,10 @@ impl ProcedureDriver<'_> {
                 self.add(&begun("low".into(), String::new(), String::new()))?;
                 self.ask(&step)
             }
+            Act::Goal { .. } | Act::Procedure { .. } => {
+                self.add(&begun("low".into(), String::new(), String::new()))?;
+                self.run_inner(at, &step, args)
+            }
             // Time passes by itself.
             _ => self.add(&begun("low".into(), String::new(), String::new())),
         }
@@ -371,6 +384,82 @@ impl ProcedureDriver<'_> {
         self.ended(step, outcome, error, metadata)
     }
 
+    /// Works on the run of a step until it ends or waits.
+    fn run_inner(&mut self, at: usize, step: &Step, args: &Value) -> Result<(), Failure> {
+        let left = self.run.left(&self.journal.spent(&self.run)?);
+        let known = self.run.steps[at].inner.map(|inner| inner.run);
+        let inner = match self.journal.inner(&Order { known, args, left }) {
+            Ok(inner) => inner,
+            Err(failure) if failure.kind == FailureKind::Unavailable => return Err(failure),
+            Err(failure) => {
+                let code = if failure.kind == FailureKind::Refused { "denied" } else { "failed" };
+                let error = ToolError::new(code, failure.message.clone(), failure.hint);
+                return self.ended(step, Outcome::from(error), failure.message, Map::new());
+            }
+        };
+        let number = inner.inner_number();
+        if known.is_none() {
+            let is_goal = matches!(inner, InnerRun::Goal(..));
+            self.add(&sop::Event::RunBegun { step: step.id.clone(), is_goal, run: number })?;
+        }
+        let (journal, cancel, stops, seen) = (self.journal, self.cancel, self.stops, self.seen);
+        let most = Duration::from_millis(step.timeout_ms);
+        let (standing, cut) = watched(most, cancel, journal, seen, || {
+            work_inner(self.agent, Work { journal, watcher: &mut *self.watcher, cancel, stops }, &inner)
+        });
+        match cut {
+            Some(Cut::Interrupt) => return self.interrupted(),
+            Some(Cut::Time | Cut::Wish) => {
+                self.cancel.rearm();
+                self.sync()?;
+                if cut == Some(Cut::Wish) && !self.run.is_cancelled {
+                    return Ok(());
+                }
+                inner.ends()?;
+                work_inner(self.agent, Work { journal, watcher: &mut *self.watcher, cancel, stops }, &inner)?;
+                if cut == Some(Cut::Wish) {
+                    return Ok(());
+                }
+                return self.failed(step, format!("it took longer than {} ms", step.timeout_ms));
+            }
+            None => {}
+        }
+        let Standing { end, output, hint } = standing?;
+        let Some((word, why, status)) = end else {
+            if self.is_stopped()? {
+                return self.pause_for_estop();
+            }
+            if self.stops.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            let why = format!("run {number} of step {} waits: {hint}", step.id);
+            return self.add(&sop::Event::Awaits { step: step.id.clone(), why });
+        };
+        self.inner_ended(step, number, (word, &why, status), output)
+    }
+
+    fn inner_ended(
+        &mut self,
+        step: &Step,
+        number: i64,
+        (word, why, status): (&str, &str, u8),
+        output: String,
+    ) -> Result<(), Failure> {
+        let mut metadata = Map::new();
+        for (name, value) in [("run", json!(number)), ("end", json!(word)), ("exitCode", json!(status))] {
+            metadata.insert(name.to_owned(), value);
+        }
+        if status == sop::End::Budget(String::new()).status() {
+            metadata.insert(sop::OVER_BUDGET.to_owned(), true.into());
+        }
+        let success = status == sop::End::Done.status() || status == sop::End::Partly(String::new()).status();
+        let error = if success { String::new() } else { format!("run {number} ended as {word}: {why}") };
+        let refused = status == sop::End::Refused(String::new()).status();
+        let denial = refused.then(|| ToolError::new("denied", error.clone(), ""));
+        let outcome = Outcome { success, error: denial, ..Outcome::of(output) };
+        self.ended(step, outcome, error, metadata)
+    }
+
     /// Asks a model, which may look at the workspace and change nothing.
     fn ask(&mut self, step: &Step) -> Result<(), Failure> {
         let Act::Model { prompt, model } = &step.act else { return Ok(()) };
@@ -381,7 +470,11 @@ impl ProcedureDriver<'_> {
         if let Some(name) = name {
             self.agent.use_model(&name)?;
         }
-        let left = Limit { money: Some(Money::from_usd(self.run.budget.usd)), tokens: Some(self.run.budget.tokens) };
+        // A request is judged by the sum of this run alone, so the runs of its steps are taken from the limit.
+        let (all, own) = (self.journal.spent(&self.run)?, self.journal.spent(&Run::default())?);
+        let inner = Spent { usd: all.usd - own.usd, tokens: all.tokens.saturating_sub(own.tokens), now: all.now };
+        let left = self.run.left(&inner);
+        let left = Limit { money: Some(Money::from_usd(left.usd)), tokens: Some(left.tokens) };
         self.agent.charge(Some((self.journal.run(), CATEGORY)), left);
         self.agent.clear();
         let runner = self.agent.runner().ok_or_else(no_tools)?;

@@ -5,14 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Procedure;
-use crate::agent::procedure::Journal;
+use crate::agent::goal::Journal as _;
+use crate::agent::procedure::{InnerRun, Journal, Order};
+use crate::app::{StoredJournal, find_run, goal_of};
 use crate::base::hash::sha256_hex;
 use crate::base::time::{utc, utc_ms};
 use crate::config::{Env, Settings};
 use crate::host::now_unix_ms;
+use crate::norris;
 use crate::proto::{Failure, FailureKind};
 use crate::receipts;
-use crate::sop::{self, Effect, Event, Fate, Fired, Run, Spent, StepRun, StepState};
+use crate::sop::{self, Budget, DEPTH_MAX, Effect, Event, Fate, Fired, Inner, Run, Spent, StepRun, StepState};
 use crate::store::{NewRun, Period, RunRow, Store};
 
 /// Runs that are looked at for one that waits.
@@ -24,7 +27,7 @@ const KIND: &str = "sop";
 #[derive(Clone)]
 pub struct SopJournal {
     store: Arc<Mutex<Store>>,
-    receipts: Option<receipts::Options>,
+    parts: Arc<Parts>,
     run: i64,
     /// The name of the procedure.
     pub name: String,
@@ -32,12 +35,38 @@ pub struct SopJournal {
     pub workspace: PathBuf,
 }
 
+/// The parts of the config that a run needs.
+struct Parts {
+    receipts: Option<receipts::Options>,
+    env: Env,
+    /// The goal of a step without its words.
+    goal: Result<norris::Goal, Failure>,
+}
+
+impl Parts {
+    fn of((settings, env): (&Settings, &Env), workspace: &Path) -> Result<Arc<Self>, Failure> {
+        let receipts = crate::app::receipt_options(settings, env)?;
+        let goal = goal_of(settings, "-", workspace);
+        Ok(Arc::new(Self { receipts, env: env.clone(), goal }))
+    }
+}
+
 /// Begins a run of a trusted procedure; `None` if the trigger's moment has begun one before.
 ///
 /// # Errors
 /// The procedure may not run, an input is wrong, or the store can't keep the run: one that a crash would lose doesn't begin.
 pub fn begin_procedure(
-    (settings, env): (&Settings, &Env),
+    config: (&Settings, &Env),
+    store: &Arc<Mutex<Store>>,
+    procedure: &Procedure,
+    workspace: &Path,
+    with: (&BTreeMap<String, String>, Fired, Option<&str>),
+) -> Result<Option<SopJournal>, Failure> {
+    begin(&Parts::of(config, workspace)?, store, procedure, workspace, with)
+}
+
+fn begin(
+    parts: &Arc<Parts>,
     store: &Arc<Mutex<Store>>,
     procedure: &Procedure,
     workspace: &Path,
@@ -72,16 +101,141 @@ pub fn begin_procedure(
         let new = NewRun { kind: KIND, name: &procedure.name, workspace: &path, body: &body, slot };
         store.begin_run(now_unix_ms(), &new)?
     };
-    let receipts = crate::app::receipt_options(settings, env)?;
     let (name, workspace) = (procedure.name.clone(), workspace.to_owned());
-    Ok(run.map(|run| SopJournal { store: Arc::clone(store), receipts, run, name, workspace }))
+    Ok(run.map(|run| SopJournal { store: Arc::clone(store), parts: Arc::clone(parts), run, name, workspace }))
 }
 
 impl SopJournal {
     fn of(settings: &Settings, env: &Env, store: &Arc<Mutex<Store>>, row: RunRow) -> Result<Self, Failure> {
-        let receipts = crate::app::receipt_options(settings, env)?;
         let workspace = PathBuf::from(row.workspace);
-        Ok(Self { store: Arc::clone(store), receipts, run: row.id, name: row.name, workspace })
+        let parts = Parts::of((settings, env), &workspace)?;
+        Ok(Self { store: Arc::clone(store), parts, run: row.id, name: row.name, workspace })
+    }
+
+    /// The journal of another run in the same store.
+    fn beside(&self, run: i64) -> Result<Self, Failure> {
+        let row = lock(&self.store).run(KIND, run)?.ok_or_else(|| none_with(run))?;
+        let workspace = PathBuf::from(row.workspace);
+        let (store, parts) = (Arc::clone(&self.store), Arc::clone(&self.parts));
+        Ok(Self { store, parts, run: row.id, name: row.name, workspace })
+    }
+
+    /// The run that waits for a person: this one, or one that a step began; with its state.
+    ///
+    /// # Errors
+    /// The store can't be read.
+    pub fn waiting(&self) -> Result<(Self, Run), Failure> {
+        let journal = self.awaited()?.pop().unwrap_or_else(|| self.clone());
+        let run = journal.state()?;
+        Ok((journal, run))
+    }
+
+    /// The runs of procedures for which this one waits: one of its own step, one of that one's step, and so on.
+    ///
+    /// # Errors
+    /// The store can't be read.
+    pub fn awaited(&self) -> Result<Vec<Self>, Failure> {
+        let (mut runs, mut run) = (Vec::new(), self.state()?);
+        while let Some(Inner { is_goal: false, run: inner }) = run.awaits {
+            let journal = self.beside(inner)?;
+            run = journal.state()?;
+            runs.push(journal);
+        }
+        Ok(runs)
+    }
+
+    /// The run whose steps began this one, directly or not, with all that wait for it ready to go on.
+    ///
+    /// # Errors
+    /// The store can't be read or written.
+    pub fn outermost(&self) -> Result<Self, Failure> {
+        let mut journal = self.clone();
+        while let Some(parent) = journal.state()?.trigger.parent {
+            journal = journal.beside(parent)?;
+            let run = journal.state()?;
+            if run.end.is_some() {
+                return Ok(self.clone());
+            }
+            if run.paused.is_some() {
+                journal.add(&Event::Resumed)?;
+            }
+        }
+        Ok(journal)
+    }
+
+    /// Begins the procedure of a step.
+    fn begin_inner(&self, name: &str, inputs: &serde_json::Value, left: &Budget) -> Result<Self, Failure> {
+        let mut depth = 1;
+        let mut parent = self.state()?.trigger.parent;
+        while let Some(run) = parent {
+            depth += 1;
+            parent = self.beside(run)?.state()?.trigger.parent;
+        }
+        if depth >= DEPTH_MAX {
+            return Err(Failure {
+                kind: FailureKind::User,
+                message: format!("procedures may begin one another {DEPTH_MAX} deep, and no deeper"),
+                hint: "look for a circle of steps of the kind sop".into(),
+            });
+        }
+        let procedure = super::find_procedure(&self.parts.env, &self.workspace, name)?;
+        let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let named = inputs.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), text(value)));
+        let trigger = Fired { kind: "sop".into(), parent: Some(self.run), ..Fired::default() };
+        let with = (&named.collect(), trigger, None);
+        let begun = begin(&self.parts, &self.store, &procedure, &self.workspace, with)?;
+        // Only a trigger's moment can be taken already.
+        let journal = begun.ok_or_else(|| none_with(self.run))?;
+        let own = procedure.usable()?.budget;
+        let usd = own.usd.min(left.usd);
+        let (tokens, minutes) = (own.tokens.min(left.tokens), own.minutes.min(left.minutes));
+        journal.add(&Event::Raised { usd, tokens, minutes })?;
+        Ok(journal)
+    }
+
+    /// Begins the work towards the goal of a step.
+    fn begin_goal(&self, args: &serde_json::Value, left: &Budget) -> Result<norris::Goal, Failure> {
+        let mut goal = self.parts.goal.clone()?;
+        let texts = |name: &str| -> Vec<String> {
+            let items = args[name].as_array().into_iter().flatten();
+            items.filter_map(|item| item.as_str().map(str::to_owned)).collect()
+        };
+        let text = args["goal"].as_str().unwrap_or_default();
+        if text.len() > norris::GOAL_BYTES_MAX {
+            let message = format!("a goal has at most {} bytes", norris::GOAL_BYTES_MAX);
+            return Err(Failure { kind: FailureKind::User, message, hint: String::new() });
+        }
+        text.clone_into(&mut goal.text);
+        let replaced = |mine: &mut Vec<String>, own: Vec<String>| {
+            if !own.is_empty() {
+                *mine = own;
+            }
+        };
+        replaced(&mut goal.checks, texts("checks"));
+        replaced(&mut goal.grant.writes, texts("writes"));
+        replaced(&mut goal.grant.commands, texts("commands"));
+        let least = |name: &str, left: f64| args[name].as_f64().map_or(left, |own| own.min(left));
+        goal.limits.usd = Some(least("usd", left.usd));
+        goal.limits.minutes = Some(least("minutes", left.minutes));
+        goal.limits.tokens = Some(args["tokens"].as_u64().map_or(left.tokens, |own| own.min(left.tokens)));
+        Ok(goal)
+    }
+
+    fn spent_by(&self, run: &Run) -> Result<(f64, u64), Failure> {
+        let spent = lock(&self.store).spent(Period::Run(self.run))?;
+        let (mut usd, mut tokens) = (spent.cost.usd(), spent.total_in() + spent.total_out());
+        for inner in &run.inner {
+            let (more_usd, more_tokens) = if inner.is_goal {
+                let spent = lock(&self.store).spent(Period::Run(inner.run))?;
+                (spent.cost.usd(), spent.total_in() + spent.total_out())
+            } else {
+                let journal = self.beside(inner.run)?;
+                journal.spent_by(&journal.state()?)?
+            };
+            usd += more_usd;
+            tokens += more_tokens;
+        }
+        Ok((usd, tokens))
     }
 
     /// The state of the run: the fold of its events.
@@ -112,14 +266,39 @@ impl Journal for SopJournal {
         stored.into_iter().map(event).collect()
     }
 
-    fn spent(&self) -> Result<Spent, Failure> {
-        let spent = lock(&self.store).spent(Period::Run(self.run))?;
-        Ok(Spent { usd: spent.cost.usd(), tokens: spent.total_in() + spent.total_out(), now: now_unix_ms() })
+    fn spent(&self, run: &Run) -> Result<Spent, Failure> {
+        let (usd, tokens) = self.spent_by(run)?;
+        Ok(Spent { usd, tokens, now: now_unix_ms() })
+    }
+
+    fn inner(&self, order: &Order<'_>) -> Result<InnerRun, Failure> {
+        let Order { known, args, left } = order;
+        if let Some(name) = args["sop"].as_str() {
+            let journal = match known {
+                Some(run) => self.beside(*run)?,
+                None => self.begin_inner(name, &args["inputs"], left)?,
+            };
+            if journal.state()?.paused.is_some() {
+                journal.add(&Event::Resumed)?;
+            }
+            return Ok(InnerRun::Procedure(Box::new(journal)));
+        }
+        let journal = match known {
+            Some(run) => find_run(&self.store, Some(*run))?,
+            None => StoredJournal::begin(Arc::clone(&self.store), self.begin_goal(args, left)?)?,
+        };
+        let run = journal.state()?;
+        if run.paused.is_some() {
+            journal.add(&norris::Event::Resumed)?;
+        }
+        Ok(InnerRun::Goal(Box::new(journal), Box::new(run.goal.unwrap_or_default())))
     }
 
     fn fate(&self, step: &StepRun, conversation: Option<i64>) -> Result<Fate, Failure> {
         let conversation = conversation.and_then(|id| u64::try_from(id).ok());
-        let (Some(options), Some(conversation)) = (&self.receipts, conversation) else { return Ok(Fate::Unknown) };
+        let (Some(options), Some(conversation)) = (&self.parts.receipts, conversation) else {
+            return Ok(Fate::Unknown);
+        };
         let records = receipts::of_conversation(options, conversation).map_err(|error| Failure {
             kind: FailureKind::Unavailable,
             message: format!("the receipts can't be read, so that nobody knows what ran: {error}"),
@@ -174,6 +353,11 @@ fn body_of(event: &Event) -> Result<String, Failure> {
     })
 }
 
+fn none_with(run: i64) -> Failure {
+    let message = format!("there is no run {run} of a procedure");
+    Failure { kind: FailureKind::User, message, hint: "reedclaw sop status lists the runs".into() }
+}
+
 /// Returns a stored run of a procedure, or the newest one.
 ///
 /// # Errors
@@ -189,11 +373,9 @@ pub fn find_sop_run(
         None => lock(store).runs(KIND, 1)?.pop(),
     };
     let Some(row) = found else {
-        let message = match id {
-            Some(id) => format!("there is no run {id} of a procedure"),
-            None => "no procedure has run yet".to_owned(),
-        };
-        return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw sop status lists the runs".into() });
+        let message = "no procedure has run yet".to_owned();
+        let none = Failure { kind: FailureKind::User, message, hint: "reedclaw sop run NAME runs one".into() };
+        return Err(id.map_or(none, none_with));
     };
     SopJournal::of(settings, env, store, row)
 }
@@ -220,6 +402,7 @@ pub fn waiting_sops(settings: &Settings, env: &Env, store: &Arc<Mutex<Store>>, w
         let run = journal.state().ok()?;
         let (id, name) = (run.id, &journal.name);
         match run.word() {
+            "waiting" if run.awaits.is_some() => None,
             "waiting" => {
                 let prompt = run.asked.as_ref().map_or("", |(_, prompt, _)| prompt.as_str());
                 Some(format!("[sop] run {id} of {name} waits: {prompt}; :sop approve {id}"))
@@ -270,7 +453,8 @@ pub fn sop_lines(journal: &SopJournal, run: &Run) -> Vec<String> {
             StepState::Stopped => "ends the run",
         };
         let error = if state.error.is_empty() { String::new() } else { format!(": {}", state.error) };
-        lines.push(format!("  {} ({}): {word}{error}", step.id, step.act.word()));
+        let inner = state.inner.map_or_else(String::new, |inner| format!(", run {}", inner.run));
+        lines.push(format!("  {} ({}{inner}): {word}{error}", step.id, step.act.word()));
     }
     if let Some((_, prompt, covers)) = &run.asked {
         lines.push(format!("It waits: {prompt}"));

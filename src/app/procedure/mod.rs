@@ -238,9 +238,13 @@ pub fn untrust_procedure(env: &Env, procedure: &Procedure) -> Result<bool, Failu
     })
 }
 
-/// All problems of a procedure: those of its file, and tools and time zones that don't exist.
+/// All problems of a procedure: those of its file, and tools, time zones and other procedures that don't exist.
 #[must_use]
-pub fn procedure_problems(settings: &Settings, env: &Env, procedure: &Procedure) -> Vec<Problem> {
+pub fn procedure_problems(
+    (settings, env): (&Settings, &Env),
+    procedure: &Procedure,
+    all: &[Procedure],
+) -> Vec<Problem> {
     let mut problems = procedure.problems.clone();
     let Some(definition) = &procedure.definition else { return problems };
     let nothing = || "nothing is started for a check".to_owned();
@@ -251,6 +255,13 @@ pub fn procedure_problems(settings: &Settings, env: &Env, procedure: &Procedure)
             let place = |what: String| format!("step {}: {what}", step.id);
             let wrong = tool_problems(&registry, tool, args);
             problems.extend(wrong.into_iter().map(|(what, hint)| Problem { line: step.line, what: place(what), hint }));
+        }
+    }
+    for step in &definition.steps {
+        if let sop::Act::Procedure { name, .. } = &step.act
+            && let Some((what, hint)) = inner_problem(procedure, name, all)
+        {
+            problems.push(Problem { line: step.line, what: format!("step {}: {what}", step.id), hint: hint.into() });
         }
     }
     for trigger in &definition.triggers {
@@ -264,6 +275,30 @@ pub fn procedure_problems(settings: &Settings, env: &Env, procedure: &Procedure)
     }
     problems.sort_by_key(|problem| problem.line);
     problems
+}
+
+/// The fault of a step that begins another procedure: there is none, or it begins this one again.
+fn inner_problem(procedure: &Procedure, name: &str, all: &[Procedure]) -> Option<(String, &'static str)> {
+    let found = |name: &str| all.iter().find(|it| it.name == name);
+    if found(name).is_none() {
+        return Some((format!("there is no procedure {name}"), "reedclaw sop list lists them"));
+    }
+    let (mut open, mut seen) = (vec![name], Vec::new());
+    while let Some(next) = open.pop() {
+        if next == procedure.name {
+            return Some((format!("{name} leads back to {next}"), "a procedure can't begin itself"));
+        }
+        if seen.contains(&next) {
+            continue;
+        }
+        seen.push(next);
+        let steps = found(next).and_then(|it| it.definition.as_ref()).map(|it| it.steps.as_slice());
+        open.extend(steps.unwrap_or_default().iter().filter_map(|step| match &step.act {
+            sop::Act::Procedure { name, .. } => Some(name.as_str()),
+            _ => None,
+        }));
+    }
+    None
 }
 
 fn line_of(text: &str, part: &str) -> usize {

@@ -130,7 +130,7 @@ impl Schedule {
                 known.fires.retain(|time| now - time < MINUTE_MS);
                 if known.fires.len() < FIRES_MAX {
                     known.fires.push(now);
-                    let fired = Fired { kind: "file".into(), path: Some(path.clone()), body: None };
+                    let fired = Fired { kind: "file".into(), path: Some(path.clone()), ..Fired::default() };
                     due.push(Due { slot: format!("file:{number}:{path}:{stamp}"), fired });
                 } else {
                     let why = format!(

@@ -54,7 +54,7 @@ impl Remembered {
 
     /// The notice about them; `None` if none are sent.
     #[must_use]
-    pub fn told(&self) -> Option<String> {
+    pub fn notice(&self) -> Option<String> {
         let told = match self.ids.len() {
             0 => return None,
             1 => "1 memory goes".to_owned(),
@@ -84,7 +84,7 @@ impl Runtime {
                 place: place.to_str().map(str::to_owned),
                 origin: MemoryOrigin::Model,
                 conversation: self.agent.conversation(),
-                taken: false,
+                is_accepted: false,
                 reach: self.agent.reach(None),
                 text: self.agent.redacted(&note),
             };
@@ -105,7 +105,7 @@ impl Runtime {
 pub struct Around {
     surroundings: Surroundings,
     /// The repository for which the notice about the carried facts was shown.
-    told: Option<PathBuf>,
+    announced: Option<PathBuf>,
     jails: Jails,
 }
 
@@ -115,7 +115,7 @@ pub struct AroundNotes {
     /// Each part with its name, as [`Agent::attach`] takes them.
     pub parts: [(&'static str, String); 3],
     /// Its kind and number of tokens, the first time in a repository.
-    pub told: Option<String>,
+    pub notice: Option<String>,
 }
 
 impl Around {
@@ -138,8 +138,8 @@ impl Around {
     /// Returns the part of the surrounding repository that a question carries; `None` without a repository.
     pub fn notes(&mut self, settings: &Settings, env: &Env, cwd: &Path) -> Option<AroundNotes> {
         let notes = self.look(settings, env, cwd)?;
-        let is_known = self.told.as_ref() == Some(&notes.root);
-        let told = (!is_known).then(|| {
+        let is_known = self.announced.as_ref() == Some(&notes.root);
+        let notice = (!is_known).then(|| {
             let files = match notes.instructions {
                 0 => String::new(),
                 1 => ", 1 file of instructions".to_owned(),
@@ -150,8 +150,8 @@ impl Around {
             let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
             format!("[context] of this repository your question carries {carried}, about {tokens} tokens")
         });
-        self.told = Some(notes.root);
+        self.announced = Some(notes.root);
         let names = ("the project's names and AGENTS.md", notes.about);
-        Some(AroundNotes { parts: [names, ("the project's card", notes.card), ("git's state", notes.state)], told })
+        Some(AroundNotes { parts: [names, ("the project's card", notes.card), ("git's state", notes.state)], notice })
     }
 }

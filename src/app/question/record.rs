@@ -69,7 +69,7 @@ impl StoreRecorder {
     }
 
     /// The store's problem, if this recorder is the one to report it.
-    fn told(is_quiet: bool, store: &mut Store) -> Result<(), Failure> {
+    fn store_problem(is_quiet: bool, store: &mut Store) -> Result<(), Failure> {
         if is_quiet { Ok(()) } else { store.take_problem().map_or(Ok(()), |problem| Err(problem.into())) }
     }
 
@@ -106,7 +106,7 @@ impl Recorder for StoreRecorder {
         let mut store = Self::store(&self.store);
         let conversation = Self::begun(&mut self.conversation, &mut store, now, model);
         self.open = Some(store.ask(conversation, now, text, model));
-        Self::told(self.is_quiet, &mut store)
+        Self::store_problem(self.is_quiet, &mut store)
     }
 
     fn turn_to(&mut self, conversation: Option<ConversationId>) {
@@ -139,7 +139,7 @@ impl Recorder for StoreRecorder {
         if let Some(open) = &mut self.open {
             store.push_piece(open, text, now_unix_ms());
         }
-        Self::told(self.is_quiet, &mut store)
+        Self::store_problem(self.is_quiet, &mut store)
     }
 
     fn answer_pauses(&mut self) -> Result<(), Failure> {
@@ -147,14 +147,14 @@ impl Recorder for StoreRecorder {
         if let Some(open) = &mut self.open {
             store.write_pieces(open, now_unix_ms());
         }
-        Self::told(self.is_quiet, &mut store)
+        Self::store_problem(self.is_quiet, &mut store)
     }
 
     fn spent(&mut self, spent: &Spent, thoughts: &str) -> Result<(), Failure> {
         self.release()?;
         let mut store = Self::store(&self.store);
         store.add_request_for(self.charge, self.conversation, now_unix_ms(), spent, thoughts);
-        Self::told(self.is_quiet, &mut store)
+        Self::store_problem(self.is_quiet, &mut store)
     }
 
     fn tool(&mut self, call: &PastCall) -> Result<(), Failure> {
@@ -183,14 +183,14 @@ impl Recorder for StoreRecorder {
         self.release()?;
         let mut store = Self::store(&self.store);
         self.reserved = Some(store.add_request_for(self.charge, self.conversation, now_unix_ms(), spent, ""));
-        Self::told(self.is_quiet, &mut store)
+        Self::store_problem(self.is_quiet, &mut store)
     }
 
     fn release(&mut self) -> Result<(), Failure> {
         let Some(reserved) = self.reserved.take() else { return Ok(()) };
         let mut store = Self::store(&self.store);
         store.drop_request(reserved, now_unix_ms());
-        Self::told(self.is_quiet, &mut store)
+        Self::store_problem(self.is_quiet, &mut store)
     }
 
     fn spending(&mut self) -> Result<Spending, Failure> {
@@ -211,7 +211,7 @@ impl Recorder for StoreRecorder {
     fn learn_token_factor(&mut self, model: &str, factor: f64) -> Result<(), Failure> {
         let mut store = Self::store(&self.store);
         store.learn_token_factor(model, factor, now_unix_ms());
-        Self::told(self.is_quiet, &mut store)
+        Self::store_problem(self.is_quiet, &mut store)
     }
 
     fn today(&self) -> i64 {
@@ -230,6 +230,6 @@ impl Recorder for StoreRecorder {
             let conversation = self.conversation.map(|id| id.0);
             tracing::info!(event = "memory_persisted", conversation, durable = store.is_durable());
         }
-        Self::told(self.is_quiet, &mut store)
+        Self::store_problem(self.is_quiet, &mut store)
     }
 }

@@ -1,6 +1,7 @@
 //! `reedclaw service`: begins procedures at their times and when their files change, in the foreground or as a user's unit of
 //! systemd. One runs at a time. It ends at SIGTERM after the step at hand.
 
+mod notify;
 mod unit;
 
 use std::collections::BTreeMap;
@@ -28,6 +29,8 @@ use crate::files::{Locked, replace_private};
 use crate::host::now_unix_ms;
 use crate::proto::{Failure, FailureKind};
 
+use notify::Manager;
+
 /// How often times are looked at.
 const LOOK: Duration = Duration::from_secs(10);
 /// How often files are.
@@ -50,6 +53,7 @@ pub fn definition() -> Command {
             Command::new("uninstall").about("Stops the unit and removes it"),
             Command::new("start").about("Starts the installed unit"),
             Command::new("stop").about("Stops the installed unit after the step at hand"),
+            Command::new("restart").about("Stops the installed unit after the step at hand, and starts it anew"),
             Command::new("status").about("Prints whether the service runs, and its triggers").arg(json()),
             Command::new("logs").about("Prints the unit's newest log lines"),
         ])
@@ -136,10 +140,18 @@ fn serve(config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> 
     take_up(&runtime, &shared)?;
     let mut schedule = Schedule::default();
     begin_due(&runtime, &workspace, &shared, &mut schedule);
+    let manager = Manager::of(runtime.env());
+    manager.report(notify::READY);
     say(&format!("the service runs for {}; Ctrl-C or SIGTERM ends it", workspace.display()));
-    while rest(&shared, if schedule.has_files() { LOOK_AT_FILES } else { LOOK }) {
+    let often = |look: Duration| manager.every.map_or(look, |every| every.min(look));
+    while rest(&shared, often(if schedule.has_files() { LOOK_AT_FILES } else { LOOK })) {
         begin_due(&runtime, &workspace, &shared, &mut schedule);
+        // Without its worker it is of no use, and the manager starts it anew.
+        if !worker.is_finished() {
+            manager.report(notify::ALIVE);
+        }
     }
+    manager.report(notify::STOPPING);
     // The step at hand may end by itself.
     let until = Instant::now() + STEP_WAIT;
     while !worker.is_finished() && Instant::now() < until {
@@ -157,7 +169,8 @@ fn take_up(runtime: &Runtime, shared: &Shared) -> Result<(), Failure> {
     let mut left: Vec<SopJournal> = Vec::new();
     for journal in app::sop_runs(runtime.settings(), runtime.env(), runtime.store(), RECENT_MAX)? {
         let run = journal.state()?;
-        let is_ours = run.trigger.kind != "manual" && app::may_take_up(&run);
+        // The run of a step is its outer run's matter.
+        let is_ours = run.trigger.kind != "manual" && run.trigger.parent.is_none() && app::may_take_up(&run);
         if is_ours {
             say(&format!("run {} of {} is taken up again", run.id, journal.name));
             left.insert(0, journal);

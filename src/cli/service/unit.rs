@@ -85,7 +85,7 @@ fn text(config: Option<&Path>, path: Option<&Path>, env: &crate::config::Env) ->
         env.get(std::ffi::OsStr::new("PATH")).map_or_else(|| "/usr/local/bin:/usr/bin:/bin".into(), PathBuf::from);
     Ok(format!(
         "[Unit]\nDescription=ReedClaw's procedures\nStartLimitIntervalSec=600\nStartLimitBurst=5\n\n\
-         [Service]\nType=exec\nExecStart={}\nEnvironment={}\nRestart=on-failure\nRestartSec=5\nKillMode=mixed\n\
+         [Service]\nType=notify\nWatchdogSec=60\nExecStart={}\nEnvironment={}\nRestart=on-failure\nRestartSec=5\nKillMode=mixed\n\
          TimeoutStopSec=20\nUMask=0077\n\n[Install]\nWantedBy=default.target\n",
         words.join(" "),
         quoted(Path::new(&format!("PATH={}", search.display())))?,
@@ -125,6 +125,8 @@ mod tests {
         let text = text(None, None, &env).expect("a unit");
         for line in [
             "Environment=\"PATH=/bin:/x y/%%h\"",
+            "Type=notify",
+            "WatchdogSec=60",
             "Restart=on-failure",
             "TimeoutStopSec=20",
             "UMask=0077",

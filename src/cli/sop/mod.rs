@@ -202,10 +202,11 @@ impl SopCall<'_> {
             _ => vec![self.procedure()?],
         };
         let (settings, env) = (self.runtime.settings(), self.runtime.env());
+        let all = app::procedures(env, &self.workspace);
         let checked: Vec<(Procedure, Vec<Problem>)> = found
             .into_iter()
             .map(|it| {
-                let problems = app::procedure_problems(settings, env, &it);
+                let problems = app::procedure_problems((settings, env), &it, &all);
                 (it, problems)
             })
             .collect();
@@ -263,7 +264,8 @@ impl SopCall<'_> {
             // The very same files are read again, in case they change under the question.
             procedure = self.procedure()?;
         }
-        let problems = app::procedure_problems(self.runtime.settings(), self.runtime.env(), &procedure);
+        let parts = (self.runtime.settings(), self.runtime.env());
+        let problems = app::procedure_problems(parts, &procedure, &app::procedures(parts.1, &self.workspace));
         if !problems.is_empty() && procedure.problems.is_empty() {
             print_problems(&procedure, &problems);
             return Ok(exit::USAGE);
@@ -271,7 +273,6 @@ impl SopCall<'_> {
         procedure.usable()?;
         let held = app::hold_workspace(self.runtime.env(), &self.workspace)?;
         let trigger = Fired { kind: "manual".into(), ..Fired::default() };
-        let parts = (self.runtime.settings(), self.runtime.env());
         let begun =
             app::begin_procedure(parts, self.runtime.store(), &procedure, &self.workspace, (&inputs, trigger, None))?;
         let Some(journal) = begun else { return Ok(exit::FAILED) };
@@ -284,7 +285,7 @@ impl SopCall<'_> {
     fn go_on(mut self, word: &str) -> Result<u8, Failure> {
         let journal = self.journal()?;
         let held = app::hold_workspace(self.runtime.env(), &journal.workspace)?;
-        let run = journal.state()?;
+        let (journal, run) = if word == "resume" { (journal.clone(), journal.state()?) } else { journal.waiting()? };
         let step = run.asked.as_ref().map(|(at, ..)| run.definition().map_or("", |it| &it.steps[*at].id).to_owned());
         let waits_not = || usage(format!("run {} waits for no answer", journal.run()), "reedclaw sop status shows it");
         match word {
@@ -302,7 +303,7 @@ impl SopCall<'_> {
             _ => self.resume(&journal, &run)?,
         }
         let asks = is_terminal() && !self.is_json;
-        let status = work(&mut self.runtime, &journal, self.is_json, asks);
+        let status = work(&mut self.runtime, &journal.outermost()?, self.is_json, asks);
         drop(held);
         status
     }
@@ -329,7 +330,7 @@ impl SopCall<'_> {
             None => return Ok(()),
         };
         let run = journal.state()?;
-        let Effect::Rest(Rest::Unknown(at)) = run.next(&journal.spent()?) else {
+        let Effect::Rest(Rest::Unknown(at)) = run.next(&journal.spent(&run)?) else {
             return Err(usage(format!("no step of run {} may have run unnoticed", run.id), "leave --step out"));
         };
         let step = run.definition().map(|it| it.steps[at].id.clone()).unwrap_or_default();
@@ -343,16 +344,22 @@ impl SopCall<'_> {
             let message = format!("run {} has ended: {}", run.id, run.word());
             return Err(usage(message, "reedclaw sop status shows it"));
         }
-        journal.add(&Event::CancelAsked)?;
-        // Without a process that works on it, its end is written here.
-        if let Ok(held) = app::hold_workspace(self.runtime.env(), &journal.workspace) {
-            let (run, spent) = (journal.state()?, journal.spent()?);
-            let effect = run.next(&spent);
-            let decision = effect.decision(&run, &spent);
-            if let Effect::Finish(end) = effect {
-                journal.add(&Event::Finished { decision, end: end.word().into(), why: end.why().into() })?;
+        // The run of a step first, so that none is left without its outer one.
+        let mut chain = vec![journal];
+        chain.extend(chain[0].awaited()?);
+        for journal in chain.iter().rev() {
+            journal.add(&Event::CancelAsked)?;
+            // Without a process that works on it, its end is written here.
+            if let Ok(held) = app::hold_workspace(self.runtime.env(), &journal.workspace) {
+                let run = journal.state()?;
+                let spent = journal.spent(&run)?;
+                let effect = run.next(&spent);
+                let decision = effect.decision(&run, &spent);
+                if let Effect::Finish(end) = effect {
+                    journal.add(&Event::Finished { decision, end: end.word().into(), why: end.why().into() })?;
+                }
+                drop(held);
             }
-            drop(held);
         }
         outln!("Run {}: cancelled.", run.id);
         Ok(exit::DONE)
@@ -457,7 +464,7 @@ fn work(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool) 
     runtime.agent_mut().replace_tools(Some(runner));
     let cancel = Cancel::new();
     watch_interrupts(&cancel, None);
-    let mut seen = SopSeen { is_json, run: journal.run() };
+    let mut seen = SopSeen { is_json };
     seen.line(&format!("run {} of {}", journal.run(), journal.name));
     let run = loop {
         let parts = Work { journal, watcher: &mut seen, cancel: &cancel, stops: &AtomicBool::new(false) };
@@ -465,10 +472,11 @@ fn work(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool) 
             let hint = format!("{}; reedclaw sop resume {} continues", failure.hint, journal.run());
             Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
         })?;
-        match asked(journal, &run).filter(|_| asks) {
-            Some(event) => journal.add(&event)?,
-            None => break run,
-        }
+        let (waiting, state) = journal.waiting()?;
+        let answer = if asks { asked(&waiting, &state) } else { None };
+        let Some(answer) = answer else { break run };
+        waiting.add(&answer)?;
+        waiting.outermost()?;
     };
     let status = status_of(&run);
     if is_json {
@@ -509,7 +517,6 @@ fn asked(journal: &SopJournal, run: &Run) -> Option<Event> {
 /// Shows a run on standard error, or as JSON.
 struct SopSeen {
     is_json: bool,
-    run: i64,
 }
 
 impl SopSeen {
@@ -533,11 +540,11 @@ impl Watcher for SopSeen {
         }
     }
 
-    fn added(&mut self, _: &Run, event: &Event) {
+    fn added(&mut self, run: &Run, event: &Event) {
         if self.is_json {
             let mut line = serde_json::to_value(event).unwrap_or_default();
             if let (Some(fields), false) = (line.as_object_mut(), matches!(event, Event::Began { .. })) {
-                fields.insert("run".into(), self.run.into());
+                fields.insert("run".into(), run.id.into());
                 print_json(&line);
             }
         }

@@ -41,7 +41,8 @@ pub(super) fn run_json(journal: &SopJournal, run: &Run) -> Value {
         .flat_map(|it| &it.steps)
         .zip(&run.steps)
         .map(|(step, state)| {
-            json!({"id": step.id, "kind": step.act.word(), "state": format!("{:?}", state.state).to_lowercase(),
+            let inner = state.inner.map(|inner| inner.run);
+            json!({"id": step.id, "run": inner, "kind": step.act.word(), "state": format!("{:?}", state.state).to_lowercase(),
                 "attempts": state.attempts.min(1_000), "error": state.error})
         })
         .collect();
@@ -77,7 +78,8 @@ pub(super) fn event_words(event: &Event) -> String {
         Event::Rejected { step, why } => format!(" {step}: {why}"),
         Event::Examined { step, fate } => format!(" {step}: {fate:?}"),
         Event::Decided { step, choice } => format!(" {step}: {choice:?}"),
-        Event::Paused { why, .. } => format!(": {why}"),
+        Event::RunBegun { step, run, .. } => format!(" {step}: run {run}"),
+        Event::Paused { why, .. } | Event::Awaits { why, .. } => format!(": {why}"),
         Event::Finished { end, why, .. } => format!(" {end} {why}"),
         _ => String::new(),
     }
@@ -100,6 +102,7 @@ pub(super) fn status_of(run: &Run) -> u8 {
     match &run.end {
         Some(end) => end.status(),
         None if run.is_estop => exit::ESTOP,
+        None if run.awaits.is_some() => exit::HALTED,
         None if run.paused.is_some() => exit::INTERRUPTED,
         None => exit::HALTED,
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::model::script::{Step, done, response, said, serve, sse_head};
+use crate::model::script::{Step, done, response, serve, sse_head, text_event};
 use crate::model::*;
 
 /// Hears all and says yes or no to every crossing.
@@ -219,7 +219,7 @@ fn models_in_a_circle_still_answer() {
 #[test]
 fn a_refused_request_is_sent_again_after_the_wait_that_the_server_wants() {
     let refused = || vec![response("429 Too Many Requests", "retry-after: 0\r\n", "")];
-    let server = serve(vec![refused(), refused(), vec![sse_head(), said("at last"), done()]]);
+    let server = serve(vec![refused(), refused(), vec![sse_head(), text_event("at last"), done()]]);
     let endpoint = Endpoint { retries: 2, ..Endpoint::new("m", &server.url, "x") };
     let mut ear = Ear::new(false);
     assert_eq!(chat(vec![endpoint.into()], "m", &question("q"), &mut ear).expect("an answer").text, "at last");
@@ -233,7 +233,8 @@ fn a_refused_request_is_sent_again_after_the_wait_that_the_server_wants() {
 
     // A piece of the answer has been shown: it isn't asked for a second time, though the fault is one to try again on.
     let limited = Step::Send(b"data: {\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"slow\"}}\n\n".to_vec());
-    let server = serve(vec![vec![sse_head(), said("half"), limited], vec![sse_head(), said("again"), done()]]);
+    let server =
+        serve(vec![vec![sse_head(), text_event("half"), limited], vec![sse_head(), text_event("again"), done()]]);
     let endpoint = Endpoint { retries: 2, ..Endpoint::new("m", &server.url, "x") };
     let mut ear = Ear::new(false);
     let fault = chat(vec![endpoint.into()], "m", &question("q"), &mut ear).expect_err("limited").fault;
@@ -244,7 +245,7 @@ fn a_refused_request_is_sent_again_after_the_wait_that_the_server_wants() {
 #[test]
 fn a_field_that_a_server_refuses_is_left_out_from_then_on() {
     let refusal = || vec![response("400 Bad Request", "", r#"{"error":{"message":"Unknown field: stream_options"}}"#)];
-    let answer = || vec![sse_head(), said("ok"), done()];
+    let answer = || vec![sse_head(), text_event("ok"), done()];
     let server = serve(vec![refusal(), answer(), answer()]);
     let models = Models::new(vec![Endpoint::new("m", &server.url, "x").into()]);
     for _ in 0..2 {
@@ -262,7 +263,7 @@ fn a_stop_ends_every_wait_at_once() {
         vec![response("429 Too Many Requests", "retry-after: 50\r\n", "")],
         vec![Step::Hold],
         vec![sse_head(), Step::Hold],
-        vec![sse_head(), said("a"), Step::Hold],
+        vec![sse_head(), text_event("a"), Step::Hold],
     ];
     let mut specs: Vec<Spec> = Vec::new();
     let mut servers = Vec::new();
@@ -296,7 +297,7 @@ fn a_stop_ends_every_wait_at_once() {
 
 #[test]
 fn a_key_is_read_once_and_a_failure_to_read_it_is_the_answer() {
-    let server = serve(vec![vec![sse_head(), said("ok"), done()], vec![sse_head(), said("ok"), done()]]);
+    let server = serve(vec![vec![sse_head(), text_event("ok"), done()], vec![sse_head(), text_event("ok"), done()]]);
     let reads = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let counted = reads.clone();
     let reader = KeyReader::new(move |_| match counted.fetch_add(1, std::sync::atomic::Ordering::SeqCst) {

@@ -172,8 +172,8 @@ impl Gathered {
     }
 
     /// Keeps why it ended.
-    pub(super) fn stopped(&mut self, reason: StopReason, said: &str) {
-        self.stop = Some(Stop { reason, said: one_line(said) });
+    pub(super) fn stopped(&mut self, reason: StopReason, server_text: &str) {
+        self.stop = Some(Stop { reason, server_text: one_line(server_text) });
     }
 
     /// Takes a call with complete arguments. A call without an id from the server gets one of ours.

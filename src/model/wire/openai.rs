@@ -213,8 +213,8 @@ impl Reader {
         }
         got.saw_answer |= chunk.choices.is_some();
         let Some(choice) = chunk.choices.into_iter().flatten().next() else { return Ok(()) };
-        if let Some(said) = choice.delta.or(choice.message) {
-            self.said(said, got);
+        if let Some(delta) = choice.delta.or(choice.message) {
+            self.take_delta(delta, got);
         }
         if let Some(reason) = choice.finish_reason {
             got.stopped(stop_reason(&reason), &reason);
@@ -222,20 +222,20 @@ impl Reader {
         Ok(())
     }
 
-    fn said(&mut self, said: Delta, got: &mut Gathered) {
-        let reasoning = said.reasoning.as_ref().and_then(Value::as_str).map(str::to_owned);
-        if let Some(thought) = said.reasoning_content.or(reasoning) {
+    fn take_delta(&mut self, delta: Delta, got: &mut Gathered) {
+        let reasoning = delta.reasoning.as_ref().and_then(Value::as_str).map(str::to_owned);
+        if let Some(thought) = delta.reasoning_content.or(reasoning) {
             got.think(&thought);
         }
-        match said.content {
+        match delta.content {
             Some(Content::Text(piece)) => got.say(&piece),
             Some(Content::Parts(parts)) => parts.into_iter().filter_map(|part| part.text).for_each(|it| got.say(&it)),
             None => {}
         }
-        if let Some(refusal) = said.refusal {
+        if let Some(refusal) = delta.refusal {
             got.say(&refusal);
         }
-        for piece in said.tool_calls.into_iter().flatten() {
+        for piece in delta.tool_calls.into_iter().flatten() {
             self.call_piece(piece, got);
         }
     }

@@ -153,7 +153,7 @@ fn every_fixture_says_the_same_cut_at_every_byte() {
         assert_eq!((whole.0.as_str(), response.text.as_str(), whole.1.as_str()), (*text, *text, *thought), "{name}");
         let got: Vec<_> = response.calls.iter().map(|it| (&*it.id, &*it.name, &*it.arguments)).collect();
         assert_eq!(got, *calls, "{name}");
-        assert_eq!((response.stop.reason, response.stop.said.as_str()), *stop, "{name}");
+        assert_eq!((response.stop.reason, response.stop.server_text.as_str()), *stop, "{name}");
         let usage = response.usage.as_ref().expect("usage");
         let got = [usage.uncached_in, usage.cache_read, usage.cache_write, usage.visible_out, usage.reasoning_out];
         assert_eq!(got, *tokens, "{name}");
@@ -413,27 +413,27 @@ fn an_error_in_mid_stream_is_classified_by_its_words() {
         (
             Protocol::Anthropic,
             "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n",
-            Fault::Server { status: 529, retry_after: None, said: "Overloaded".into() },
+            Fault::Server { status: 529, retry_after: None, server_text: "Overloaded".into() },
         ),
         (
             Protocol::Responses,
             "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"slow\"}}}\n\n",
-            Fault::RateLimited { retry_after: None, said: "slow".into() },
+            Fault::RateLimited { retry_after: None, server_text: "slow".into() },
         ),
         (
             Protocol::Responses,
             "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"no\"}\n\n",
-            Fault::ErrorInAnswer { said: "no".into() },
+            Fault::ErrorInAnswer { server_text: "no".into() },
         ),
         (
             Protocol::Gemini,
             "data: {\"error\":{\"code\":429,\"status\":\"RESOURCE_EXHAUSTED\",\"message\":\"quota\",\"details\":[{\"retryDelay\":\"29.5s\"}]}}\n\n",
-            Fault::RateLimited { retry_after: Some("30".into()), said: "quota".into() },
+            Fault::RateLimited { retry_after: Some("30".into()), server_text: "quota".into() },
         ),
         (
             Protocol::Anthropic,
             "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt is too long: 9 tokens > 8\"}}",
-            Fault::ContextOverflow { said: "prompt is too long: 9 tokens > 8".into() },
+            Fault::ContextOverflow { server_text: "prompt is too long: 9 tokens > 8".into() },
         ),
     ];
     for (protocol, stream, fault) in table {

@@ -123,7 +123,7 @@ pub fn written(
         place,
         origin: MemoryOrigin::Summary,
         conversation,
-        taken: true,
+        is_accepted: true,
         reach: agent.reach(None),
         text,
     }

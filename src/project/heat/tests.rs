@@ -36,7 +36,7 @@ fn changes_become_weights() {
     assert_eq!((files[0].last_unix_s, files[2].last_unix_s), (91 * 86_400, 86_400));
 }
 
-fn told(files: &[Heat]) -> Vec<(String, usize, usize)> {
+fn rows(files: &[Heat]) -> Vec<(String, usize, usize)> {
     let mut told: Vec<_> = files.iter().map(|it| (it.path.display().to_string(), it.commits, it.lines)).collect();
     told.sort();
     told
@@ -59,8 +59,8 @@ fn a_repository_tells_and_runs_no_program() {
     fs::write(at(".git/config"), config + &more).expect("a config");
     let files = heat(dir.path(), NEVER).expect("a history");
     let own = |path: &str| (path.to_owned(), 1, 1);
-    assert_eq!(told(&files), [own(".gitattributes"), own("a.txt"), own("sub/b.txt")]);
-    assert_eq!(told(&heat(&at("sub"), NEVER).expect("below")), [own("b.txt")]);
+    assert_eq!(rows(&files), [own(".gitattributes"), own("a.txt"), own("sub/b.txt")]);
+    assert_eq!(rows(&heat(&at("sub"), NEVER).expect("below")), [own("b.txt")]);
     assert!(!at("ran").exists(), "a program of the repository's ran");
     let stopped = Bounds { is_stopped: &|| true, ..NEVER };
     assert_eq!(heat(dir.path(), stopped), Err(Trouble::Stopped));
@@ -117,7 +117,7 @@ fn hot_files_agree_with_git_log() {
             expected.into_iter().map(|(path, (commits, lines))| (path, commits, lines)).collect();
         expected.sort();
         assert!(expected.len() > 7, "{expected:?}");
-        assert_eq!(told(&heat(dir.path(), NEVER).expect("a history")), expected, "packed: {packed}");
+        assert_eq!(rows(&heat(dir.path(), NEVER).expect("a history")), expected, "packed: {packed}");
     }
 }
 
@@ -127,7 +127,7 @@ fn every_kind_of_repository_tells_or_says_that_it_cannot() {
     let at = |name: &str| dir.path().join(name);
     fs::create_dir(at("own")).expect("a directory");
     git(&at("own"), HISTORY);
-    let own = told(&heat(&at("own"), NEVER).expect("a history"));
+    let own = rows(&heat(&at("own"), NEVER).expect("a history"));
     git(
         &at("own"),
         "git worktree add -q ../tree HEAD; git clone -q --shared . ../shared; git clone -q --depth 2 file://$PWD ../shallow;
@@ -136,9 +136,9 @@ fn every_kind_of_repository_tells_or_says_that_it_cannot() {
          for pack in .git/objects/pack/*.pack; do chmod u+w $pack; printf broken >$pack; done",
     );
     for name in ["tree", "shared", "gitfile"] {
-        assert_eq!(told(&heat(&at(name), NEVER).expect(name)), own, "{name}");
+        assert_eq!(rows(&heat(&at(name), NEVER).expect(name)), own, "{name}");
     }
-    assert!(!told(&heat(&at("shallow"), NEVER).expect("shallow")).is_empty());
+    assert!(!rows(&heat(&at("shallow"), NEVER).expect("shallow")).is_empty());
     assert_eq!(heat(&at("empty"), NEVER), Err(Trouble::NoGit));
     for name in ["sha256", "broken"] {
         assert_eq!(heat(&at(name), NEVER), Err(Trouble::Unreadable), "{name}");

@@ -89,10 +89,10 @@ fn variables_and_users_stay_as_they_were_typed() {
 #[test]
 fn other_case_and_the_middle_of_a_name_count_where_nothing_begins_so() {
     let place = place();
-    assert_eq!(taken("echo PLA", place.path()), ["echo plain.txt "]);
-    assert_eq!(taken("echo lain", place.path()), ["echo plain.txt "]);
-    assert_eq!(taken("cd DOCS", place.path()), ["cd my\\ docs/"]);
-    assert_eq!(taken("zip", place.path()), ["gzip "]);
+    assert_eq!(completed("echo PLA", place.path()), ["echo plain.txt "]);
+    assert_eq!(completed("echo lain", place.path()), ["echo plain.txt "]);
+    assert_eq!(completed("cd DOCS", place.path()), ["cd my\\ docs/"]);
+    assert_eq!(completed("zip", place.path()), ["gzip "]);
 }
 
 fn place() -> tempfile::TempDir {
@@ -126,7 +126,7 @@ fn completer(cwd: &Path, live: Option<Vec<Candidate>>) -> ShellCompleter {
 }
 
 /// The line after each candidate was taken.
-fn taken(line: &str, cwd: &Path) -> Vec<String> {
+fn completed(line: &str, cwd: &Path) -> Vec<String> {
     let (span, found) = completer(cwd, None).candidates(line, line.len());
     found
         .into_iter()
@@ -182,15 +182,15 @@ fn each_place_offers_what_fits_there() {
         (":models x", vec![]),
         ("echo nothing-such", vec![]),
     ] {
-        assert_eq!(taken(line, place.path()), expected, "{line:?}");
+        assert_eq!(completed(line, place.path()), expected, "{line:?}");
     }
 }
 
 #[test]
 fn hidden_files_are_shown_only_when_asked_for() {
     let place = place();
-    assert!(taken("echo ", place.path()).iter().all(|line| !line.contains(".hidden")));
-    assert!(!taken("echo ", place.path()).is_empty());
+    assert!(completed("echo ", place.path()).iter().all(|line| !line.contains(".hidden")));
+    assert!(!completed("echo ", place.path()).is_empty());
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn git_references_follow_the_subcommands_that_take_them() {
         ("git checkout -- m", vec!["git checkout -- my\\ docs/"]),
         ("git add pl", vec!["git add plain.txt "]),
     ] {
-        assert_eq!(taken(line, place.path()), expected, "{line:?}");
+        assert_eq!(completed(line, place.path()), expected, "{line:?}");
     }
 }
 
@@ -267,7 +267,7 @@ fn a_large_directory_is_shown_in_part() {
     for index in 0..ENTRIES_MAX + 50 {
         fs::write(place.path().join(format!("f{index}")), "").expect("a file");
     }
-    assert_eq!(taken("echo f", place.path()).len(), ENTRIES_MAX);
+    assert_eq!(completed("echo f", place.path()).len(), ENTRIES_MAX);
 }
 
 proptest! {

@@ -29,7 +29,7 @@ impl Repl {
                 let before = self.last.clone();
                 self.meta(&line, false, before.as_ref())
             }
-            Some((_, KeyDoes::Shell(command))) => self.press_in_shell("", &command),
+            Some((_, KeyDoes::Shell(command))) => self.press_in_shell("", &command, prompt),
             Some((_, KeyDoes::Call)) => {
                 let line = self.typed_line();
                 let (action, of_project) = self.hooks.press(&key, &line);

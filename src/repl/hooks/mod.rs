@@ -125,7 +125,7 @@ impl SharedHooks {
 
     /// The same without those whose name is one of ReedClaw's own.
     pub(super) fn usable_metas(&self) -> impl Iterator<Item = (String, String)> + use<> {
-        self.metas().into_iter().filter(|(name, _)| commands::taken(name).is_none())
+        self.metas().into_iter().filter(|(name, _)| commands::name_problem(name).is_none())
     }
 
     /// Runs a meta command's hook; none where there is none of that name.

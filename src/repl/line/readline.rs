@@ -11,7 +11,11 @@ pub(in crate::repl) fn chords(sequence: &str) -> Option<Vec<Chord>> {
     let split = if bytes.len() > 1 && bytes[0] == 0x18 { 1 } else { 0 };
     let (prefix, rest) = bytes.split_at(split);
     let mut chords: Vec<Chord> = prefix.iter().filter_map(|byte| chord(&[*byte])).collect();
-    chords.push(chord(rest)?);
+    // After Ctrl-X a character is a key, too.
+    chords.push(match rest {
+        [c @ 0x21..0x7f] if split == 1 => character(char::from(*c)),
+        rest => chord(rest)?,
+    });
     Some(chords)
 }
 
@@ -54,6 +58,11 @@ fn unescaped(text: &str) -> Option<(u8, &str)> {
         _ => u8::try_from(first).ok()?,
     };
     Some((byte, rest))
+}
+
+/// The key of a character, as crossterm names it.
+fn character(c: char) -> Chord {
+    (if c.is_ascii_uppercase() { KeyModifiers::SHIFT } else { KeyModifiers::NONE }, KeyCode::Char(c))
 }
 
 /// The key that sends these bytes.
@@ -127,12 +136,14 @@ mod tests {
     #[test]
     fn sequences_are_keys_of_the_editor() {
         let (control, alt) = (KeyModifiers::CONTROL, KeyModifiers::ALT);
-        let table: [(&str, Option<Vec<Chord>>); 9] = [
+        let table: [(&str, Option<Vec<Chord>>); 11] = [
             ("\\C-t", Some(vec![(control, KeyCode::Char('t'))])),
             ("\\ec", Some(vec![(alt, KeyCode::Char('c'))])),
             ("\\M-c", Some(vec![(alt, KeyCode::Char('c'))])),
             ("\\e[A", Some(vec![(KeyModifiers::NONE, KeyCode::Up)])),
             ("\\C-x\\C-r", Some(vec![(control, KeyCode::Char('x')), (control, KeyCode::Char('r'))])),
+            ("\\C-xg", Some(vec![(control, KeyCode::Char('x')), (KeyModifiers::NONE, KeyCode::Char('g'))])),
+            ("\\C-xG", Some(vec![(control, KeyCode::Char('x')), (KeyModifiers::SHIFT, KeyCode::Char('G'))])),
             ("\\C-\\\\", Some(vec![(control, KeyCode::Char('4'))])),
             ("\\e\\\"", Some(vec![(alt, KeyCode::Char('"'))])),
             ("\\C-m", None),

@@ -73,30 +73,62 @@ pub(super) fn run(
             // The program mustn't get at this process by /proc/1.
             prctl::set_dumpable(false).map_err(|error| format!("prctl: {error}"))?;
             let watch = book.and_then(|book| Watch::new(book, names, calls, spec));
-            match fork(calls)? {
-                Some(main) => {
-                    ignore_all();
-                    // The jail's own descriptors mustn't hold a pipe open that somebody waits at.
-                    close_but(watch.as_ref().map(Watch::descriptors).unwrap_or_default(), calls);
-                    if let Some(Err(error)) = watch.map(Watch::begin) {
-                        // Held calls would wait for ever.
-                        return Err(format!("a thread: {error}"));
-                    }
-                    std::process::exit(reap(main));
+            below(watch, calls, || {
+                let is_scoped = landlock::hold_in_jail(root::writable(spec).into_iter());
+                let network = match spec.network {
+                    true if is_scoped => Network::MachineAndUnix,
+                    has_network => Network::of(has_network),
+                };
+                for filter in filter::make(spec.tier, network, false)? {
+                    seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
                 }
-                None => {
-                    drop(watch);
-                    let is_scoped = landlock::hold_in_jail(root::writable(spec).into_iter());
-                    let network = match spec.network {
-                        true if is_scoped => Network::MachineAndUnix,
-                        has_network => Network::of(has_network),
-                    };
-                    for filter in filter::make(spec.tier, network, false)? {
-                        seccompiler::apply_filter(&filter).map_err(|error| format!("seccomp: {error}"))?;
-                    }
-                    Err(exec(program, arguments))
-                }
+                Err(exec(program, arguments))
+            })
+        }
+    }
+}
+
+/// Starts a first look of another tier below a process that takes note of what it is refused. `begin` holds the program and
+/// becomes it.
+///
+/// # Errors
+/// The program wasn't started.
+pub(super) fn watched(
+    spec: &Spec,
+    calls: Calls,
+    begin: impl FnOnce() -> Result<Infallible, String>,
+) -> Result<Infallible, String> {
+    // The walls hold without it.
+    let book = spec.refused.as_ref().and_then(|path| Book::begin(&path.path()).ok());
+    prctl::set_no_new_privs().map_err(|error| format!("prctl: {error}"))?;
+    prctl::set_dumpable(false).map_err(|error| format!("prctl: {error}"))?;
+    let watch = book.and_then(|book| Watch::new(book, None, calls, spec));
+    below(watch, calls, || {
+        prctl::set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("prctl: {error}"))?;
+        begin()
+    })
+}
+
+/// Forks: the child begins, and this process answers its held calls and ends with its status.
+fn below(
+    watch: Option<Watch>,
+    calls: Calls,
+    begin: impl FnOnce() -> Result<Infallible, String>,
+) -> Result<Infallible, String> {
+    match fork(calls)? {
+        Some(main) => {
+            ignore_all();
+            // The jail's own descriptors mustn't hold a pipe open that somebody waits at.
+            close_but(watch.as_ref().map(Watch::descriptors).unwrap_or_default(), calls);
+            if let Some(Err(error)) = watch.map(Watch::begin) {
+                // Held calls would wait for ever.
+                return Err(format!("a thread: {error}"));
             }
+            std::process::exit(reap(main));
+        }
+        None => {
+            drop(watch);
+            begin()
         }
     }
 }

@@ -7,6 +7,7 @@ mod revise;
 #[cfg(test)]
 mod tests;
 mod text;
+mod whole;
 
 use std::collections::BTreeSet;
 
@@ -22,8 +23,9 @@ use crate::proto::tool::{FileChange, Outcome, ToolError};
 use crate::schema::Schema;
 use draft::{Difference, Draft};
 
-pub use revise::{changed_by_person, taken};
+pub use revise::{changed_by_person, chosen};
 pub(super) use text::{is_binary, shown};
+pub(super) use whole::Whole;
 
 /// Edits of a batch.
 const EDITS_MAX: usize = 1_000;

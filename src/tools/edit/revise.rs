@@ -50,7 +50,7 @@ pub(super) fn files(arguments: &Value) -> Option<Vec<Revised>> {
 /// The proposal with only those of its hunks that are wanted, by file, and what the model is told of that. A file that is
 /// new, goes or is no text is one hunk.
 #[must_use]
-pub fn taken(changes: &[FileChange], wanted: &[Vec<bool>]) -> (Vec<FileChange>, String) {
+pub fn chosen(changes: &[FileChange], wanted: &[Vec<bool>]) -> (Vec<FileChange>, String) {
     let (mut files, mut told) = (Vec::new(), String::new());
     let (mut taken, mut total) = (0, 0);
     for (number, change) in changes.iter().enumerate() {
@@ -137,13 +137,13 @@ mod tests {
         let new = b"one\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\nten\r\n";
         let changes =
             [change("a", Some(old), Some(new)), change("b", None, Some(b"new\n")), change("c", Some(b"x\0"), None)];
-        let (files, told) = taken(&changes, &[vec![false, true], vec![true], vec![false]]);
+        let (files, told) = chosen(&changes, &[vec![false, true], vec![true], vec![false]]);
         let half = b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\r\n9\r\nten\r\n";
         assert_eq!(files, [change("a", Some(old), Some(half)), change("b", None, Some(b"new\n"))]);
         let lines = "a: made: 2; not made: 1\nb: made: 1; not made: none\nc: made: none; not made: 1\n";
         assert_eq!(told, format!("The user took 2 of 4 hunks (by number, in each file):\n{lines}"));
-        assert_eq!(taken(&changes, &[vec![true; 2], vec![true], vec![true]]).0, changes);
-        assert_eq!(taken(&changes, &[]).0, []);
+        assert_eq!(chosen(&changes, &[vec![true; 2], vec![true], vec![true]]).0, changes);
+        assert_eq!(chosen(&changes, &[]).0, []);
         let left_out = changed_by_person(&changes[..1], &files[..1]);
         assert!(left_out.contains("-one\r\n+1\r\n") && !left_out.contains("ten\r\n-"), "{left_out}");
         assert_eq!(changed_by_person(&changes, &changes), "");

@@ -58,7 +58,7 @@ impl Tool for PluginTool {
         Spec {
             name: self.entry.full_name.clone(),
             aliases: &[],
-            description: self.entry.told(&self.plugin),
+            description: self.entry.shown_description(&self.plugin),
             schema: self.entry.schema.clone(),
         }
     }

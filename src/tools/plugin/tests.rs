@@ -125,18 +125,18 @@ fn run(
     program::run(command, input.as_bytes().to_vec(), bounds)
 }
 
-fn said(text: &str) -> Result<String, &'static str> {
+fn ran(text: &str) -> Result<String, &'static str> {
     run(script(text), "{\"arguments\": {\"city\": \"Ulm\"}}", Duration::from_secs(10), &|| false)
         .map_err(|error| error.code)
 }
 
 #[test]
 fn a_program_gets_json_and_gives_json() {
-    assert_eq!(said("cat").expect("what it got"), "{\"arguments\": {\"city\": \"Ulm\"}}");
-    assert_eq!(said("printf '{}'; exit 3"), Err("failed"));
-    assert_eq!(said("head -c 2000000 /dev/zero"), Err("too-long"));
-    assert_eq!(said("printf '\\377'"), Err("bad-output"));
-    assert_eq!(said("kill -9 $$"), Err("failed"));
+    assert_eq!(ran("cat").expect("what it got"), "{\"arguments\": {\"city\": \"Ulm\"}}");
+    assert_eq!(ran("printf '{}'; exit 3"), Err("failed"));
+    assert_eq!(ran("head -c 2000000 /dev/zero"), Err("too-long"));
+    assert_eq!(ran("printf '\\377'"), Err("bad-output"));
+    assert_eq!(ran("kill -9 $$"), Err("failed"));
     let missing = run(Command::new("/nonexistent"), "", Duration::from_secs(1), &|| false);
     assert_eq!(missing.map_err(|error| error.code), Err("not-started"));
     let error =
@@ -145,7 +145,7 @@ fn a_program_gets_json_and_gives_json() {
     // One that reads nothing, and one whose child keeps the output open.
     assert_eq!(run(script("echo 1"), &"x".repeat(1 << 20), Duration::from_secs(10), &|| false).expect("1"), "1\n");
     let started = Instant::now();
-    assert_eq!(said("sleep 60 & echo 2").expect("2"), "2\n");
+    assert_eq!(ran("sleep 60 & echo 2").expect("2"), "2\n");
     assert!(started.elapsed() < Duration::from_secs(30));
 }
 

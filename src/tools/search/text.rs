@@ -130,7 +130,7 @@ fn searched(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
         };
         judged = Some((Arc::clone(&hit.path), may));
         if may && lines.len() < limit(permit.arguments()) {
-            lines.push(hit.told());
+            lines.push(hit.line());
         }
     }
     let given = lines.len();
@@ -146,7 +146,7 @@ fn searched(permit: &Permit, work: &Work<'_>) -> Result<Outcome, ToolError> {
 }
 
 impl Hit {
-    fn told(&self) -> String {
+    fn line(&self) -> String {
         let Self { path, line, column, preview } = self;
         json!({"path": shown(path), "line": line, "column": column, "preview": preview}).to_string()
     }

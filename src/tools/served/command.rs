@@ -117,6 +117,12 @@ pub struct Face<'f> {
 pub fn mcp_command(servers: &Servers, line: &str, face: &mut Face<'_>) -> Result<Done, Failure> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
+        ["prompt", server, prompt, ..] => {
+            // A value may be in quotes.
+            let plain = || words.iter().map(|word| (*word).to_owned()).collect();
+            let values = shlex::split(line).unwrap_or_else(plain).split_off(3);
+            prompt_text(servers, known(servers, server)?, prompt, &values, face).map(Done::Insert)
+        }
         [] | ["list"] => Ok(Done::Rows(rows(servers))),
         ["tools"] => Ok(Done::Rows(servers.names().iter().flat_map(|name| tool_rows(servers, name)).collect())),
         ["import", ..] => imported(line, face),
@@ -173,7 +179,6 @@ fn of_server(servers: &Servers, word: &str, name: &str, rest: &[&str], face: &mu
             let found = servers.mcp().read(name, uri, stop, &mut Asked(face.person));
             Ok(Done::Lines(parts(found.map_err(|error| failed(&error))?.parts)))
         }
-        ("prompt", [prompt, values @ ..]) => Ok(Done::Insert(prompt_text(servers, name, prompt, values, face)?)),
         _ => Err(usage(word)),
     }
 }
@@ -544,10 +549,10 @@ fn prompt_text(
     servers: &Servers,
     server: &str,
     prompt: &str,
-    values: &[&str],
+    values: &[String],
     face: &mut Face<'_>,
 ) -> Result<String, Failure> {
-    let pair = |value: &&str| value.split_once('=').map(|(name, value)| (name.to_owned(), Value::from(value)));
+    let pair = |value: &String| value.split_once('=').map(|(name, value)| (name.to_owned(), Value::from(value)));
     let arguments: Map<String, Value> = values.iter().filter_map(pair).collect();
     if arguments.len() < values.len() {
         return Err(usage("prompt"));

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use super::Tool;
 use crate::gate::{PinError, Pins, definition, whole_pin};
 use crate::mcp::{Mcp, Place, Server, Standing};
-use crate::proto::served::{Definition, PinStanding, Reach};
+use crate::proto::served::{Definition, PinStanding, PromptSpec, Reach};
 
 pub use asked::Asked;
 pub use command::{Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, mcp_command};
@@ -178,6 +178,17 @@ impl Servers {
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.rows().keys().cloned().collect()
+    }
+
+    /// The prompts of all servers, each with its server's name, as far as they are known; nothing is started.
+    #[must_use]
+    pub fn prompts(&self) -> Vec<(String, PromptSpec)> {
+        let of = |server: String| -> Vec<(String, PromptSpec)> {
+            let manifest = self.mcp.manifest(&server);
+            let prompts = manifest.map(|manifest| manifest.prompts.clone()).unwrap_or_default();
+            prompts.into_iter().map(|prompt| (server.clone(), prompt)).collect()
+        };
+        self.names().into_iter().flat_map(of).collect()
     }
 
     /// A server with its rules.

@@ -135,7 +135,7 @@ pub(super) fn outcome(server: &str, reply: Reply, work: &Work<'_>) -> Outcome {
     for part in reply.parts {
         match part {
             Part::Text(text) => texts.push(clean(&text)),
-            Part::Binary { media_type, bytes } => texts.push(kept(&media_type, &bytes, work)),
+            Part::Binary { media_type, bytes } => texts.push(saved(&media_type, &bytes, work)),
             Part::Link(link) => texts.push(clean(&format!("[link: {} {}]", link.uri, link.name))),
         }
     }
@@ -161,7 +161,7 @@ pub(super) fn clean(text: &str) -> String {
 }
 
 /// Puts a file where it can be read, and says where.
-fn kept(media_type: &str, bytes: &[u8], work: &Work<'_>) -> String {
+fn saved(media_type: &str, bytes: &[u8], work: &Work<'_>) -> String {
     let media_type = clean(media_type);
     match work.place.spill.keep_bytes(bytes) {
         Ok(name) => format!("[{media_type}, {} bytes, in {name}]", bytes.len()),

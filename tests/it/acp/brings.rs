@@ -43,6 +43,9 @@ fn an_editors_server_is_used_after_its_person_allowed_it_and_never_before() {
     let client = Client::connected(home.path(), json!({}));
     let name = session(&client, home.path());
     client.respond(|_, _| Some(chosen("no")));
+    // A command that comes first doesn't use up the question.
+    assert_eq!(client.prompt(&name, "/cost")["result"]["stopReason"], "end_turn");
+    assert_eq!(titles(&client), Vec::<String>::new());
     assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "end_turn");
     assert_eq!(titles(&client), ["Start the server my-fixture"]);
     assert!(!calls.exists() && !client.seen.borrow().iter().any(|it| it.to_string().contains("from the editor")));
@@ -70,6 +73,45 @@ fn an_editors_server_is_used_after_its_person_allowed_it_and_never_before() {
     assert_eq!(fs::read_to_string(&calls).expect("calls"), "act\nact\n");
 }
 
+/// The names of the commands that the client was told last.
+fn command_names(client: &Client) -> Vec<String> {
+    let told = client.updates("available_commands_update").pop().expect("commands");
+    let commands = told["availableCommands"].as_array().expect("a list").iter();
+    commands.map(|it| it["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn a_servers_prompt_is_a_command_and_is_sent_only_after_its_person_read_it() {
+    if !require(&["python3"]) {
+        return;
+    }
+    let place = Path::new(FIXTURE).parent().expect("a directory").display().to_string();
+    let config = format!(
+        "mcp = {{ wait_ms = 60000, servers = {{ one = {{ command = {{ \"/usr/bin/python3\", \"-IS\", \"{FIXTURE}\" }}, \
+         readable = {{ \"{place}\" }} }} }} }}"
+    );
+    let home = home(&[rounds("please", &[], "done"), rounds("Say hello to Ada L.", &[], "hello Ada")], &config);
+    let client = Client::connected(home.path(), json!({}));
+    let name = client.session(&work(home.path()));
+    assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "end_turn");
+    client.until("the prompt as a command", |message| {
+        let commands = message.pointer("/params/update/availableCommands");
+        commands.is_some_and(|it| it.to_string().contains("\"one.greet\""))
+    });
+    assert!(command_names(&client).contains(&"one.greet".to_owned()), "{:?}", command_names(&client));
+
+    client.respond(|_, _| Some(chosen("no")));
+    assert_eq!(client.prompt(&name, "/one.greet Ada L")["result"]["stopReason"], "end_turn");
+    assert_eq!(titles(&client), ["Send the prompt greet of the server one"]);
+    let asked = client.requests("session/request_permission").pop().expect("a question");
+    assert!(asked["toolCall"]["content"].to_string().contains("Say hello to Ada L."), "{asked}");
+    assert_eq!(client.text("agent_message_chunk"), "done", "nothing was sent to a model");
+
+    client.respond(|_, _| Some(chosen("yes")));
+    assert_eq!(client.prompt(&name, "/one.greet who=\"Ada L\"")["result"]["stopReason"], "end_turn");
+    assert_eq!(client.text("agent_message_chunk"), "donehello Ada");
+}
+
 #[test]
 fn a_server_that_cannot_be_used_is_named_and_the_session_goes_on() {
     let home = home(&[rounds("please", &[], "answered")], "");
@@ -85,6 +127,36 @@ fn a_server_that_cannot_be_used_is_named_and_the_session_goes_on() {
     assert_eq!(client.text("agent_message_chunk"), "answered");
     let told = client.text("agent_thought_chunk");
     assert!(told.contains("server old isn't used") && told.contains("gone"), "{told}");
+}
+
+#[test]
+fn the_effort_of_thinking_is_a_choice_and_can_be_left_to_the_config_again() {
+    let server = Server::start();
+    (0..4).for_each(|_| server.reply(answer("seen")));
+    let home = home(&[], "");
+    let config = format!(
+        "return {{ memory = {{auto = false}}, context = {{project = false}},
+         models = {{ m = {{ endpoint = \"{}\", model = \"x\" }} }} }}",
+        server.endpoint()
+    );
+    fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
+    let client = Client::connected(home.path(), json!({}));
+    let name = client.session(&work(home.path()));
+    let set = |value: &str| {
+        let option = json!({"sessionId": name, "configId": "thinking", "value": value});
+        client.request("session/set_config_option", option)
+    };
+    let options = set("high")["result"]["configOptions"].to_string();
+    assert!(options.contains("\"currentValue\":\"high\""), "{options}");
+    assert_eq!(set("very hard")["error"]["code"], -32_602);
+    client.prompt(&name, "the first question");
+    set("configured");
+    client.prompt(&name, "the second question");
+    // A title may be asked for in between.
+    let sent: Vec<String> = (1..=server.requests()).map(|number| server.request(number).raw).collect();
+    let of = |question: &str| sent.iter().find(|raw| raw.contains(question)).unwrap_or_else(|| panic!("{sent:#?}"));
+    let has_effort = |raw: &str| raw.contains("\"reasoning_effort\":\"high\"");
+    assert!(has_effort(of("the first question")) && !has_effort(of("the second question")), "{sent:#?}");
 }
 
 #[test]

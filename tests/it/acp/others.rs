@@ -1,5 +1,6 @@
 //! Clients on the libraries that editors use, where they are installed: `.ci/run` does that.
 
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -51,6 +52,58 @@ fn the_python_library_understands_every_message() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/acp/client.py");
     let python = clients.join("python/bin/python");
     run(home.path(), Command::new(python).arg(script).arg(program()).arg(work(home.path())));
+}
+
+/// The command-line client `acpx`, for a user of `home`.
+fn acpx(place: &Path, home: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(place.join("node_modules/.bin/acpx"));
+    // Its background process waits a second for more and ends.
+    command.args(["--ttl", "1", "--agent", &format!("{} acp", program().display())]).args(words);
+    command.env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8").current_dir(work(home));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[test]
+fn acpx_prompts_approves_refuses_cancels_and_loads() {
+    let Some(clients) = need::acp_clients() else { return };
+    if !require(&["node"]) {
+        return;
+    }
+    let home = scene();
+    let said = |words: &[&str]| {
+        let output = acpx(&clients, home.path(), words).output().expect("acpx runs");
+        let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        // A refusal is no success for it.
+        assert_eq!(output.status.success(), !words.contains(&"--deny-all"), "{words:?}: {said}");
+        said
+    };
+    let hello = said(&["exec", "hello"]);
+    assert!(hello.contains("[thinking] hm") && hello.contains("Hi") && hello.contains("[done] end_turn"), "{hello}");
+    let file = || std::fs::read_to_string(work(home.path()).join("a.txt")).ok();
+    let denied = said(&["--deny-all", "exec", "make"]);
+    assert!(denied.contains("the user said no") && file().is_none(), "{denied}");
+    let made = said(&["--approve-all", "exec", "make"]);
+    assert_eq!(file().as_deref(), Some("one\n"), "{made}");
+
+    said(&["sessions", "new"]);
+    said(&["prompt", "hello"]);
+    let mut slow = acpx(&clients, home.path(), &["prompt", "slow"]).spawn().expect("acpx runs");
+    let mut output = slow.stdout.take().expect("its output");
+    let mut shown = String::new();
+    let mut piece = [0; 4096];
+    while !shown.contains("[done]") {
+        let length = output.read(&mut piece).expect("output");
+        assert!(length > 0, "it ended early: {shown}");
+        let had_begun = shown.contains("begun");
+        shown.push_str(&String::from_utf8_lossy(&piece[..length]));
+        if !had_begun && shown.contains("begun") {
+            said(&["cancel"]);
+        }
+    }
+    slow.wait().expect("it ends");
+    assert!(shown.contains("[done] cancelled"), "{shown}");
+    said(&["sessions", "close"]);
 }
 
 #[test]

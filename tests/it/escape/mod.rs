@@ -25,8 +25,8 @@ use std::time::{Duration, Instant};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use reedclaw::proto::known_paths;
 use reedclaw::sandbox::{
-    CollectError, CollectLimits, Grant, Layer, Limits, Mode, Place, Sandbox, Tier, View, collect, credentials, end,
-    protected,
+    CollectError, CollectLimits, Grant, Layer, Limits, Missed, Mode, Place, Sandbox, Tier, View, collect, credentials,
+    end, protected,
 };
 
 use crate::need::{TEST_PATH, find, require, require_that};
@@ -47,16 +47,20 @@ enum Sight {
     Copy,
     Work,
     Look,
+    /// A look that nobody has judged: the home is hidden.
+    First,
 }
 
-/// The columns of the table.
-const COLUMNS: [(Tier, Sight, &str); 6] = [
+/// The columns of the table, and those of a first look, of which the same must come as of a look.
+const COLUMNS: [(Tier, Sight, &str); 8] = [
     (Tier::Overlay, Sight::Copy, "overlay-copy"),
     (Tier::Overlay, Sight::Work, "overlay-work"),
     (Tier::Bubblewrap, Sight::Look, "bubblewrap-look"),
     (Tier::Bubblewrap, Sight::Work, "bubblewrap-work"),
     (Tier::Landlock, Sight::Look, "landlock-look"),
     (Tier::Landlock, Sight::Work, "landlock-work"),
+    (Tier::Bubblewrap, Sight::First, "bubblewrap-first"),
+    (Tier::Landlock, Sight::First, "landlock-first"),
 ];
 
 /// The cases and what must come of each, as a table of the documents.
@@ -387,6 +391,7 @@ impl Column {
         match COLUMNS[self.at].1 {
             Sight::Look => (View::Look, None),
             Sight::Work => (View::Work, None),
+            Sight::First => (View::First(self.sandbox.layer(&scene.work).expect("a layer")), None),
             Sight::Copy => {
                 let layer = self.sandbox.layer(&scene.work).expect("a layer");
                 (View::Copy(Arc::clone(&layer)), Some(layer))
@@ -462,7 +467,10 @@ impl Column {
     }
 
     fn expected(&self, case: &Case) -> &'static str {
-        case.expected.split(' ').nth(self.at).expect("a word for each column")
+        let (tier, sight, _) = COLUMNS[self.at];
+        let sight = if sight == Sight::First { Sight::Look } else { sight };
+        let at = COLUMNS.iter().position(|column| (column.0, column.1) == (tier, sight)).expect("a column");
+        case.expected.split(' ').nth(at).expect("a word for each column")
     }
 
     /// Runs a command to its end, and ends what it left; gives whether it succeeded, and what it printed.
@@ -568,4 +576,14 @@ fn nothing_escapes_landlock_looking() {
 #[test]
 fn nothing_escapes_landlock_working() {
     run_all("landlock-work");
+}
+
+#[test]
+fn nothing_escapes_a_first_look_in_bubblewrap() {
+    run_all("bubblewrap-first");
+}
+
+#[test]
+fn nothing_escapes_a_first_look_in_landlock() {
+    run_all("landlock-first");
 }

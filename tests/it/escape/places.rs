@@ -200,3 +200,35 @@ fn a_socket_that_was_named_by_a_relative_path_is_covered() {
         service.kill().and_then(|()| service.wait()).expect("its end");
     });
 }
+
+/// Nobody has judged what it reads, so it sees no home; what of it holds tools is open but for their credentials.
+#[test]
+fn a_first_look_sees_no_home_and_what_it_would_write_is_noted() {
+    as_both(|| {
+        for name in ["bubblewrap-first", "landlock-first"] {
+            let Some(mut column) = Column::new(name) else { continue };
+            let scene = Scene::new(&mut column.outside);
+            for (name, text) in
+                [("notes.txt", "PRIVATE-NOTE"), (".cargo/bin/tool", "a tool"), (".cargo/credentials.toml", SECRET)]
+            {
+                let path = scene.home().join(name);
+                fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+                fs::write(path, text).expect("a file");
+            }
+            let layer = column.sandbox.layer(&scene.work).expect("a layer");
+            let grant = scene.grant(&column.outside, View::First(Arc::clone(&layer)));
+            let script = "cat own.txt ~/.cargo/bin/tool ~/notes.txt ~/.cargo/credentials.toml; ls ~; echo more >>own.txt; \
+                          mkdir made; rm sub/deep.txt; echo x >$TMPDIR/x && cat $TMPDIR/x";
+            let (_, text) = column.end_of(column.command(script, &grant));
+            assert!(text.contains("mine\n") && text.contains("a tool") && text.contains("\nx\n"), "{name}: {text}");
+            assert!(!text.contains("PRIVATE-NOTE") && !text.contains(SECRET), "{name}: {text}");
+            assert_eq!(fs::read_to_string(scene.work.join("own.txt")).expect("the file"), "mine\n");
+            assert!(scene.work.join("sub/deep.txt").exists() && !scene.work.join("made").exists());
+            let work = scene.work.canonicalize().expect("a path");
+            let noted = ["own.txt", "made"].map(|name| Missed::Write(work.join(name)));
+            let noted = [&noted[..], &[Missed::Remove(work.join("sub/deep.txt"))]].concat();
+            // Nobody can look into bubblewrap.
+            assert_eq!(layer.missed(), (name == "landlock-first").then_some(noted), "{name}: {text}");
+        }
+    });
+}

@@ -170,9 +170,8 @@ fn hidden_characters_reach_no_terminal_from_anywhere() {
         "annotations": {"title": evil},
     });
     fs::write(&list, json!([hidden, tool("act", "Does.", &json!({"type": "object"}))]).to_string()).expect("a list");
-    let words = [format!("tools={}", list.display()), format!("log={evil}")];
     let more = format!("writable = {{ \"{}\" }}", files.path().display());
-    let config = one(&[&words[0]], &more);
+    let config = one(&[&format!("tools={}", list.display())], &more);
     let home = home(&[], &config);
     let is_clean = |text: &str| {
         text.chars().all(|c| c == '\n' || !c.is_control()) && !text.contains(['\u{202e}', '\u{200b}', '\u{e0041}'])
@@ -188,6 +187,64 @@ fn hidden_characters_reach_no_terminal_from_anywhere() {
     assert!(is_clean(&out) && is_clean(&err) && out.contains("plain"), "{out:?}{err:?}");
     let (_, out, err) = run(at(&home), &["mcp", "call", "one.act", "{\"what\": \"fail with escapes\"}"]);
     assert!(is_clean(&out) && is_clean(&err) && err.contains("wrong"), "{out:?}{err:?}");
+}
+
+#[test]
+fn the_log_of_a_server_is_shown_with_hidden_characters_escaped() {
+    if !has_python() {
+        return;
+    }
+    // Lua makes the characters of these escapes.
+    let home = home(&[], &one(&["log=evil\\27[2J\\u{202e}\\u{e0041}marked"], ""));
+    let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&at(&home).join("work")).size(60, 120));
+    session.expect_prompt();
+    session.send(b":mcp connect one\r");
+    session.expect_text("running, started in");
+    session.send(b":mcp log one\r");
+    session.expect_text("\\u{202e}");
+    session.expect_text("marked");
+    let raw = session.raw();
+    for hidden in ["evil\u{1b}[2J", "\u{202e}", "\u{e0041}"] {
+        assert!(!raw.windows(hidden.len()).any(|bytes| bytes == hidden.as_bytes()), "{hidden:?}");
+    }
+    session.send(b"exit\r");
+    assert_eq!(status_code(session.expect_exit()), 0);
+}
+
+#[test]
+fn a_server_gets_no_variables_of_a_proxy() {
+    if !has_python() {
+        return;
+    }
+    let home = home(&[], &one(&[], ""));
+    allow(at(&home));
+    let mut command = Command::new(program());
+    command.args(["mcp", "call", "one.act", "{\"what\": \"env\"}"]).current_dir(at(&home).join("work"));
+    command.env_clear().env("PATH", TEST_PATH).env("HOME", at(&home)).env("LANG", "C.UTF-8");
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
+        command.env(name, "http://user:hidden-password@127.0.0.1:1");
+    }
+    let output = command.stdin(Stdio::null()).output().expect("it runs");
+    let out = String::from_utf8_lossy(&output.stdout);
+    assert!(out.contains("HOME=") && out.contains("PATH="), "{output:?}");
+    assert!(!out.to_lowercase().contains("proxy") && !out.contains("hidden-password"), "{out}");
+}
+
+#[test]
+fn a_server_called_like_a_built_in_tool_shadows_nothing() {
+    if !has_python() {
+        return;
+    }
+    let home = home(&[], &one(&[], "").replace("one = {", "shell = {"));
+    let spawn = Spawn::new(program()).args(&["mcp", "allow", "shell"]).home(at(&home)).cwd(&at(&home).join("work"));
+    let session = Session::spawn(spawn.size(90, 160));
+    session.expect_text("as they are? [y/N]");
+    session.line("y");
+    assert_eq!(status_code(session.expect_exit()), 0);
+    let served = call(at(&home), "shell__echo", &json!({"text": "of the server"}));
+    assert_eq!(served["output"], "of the server", "{served}");
+    let own = call(at(&home), "shell", &json!({"command": "echo built in"}));
+    assert!(own["output"].as_str().is_some_and(|text| text.contains("built in")), "{own}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! they change.
 
 mod faults;
+mod launchers;
 mod offers;
 mod real;
 mod serve;

@@ -70,8 +70,9 @@ const ROOMS: &[Room] = &[
     room("files", 3, &["base"], "files as bytes and paths; which of them may be touched is another room's question"),
     room("host", 3, &["base"], "the door out has no nouns of ours: bytes, paths and time"),
     room("log", 3, &["base"], "what happened, whoever says so"),
+    room("lua", 3, &["base"], "it bounds a script, and knows neither settings nor tools"),
     room("rpc", 3, &[], "messages in lines; their methods are another room's"),
-    room("config", 4, &["base", "proto"], "settings are read through the door; nobody else reads them"),
+    room("config", 4, &["base", "proto", "lua"], "settings are read through the door; nobody else reads them"),
     room("estop", 4, &["base", "proto", "host"], "a file that stops tools knows no tool"),
     room("git", 4, &[], "a repository's objects know no session"),
     room(
@@ -116,7 +117,10 @@ const ROOMS: &[Room] = &[
     room(
         "tools",
         6,
-        &["base", "proto", "schema", "render", "turn", "files", "host", "mcp", "project", "sandbox", "shell", "gate"],
+        &[
+            "base", "proto", "schema", "render", "turn", "files", "host", "lua", "mcp", "project", "sandbox", "shell",
+            "gate",
+        ],
         "a tool sees a permit and its place, not the session or the model",
     ),
     room(

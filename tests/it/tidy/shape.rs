@@ -27,7 +27,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("route", 7),
     ("sessions", 8),
     ("shell", 7),
-    ("steps", 13),
+    ("steps", 6),
     ("store", 6),
 ];
 
@@ -36,7 +36,7 @@ const FOLDERS: &[(&str, usize)] = &[
     ("src/agent", 20),
     ("src/app", 18),
     ("src/cli", 39),
-    ("src/config", 21),
+    ("src/config", 20),
     ("src/gateway", 19),
     ("src/ledger", 13),
     ("src/model", 20),
@@ -45,7 +45,6 @@ const FOLDERS: &[(&str, usize)] = &[
     ("src/repl", 41),
     ("src/sandbox", 14),
     ("src/shell", 20),
-    ("src/steps", 16),
     ("src/store", 17),
     ("src/tools", 26),
 ];

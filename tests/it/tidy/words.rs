@@ -1,4 +1,5 @@
-//! Plain words in comments and names: a doc comment begins with a noun or a verb, and a type is a noun.
+//! Plain words in comments and names: a doc comment begins with a noun or a verb, a type is a noun, and a function is named for
+//! what it does or gives.
 
 use super::source::{Token, find_words};
 use super::{files, hold};
@@ -7,6 +8,8 @@ use super::{files, hold};
 const RIDDLES: [&str; 6] = ["Has", "Is", "That", "What", "Which", "Who"];
 /// Participles that say nothing about a type: a type is a noun of its field.
 const PARTICIPLES: [&str; 9] = ["Given", "Gone", "Heard", "Kept", "Made", "Meant", "Said", "Taken", "Told"];
+/// The same as names of functions: one is named for what it does or gives.
+const VAGUE: [&str; 7] = ["given", "kept", "made", "said", "stands", "taken", "told"];
 /// Types with such a name today. The list may only shrink.
 const EXCEPTIONS: [(&str, &str); 5] = [
     ("src/gateway/stream.rs", "Gone"),
@@ -38,6 +41,16 @@ fn types_are_nouns() {
     let gone = EXCEPTIONS.iter().filter(is_gone);
     problems.extend(gone.map(|(path, name)| format!("{path}: {name} has gone; remove its exception")));
     hold("a type's name is a noun", &problems);
+}
+
+#[test]
+fn functions_are_named_for_what_they_give() {
+    let mut problems = Vec::new();
+    for file in files("src") {
+        let is_there = |name: &&str| !find_words(&file.tokens, &["fn", name]).is_empty();
+        problems.extend(VAGUE.into_iter().filter(is_there).map(|name| format!("{}: {name}", file.path)));
+    }
+    hold("a function's name says what it does or gives", &problems);
 }
 
 /// Returns the lines that begin a doc comment with a riddle: `line word`.

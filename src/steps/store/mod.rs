@@ -1,6 +1,11 @@
 //! Where steps are kept: below the state directory, a folder for each workspace with a bare git object database, the records
 //! of steps, the table of what was there when last looked at, and a lock. Nothing of it is in the workspace.
 
+pub(super) mod error;
+pub(super) mod packs;
+pub(super) mod state;
+pub(super) mod table;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::Write;
@@ -16,13 +21,15 @@ use gix::objs::tree::{Entry as TreeEntry, EntryKind};
 use gix::objs::{Kind as ObjectKind, Tree, Write as _, WriteTo as _};
 use gix::odb::loose::Store as Loose;
 
-use super::StepsError;
-use super::packs::{Packer, Packs};
-use super::state::{Record, State};
-use super::table::{Change, Table};
 use crate::base::hash;
 use crate::files::Locked;
+use error::StepsError;
+use packs::{Packer, Packs};
+use state::{Record, State};
+use table::{Change, Table};
 
+/// Longest wait for another session that looks whether a note is held: it looks for a moment.
+pub(super) const PROBE_TIME: Duration = Duration::from_secs(1);
 /// How long another session's lock is waited for: it holds it while it looks at the workspace, or takes back.
 const WAIT: Duration = Duration::from_secs(5);
 /// The file that counts the bytes that are kept.
@@ -49,6 +56,13 @@ type KnownPacks = Option<(Mark, Arc<Packs>)>;
 
 /// The lock of a folder; it is given back when the value is dropped, or the process ends.
 pub(super) type Held = Locked<File>;
+
+/// A note of a change that is under way. It is held as long as the session lives, so that one which nobody holds is of a session
+/// that was killed.
+pub(super) struct Note {
+    name: String,
+    _held: Locked<File>,
+}
 
 impl Store {
     /// The folder of the workspace at `root`; nothing is made yet.
@@ -135,6 +149,37 @@ impl Store {
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let path = self.folder.join(name);
         (std::fs::metadata(&path).ok()?.len() <= RECORD_BYTES_MAX).then(|| std::fs::read_to_string(path).ok())?
+    }
+
+    /// Writes a note into a folder, and holds it.
+    pub(super) fn note(&self, folder: &str, name: &str, text: &str) -> Result<Note, StepsError> {
+        let failed = |error: std::io::Error| StepsError::io("the note of a change", &error);
+        std::fs::create_dir_all(self.folder.join(folder)).map_err(failed)?;
+        let name = format!("{folder}/{name}");
+        self.put(&name, text.as_bytes()).map_err(failed)?;
+        let file = File::open(self.folder.join(&name)).map_err(failed)?;
+        let held = Locked::take(file, false, PROBE_TIME).map_err(|error| failed(error.into()))?;
+        Ok(Note { name, _held: held })
+    }
+
+    /// Removes a note whose change is over.
+    pub(super) fn forget(&self, note: &Note) {
+        self.remove(&note.name);
+    }
+
+    /// Returns the notes of a folder that no session holds: their names in the store, and their texts. Those that this session
+    /// wrote aren't among them.
+    pub(super) fn cut_off(&self, folder: &'static str, session: &str) -> impl Iterator<Item = (String, String)> {
+        let entries = std::fs::read_dir(self.folder.join(folder)).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+        let own = format!("{session}-");
+        names.filter(move |name| !name.starts_with(&own) && !name.ends_with(".new")).filter_map(move |name| {
+            let name = format!("{folder}/{name}");
+            let file = File::open(self.folder.join(&name)).ok()?;
+            let is_held = matches!(Locked::take(file, false, Duration::ZERO), Err(TryLockError::WouldBlock));
+            let text = self.text(&name).filter(|_| !is_held)?;
+            Some((name, text))
+        })
     }
 
     /// Reads the table, and what tells this one from another.
@@ -337,7 +382,7 @@ impl Store {
         if sizes.values().sum::<u64>() <= bytes_max {
             return 0;
         }
-        let mut named: HashSet<ObjectId> = table.kept().collect();
+        let mut named: HashSet<ObjectId> = table.objects().collect();
         let size = |id: &ObjectId| sizes.get(id).copied().unwrap_or(0);
         let mut bytes: u64 = named.iter().map(size).sum();
         let (mut is_full, mut gone) = (false, 0);

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use gix::ObjectId;
 
-use super::outside::Elsewhere;
 use super::table::Change;
 
 /// First line of a record: what it is, and its version.
@@ -50,11 +49,11 @@ impl Why {
         (Self::Gone, b'o', "only git had it, and its packs were damaged"),
     ];
 
-    pub(super) fn letter(self) -> u8 {
+    pub fn letter(self) -> u8 {
         Self::ALL.iter().find(|(why, ..)| *why == self).map_or(b'b', |(_, letter, _)| *letter)
     }
 
-    pub(super) fn of(letter: u8) -> Option<Self> {
+    pub fn of(letter: u8) -> Option<Self> {
         Self::ALL.iter().find(|(_, it, _)| *it == letter).map(|(why, ..)| *why)
     }
 }
@@ -158,6 +157,17 @@ impl Kind {
     }
 }
 
+/// A step of another place that belongs to a step of the workspace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elsewhere {
+    /// The directory of the other steps.
+    pub root: PathBuf,
+    /// The number of the step there.
+    pub number: u64,
+    /// Files that it changed.
+    pub files: usize,
+}
+
 /// One step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -189,7 +199,7 @@ fn name(path: &Path) -> String {
     crate::base::hex::encode(path.as_os_str().as_bytes())
 }
 
-pub(super) fn bytes_of(text: &str) -> Option<Vec<u8>> {
+pub fn bytes_of(text: &str) -> Option<Vec<u8>> {
     text.as_bytes()
         .chunks(2)
         .map(|digits| crate::base::hex::decode::<1>(std::str::from_utf8(digits).ok()?).map(|[byte]| byte))
@@ -205,14 +215,14 @@ fn text_of(text: &str) -> Option<String> {
 }
 
 /// Changes, a line each.
-pub(super) fn change_lines(changes: &[Change]) -> String {
+pub fn change_lines(changes: &[Change]) -> String {
     let line =
         |Change { path, before, after }: &Change| format!("change {} {} {}\n", name(path), before.text(), after.text());
     changes.iter().map(line).collect()
 }
 
 /// Reads one such line.
-pub(super) fn change_of(line: &str) -> Option<Change> {
+pub fn change_of(line: &str) -> Option<Change> {
     match line.split(' ').collect::<Vec<_>>()[..] {
         ["change", path, before, after] => {
             Some(Change { path: path_of(path)?, before: State::of(before)?, after: State::of(after)? })
@@ -222,7 +232,7 @@ pub(super) fn change_of(line: &str) -> Option<Change> {
 }
 
 impl Record {
-    pub(super) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let hex = |text: &str| crate::base::hex::encode(text.as_bytes());
         let Self { number, time, session, kind, text, before, after, is_undone, notes, outside, changes } = self;
         let mut out = format!(
@@ -241,7 +251,7 @@ impl Record {
     }
 
     /// Reads one; nothing where it isn't whole.
-    pub(super) fn of(text: &str) -> Option<Self> {
+    pub fn of(text: &str) -> Option<Self> {
         let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
         let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
         let id = |text: &str| ObjectId::from_hex(text.as_bytes()).ok();
@@ -288,7 +298,7 @@ impl Record {
 }
 
 /// Whether only directories are concerned.
-pub(super) fn is_of_directories(change: &Change) -> bool {
+pub fn is_of_directories(change: &Change) -> bool {
     let is = |state: State| state.is_directory() || state == State::Nothing;
     is(change.before) && is(change.after)
 }

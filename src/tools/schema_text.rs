@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 /// Writes a schema without what its meaning doesn't need: limits of lengths are held all the same, and old names of arguments
 /// (`deprecated`) are taken all the same. What is required comes first, as the tool names it: a path before the text.
-pub(super) fn told(schema: &Value) -> String {
+pub(super) fn schema_text(schema: &Value) -> String {
     let mut text = String::new();
     write(schema, &mut text);
     text
@@ -85,6 +85,6 @@ mod tests {
             + r#""new":{"type":"string"},"count":{"type":"integer","description":"1 where absent"},"#
             + r#""deprecated":{"type":"array","items":{"type":"string"}},"least":{"type":"integer","minimum":2}},"#
             + r#""required":["path","new"]}"#;
-        assert_eq!(told(&schema), expected);
+        assert_eq!(schema_text(&schema), expected);
     }
 }

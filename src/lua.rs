@@ -1,6 +1,8 @@
-//! The sandbox that a config runs in: Luau without files, processes or network, with bounds on memory and time.
-//! It knows nothing of settings.
+//! The sandbox that a config and a tool of a repository run in: Luau without files, processes or network, with bounds on
+//! memory and time. It must not know settings, nor what a tool is given.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,91 +12,136 @@ use mlua::chunk::ChunkMode;
 use mlua::{Error, Lua, LuaOptions, LuaString, StdLib, Table, Value, VmState};
 use nix::sys::resource::{UsageWho, getrusage};
 
-use super::expand::Env;
-use super::problem::shorten;
+use crate::base::text::shorten;
+
+/// The environment, as a value.
+type Env = BTreeMap<OsString, OsString>;
 
 /// Memory of a config. The largest honest one needs some hundred KiB; this still loads at once.
-pub(super) const MEMORY_BYTES_MAX: usize = 32 * 1024 * 1024;
+pub const MEMORY_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Time limit for loading a config. It runs before the first prompt, for which people wait.
-pub(super) const LOAD_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(50), wall: Duration::from_secs(2) };
+pub const LOAD_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(50), wall: Duration::from_secs(2) };
 /// Time limit for one call of a hook, which delays the drawing after a key.
-pub(super) const HOOK_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(5), wall: Duration::from_millis(250) };
+pub const HOOK_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(5), wall: Duration::from_millis(250) };
 /// Longest product of text and word in a plain search, which Luau can't interrupt: about 50 ms at worst.
 const SEARCH_COST_MAX: usize = 64 * 1024 * 1024;
 /// Longest message of Lua's that is shown, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;
-/// The file's name in Lua's messages; the caller knows its true name.
+/// The script's name in Lua's messages; the caller knows its true name.
 const CHUNK: &str = "config";
+
+/// Memory of a tool of a repository.
+pub const TOOL_MEMORY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Time limit for one call of such a tool.
+pub const TOOL_TIME: TimeLimit = TimeLimit { cpu: Duration::from_secs(5), wall: Duration::from_secs(30) };
+/// Time limit for reading what such a tool says of itself.
+pub const TOOL_LOAD_TIME: TimeLimit = TimeLimit { cpu: Duration::from_millis(250), wall: Duration::from_secs(5) };
+/// The seed of a tool's random numbers: the same call on the same files has the same outcome.
+const SEED: u32 = 1;
 
 /// Names of the base library that could reach outside, look inside or print.
 const CLOSED: &[&str] =
     &["print", "require", "loadstring", "collectgarbage", "getfenv", "setfenv", "newproxy", "dofile", "loadfile"];
 
-/// Variables that a project's file may read: what its commands are written for, and nothing that may be a secret.
-pub(super) const PROJECT_VARIABLES: [&str; 16] = [
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "SHELL",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "TERM",
-    "COLORTERM",
-    "NO_COLOR",
-    "TZ",
-    "EDITOR",
-    "VISUAL",
-    "XDG_CONFIG_HOME",
-    "XDG_DATA_HOME",
-    "XDG_CACHE_HOME",
-];
-
 /// The limits of a run.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TimeLimit {
+pub struct TimeLimit {
     /// Processor time.
-    pub(super) cpu: Duration,
+    pub cpu: Duration,
     /// The clock on the wall, more generous, so that a busy machine doesn't take the config away.
-    pub(super) wall: Duration,
-}
-
-/// The part of the environment that a project's file sees.
-pub(super) fn project_env(env: &Env) -> Env {
-    let known = |name: &std::ffi::OsString| PROJECT_VARIABLES.iter().any(|variable| name == *variable);
-    env.iter().filter(|(name, _)| known(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+    pub wall: Duration,
 }
 
 /// Why a config didn't run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RunError {
+pub struct RunError {
     /// The line, counted from 1, if Lua reports one.
-    pub(super) line: Option<u32>,
+    pub line: Option<u32>,
     /// The error.
-    pub(super) message: String,
+    pub message: String,
 }
 
 /// One sandboxed interpreter. It is dropped after the load, unless its functions are hooks.
-pub(super) struct Sandbox {
+pub struct Sandbox {
     lua: Lua,
+    memory_bytes_max: usize,
 }
+
+/// Returns the text of a module; `None` for an unknown name.
+type ReadModule = dyn Fn(&str) -> Option<String> + Send + Sync;
 
 impl Sandbox {
     /// Builds an interpreter whose `os.getenv` reads `env`.
-    pub(super) fn new(env: &Env) -> Result<Self, RunError> {
-        Ok(Self { lua: Self::build(env).map_err(|error| explain(&error, None))? })
+    ///
+    /// # Errors
+    /// The interpreter can't be made.
+    pub fn new(env: &Env) -> Result<Self, RunError> {
+        let lua = Self::of_config(env).map_err(|error| explain(&error, None))?;
+        Ok(Self { lua, memory_bytes_max: MEMORY_BYTES_MAX })
     }
 
-    fn build(env: &Env) -> mlua::Result<Lua> {
-        let libs = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS | StdLib::UTF8 | StdLib::BIT;
+    /// Builds an interpreter for a tool of a repository: it has neither a clock nor an environment, and its random numbers are
+    /// the same in every run. `require` reads the tool's own modules: it gets a name and returns the text.
+    /// `more` makes further global values.
+    ///
+    /// # Errors
+    /// The interpreter can't be made.
+    pub fn of_tool(
+        module: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        more: impl FnOnce(&Lua) -> mlua::Result<Vec<(&'static str, Value)>>,
+    ) -> Result<Self, RunError> {
+        let lua = Self::built_for_tool(Arc::new(module), more).map_err(|error| explain(&error, None))?;
+        Ok(Self { lua, memory_bytes_max: TOOL_MEMORY_BYTES_MAX })
+    }
+
+    fn built_for_tool(
+        module: Arc<ReadModule>,
+        more: impl FnOnce(&Lua) -> mlua::Result<Vec<(&'static str, Value)>>,
+    ) -> mlua::Result<Lua> {
+        let lua = Self::closed(StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::UTF8 | StdLib::BIT, "tool")?;
+        let globals = lua.globals();
+        let seed: mlua::Function = globals.raw_get::<Table>("math")?.raw_get("randomseed")?;
+        seed.call::<()>(SEED)?;
+        let loaded = lua.create_table()?;
+        let require = lua.create_function(move |lua, name: String| {
+            let known: Value = loaded.raw_get(name.as_str())?;
+            if !known.is_nil() {
+                return Ok(known);
+            }
+            let text = module(&name).ok_or_else(|| {
+                Error::runtime(format!("require: {name} is no module of this tool; name it in a literal string"))
+            })?;
+            let value: Value = lua.load(text).set_name(format!("={name}")).set_mode(ChunkMode::Text).eval()?;
+            loaded.raw_set(name, value.clone())?;
+            Ok(value)
+        })?;
+        globals.raw_set("require", require)?;
+        for (name, value) in more(&lua)? {
+            globals.raw_set(name, value)?;
+        }
+        lua.set_memory_limit(TOOL_MEMORY_BYTES_MAX)?;
+        lua.sandbox(true)?;
+        Ok(lua)
+    }
+
+    /// An interpreter without the functions that could reach outside.
+    fn closed(libs: StdLib, place: &'static str) -> mlua::Result<Lua> {
         let lua = Lua::new_with(libs, LuaOptions::default())?;
         let globals = lua.globals();
         for name in CLOSED {
             let closed = lua.create_function(move |_, ()| -> mlua::Result<()> {
-                Err(Error::runtime(format!("{name} is not available in a config")))
+                Err(Error::runtime(format!("{name} is not available in a {place}")))
             })?;
             globals.raw_set(*name, closed)?;
         }
+        bound_searches(&lua, &globals, place)?;
+        Ok(lua)
+    }
+
+    fn of_config(env: &Env) -> mlua::Result<Lua> {
+        let libs = StdLib::TABLE | StdLib::STRING | StdLib::MATH | StdLib::OS | StdLib::UTF8 | StdLib::BIT;
+        let lua = Self::closed(libs, "config")?;
+        let globals = lua.globals();
         let os: Table = globals.raw_get("os")?;
         let env = env.clone();
         let getenv = lua.create_function(move |lua, name: LuaString| {
@@ -105,19 +152,24 @@ impl Sandbox {
             }
         })?;
         os.raw_set("getenv", getenv)?;
-        bound_searches(&lua, &globals)?;
         lua.set_memory_limit(MEMORY_BYTES_MAX)?;
         lua.sandbox(true)?;
         Ok(lua)
     }
 
     /// Runs a script of the user's within the limits and returns its first value.
-    pub(super) fn run(&self, text: &str) -> Result<Value, RunError> {
+    ///
+    /// # Errors
+    /// The script's own, or a limit.
+    pub fn run(&self, text: &str) -> Result<Value, RunError> {
         self.within(LOAD_TIME, || self.run_unbounded(text))
     }
 
     /// Runs something of the user's within a limit of time.
-    pub(super) fn within<T>(&self, limit: TimeLimit, work: impl FnOnce() -> mlua::Result<T>) -> Result<T, RunError> {
+    ///
+    /// # Errors
+    /// The script's own, or a limit.
+    pub fn within<T>(&self, limit: TimeLimit, work: impl FnOnce() -> mlua::Result<T>) -> Result<T, RunError> {
         let started = Instant::now();
         let cpu_started = cpu_time();
         let has_expired = Arc::new(AtomicBool::new(false));
@@ -142,17 +194,29 @@ impl Sandbox {
         match (result, expired) {
             (Ok(value), None) => Ok(value),
             (Ok(_), Some(limit)) => Err(RunError { line: None, message: out_of_time(limit) }),
-            (Err(error), expired) => Err(explain(&error, expired)),
+            (Err(error), expired) => Err(explain_within(&error, expired, self.memory_bytes_max)),
         }
     }
 
+    /// Evaluates the text of a tool; the caller bounds it by [`Sandbox::within`].
+    ///
+    /// # Errors
+    /// The script's own.
+    pub fn evaluate(&self, text: &str) -> mlua::Result<Value> {
+        self.run_unbounded(text)
+    }
+
     /// The interpreter, to make the arguments of a hook.
-    pub(super) fn lua(&self) -> &Lua {
+    #[must_use]
+    pub fn lua(&self) -> &Lua {
         &self.lua
     }
 
     /// Runs the built-in defaults, which need no limit on time: they must load on the busiest machine.
-    pub(super) fn run_trusted(&self, text: &str) -> Result<Value, RunError> {
+    ///
+    /// # Errors
+    /// The script's own.
+    pub fn run_trusted(&self, text: &str) -> Result<Value, RunError> {
         self.run_unbounded(text).map_err(|error| explain(&error, None))
     }
 
@@ -163,7 +227,7 @@ impl Sandbox {
 }
 
 /// Wraps the two searches that run in one step however long they take.
-fn bound_searches(lua: &Lua, globals: &Table) -> mlua::Result<()> {
+fn bound_searches(lua: &Lua, globals: &Table, place: &'static str) -> mlua::Result<()> {
     let string: Table = globals.raw_get("string")?;
     for name in ["find", "split"] {
         let inner: mlua::Function = string.raw_get(name)?;
@@ -173,7 +237,7 @@ fn bound_searches(lua: &Lua, globals: &Table) -> mlua::Result<()> {
                 _ => 0,
             };
             if bytes(0).saturating_mul(bytes(1)) > SEARCH_COST_MAX {
-                return Err(Error::runtime(format!("string.{name} of so much text is not allowed in a config")));
+                return Err(Error::runtime(format!("string.{name} of so much text is not allowed in a {place}")));
             }
             inner.call::<mlua::MultiValue>(args)
         })?;
@@ -198,6 +262,10 @@ fn out_of_time(limit: TimeLimit) -> String {
 
 /// Puts an error of Lua's in words: its first line, without the chunk's name, which the file's own replaces.
 fn explain(error: &Error, expired: Option<TimeLimit>) -> RunError {
+    explain_within(error, expired, MEMORY_BYTES_MAX)
+}
+
+fn explain_within(error: &Error, expired: Option<TimeLimit>, memory_bytes_max: usize) -> RunError {
     let full = match error {
         Error::SyntaxError { message, .. } | Error::RuntimeError(message) => message.clone(),
         Error::CallbackError { traceback, cause } => format!("{cause}\n{traceback}"),
@@ -209,7 +277,7 @@ fn explain(error: &Error, expired: Option<TimeLimit>) -> RunError {
     }
     let memory = matches!(error, Error::MemoryError(_)) || full.contains("not enough memory");
     if memory {
-        let message = format!("needs more than {} MiB of memory", MEMORY_BYTES_MAX / (1024 * 1024));
+        let message = format!("needs more than {} MiB of memory", memory_bytes_max / (1024 * 1024));
         return RunError { line, message };
     }
     let first = full.lines().next().unwrap_or_default();

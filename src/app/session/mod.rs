@@ -1,23 +1,34 @@
 //! Sessions on git, joined to conversations: a session begins and ends, each turn that was answered becomes a commit, and
 //! the conversation goes where its branch goes.
 
+mod summaries;
+mod tools;
+
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStringExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use super::{Runtime, past_turns};
-use crate::agent::Agent;
+use super::{BuiltRunner, Runtime, past_turns};
+use crate::agent::{Agent, Person};
 use crate::config::{Env, state_directory};
 use crate::files::{PathError, Root, Tree};
 use crate::git::Mode;
 use crate::host::now_unix_ms;
+use crate::proto::action::Action;
+use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
 use crate::proto::{Failure, FailureKind, Money};
 use crate::sessions::wire::CallFile;
 use crate::sessions::{Listed, Session, SessionError, Sessions, State, ToApply, TurnReport, short_id};
 use crate::steps::{Incoming, NewContent};
 use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::{Bench, Guard};
+
+pub use crate::tools::script::FOLDER;
+pub use summaries::{Maker, ToSummarise, maker, summarise, to_summarise};
+pub use tools::{RepositoryTool, Ruling, ToolAsked, session_on};
 
 /// Bytes of open files that go with a question, all together: some 32,000 tokens.
 const OPEN_BYTES_MAX: u64 = 128 * 1024;
@@ -27,6 +38,8 @@ pub struct OnGit {
     /// It.
     pub session: Session,
     pub(super) bench: Arc<Bench>,
+    /// The summaries of files that questions have carried, by path.
+    summarised: BTreeMap<String, String>,
 }
 
 impl OnGit {
@@ -41,7 +54,49 @@ impl OnGit {
         let excludes = crate::host::read_text(&excludes).unwrap_or_default();
         let lines = excludes.lines().map(str::to_owned).collect();
         let bench = Arc::new(Bench::new(session.bench(), session.draft().clone(), lines));
-        Self { session, bench }
+        Self { session, bench, summarised: BTreeMap::new() }
+    }
+}
+
+/// The changes of a command of the person's own.
+pub struct OwnChanges {
+    /// The files of the session, each with whether it is gone.
+    pub files: Vec<(PathBuf, bool)>,
+    /// The files that no commit takes, with the reason.
+    pub left_out: Vec<String>,
+}
+
+fn no_session() -> Failure {
+    Failure { kind: FailureKind::User, message: "no session is on".into(), hint: ":session lists them".into() }
+}
+
+/// The person who has typed a command for the bench: it may run as it is. Anything else is asked.
+pub struct OwnCommand<'p> {
+    person: &'p mut dyn Person,
+    has_run: bool,
+}
+
+impl<'p> OwnCommand<'p> {
+    /// The command of `person`.
+    pub fn of(person: &'p mut dyn Person) -> Self {
+        Self { person, has_run: false }
+    }
+}
+
+impl Person for OwnCommand<'_> {
+    fn can_ask(&self) -> bool {
+        true
+    }
+
+    fn approve(&mut self, question: &Question) -> Answer {
+        let is_typed = matches!(question.action, Action::Shell { .. }) && !self.has_run;
+        self.has_run = true;
+        if is_typed { Answer::Once } else { self.person.approve(question) }
+    }
+
+    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
+        let command = Overdue { no_job: Some("its changes are taken when it ends"), ..command.clone() };
+        self.person.overdue(&command, has_ended)
     }
 }
 
@@ -142,6 +197,18 @@ impl Runtime {
     fn begin_in(&mut self, session: Session) {
         self.agent.clear();
         self.on_git = Some(OnGit::new(session));
+    }
+
+    /// Begins a session on a branch of the user's that is checked out nowhere.
+    ///
+    /// # Errors
+    /// As of [`Sessions::start_on`].
+    pub fn start_session_on(&mut self, workspace: &Path, branch: &str, title: &str) -> Result<(), Failure> {
+        let title = self.agent.redacted(title);
+        let session = self.sessions(workspace)?.start_on(branch, &title).map_err(session_failure)?;
+        // In a clone the branch brings the turns of its session.
+        self.agent.clear();
+        self.take_session(session)
     }
 
     /// Continues a session and its conversation.
@@ -299,6 +366,58 @@ impl Runtime {
         Ok(format!("{path} is in the session as commit {}{left}", crate::git::short(commit)))
     }
 
+    /// Makes the tools for a command of the person's own on the bench of the session that is on.
+    ///
+    /// # Errors
+    /// No session is on, its branch can't be followed, or tools can't be used.
+    pub fn runner_on_bench(&mut self) -> Result<BuiltRunner, Failure> {
+        let guard = key_test(&self.agent);
+        let on_git = self.on_git.as_mut().ok_or_else(no_session)?;
+        on_git.session.begin_own().map_err(session_failure)?;
+        on_git.session.draft().guard(guard);
+        let on_git = &*on_git;
+        super::tool_runner(&super::RunnerOf {
+            settings: &self.settings,
+            env: &self.env,
+            workspace: on_git.workspace(),
+            store: &self.store,
+            channel: None,
+            config: self.config.path.as_deref(),
+            ceiling: self.ceiling.clone(),
+            bench: Some(&on_git.bench),
+        })
+    }
+
+    /// The files that a command of the person's own has changed, and those that no commit takes, a line each.
+    ///
+    /// # Errors
+    /// No session is on, or its files can't be read.
+    pub fn own_changes(&self) -> Result<OwnChanges, Failure> {
+        let on_git = self.on_git.as_ref().ok_or_else(no_session)?;
+        let draft = on_git.session.draft();
+        let failed = |error: crate::git::GitError| session_failure(error.into());
+        let mut left_out = on_git.bench.take_left_out();
+        let taken_back = draft.take_back_keys().map_err(failed)?;
+        left_out.extend(taken_back.iter().map(|path| format!("{} (it holds a key)", path.display())));
+        let files = draft.changes().map_err(failed)?;
+        Ok(OwnChanges { files: files.into_iter().map(|it| (it.path, it.now.is_none())).collect(), left_out })
+    }
+
+    /// Commits what a command of the person's own has changed, or drops it. Returns the line that tells of it.
+    ///
+    /// # Errors
+    /// The commit can't be made.
+    pub fn end_own_command(&mut self, command: &str, is_wanted: bool) -> Result<String, Failure> {
+        let subject = format!("run {}", self.agent.redacted(command));
+        let on_git = self.on_git.as_mut().ok_or_else(no_session)?;
+        if !is_wanted {
+            on_git.session.drop_own();
+            return Ok("its changes were dropped".to_owned());
+        }
+        let commit = on_git.session.commit_own(&subject).map_err(session_failure)?;
+        Ok(format!("its changes are in the session as commit {}", crate::git::short(commit)))
+    }
+
     /// The agent, and beside it the approvals of the turn that it is asked for.
     pub fn agent_and_approvals(&mut self) -> (&mut Agent, Approvals<'_>) {
         let hide = self.agent.redactor().hiding();
@@ -351,7 +470,7 @@ impl Runtime {
         let adopted = steps.adopt(&text, incoming, self.settings.undo.enabled);
         let adopted = adopted.map_err(|error| super::steps_failure(&error, ""))?;
         let changed = crate::base::text::counted(count - adopted.left.len(), "file");
-        let mut line = match adopted.made.step {
+        let mut line = match adopted.report.step {
             Some(step) => format!("{changed} changed in the checkout as step {step}; undo takes it back"),
             None => format!("{changed} changed in the checkout"),
         };
@@ -397,10 +516,12 @@ impl Runtime {
         }
         let Some(on_git) = &mut self.on_git else { return Ok(None) };
         let done = on_git.session.end_turn(&said).map_err(session_failure)?;
+        let conflicts = on_git.session.meta().conflicts.clone();
+        summaries::follow_up(self);
         let files = crate::base::text::counted(done.files, "file");
         let mut line = format!("turn {} · {files} · {}", done.turn, crate::git::short(done.commit));
-        if !on_git.session.meta().conflicts.is_empty() {
-            line.push_str(&format!(" · conflicts left in {}", on_git.session.meta().conflicts.join(", ")));
+        if !conflicts.is_empty() {
+            line.push_str(&format!(" · conflicts left in {}", conflicts.join(", ")));
         }
         line.extend(said.cost.iter().map(|cost| format!(" · {cost}")));
         if said.state != State::Whole {

@@ -18,7 +18,7 @@ use gix::odb::pack::{cache, data, index};
 use gix::zlib::stream::deflate::{Compress, FlushCompress};
 use gix::zlib::{Compression, Inflate, Status};
 
-use super::store::name_of;
+use super::name_of;
 
 /// A pack that has grown to so many bytes is written: it is held in memory until then.
 const PACK_BYTES: usize = 16 * 1024 * 1024;
@@ -29,7 +29,7 @@ const UNFINISHED: &str = "tmp_";
 
 /// Packs that are open for reading.
 #[derive(Default)]
-pub(super) struct Packs {
+pub struct Packs {
     packs: Vec<Pack>,
 }
 
@@ -42,7 +42,7 @@ struct Pack {
 
 impl Packs {
     /// Opens those below a directory of objects; one that can't be read is left out.
-    pub(super) fn open(objects: &Path) -> Self {
+    pub fn open(objects: &Path) -> Self {
         let pack = |path: PathBuf| {
             let (index, data) = (path.with_extension("idx"), path.with_extension("pack"));
             Pack::open(path, &index, &data, None)
@@ -51,12 +51,12 @@ impl Packs {
     }
 
     /// Whether one of them holds this content.
-    pub(super) fn hold(&self, id: &ObjectId) -> bool {
+    pub fn hold(&self, id: &ObjectId) -> bool {
         self.packs.iter().any(|pack| pack.index.lookup(id).is_some())
     }
 
     /// The length of a content, as the pack's headers say it.
-    pub(super) fn length(&self, id: &ObjectId, inflate: &mut Inflate) -> Option<u64> {
+    pub fn length(&self, id: &ObjectId, inflate: &mut Inflate) -> Option<u64> {
         let pack = self.packs.iter().find(|pack| pack.index.lookup(id).is_some())?;
         let base = |id: &gix::oid| Ok(pack.entry(id)?.map(ResolvedHeader::InPack));
         let header = pack.data.decode_header(pack.entry(id).ok()??, inflate, &base).ok()?;
@@ -64,7 +64,7 @@ impl Packs {
     }
 
     /// Gives a content; none where no pack holds it, or not what its name says.
-    pub(super) fn content(&self, id: &ObjectId) -> Option<Vec<u8>> {
+    pub fn content(&self, id: &ObjectId) -> Option<Vec<u8>> {
         self.packs.iter().find_map(|pack| {
             let (mut bytes, mut inflate) = (Vec::new(), Inflate::default());
             let base = |id: &gix::oid, _: &mut Vec<u8>| Ok(pack.entry(id)?.map(ResolvedBase::InPack));
@@ -75,19 +75,19 @@ impl Packs {
     }
 
     /// Every content, with the bytes that it takes.
-    pub(super) fn sizes(&self) -> HashMap<ObjectId, u64> {
+    pub fn sizes(&self) -> HashMap<ObjectId, u64> {
         let sizes = self.packs.iter().flat_map(|pack| pack.entries().map(|(id, from, to)| (id, to - from)));
         sizes.collect()
     }
 
     /// How many packs there are that are smaller than one is made to be.
-    pub(super) fn small(&self) -> usize {
+    pub fn small(&self) -> usize {
         self.packs.iter().filter(|pack| pack.is_small()).count()
     }
 
     /// Puts the small ones together; contents that aren't wanted any more go, and the packs that held them are made anew.
     /// The caller alone may write here.
-    pub(super) fn rewrite(&self, objects: &Path, wanted: Option<&HashSet<ObjectId>>) -> std::io::Result<()> {
+    pub fn rewrite(&self, objects: &Path, wanted: Option<&HashSet<ObjectId>>) -> std::io::Result<()> {
         let is_wanted = |id: &ObjectId| wanted.is_none_or(|wanted| wanted.contains(id));
         let is_kept = |pack: &&Pack| !pack.is_small() && pack.index.iter().all(|entry| is_wanted(&entry.oid));
         let (kept, old): (Vec<&Pack>, Vec<&Pack>) = self.packs.iter().partition(is_kept);
@@ -99,7 +99,7 @@ impl Packs {
             }
         }
         packer.finish()?;
-        let kept: HashSet<&Path> = kept.iter().map(|pack| pack.path.as_path()).chain(packer.made()).collect();
+        let kept: HashSet<&Path> = kept.iter().map(|pack| pack.path.as_path()).chain(packer.new_packs()).collect();
         for pack in old.iter().filter(|pack| !kept.contains(pack.path.as_path())) {
             let _ = std::fs::remove_file(pack.path.with_extension("idx"));
             let _ = std::fs::remove_file(pack.path.with_extension("pack"));
@@ -145,13 +145,13 @@ fn names(objects: &Path) -> BTreeSet<PathBuf> {
 
 /// Packs of the user's repository, held so that what they hold can be read though a command takes them away. They are not
 /// mapped: a file that is cut short under a map would end the program that reads it.
-pub(super) struct Held {
+pub struct Held {
     files: Vec<(PathBuf, File, File)>,
 }
 
 impl Held {
     /// Takes hold of those below a directory of objects.
-    pub(super) fn of(objects: &Path) -> Self {
+    pub fn of(objects: &Path) -> Self {
         let open = |path: PathBuf| {
             let plain = |extension: &str| {
                 let path = path.with_extension(extension);
@@ -169,7 +169,7 @@ impl Held {
 
     /// Returns the facts that identify these packs: the name, which git derives from the content, the length and the
     /// time.
-    pub(super) fn names(&self) -> BTreeSet<PathBuf> {
+    pub fn names(&self) -> BTreeSet<PathBuf> {
         let name = |(path, _, pack): &(PathBuf, File, File)| {
             let data = pack.metadata().ok()?;
             let stamp = format!(":{}:{}:{}", data.len(), data.mtime(), data.mtime_nsec());
@@ -181,7 +181,7 @@ impl Held {
     }
 
     /// Opens them for a moment; contents up to so many bytes can be read.
-    pub(super) fn packs(&self, longest: u64) -> Packs {
+    pub fn packs(&self, longest: u64) -> Packs {
         let at = |file: &File| PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
         // A delta is read beside what it is made from and what it makes.
         let longest = usize::try_from(longest).unwrap_or(usize::MAX).saturating_mul(4);
@@ -193,28 +193,28 @@ impl Held {
 }
 
 /// Writes contents into packs; what is in none that is finished isn't there.
-pub(super) struct Packer<'a> {
+pub struct Packer<'a> {
     objects: &'a Path,
     compress: Compress,
     bytes: Vec<u8>,
     entries: Vec<(ObjectId, u32)>,
-    made: Vec<PathBuf>,
+    new_packs: Vec<PathBuf>,
     written: u64,
 }
 
 impl<'a> Packer<'a> {
-    pub(super) fn new(objects: &'a Path) -> Self {
+    pub fn new(objects: &'a Path) -> Self {
         let compress = Compress::new(Compression::BEST_SPEED);
-        Self { objects, compress, bytes: Vec::new(), entries: Vec::new(), made: Vec::new(), written: 0 }
+        Self { objects, compress, bytes: Vec::new(), entries: Vec::new(), new_packs: Vec::new(), written: 0 }
     }
 
     /// Adds a content.
-    pub(super) fn add(&mut self, id: ObjectId, content: &[u8]) -> std::io::Result<()> {
+    pub fn add(&mut self, id: ObjectId, content: &[u8]) -> std::io::Result<()> {
         self.add_object(id, Header::Blob, content)
     }
 
     /// Adds a tree, as git writes it.
-    pub(super) fn add_tree(&mut self, id: ObjectId, tree: &[u8]) -> std::io::Result<()> {
+    pub fn add_tree(&mut self, id: ObjectId, tree: &[u8]) -> std::io::Result<()> {
         self.add_object(id, Header::Tree, tree)
     }
 
@@ -258,7 +258,7 @@ impl<'a> Packer<'a> {
     }
 
     /// Writes what waits, where there is anything.
-    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+    pub fn finish(&mut self) -> std::io::Result<()> {
         let (mut bytes, mut entries) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.entries));
         if entries.is_empty() {
             return Ok(());
@@ -277,17 +277,17 @@ impl<'a> Packer<'a> {
         put(&folder, &path.with_extension("pack"), &bytes)?;
         put(&folder, &path.with_extension("idx"), &index)?;
         self.written += (bytes.len() + index.len()) as u64;
-        self.made.push(path);
+        self.new_packs.push(path);
         Ok(())
     }
 
     /// Bytes that were written.
-    pub(super) fn written(&self) -> u64 {
+    pub fn written(&self) -> u64 {
         self.written
     }
 
-    fn made(&self) -> impl Iterator<Item = &Path> {
-        self.made.iter().map(PathBuf::as_path)
+    fn new_packs(&self) -> impl Iterator<Item = &Path> {
+        self.new_packs.iter().map(PathBuf::as_path)
     }
 }
 

@@ -18,7 +18,7 @@ const END: &[u8] = b"end\n";
 
 /// Where the content of an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub enum Content {
     /// A directory has none.
     None,
     /// In the store of steps.
@@ -31,17 +31,17 @@ pub(super) enum Content {
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) name: Box<[u8]>,
-    pub(super) stamp: Stamp,
-    pub(super) content: Content,
+pub struct Entry {
+    pub name: Box<[u8]>,
+    pub stamp: Stamp,
+    pub content: Content,
     /// It was read within the tick of its last change: another one could have left the same stamp.
-    pub(super) is_racy: bool,
+    pub is_racy: bool,
 }
 
 impl Entry {
     /// Returns the state of the entry.
-    pub(super) fn state(&self) -> State {
+    pub fn state(&self) -> State {
         let mode = self.stamp.permissions();
         match self.content {
             Content::None => State::Directory { mode },
@@ -61,16 +61,16 @@ impl Entry {
 }
 
 /// Entries of a directory, by name.
-pub(super) type Listing = Vec<Entry>;
+pub type Listing = Vec<Entry>;
 
 /// Everything that is covered.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Table {
-    pub(super) directories: BTreeMap<PathBuf, Arc<Listing>>,
+pub struct Table {
+    pub directories: BTreeMap<PathBuf, Arc<Listing>>,
     /// The paths that aren't covered, and why.
-    pub(super) skipped: BTreeSet<(PathBuf, Why)>,
+    pub skipped: BTreeSet<(PathBuf, Why)>,
     /// The packs of the user's repository that contents are in.
-    pub(super) packs: BTreeSet<PathBuf>,
+    pub packs: BTreeSet<PathBuf>,
 }
 
 /// A difference at a path.
@@ -86,7 +86,7 @@ pub struct Change {
 
 impl Table {
     /// Whether both say the very same, to the stamp.
-    pub(super) fn is_as(&self, other: &Self) -> bool {
+    pub fn is_as(&self, other: &Self) -> bool {
         self.skipped == other.skipped
             && self.packs == other.packs
             && self.directories.len() == other.directories.len()
@@ -96,13 +96,13 @@ impl Table {
     }
 
     /// Bytes of the contents that the store holds for it.
-    pub(super) fn kept_bytes(&self) -> u64 {
+    pub fn kept_bytes(&self) -> u64 {
         let entries = self.directories.values().flat_map(|listing| listing.iter());
         entries.filter(|it| matches!(it.content, Content::Kept(_))).map(|it| it.stamp.size).sum()
     }
 
     /// Returns the changes since `self`.
-    pub(super) fn changes(&self, now: &Self) -> Vec<Change> {
+    pub fn changes(&self, now: &Self) -> Vec<Change> {
         static NONE: Listing = Vec::new();
         let mut changes = Vec::new();
         let paths: BTreeSet<&PathBuf> = self.directories.keys().chain(now.directories.keys()).collect();
@@ -136,7 +136,7 @@ impl Table {
     }
 
     /// Every file whose content isn't kept, and why.
-    pub(super) fn lost(&self) -> impl Iterator<Item = (PathBuf, Why)> + '_ {
+    pub fn lost(&self) -> impl Iterator<Item = (PathBuf, Why)> + '_ {
         let entries = self.directories.iter().flat_map(|(path, listing)| listing.iter().map(move |it| (path, it)));
         entries.filter_map(|(path, entry)| match entry.content {
             Content::Lost(why) => Some((path.join(std::ffi::OsStr::from_bytes(&entry.name)), why)),
@@ -145,7 +145,7 @@ impl Table {
     }
 
     /// Every object that it names as kept.
-    pub(super) fn kept(&self) -> impl Iterator<Item = ObjectId> + '_ {
+    pub fn objects(&self) -> impl Iterator<Item = ObjectId> + '_ {
         self.directories.values().flat_map(|listing| listing.iter()).filter_map(|entry| match entry.content {
             Content::Kept(id) => Some(id),
             _ => None,
@@ -153,7 +153,7 @@ impl Table {
     }
 
     /// As bytes, to be read by [`Table::read`].
-    pub(super) fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         let entries: usize = self.directories.values().map(|listing| listing.len()).sum();
         let mut out = Vec::with_capacity(entries * 96 + 4096);
         out.extend_from_slice(HEAD);
@@ -200,7 +200,7 @@ impl Table {
     }
 
     /// Reads one; nothing where it isn't whole.
-    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+    pub fn read(bytes: &[u8]) -> Option<Self> {
         let mut from = Reader(bytes.strip_prefix(HEAD)?);
         let path = |bytes: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(bytes));
         let mut table = Self::default();
@@ -224,7 +224,7 @@ impl Table {
 }
 
 /// Walks over two listings at once, by name.
-pub(super) fn joined(old: &[Entry], new: &[Entry], mut each: impl FnMut(&[u8], Option<&Entry>, Option<&Entry>)) {
+pub fn joined(old: &[Entry], new: &[Entry], mut each: impl FnMut(&[u8], Option<&Entry>, Option<&Entry>)) {
     let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
     loop {
         let order = match (old.peek(), new.peek()) {

@@ -1,0 +1,147 @@
+//! Commits of a session that are made anew: its newest turn with what its person did since, and all its turns on the user's
+//! branch. The tip that the branch leaves is kept, and `undo` returns to it.
+
+use std::path::{Path, PathBuf};
+
+use super::history::{LogEntry, View, record_path};
+use super::merge::Scratch;
+use super::wire::{ChangeFile, Meta};
+use super::{Session, SessionError, Synced, names, short_id, turn};
+use crate::git::{Mode, NewCommit, Oid, Program, Repo, TreeEdit, short};
+use crate::tree::RECORDS;
+
+/// Joins the person's own commits since the newest turn into that turn's commit. With `subject` it gets another first line.
+/// Returns the name under which the old tip is kept.
+///
+/// # Errors
+/// There is no turn, nothing to join, a commit that isn't the person's comes after it, or the branch can't be moved.
+pub fn amend(session: &mut Session, subject: Option<&str>) -> Result<String, SessionError> {
+    session.commit_left()?;
+    session.follow()?;
+    let refused = |message: String| SessionError::Refused(message);
+    let (view, number) = (session.view(), session.meta.turns);
+    let log = view.log()?;
+    let at = log.iter().position(|it| it.act == "turn" && it.turn == Some(number));
+    let at = at.ok_or_else(|| refused("the session has no turn of its own yet".into()))?;
+    let (later, entry) = (&log[..at], &log[at]);
+    let subject = subject.map(names::title).filter(|it| !it.is_empty());
+    if later.is_empty() && subject.is_none() {
+        return Err(refused(format!("no commit of yours comes after turn {number}")));
+    }
+    if let Some(other) = later.iter().find(|it| it.act != "user" || it.session.is_empty()) {
+        let message = format!("{} comes after turn {number} and isn't an edit or command of yours", short(other.id));
+        return Err(refused(message));
+    }
+    let repo = session.sessions.repo.clone();
+    let old = repo.commit(entry.id)?;
+    let mut batch = repo.batch();
+    let mut record = view.record(number)?;
+    if let Some(parent) = entry.parents.first() {
+        let changes = view.differ(view.before_parts(*parent)?, session.tip)?;
+        record.changes = changes
+            .into_iter()
+            .map(|it| ChangeFile {
+                path: it.path.display().to_string(),
+                mode: it.new.map(|(mode, _)| mode.octal().to_owned()),
+                now: it.new.map(|(_, id)| id.to_string()),
+            })
+            .collect();
+    }
+    let edits = [turn::file(&mut batch, record_path(&entry.session, number), &turn::json(&record))?];
+    let tree = batch.tree(repo.commit(session.tip)?.tree, &edits)?;
+    let message = subject.map_or_else(|| old.message.clone(), |subject| turn::with_subject(&subject, &old.message));
+    let new = session.sessions.new_commit(tree, old.parents, old.time_s * 1000, message);
+    let tip = batch.commit(&new)?;
+    batch.settle()?;
+    session.operate(&format!("amend of turn {number}"), tip)
+}
+
+/// Makes all commits of the session anew on a branch of the user's: the one that it began at if none is named.
+///
+/// # Errors
+/// [`SessionError::Conflicts`] if both sides changed the same lines; nothing has moved then. Or there is no such branch, the
+/// session has all of it, or somebody else's commit is among those of the session.
+pub fn replay(session: &mut Session, from: Option<&str>, program: &Program) -> Result<Synced, SessionError> {
+    session.commit_left()?;
+    let (_, theirs) = session.branch_to_sync(from)?;
+    let log = session.view().log()?;
+    if let Some(foreign) = log.iter().find(|it| it.session.is_empty()) {
+        let message = format!(
+            "{} was committed by somebody else and would have to be made anew; sync without --rebase merges",
+            short(foreign.id)
+        );
+        return Err(SessionError::Refused(message));
+    }
+    let repo = session.sessions.repo.clone();
+    let scratch = Scratch::beside(&repo, &session.desk.scratch())?;
+    let work = Replay { session, scratch: &scratch, program, theirs };
+    let mut at = theirs;
+    for entry in log.iter().rev() {
+        at = work.one(entry, at)?;
+    }
+    let mut batch = repo.batch();
+    batch.add_from(&Repo::open(&scratch.path)?, at)?;
+    batch.settle()?;
+    session.operate("sync", at)?;
+    Ok(Synced { from: theirs, conflicts: Vec::new() })
+}
+
+/// A replay at work.
+struct Replay<'a> {
+    session: &'a Session,
+    scratch: &'a Scratch,
+    program: &'a Program,
+    theirs: Oid,
+}
+
+impl Replay<'_> {
+    /// Makes one commit anew on `at`; returns it, or `at` if nothing is left of it.
+    fn one(&self, entry: &LogEntry, at: Oid) -> Result<Oid, SessionError> {
+        let sessions = &self.session.sessions;
+        let none = || SessionError::Refused("the session began before the first commit; sync without --rebase".into());
+        let parent = *entry.parents.first().ok_or_else(none)?;
+        // Another process may have written objects: a repository that was opened before may not know them yet.
+        let fresh = Repo::open(&self.scratch.path)?;
+        let mut tree = fresh.commit(at)?.tree;
+        if !self.session.view().differ(parent, entry.id)?.is_empty() {
+            let merged = self.program.merge(&self.scratch.path, Some(parent), (at, entry.id))?;
+            let conflicts: Vec<PathBuf> = merged.conflicts.into_iter().filter(|it| !it.starts_with(RECORDS)).collect();
+            if !conflicts.is_empty() {
+                return Err(SessionError::Conflicts(conflicts));
+            }
+            tree = merged.tree;
+        }
+        let fresh = Repo::open(&self.scratch.path)?;
+        let code_of = |tree: Oid| -> Result<Oid, SessionError> {
+            let mut batch = fresh.batch();
+            let code = batch.tree(tree, &[(Path::new(RECORDS).to_owned(), None)])?;
+            batch.settle()?;
+            Ok(code)
+        };
+        // The branch has by itself what an earlier sync brought.
+        if entry.act == "sync" && code_of(tree)? == code_of(fresh.commit(at)?.tree)? {
+            return Ok(at);
+        }
+        let view = View::new(sessions.repo.clone(), entry.session.clone(), entry.id);
+        let meta = Meta { base: Some(self.theirs.to_string()), ..view.meta()? };
+        let mut batch = fresh.batch();
+        let records = sessions.records_in(entry.tree)?;
+        let edits: Vec<TreeEdit> = vec![
+            (Path::new(RECORDS).to_owned(), records.map(|id| (Mode::Directory, id))),
+            turn::file(&mut batch, Path::new(RECORDS).join(&meta.id).join("session.json"), &turn::json(&meta))?,
+        ];
+        let tree = batch.tree(tree, &edits)?;
+        let old = sessions.repo.commit(entry.id)?;
+        let message = match entry.act.as_str() {
+            "base" => turn::with_subject(
+                &format!("session {} begins at {}", short_id(&meta.id), short(self.theirs)),
+                &old.message,
+            ),
+            _ => old.message,
+        };
+        let new: NewCommit = sessions.new_commit(tree, vec![at], old.time_s * 1000, message);
+        let commit = batch.commit(&new)?;
+        batch.settle()?;
+        Ok(commit)
+    }
+}

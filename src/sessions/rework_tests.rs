@@ -1,0 +1,134 @@
+//! Commits that are made anew, and sessions on a branch of the user's, with git's own program as the witness.
+
+use std::path::Path;
+
+use super::tests::{Scene, git, turn, write};
+use super::*;
+
+fn commit_in_checkout(scene: &Scene, path: &str, text: &str) {
+    std::fs::write(scene.ws().join(path), text).expect("a file");
+    git(&scene.ws(), &["add", "-A"]);
+    git(&scene.ws(), &["commit", "-q", "-m", &format!("mine: {path}")]);
+}
+
+#[test]
+fn own_commits_are_joined_into_the_newest_turn_and_undo_parts_them_again() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    assert!(matches!(amend(&mut session, None), Err(SessionError::Refused(_))), "there is no turn yet");
+    turn(&mut session, "q1", "x.txt", None, Some("x\n"));
+    assert!(matches!(amend(&mut session, None), Err(SessionError::Refused(_))), "there is nothing to join");
+    session.edit_by_user("x.txt", Some(b"x\n"), b"mine\n").expect("edited");
+    session.edit_by_user("y.txt", None, b"y\n").expect("edited");
+    let before = session.tip();
+    amend(&mut session, Some("both of us")).expect("amended");
+    let name = session.reference().to_owned();
+    assert_eq!(git(&scene.ws(), &["diff", &before.to_string(), &name, "--", ".", ":!.reedclaw"]), "");
+    let log = session.view().log().expect("a log");
+    let subjects: Vec<&str> = log.iter().map(|it| it.subject.as_str()).collect();
+    assert_eq!(subjects[0], "both of us");
+    assert_eq!((log.len(), log[0].turn, log[0].act.as_str()), (2, Some(1), "turn"));
+    let record = session.view().record(1).expect("a record");
+    let paths: Vec<&str> = record.changes.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!((record.question.as_str(), paths), ("q1", vec!["x.txt", "y.txt"]));
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    session.undo().expect("undone");
+    assert_eq!(session.tip(), before);
+    // Only the person's own commits are joined.
+    commit_in_checkout(&scene, "theirs.txt", "1\n");
+    session.sync(None, &scene.program()).expect("synced");
+    assert!(matches!(amend(&mut session, None), Err(SessionError::Refused(_))));
+}
+
+#[test]
+fn a_session_is_replayed_on_the_users_branch_commit_by_commit() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("x\n"));
+    session.edit_by_user("mine.txt", None, b"mine\n").expect("edited");
+    turn(&mut session, "q2", "x.txt", Some("x\n"), Some("X\n"));
+    commit_in_checkout(&scene, "theirs.txt", "1\n");
+    let before = session.tip();
+    let program = scene.program();
+    let synced = replay(&mut session, None, &program).expect("replayed");
+    let (ws, name) = (scene.ws(), session.reference().to_owned());
+    assert_eq!(synced.from.to_string(), git(&ws, &["rev-parse", "main"]));
+    assert_eq!(git(&ws, &["merge-base", "main", &name]), git(&ws, &["rev-parse", "main"]));
+    let subjects = git(&ws, &["log", "--format=%s", &format!("main..{name}")]);
+    let subjects: Vec<&str> = subjects.lines().collect();
+    assert_eq!((subjects.len(), &subjects[..3]), (4, &["q2", "add mine.txt", "q1"][..]));
+    assert_eq!(git(&ws, &["log", "--merges", "--format=%s", &name]), "");
+    assert_eq!(
+        git(&ws, &["ls-tree", "-r", "--name-only", &name, "--", "mine.txt", "theirs.txt", "x.txt"]),
+        "mine.txt\ntheirs.txt\nx.txt"
+    );
+    // Each commit has the record of its turn, and what the session changed is what it changed before.
+    assert_eq!(session.view().records(2).expect("records").len(), 2);
+    let changed = session.view().changes().expect("changes");
+    assert_eq!(
+        changed.iter().map(|it| it.path.as_path()).collect::<Vec<_>>(),
+        [Path::new("mine.txt"), Path::new("x.txt")]
+    );
+    assert_eq!(session.view().changes_of(1).expect("changes").len(), 1);
+    git(&ws, &["fsck", "--strict", "--no-dangling"]);
+    session.undo().expect("undone");
+    assert_eq!(session.tip(), before);
+    // What both changed moves nothing.
+    commit_in_checkout(&scene, "x.txt", "theirs\n");
+    let failed = replay(&mut session, None, &program);
+    assert!(matches!(&failed, Err(SessionError::Conflicts(paths)) if paths == &[PathBuf::from("x.txt")]), "{failed:?}");
+    assert_eq!(session.tip(), before);
+    // What an earlier merge brought is on the branch by itself.
+    session.rewind(1).expect("back");
+    git(&ws, &["reset", "-q", "--hard", "HEAD~1"]);
+    session.sync(None, &program).expect("synced");
+    commit_in_checkout(&scene, "more.txt", "1\n");
+    replay(&mut session, None, &program).expect("replayed");
+    let acts: Vec<String> = session.view().log().expect("a log").into_iter().map(|it| it.act).collect();
+    assert_eq!(acts, ["turn", "base"]);
+    drop(session);
+}
+
+#[test]
+fn a_session_works_on_a_branch_of_the_users_and_leaves_it_to_them() {
+    let scene = Scene::new();
+    let ws = scene.ws();
+    let refused = |branch: &str| scene.sessions.start_on(branch, "").map(drop);
+    assert!(matches!(refused("none"), Err(SessionError::Refused(_))));
+    assert!(matches!(refused("main"), Err(SessionError::Refused(_))), "it is checked out");
+    git(&ws, &["branch", "feature"]);
+    let before = git(&ws, &["rev-parse", "feature"]);
+    let mut session = scene.sessions.start_on("feature", "a title").expect("begun");
+    assert!(matches!(refused("feature"), Err(SessionError::Refused(_))), "a session works there");
+    turn(&mut session, "q1", "x.txt", None, Some("x\n"));
+    let (id, tip) = (session.id().to_owned(), session.tip());
+    assert_eq!(git(&ws, &["rev-parse", "feature"]), tip.to_string());
+    assert_eq!(git(&ws, &["rev-list", "--count", &format!("{before}..feature")]), "2");
+    assert_eq!(git(&ws, &["for-each-ref", "--format=%(refname)", "refs/heads"]), "refs/heads/feature\nrefs/heads/main");
+    write(&session, "y.txt", None, Some("y\n"));
+    drop(session);
+    // A crash left a draft; the list finds the session by its branch.
+    let listed = scene.sessions.list().expect("a list");
+    assert_eq!((listed.len(), listed[0].meta.id.as_str(), listed[0].tip), (1, id.as_str(), tip));
+    let mut session = scene.sessions.open(&id).expect("opened");
+    assert_eq!(session.reference(), "refs/heads/feature");
+    session.undo().expect("the draft is dropped");
+    session.rewind(0).expect("back");
+    session.undo().expect("undone");
+    drop(session);
+    let fork = scene.sessions.fork(&id, None).expect("forked");
+    assert!(fork.reference().starts_with(BRANCHES));
+    scene.sessions.abandon(fork.id()).expect_err("it is open");
+    drop(fork);
+    // A clone takes the session up by its branch.
+    let clone = scene.dir.path().join("clone");
+    git(scene.dir.path(), &["clone", "-q", &ws.display().to_string(), "clone"]);
+    git(&clone, &["branch", "-q", "feature", "origin/feature"]);
+    let there = Sessions::at(&clone, &scene.dir.path().join("other state"), None, "tester").expect("a repository");
+    let session = there.start_on("feature", "").expect("taken up");
+    assert_eq!((session.id(), session.tip()), (id.as_str(), tip));
+    // Without the session the branch stays.
+    scene.sessions.drop_for_good(&id).expect("dropped");
+    assert_eq!(git(&ws, &["rev-parse", "feature"]), tip.to_string());
+    assert_eq!(git(&ws, &["for-each-ref", "--format=%(refname)", "refs/reedclaw"]), "");
+}

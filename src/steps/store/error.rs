@@ -1,0 +1,105 @@
+//! The limits of undo, and the reasons why something can't be kept or taken back.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gix::ObjectId;
+
+use super::state::State;
+use crate::files::PathError;
+
+/// How far undo goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that are kept for a workspace.
+    pub bytes_max: u64,
+    /// The largest file that is kept.
+    pub file_bytes_max: u64,
+    /// Entries of a workspace; one with more isn't covered.
+    pub files_max: usize,
+    /// How long a look may take.
+    pub look_time: Duration,
+    /// How long contents are read, at one look.
+    pub read_time: Duration,
+    /// How long files are compared with what git's index says of them; then its word is taken.
+    pub compare_time: Duration,
+}
+
+/// Why something can't be kept or taken back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StepsError {
+    /// The store can't be read or written.
+    #[error("{what}: {why}")]
+    Io {
+        /// The part that failed.
+        what: &'static str,
+        /// The system's message.
+        why: String,
+    },
+    /// A content that should be kept isn't.
+    #[error("the content {0} isn't in the store any more")]
+    Missing(ObjectId),
+    /// A content was made to have the name of another.
+    #[error("a file was made to pass for another one (a SHA-1 collision)")]
+    Collision,
+    /// Another session holds the store.
+    #[error("another session is just using the store of steps")]
+    Busy,
+    /// A command of a model runs here in another session.
+    #[error("a command of a model still runs here, in another session: {0}")]
+    Running(String),
+    /// There are more entries than are looked at.
+    #[error("the workspace has more than {0} files and folders (undo.files_max)")]
+    TooMany(usize),
+    /// Looking took too long.
+    #[error("looking at the workspace took more than {} s", .0.as_secs())]
+    Slow(Duration),
+    /// There is nothing of that kind.
+    #[error("{0}")]
+    Nothing(String),
+    /// Later changes would be lost.
+    #[error("{}", conflict_words(.0))]
+    Conflicts(Vec<Conflict>),
+    /// A file of the workspace can't be read or written.
+    #[error("{}: {error}", path.display())]
+    Path {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        error: PathError,
+    },
+    /// The workspace can't be opened.
+    #[error("the workspace: {0}")]
+    Root(PathError),
+}
+
+fn conflict_words(conflicts: &[Conflict]) -> String {
+    match conflicts {
+        [only] => format!("{} {}", only.path.display(), only.why),
+        many => format!("{} files have changed since", many.len()),
+    }
+}
+
+impl StepsError {
+    pub fn io(what: &'static str, error: &std::io::Error) -> Self {
+        let why = error.raw_os_error().map(|number| nix::errno::Errno::from_raw(number).desc().to_lowercase());
+        Self::Io { what, why: why.unwrap_or_else(|| error.to_string()) }
+    }
+
+    pub fn object(error: &gix::Error) -> Self {
+        Self::Io { what: "the store of steps", why: error.to_string() }
+    }
+}
+
+/// A path that isn't what a step left there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Where.
+    pub path: PathBuf,
+    /// The problem at the path.
+    pub why: String,
+    /// The state that the step left.
+    pub left: State,
+    /// The present state.
+    pub now: State,
+}

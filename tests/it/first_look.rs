@@ -1,0 +1,132 @@
+//! Where a machine has no copies, a command that nobody knows runs first where it can only look. What it was refused of the
+//! workspace is asked about before it runs again. The built executable with a scripted model.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::changes::{home, rounds, work};
+use crate::need::TEST_PATH;
+use crate::pty::{Session, Spawn, program};
+
+/// Programs of the workspace that the policy doesn't know: one looks, one writes and says so if it can't, one hides it.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("looks", "#!/bin/sh\nwc -l <a.txt\n"),
+    ("writes", "#!/bin/sh\nset -e\nexport SEEN=1\necho written >made.txt\nrm a.txt\necho done\n"),
+    ("hides", "#!/bin/sh\necho written >made.txt 2>/dev/null || :\nmv a.txt b.txt 2>/dev/null\necho done\n"),
+];
+
+/// A home in the tier of Landlock whose model runs these commands, one a round, when it is asked to `please`.
+fn scene(commands: &[&str], autonomy: &str) -> TempDir {
+    let calls: Vec<(&str, Value)> = commands.iter().map(|it| ("shell", json!({"command": it}))).collect();
+    let rest = format!("security = {{tier = \"landlock\", autonomy = \"{autonomy}\"}}");
+    let home = home(&[rounds("please", &calls, "that was it")], &rest);
+    fs::write(work(home.path(), "a.txt"), "one\ntwo\n").expect("a file");
+    fs::write(home.path().join("notes.txt"), "PRIVATE-NOTE\n").expect("a file");
+    for (name, text) in PROGRAMS {
+        let path = work(home.path(), name);
+        fs::write(&path, text).expect("a program");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("its mode");
+    }
+    home
+}
+
+/// The results that the model was given, with nobody to ask.
+fn results(home: &Path) -> Vec<Value> {
+    let mut command = Command::new(program());
+    command.args(["agent", "--json", "--path", ".", "-m", "please"]).env_clear().current_dir(home.join("work"));
+    command.env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8").stdin(Stdio::null());
+    let Output { status, stdout, stderr } = command.output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    let (out, err) = (text(stdout), text(stderr));
+    assert!(status.success(), "{out}{err}");
+    let lines = out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.filter(|line| line["event"] == "tool_done").map(|line| line["result"].clone()).collect()
+}
+
+fn output(result: &Value) -> &str {
+    result["output"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn nobody_need_be_asked_about_a_command_that_only_looks() {
+    for autonomy in ["readonly", "supervised"] {
+        let home = scene(&["./looks", "python3 -c 'print(len(open(\"a.txt\").read()))' | cat"], autonomy);
+        let results = results(home.path());
+        let seen: Vec<(&str, &Value)> = results.iter().map(|it| (output(it), &it["success"])).collect();
+        assert_eq!(seen, [("2", &json!(true)), ("8", &json!(true))], "{autonomy}: {results:?}");
+    }
+}
+
+#[test]
+fn what_a_first_look_was_refused_is_refused_where_nobody_can_be_asked() {
+    for autonomy in ["readonly", "supervised"] {
+        let home =
+            scene(&["./writes", "./hides", "cat ../notes.txt; python3 -c 'open(\"../notes.txt\").read()'"], autonomy);
+        let results = results(home.path());
+        let refused = "[changing the workspace was refused: ";
+        for (result, success) in results.iter().zip([false, true]) {
+            assert!(output(result).contains(refused) && result["success"] == success, "{autonomy}: {result}");
+        }
+        assert!(!output(&results[2]).contains("PRIVATE-NOTE") && results[2]["success"] == false, "{:?}", results[2]);
+        assert_eq!(fs::read_to_string(work(home.path(), "a.txt")).expect("the file"), "one\ntwo\n");
+        assert!(!work(home.path(), "made.txt").exists() && !work(home.path(), "b.txt").exists());
+    }
+}
+
+#[test]
+fn with_a_yes_the_command_runs_again_and_may_change_the_workspace() {
+    let home = scene(&["LAST=first; ./hides", "echo again-$LAST"], "supervised");
+    let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("work")).size(50, 110));
+    session.expect_prompt();
+    session.send(b"?please\r");
+    session.expect("the question after the look", |screen| {
+        let text = screen.contents();
+        text.contains("it tried to write made.txt") && text.contains("may change the workspace") && text.contains("[y]")
+    });
+    assert!(!work(home.path(), "made.txt").exists(), "nothing was changed by the look");
+    session.send(b"y");
+    session.expect_text("that was it");
+    session.expect_prompt();
+    assert_eq!(fs::read_to_string(work(home.path(), "made.txt")).expect("the file"), "written\n");
+    assert!(work(home.path(), "b.txt").exists() && !work(home.path(), "a.txt").exists());
+    session.run(":show 2");
+    session.expect_text("again-first");
+    session.run(":undo");
+    session.expect_outside("the undo", || work(home.path(), "a.txt").exists().then_some(()));
+    assert!(!work(home.path(), "made.txt").exists());
+}
+
+#[test]
+fn the_explanation_of_a_command_says_that_it_looks_first() {
+    let explained = |tier: &str, line: &str| -> Value {
+        let mut command = Command::new(program());
+        command.args([
+            "policy",
+            "explain",
+            "--json",
+            "--tier",
+            tier,
+            "--home",
+            "/home/u",
+            "--workspace",
+            "/home/u/w",
+            line,
+        ]);
+        let output = command.env_clear().env("PATH", TEST_PATH).env("HOME", "/nowhere").output().expect("it runs");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    for tier in ["landlock", "bubblewrap"] {
+        let unknown = explained(tier, "./report.sh");
+        assert_eq!((&unknown["decision"], &unknown["looks_first"]), (&json!("run"), &json!(true)), "{tier}");
+        let known = explained(tier, "touch a");
+        assert_eq!((&known["decision"], known.get("looks_first")), (&json!("ask"), None), "{tier}");
+    }
+    for tier in ["overlay", "none", "off"] {
+        assert_eq!(explained(tier, "./report.sh").get("looks_first"), None, "{tier}");
+    }
+}

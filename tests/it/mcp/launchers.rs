@@ -1,0 +1,86 @@
+//! Servers that a launcher of packages installs: never unasked, and without the network from then on. The registry is one of
+//! this machine.
+
+use std::fs;
+use std::process::{Child, Command, Stdio};
+
+use super::{at, has_python, run, wait_until};
+use crate::changes::home;
+use crate::need::require;
+
+/// A registry with one package, for as long as this lives.
+struct Registry {
+    child: Child,
+    port: String,
+    place: tempfile::TempDir,
+}
+
+impl Registry {
+    fn start() -> Self {
+        let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let (port, asked) = (place.path().join("port"), fs::File::create(place.path().join("asked")));
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/registry.py");
+        let mut command = Command::new("/usr/bin/python3");
+        command.args(["-IS", script]).arg(&port).stdin(Stdio::null()).stdout(asked.expect("a file"));
+        let child = command.spawn().expect("it starts");
+        wait_until(|| port.exists());
+        Self { child, port: fs::read_to_string(port).expect("a port"), place }
+    }
+
+    /// The paths that were requested.
+    fn asked(&self) -> String {
+        fs::read_to_string(self.place.path().join("asked")).expect("a list")
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[test]
+fn a_launcher_installs_its_server_once_by_word_and_starts_it_offline_afterwards() {
+    if !has_python() || !require(&["node", "npx"]) {
+        return;
+    }
+    let mut registry = Registry::start();
+    let address = format!("http://127.0.0.1:{}/", registry.port);
+    let home = home(
+        &[],
+        &format!(
+            "mcp = {{ servers = {{ packed = {{ command = {{ \"npx\", \"-y\", \"reedclaw-test-server@1.0.0\" }}, \
+             start_ms = 120000, env = {{ npm_config_registry = \"{address}\" }} }} }} }}"
+        ),
+    );
+    let entries = || {
+        let names = fs::read_dir(at(&home)).expect("a home").map(|entry| entry.expect("an entry").file_name());
+        let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
+        // These have ReedClaw's own directories, of which one is the server's.
+        names.retain(|name| name != ".cache" && name != ".local");
+        names.sort();
+        names
+    };
+    let before = entries();
+
+    let (code, out, err) = run(at(&home), &["mcp", "test", "packed"]);
+    assert!(code == Some(1) && format!("{out}{err}").contains("mcp fetch packed"), "{code:?}{out}{err}");
+    assert_eq!(registry.asked(), "", "there is no network without a word");
+
+    let (code, out, err) = run(at(&home), &["mcp", "fetch", "packed"]);
+    assert!(code == Some(0) && out.contains("starts without the network"), "{code:?}{out}{err}");
+    assert!(registry.asked().contains("/reedclaw-test-server.tgz"), "{}", registry.asked());
+
+    registry.end();
+    let (code, out, err) = run(at(&home), &["mcp", "test", "packed"]);
+    assert!(
+        code == Some(3) && out.contains("connected in") && out.contains("echo is not allowed"),
+        "{code:?}{out}{err}"
+    );
+    assert_eq!(entries(), before, "the home is as it was");
+}

@@ -1,0 +1,134 @@
+//! Statements 10 and 37 of the contract of sessions on git: commands that change files at random, and repositories as people
+//! have them, with line ends of Windows, composed and decomposed names, and many submodules.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::need::require;
+use crate::sessions::{calls, git};
+use crate::sessions_cli::{home, output, reedclaw, write};
+
+/// Numbers that look random and are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+
+    fn of<'a>(&mut self, all: &[&'a str]) -> &'a str {
+        all[usize::try_from(self.below(all.len() as u64)).expect("small")]
+    }
+}
+
+/// A line of bash that changes files: some of its commands fail, and that is part of it.
+fn script(numbers: &mut Numbers) -> String {
+    const NAMES: [&str; 9] = ["a", "b", "d", "d/a", "d/e", "d/e/f", "g", "g/h", "a.sh"];
+    let mut lines = Vec::new();
+    for at in 0..12 {
+        let (one, two) = (numbers.of(&NAMES), numbers.of(&NAMES));
+        lines.push(match numbers.below(12) {
+            0 | 1 => format!("mkdir -p \"$(dirname {one})\"; echo {at} > {one}"),
+            2 => format!("echo {at} >> {one}"),
+            3 => format!("rm -rf {one}"),
+            4 => format!("rm -f {one}; mkdir -p {one}; echo {at} > {one}/new"),
+            5 => format!("rm -rf {one}; ln -s {two} {one}"),
+            6 => format!("chmod +x {one}"),
+            7 => format!("chmod -x {one}"),
+            8 => format!("mv -T {one} {two}"),
+            9 => format!("ln {one} {two}"),
+            10 => format!("test -f {one} && sed -i s/./x/ {one}"),
+            _ => format!("rm -rf {one}; mkdir {one}; rmdir {one}; truncate -s 3 {one}"),
+        });
+    }
+    lines.join("\n")
+}
+
+/// Statement 10.
+#[test]
+fn what_a_command_changed_is_what_git_finds_in_a_copy() {
+    if !require(&["git", "bwrap", "bash"]) {
+        return;
+    }
+    let home = home(&[], "");
+    let (at, project) = (home.path(), home.path().join("project"));
+    fs::remove_file(project.join("a.txt")).expect("removed");
+    for (path, text) in [("a", "1\n"), ("b", "2\n"), ("d/a", "3\n"), ("d/e/f", "4\n"), ("g/h", "5\n"), ("a.sh", "6\n")]
+    {
+        fs::create_dir_all(project.join(path).parent().expect("a parent")).expect("a directory");
+        fs::write(project.join(path), text).expect("a file");
+    }
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "files"]);
+    let id = output(at, &["session", "start"]).trim().to_owned();
+    let (copy, mut numbers) = (at.join("copy"), Numbers(1));
+    git(at, &["clone", "-q", "project", "copy"]);
+    for round in 0..12 {
+        let script = script(&mut numbers);
+        Command::new("bash").args(["-c", &script]).current_dir(&copy).output().expect("bash");
+        git(&copy, &["add", "-A"]);
+        let wanted = git(&copy, &["ls-files", "-s"]);
+        let (_, _, err) = reedclaw(at, &["session", "run", &id, "--yes", &script]);
+        let found =
+            git(&project, &["ls-tree", "-r", "--format=%(objectmode) %(objectname) 0\t%(path)", &tip(&project, &id)]);
+        let found: Vec<&str> = found.lines().filter(|it| !it.contains("\t.reedclaw/")).collect();
+        assert_eq!(found.join("\n"), wanted, "round {round}\n{script}\n{err}");
+    }
+}
+
+fn tip(project: &Path, id: &str) -> String {
+    git(project, &["rev-parse", &format!("reedclaw/session/{id}")])
+}
+
+/// Statement 37, as far as a machine without a network can show it.
+#[test]
+fn line_ends_decomposed_names_and_fifty_submodules_stay_as_they_are() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let home = home(
+        &[
+            write("first", "a.txt", "new\n"),
+            calls("second", "edit_replace_exact", json!({"path": "crlf.txt", "old": "two", "new": "TWO"})),
+            write("third", "cafe\u{301}.txt", "decomposed\n"),
+        ],
+        "",
+    );
+    let (at, project) = (home.path(), home.path().join("project"));
+    fs::write(project.join("crlf.txt"), "one\r\ntwo\r\n").expect("a file");
+    fs::write(project.join(".gitattributes"), "*.win text eol=crlf\n").expect("a file");
+    fs::write(project.join("converted.win"), "one\r\ntwo\r\n").expect("a file");
+    fs::write(project.join("caf\u{e9}.txt"), "composed\n").expect("a file");
+    fs::write(project.join("cafe\u{301}.txt"), "other\n").expect("a file");
+    git(&project, &["config", "core.precomposeunicode", "false"]);
+    git(&project, &["add", "-A"]);
+    let commit = git(&project, &["rev-parse", "HEAD"]);
+    for number in 0..50 {
+        git(&project, &["update-index", "--add", "--cacheinfo", &format!("160000,{commit},modules/m{number}")]);
+    }
+    git(&project, &["commit", "-q", "-m", "as people have them"]);
+    let (code, _, told) = reedclaw(at, &["agent", "--session", "new", "-m", "first change"]);
+    assert_eq!(code, Some(0), "{told}");
+    let id = told.lines().find_map(|line| line.strip_prefix("[session] ")).expect("the id").to_owned();
+    for question in ["second change", "third change"] {
+        let (code, _, told) = reedclaw(at, &["agent", "--session", &id, "-m", question]);
+        assert_eq!((code, told.contains("· 1 file ·")), (Some(0), true), "{told}");
+    }
+    let (code, out, err) = reedclaw(at, &["session", "run", &id, "--yes", "ls modules | wc -l; echo >> crlf.txt"]);
+    assert_eq!((code, out.trim()), (Some(0), "50"), "{err}");
+    let changed = git(
+        &project,
+        &["-c", "core.quotePath=false", "diff", "--name-only", "main", &tip(&project, &id), "--", ".", ":!.reedclaw"],
+    );
+    assert_eq!(changed, "a.txt\ncafe\u{301}.txt\ncrlf.txt");
+    output(at, &["session", "merge", &id, "--yes"]);
+    assert_eq!(fs::read(project.join("crlf.txt")).expect("a file"), b"one\r\nTWO\r\n\n");
+    assert_eq!(fs::read(project.join("converted.win")).expect("a file"), b"one\r\ntwo\r\n");
+    assert_eq!(fs::read_to_string(project.join("caf\u{e9}.txt")).expect("a file"), "composed\n");
+    assert_eq!(git(&project, &["ls-files", "-s", "modules"]).lines().filter(|it| it.starts_with("160000")).count(), 50);
+    git(&project, &["fsck", "--strict", "--no-dangling"]);
+}
