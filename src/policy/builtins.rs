@@ -4,11 +4,10 @@ use std::rc::Rc;
 
 use super::exec::nothing;
 use super::piece::{Source, Text};
-use super::place::Zone;
 use super::programs::{self, listed};
 use super::shell::Var;
 use super::walk::Walk;
-use crate::proto::action::{Effect, WriteKind};
+use crate::proto::action::Effect;
 
 /// The words without this one at their beginning.
 fn without<'w>(words: &'w [Text], first: &str) -> &'w [Text] {
@@ -109,15 +108,8 @@ impl Walk<'_, '_> {
             "enable" if words.iter().any(|word| word.head().starts_with("-f")) => {
                 self.doubt("loads code into the shell")
             }
-            "bind" | "complete" | "compgen" => {
-                for word in words.iter().filter(|word| word.head().contains([' ', ':', '(', '$'])) {
-                    let code = word.split_once(':').map_or_else(|| word.clone(), |(_, code)| code);
-                    let text = code.code();
-                    let text = text.trim().trim_matches('"').replace("\\C-m", "\n");
-                    self.doubt("ties a command to a key or a completion");
-                    self.suspect(|walk| walk.code(&text.as_str().into()));
-                    self.prompt(word);
-                }
+            "bind" | "complete" | "compgen" if !words.is_empty() => {
+                self.doubt("ties a command to a key or a completion");
             }
             _ => {}
         }
@@ -173,24 +165,8 @@ impl Walk<'_, '_> {
                 None => {}
             }
         }
-        if flags.contains('n') && matches!(builtin, "declare" | "local" | "typeset") {
-            self.doubt("gives a variable another name");
-        }
-        // Another name of a variable, or a change of letters: what it holds isn't followed.
         if flags.contains(['n', 'u', 'l', 'c']) && builtin != "export" {
-            let name_of = |word: &Text| word.split_once('=').map_or_else(|| word.shown(), |(name, _)| name.shown());
-            let names: Vec<String> = words.iter().map(name_of).collect();
-            let all: Vec<String> = if flags.contains('n') { self.shell.vars.keys().cloned().collect() } else { names };
-            for name in all.into_iter().filter(|name| !name.starts_with('-')) {
-                let ways = self.shell.vars.get(&name).map(Var::ways).unwrap_or_default();
-                let changed = ways.iter().flat_map(|way| match way.as_str() {
-                    Some(text) if flags.contains('u') => vec![text.to_uppercase().into()],
-                    Some(text) if flags.contains('l') => vec![text.to_lowercase().into()],
-                    _ => vec![way.clone(), Source::Any.into()],
-                });
-                let changed = changed.collect();
-                self.shell.set(&name, changed);
-            }
+            self.doubt("gives a variable another name or other letters");
         }
     }
 
@@ -212,13 +188,6 @@ impl Walk<'_, '_> {
         for way in value {
             if name.starts_with("PS") || name == "PROMPT_COMMAND" {
                 self.prompt(way);
-            }
-            if name == "HISTFILE" {
-                for path in self.absolute(way) {
-                    if self.found.map.zone(&path) > Zone::Outside {
-                        self.found.writes(&path, WriteKind::Append);
-                    }
-                }
             }
             // What other programs may run.
             let is_code = !way.is_empty() && listed("run-by-others").iter().any(|part| name.contains(part));
@@ -279,9 +248,8 @@ impl Walk<'_, '_> {
 
     fn read_array(&mut self, words: &[Text]) {
         let name = words.last().filter(|word| !word.head().starts_with('-')).map_or("MAPFILE".to_owned(), Text::shown);
-        if let Some(at) = words.iter().position(|word| word.as_str() == Some("-C")) {
-            let code = words.get(at + 1).cloned().unwrap_or_default();
-            self.subshell(|walk| walk.code(&code));
+        if words.iter().any(|word| word.as_str() == Some("-C")) {
+            self.doubt("runs code at each line that is read");
         }
         let data = self.input.take().unwrap_or_else(|| Source::Any.into());
         self.sets(&name, std::slice::from_ref(&data), false);

@@ -120,10 +120,6 @@ pub(super) fn git_change(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
             paths().filter(|path| path.head().starts_with("../") || path.head().starts_with('/')).map(Act::List),
         ),
     }
-    let prunes = |word: &Text| word.head().starts_with("--prune=now") || word.as_str() == Some("--aggressive");
-    if given.sub == "gc" && given.words.iter().any(prunes) {
-        high(acts, "git", "git gc removes what nothing refers to");
-    }
 }
 
 pub(super) fn git_clean(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
@@ -178,22 +174,6 @@ pub(super) fn make(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
     if given.has_word(&["install", "uninstall", "publish", "deploy"]) {
         high(acts, "install", "may write outside the workspace");
-    }
-    // A file that this very script wrote: its recipes are judged line by line.
-    for name in ["Makefile", "makefile", "GNUmakefile", "justfile", "Justfile"]
-        .map(Text::from)
-        .iter()
-        .chain(given.values("read"))
-    {
-        let Some(text) = (call.written)(name) else { continue };
-        if text.is_foreign() {
-            block(acts, "fed-code", format!("{} runs what came over the network", call.name));
-        }
-        let is_recipe = |line: &&Text| line.head().starts_with(['\t', ' ']) || line.head().contains("$(shell");
-        for line in text.split(|c| c == '\n').iter().filter(is_recipe).take(32) {
-            let code = line.code().replace("$(shell ", "$(").replace("$(HOME)", "$HOME").replace("$$", "$");
-            acts.push(Act::Suspect(code.trim_start_matches(['\t', ' ', '@', '-', '+']).into()));
-        }
     }
 }
 

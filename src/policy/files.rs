@@ -65,10 +65,6 @@ pub(super) fn printf(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
                 Some('%') | None => made.push_str("%"),
                 Some('s') => rest.next().into_iter().for_each(|word| made.append(&word.dead())),
                 Some('b') => rest.next().into_iter().for_each(|word| made.append(&unescaped(word))),
-                Some('c') => match rest.next().and_then(|word| word.head().chars().next()) {
-                    Some(first) => made.push_str(first.encode_utf8(&mut [0; 4])),
-                    None => made.push(Piece::Unknown(Source::Name)),
-                },
                 Some('d' | 'i' | 'u') => made.append(rest.next().copied().unwrap_or(&Source::Name.into())),
                 Some(_) => {
                     rest.next();
@@ -545,22 +541,18 @@ pub(super) fn xargs(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     }
 }
 
+/// `parallel`: what stands after `:::`, or each line of the input, in place of `{}`.
 pub(super) fn parallel(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    let is_list = |word: &Text| matches!(word.lossy(), ":::" | ":::+" | "::::" | "::::+");
-    let at = given.rest.iter().position(is_list);
-    let command = &given.rest[..at.unwrap_or(given.rest.len())];
-    let items: Vec<Text> = match at {
-        Some(at) => given.rest[at..].iter().filter(|word| !is_list(word)).take(TURNS_MAX).cloned().collect(),
-        None => {
-            let input = call.input.cloned().unwrap_or_else(|| Source::Any.into());
-            input.split(|c| c == '\n').into_iter().filter(|item| !item.is_empty()).take(TURNS_MAX).collect()
-        }
-    };
-    for item in items {
-        let mut words: Vec<Text> = command.iter().map(|word| put_in(word, "{}", &item)).collect();
-        if words == command {
-            words.push(item);
-        }
-        acts.push(Act::Code(Text::join(&words, " ")));
+    let is_list = |word: &Text| word.head().starts_with(":::");
+    let at = given.rest.iter().position(is_list).unwrap_or(given.rest.len());
+    let (command, listed) = given.rest.split_at(at);
+    let input = call.input.cloned().unwrap_or_else(|| Source::Any.into());
+    let items = if listed.is_empty() { input.split(|c| c == '\n') } else { listed.to_vec() };
+    for item in items.iter().filter(|item| !is_list(item) && !item.is_empty()).take(TURNS_MAX) {
+        let words: Vec<Text> = command.iter().map(|word| put_in(word, "{}", item)).collect();
+        let added = if words == command { Some(item.clone()) } else { None };
+        let words: Vec<Text> = words.into_iter().chain(added).collect();
+        let is_quoted = given.has_word(&["-q", "--quote"]);
+        acts.push(if is_quoted { Act::Run(words) } else { Act::Code(Text::join(&words, " ")) });
     }
 }

@@ -40,12 +40,8 @@ pub(super) fn systemctl(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>)
         return block(acts, "power", format!("{} {verb} ends the system", call.name));
     }
     let is_vital = |unit: &&str| listed("vital-units").contains(&unit.trim_end_matches(".service"));
-    if matches!(verb, "stop" | "disable" | "mask") && units.iter().any(is_vital) {
-        return block(acts, "power", format!("{} {verb} cuts this machine off", call.name));
-    }
-    let vital = ["init.scope", "user.slice", "system.slice", "-.slice"];
-    if matches!(verb, "kill" | "stop") && units.iter().any(|unit| vital.contains(unit)) {
-        return block(acts, "kill-all", format!("{} {verb} ends sessions", call.name));
+    if matches!(verb, "stop" | "disable" | "mask" | "kill") && units.iter().any(is_vital) {
+        return block(acts, "power", format!("{} {verb} cuts this machine off, or ends sessions", call.name));
     }
     let by_path = units.iter().any(|unit| unit.contains('/'));
     if by_path && matches!(verb, "link" | "enable" | "reenable") || verb == "edit" && given.has_word(&["--stdin"]) {
@@ -178,11 +174,6 @@ pub(super) fn fetch(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         }
     }
     saved(call, given, &urls, acts);
-    if matches!(call.name, "lftp" | "ftp") {
-        let lines = given.words.iter().chain(call.input).flat_map(|word| word.split(|c| c == ';' || c == '\n'));
-        let codes = lines.filter_map(|line| line.split_once('!')).map(|(_, code)| Act::Suspect(code));
-        acts.extend(codes.collect::<Vec<_>>());
-    }
 }
 
 /// Where what is fetched goes: into files, or to the output.
@@ -227,12 +218,6 @@ pub(super) fn netcat(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     });
     if ties || executes {
         block(acts, "network-shell", format!("{} ties a program to the network", call.name));
-    }
-    for word in given.words.iter().filter(|_| call.name == "socat") {
-        for kind in ["OPEN:", "CREATE:", "FILE:", "GOPEN:"] {
-            let path = word.strip_prefix(kind).and_then(|path| path.split(|c| c == ',').into_iter().next());
-            acts.extend(path.map(|path| Act::Write(path, WriteKind::Write)));
-        }
     }
 }
 

@@ -63,7 +63,7 @@ fn benign() -> Vec<Line> {
 const STILL_BLOCKED: &[(&str, usize)] = &[
     ("accounts", 100),
     ("credentials", 90),
-    ("delete-tree", 88),
+    ("delete-tree", 87),
     ("device", 80),
     ("disk", 98),
     ("fed-code", 86),
