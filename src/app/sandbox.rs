@@ -242,7 +242,8 @@ fn quoted_pattern(path: &[u8]) -> String {
 /// Stores attributes for git where programs may read them; returns the file. `None` if that can't be written: the files
 /// themselves stay hidden.
 fn stored_attributes(env: &Env, text: &str) -> Option<PathBuf> {
-    let folder = state_directory(env)?.join("git");
+    // Beside our own directory, which stays closed to programs as a whole.
+    let folder = state_directory(env)?.with_file_name("reedclaw-attributes");
     let path = folder.join(format!("attributes-{}", &hash::sha256_hex(text.as_bytes())[..16]));
     if crate::host::read_text(&path).is_ok_and(|there| there == text) {
         return Some(path);
