@@ -106,8 +106,15 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
         if let Some(path) = line.strip_prefix("import ") {
             return imported(path);
         }
-        outln!("No servers are configured. mcp.servers in the config names them; see docs/tools-and-plugins.md.");
-        return Ok(exit::DONE);
+        if line == "list" {
+            outln!("No servers are configured. mcp.servers in the config names them; see docs/tools-and-plugins.md.");
+            return Ok(exit::DONE);
+        }
+        return Err(Failure {
+            kind: FailureKind::User,
+            message: "no servers are configured".to_owned(),
+            hint: "mcp.servers in the config names them; see docs/tools-and-plugins.md".to_owned(),
+        });
     };
     let cancel = Cancel::new();
     let mut tty = AtTty::new(&runtime, false, cancel.clone());

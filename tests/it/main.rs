@@ -65,6 +65,7 @@ mod reviewed;
 mod route;
 mod routing;
 mod sandbox;
+mod screens;
 mod server;
 mod service;
 mod sessions;

@@ -59,7 +59,10 @@ impl fmt::Display for Kind {
             Self::Path => f.write_str("an absolute path (`~` and `$VAR` expand)"),
             Self::Choice(words) => {
                 let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
-                f.write_str(&quoted.join(" or "))
+                match quoted.split_last() {
+                    Some((last, rest)) if !rest.is_empty() => write!(f, "{} or {last}", rest.join(", ")),
+                    _ => f.write_str(&quoted.concat()),
+                }
             }
             Self::ChoiceOrInteger(words, least, most) => {
                 write!(f, "{} or {}", Self::Choice(words), Self::Integer(*least, *most))
