@@ -94,6 +94,13 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
         Some(named) => named.clone(),
         None => runtime.workspace_around(&cwd),
     };
+    // The default workspace is made when a tool first needs it.
+    if !workspace.exists() && matches.get_one::<PathBuf>("workspace").is_none() {
+        let message =
+            format!("no command or edit of a model has changed anything: {} doesn't exist", workspace.display());
+        let hint = "--workspace DIR names another workspace".to_owned();
+        return Err(Failure { kind: FailureKind::User, message, hint });
+    }
     for line in app::recover(settings, env, &workspace) {
         eprintln!("reedclaw: {}", crate::render::sanitise(&line));
     }
