@@ -519,7 +519,7 @@ impl Walk<'_, '_> {
 
     fn foreign(&mut self, language: &str, text: &Text) -> Text {
         let mut acts = Vec::new();
-        super::foreign::code(language, text, &mut acts);
+        super::plan::foreign::code(language, text, &mut acts);
         self.apply(language, acts);
         Source::Program.into()
     }

@@ -14,13 +14,9 @@
 //! ```
 
 mod builtins;
-mod develop;
 mod exec;
 mod expand;
-mod files;
 mod findings;
-mod foreign;
-mod machine;
 mod piece;
 mod place;
 mod plan;

@@ -1,9 +1,9 @@
 //! Programs that act on the whole machine, and programs that speak to others: their words → acts.
 
-use super::Elsewhere;
-use super::piece::{Source, Text};
-use super::plan::{Act, Call, block, comes_back, host_of};
-use super::programs::{Given, listed};
+use super::{Act, Call, block, comes_back, host_of};
+use crate::policy::Elsewhere;
+use crate::policy::piece::{Source, Text};
+use crate::policy::programs::{Given, listed};
 use crate::proto::action::{Risk, WriteKind};
 
 fn is_power_unit(word: &str) -> bool {

@@ -1,8 +1,8 @@
 //! Programs of a developer's day: git, builds, package managers. Their words → acts.
 
-use super::piece::{Source, Text};
-use super::plan::{Act, Call, below, block, high, host_of};
-use super::programs::{Given, listed};
+use super::{Act, Call, below, block, high, host_of};
+use crate::policy::piece::{Source, Text};
+use crate::policy::programs::{Given, listed};
 use crate::proto::action::{Risk, WriteKind};
 
 /// A setting of git: what it would run.

@@ -1,9 +1,9 @@
 //! Code of other languages. Nothing of it is followed: its string literals that are commands or paths are judged, and all
 //! else makes it unknown.
 
-use super::piece::Text;
-use super::plan::{Act, Call, block, high};
-use super::programs::{Given, listed};
+use super::{Act, Call, block, high};
+use crate::policy::piece::Text;
+use crate::policy::programs::{Given, listed};
 use crate::proto::action::Risk;
 
 const CODE_BYTES_MAX: usize = 16 * 1024;
@@ -117,7 +117,7 @@ fn looks_like_path(text: &str) -> bool {
 }
 
 /// Judges code of a language by its literals.
-pub(super) fn code(language: &str, text: &Text, acts: &mut Vec<Act>) {
+pub(in crate::policy) fn code(language: &str, text: &Text, acts: &mut Vec<Act>) {
     if language != "sql" && language != "text" {
         high(acts, "code", format!("{language} runs code that isn't followed"));
     }

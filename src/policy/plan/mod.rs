@@ -1,9 +1,14 @@
 //! One command's words → what it does, as a list of acts: the table's rows applied, and functions for programs whose words
 //! are a language of their own. Pure: must not know what a path means, nor the shell that runs the command.
 
+mod develop;
+mod files;
+pub(super) mod foreign;
+mod machine;
+
+use super::Elsewhere;
 use super::piece::{Source, Text};
 use super::programs::{self, Given, RowNeed, listed};
-use super::{Elsewhere, develop, files, foreign, machine};
 use crate::proto::action::{Risk, WriteKind};
 
 /// Something that a command does.

@@ -1,8 +1,8 @@
 //! Programs that print, and programs that make, change, find and remove files: their words → acts.
 
-use super::piece::{Piece, Source, Text};
-use super::plan::{Act, Call, below, block, high};
-use super::programs::{self, Given, listed};
+use super::{Act, Call, below, block, high};
+use crate::policy::piece::{Piece, Source, Text};
+use crate::policy::programs::{self, Given, listed};
 use crate::proto::action::WriteKind;
 
 /// Turns of a count or a list that are followed.
@@ -28,7 +28,7 @@ pub(super) fn echo(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     let given: Vec<&str> = call.words.iter().take_while(is_option).map(Text::lossy).collect();
     let mut text = Text::join(&call.words[given.len()..], " ").dead();
     if given.iter().any(|word| word.contains('e')) {
-        text = unescaped(&text);
+        text = text.changed(|known| crate::bash::unescaped(known, false).into());
     }
     if !given.iter().any(|word| word.contains('n')) {
         text.push_str("\n");
@@ -38,11 +38,6 @@ pub(super) fn echo(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
         text.push(Piece::Unknown(Source::Program));
     }
     acts.push(Act::Prints(text));
-}
-
-/// Reads backslash escapes in what is known of a text.
-fn unescaped(text: &Text) -> Text {
-    text.changed(|known| crate::bash::unescaped(known, false).into())
 }
 
 pub(super) fn printf(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
@@ -64,7 +59,10 @@ pub(super) fn printf(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
             match characters.find(|c| !c.is_ascii_digit() && !"-+ #.*l".contains(*c)) {
                 Some('%') | None => made.push_str("%"),
                 Some('s') => rest.next().into_iter().for_each(|word| made.append(&word.dead())),
-                Some('b') => rest.next().into_iter().for_each(|word| made.append(&unescaped(word))),
+                Some('b') => rest
+                    .next()
+                    .into_iter()
+                    .for_each(|word| made.append(&word.changed(|it| crate::bash::unescaped(it, false).into()))),
                 Some('d' | 'i' | 'u') => made.append(rest.next().copied().unwrap_or(&Source::Name.into())),
                 Some(_) => {
                     rest.next();
@@ -311,7 +309,7 @@ pub(super) fn tar(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     let words = if has_dash { Vec::new() } else { dashed(call.words) };
     match programs::read(call.name, &words).filter(|_| !has_dash) {
         Some(given) => {
-            super::plan::options(call, &given, acts);
+            super::options(call, &given, acts);
             unpack(call, &given, acts);
         }
         None => unpack(call, given, acts),
@@ -334,7 +332,7 @@ fn unpack(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
         }
     }
     match given.values("archive").last().filter(|archive| archive.as_str() != Some("-")) {
-        Some(archive) if archive.head().contains(':') => acts.push(Act::Net(super::plan::host_of(archive))),
+        Some(archive) if archive.head().contains(':') => acts.push(Act::Net(super::host_of(archive))),
         Some(archive) if creates => acts.push(Act::write(archive)),
         Some(archive) => acts.push(Act::read(archive)),
         None => {}
@@ -474,7 +472,8 @@ pub(super) fn find(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     }
     search.deletes = call.words.iter().any(|word| word.as_str() == Some("-delete"));
     search.is_flat = given.values("depth").any(|depth| depth.as_str() == Some("0"));
-    let names: Vec<Text> = given.values("name").map(Text::alive).filter(|name| !super::place::is_all(name)).collect();
+    let names: Vec<Text> =
+        given.values("name").map(Text::alive).filter(|name| !crate::policy::place::is_all(name)).collect();
     // With `-o` and `!` a name says little of what is found.
     let is_loose = given.has_word(&["-o", "-or", "!", "-not"]);
     search.is_narrow = given.has("narrows")
