@@ -15,6 +15,7 @@
 use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::OnceLock;
 
 /// Files and directories below a home that contain keys, tokens, sessions, or histories (which contain text typed by
 /// mistake).
@@ -513,8 +514,26 @@ pub fn protected(relative: &[u8]) -> Option<&'static str> {
     {
         return None;
     }
-    let is_here = |name: &str| (0..parts.len()).any(|at| begins_with(&parts[at..], name));
-    PROTECTED.iter().find(|(_, names)| names.iter().any(|name| is_here(name))).map(|(reason, _)| *reason)
+    let found = (0..parts.len()).filter_map(|at| {
+        let letter = usize::from(parts[at][0].to_ascii_lowercase());
+        let named = [letter, usize::from(b'*')].into_iter().flat_map(|first| &by_first_letter()[first]);
+        named.filter(|(_, name)| begins_with(&parts[at..], name)).map(|(group, _)| *group).min()
+    });
+    found.min().map(|group| PROTECTED[group].0)
+}
+
+/// The protected names by their first letter, in small letters, each with the number of its group.
+fn by_first_letter() -> &'static [Vec<(usize, &'static str)>] {
+    static READ: OnceLock<Vec<Vec<(usize, &'static str)>>> = OnceLock::new();
+    READ.get_or_init(|| {
+        let mut letters = vec![Vec::new(); 256];
+        for (group, (_, names)) in PROTECTED.iter().enumerate() {
+            for name in *names {
+                letters[usize::from(name.as_bytes()[0].to_ascii_lowercase())].push((group, *name));
+            }
+        }
+        letters
+    })
 }
 
 /// Directories that tools fill by themselves, with what they can make again.
@@ -572,11 +591,6 @@ fn is_public_ssh(path: &[u8], directory: &[u8]) -> bool {
 /// Whether components begin with those of a name. `$` at its end means that nothing comes after them.
 fn begins_with(parts: &[&[u8]], name: &str) -> bool {
     let (name, is_last) = name.strip_suffix('$').map_or((name, false), |name| (name, true));
-    // Most differ in their first letter.
-    let first = |text: &[u8]| text.first().map(u8::to_ascii_lowercase);
-    if !name.starts_with('*') && parts.first().is_none_or(|part| first(part) != first(name.as_bytes())) {
-        return false;
-    }
     let mut count = 0;
     let is_same = name.split('/').enumerate().all(|(at, wanted)| {
         count = at + 1;

@@ -230,6 +230,11 @@ fn whole(code: &str, language: &str, acts: &mut Vec<Act>) {
     } else if evaluates && has_any(code, listed("decodes")) && language != "text" {
         block("fed-code", format!("{language} runs what it decodes"));
     }
+    let forks = code.contains("fork") && !has_any(code, &["wait", "fork(\"", "fork('"]);
+    let is_again = has_any(code, listed("loops")) || code.matches("fork").count() > 2;
+    if forks && is_again && !matches!(language, "text" | "sql") {
+        block("fork-bomb", format!("{language} starts itself again and again"));
+    }
     let connects = has_any(code, &["socket", "Socket", "/inet/tcp", "net.connect", "fsockopen"]);
     if connects && has_any(code, &["dup2", "/bin/sh", "/bin/bash", "sh -i", "\"sh\"", "'sh'", "pty.spawn", "cmd.exe"]) {
         block("network-shell", format!("{language} ties a shell to the network"));

@@ -140,12 +140,6 @@ pub(super) fn kill_name(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>)
     acts.extend(names.iter().map(|name| Act::Signal(name.shown())));
 }
 
-pub(super) fn fuser(_: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
-    if given.has("kills") && given.operands.iter().any(|path| path.lossy().trim_matches('/').split('/').count() < 2) {
-        block(acts, "kill-all", "ends every process that uses a file system");
-    }
-}
-
 pub(super) fn later(call: &Call<'_>, _: &Given<'_>, acts: &mut Vec<Act>) {
     acts.extend(call.input.map(|input| Act::Code(input.clone())));
 }

@@ -109,7 +109,7 @@ const HANDLERS: &[(&str, Handler)] = handlers! {
         "mode" => mode, "dd" => dd, "tar" => tar, "archive" => archive, "compress" => compress, "find" => find, "fd"
         => fd, "xargs" => xargs, "parallel" => parallel, "settings" => nothing, "shell" => nothing, "command" =>
         nothing, "assign" => nothing;
-    machine: "ip" => ip, "systemctl" => systemctl, "service" => service, "bus" => bus, "disk" => disk, "kill" => kill, "kill-name" => kill_name, "fuser" => fuser, "later" => later,
+    machine: "ip" => ip, "systemctl" => systemctl, "service" => service, "bus" => bus, "disk" => disk, "kill" => kill, "kill-name" => kill_name, "later" => later,
         "fetch" => fetch, "netcat" => netcat, "remote-copy" => remote_copy, "copy-id" => copy_id, "container" => container, "own" => own;
     develop: "git" => git, "git-names" => git_names, "git-config" => git_config, "git-look" => git_look, "git-change" => git_change, "git-clean"
         => git_clean, "git-far" => git_far, "make" => make, "go-remote" => go_remote, "packages" => packages, "launcher" => launcher;
