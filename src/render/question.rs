@@ -4,9 +4,9 @@
 use nu_ansi_term::{Color, Style};
 
 use super::patch::patches;
-use super::sheet::{Look, Sheet, broken, plain};
+use super::sheet::{Look, Sheet, broken, broken_at_words, plain};
 use super::text::{ellipsis, escape_visible, width};
-use super::visible::cells;
+use super::visible::{Cell, cells};
 use crate::base::text::look_alikes;
 use crate::proto::action::{Action, Effect};
 use crate::proto::tool::{Overdue, Question};
@@ -153,9 +153,12 @@ impl Rows {
         self.rows.push(self.paint(Color::Yellow.bold(), text));
     }
 
-    /// A sentence of ours. Line breaks in names are escaped.
+    /// A sentence of ours, broken between words. Line breaks in names are escaped.
     fn ours(&mut self, style: Style, text: &str) {
-        self.put("  ", style, text);
+        // A name with blanks in it can't begin a row that looks like another sentence of ours.
+        let gutters = ["  ", "    "];
+        let columns = self.columns(gutters[1]);
+        self.put(gutters, style, broken_at_words(cells(text, true, false), columns));
     }
 
     /// Text of the model's, line by line with the gutter.
@@ -167,14 +170,20 @@ impl Rows {
         };
         for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
             self.is_mixed |= !look_alikes(line).is_empty();
-            self.put(gutter, style, line);
+            let columns = self.columns(gutter);
+            self.put([gutter; 2], style, broken(cells(line, true, false), columns));
         }
     }
 
-    fn put(&mut self, gutter: &str, style: Style, line: &str) {
+    fn columns(&self, gutter: &str) -> usize {
+        self.look.width_columns.saturating_sub(2 + width(gutter)).max(20)
+    }
+
+    /// Adds a line's rows, with a gutter for the first and one for the others.
+    fn put(&mut self, [first, others]: [&str; 2], style: Style, rows: Vec<Vec<Cell<'_>>>) {
         let style_of = |is_escape: bool| if is_escape { Color::Magenta.bold() } else { style };
-        let columns = (self.look.width_columns.saturating_sub(2 + width(gutter))).max(20);
-        for row in broken(cells(line, true, false), columns) {
+        for (number, row) in rows.into_iter().enumerate() {
+            let gutter = if number == 0 { first } else { others };
             let text = match self.look.color {
                 false => plain(&row),
                 true => row
@@ -270,6 +279,10 @@ mod tests {
         let mut rows = Rows::new(ascii);
         rows.ours(Style::new(), "in /w\n  it reads nothing");
         assert_eq!(rows.rows, ["  in /w\\n  it reads nothing"]);
+        // A long sentence of ours is broken between words, a name longer than the row inside it.
+        let mut rows = Rows::new(Look::plain(30));
+        rows.ours(Style::new(), &format!("it reads /home/{} and more", "x".repeat(24)));
+        assert_eq!(rows.rows, ["  it reads", "    /home/xxxxxxxxxxxxxxxxxx", "    xxxxxx and more"]);
         // A long line has the gutter in each of its rows, and loses nothing.
         let line = "a日本b".repeat(20);
         let rows = command_rows(&line, Look::plain(30));

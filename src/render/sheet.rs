@@ -379,17 +379,36 @@ fn in_order(ranges: &[(Range<usize>, Style)], at: usize) -> Option<usize> {
 
 /// Breaks cells into rows; at least one.
 pub(super) fn broken<'t>(cells: impl Iterator<Item = Cell<'t>>, columns: usize) -> Vec<Vec<Cell<'t>>> {
-    let (mut rows, mut used) = (vec![Vec::new()], 0);
+    broken_after(cells, columns, |row| row.len())
+}
+
+/// Breaks cells into rows, between words if a row has more than one; at least one.
+pub(super) fn broken_at_words<'t>(cells: impl Iterator<Item = Cell<'t>>, columns: usize) -> Vec<Vec<Cell<'t>>> {
+    broken_after(cells, columns, |row| {
+        let blank = row.iter().rposition(|cell| cell.text == " ").map_or(0, |at| at + 1);
+        // Blanks at the start are the indent.
+        let has_word = row[..blank].iter().any(|cell| cell.text != " ");
+        if has_word { blank } else { row.len() }
+    })
+}
+
+/// Breaks cells into rows. `end` returns how many cells of a full row stay in it.
+fn broken_after<'t>(
+    cells: impl Iterator<Item = Cell<'t>>,
+    columns: usize,
+    end: impl Fn(&[Cell<'t>]) -> usize,
+) -> Vec<Vec<Cell<'t>>> {
+    let (mut rows, mut row, mut used) = (Vec::new(), Vec::new(), 0);
     for cell in cells {
         if used + cell.columns > columns && used > 0 {
-            rows.push(Vec::new());
-            used = 0;
+            let rest = row.split_off(end(&row));
+            rows.push(std::mem::replace(&mut row, rest));
+            used = row.iter().map(|cell| cell.columns).sum();
         }
         used += cell.columns;
-        if let Some(row) = rows.last_mut() {
-            row.push(cell);
-        }
+        row.push(cell);
     }
+    rows.push(row);
     rows
 }
 
