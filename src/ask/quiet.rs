@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use nu_ansi_term::Style;
 
 use crate::console::Console;
+use crate::render::sanitise;
 use crate::render::text::width;
 
 /// A person needs at least this long to read a question; an earlier key was meant for something else.
@@ -114,7 +115,8 @@ impl KeyRow {
             rows.iter_mut().for_each(|row| *row = without_keys(row, dim));
         }
         let end = if listening == Listening::Yes { end } else { "" };
-        console.write(&format!("{erase}{}{end}", rows.join("\n")));
+        let last = rows.last().map_or(0, |row| width(&sanitise(row)));
+        console.write_open(&format!("{erase}{}{end}", rows.join("\n")), last + width(end));
         (self.shown, self.width_columns) = (Some(listening), columns);
     }
 

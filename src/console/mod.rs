@@ -8,6 +8,7 @@ mod waiting;
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nu_ansi_term::{Color, Style};
 
@@ -40,19 +41,21 @@ pub struct Console {
     options: Options,
     /// The terminal, where standard output may be something else.
     terminal: Option<Arc<File>>,
+    /// Columns of an unfinished row that the next line continues.
+    open_columns: Arc<AtomicUsize>,
 }
 
 impl Console {
     /// Makes the console.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options, terminal: None }
+        Self { options, terminal: None, open_columns: Arc::default() }
     }
 
     /// Makes the console on a terminal that was opened by itself.
     #[must_use]
     pub fn on(options: Options, terminal: Arc<File>) -> Self {
-        Self { options, terminal: Some(terminal) }
+        Self { options, terminal: Some(terminal), open_columns: Arc::default() }
     }
 
     /// This console, which draws otherwise.
@@ -107,9 +110,21 @@ impl Console {
         };
     }
 
-    /// Writes a line of our own making.
+    /// Writes a line of our own making. It begins on a new row if it doesn't fit after an unfinished one.
     pub fn line(&self, text: &str) {
-        self.write(&format!("{text}\n"));
+        let open = self.open_columns.swap(0, Ordering::Relaxed);
+        let fits = || {
+            let first = render::sanitise(text.split('\n').next().unwrap_or_default());
+            open + render::text::width(&first) < self.width_columns()
+        };
+        let start = if open == 0 || fits() { "" } else { "\n" };
+        self.write(&format!("{start}{text}\n"));
+    }
+
+    /// Writes text that the next line continues; the last of its rows has so many columns.
+    pub fn write_open(&self, text: &str, columns: usize) {
+        self.write(text);
+        self.open_columns.store(columns, Ordering::Relaxed);
     }
 
     /// Writes a sentence of ours, in as many rows as it needs.

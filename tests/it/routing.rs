@@ -227,6 +227,12 @@ fn a_misspelt_command_is_corrected_with_one_key() {
     session.press(Key::Escape);
     session.expect_prompt();
     assert!(!session.screen_text().contains(&format!("{RAN} git log")));
+    session.resize(40, 80);
+    ask(&session, "gti status");
+    session.expect_line("`gti` is not a command, `git` is similar. Run git status instead?");
+    session.press(Key::Escape);
+    // The row of keys leaves no room for the sentence in 80 columns.
+    session.expect_line("cancelled: nothing was run");
     ask(&session, "gti status");
     session.type_text("r");
     session.expect_text("gti: command not found");
