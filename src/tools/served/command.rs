@@ -18,7 +18,7 @@ use crate::tools::Replies;
 use crate::tools::stranger::warnings;
 
 /// The words that `:mcp` and `reedclaw mcp` know, each with its arguments and what it does.
-pub const MCP_WORDS: [(&str, &str, &str); 18] = [
+pub const MCP_WORDS: [(&str, &str, &str); 19] = [
     ("list", "", "lists the servers, and how far each is"),
     ("show", "NAME", "shows a server with all that it says of its tools"),
     ("tools", "[NAME]", "lists tools, and which of them you have allowed"),
@@ -40,6 +40,7 @@ pub const MCP_WORDS: [(&str, &str, &str); 18] = [
     ("call", "NAME.TOOL [JSON]", "calls a tool by hand; nothing is sent to a model"),
     ("resources", "NAME", "lists a server's resources"),
     ("read", "NAME URI", "prints a resource"),
+    ("prompts", "NAME", "lists a server's prompts, each with its arguments"),
     ("prompt", "NAME PROMPT [KEY=VALUE …]", "puts a server's prompt into the line, for you to read and send"),
 ];
 
@@ -175,6 +176,7 @@ fn of_server(servers: &Servers, word: &str, name: &str, rest: &[&str], face: &mu
         ("test", []) => Ok(test(servers, name, stop)),
         ("fetch", []) => fetch(servers, name, stop),
         ("resources", []) => Ok(Done::Rows(resources(servers, &ready(servers, name, stop)?))),
+        ("prompts", []) => Ok(Done::Rows(prompts(servers, &ready(servers, name, stop)?))),
         ("read", [uri]) => {
             let found = servers.mcp().read(name, uri, stop, &mut Asked(face.person));
             Ok(Done::Lines(parts(found.map_err(|error| failed(&error))?.parts)))
@@ -529,6 +531,19 @@ fn resources(servers: &Servers, server: &str) -> Vec<Vec<String>> {
         [&link.uri, &link.name, &link.media_type, &link.description].map(|text| escape_visible(text)).to_vec()
     };
     manifest.resources.iter().map(row).collect()
+}
+
+/// A row for each prompt: its name, its arguments (those in brackets may be left out), its description.
+fn prompts(servers: &Servers, server: &str) -> Vec<Vec<String>> {
+    let manifest = servers.mcp().manifest(server).unwrap_or_else(|| Arc::new(Default::default()));
+    let row = |prompt: &crate::proto::served::PromptSpec| {
+        let argument = |(name, is_required): &(String, bool)| {
+            if *is_required { format!("{name}=…") } else { format!("[{name}=…]") }
+        };
+        let arguments = prompt.arguments.iter().map(argument).collect::<Vec<_>>().join(" ");
+        [&prompt.name, &arguments, &prompt.description].map(|text| escape_visible(text)).to_vec()
+    };
+    manifest.prompts.iter().map(row).collect()
 }
 
 fn parts(parts: Vec<Part>) -> Vec<String> {

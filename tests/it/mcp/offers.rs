@@ -187,3 +187,14 @@ fn a_call_that_reaches_another_machine_is_asked_about_in_full_too() {
     assert_eq!(results[0]["success"], true, "{lines:#?}");
     assert_eq!(results[1]["error"]["code"], "denied", "{lines:#?}");
 }
+
+#[test]
+fn prompts_are_listed_with_their_arguments() {
+    if !has_python() {
+        return;
+    }
+    let home = home(&[], &one(&[], ""));
+    let (code, out, err) = run(at(&home), &["mcp", "prompts", "one"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(out.split_whitespace().collect::<Vec<_>>(), ["greet", "who=…", "Greets."], "{out}");
+}
