@@ -58,6 +58,13 @@ impl Keeper {
         }
     }
 
+    /// Says to which run towards a goal the next steps belong.
+    pub(super) fn work_for(&mut self, run: Option<i64>) {
+        if let Some(steps) = &mut self.steps {
+            steps.work_for(run);
+        }
+    }
+
     /// The paths that steps since a time have changed, relative to the workspace.
     pub(super) fn changed_since(&self, time: i64) -> BTreeSet<PathBuf> {
         let records = self.steps.as_ref().map(Steps::list).unwrap_or_default();

@@ -153,11 +153,11 @@ pub fn plan_lines(run: &Run) -> Vec<String> {
     open.map(|(number, task)| format!("  {} {}", number + 1, task.text)).collect()
 }
 
-/// Counts the steps that undo a run's changes.
+/// Counts the steps of a run that can be taken back.
 #[must_use]
-pub fn steps_since(settings: &Settings, env: &Env, goal: &Goal, began: i64) -> usize {
+pub fn steps_of_run(settings: &Settings, env: &Env, goal: &Goal, run: i64) -> usize {
     let steps = super::steps(settings, env, Path::new(&goal.workspace));
-    steps.map_or(0, |steps| steps.list().iter().filter(|it| it.time >= began && !it.is_undone).count())
+    steps.map_or(0, |steps| steps.list().iter().filter(|it| it.run() == Some(run) && !it.is_undone).count())
 }
 
 /// Holds a workspace for one run at a time.

@@ -45,7 +45,7 @@ pub use crate::tools::served::{Added, Done, Face, Servers, allow_tools, mcp_comm
 pub use channel::{Channel, Received};
 pub use goal::{
     Background, Progress, Wanted, effect_line, event_line, goal_of, granted_lines, hold_workspace, plan_lines,
-    resting_runs, steps_since,
+    resting_runs, steps_of_run,
 };
 pub use guard::policy_rules;
 pub use jail::Jails;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::agent::goal::Journal;
+use crate::base::text::counted;
 use crate::host::now_unix_ms;
 use crate::norris::{CheckResult, Event, Run, TaskState, Used};
 use crate::proto::{Failure, FailureKind};
@@ -193,8 +194,7 @@ pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, 
         used.usd, used.tokens, run.steps, run.calls
     ));
     if steps > 0 {
-        let place = shlex::try_quote(&goal.workspace).map_or_else(|_| goal.workspace.clone(), |it| it.into_owned());
-        lines.push(format!("reedclaw undo {steps} --workspace {place} reverts its changes"));
+        lines.push(format!("reedclaw norris undo {} reverts its changes ({})", journal.run, counted(steps, "step")));
     }
     Ok(lines)
 }

@@ -15,6 +15,7 @@ use crate::agent::Cancel;
 use crate::agent::goal::{self, Journal, OnHalt, Watcher, Work};
 use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
 use crate::norris::{CHECKS_MAX, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
+use crate::ops::steps::undo_run;
 use crate::proto::wire::Line;
 use crate::proto::{self, Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
@@ -57,6 +58,15 @@ pub(super) fn definition() -> Command {
         Command::new("show").about("Prints the report of a run").arg(id()),
         Command::new("watch").about("Prints what happens in a run, until it ends or waits").arg(id()),
         resume_args(Command::new("resume").about("Continues a run that was paused, killed or approved").arg(id())),
+        Command::new("undo")
+            .about("Takes back all that a run has changed; what others have changed since stays")
+            .arg(id())
+            .arg(
+                Arg::new("force")
+                    .long("force")
+                    .action(ArgAction::SetTrue)
+                    .help("Overwrites later changes, which become a step of their own"),
+            ),
         Command::new("say").about("Gives the run a note for its next question").args(words("text", "The note")),
         Command::new("pause").about("Pauses a run").arg(id()),
         Command::new("stop").about("Ends a run for good").arg(id()),
@@ -161,6 +171,7 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
     };
     match word {
         "show" => show(&runtime, &journal),
+        "undo" => undo(&runtime, &journal, inner.get_flag("force")),
         "watch" => watch(&journal),
         "resume" => resume(runtime, journal, inner),
         "say" => say_to(&journal, words()),
@@ -300,7 +311,8 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
         let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
         outln!("{}", serde_json::json!({"event": "run", "run": id, "end": run.word(), "exit": status, "why": why}));
     } else {
-        let lines = app::run_report(journal, app::steps_since(runtime.settings(), runtime.env(), &goal, run.began))?;
+        let lines =
+            app::run_report(journal, app::steps_of_run(runtime.settings(), runtime.env(), &goal, journal.run()))?;
         lines.iter().for_each(|line| outln!("{}", escape_visible(line)));
         if run.end.is_none() {
             outln!("reedclaw norris resume {id} continues");
@@ -366,8 +378,18 @@ impl Watcher for Seen {
 fn show(runtime: &Runtime, journal: &StoredJournal) -> Result<u8, Failure> {
     let run = journal.state()?;
     let goal = run.goal.clone().unwrap_or_default();
-    let lines = app::run_report(journal, app::steps_since(runtime.settings(), runtime.env(), &goal, run.began))?;
+    let lines = app::run_report(journal, app::steps_of_run(runtime.settings(), runtime.env(), &goal, journal.run()))?;
     lines.iter().for_each(|line| outln!("{}", escape_visible(line)));
+    Ok(exit::DONE)
+}
+
+fn undo(runtime: &Runtime, journal: &StoredJournal, by_force: bool) -> Result<u8, Failure> {
+    let undone = undo_run((runtime.settings(), runtime.env()), journal, by_force, "reedclaw ");
+    let lines = undone.map_err(|(failure, difference)| {
+        out!("{}", crate::render::sanitise(&difference));
+        failure
+    })?;
+    lines.iter().for_each(|line| outln!("{line}"));
     Ok(exit::DONE)
 }
 

@@ -1,8 +1,12 @@
 //! A model's changes of a workspace, step by step: reports about them, and taking them back or making them again.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::agent::goal::Journal;
+use crate::app::{self, StoredJournal};
 use crate::base::text::counted;
+use crate::config::{Env, Settings};
+use crate::proto::Failure;
 use crate::render::diff::unified;
 use crate::render::text::escape_visible;
 use crate::steps::{Conflict, Kind, Record, State, Steps, StepsError, TakenBack, Why};
@@ -19,6 +23,8 @@ pub enum Wish {
     Last(usize),
     /// One file.
     File(String),
+    /// The steps of a run towards a goal.
+    Run(i64),
 }
 
 /// The direction of a change by steps.
@@ -44,11 +50,41 @@ pub fn revert(
     let done = match (wish, direction) {
         (Wish::Last(count), Direction::Undo) => steps.undo(*count, by_force)?,
         (Wish::Last(count), Direction::Redo) => steps.redo(*count, by_force)?,
+        (Wish::Run(run), _) => steps.undo_run(*run, by_force)?,
         (Wish::File(path), _) => steps.undo_file(&from_workspace(steps, cwd, path), by_force)?,
     };
     let event = if direction == Direction::Undo { "steps_undone" } else { "steps_redone" };
     tracing::info!(event, steps = done.steps.len(), files = done.files);
     Ok(done)
+}
+
+/// Takes back the steps of a run. Returns lines about it; `prefix` precedes each command: `:` or `reedclaw `.
+///
+/// # Errors
+/// The run still works, or has changed nothing; something has changed since, and then the difference is the second part.
+/// Nothing is changed then.
+pub fn undo_run(
+    (settings, env): (&Settings, &Env),
+    journal: &StoredJournal,
+    by_force: bool,
+    prefix: &str,
+) -> Result<Vec<String>, (Failure, String)> {
+    let plain = |failure| (failure, String::new());
+    let (id, run) = (journal.run(), journal.state().map_err(plain)?);
+    let goal = run.goal.clone().unwrap_or_default();
+    let workspace = PathBuf::from(&goal.workspace);
+    let _held = app::hold_workspace(env, &workspace).map_err(plain)?;
+    let mut steps = app::steps(settings, env, &workspace).map_err(plain)?;
+    match revert(&mut steps, Direction::Undo, &Wish::Run(id), by_force, &workspace) {
+        Ok(done) => Ok(taken_back_lines(&done, "Undid", prefix)),
+        Err(error) => {
+            let text = match &error {
+                StepsError::Conflicts(conflicts) => conflict_difference(&steps, conflicts).unwrap_or_default(),
+                _ => String::new(),
+            };
+            Err((app::steps_failure(&error, prefix), text))
+        }
+    }
 }
 
 /// Reads `[N] [--force]` and `--file PATH [--force]`; `PATH` goes to the end of the line.

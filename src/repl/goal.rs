@@ -10,9 +10,10 @@ use super::run::{Flow, Repl};
 use crate::agent::goal::Journal;
 use crate::app::{
     Background, Progress, Request, StoredJournal, Wanted, find_run, goal_of, granted_lines, plan_lines, run_report,
-    run_rows, steps_since, workspace_dir, workspace_for,
+    run_rows, steps_of_run, workspace_dir, workspace_for,
 };
 use crate::norris::{End, Event, Goal, Halt, NOTE_BYTES_MAX, Run};
+use crate::ops::steps::undo_run;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::shell;
@@ -63,6 +64,7 @@ impl Repl {
             "show" | "report" if is_command => self.show_run(id),
             "say" => self.say_to_run(rest),
             "budget" if rest.contains('=') => self.raise_budget(rest),
+            "undo" if is_command || rest.ends_with("--force") => self.undo_run(rest),
             "pause" if is_command => self.pause_run(id),
             "stop" if is_command => self.stop_run(id),
             "resume" | "answer" if is_command => match self.stored_run(id) {
@@ -429,13 +431,33 @@ impl Repl {
         let journal = self.stored_run(id)?;
         let run = journal.state()?;
         let goal = run.goal.clone().unwrap_or_default();
-        let steps = steps_since(self.runtime.settings(), self.runtime.env(), &goal, run.began);
+        let steps = steps_of_run(self.runtime.settings(), self.runtime.env(), &goal, journal.run());
         for line in run_report(&journal, steps)? {
             self.console.line(&escape_visible(&line));
         }
         if run.end.is_none() && !run.is_active() {
             self.console.notice(&format!(":norris resume {} continues it", journal.run()));
         }
+        Ok(())
+    }
+
+    /// Takes back what a run has changed.
+    fn undo_run(&self, words: &str) -> Result<(), Failure> {
+        let by_force = words.ends_with("--force");
+        let number = words.trim_end_matches("--force").trim();
+        let id = match number {
+            "" => None,
+            _ => Some(number.parse().map_err(|_| {
+                user(format!("{} is no number of a run", escape_visible(number)), ":norris undo [N] [--force]")
+            })?),
+        };
+        let journal = self.stored_run(id)?;
+        let parts = (self.runtime.settings(), self.runtime.env());
+        let lines = undo_run(parts, &journal, by_force, ":").map_err(|(failure, difference)| {
+            self.console.outside(&difference);
+            failure
+        })?;
+        lines.iter().for_each(|line| self.console.notice(line));
         Ok(())
     }
 

@@ -45,6 +45,7 @@ use look::Look;
 pub use outside::OpenOutside;
 use secure::secure;
 pub use store::error::{Conflict, Limits, StepsError};
+use store::state::OF_RUN;
 pub use store::state::{Elsewhere, Kind, Record, State, Why};
 pub use store::table::Change;
 use store::table::Table;
@@ -68,6 +69,8 @@ pub struct Steps {
     /// The step of what a command did outside, to which its changes of the workspace are to be added.
     joined: Option<u64>,
     session: String,
+    /// The run towards a goal that the next steps belong to.
+    run: Option<i64>,
     /// The table that was last read or written, and what its file was then.
     table: Option<(Table, Mark)>,
     /// The contents of the user's repository at the looks that the next step is made of.
@@ -134,6 +137,7 @@ impl Steps {
             absent,
             joined: None,
             session: hex::encode(&nonce),
+            run: None,
             table: None,
             held: Vec::new(),
             written: 0,
@@ -147,7 +151,12 @@ impl Steps {
     /// The workspace can't be opened.
     pub fn again(&self) -> Result<Self, StepsError> {
         let again = Self::new(&self.state, self.root.path(), self.limits.clone(), &self.absent)?;
-        Ok(Self { store: self.store.clone(), session: self.session.clone(), ..again })
+        Ok(Self { store: self.store.clone(), session: self.session.clone(), run: self.run, ..again })
+    }
+
+    /// Says to which run towards a goal the next steps belong.
+    pub fn work_for(&mut self, run: Option<i64>) {
+        self.run = run;
     }
 
     /// Looks at the workspace while nobody waits, so that a first command hasn't to: in a repository only, for there nearly
@@ -347,7 +356,8 @@ impl Steps {
         self.written += secure(&self.store, &self.held, &mut changes, self.limits.bytes_max / 2)?;
         let (before, after) = self.store.trees(&changes)?;
         let number = self.store.next_number();
-        let (time, session) = (now_unix_ms(), self.session.clone());
+        let session = self.run.map_or_else(|| self.session.clone(), |run| format!("{OF_RUN}{run}"));
+        let time = now_unix_ms();
         let step =
             Record { number, time, session, kind, text, before, after, is_undone: false, notes, outside, changes };
         self.store.put_step(&step)?;

@@ -86,6 +86,20 @@ impl Steps {
         self.turn(steps, true, by_force, &mut || ())
     }
 
+    /// Takes back all steps of a run towards a goal, also if others came after them.
+    ///
+    /// # Errors
+    /// As of [`Steps::undo`].
+    pub fn undo_run(&mut self, run: i64, by_force: bool) -> Result<TakenBack, StepsError> {
+        let _held = self.enter_alone()?;
+        let is_of_run = |step: &Record| step.run() == Some(run) && !step.is_undone;
+        let steps: Vec<Record> = self.list().into_iter().rev().filter(is_of_run).collect();
+        if steps.is_empty() {
+            return Err(StepsError::Nothing(format!("run {run} has changed nothing here, or it was taken back")));
+        }
+        self.turn(steps, true, by_force, &mut || ())
+    }
+
     /// Makes the last `count` steps again that were taken back.
     ///
     /// # Errors

@@ -56,7 +56,7 @@ fn a_run_works_task_by_task_until_its_check_passes() {
         "status 0",
         "Cost norris-preplan (m): 1 requests",
         "Cost norris-step (m): 6 requests",
-        "reedclaw undo 3 --workspace",
+        "reedclaw norris undo 1 reverts its changes (3 steps)",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
@@ -65,10 +65,16 @@ fn a_run_works_task_by_task_until_its_check_passes() {
         status == 0 && list.contains("verified") && list.contains("3/3") && list.contains("make three files"),
         "{list}"
     );
-    let undo = text.lines().find_map(|line| line.split_once(" reverts")).map(|(line, _)| line.trim()).expect("undo");
-    let words: Vec<&str> = undo.split_whitespace().skip(1).collect();
-    let (status, undone) = run(home.path(), &words);
-    assert!(status == 0 && !work(home.path(), "one").exists(), "{undone}");
+    // A later step of somebody else stays.
+    let arguments = serde_json::json!({"path": "other", "content": "4"}).to_string();
+    let workspace = work(home.path(), "").display().to_string();
+    let other = ["tool", "run", "file_write", "--json", &arguments, "--workspace", &workspace, "--yes"];
+    let (status, text) = run(home.path(), &other);
+    assert_eq!(status, 0, "{text}");
+    let (status, undone) = run(home.path(), &["norris", "undo", "1"]);
+    assert!(status == 0 && !work(home.path(), "one").exists() && work(home.path(), "other").exists(), "{undone}");
+    let (status, again) = run(home.path(), &["norris", "undo", "1"]);
+    assert!(status == 2 && again.contains("run 1 has changed nothing here, or it was taken back"), "{status} {again}");
 }
 
 #[test]

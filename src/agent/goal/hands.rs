@@ -106,6 +106,11 @@ impl ToolRunner {
         }
     }
 
+    /// Says to which run the next steps belong.
+    pub(super) fn work_for(&mut self, run: Option<i64>) {
+        self.keeper.work_for(run);
+    }
+
     /// Digests the files that steps since a time have changed: the same state has the same digest.
     pub(super) fn state_since(&self, time: i64) -> String {
         let mut state = Hasher::new();

@@ -125,6 +125,7 @@ pub fn work(agent: &mut Agent, work: Work<'_>) -> Result<Run, Failure> {
     agent.answer_as(None);
     if let Some(runner) = agent.runner() {
         runner.gate().grant(None);
+        runner.work_for(None);
     }
     if let Some(first) = first {
         agent.use_model(&first)?;
@@ -192,6 +193,7 @@ impl Driver<'_> {
             hint: "patterns are like src/** or *.py".into(),
         })?;
         runner.gate().grant(Some(grant));
+        runner.work_for(Some(self.journal.run()));
         Ok(())
     }
 

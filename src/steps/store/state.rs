@@ -175,7 +175,7 @@ pub struct Record {
     pub number: u64,
     /// When it was over, Unix milliseconds.
     pub time: i64,
-    /// The session that it came from.
+    /// The session that it came from, or [`OF_RUN`] and the number of a run.
     pub session: String,
     /// The origin.
     pub kind: Kind,
@@ -231,6 +231,9 @@ pub fn change_of(line: &str) -> Option<Change> {
     }
 }
 
+/// The beginning of the name of a run's steps, which has no session's name.
+pub const OF_RUN: &str = "run-";
+
 impl Record {
     pub fn text(&self) -> String {
         let hex = |text: &str| crate::base::hex::encode(text.as_bytes());
@@ -279,6 +282,12 @@ impl Record {
             }
         }
         Some(record)
+    }
+
+    /// The run towards a goal that made it.
+    #[must_use]
+    pub fn run(&self) -> Option<i64> {
+        self.session.strip_prefix(OF_RUN)?.parse().ok()
     }
 
     /// Files and links that it changed.
