@@ -570,6 +570,19 @@ return {
     replans = 2,
     -- whole number, 1 to 20: attempts without progress before a new plan is made.
     stall = 3,
+    -- list: a program and its arguments, which runs when a run ends or waits for you. It reads the run's state as JSON on its
+    -- standard input and has ten seconds. Empty: none.
+    notify = {},
+  },
+
+  -- The service (`reedclaw service`), which runs procedures at their times.
+  service = {
+    -- whole number, 1 to 16: runs at once, of which one works in a workspace.
+    parallel = 2,
+    -- text "HH:MM-HH:MM": local times in which no run begins by the clock; it begins afterwards. Empty: none.
+    quiet = "",
+    -- list: a program and its arguments, which runs when a run ends or waits for you, as `norris.notify`. Empty: none.
+    notify = {},
   },
 
   -- `:undo` reverts changes by a model's commands and edits. Nothing is stored before a model runs something.

@@ -197,6 +197,13 @@ return {
     attempts = 4,
     replans = 3,
     stall = 2,
+    notify = { "notify-send", "a run of reedclaw" },
+  },
+
+  service = {
+    parallel = 3,
+    quiet = "22:00-06:00",
+    notify = { "notify-send", "a procedure of reedclaw" },
   },
 
   undo = {

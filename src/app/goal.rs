@@ -14,6 +14,7 @@ use crate::agent::Cancel;
 use crate::agent::goal::{self, Journal, OnHalt, Watcher, Work};
 use crate::config::{Env, Settings};
 use crate::files::Locked;
+use crate::host;
 use crate::norris::{Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
 use crate::proto::tool::Step;
 use crate::proto::{self, Failure, FailureKind};
@@ -158,6 +159,19 @@ pub fn plan_lines(run: &Run) -> Vec<String> {
 pub fn steps_of_run(settings: &Settings, env: &Env, goal: &Goal, run: i64) -> usize {
     let steps = super::steps(settings, env, Path::new(&goal.workspace));
     steps.map_or(0, |steps| steps.list().iter().filter(|it| it.run() == Some(run) && !it.is_undone).count())
+}
+
+/// Runs `norris.notify` if a run has ended or waits for a person. Returns what went wrong.
+#[must_use]
+pub fn notify_of_run(settings: &Settings, env: &Env, journal: &StoredJournal) -> Option<String> {
+    let words = &settings.norris.notify;
+    let run = journal.state().ok().filter(|run| run.end.is_some() || run.is_waiting() || run.awaits_go())?;
+    if words.is_empty() {
+        return None;
+    }
+    let steps = steps_of_run(settings, env, run.goal.as_ref()?, journal.run());
+    let facts = super::run_facts(journal, steps).ok()?;
+    host::notify(words, env, &format!("{facts}\n")).err().map(|why| format!("norris.notify: {why}"))
 }
 
 /// Holds a workspace for one run at a time.
@@ -331,6 +345,9 @@ fn worked(
     let _ = tell.send(Ok(journal.run()));
     let work = Work { journal: &journal, watcher: seen, on_halt: OnHalt::Halt, cancel };
     let done = goal::work(&mut runtime.agent, work);
+    if let Some(problem) = notify_of_run(&runtime.settings, &runtime.env, &journal) {
+        seen.news(problem);
+    }
     if let Err(failure) = done {
         // It rests, and says why: what it did is kept.
         let _ = journal.add(&Event::Paused { why: failure.message.clone() });

@@ -44,13 +44,13 @@ pub use crate::tools::Replies;
 pub use crate::tools::served::{Added, Done, Face, Servers, allow_tools, mcp_command};
 pub use channel::{Channel, Received};
 pub use goal::{
-    Background, Progress, Wanted, effect_line, event_line, goal_of, granted_lines, hold_workspace, plan_lines,
-    resting_runs, steps_of_run,
+    Background, Progress, Wanted, effect_line, event_line, goal_of, granted_lines, hold_workspace, notify_of_run,
+    plan_lines, resting_runs, steps_of_run,
 };
 pub use guard::policy_rules;
 pub use jail::Jails;
 use money::money_options;
-pub use norris::{StoredJournal, find_run, run_report, run_rows};
+pub use norris::{StoredJournal, find_run, run_facts, run_report, run_rows};
 pub use procedure::{
     Due, Procedure, Schedule, SopJournal, begin_procedure, find_procedure, find_sop_run, hooked_procedure, last_fire,
     may_take_up, next_time, procedure_problems, procedures, sop_lines, sop_row, sop_runs, trust_procedure,
@@ -91,6 +91,7 @@ pub struct Runtime {
     env: Env,
     /// The problems of the start, shown before the first prompt.
     problems: Vec<Failure>,
+    has_broken_config: bool,
     /// History and conversations.
     store: Arc<Mutex<store::Store>>,
     /// Answers questions.
@@ -155,6 +156,8 @@ pub struct Request {
     pub cwd: Option<PathBuf>,
     /// History and conversations that are open already; else they are opened.
     pub store: Option<Arc<Mutex<Store>>>,
+    /// The settings that count if the config has a mistake; else those that can be read of it, and the defaults.
+    pub fallback: Option<Arc<Settings>>,
 }
 
 /// The source of questions, which decides the tools that answer them and their reach.
@@ -215,7 +218,11 @@ impl Runtime {
         if request.channel != ChannelKind::Shell {
             loaded.lay_trusted_config(&load);
         }
-        let config::Loaded { settings, problems, path, hooks, layers, .. } = loaded;
+        let config::Loaded { mut settings, problems, path, hooks, layers, .. } = loaded;
+        let has_broken_config = problems.iter().any(|problem| !problem.is_warning);
+        if let Some(fallback) = request.fallback.as_ref().filter(|_| has_broken_config) {
+            settings = (**fallback).clone();
+        }
         let place = path.as_ref().map(|path| path.display().to_string());
         tracing::info!(event = "config_path", path = place, problems = problems.len());
         let env = load.env.clone();
@@ -239,6 +246,7 @@ impl Runtime {
             settings,
             env,
             problems,
+            has_broken_config,
             store,
             agent,
             config,
@@ -311,6 +319,12 @@ impl Runtime {
     #[must_use]
     pub fn problems(&self) -> &[Failure] {
         &self.problems
+    }
+
+    /// Whether the config has a mistake, so that not all of it counts.
+    #[must_use]
+    pub fn has_broken_config(&self) -> bool {
+        self.has_broken_config
     }
 
     /// Takes the problems of the start.

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde_json::{Value, json};
+
 use crate::agent::goal::Journal;
 use crate::base::text::counted;
 use crate::host::now_unix_ms;
@@ -147,17 +149,14 @@ fn done_of(run: &Run) -> String {
 pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, Failure> {
     let (run, used) = (journal.state()?, journal.used()?);
     let Some(goal) = &run.goal else { return Ok(Vec::new()) };
-    let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
+    let why = why_of(&run);
     let why = if why.is_empty() { why } else { format!(": {why}") };
     let mut lines = vec![format!("Run {}: {}{why}", journal.run, run.word()), format!("Goal: {}", goal.text)];
     for (number, task) in run.tasks.iter().enumerate() {
-        let mark = match task.state {
-            TaskState::Checked => "checked",
-            TaskState::Claimed => "claimed",
-            TaskState::Open => "open",
-            TaskState::Dropped => "replaced",
-        };
-        lines.push(format!("Task {} ({mark}): {}", number + 1, task.text));
+        lines.push(format!("Task {} ({}): {}", number + 1, mark_of(task.state), task.text));
+    }
+    if run.awaits_go() {
+        lines.extend(run.proposed.iter().map(|check| format!("Check that the model proposes: {check}")));
     }
     let results = if run.last_results.is_empty() { &run.baseline } else { &run.last_results };
     let passed_before = !goal.checks.is_empty() && run.baseline.iter().all(CheckResult::has_passed);
@@ -197,6 +196,49 @@ pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, 
         lines.push(format!("reedclaw norris undo {} reverts its changes ({})", journal.run, counted(steps, "step")));
     }
     Ok(lines)
+}
+
+/// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `tasks`, `checks`, `changed_inputs`, `waits_for`,
+/// `cost` by category and model, `used`, `steps` (those that can be taken back).
+///
+/// # Errors
+/// The store can't be read.
+pub fn run_facts(journal: &StoredJournal, steps: usize) -> Result<Value, Failure> {
+    let (run, used) = (journal.state()?, journal.used()?);
+    let goal = run.goal.clone().unwrap_or_default();
+    let tasks: Vec<Value> = run.tasks.iter().map(|it| json!({"text": it.text, "state": mark_of(it.state)})).collect();
+    let results = if run.last_results.is_empty() { &run.baseline } else { &run.last_results };
+    let check = |(command, it): (&String, &CheckResult)| json!({"command": command, "status": it.status, "ms": it.took_ms, "tail": it.tail});
+    let checks: Vec<Value> = goal.checks.iter().zip(results).map(check).collect();
+    let waits = run.halt.as_ref().filter(|_| run.is_waiting());
+    let waits = waits.map(|(halt, _)| json!({"intent": halt.intent, "risk": halt.risk, "reasons": halt.reasons}));
+    let parts = lock(&journal.store).spent_by_category(journal.run)?.into_iter();
+    let cost: Vec<Value> = parts
+        .map(|it| {
+            json!({"category": it.category, "model": it.model, "requests": it.requests, "tokens_in": it.tokens_in,
+                "tokens_out": it.tokens_out, "usd": it.cost.usd()})
+        })
+        .collect();
+    Ok(json!({
+        "kind": KIND, "run": journal.run, "state": run.word(), "goal": goal.text, "why": why_of(&run),
+        "workspace": goal.workspace, "tasks": tasks, "checks": checks, "changed_inputs": run.tampered, "waits_for": waits,
+        "cost": cost, "steps": steps,
+        "used": {"usd": used.usd, "tokens": used.tokens, "minutes": run.minutes_at(used.now), "questions": run.steps, "calls": run.calls},
+    }))
+}
+
+/// The reason of a run's end or pause; may be empty.
+fn why_of(run: &Run) -> String {
+    run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default()
+}
+
+fn mark_of(state: TaskState) -> &'static str {
+    match state {
+        TaskState::Checked => "checked",
+        TaskState::Claimed => "claimed",
+        TaskState::Open => "open",
+        TaskState::Dropped => "replaced",
+    }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a time that is shown")]

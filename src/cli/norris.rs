@@ -1,7 +1,7 @@
 //! `reedclaw norris`: work towards a goal while nobody watches; its runs, and a person's words to them.
 
 use std::io::{IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,9 @@ use super::out::{out, outln, report};
 use crate::agent::Cancel;
 use crate::agent::goal::{self, Journal, OnHalt, Watcher, Work};
 use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
-use crate::norris::{CHECKS_MAX, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
+use crate::files::replace_private;
+use crate::host::{read_text, working_directory};
+use crate::norris::{self, CHECKS_MAX, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
 use crate::ops::steps::undo_run;
 use crate::proto::wire::Line;
 use crate::proto::{self, Failure, FailureKind};
@@ -55,7 +57,10 @@ pub(super) fn definition() -> Command {
     command.subcommands([
         run(Command::new("run").about("Begins a run, as without this word"), true),
         Command::new("list").about("Lists the runs, the newest first"),
-        Command::new("show").about("Prints the report of a run").arg(id()),
+        Command::new("show")
+            .about("Prints the report of a run")
+            .arg(id())
+            .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints JSON")),
         Command::new("watch").about("Prints what happens in a run, until it ends or waits").arg(id()),
         resume_args(Command::new("resume").about("Continues a run that was paused, killed or approved").arg(id())),
         Command::new("undo")
@@ -132,6 +137,16 @@ pub(super) fn run_args() -> Vec<Arg> {
     ];
     args.extend(budget_args());
     args.push(on_halt());
+    let file = |name, help| text(name, "FILE").value_parser(clap::value_parser!(PathBuf)).help(help);
+    args.push(file("plan", "Takes the tasks from FILE, one in each line or after TASK:, and asks no model for a plan"));
+    args.push(
+        Arg::new("plan-only")
+            .long("plan-only")
+            .action(ArgAction::SetTrue)
+            .conflicts_with("plan")
+            .help("Plans, and waits for your approve before anything is done"),
+    );
+    args.push(file("report", "Writes the report to FILE when the run rests; as JSON if its name ends with .json"));
     args.push(
         text("path", "DIR").value_parser(clap::value_parser!(PathBuf)).help("Works in DIR's repository or project"),
     );
@@ -170,13 +185,15 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
         words.map(String::as_str).collect::<Vec<_>>().join(" ")
     };
     match word {
-        "show" => show(&runtime, &journal),
+        "show" => show(&runtime, &journal, inner.get_flag("json")),
         "undo" => undo(&runtime, &journal, inner.get_flag("force")),
         "watch" => watch(&journal),
         "resume" => resume(runtime, journal, inner),
         "say" => say_to(&journal, words()),
         "pause" => add(&journal, &Event::Paused { why: "its person paused it".into() }, "paused"),
         "stop" => stop(&journal),
+        "approve" if journal.state()?.awaits_go() => take_plan(&journal),
+        "deny" if journal.state()?.awaits_go() => stop(&journal),
         "approve" => decide(&journal, |digest| Event::Approved { digest }, "allowed; reedclaw norris resume continues"),
         "deny" => {
             let why = words();
@@ -225,8 +242,12 @@ fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure
     }
     runtime.take_tools(&workspace).iter().for_each(tell);
     goal::ready(runtime.agent_mut(), &goal)?;
+    let plan = matches.get_one::<PathBuf>("plan").map(|path| plan_of(path)).transpose()?;
     let held = app::hold_workspace(runtime.env(), &workspace)?;
     let journal = StoredJournal::begin(Arc::clone(runtime.store()), goal)?;
+    if let Some(text) = plan {
+        journal.add(&Event::Planned { text })?;
+    }
     let status = work(runtime, &journal, matches);
     drop(held);
     status
@@ -253,6 +274,7 @@ fn goal_of(matches: &ArgMatches, goal: Goal) -> Result<Goal, Failure> {
         },
         protect: many("protect", goal.protect),
         allow_check_edits: matches.get_flag("allow-check-edits"),
+        asks_go: matches.get_flag("plan-only"),
         planner: one("planner", goal.planner),
         executor: one("executor", goal.executor),
         ..goal
@@ -306,19 +328,53 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
         let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
         Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
     })?;
+    if let Some(problem) = app::notify_of_run(runtime.settings(), runtime.env(), journal) {
+        say(&escape_visible(&problem));
+    }
     let status = status_of(&run);
+    let steps = app::steps_of_run(runtime.settings(), runtime.env(), &goal, id);
+    if let Some(path) = matches.try_get_one::<PathBuf>("report").ok().flatten() {
+        write_report(path, journal, steps)?;
+    }
     if is_json {
         let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
         outln!("{}", serde_json::json!({"event": "run", "run": id, "end": run.word(), "exit": status, "why": why}));
     } else {
-        let lines =
-            app::run_report(journal, app::steps_of_run(runtime.settings(), runtime.env(), &goal, journal.run()))?;
-        lines.iter().for_each(|line| outln!("{}", escape_visible(line)));
-        if run.end.is_none() {
+        app::run_report(journal, steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
+        if run.awaits_go() {
+            outln!("reedclaw norris approve {id} takes the plan, and then reedclaw norris resume {id} works on it");
+        } else if run.end.is_none() {
             outln!("reedclaw norris resume {id} continues");
         }
     }
     Ok(status)
+}
+
+/// Writes the report of a run: as JSON if the file's name ends with `.json`, else as text.
+fn write_report(path: &Path, journal: &StoredJournal, steps: usize) -> Result<(), Failure> {
+    let text = match path.extension() {
+        Some(extension) if extension == "json" => format!("{:#}\n", app::run_facts(journal, steps)?),
+        _ => app::run_report(journal, steps)?.iter().map(|line| escape_visible(line) + "\n").collect(),
+    };
+    replace_private(&working_directory().join(path), text.as_bytes()).map_err(|error| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("the report can't be written: {}: {error}", path.display()),
+        hint: format!("reedclaw norris show {} prints it", journal.run()),
+    })
+}
+
+/// Reads a plan from a file: its lines `TASK: …`, or each line that isn't empty.
+fn plan_of(path: &Path) -> Result<String, Failure> {
+    let text = read_text(path).map_err(|error| usage(format!("{}: {error}", path.display()), "--plan names a file"))?;
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let plan = match norris::tasks(&text).is_empty() {
+        true => lines().map(|line| format!("TASK: {line}")).collect::<Vec<_>>().join("\n"),
+        false => text.clone(),
+    };
+    if plan.is_empty() {
+        return Err(usage(format!("{} has no task", path.display()), "write one task in each line"));
+    }
+    Ok(plan)
 }
 
 /// The exit status of a run that doesn't work any more.
@@ -375,11 +431,15 @@ impl Watcher for Seen {
     }
 }
 
-fn show(runtime: &Runtime, journal: &StoredJournal) -> Result<u8, Failure> {
+fn show(runtime: &Runtime, journal: &StoredJournal, is_json: bool) -> Result<u8, Failure> {
     let run = journal.state()?;
     let goal = run.goal.clone().unwrap_or_default();
-    let lines = app::run_report(journal, app::steps_of_run(runtime.settings(), runtime.env(), &goal, journal.run()))?;
-    lines.iter().for_each(|line| outln!("{}", escape_visible(line)));
+    let steps = app::steps_of_run(runtime.settings(), runtime.env(), &goal, journal.run());
+    if is_json {
+        outln!("{:#}", app::run_facts(journal, steps)?);
+        return Ok(exit::DONE);
+    }
+    app::run_report(journal, steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
     Ok(exit::DONE)
 }
 
@@ -430,14 +490,16 @@ fn stop(journal: &StoredJournal) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
+/// Shows the plan of a run, with the checks that the model proposed, and takes both.
+fn take_plan(journal: &StoredJournal) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    app::plan_lines(&run).iter().for_each(|line| outln!("{}", escape_visible(line)));
+    run.proposed.iter().for_each(|check| outln!("  check: {}", escape_visible(check)));
+    add(journal, &Event::Go { checks: run.proposed }, "its plan is taken; reedclaw norris resume continues")
+}
+
 fn decide(journal: &StoredJournal, event: impl FnOnce(String) -> Event, done: &str) -> Result<u8, Failure> {
     let run = journal.state()?;
-    if run.awaits_go() {
-        return Err(usage(
-            format!("the plan of run {} waits to be seen", journal.run()),
-            "`:norris answer` in a session",
-        ));
-    }
     let Some((halt, _)) = run.halt.as_ref().filter(|_| run.is_waiting()) else {
         return Err(usage(format!("run {} waits for no answer", journal.run()), "reedclaw norris show"));
     };

@@ -231,6 +231,10 @@ impl Check<'_> {
                 let text = text(value, &wrong)?;
                 if text.is_empty() && !empty { Err(wrong()) } else { Ok(Setting::Text(text)) }
             }
+            Kind::Times => match text(value, &wrong)? {
+                text if text.is_empty() || super::tools::quiet_minutes(&text).is_some() => Ok(Setting::Text(text)),
+                _ => Err(wrong()),
+            },
             Kind::Address => address(&text(value, &wrong)?),
             Kind::VariableName => variable_name(value, allowed),
             Kind::Path => self.path(value, &wrong),

@@ -60,8 +60,8 @@ pub use settings::{
     ThinkingSettings,
 };
 pub use tools::{
-    ChannelSettings, GatewaySettings, NorrisSettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings,
-    WebhookSettings,
+    ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, ToolLimitSettings,
+    ToolSettings, UndoSettings, WebhookSettings,
 };
 pub use trust::{Trust, TrustVerdict, Trusted, config_directory, data_directory, state_directory};
 

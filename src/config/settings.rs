@@ -12,7 +12,8 @@ use super::schema::usual_endpoint;
 use super::served::McpSettings;
 use super::tighten::Own;
 use super::tools::{
-    ChannelSettings, GatewaySettings, NorrisSettings, SessionSettings, ToolLimitSettings, ToolSettings, UndoSettings,
+    ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, ToolLimitSettings,
+    ToolSettings, UndoSettings,
 };
 use super::values::Values;
 use crate::proto::Task;
@@ -73,6 +74,8 @@ pub struct Settings {
     pub gateway: GatewaySettings,
     /// Runs towards goals.
     pub norris: NorrisSettings,
+    /// The service that runs procedures.
+    pub service: ServiceSettings,
 }
 
 /// One model, with the defaults already filled in.
@@ -397,6 +400,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         sessions: SessionSettings::of(&values)?,
         gateway: GatewaySettings::of(&values)?,
         norris: NorrisSettings::of(&values)?,
+        service: ServiceSettings::of(&values)?,
     })
 }
 

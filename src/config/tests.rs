@@ -593,6 +593,7 @@ fn some_value(kind: Kind) -> String {
     match kind {
         Kind::Text { .. } | Kind::Secret => "'x'".into(),
         Kind::Address => "'http://evil.example'".into(),
+        Kind::Times => "'01:00-02:00'".into(),
         Kind::VariableName => "'OTHER'".into(),
         Kind::Path => "'/evil'".into(),
         Kind::Choice(words) | Kind::ChoiceOrInteger(words, ..) => format!("'{}'", words.last().expect("a word")),

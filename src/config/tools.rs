@@ -194,6 +194,8 @@ pub struct NorrisSettings {
     pub replans: u64,
     /// Attempts without progress before a new plan.
     pub stall: u64,
+    /// A program that hears of its end, with its arguments.
+    pub notify: Vec<String>,
 }
 
 impl NorrisSettings {
@@ -217,8 +219,51 @@ impl NorrisSettings {
             attempts: values.integer(&["norris", "attempts"])?,
             replans: values.integer(&["norris", "replans"])?,
             stall: values.integer(&["norris", "stall"])?,
+            notify: values.words(&["norris", "notify"])?,
         })
     }
+}
+
+/// The service that runs procedures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceSettings {
+    /// Runs at once.
+    pub parallel: usize,
+    /// Minutes of the day from which and to which no run begins by the clock.
+    pub quiet: Option<(u16, u16)>,
+    /// A program that hears of a run's end, with its arguments.
+    pub notify: Vec<String>,
+}
+
+impl ServiceSettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        Ok(Self {
+            parallel: usize::try_from(values.integer(&["service", "parallel"])?).unwrap_or(1),
+            quiet: quiet_minutes(&values.text(&["service", "quiet"])?),
+            notify: values.words(&["service", "notify"])?,
+        })
+    }
+
+    /// Whether a minute of the day, counted from midnight, is a quiet one.
+    #[must_use]
+    pub fn is_quiet_at(&self, minute: u16) -> bool {
+        match self.quiet {
+            Some((from, to)) if from <= to => (from..to).contains(&minute),
+            Some((from, to)) => minute >= from || minute < to,
+            None => false,
+        }
+    }
+}
+
+/// Reads `HH:MM-HH:MM`.
+pub(super) fn quiet_minutes(text: &str) -> Option<(u16, u16)> {
+    let minute = |time: &str| {
+        let (hour, minute) = time.trim().split_once(':')?;
+        let (hour, minute): (u16, u16) = (hour.parse().ok()?, minute.parse().ok()?);
+        (hour < 24 && minute < 60).then_some(hour * 60 + minute)
+    };
+    let (from, to) = text.split_once('-')?;
+    Some((minute(from)?, minute(to)?)).filter(|(from, to)| from != to)
 }
 
 /// The limits of undo.
@@ -242,5 +287,28 @@ impl UndoSettings {
             file_bytes_max: values.integer(&["undo", "file_bytes_max"])?,
             files_max: values.size(&["undo", "files_max"])?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quiet_times_may_go_over_midnight() {
+        let settings = |text: &str| ServiceSettings { parallel: 1, quiet: quiet_minutes(text), notify: Vec::new() };
+        for (text, at, is_quiet) in [
+            ("22:00-06:00", 22 * 60, true),
+            ("22:00-06:00", 5 * 60 + 59, true),
+            ("22:00-06:00", 6 * 60, false),
+            ("12:30-13:00", 12 * 60 + 45, true),
+            ("12:30-13:00", 13 * 60, false),
+            ("", 0, false),
+        ] {
+            assert_eq!(settings(text).is_quiet_at(at), is_quiet, "{text} at {at}");
+        }
+        for text in ["25:00-06:00", "6-7", "06:00", "06:00-06:00", "06:60-07:00"] {
+            assert_eq!(quiet_minutes(text), None, "{text}");
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! The door to everything outside that has no room of its own: environment, clock, host name, sources of keys, TLS
-//! authorities, the desktop's clipboard, a private copy for an editor.
+//! authorities, the desktop's clipboard, a private copy for an editor,
+//! programs that hear of events.
 
 mod authorities;
 mod clipboard;
 mod copy;
 mod keys;
+mod notify;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,6 +17,7 @@ pub use authorities::{Authorities, certificate_problem};
 pub use clipboard::copy_to_clipboard;
 pub use copy::PrivateCopy;
 pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};
+pub use notify::notify;
 
 /// Returns the environment as a value.
 #[must_use]

@@ -78,6 +78,49 @@ fn a_run_works_task_by_task_until_its_check_passes() {
 }
 
 #[test]
+fn a_plan_from_a_file_is_worked_on_and_the_report_and_the_program_hear_how_it_ended() {
+    let answers = [
+        shell("TASK 1: write one", &["echo 1 > one"], "one is there"),
+        shell("TASK 2: write two", &["echo 2 > two"], "two is there"),
+    ];
+    let heard = "norris = { notify = { \"sh\", \"-c\", \"cat > \\\"$HOME/heard\\\"\" } }";
+    let home = home(&answers, heard);
+    fs::write(home.path().join("plan.txt"), "write one\n\nwrite two\n").expect("a plan");
+    let (plan, report) = (home.path().join("plan.txt"), home.path().join("report.json"));
+    let [plan, report] = [plan, report].map(|path| path.display().to_string());
+    let check = "test -e one && test -e two";
+    let words = ["norris", "make two files", "--check", check, "--plan", &plan, "--report", &report];
+    let (status, text) = run(home.path(), &words);
+    assert_eq!(status, 0, "{text}");
+    assert!(!text.contains("norris-preplan"), "no model was asked for a plan: {text}");
+    for file in ["report.json", "heard"] {
+        let facts = fs::read_to_string(home.path().join(file)).expect(file);
+        let facts: serde_json::Value = serde_json::from_str(&facts).expect("JSON");
+        assert_eq!((&facts["state"], &facts["tasks"][1]["text"]), (&json!("verified"), &json!("write two")), "{facts}");
+        assert_eq!((&facts["checks"][0]["status"], &facts["steps"]), (&json!(0), &json!(2)), "{facts}");
+    }
+    let (status, shown) = run(home.path(), &["norris", "show", "--json"]);
+    assert!(status == 0 && shown.contains("\"state\": \"verified\""), "{shown}");
+    fs::write(home.path().join("plan.txt"), "\n \n").expect("a plan");
+    let (status, text) = run(home.path(), &words);
+    assert!(status == 2 && text.contains("has no task"), "{status} {text}");
+}
+
+#[test]
+fn with_plan_only_nothing_is_done_before_a_person_takes_the_plan() {
+    let answers = [plan(&["write one"]), shell("TASK 1: write one", &["echo 1 > one"], "one is there")];
+    let home = home(&answers, "");
+    let (status, text) = run(home.path(), &["norris", "make a file", "--check", "test -e one", "--plan-only"]);
+    assert_eq!(status, 7, "{text}");
+    assert!(text.contains("Run 1: planned") && text.contains("Task 1 (open): write one"), "{text}");
+    assert!(!work(home.path(), "one").exists());
+    let (status, text) = run(home.path(), &["norris", "approve", "1"]);
+    assert_eq!(status, 0, "{text}");
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert!(status == 0 && work(home.path(), "one").exists(), "{text}");
+}
+
+#[test]
 fn words_alone_never_end_a_run_as_done() {
     let answers = [plan(&["do it"]), json!({"steps": [{"text": "all done, I am sure"}]})];
     let home = home(&answers, "");

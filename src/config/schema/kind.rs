@@ -12,6 +12,8 @@ pub enum Kind {
     },
     /// The address of a server.
     Address,
+    /// A time of day and a later one, `HH:MM-HH:MM`, or empty.
+    Times,
     /// The name of an environment variable, never echoed: a key pasted there by mistake must not be printed.
     VariableName,
     /// An absolute path after `~` and variables are expanded.
@@ -54,6 +56,7 @@ impl fmt::Display for Kind {
         match self {
             Self::Text { empty: true } => f.write_str("a string"),
             Self::Text { empty: false } => f.write_str("a string that isn't empty"),
+            Self::Times => f.write_str("times of day such as \"22:00-06:00\""),
             Self::Address => f.write_str("an address such as \"http://127.0.0.1:8080\""),
             Self::VariableName => f.write_str("the name of an environment variable, such as \"OPENAI_API_KEY\""),
             Self::Path => f.write_str("an absolute path (`~` and `$VAR` expand)"),

@@ -613,6 +613,10 @@ pub const ROWS: &[Row] = &[
     row("norris.attempts", Kind::Integer(1, 20), "attempts of a task before a new plan", Less),
     row("norris.replans", Kind::Integer(0, 20), "new plans before a run is stuck", Less),
     row("norris.stall", Kind::Integer(1, 20), "attempts without progress before a new plan", Less),
+    row("norris.notify", Kind::Lines, "a program that hears when a run ends or waits for you", SERVICE),
+    row("service.parallel", Kind::Integer(1, 16), "runs of procedures at once", SERVICE),
+    row("service.quiet", Kind::Times, "local times in which no run begins by the clock", SERVICE),
+    row("service.notify", Kind::Lines, "a program that hears when a procedure's run ends or waits for you", SERVICE),
     row("undo.enabled", Kind::Bool, "record changes by a model's commands and edits, for `:undo`", Only(true)),
     row("undo.bytes_max", Kind::Integer(MIB, 1024 * 1024 * MIB), "maximum bytes stored for a workspace", UNDO),
     row("undo.file_bytes_max", Kind::Integer(1024, 256 * MIB), "the largest file that is stored", UNDO),
@@ -631,6 +635,8 @@ const MERGES: &[&str] = &["squash", "merge", "rebase"];
 const GATEWAY: Project = Not("say who reaches this machine, or who answers");
 /// The refusal for a project that sets the models or checks of a run.
 const RUN: Project = Not("choose a run's models or checks");
+/// The refusal for a project that sets something of the service, or a program that hears of runs.
+const SERVICE: Project = Not("say how the service works, or which program hears of runs");
 /// The refusal for a project that sets the reach of undo.
 const UNDO: Project = Not("say how much can be undone");
 

@@ -1,0 +1,74 @@
+//! Runs a program of the person's config that hears of an event. It must not know which event.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+/// Time limit of such a program.
+const TIME: Duration = Duration::from_secs(10);
+/// Interval at which is looked whether it has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Runs a program without a terminal, with `input` as its standard input; what it prints is dropped. Does nothing if `words` is
+/// empty. `input` has at most some KiB, which a pipe holds.
+///
+/// # Errors
+/// The program can't be started, or failed, or didn't end within ten seconds: it is killed then, with its children.
+pub fn notify(words: &[String], env: &BTreeMap<OsString, OsString>, input: &str) -> Result<(), String> {
+    let Some((program, arguments)) = words.split_first() else { return Ok(()) };
+    let mut child = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(env)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(|error| format!("{program}: {error}"))?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // A program that doesn't read it may have ended.
+        let _ = pipe.write_all(input.as_bytes());
+    }
+    ended(&mut child).map_err(|why| format!("{program}: {why}"))
+}
+
+fn ended(child: &mut Child) -> Result<(), String> {
+    let until = Instant::now() + TIME;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return Err(format!("it failed ({status})")),
+            Ok(None) if Instant::now() < until => std::thread::park_timeout(LOOK),
+            Ok(None) => break,
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    let _ = killpg(Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX)), Signal::SIGKILL);
+    let _ = child.wait();
+    Err(format!("it did not end within {} s", TIME.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_gets_its_input_and_its_failure_is_told() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("heard");
+        let env = crate::host::environment();
+        let words = |line: String| vec!["sh".to_owned(), "-c".to_owned(), line];
+        assert_eq!(notify(&words(format!("cat > '{}'", file.display())), &env, "{\"run\":1}"), Ok(()));
+        assert_eq!(crate::host::read_text(&file).as_deref(), Ok("{\"run\":1}"));
+        assert!(notify(&words("exit 3".into()), &env, "x").is_err_and(|why| why.contains("3")));
+        assert!(notify(&["/nowhere/at-all".to_owned()], &env, "x").is_err_and(|why| why.starts_with("/nowhere")));
+        assert_eq!(notify(&[], &env, "x"), Ok(()));
+    }
+}
