@@ -43,9 +43,13 @@ impl Service {
         panic!("no {text:?} in {seen:#?}");
     }
 
-    fn end(mut self, signal: Signal) -> Option<i32> {
+    fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process"));
         kill(pid, signal).expect("a signal");
+    }
+
+    fn end(mut self, signal: Signal) -> Option<i32> {
+        self.signal(signal);
         self.lines.by_ref().for_each(drop);
         self.child.wait().expect("it ends").code()
     }
@@ -136,6 +140,41 @@ fn a_manager_hears_that_the_service_is_ready_lives_and_ends() {
 }
 
 #[test]
+fn a_broken_config_leaves_the_service_with_the_one_before_and_says_so() {
+    let heard = "service = { notify = { \"sh\", \"-c\", \"cat >> \\\"$HOME/heard\\\"\" } }";
+    let home = crate::changes::home(&[], heard);
+    procedure(home.path(), "files", &format!("{FILE}{}", shell_step("one", "echo one >> log", "writes = [\"log\"]")));
+    fs::create_dir(work(home.path(), "inbox")).expect("a directory");
+    let mut service = Service::start(home.path());
+    assert_eq!(run(home.path(), &["service", "status"]).0, 0);
+    let config = home.path().join(".config/reedclaw/config.lua");
+    let good = fs::read_to_string(&config).expect("a config");
+    fs::write(&config, "return { service = {").expect("a config");
+    service.signal(Signal::SIGHUP);
+    service.expect("the settings from before count");
+    let is_degraded = || run(home.path(), &["service", "status", "--json"]);
+    let (mut status, mut text) = is_degraded();
+    while status == 0 {
+        (status, text) = is_degraded();
+    }
+    assert!(status == 3 && text.contains("the config has a mistake"), "{status} {text}");
+    fs::write(work(home.path(), "inbox/a.csv"), "1\n").expect("a file");
+    service.expect("run 1 of files: done");
+    fs::write(&config, &good).expect("a config");
+    service.signal(Signal::SIGHUP);
+    service.expect("the config was read again");
+    while run(home.path(), &["service", "status"]).0 != 0 {}
+    fs::write(work(home.path(), "inbox/b.csv"), "1\n").expect("a file");
+    service.expect("run 2 of files: done");
+    assert_eq!(service.end(Signal::SIGTERM), Some(0));
+    let heard =
+        fs::read_to_string(home.path().join("heard")).expect("both were told, by the program of the good config");
+    let heard: Vec<Value> = heard.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let told: Vec<_> = heard.iter().map(|it| (it["run"].as_i64(), it["state"].as_str(), it["name"].as_str())).collect();
+    assert_eq!(told, [(Some(1), Some("done"), Some("files")), (Some(2), Some("done"), Some("files"))]);
+}
+
+#[test]
 fn a_killed_services_step_that_may_have_run_waits_for_a_person() {
     let (home, service) = begun("sleep 600; echo one >> log");
     assert_eq!(service.end(Signal::SIGKILL), None);
@@ -175,6 +214,35 @@ fn a_missed_time_is_made_up_for_once_and_not_during_an_emergency_stop() {
         Some(2),
         "five hours are one run"
     );
+}
+
+#[test]
+fn in_a_quiet_time_nothing_begins_by_the_clock_and_afterwards_it_does() {
+    let at = |hours: i64| {
+        let time = jiff::Zoned::now().saturating_add(jiff::SignedDuration::from_hours(hours));
+        time.with_time_zone(jiff::tz::TimeZone::UTC).strftime("%H:%M").to_string()
+    };
+    let home = crate::changes::home(&[], &format!("service = {{ quiet = \"{}-{}\" }}", at(-1), at(1)));
+    let text = "mode = \"auto\"\n[[triggers]]\nkind = \"cron\"\nat = \"0 * * * *\"\ncatch_up = \"once\"\n";
+    procedure(home.path(), "hourly", &format!("{text}{}", shell_step("a", "true", "")));
+    assert_eq!(run(home.path(), &["sop", "run", "hourly"]).0, 0);
+    let place = fs::canonicalize(work(home.path(), "sops/hourly")).expect("a path").display().to_string();
+    let past = jiff::Timestamp::now().as_millisecond() - 5 * 3_600_000;
+    let database = rusqlite::Connection::open(home.path().join(".local/share/reedclaw/reedclaw.db")).expect("a store");
+    let sql = "INSERT INTO run_fire (place, slot, run, time) VALUES (?1, 'cron:0:past', 1, ?2)";
+    database.execute(sql, rusqlite::params![place, past]).expect("a row");
+    let mut child = command(home.path(), &["--path", ".", "service", "run"]);
+    let mut child = child.env("TZ", "UTC").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
+    let mut service = Service { child, lines };
+    service.expect("the service runs");
+    assert_eq!(json_of(home.path(), &["sop", "status", "--json"]).as_array().map(Vec::len), Some(1));
+    let config = home.path().join(".config/reedclaw/config.lua");
+    let good = fs::read_to_string(&config).expect("a config").replace("quiet = ", "quiet = \"\" -- ");
+    fs::write(&config, good.replace("\" }", "\"\n}")).expect("a config");
+    service.signal(Signal::SIGHUP);
+    service.expect("run 2 of hourly: done");
+    assert_eq!(service.end(Signal::SIGTERM), Some(0));
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub struct Due {
 struct Known {
     /// The time until which the schedule was looked at.
     until: Option<i64>,
+    /// A quiet time has held it up.
+    was_quiet: bool,
     /// The files: their stamp, since when they have it, and whether they have begun a run with it.
     files: Option<BTreeMap<String, (String, i64, bool)>>,
     /// When it began runs of late.
@@ -52,12 +54,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Finds what is due now. `last` tells the time of the newest run that a schedule of a procedure began.
+    /// Finds what is due now; in a quiet time no schedule is, but the newest time in it is due afterwards. `last` tells the time of the newest run that a schedule of a procedure began.
     pub fn due(
         &mut self,
         procedure: &Procedure,
         workspace: &Path,
-        now: i64,
+        (now, is_quiet): (i64, bool),
         last: &dyn Fn(&str) -> Option<i64>,
     ) -> Vec<Due> {
         let Ok(definition) = procedure.usable() else { return Vec::new() };
@@ -71,11 +73,17 @@ impl Schedule {
                     let known = self.known.entry(key).or_default();
                     let prefix = format!("cron:{number}:");
                     let first = || if *catches_up { last(&prefix).unwrap_or(now) } else { now };
+                    if is_quiet {
+                        known.until.get_or_insert_with(first);
+                        known.was_quiet = true;
+                        continue;
+                    }
+                    let catches_up = std::mem::take(&mut known.was_quiet) || *catches_up;
                     let since = known.until.unwrap_or_else(first).max(now - MISSED_MS_MAX);
                     let newest = newest(|after| at.next(&zone, after), since, now);
                     // A clock that was set back looks at no time twice.
                     known.until = Some(known.until.unwrap_or(now).max(now));
-                    if let Some(time) = newest.filter(|time| *catches_up || now - time <= LATE_MS) {
+                    if let Some(time) = newest.filter(|time| catches_up || now - time <= LATE_MS) {
                         let fired = Fired { kind: "cron".into(), ..Fired::default() };
                         due.push(Due { slot: format!("{prefix}{}", utc(time)), fired });
                     }

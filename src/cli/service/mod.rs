@@ -1,23 +1,24 @@
 //! `reedclaw service`: begins procedures at their times and when their files change, in the foreground or as a user's unit of
 //! systemd. One runs at a time. It ends at SIGTERM after the step at hand.
 
+mod health;
 mod notify;
 mod unit;
+mod workers;
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::agent::Cancel;
 use crate::agent::procedure::Journal;
 use crate::app::{self, ChannelKind, Due, Request, Runtime, Schedule, SopJournal};
 use crate::base::time::utc;
@@ -25,11 +26,13 @@ use crate::cli::agent::{say, tell};
 use crate::cli::exit;
 use crate::cli::out::outln;
 use crate::config::{self, Env};
-use crate::files::{Locked, replace_private};
+use crate::files::Locked;
 use crate::host::now_unix_ms;
 use crate::proto::{Failure, FailureKind};
 
+use health::{Health, config_digest, problems};
 use notify::Manager;
+use workers::Shared;
 
 /// How often times are looked at.
 const LOOK: Duration = Duration::from_secs(10);
@@ -37,6 +40,10 @@ const LOOK: Duration = Duration::from_secs(10);
 const LOOK_AT_FILES: Duration = Duration::from_secs(1);
 /// The longest wait for the step at hand when the service is to end.
 const STEP_WAIT: Duration = Duration::from_secs(15);
+/// Why a service with a config that has a mistake isn't well.
+const BROKEN_CONFIG: &str = "the config has a mistake: reedclaw config check shows it";
+/// The time in which failed runs are counted, in milliseconds: a day.
+const RECENT_MS: i64 = 86_400_000;
 /// Unfinished runs that are taken up again at the start.
 const RECENT_MAX: usize = 200;
 
@@ -46,7 +53,7 @@ pub fn definition() -> Command {
     Command::new("service")
         .about("Runs procedures at their times and when their files change")
         .subcommand_required(true)
-        .after_help("Exit status of status: 0 it runs, 1 it doesn't, 9 it runs and the emergency stop is on.")
+        .after_help("Exit status of status: 0 it runs, 1 it doesn't, 3 it runs but can't do all that it should, 9 it runs and the emergency stop is on.")
         .subcommands([
             Command::new("run").about("Runs in the foreground until SIGTERM or Ctrl-C; only one runs at a time"),
             Command::new("install").about("Writes a systemd user unit, and starts it"),
@@ -90,19 +97,10 @@ fn hold(env: &Env) -> Result<Locked<File>, Failure> {
         .map_err(|_| unavailable("the service runs already".into(), "reedclaw service status shows it"))
 }
 
-/// The state that the loop and the worker share.
-struct Shared {
-    /// Runs that wait, the oldest first.
-    queue: Mutex<Vec<SopJournal>>,
-    changed: Condvar,
-    stops: AtomicBool,
-    cancel: Cancel,
-}
-
 fn serve(config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> {
-    let mut signals = Signals::new([SIGINT, SIGTERM])
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| unavailable(format!("signals can't be received: {error}"), ""))?;
-    let request = Request { config: config.clone(), channel: ChannelKind::Agent, ..Request::default() };
+    let request = Request { config, channel: ChannelKind::Agent, ..Request::default() };
     let runtime = Runtime::start(&request)?;
     runtime.problems().iter().for_each(tell);
     if let Some(failure) = app::closed(runtime.settings(), ChannelKind::Agent) {
@@ -110,62 +108,119 @@ fn serve(config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> 
     }
     let workspace = workspace(&runtime, path)?;
     let held = hold(runtime.env())?;
-    let facts = json!({"pid": std::process::id(), "since": utc(now_unix_ms()), "workspace": workspace});
-    replace_private(&place(runtime.env(), "service.json")?, facts.to_string().as_bytes())
-        .map_err(|error| unavailable(format!("service.json can't be written: {error}"), ""))?;
-    let shared = Arc::new(Shared {
-        queue: Mutex::default(),
-        changed: Condvar::new(),
-        stops: AtomicBool::new(false),
-        cancel: Cancel::new(),
-    });
-    let worker = {
-        let (shared, request) = (Arc::clone(&shared), Request { store: Some(Arc::clone(runtime.store())), ..request });
-        std::thread::Builder::new().name("service-sop".into()).spawn(move || work(&shared, &request))
-    };
-    let worker = worker.map_err(|error| unavailable(format!("no thread could be started: {error}"), ""))?;
-    let stopper = {
-        let shared = Arc::clone(&shared);
-        move || {
-            if signals.forever().next().is_some() {
-                shared.stops.store(true, Ordering::SeqCst);
-                shared.changed.notify_all();
-            }
-        }
-    };
-    std::thread::Builder::new()
-        .name("service-end".into())
-        .spawn(stopper)
-        .map_err(|error| unavailable(format!("no thread could be started: {error}"), ""))?;
+    let mut health = Health::new(place(runtime.env(), "service.json")?, &workspace, config_digest(&runtime));
+    if runtime.has_broken_config() {
+        health.config = Some(BROKEN_CONFIG.into());
+    }
+    let request = Request { store: Some(Arc::clone(runtime.store())), ..request };
+    let shared = Shared::new(runtime.env().clone(), request.clone());
+    shared.set_settings(runtime.settings());
+    listen(signals, Arc::clone(&shared))?;
     take_up(&runtime, &shared)?;
-    let mut schedule = Schedule::default();
-    begin_due(&runtime, &workspace, &shared, &mut schedule);
-    let manager = Manager::of(runtime.env());
+    let mut service = Service { runtime, request, workspace, shared, health, schedule: Schedule::default() };
+    let manager = Manager::of(service.runtime.env());
+    service.begin_due();
+    service.health.update(&service.runtime, service.shared.working());
     manager.report(notify::READY);
-    say(&format!("the service runs for {}; Ctrl-C or SIGTERM ends it", workspace.display()));
+    say(&format!("the service runs for {}; Ctrl-C or SIGTERM ends it", service.workspace.display()));
     let often = |look: Duration| manager.every.map_or(look, |every| every.min(look));
-    while rest(&shared, often(if schedule.has_files() { LOOK_AT_FILES } else { LOOK })) {
-        begin_due(&runtime, &workspace, &shared, &mut schedule);
-        // Without its worker it is of no use, and the manager starts it anew.
-        if !worker.is_finished() {
-            manager.report(notify::ALIVE);
-        }
+    while service.shared.rest(often(if service.schedule.has_files() { LOOK_AT_FILES } else { LOOK })) {
+        service.reload_if_asked();
+        service.begin_due();
+        service.health.update(&service.runtime, service.shared.working());
+        manager.report(notify::ALIVE);
     }
     manager.report(notify::STOPPING);
-    // The step at hand may end by itself.
-    let until = Instant::now() + STEP_WAIT;
-    while !worker.is_finished() && Instant::now() < until {
-        std::thread::park_timeout(Duration::from_millis(50));
-    }
-    shared.cancel.cancel();
-    let _ = worker.join();
+    service.shared.end(STEP_WAIT);
     drop(held);
     say("the service has ended");
     Ok(exit::DONE)
 }
 
+/// Hears signals on a thread of its own: SIGHUP reads the config again, the others end the service.
+fn listen(mut signals: Signals, shared: Arc<Shared>) -> Result<(), Failure> {
+    let hear = move || {
+        for signal in signals.forever() {
+            let flag = if signal == SIGHUP { &shared.reloads } else { &shared.stops };
+            flag.store(true, Ordering::SeqCst);
+            shared.wake();
+        }
+    };
+    let spawned = std::thread::Builder::new().name("service-end".into()).spawn(hear);
+    spawned.map(drop).map_err(|error| unavailable(format!("no thread could be started: {error}"), ""))
+}
+
+/// The service at work.
+struct Service {
+    runtime: Runtime,
+    request: Request,
+    workspace: PathBuf,
+    shared: Arc<Shared>,
+    health: Health,
+    schedule: Schedule,
+}
+
+impl Service {
+    /// Reads the config again at SIGHUP, and when its file has changed. If it can't be used, the settings from before count.
+    fn reload_if_asked(&mut self) {
+        let digest = config_digest(&self.runtime);
+        let is_asked = self.shared.reloads.swap(false, Ordering::SeqCst);
+        if !is_asked && self.health.digest == digest {
+            return;
+        }
+        self.health.digest = digest;
+        match Runtime::start(&self.request) {
+            Ok(next) if !next.has_broken_config() => {
+                next.problems().iter().for_each(tell);
+                self.shared.set_settings(next.settings());
+                (self.runtime, self.health.config) = (next, None);
+                say("the config was read again");
+            }
+            Ok(next) => {
+                next.problems().iter().for_each(tell);
+                self.health.config = Some(BROKEN_CONFIG.into());
+            }
+            Err(failure) => {
+                tell(&failure);
+                self.health.config = Some(failure.message);
+            }
+        }
+        if self.health.config.is_some() {
+            say("the settings from before count until the config is mended");
+        }
+    }
+
+    /// Begins the runs that are due by their times or files.
+    fn begin_due(&mut self) {
+        let Self { runtime, workspace, shared, schedule, .. } = self;
+        let is_stopped = app::estop(runtime.env()).map_or(true, |estop| estop.check().is_err());
+        let now = jiff::Zoned::now();
+        let minute = u16::try_from(i32::from(now.hour()) * 60 + i32::from(now.minute())).unwrap_or(0);
+        let is_quiet = runtime.settings().service.is_quiet_at(minute);
+        for procedure in app::procedures(runtime.env(), workspace) {
+            let last = |prefix: &str| app::last_fire(runtime.store(), &procedure, prefix);
+            let due = schedule.due(&procedure, workspace, (now_unix_ms(), is_quiet), &last);
+            // What falls into an emergency stop is left out.
+            for Due { slot, fired } in due.into_iter().filter(|_| !is_stopped) {
+                let (parts, none) = ((runtime.settings(), runtime.env()), BTreeMap::new());
+                let with = (&none, fired, Some(slot.as_str()));
+                match app::begin_procedure(parts, runtime.store(), &procedure, workspace, with) {
+                    Ok(Some(journal)) => {
+                        say(&format!("run {} of {} begins ({slot})", journal.run(), procedure.name));
+                        shared.add([journal]);
+                    }
+                    // Another service has begun it.
+                    Ok(None) => {}
+                    Err(failure) => tell(&failure),
+                }
+            }
+        }
+        schedule.take_stopped().iter().for_each(|why| say(why));
+    }
+}
+
 /// Takes up the runs that were cut off, or that rest because a service ended.
-fn take_up(runtime: &Runtime, shared: &Shared) -> Result<(), Failure> {
+fn take_up(runtime: &Runtime, shared: &Arc<Shared>) -> Result<(), Failure> {
     let mut left: Vec<SopJournal> = Vec::new();
     for journal in app::sop_runs(runtime.settings(), runtime.env(), runtime.store(), RECENT_MAX)? {
         let run = journal.state()?;
@@ -176,63 +231,8 @@ fn take_up(runtime: &Runtime, shared: &Shared) -> Result<(), Failure> {
             left.insert(0, journal);
         }
     }
-    shared.queue.lock().unwrap_or_else(PoisonError::into_inner).extend(left);
-    shared.changed.notify_all();
+    shared.add(left);
     Ok(())
-}
-
-/// Waits; false if the service is to end.
-fn rest(shared: &Shared, time: Duration) -> bool {
-    let queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
-    let goes_on = |_: &mut Vec<SopJournal>| !shared.stops.load(Ordering::SeqCst);
-    drop(shared.changed.wait_timeout_while(queue, time, goes_on));
-    !shared.stops.load(Ordering::SeqCst)
-}
-
-/// Begins the runs that are due by their times or files.
-fn begin_due(runtime: &Runtime, workspace: &Path, shared: &Shared, schedule: &mut Schedule) {
-    let is_stopped = app::estop(runtime.env()).map_or(true, |estop| estop.check().is_err());
-    for procedure in app::procedures(runtime.env(), workspace) {
-        let last = |prefix: &str| app::last_fire(runtime.store(), &procedure, prefix);
-        let due = schedule.due(&procedure, workspace, now_unix_ms(), &last);
-        // What falls into an emergency stop is left out.
-        for Due { slot, fired } in due.into_iter().filter(|_| !is_stopped) {
-            let (parts, none) = ((runtime.settings(), runtime.env()), BTreeMap::new());
-            let with = (&none, fired, Some(slot.as_str()));
-            match app::begin_procedure(parts, runtime.store(), &procedure, workspace, with) {
-                Ok(Some(journal)) => {
-                    say(&format!("run {} of {} begins ({slot})", journal.run(), procedure.name));
-                    shared.queue.lock().unwrap_or_else(PoisonError::into_inner).push(journal);
-                    shared.changed.notify_all();
-                }
-                // Another service has begun it.
-                Ok(None) => {}
-                Err(failure) => tell(&failure),
-            }
-        }
-    }
-    schedule.take_stopped().iter().for_each(|why| say(why));
-}
-
-/// Works on the runs, one after the other.
-fn work(shared: &Shared, request: &Request) {
-    loop {
-        let journal = {
-            let mut queue = shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            while queue.is_empty() && !shared.stops.load(Ordering::SeqCst) {
-                queue = shared.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
-            }
-            if shared.stops.load(Ordering::SeqCst) {
-                return;
-            }
-            queue.remove(0)
-        };
-        match app::work_procedure(request.clone(), &journal, &shared.cancel, &shared.stops) {
-            Ok(Some(run)) => say(&format!("run {} of {}: {}", run.id, journal.name, run.word())),
-            Ok(None) => {}
-            Err(failure) => tell(&failure),
-        }
-    }
 }
 
 fn status(is_json: bool, config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> {
@@ -246,12 +246,14 @@ fn status(is_json: bool, config: Option<PathBuf>, path: Option<PathBuf>) -> Resu
     let stop = app::estop(runtime.env())?.check().err().map(|stopped| stopped.why);
     let at = facts["workspace"].as_str().map(PathBuf::from);
     let workspace = at.map_or_else(|| workspace(&runtime, path), Ok)?;
-    let mut waiting = 0;
-    let mut active = 0;
+    let (mut waiting, mut active, mut failed) = (0, 0, 0);
+    let wrong = problems(&facts);
     for journal in app::sop_runs(runtime.settings(), runtime.env(), runtime.store(), RECENT_MAX)? {
-        match journal.state()?.word() {
+        let run = journal.state()?;
+        match run.word() {
             "waiting" | "unknown" => waiting += 1,
             "running" => active += 1,
+            "failed" if now_unix_ms() - run.began < RECENT_MS => failed += 1,
             _ => {}
         }
     }
@@ -260,11 +262,12 @@ fn status(is_json: bool, config: Option<PathBuf>, path: Option<PathBuf>) -> Resu
         .map(|it| json!({"name": it.name, "standing": it.standing(), "next": app::next_time(it, now_unix_ms()).map(utc)}))
         .collect();
     if is_json {
-        let version = env!("CARGO_PKG_VERSION");
         outln!(
             "{}",
-            json!({"alive": is_alive, "pid": facts["pid"], "since": facts["since"], "version": version, "estop": stop,
-                "workspace": workspace, "procedures": triggers, "runs": {"active": active, "waiting": waiting}})
+            json!({"alive": is_alive, "pid": facts["pid"], "since": facts["since"], "version": facts["version"],
+                "config_sha256": facts["config_sha256"], "store": facts["store"], "degraded": wrong, "estop": stop,
+                "workspace": workspace, "procedures": triggers,
+                "runs": {"active": active, "waiting": waiting, "failed_24h": failed}})
         );
     } else {
         match is_alive {
@@ -274,6 +277,7 @@ fn status(is_json: bool, config: Option<PathBuf>, path: Option<PathBuf>) -> Resu
             false => outln!("The service doesn't run. Triggers begin nothing until it does."),
         }
         stop.iter().for_each(|why| outln!("{}", crate::render::sanitise(why)));
+        wrong.iter().for_each(|why| outln!("It isn't well: {}.", crate::render::sanitise(why)));
         outln!("{active} runs go on, {waiting} wait for a person; procedures of {}:", workspace.display());
         for trigger in &triggers {
             let next = trigger["next"].as_str().map_or_else(String::new, |next| format!(", next at {next}"));
@@ -287,6 +291,7 @@ fn status(is_json: bool, config: Option<PathBuf>, path: Option<PathBuf>) -> Resu
     Ok(match (is_alive, stop) {
         (false, _) => exit::FAILED,
         (true, Some(_)) => exit::ESTOP,
+        (true, None) if !wrong.is_empty() => exit::REFUSED,
         (true, None) => exit::DONE,
     })
 }
