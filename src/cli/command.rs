@@ -43,13 +43,14 @@ const fn subcommand(name: &'static str, definition: fn() -> Command, run: fn(Cal
 }
 
 /// The subcommands: parsing, help, completion, documentation and dispatch read this table.
-pub(super) const SUBCOMMANDS: [Subcommand; 30] = [
+pub(super) const SUBCOMMANDS: [Subcommand; 31] = [
     subcommand("route", route::definition, |it| route::run(it.matches)),
     subcommand("history", import::definition, |it| import::run(it.matches)),
     subcommand("agent", agent::definition, |it| agent::run(it.matches, it.config, it.path, it.model)),
     subcommand("norris", norris::definition, |it| norris::run(it.matches, it.config, it.path)),
     subcommand("sop", sop::definition, |it| sop::run(it.matches, it.config, it.path)),
     subcommand("service", service::definition, |it| service::run(it.matches, it.config, it.path)),
+    subcommand("metrics", service::metrics_definition, |it| service::metrics(it.config)),
     subcommand("acp", acp::definition, |it| acp::run(it.matches, it.config)),
     subcommand("gateway", gateway::definition, |it| gateway::run(it.matches, it.config)),
     subcommand("card", card::definition, |it| card::run(it.matches, it.config, it.path)),

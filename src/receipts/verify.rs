@@ -70,6 +70,10 @@ pub struct Report {
     pub verdict: Verdict,
     /// Receipts that hold.
     pub receipts: u64,
+    /// Those of them that say that a call runs.
+    pub calls: u64,
+    /// Those of them that say that a call was refused.
+    pub denials: u64,
     /// The log's id; none if it is empty.
     pub log_id: Option<String>,
     /// The hash of the last receipt that holds.
@@ -112,6 +116,8 @@ pub fn verify(options: &Options, check: &Check) -> Result<Report, ReceiptError> 
         verdict: verdict.unwrap_or(Verdict::Whole),
         missing,
         receipts: walk.receipts,
+        calls: walk.calls,
+        denials: walk.denials,
         head: walk.log_id.is_some().then_some(walk.previous),
         log_id: walk.log_id,
         unknown: walk.open.unknown(options, None),
@@ -129,6 +135,8 @@ struct Walk<'a> {
     anchors: Vec<Head>,
     anchored: HashMap<u64, Vec<String>>,
     receipts: u64,
+    calls: u64,
+    denials: u64,
     previous: String,
     log_id: Option<String>,
     timestamp: String,
@@ -148,6 +156,8 @@ impl<'a> Walk<'a> {
             anchors: Vec::new(),
             anchored: HashMap::new(),
             receipts: 0,
+            calls: 0,
+            denials: 0,
             previous: NO_HASH.to_owned(),
             log_id: None,
             timestamp: String::new(),
@@ -260,6 +270,8 @@ impl<'a> Walk<'a> {
 
     fn note(&mut self, record: &Record) {
         let number = record.seq;
+        self.calls += u64::from(record.kind == Kind::Intent);
+        self.denials += u64::from(record.kind == Kind::Denied);
         if *record.timestamp < *self.timestamp {
             self.notes.push(format!("the clock went back before receipt {number}, to {}", record.timestamp));
         }

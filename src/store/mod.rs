@@ -40,7 +40,7 @@ pub use memory::{MemoryOrigin, StoredMemory, ToRemember};
 pub use recall::Hit;
 pub use route::RouteMemory;
 pub use run::{NewRun, PartOfRun, RunRow, StoredEvent};
-pub use spending::{Charge, Period, RequestId, SpentSum, StoredRequest};
+pub use spending::{Charge, Counted, Period, RequestId, SpentSum, StoredRequest};
 pub use summary::StoredSummary;
 
 use overlay::Overlay;

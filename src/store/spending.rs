@@ -21,6 +21,17 @@ pub enum Period {
     Month(i64),
     /// Those of a run towards a goal.
     Run(i64),
+    /// All of them.
+    Ever,
+}
+
+/// Numbers of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Conversations that ever began, also those that were deleted.
+    pub conversations: u64,
+    /// Questions that are stored and whose answer failed.
+    pub failures: u64,
 }
 
 /// The run that a request is made for, and the part of its work.
@@ -168,6 +179,18 @@ impl Store {
         Ok(found)
     }
 
+    /// Counts conversations and failed questions.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn counted(&self) -> Result<Counted, StoreError> {
+        let conversations = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'conversation'";
+        let failures = "SELECT count(*) FROM message WHERE state = 'failed'";
+        let read = |sql: &str| self.main.query_row(sql, [], |row| count(row, 0));
+        let counted = || Ok(Counted { conversations: read(conversations)?, failures: read(failures)? });
+        counted().map_err(|problem| self.fail("read", &problem))
+    }
+
     /// Sums up.
     ///
     /// # Errors
@@ -221,6 +244,7 @@ impl Store {
             Period::Day(now) => (since("day"), now),
             Period::Month(now) => (since("month"), now),
             Period::Run(id) => ("run = :value".to_owned(), id),
+            Period::Ever => (":value = 0".to_owned(), 0),
         };
         let sql = format!(
             "SELECT model, count(*), sum(cost IS NULL), total(uncached_in), total(cache_read), total(cache_write),

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::changes::{read, work};
+use crate::changes::{read, rounds, work};
 use crate::sop::{command, json_of, procedure, run, shell_step};
 
 /// A service that runs.
@@ -243,6 +243,29 @@ fn in_a_quiet_time_nothing_begins_by_the_clock_and_afterwards_it_does() {
     service.signal(Signal::SIGHUP);
     service.expect("run 2 of hourly: done");
     assert_eq!(service.end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
+fn metrics_are_what_the_sessions_did() {
+    let calls = [("shell", json!({"command": "echo hi"})), ("http", json!({"url": "http://127.0.0.1:9/"}))];
+    let home = crate::changes::home(&[rounds("please", &calls, "done")], "");
+    assert_eq!(run(home.path(), &["metrics"]).0, 0, "before anything was stored");
+    let (status, text) = run(home.path(), &["agent", "-m", "please"]);
+    assert_eq!(status, 0, "{text}");
+    let (status, text) = run(home.path(), &["metrics"]);
+    assert_eq!(status, 0, "{text}");
+    for line in [
+        "reedclaw_conversations_total 1",
+        "reedclaw_tool_calls_total 1",
+        "reedclaw_tool_denials_total 1",
+        "reedclaw_provider_errors_total 0",
+        "reedclaw_receipt_chain_valid 1",
+        "reedclaw_requests_total{model=\"m\"} 3",
+    ] {
+        assert!(text.lines().any(|it| it == line), "{line}: {text}");
+    }
+    let is_named = |line: &str| line.starts_with("# HELP reedclaw_") || line.starts_with("# TYPE reedclaw_");
+    assert!(text.lines().all(|line| line.starts_with("reedclaw_") || is_named(line)), "{text}");
 }
 
 #[test]

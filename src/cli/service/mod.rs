@@ -2,6 +2,7 @@
 //! systemd. One runs at a time. It ends at SIGTERM after the step at hand.
 
 mod health;
+mod metrics;
 mod notify;
 mod unit;
 mod workers;
@@ -29,6 +30,8 @@ use crate::config::{self, Env};
 use crate::files::Locked;
 use crate::host::now_unix_ms;
 use crate::proto::{Failure, FailureKind};
+
+pub use metrics::{metrics, metrics_definition};
 
 use health::{Health, config_digest, problems};
 use notify::Manager;
