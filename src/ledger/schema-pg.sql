@@ -117,7 +117,12 @@ CREATE TRIGGER event_emptied BEFORE TRUNCATE ON event FOR EACH STATEMENT EXECUTE
 -- a token belongs to are read before a tenant is known, so they have no such rule.
 DO $$ BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'reedclaw_app') THEN
-        CREATE ROLE reedclaw_app NOLOGIN NOBYPASSRLS;
+        BEGIN
+            CREATE ROLE reedclaw_app NOLOGIN NOBYPASSRLS;
+        EXCEPTION WHEN duplicate_object OR unique_violation THEN
+            -- Another database of the server has been given its tables at the same moment.
+            NULL;
+        END;
     END IF;
     IF NOT pg_has_role(current_user, 'reedclaw_app', 'MEMBER') THEN
         EXECUTE format('GRANT reedclaw_app TO %I', current_user);
