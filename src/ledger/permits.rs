@@ -208,7 +208,7 @@ impl Ledger {
             transaction.execute(sql, params![who.tenant, id, who.user, now])?;
             let sql = "UPDATE strategy_lock SET state = 'approved' WHERE tenant = ?1 AND lock_id = ?2 AND state = 'pending' \
                        AND (SELECT count(*) FROM lock_approval WHERE tenant = ?1 AND lock_id = ?2) \
-                       >= CASE WHEN three_wise THEN ?3 ELSE 1 END";
+                       >= CASE WHEN three_wise <> 0 THEN ?3 ELSE 1 END";
             transaction.execute(sql, params![who.tenant, id, WISE])?;
             changed_lock(transaction, who, id, "approved_by")
         })
