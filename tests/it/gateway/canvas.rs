@@ -87,7 +87,7 @@ fn scenario_28_and_29_a_late_command_gets_what_it_missed_or_merges() {
 
 #[test]
 fn scenario_30_snapshot_and_replay_say_the_same_and_a_forged_snapshot_is_found() {
-    let home = home();
+    let home = super::home_with_file();
     let gateway = Gateway::start(home.path());
     let secret = token(home.path(), "anna", "member", &[]);
     let client = gateway.client(&secret);
@@ -115,9 +115,8 @@ fn scenario_30_snapshot_and_replay_say_the_same_and_a_forged_snapshot_is_found()
     let gateway = Gateway::start(home.path());
     let client = gateway.client(&secret);
     assert_eq!(snapshot(&client)["state_hash"], whole["state_hash"]);
-    let left: i64 =
-        sqlite(home.path()).query_row("SELECT count(*) FROM canvas_snapshot", [], |row| row.get(0)).expect("a count");
-    assert_eq!(left, 0, "the forged one is gone");
+    let left = super::read_rows(home.path(), "SELECT count(*) FROM canvas_snapshot");
+    assert_eq!(left, ["0"], "the forged one is gone");
     let lines = loop {
         let answer = client.get("/canvas/board/replay");
         if answer.status != 429 {
@@ -128,7 +127,7 @@ fn scenario_30_snapshot_and_replay_say_the_same_and_a_forged_snapshot_is_found()
     assert_eq!((lines.lines().count(), &last["last_event_id"]), (204, &whole["last_event_id"]));
     assert_eq!(gateway.end(Signal::SIGTERM), Some(0));
     assert_eq!(verify(home.path()).0, Some(0));
-    sqlite(home.path()).execute("UPDATE canvas SET rev = rev - 1", []).expect("a wrong row");
+    super::change(home.path(), "UPDATE canvas SET rev = rev - 1");
     let (status, told) = verify(home.path());
     assert!(status == Some(1) && told.contains("canvas board"), "{told}");
 }

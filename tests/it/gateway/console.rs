@@ -7,13 +7,12 @@ use serde_json::{Value, json};
 use super::asking::outcome;
 use super::browser::Browser;
 use super::{Gateway, allowed, home, home_with, run, token};
-use crate::pty::{Session, Spawn, program};
+use crate::pty::Session;
 use crate::server::{Server, Step, answer, end, head, piece};
 
 /// A code by which a browser signs in, as a person reads it at a terminal.
 fn code(home: &std::path::Path, role: &str) -> String {
-    let spawn = Spawn::new(program()).args(&["gateway", "pair", "--user", "mia", "--role", role]).home(home);
-    let session = Session::spawn(spawn);
+    let session = Session::spawn(super::spawn(home, &["gateway", "pair", "--user", "mia", "--role", role]));
     session.expect_text("once, within five minutes");
     let screen = session.screen_text();
     let line = screen.lines().find(|line| line.contains("once, within")).expect("the line").to_owned();

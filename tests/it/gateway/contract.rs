@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Answer, Client, Gateway, allowed, home, run, sqlite, token};
+use super::{Answer, Client, Gateway, allowed, home, run, token};
 use crate::need;
 
 /// One operation of the document.
@@ -151,9 +151,9 @@ fn things(home: &Path, zoe: &Client<'_>) -> impl Fn(&Row, &str) -> String {
     let write = json!({"action_name": "file_write", "subject_type": "run", "subject_id": "their-run",
         "args": {"path": "secret.txt", "content": "secret"}});
     let question = made(zoe.post("/actions/execute", &write), "question_id");
-    let sql = "INSERT INTO run (tenant, run_id, project, user, state, question, started_ms) VALUES \
+    let sql = "INSERT INTO run (tenant, run_id, project, \"user\", state, question, started_ms) VALUES \
                ('acme', 'their-run', 'default', 'zoe', 'answered', 'secret', 1)";
-    sqlite(home).execute(sql, []).expect("a run");
+    super::change(home, sql);
     move |row, name| {
         match name {
             "canvas_id" => "their-board",

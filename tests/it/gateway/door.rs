@@ -4,7 +4,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use super::{Gateway, home, run, sqlite, token};
-use crate::pty::{Session, Spawn, program, status_code};
+use crate::pty::{Session, status_code};
 
 /// Every route of the program's own table, with plausible values for its path's names.
 fn routes(home: &std::path::Path) -> Vec<(String, String)> {
@@ -176,10 +176,9 @@ fn scenario_57_stolen_old_and_misplaced_tokens_do_not_count() {
     // Neither in the query nor under another scheme.
     assert_eq!(gateway.send("GET", &format!("/auth/me?token={secret}"), &[], "").status, 401);
     assert_eq!(gateway.send("GET", "/auth/me", &[("Authorization", &format!("Basic {secret}"))], "").status, 401);
-    let database = sqlite(home.path());
-    let stored: String = database.query_row("SELECT sha256 FROM token", [], |row| row.get(0)).expect("a token");
+    let stored = super::read_rows(home.path(), "SELECT sha256 FROM token").remove(0);
     assert!(!stored.contains(&secret) && stored.len() == 64);
-    database.execute("UPDATE token SET expires_ms = expires_ms - 86400000", []).expect("a day passes");
+    super::change(home.path(), "UPDATE token SET expires_ms = expires_ms - 86400000");
     assert_eq!(client.get("/auth/me").code(), "unauthenticated");
     let other = token(home.path(), "anna", "member", &[]);
     let (_, list, _) = run(home.path(), &["gateway", "token", "list"]);
@@ -196,7 +195,7 @@ fn scenario_57_a_pairing_code_counts_once_and_a_stolen_cookie_ends_the_session()
     let gateway = Gateway::start(home.path());
     let (status, _, err) = run(home.path(), &["gateway", "pair"]);
     assert_eq!(status, Some(3), "without a terminal: {err}");
-    let session = Session::spawn(Spawn::new(program()).args(&["gateway", "pair", "--user", "anna"]).home(home.path()));
+    let session = Session::spawn(super::spawn(home.path(), &["gateway", "pair", "--user", "anna"]));
     let (status, bytes) = session.expect_end();
     assert_eq!(status_code(status), 0);
     let code = String::from_utf8_lossy(&bytes).trim().chars().take(14).collect::<String>();
@@ -227,7 +226,7 @@ fn scenario_57_a_pairing_code_counts_once_and_a_stolen_cookie_ends_the_session()
 
 #[test]
 fn what_this_version_cannot_do_safely_it_refuses_to_start() {
-    let home = home();
+    let home = super::home_with_file();
     for (args, word) in [
         (&["--listen", "0.0.0.0:0"], "other machines"),
         (&["--mode", "saas"], "needs PostgreSQL"),

@@ -54,7 +54,7 @@ fn scenario_11_a_rule_over_failures_trips_and_recovers_when_its_window_has_passe
     );
     assert_eq!(figure(&client, "error_rate")["broken"], true);
     // Blocks by the rule aren't failures, so they don't keep it broken: once the window has passed, calls go on.
-    super::sqlite(home.path()).execute("UPDATE figure SET at_ms = at_ms - 60001", []).expect("an hour passes");
+    super::change(home.path(), "UPDATE figure SET at_ms = at_ms - 60001");
     assert_eq!(execute(&client, "time", json!({})).status, 200);
     let times = figure(&client, "p95_ms");
     assert!(times["samples"].as_i64() >= Some(3) && times["value"].is_number(), "{times}");
@@ -199,9 +199,8 @@ fn scenario_36_a_file_is_what_its_type_says_and_is_only_downloaded() {
     assert_eq!(kinds, ["artifact", "artifact", "review"]);
     let listed = client.get("/canvas/board/artifacts").json();
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(2), "{listed}");
-    super::sqlite(home.path())
-        .execute("UPDATE artifact_part SET data = x'00' WHERE sha256 = ?1", [&id])
-        .expect("damage");
+    let zero = if super::is_on_server(home.path()) { "'\\x00'" } else { "x'00'" };
+    super::change(home.path(), &format!("UPDATE artifact_part SET data = {zero} WHERE sha256 = '{id}'"));
     assert_eq!(client.get(&path).code(), "database_unavailable", "changed content isn't given out");
 }
 
@@ -275,7 +274,7 @@ fn scenario_40_the_registry_has_cards_with_source_type_and_a_hash_that_changes_w
 
 #[test]
 fn scenario_24_and_41_a_route_is_stored_and_what_cannot_be_served_is_refused_at_the_start() {
-    let home = home();
+    let home = super::home_with_file();
     let gateway = Gateway::start(home.path());
     let admin = gateway.client(&token(home.path(), "anna", "admin", &[]));
     let route = |service: &str, backend: &str| json!({"service": service, "backend": backend});

@@ -6,8 +6,8 @@ use std::thread;
 use serde_json::{Value, json};
 
 use super::asking::outcome;
-use super::{Answer, Client, Gateway, allowed, home, home_with, run, sqlite, token, verify};
-use crate::pty::{Session, Spawn, program, status_code};
+use super::{Answer, Client, Gateway, allowed, home, home_with, run, token, verify};
+use crate::pty::{Session, status_code};
 use crate::server::{Server, answer, tool_call};
 
 fn action(name: &str, args: Value) -> Value {
@@ -113,8 +113,7 @@ fn scenario_6_a_kill_switch_stops_everything_until_a_person_at_a_terminal_lifts_
     assert_eq!(client.post("/estop", &json!({"scope": "tenant", "clear": true})).status, 400);
     let (status, _, err) = run(home.path(), &["gateway", "estop", "--clear"]);
     assert_eq!(status, Some(3), "{err}");
-    let spawn = Spawn::new(program()).args(&["gateway", "estop", "--clear"]).home(home.path());
-    let session = Session::spawn(spawn);
+    let session = Session::spawn(super::spawn(home.path(), &["gateway", "estop", "--clear"]));
     session.expect_text("Type yes");
     session.line("yes");
     assert_eq!(status_code(session.expect_exit()), 0);
@@ -236,9 +235,8 @@ fn scenario_9_and_38_a_strategy_lock_is_approved_by_others_and_again_after_a_cha
         assert_eq!(approver.post(&format!("{path}/approve"), &json!({})).json()["state"], left);
     }
     assert_eq!(execute(&anna, &time).status, 200);
-    super::sqlite(home.path())
-        .execute("UPDATE strategy_lock SET valid_until_ms = CAST(unixepoch('subsec') * 1000 AS INTEGER) - 1000", [])
-        .expect("a second passes its end");
+    let passes = format!("UPDATE strategy_lock SET valid_until_ms = {} - 1000", super::now_ms(home.path()));
+    super::change(home.path(), &passes);
     assert_eq!(state(&anna), "expired");
     assert_eq!(paul.post(&format!("{path}/reject"), &json!({})).json()["state"], "rejected");
     assert_eq!(state(&anna), "rejected");
@@ -296,14 +294,17 @@ fn scenario_12_a_surface_that_is_hot_waits_and_cools_by_the_clock() {
     let yes = json!({"digest": question["digest"], "answer": "once", "seen_to_end": true});
     assert_eq!(ben.post(&format!("/questions/{id}/answer"), &yes).status, 200);
     assert_eq!(outcome(&anna, id)["http_status"], 200);
-    let heat = |sql: &str| sqlite(home.path()).query_row(sql, [], |row| row.get::<_, i64>(0)).expect("a row");
+    let heat = |sql: &str| super::read_rows(home.path(), sql)[0].parse::<i64>().expect("a number");
     let one = heat("SELECT thousandths FROM heat WHERE tenant = 'local' AND surface_id = 'desk'");
     assert!((990..=1_000).contains(&one), "a medium call adds one degree: {one}");
     write["dry_run"] = true.into();
     let dry = |client: &Client<'_>| execute(client, &write).json();
     let set = |thousandths: i64, before_ms: i64| {
-        let sql = "UPDATE heat SET thousandths = ?1, at_ms = CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?2";
-        sqlite(home.path()).execute(sql, [thousandths, before_ms]).expect("a heat");
+        let now = super::now_ms(home.path());
+        super::change(
+            home.path(),
+            &format!("UPDATE heat SET thousandths = {thousandths}, at_ms = {now} - {before_ms}"),
+        );
     };
     set(48_900, 0);
     assert_eq!(dry(&anna)["status"], "would_ask", "the fiftieth");

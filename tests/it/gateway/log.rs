@@ -141,10 +141,8 @@ fn scenario_18_what_was_acknowledged_survives_a_killed_gateway() {
         let (status, told) = verify(home.path());
         assert_eq!(status, Some(0), "{told}");
     }
-    let database = sqlite(home.path());
-    let mut statement = database.prepare("SELECT event_id FROM event WHERE event_type = 'x.step'").expect("a query");
-    let stored: BTreeSet<String> =
-        statement.query_map([], |row| row.get(0)).expect("rows").collect::<Result<_, _>>().expect("rows");
+    let rows = super::read_rows(home.path(), "SELECT event_id FROM event WHERE event_type = 'x.step'");
+    let stored: BTreeSet<String> = rows.into_iter().collect();
     assert!(acknowledged.len() >= 30, "{}", acknowledged.len());
     for number in acknowledged {
         assert!(stored.contains(&format!("event-{number}")), "event-{number} was acknowledged and is missing");
@@ -191,7 +189,7 @@ fn scenario_20_a_runs_replay_tells_the_sum_of_its_costs() {
 
 #[test]
 fn scenario_21_a_changed_removed_or_swapped_event_is_found_and_named() {
-    let home = home();
+    let home = super::home_with_file();
     let gateway = Gateway::start(home.path());
     let client = gateway.client(&token(home.path(), "anna", "member", &[]));
     let events: Vec<Value> = (0..20).map(event).collect();
@@ -319,7 +317,7 @@ pub fn someone() -> Identity {
 
 #[test]
 fn scenario_21_an_erased_text_is_gone_and_the_chain_and_its_archive_hold() {
-    let home = home();
+    let home = super::home_with_file();
     let gateway = Gateway::start(home.path());
     let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));
     let paul = gateway.client(&token(home.path(), "paul", "member", &[]));

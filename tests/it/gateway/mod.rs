@@ -28,10 +28,17 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::need::TEST_PATH;
-use crate::pty::program;
+use crate::pty::{Spawn, program};
 
 /// The longest wait for anything; the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A home for gateways whose database is a file, for tests of that.
+pub fn home_with_file() -> TempDir {
+    let home = home();
+    let _ = fs::remove_file(home.path().join(DATABASE));
+    home
+}
 
 /// A home for gateways.
 pub fn home() -> TempDir {
@@ -273,11 +280,58 @@ pub fn allowed(ask: impl Fn() -> Answer) -> Answer {
     }
 }
 
-/// The database, for tests that look at it or damage it.
+/// The database file, for tests that look at it or damage it.
 pub fn sqlite(home: &Path) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(database(home)).expect("the database");
     connection.busy_timeout(Duration::from_secs(10)).expect("a deadline");
     connection
+}
+
+/// Changes rows of a home's database, whichever it is; returns how many.
+pub fn change(home: &Path, sql: &str) -> usize {
+    match server::client_of(home) {
+        Some(mut client) => usize::try_from(client.execute(sql, &[]).expect(sql)).expect("a number of rows"),
+        None => sqlite(home).execute(sql, []).expect(sql),
+    }
+}
+
+/// Reads the first column of a home's database, as text.
+pub fn read_rows(home: &Path, sql: &str) -> Vec<String> {
+    if let Some(mut client) = server::client_of(home) {
+        let rows = client.simple_query(sql).expect(sql);
+        return rows.iter().filter_map(server::first_column).collect();
+    }
+    let connection = sqlite(home);
+    let mut statement = connection.prepare(sql).expect(sql);
+    let text = |row: &rusqlite::Row<'_>| {
+        Ok(match row.get_ref(0)? {
+            rusqlite::types::ValueRef::Integer(number) => number.to_string(),
+            other => other.as_str().map(str::to_owned).unwrap_or_default(),
+        })
+    };
+    statement.query_map([], text).expect(sql).collect::<Result<_, _>>().expect(sql)
+}
+
+/// Whether a home's database is on a server.
+pub fn is_on_server(home: &Path) -> bool {
+    home.join(DATABASE).exists()
+}
+
+/// The database's clock in milliseconds, as it is written in its language.
+pub fn now_ms(home: &Path) -> &'static str {
+    match is_on_server(home) {
+        true => "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
+        false => "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
+    }
+}
+
+/// The executable in a terminal, with a home's database.
+pub fn spawn(home: &Path, args: &[&str]) -> Spawn {
+    let spawn = Spawn::new(program()).args(args).home(home);
+    match fs::read_to_string(home.join(DATABASE)) {
+        Ok(address) => spawn.env("REEDCLAW_GATEWAY_DATABASE", &address),
+        Err(_) => spawn,
+    }
 }
 
 /// Lines of `gateway verify` and its status.

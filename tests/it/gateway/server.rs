@@ -111,6 +111,20 @@ pub fn new_database(address: &str) -> String {
     format!("{server}/{name}")
 }
 
+/// The database of a home, if it is on a server.
+pub fn client_of(home: &std::path::Path) -> Option<Client> {
+    let address = fs::read_to_string(home.join(super::DATABASE)).ok()?;
+    Some(Client::connect(&address, NoTls).expect("the server"))
+}
+
+/// The first column of a row.
+pub fn first_column(message: &postgres::SimpleQueryMessage) -> Option<String> {
+    match message {
+        postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    }
+}
+
 fn ledger(address: &str) -> Ledger {
     Ledger::open_at(Target::Server(address.to_owned())).expect("a database")
 }

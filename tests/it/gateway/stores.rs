@@ -4,7 +4,7 @@ use std::thread;
 
 use serde_json::json;
 
-use super::{Client, Gateway, allowed, home, sqlite, token};
+use super::{Client, Gateway, allowed, home, token};
 
 #[test]
 fn scenario_22_a_memory_ends_by_the_databases_clock_and_keeps_its_scope() {
@@ -22,7 +22,7 @@ fn scenario_22_a_memory_ends_by_the_databases_clock_and_keeps_its_scope() {
     assert_eq!((answer.status, answer.code().as_str()), (409, "version_conflict"));
     assert_eq!(client.get("/memory?scope=project&key=colour").json()["value"], 1);
     assert_eq!(client.with("X-Project-Id", "other").get("/memory?scope=project&key=colour").status, 404);
-    sqlite(home.path()).execute("UPDATE memory SET expires_ms = expires_ms - 60001", []).expect("a minute passes");
+    super::change(home.path(), "UPDATE memory SET expires_ms = expires_ms - 60001");
     assert_eq!(client.get("/memory?scope=project&key=colour").code(), "not_found");
     assert_eq!(client.delete("/memory?scope=project&key=colour").status, 404);
     let answer = remember(3, json!({"expected_version": 0}));
