@@ -50,7 +50,7 @@ pub struct Estop {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{why}")]
 pub struct Stopped {
-    /// Why, and where that is seen; one line.
+    /// The reason, and the place where it is seen; one line.
     pub why: String,
 }
 

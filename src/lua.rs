@@ -52,7 +52,7 @@ pub struct TimeLimit {
     pub wall: Duration,
 }
 
-/// Why a config didn't run.
+/// Reason why a config didn't run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunError {
     /// The line, counted from 1, if Lua reports one.

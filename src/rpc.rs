@@ -25,7 +25,7 @@ pub const INVALID_PARAMS: i64 = -32_602;
 /// The fault is ours.
 pub const INTERNAL_ERROR: i64 = -32_603;
 
-/// Why a request wasn't carried out.
+/// Reason why a request wasn't carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RpcError {
     /// Its number.
@@ -47,7 +47,7 @@ impl RpcError {
 /// A line of the client.
 #[derive(Debug, PartialEq)]
 pub enum Incoming {
-    /// It wants an answer.
+    /// Wants an answer.
     Request {
         /// A number or a text, to which the answer refers.
         id: Value,
@@ -56,7 +56,7 @@ pub enum Incoming {
         /// Null if there are none.
         params: Value,
     },
-    /// It wants none.
+    /// Wants no answer.
     Notification {
         /// The method.
         method: String,
@@ -70,7 +70,7 @@ pub enum Incoming {
         /// The result, or the error as an object.
         result: Result<Value, Value>,
     },
-    /// It isn't JSON-RPC.
+    /// Not JSON-RPC.
     Bad {
         /// Null if it isn't known.
         id: Value,
@@ -120,9 +120,9 @@ pub fn parse(line: &[u8]) -> Incoming {
 /// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
-    /// It is in the buffer.
+    /// In the buffer.
     Whole,
-    /// It was longer than may be, and was passed over.
+    /// Longer than may be, and was passed over.
     TooLong,
     /// There are no more.
     End,

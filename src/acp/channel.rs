@@ -18,7 +18,7 @@ use crate::store::ConversationId;
 
 use super::session::Command;
 
-/// How a prompt ended.
+/// End of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Answered,
@@ -120,7 +120,7 @@ impl Editor {
         (face.redact, face.end, face.call, face.voice, face.spent) = (redact, None, None, None, None);
     }
 
-    /// How the prompt ended, once it has, and the newest request to a model.
+    /// End of the prompt, once it has one, and the newest request to a model.
     pub(super) fn ended(&self) -> (Option<End>, Option<Spent>) {
         let mut face = self.face();
         (face.end.take(), face.spent.take())

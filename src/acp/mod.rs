@@ -45,10 +45,10 @@ const NOT_FOUND: i64 = -32_002;
 const SESSIONS_MAX: usize = 8;
 /// Sessions of one page of a list.
 const LIST_ROWS: usize = 50;
-/// How long sessions may take to end when the client has gone.
+/// Time that sessions may take to end when the client has gone.
 const END_WAIT: Duration = Duration::from_millis(1_800);
 
-/// Where an agent is put together.
+/// Parts of which an agent is put together.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// `--config PATH`.

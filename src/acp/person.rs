@@ -17,11 +17,11 @@ use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
 use crate::render::text::escape_visible;
 use crate::rpc::Reply;
 
-/// How long a person is waited for: they may be elsewhere, but not for a day.
+/// Longest wait for a person: they may be elsewhere, but not for a day.
 const WAIT: Duration = Duration::from_secs(60 * 60);
-/// How long a client may take to give a file's text: a model waits meanwhile.
+/// Time that a client may take to give a file's text: a model waits meanwhile.
 const FILE_WAIT: Duration = Duration::from_secs(2);
-/// How often it is looked whether the question still matters.
+/// Interval at which it is looked whether the question still matters.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// An answer that may be given.

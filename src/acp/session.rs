@@ -165,7 +165,7 @@ impl Handle {
     }
 }
 
-/// How a session is opened.
+/// Way in which a session is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
     New,

@@ -12,13 +12,13 @@ pub(super) const VERSION: u64 = 1;
 /// The client's optional abilities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Abilities {
-    /// It gives the text of files as they are in its buffers.
+    /// Gives the text of files as they are in its buffers.
     pub(super) reads_files: bool,
-    /// It shows short notices.
+    /// Shows short notices.
     pub(super) has_notices: bool,
-    /// It shows forms.
+    /// Shows forms.
     pub(super) has_forms: bool,
-    /// It can start us in a terminal.
+    /// Can start us in a terminal.
     pub(super) has_terminal: bool,
 }
 

@@ -131,7 +131,7 @@ pub struct Options {
     pub limits: Limits,
     /// Prices and budgets.
     pub money: MoneyOptions,
-    /// Why no question is taken; `None` if questions are.
+    /// Reason why no question is taken; `None` if questions are.
     pub closed: Option<Failure>,
 }
 
@@ -207,7 +207,7 @@ pub struct Agent {
     /// Summaries that failed in this conversation, one after the other.
     summary_failures: u8,
     purse: Purse,
-    /// Why the newest answer isn't all that it could have been.
+    /// Reason why the newest answer isn't all that it could have been.
     shortfall: Option<Shortfall>,
     closed: Option<Failure>,
 }
@@ -294,7 +294,7 @@ impl Agent {
         &self.secrets.redactor
     }
 
-    /// Why the newest answer isn't all that it could have been; `None` if nothing was missing.
+    /// Reason why the newest answer isn't all that it could have been; `None` if nothing was missing.
     #[must_use]
     pub fn shortfall(&self) -> Option<Shortfall> {
         self.shortfall

@@ -69,7 +69,8 @@ pub struct Nobody;
 
 impl Person for Nobody {}
 
-/// Why a change would be lost or would lose another: the person's editor has changes of that file that aren't saved.
+/// Reason why a change would be lost or would lose another: the person's editor has changes of that file that aren't
+/// saved.
 pub(super) fn unsaved(root: &Path, call: &Call, person: &mut dyn Person) -> Option<String> {
     let is_unsaved = |change: &&FileChange| person.has_unsaved(&root.join(&change.path), change.old.as_deref());
     let change = call.changes.iter().find(is_unsaved)?;

@@ -11,7 +11,7 @@ pub enum Ending<'a> {
     Answered,
     /// The user stopped it.
     Cancelled,
-    /// It failed.
+    /// Failed.
     Failed(&'a Failure),
 }
 

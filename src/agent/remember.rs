@@ -25,13 +25,13 @@ pub struct MemoryJob {
 /// The progress of a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// It is still being written.
+    /// Still being written.
     Pending,
-    /// It is written; `None` if the model found nothing worth remembering.
+    /// Written; `None` if the model found nothing worth remembering.
     Done(Option<String>),
     /// None came, for this reason.
     Failed(String),
-    /// It was stopped.
+    /// Stopped.
     Stopped,
 }
 

@@ -37,7 +37,7 @@ const NO_MORE: &str = "\n[No more tools can be called for this question. Answer 
 const WHOLE_FILES: &str = "\n[To change a file without a tool call, write its path on a line of its own, and after it the \
                            whole new file in a block of ``` code.]";
 
-/// Why a turn ended without a whole answer.
+/// Reason why a turn ended without a whole answer.
 pub(super) enum Broken {
     Cancelled,
     Failed(Failure),
@@ -69,7 +69,7 @@ pub(super) struct Turned {
     pub(super) has_no_tools: bool,
     /// The server's count of the newest request, if it gave one.
     pub(super) counted: Option<Counted>,
-    /// Why the answer isn't all that it could have been.
+    /// Reason why the answer isn't all that it could have been.
     pub(super) shortfall: Option<Shortfall>,
 }
 
@@ -334,7 +334,7 @@ enum Wanted {
     Nothing,
     /// These calls, and the words that came with them.
     Calls(String, Vec<ToolCall>),
-    /// It holds nothing; this is said before it is asked for once more.
+    /// Holds nothing; this is said before it is asked for once more.
     Again(&'static str),
 }
 

@@ -25,7 +25,7 @@ use crate::tree::Bench;
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
 const EDITS_MAX: usize = 20;
-/// Why a call is refused whose changes couldn't be stored.
+/// Reason why a call is refused whose changes couldn't be stored.
 const NOT_UNDOABLE: &str = "the user said no: it couldn't be taken back";
 /// Paths that are remembered as in use.
 const USED_MAX: usize = 50;
@@ -82,7 +82,7 @@ pub struct ToolRunner {
     /// Edits were made since the last check.
     has_edited: bool,
     pub(super) keeper: Keeper,
-    /// When a call last changed the workspace.
+    /// Time when a call last changed the workspace.
     pub(super) changed_at: Option<Instant>,
     /// The call that runs was refused something and runs again with it.
     pub(super) is_again: bool,
@@ -651,9 +651,9 @@ pub(super) enum Wanted {
 
 /// A person's way of changing a proposal.
 pub(super) enum How {
-    /// They accepted some of its hunks; the text tells the model which.
+    /// The person accepted some of its hunks; the text tells the model which.
     Taken(String),
-    /// They wrote another text, and are asked about it.
+    /// The person wrote another text, and is asked about it.
     Rewritten,
 }
 
@@ -732,7 +732,7 @@ pub(super) struct Judged {
     pub(super) ticket: Ticket,
     /// Its effect, in a line.
     pub(super) intent: String,
-    /// Why it can't be done, for a model that may know.
+    /// Reason why it can't be done, for a model that may know.
     refusal: Option<Outcome>,
     /// Arguments that its tool doesn't have.
     left_out: Vec<String>,
@@ -747,7 +747,7 @@ fn left_out_said(outcome: Outcome, names: &[String]) -> Outcome {
 pub(super) enum Ruling {
     Run(Approver),
     InMyShell(Approver),
-    /// Why not: a code and words.
+    /// Reason why not: a code and words.
     Refused(&'static str, String),
     /// These arguments in place of the model's.
     Instead(String),

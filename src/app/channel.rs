@@ -100,7 +100,7 @@ impl Runtime {
         self.brought_images.push(image);
     }
 
-    /// Why a file's text may not go to a model, even if its person attaches it.
+    /// Reason why a file's text may not go to a model, even if its person attaches it.
     ///
     /// # Errors
     /// The reason, if the policy closes the file to everybody.

@@ -213,13 +213,13 @@ pub struct Progress {
     pub usd: f64,
     /// Milliseconds of work until `since`.
     pub active_ms: u64,
-    /// When the step at hand began.
+    /// Time when the step at hand began.
     pub since: Option<Instant>,
     /// Lines that haven't been shown.
     pub news: Vec<String>,
-    /// Why it couldn't go on.
+    /// Reason why it couldn't go on.
     pub failure: Option<Failure>,
-    /// It doesn't work any more: it ended, or it rests.
+    /// No longer works: it ended, or it rests.
     pub is_over: bool,
 }
 

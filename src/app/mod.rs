@@ -616,7 +616,7 @@ pub fn agent_options(settings: &Settings, env: &Env, channel: ChannelKind) -> ag
     }
 }
 
-/// Why a channel takes no questions; `None` if it does.
+/// Reason why a channel takes no questions; `None` if it does.
 #[must_use]
 pub fn closed(settings: &Settings, channel: ChannelKind) -> Option<Failure> {
     let (is_open, name) = match channel {

@@ -65,9 +65,9 @@ const LOOK: Duration = Duration::from_millis(50);
 pub enum KeyMeaning<T> {
     /// An answer, if keys count already.
     Answer(T),
-    /// It turned a page, which answers nothing and counts at once.
+    /// Turned a page, which answers nothing and counts at once.
     Paged,
-    /// It isn't for this question.
+    /// Not for this question.
     Other,
 }
 

@@ -1,5 +1,5 @@
-//! When a key answers a question: not right after the question was drawn, and not between other keys, for those were typed
-//! for something else. And the row of keys, which shows that. Must not know what is asked.
+//! Times at which a key answers a question: not right after the question was drawn, and not between other keys, for
+//! those were typed for something else. And the row of keys, which shows that. Must not know what is asked.
 
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ impl Quiet {
 /// Whether keys answer now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listening {
-    /// They do.
+    /// Keys count.
     Yes,
     /// Not yet.
     NotYet,

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The largest integer that a double holds without loss.
 const INTEGER_MAX: u64 = 1 << 53;
 
-/// Why a value has no canonical text.
+/// Reason why a value has no canonical text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CanonicalError {
     /// An integer that a double can't hold.

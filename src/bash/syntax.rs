@@ -180,8 +180,8 @@ pub(crate) enum Change {
 /// The problem of a script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trouble {
-    /// It isn't a whole script, or bash would not read it so.
+    /// Not a whole script, or bash would not read it so.
     Syntax,
-    /// It is nested deeper than is looked at.
+    /// Nested deeper than is looked at.
     Depth,
 }

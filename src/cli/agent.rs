@@ -341,7 +341,7 @@ struct Face {
     is_plain: bool,
     /// The schema that the answer must match: pieces aren't shown, only an answer that matches.
     schema: Option<Schema>,
-    /// Why the last answer doesn't.
+    /// Reason why the last answer doesn't.
     misfit: Option<String>,
     /// The answer was asked for again because of that.
     is_second_try: bool,
@@ -352,7 +352,7 @@ struct Face {
     drawing: Markdown,
     thinking: Thinking,
     cancel: Cancel,
-    /// Why standard output takes no more.
+    /// Reason why standard output takes no more.
     broken: Option<io::Error>,
 }
 

@@ -147,7 +147,7 @@ fn help() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Why an option in front of a subcommand can't be meant so; passed over, it would hide a mistake.
+/// Reason why an option in front of a subcommand can't be meant so; passed over, it would hide a mistake.
 fn out_of_place(subcommand: Option<&str>, path: bool, model: bool) -> Option<Failure> {
     let message = match subcommand {
         None if path || model => "--path and --model begin a session, which needs a terminal".to_owned(),

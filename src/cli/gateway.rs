@@ -52,7 +52,7 @@ fn named_argument(name: &'static str, value: &'static str, help: &'static str) -
 
 /// Flags of a tenant.
 const FLAGS: &[&str] = &["canvas.gestures", "pii", "strategy_locks"];
-/// How a figure and its threshold compare, and the operator for it.
+/// Comparisons of a figure with its threshold, each with its operator.
 const COMPARISONS: &[&str] = &["at-most", "at-least", "none"];
 /// Sums that a budget bounds.
 const LIMITS: &[&str] = &["calls", "cost_pico_usd", "tokens"];

@@ -26,7 +26,7 @@ use crate::render::text::{escape_visible, table};
 const LISTED_MAX: usize = 50;
 /// The width if there is no terminal to ask.
 const COLUMNS: usize = 100;
-/// How often `watch` looks for news.
+/// Interval at which `watch` looks for news.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
 
 /// The subcommand, as clap knows it.

@@ -31,7 +31,7 @@ const PORTS: [(u16, &str); 7] = [
 ];
 /// A server on this machine takes a connection at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
-/// It lists its models without thinking.
+/// Lists its models without thinking.
 const LIST_TIMEOUT: Duration = Duration::from_secs(3);
 /// Names of models that a comment lists.
 const NAMES_SHOWN_MAX: usize = 8;
@@ -132,7 +132,7 @@ struct Found {
     note: String,
     /// The variable that holds its key.
     key_env: Option<&'static str>,
-    /// It has answered.
+    /// Answers by now.
     answers: bool,
 }
 

@@ -5,7 +5,7 @@ use super::values::Values;
 /// The appearance of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsoleSettings {
-    /// When colours are used.
+    /// Cases in which colours are used.
     pub color: ColorChoice,
     /// Whether the markdown of answers is drawn.
     pub markdown: bool,
@@ -23,7 +23,7 @@ pub struct ConsoleSettings {
     pub accessible: bool,
 }
 
-/// When the prompt names user and host.
+/// Cases in which the prompt names user and host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhoChoice {
     /// Over ssh and as root.
@@ -45,7 +45,7 @@ pub enum NotifyChoice {
     Off,
 }
 
-/// When colours are used.
+/// Cases in which colours are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColorChoice {
     /// On a terminal that has them, unless `$NO_COLOR` is set.

@@ -113,7 +113,7 @@ impl Loaded {
     }
 }
 
-/// Why nothing could be loaded.
+/// Reason why nothing could be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The file that `--config` names can't be read.

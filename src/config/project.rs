@@ -39,7 +39,7 @@ pub struct Look {
 pub struct Refused {
     /// The file, as a user would write it.
     pub file: String,
-    /// Why it is refused.
+    /// Reason why it is refused.
     pub why: String,
 }
 
@@ -65,9 +65,9 @@ pub struct Change {
     pub from: Option<String>,
     /// Its source.
     pub to: String,
-    /// It only adds to what holds, whatever it says.
+    /// Only adds to what holds, whatever it says.
     pub adds: bool,
-    /// Why it will be refused, in words that follow "a project can't".
+    /// Reason why it will be refused, in words that follow "a project can't".
     pub refused: Option<String>,
 }
 

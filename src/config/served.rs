@@ -13,7 +13,7 @@ use super::values::Values;
 pub struct McpSettings {
     /// Whether any is used.
     pub enabled: bool,
-    /// When they are started.
+    /// Moment at which they are started.
     pub start: ServerStart,
     /// Milliseconds that a question waits for servers of which nothing is known.
     pub wait_ms: u64,
@@ -34,7 +34,7 @@ pub struct ServeSettings {
     pub has_outputs: bool,
 }
 
-/// When servers of tools are started.
+/// Moment at which servers of tools are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerStart {
     /// By a person only.
@@ -99,9 +99,9 @@ pub struct ServerSettings {
 /// The confinement of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerSandbox {
-    /// It reads the workspace.
+    /// Reads the workspace.
     Read,
-    /// It reads and writes the workspace.
+    /// Reads and writes the workspace.
     Workspace,
     /// Nothing holds it.
     Off,

@@ -225,7 +225,7 @@ pub struct ReceiptSettings {
 /// The rights of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecuritySettings {
-    /// How much a model may do without asking.
+    /// A model's freedom to act without asking.
     pub autonomy: Autonomy,
     /// Whether everything outside the workspace is out of bounds.
     pub workspace_only: bool,
@@ -284,11 +284,11 @@ pub enum RouteMode {
     /// ReedClaw.
     #[default]
     Auto,
-    /// It goes to the shell.
+    /// Goes to the shell.
     Shell,
-    /// It goes to the model.
+    /// Goes to the model.
     Ask,
-    /// It goes to the shell, and the prompt shows ReedClaw's own choice.
+    /// Goes to the shell, and the prompt shows ReedClaw's own choice.
     Shadow,
 }
 

@@ -142,7 +142,7 @@ impl GatewaySettings {
 /// Sessions on git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSettings {
-    /// Where new sessions lie: a word.
+    /// Place of new sessions: a word.
     pub refs: String,
     /// The commits of a merge: a word.
     pub merge: String,

@@ -41,13 +41,13 @@ pub struct Change<'a> {
     pub new: Option<&'a [u8]>,
 }
 
-/// Why nothing was changed.
+/// Reason why nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {error}")]
 pub struct CommitError {
     /// The file that it failed on.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub error: PathError,
 }
 

@@ -45,7 +45,7 @@ const LINKS_SOUGHT_MAX: usize = 20_000;
 /// Tries to find a name for a temporary file.
 const NAMES_TRIED_MAX: u32 = 100;
 
-/// Why a path wasn't opened.
+/// Reason why a path wasn't opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     /// No path at all.
@@ -63,7 +63,7 @@ pub enum PathError {
     /// `$NAME` or `${NAME}`, which only a shell understands.
     #[error("variables aren't expanded in a path; write the path itself, ~/ for the home")]
     Variable,
-    /// It leads out of the directory, by itself or by a link.
+    /// Leads out of the directory, by itself or by a link.
     #[error("it leads out of the workspace")]
     Outside,
     /// There is nothing.
@@ -84,7 +84,7 @@ pub enum PathError {
     /// Longer than what is read.
     #[error("the file is longer than {0} bytes")]
     Long(u64),
-    /// It isn't what it was when it was read.
+    /// Not what it was when it was read.
     #[error("the file has changed meanwhile")]
     Changed,
     /// Another session is just changing files here.

@@ -20,9 +20,9 @@ pub struct Stamp {
     pub size: u64,
     /// The inode.
     pub inode: u64,
-    /// When the content was last changed, in nanoseconds of Unix time.
+    /// Time when the content was last changed, in nanoseconds of Unix time.
     pub modified_ns: i64,
-    /// When anything about it was last changed.
+    /// Time when anything about it was last changed.
     pub changed_ns: i64,
 }
 
@@ -94,18 +94,18 @@ pub struct Looked<'a> {
 pub struct SurveyLimits {
     /// Entries.
     pub entries_max: usize,
-    /// When it must be over.
+    /// Deadline.
     pub deadline: Instant,
 }
 
-/// Why a survey isn't whole.
+/// Reason why a survey isn't whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SurveyEnd {
-    /// It is.
+    /// All of it was seen.
     Whole,
     /// There are more entries than wanted.
     Entries,
-    /// It took too long.
+    /// Took too long.
     Time,
 }
 

@@ -23,7 +23,7 @@ const KEPT_MAX: usize = 200;
 /// Longest wait for another session that changes the rules: it takes one write.
 const LOCK_WAIT: Duration = Duration::from_secs(5);
 
-/// Why rules can't be read or written.
+/// Reason why rules can't be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct AllowedError {

@@ -81,7 +81,7 @@ impl Grant {
         self.checks.iter().any(|check| check == command)
     }
 
-    /// Why a call may not run any more.
+    /// Reason why a call may not run any more.
     pub(super) fn used_up(&self, call: &Call, approver: &Approver) -> Option<&'static str> {
         let is_over = self.calls_left == Some(0) && is_counted(call, approver);
         is_over.then_some("the run's budget of calls is used up")

@@ -473,7 +473,7 @@ impl Gate {
         }
     }
 
-    /// Why a call that is denied may not run: a code and words.
+    /// Reason why a call that is denied may not run: a code and words.
     #[must_use]
     pub fn denial(&self, verdict: &PolicyVerdict, can_ask: bool) -> (&'static str, String) {
         // The model can do something about the needs of a command in the sandbox.

@@ -91,7 +91,7 @@ pub enum Content {
 pub enum Progress {
     /// A person is asked: the answer for a client that doesn't wait.
     Asked(Value),
-    /// It is over.
+    /// Over.
     Done(Box<Answered<Reply>>),
 }
 
@@ -167,7 +167,7 @@ impl Call<'_> {
         self.query.get(name).map(number).transpose()
     }
 
-    /// How many items are wanted.
+    /// Number of items that are wanted.
     ///
     /// # Errors
     /// `limit` isn't between 1 and 500.

@@ -49,11 +49,11 @@ struct State {
     /// A gate blocked it before its question was asked: it stays blocked, since nobody said yes to it.
     blocked: Option<Blocked>,
     judged: Option<Result<Judged, LedgerError>>,
-    /// When it was let through.
+    /// Time when it was let through.
     began: Option<Instant>,
 }
 
-/// How a call ended.
+/// End of a call.
 pub struct Ended {
     /// The decisions of the gates, if they were asked.
     pub judged: Option<Judged>,

@@ -115,7 +115,7 @@ pub struct Job {
     pub message: String,
     pub model: Option<String>,
     pub schema: Option<String>,
-    /// Where the question comes from.
+    /// Source of the question.
     pub origin: String,
     /// Whether somebody may be asked.
     pub can_ask: bool,

@@ -75,13 +75,13 @@ const DROP_WAIT: Duration = Duration::from_secs(3);
 pub struct Options {
     /// The address.
     pub listen: String,
-    /// How tenants are run.
+    /// Way in which tenants are run.
     pub mode: String,
     /// `file:PATH`, an address of a server, or `env:NAME`.
     pub database: String,
 }
 
-/// Where a gateway listens.
+/// Place where a gateway listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listening {
     /// The address.

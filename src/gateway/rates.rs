@@ -8,7 +8,7 @@ use std::time::Instant;
 /// Buckets that are remembered; the fullest are forgotten first.
 const BUCKETS_MAX: usize = 10_000;
 
-/// How fast a bucket fills, and how much it holds.
+/// Speed at which a bucket fills, and the amount that it holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rate {
     /// Requests a second.
@@ -97,7 +97,7 @@ impl Streams {
         Some(StreamPlace { streams: self.clone(), of })
     }
 
-    /// How many are open.
+    /// Number of open ones.
     #[must_use]
     pub fn count(&self) -> usize {
         self.lock().values().sum()

@@ -60,7 +60,7 @@ impl Running {
         Some(Place { running: Arc::clone(self), number, cancel })
     }
 
-    /// How many actions and runs go on.
+    /// Number of actions and runs that go on.
     pub fn count(&self) -> usize {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
     }

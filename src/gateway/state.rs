@@ -64,7 +64,7 @@ impl Gateway {
         self.started.elapsed().as_secs()
     }
 
-    /// How long a question waits for a person.
+    /// Time for which a question waits for a person.
     pub(super) fn question_timeout_ms(&self) -> i64 {
         i64::try_from(self.parts.settings.gateway.question_timeout_s).unwrap_or(i64::MAX / 1_000).saturating_mul(1_000)
     }

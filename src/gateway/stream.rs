@@ -220,7 +220,7 @@ async fn pump(gateway: &Arc<Gateway>, mut stream: Stream, frames: &Sender<Bytes>
     }
 }
 
-/// Why there is no next page.
+/// Reason why there is no next page.
 enum Unread {
     /// The pool has no place for one more task now.
     Busy,

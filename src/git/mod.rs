@@ -24,7 +24,8 @@ pub use gix::ObjectId as Oid;
 pub use program::{Merged, Program, make_bare};
 pub use write::{Batch, NewCommit, TreeEdit};
 
-/// How long a reference is tried to be moved while others hold its lock, or remove the empty folders that it lies in. A
+/// Time for which a reference is tried to be moved while others hold its lock, or remove the empty folders that it lies
+/// in. A
 /// `git gc` does both, and on a busy machine holds a lock for more than a second.
 const LOCKED_MAX: Duration = Duration::from_secs(5);
 /// First pause before another try; each one is twice as long.
@@ -34,7 +35,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(100);
 /// Entries of a tree that are read; more is no tree that somebody made.
 const ENTRIES_MAX: usize = 1_000_000;
 
-/// Why something of a repository can't be done.
+/// Reason why something of a repository can't be done.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GitError {
     /// There is no repository.
@@ -166,13 +167,13 @@ pub struct Commit {
     pub parents: Vec<Oid>,
     /// The author's name.
     pub author: String,
-    /// When it was made, in seconds of Unix time.
+    /// Time when it was made, in seconds of Unix time.
     pub time_s: i64,
     /// Its message.
     pub message: String,
 }
 
-/// Where HEAD stands.
+/// Position of HEAD.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The full name of the branch; `None` if HEAD is detached.
@@ -260,7 +261,7 @@ impl Repo {
         done
     }
 
-    /// Where HEAD stands.
+    /// Position of HEAD.
     ///
     /// # Errors
     /// HEAD can't be read.
@@ -502,7 +503,7 @@ impl Repo {
     }
 }
 
-/// Why the library can't open what is at `path`: there is no repository, or one of a kind that it doesn't know.
+/// Reason why the library can't open what is at `path`: there is no repository, or one of a kind that it doesn't know.
 fn why_unusable(path: &Path, error: &dyn std::error::Error) -> GitError {
     let config = [path.join(".git/config"), path.join("config")];
     let Some(config) = config
@@ -526,7 +527,7 @@ fn why_unusable(path: &Path, error: &dyn std::error::Error) -> GitError {
     })
 }
 
-/// Where the objects of trees are read: a repository, or memory.
+/// Place where the objects of trees are read: a repository, or memory.
 pub trait Objects: Send + Sync {
     /// The entries of a tree, in git's order.
     ///

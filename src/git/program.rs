@@ -19,7 +19,7 @@ use super::{GitError, Oid, Repo, oid_of, other};
 
 /// Longest run of git: a merge of the largest repositories takes seconds.
 const TIME: Duration = Duration::from_secs(120);
-/// How often is looked whether git has ended.
+/// Interval of the looks whether git has ended.
 const LOOK: Duration = Duration::from_millis(2);
 /// Bytes of an output that are read.
 const OUTPUT_BYTES_MAX: u64 = 16 * 1024 * 1024;

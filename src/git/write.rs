@@ -20,7 +20,7 @@ use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, empty_tree, fau
 
 /// Threads that wait for the disk at once: it takes many files in hardly more than the time of one.
 const SYNCING_THREADS: usize = 8;
-/// How often the folder of an object is made again after somebody removed it.
+/// Number of times that the folder of an object is made again after somebody removed it.
 const FOLDER_TRIES_MAX: usize = 100;
 
 /// The new entry at a path: a file, a link or another repository's commit; `None` removes it.
@@ -37,7 +37,7 @@ pub struct NewCommit {
     pub author: Identity,
     /// The committer.
     pub committer: Identity,
-    /// When, in seconds of Unix time.
+    /// The time, in seconds of Unix time.
     pub time_s: i64,
     /// Its message.
     pub message: String,
@@ -216,7 +216,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// How many objects are new.
+    /// Number of new objects.
     #[must_use]
     pub fn len(&self) -> usize {
         self.new.len()

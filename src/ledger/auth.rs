@@ -13,11 +13,11 @@ use crate::proto::team::{EventDraft, Identity, Mode, TeamRole, TokenKind};
 const SECRET_LETTERS: usize = 26;
 /// Letters of a pairing code: 60 bits.
 const CODE_LETTERS: usize = 12;
-/// How long a pairing code can be used.
+/// Time for which a pairing code can be used.
 const CODE_MS: i64 = 5 * 60 * 1_000;
-/// How long the access token of a paired session can be used.
+/// Time for which the access token of a paired session can be used.
 pub const ACCESS_MS: i64 = 10 * 60 * 1_000;
-/// How long a session can be renewed.
+/// Time for which a session can be renewed.
 pub const REFRESH_MS: i64 = 30 * 24 * 3_600 * 1_000;
 
 /// A token that is to be made.
@@ -31,7 +31,7 @@ pub struct NewToken {
     pub tenant: String,
     /// The most that it may do.
     pub role: TeamRole,
-    /// How long it can be used, in milliseconds; without an end if absent.
+    /// Time for which it can be used, in milliseconds; without an end if absent.
     pub lifetime_ms: Option<i64>,
 }
 
@@ -65,7 +65,7 @@ pub struct TokenRow {
     pub role: String,
     /// `active`, `expired` or `revoked`.
     pub state: &'static str,
-    /// When it ends.
+    /// Time when it ends.
     pub expires_at: Option<String>,
 }
 

@@ -42,7 +42,7 @@ pub struct Command {
 /// The result of a command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Committed {
-    /// It is there; the answer, and whether it was there before.
+    /// The answer, and whether it was there before.
     Done(Value, bool),
     /// The canvas is newer.
     Conflict {

@@ -20,12 +20,12 @@ pub struct Key {
     pub request_hash: String,
 }
 
-/// How a request with a key begins.
+/// Way in which a request with a key begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// It is new, and acts.
+    /// New, and acts.
     New,
-    /// It was answered before.
+    /// Answered before.
     Answered {
         /// The status.
         status: u16,

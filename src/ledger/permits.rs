@@ -24,9 +24,9 @@ pub struct NewLicence {
     pub project: Option<String>,
     /// The surface.
     pub surface_id: Option<String>,
-    /// How long it counts, in milliseconds.
+    /// Time for which it counts, in milliseconds.
     pub lifetime_ms: i64,
-    /// How often it may be used.
+    /// Number of times that it may be used.
     pub uses_max: Option<i64>,
     /// The reason.
     pub reason: String,
@@ -43,9 +43,9 @@ pub struct NewLock {
     pub actions: Vec<String>,
     /// Whether three persons must approve it.
     pub is_three_wise: bool,
-    /// When it begins, from now, in milliseconds.
+    /// Time when it begins, from now, in milliseconds.
     pub begins_in_ms: i64,
-    /// How long it counts after that.
+    /// Time for which it counts after that.
     pub lifetime_ms: i64,
     /// The reason.
     pub reason: String,

@@ -21,7 +21,7 @@ pub struct Asked {
     pub digest: String,
     /// The call as persons see it: JSON text.
     pub card: String,
-    /// How long it can be answered, in milliseconds.
+    /// Time for which it can be answered, in milliseconds.
     pub wait_ms: i64,
 }
 

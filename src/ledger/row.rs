@@ -22,7 +22,7 @@ pub struct Event {
     pub stream_version: i64,
     /// Its type.
     pub event_type: String,
-    /// Where it comes from.
+    /// Its source.
     pub source: String,
     /// The project.
     pub project: String,
@@ -30,7 +30,7 @@ pub struct Event {
     pub actor: String,
     /// The ids and times that may be absent, by name.
     pub ids: Vec<(&'static str, String)>,
-    /// When it was stored, by the database's clock.
+    /// Time when it was stored, by the database's clock.
     pub recorded_at: String,
     /// Its content, canonical JSON.
     pub body: String,

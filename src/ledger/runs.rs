@@ -20,7 +20,7 @@ pub struct NewRun {
     pub origin: String,
 }
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunEnd {
     /// `answered`, `failed`, `cancelled` or `interrupted`.

@@ -207,7 +207,7 @@ impl Ledger {
         })
     }
 
-    /// How many kill switches of the tenant or the project are set.
+    /// Number of kill switches of the tenant or the project that are set.
     ///
     /// # Errors
     /// The database fails.

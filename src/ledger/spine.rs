@@ -23,7 +23,7 @@ pub struct Expected {
     pub version: i64,
 }
 
-/// Where an appended event is.
+/// Place where an appended event is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     /// Its id.
@@ -32,7 +32,7 @@ pub struct Stored {
     pub position: i64,
     /// Its place in its stream.
     pub stream_version: i64,
-    /// It was there already.
+    /// Stored already.
     pub is_duplicate: bool,
 }
 

@@ -13,7 +13,7 @@ use crate::proto::team::{EventDraft, Identity};
 /// Bytes of a stored value.
 const VALUE_BYTES_MAX: usize = 256 * 1024;
 
-/// Where a memory belongs.
+/// Scope of a memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// `session`, `project` or `tenant`.
@@ -31,7 +31,7 @@ pub struct MemoryEntry {
     pub value: Value,
     /// Its version, from 1.
     pub version: i64,
-    /// When it ends.
+    /// Time when it ends.
     pub expires_at: Option<String>,
     /// Its writer.
     pub by: String,
@@ -48,7 +48,7 @@ pub struct BoardEntry {
     pub version: i64,
     /// Its writer.
     pub by: String,
-    /// When it was written.
+    /// Time when it was written.
     pub at: String,
 }
 

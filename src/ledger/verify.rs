@@ -19,7 +19,7 @@ pub struct Verified {
     pub events: i64,
     /// The hash of the newest one.
     pub head: String,
-    /// How many of them have lost their content by an erasure.
+    /// Number of those that have lost their content by an erasure.
     pub erased: i64,
 }
 
@@ -49,7 +49,7 @@ impl Chain {
         Self { position: 0, hash: genesis, streams, erased, announced }
     }
 
-    /// How many events were read.
+    /// Number of events that were read.
     pub fn events(&self) -> i64 {
         self.position
     }

@@ -38,7 +38,7 @@ pub(super) struct Talks(Arc<Mutex<Vec<Talk>>>);
 struct Talk {
     token: ProgressToken,
     caller: Caller,
-    /// When the call last showed a sign of life.
+    /// Time when the call last showed a sign of life.
     last: Instant,
     /// Questions that the person hasn't answered yet.
     open: usize,
@@ -57,7 +57,7 @@ impl Drop for Entry {
 }
 
 impl Entry {
-    /// When the call last showed a sign of life; now while the person is asked.
+    /// Time when the call last showed a sign of life; now while the person is asked.
     pub(super) fn last(&self) -> Instant {
         let talks = self.talks.lock();
         let found = talks.iter().find(|talk| talk.token == self.token);

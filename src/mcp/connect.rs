@@ -42,7 +42,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// A thing that a server does of its own accord.
 pub(super) enum Notice {
-    /// It ended, for this reason.
+    /// Ended, for this reason.
     Ended(String),
     /// One of its lists has changed.
     Lists,
@@ -56,7 +56,7 @@ pub(super) struct Connection {
     /// The service has ended, and must not be waited for again.
     is_over: bool,
     lists: mpsc::UnboundedReceiver<()>,
-    /// They end with the connection.
+    /// Tasks that end with the connection.
     _tasks: Vec<Task>,
     /// Its program; a server that is reached by an address has none.
     process: Option<Process>,
@@ -78,7 +78,7 @@ impl Connection {
         Notice::Ended(self.ended().await)
     }
 
-    /// Why the server can't be called any more, if it can't.
+    /// Reason why the server can't be called any more, if it can't.
     pub(super) async fn why_over(&self) -> Option<String> {
         if self.is_over || self.peer.is_transport_closed() { Some(self.ended().await) } else { None }
     }
@@ -154,7 +154,7 @@ pub(super) async fn connect(
     Err(NotConnected::Failed(format!("{last}{}", newest.unwrap_or_default())))
 }
 
-/// Why there is no connection.
+/// Reason why there is no connection.
 pub(super) enum NotConnected {
     /// The server wants to know who asks.
     NeedsLogin,
@@ -237,7 +237,7 @@ fn http(server: &Server, tools: &Tools, url: &str) -> Result<Http, Failure> {
     Ok(Http::new(&server.name, url, web.authorities.clone(), Arc::clone(&web.headers), tokens))
 }
 
-/// Why a stream of events can't be opened.
+/// Reason why a stream of events can't be opened.
 fn stream_failure(error: HttpError) -> Failure {
     match error {
         HttpError::Login(_) => Failure::NeedsLogin,
@@ -254,7 +254,7 @@ fn tools_failure(server: &Server, tools: &Tools, why: String) -> Failure {
     }
 }
 
-/// Why the first words failed. If the program has ended, that is the reason.
+/// Reason why the first words failed. If the program has ended, that is the reason.
 async fn begin_failure(error: ClientInitializeError, process: Option<Process>) -> Failure {
     Failure::Protocol(match (error, process) {
         (ClientInitializeError::ConnectionClosed(_), Some(process)) => process.ended().await,

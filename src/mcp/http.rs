@@ -54,7 +54,7 @@ const PROTOCOL_HEADERS: &str = "mcp-";
 
 type HttpResult<T> = Result<T, StreamableHttpError<HttpError>>;
 
-/// Why an answer can't be had.
+/// Reason why an answer can't be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HttpError {
     /// Nothing was sent.

@@ -47,7 +47,7 @@ const MESSAGE_BYTES_MAX: usize = 4 << 20;
 pub struct Server {
     /// Its name: `[a-z][a-z0-9-]{0,19}`.
     pub name: String,
-    /// How it is reached.
+    /// Its address or program.
     pub place: Place,
     /// The version of the protocol to speak.
     pub era: Era,
@@ -57,17 +57,17 @@ pub struct Server {
     pub oauth: OAuth,
     /// Whether it may ask the person something.
     pub may_ask: bool,
-    /// It speaks the transport of 2024-11-05 at its address.
+    /// Speaks the transport of 2024-11-05 at its address.
     pub is_sse: bool,
     /// Whether its resources are listed.
     pub has_resources: bool,
     /// Whether its prompts are listed.
     pub has_prompts: bool,
-    /// It is started to install itself: with the network, without the workspace.
+    /// Started to install itself: with the network, without the workspace.
     pub is_fetching: bool,
 }
 
-/// How a server is reached.
+/// Way in which a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// By a program that is started, with its arguments.
@@ -166,7 +166,7 @@ pub struct Options {
     pub state: Option<PathBuf>,
 }
 
-/// How far a server is.
+/// State of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Not running. Whether its manifest is known from an earlier run.
@@ -181,47 +181,47 @@ pub enum Standing {
         /// From its start to its list of tools.
         took: Duration,
     },
-    /// It wants to know who asks.
+    /// Wants to know who asks.
     NeedsLogin,
-    /// It could not be started, or ended by itself.
+    /// Failed to start, or ended by itself.
     Failed {
-        /// Why, in words.
+        /// The reason, in words.
         why: String,
-        /// It isn't started again by itself before then.
+        /// Not started again by itself before then.
         again_at: Option<Instant>,
     },
 }
 
-/// Why something of a server can't be had.
+/// Reason why something of a server can't be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum McpError {
     /// There is no server of this name.
     #[error("there is no server called {0}")]
     NoServer(String),
-    /// It can't be started or doesn't speak the protocol.
+    /// Failed to start, or doesn't speak the protocol.
     #[error("the server {server} can't be used: {why}")]
     Start {
         /// The server.
         server: String,
-        /// Why, in words, with the end of its standard error.
+        /// The reason, in words, with the end of its standard error.
         why: String,
     },
-    /// It wants to know who asks.
+    /// Wants to know who asks.
     #[error("the server {0} needs a login")]
     NeedsLogin(String),
     /// A login failed.
     #[error("the login failed: {0}")]
     Login(String),
-    /// It didn't answer in time.
+    /// No answer came in time.
     #[error("the server didn't answer within {} s", .0.as_secs())]
     Timeout(Duration),
-    /// It answered with an error.
+    /// Answered with an error.
     #[error("the server answered with error {0}: {1}")]
     Refused(i32, String),
-    /// It answered something that the protocol doesn't have here.
+    /// Answered something that the protocol doesn't have here.
     #[error("the server answered against the protocol: {0}")]
     Protocol(String),
-    /// It wasn't reached, or refused the request as a whole: nothing was carried out.
+    /// Not reached, or refused the request as a whole: nothing was carried out.
     #[error("the server wasn't reached: {0}")]
     NotSent(String),
     /// The caller's `stop` said so.
@@ -230,7 +230,7 @@ pub enum McpError {
     /// Nothing may run now, and why.
     #[error("{0}")]
     Halted(String),
-    /// It went away after the call was sent: whether the call was carried out isn't known.
+    /// Gone after the call was sent: whether the call was carried out isn't known.
     #[error("the server went away during the call; whether it carried the call out is unknown")]
     Lost,
 }

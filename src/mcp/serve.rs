@@ -310,7 +310,7 @@ impl Keeper {
         }
     }
 
-    /// Why the server isn't started now by itself, if so.
+    /// Reason why the server isn't started now by itself, if so.
     fn waits(&self) -> Option<String> {
         let recent = self.failures.iter().filter(|at| at.elapsed() < FAILURE_TIME).count();
         if recent >= FAILURES_MAX {

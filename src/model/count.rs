@@ -36,7 +36,7 @@ pub(super) struct Counter {
 /// A server's description of itself.
 #[derive(Clone, Copy, Debug)]
 struct ServerFacts {
-    /// It is llama.cpp's.
+    /// The server is llama.cpp's.
     is_llama: bool,
     /// Tokens of a request and its answer that it has room for.
     window: Option<u64>,

@@ -23,11 +23,11 @@ pub struct ModelError {
     pub key_env: Option<String>,
     /// Its word in `models.NAME.kind`.
     pub kind: &'static str,
-    /// Why it failed.
+    /// Reason why it failed.
     pub fault: Fault,
 }
 
-/// Why a question failed.
+/// Reason why a question failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The endpoint can't be used as it is written.

@@ -120,11 +120,11 @@ pub struct Capabilities {
     pub kind: &'static str,
     /// The answer comes in pieces.
     pub streaming: bool,
-    /// It can ask for tools.
+    /// Can ask for tools.
     pub tools: bool,
-    /// It takes pictures; `None` if that isn't known.
+    /// Takes pictures; `None` if that isn't known.
     pub images: Option<bool>,
-    /// It marks the part that the server may cache.
+    /// Marks the part that the server may cache.
     pub caching: bool,
     /// Its thoughts go back to it unchanged.
     pub keeps_state: bool,

@@ -124,7 +124,7 @@ pub struct Response {
     pub calls: Vec<ToolCall>,
     /// Its tokens, if the server reported them.
     pub usage: Option<Usage>,
-    /// Why it ended.
+    /// Reason why it ended.
     pub stop: Stop,
     /// Data for the next request, if the provider wants some back.
     pub state: Option<State>,
@@ -132,7 +132,7 @@ pub struct Response {
     pub raw: String,
 }
 
-/// Why an answer ended.
+/// Reason why an answer ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stop {
     /// The reason.
@@ -149,13 +149,13 @@ pub enum StopReason {
     Done,
     /// The limit of tokens was reached.
     Length,
-    /// It waits for tools.
+    /// Waits for tools.
     ToolCalls,
     /// A filter of the provider stopped it, or the model refused.
     Filtered,
     /// The context is full.
     ContextFull,
-    /// It wants to go on when it is sent back as it is.
+    /// Wants to go on when it is sent back as it is.
     Paused,
     /// Another reason, in the server's word.
     Other,

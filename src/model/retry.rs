@@ -1,4 +1,4 @@
-//! When a refused request is sent again, and when another model may be asked in its place: pure.
+//! Rules for when a refused request is sent again, and when another model may be asked in its place: pure.
 
 use std::time::Duration;
 

@@ -87,7 +87,7 @@ pub struct Allowed {
     pub output_tokens_max: Option<u64>,
 }
 
-/// Why a request isn't sent.
+/// Reason why a request isn't sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Over {
     /// The limit that would be exceeded, in a sentence.

@@ -24,7 +24,7 @@ pub struct Price {
 /// The prices of all tokens of a request that reads many.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LongPrice {
-    /// It holds for requests that read more than so many tokens.
+    /// Holds for requests that read more than so many tokens.
     pub above_tokens: u64,
     /// Factor on the price of input, cached or not.
     pub input_factor: f64,

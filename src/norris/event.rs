@@ -91,7 +91,7 @@ pub struct Halt {
     pub intent: String,
     /// Its risk.
     pub risk: String,
-    /// Why it is asked about.
+    /// Reason why it is asked about.
     pub reasons: Vec<String>,
     /// The proposed change.
     pub preview: String,
@@ -204,7 +204,7 @@ pub enum Event {
         /// Its fingerprint.
         digest: String,
     },
-    /// It is over.
+    /// Over.
     RanHalted {
         /// Its result in words.
         result: String,
@@ -214,12 +214,12 @@ pub enum Event {
         /// The note.
         text: String,
     },
-    /// It waits until somebody resumes it.
+    /// Waits until somebody resumes it.
     Paused {
         /// The reason.
         why: String,
     },
-    /// It goes on.
+    /// Goes on.
     Resumed,
     /// A person wants it to end.
     StopAsked,
@@ -230,7 +230,7 @@ pub enum Event {
         /// The new ones.
         limits: Limits,
     },
-    /// It ended.
+    /// Ended.
     Ended {
         /// The word for the end.
         end: String,

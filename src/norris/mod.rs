@@ -44,7 +44,7 @@ pub enum End {
     Budget(String),
     /// There is no progress.
     Stuck(String),
-    /// It couldn't go on.
+    /// Unable to go on.
     Failed(String),
     /// A person stopped it.
     Stopped,
@@ -119,7 +119,7 @@ pub enum TaskState {
 pub struct Task {
     /// The task's text.
     pub text: String,
-    /// How far it is.
+    /// Its progress.
     pub state: TaskState,
     /// Attempts that ended.
     pub attempts: u32,
@@ -155,14 +155,14 @@ pub struct CallDone {
     pub success: Option<bool>,
 }
 
-/// How far a halted call is.
+/// Progress of a halted call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HaltState {
-    /// It waits for its person.
+    /// Waits for its person.
     Waits,
     /// The person said yes.
     Approved,
-    /// It runs.
+    /// Runs.
     Runs,
 }
 
@@ -185,11 +185,11 @@ pub struct Run {
     pub approved: Vec<String>,
     /// Halts by now.
     pub halts: usize,
-    /// Why it waits.
+    /// Reason why it waits.
     pub paused: Option<String>,
     /// A person wants it to end.
     pub is_stopped: bool,
-    /// How it ended.
+    /// Its end.
     pub end: Option<End>,
     /// Calls of tools.
     pub calls: u64,
@@ -221,7 +221,7 @@ pub struct Run {
     pub over_limit: Option<String>,
     /// The conversations of the run.
     pub conversations: Vec<i64>,
-    /// When it began, Unix milliseconds.
+    /// Time when it began, Unix milliseconds.
     pub began: i64,
     /// Notes and results that the present question carries.
     sent: (usize, usize),

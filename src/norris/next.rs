@@ -13,7 +13,7 @@ pub struct Used {
     pub now: i64,
 }
 
-/// Why a run does nothing for now.
+/// Reason why a run does nothing for now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// A call waits for a person.
@@ -37,7 +37,7 @@ pub enum Effect {
     Work {
         /// Its number, from 0.
         task: usize,
-        /// It failed twice: the planner's model does it.
+        /// Failed twice: the planner's model does it.
         is_escalated: bool,
     },
     /// Run the call that a person approved.

@@ -664,7 +664,7 @@ pub fn of_editor() -> impl Iterator<Item = (Op, Form)> {
     COMMANDS.iter().filter_map(|command| Some((command.op, command.editor?)))
 }
 
-/// Why a meta line can't be carried out.
+/// Reason why a meta line can't be carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
     /// There is no such command; perhaps this one was meant.
@@ -674,9 +674,9 @@ pub enum CommandError {
         /// The nearest name, if one is near.
         nearest: Option<&'static str>,
     },
-    /// It needs an argument, as the usage says.
+    /// Needs an argument, as the usage says.
     Missing(&'static Command),
-    /// It takes no argument.
+    /// Takes no argument.
     Surplus(&'static Command),
 }
 

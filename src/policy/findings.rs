@@ -18,7 +18,7 @@ pub(super) struct Findings<'m, 'a> {
     pub(super) needs: Vec<Need>,
     /// Each effect is known and named once, as the files of an edit are: then none is left out.
     pub(super) is_exact: bool,
-    /// Where the commands run that are looked at just now.
+    /// Place where the commands run that are looked at just now.
     pub(super) elsewhere: Elsewhere,
 }
 

@@ -43,7 +43,7 @@ pub struct Rules {
     pub workspace: String,
     /// The user's home.
     pub home: String,
-    /// How much runs unasked.
+    /// The extent of what runs unasked.
     pub autonomy: Autonomy,
     /// Whether everything outside the workspace is out of bounds.
     pub workspace_only: bool,
@@ -82,7 +82,7 @@ const UNKNOWN_RULES: &[&str] = &[
 /// The rule of a reason by which a command is asked about, whatever holds it.
 const ASKED: &str = "asked-program";
 
-/// Where a command runs that another one starts.
+/// Place where a command runs that another one starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Elsewhere {
     Here,
@@ -97,7 +97,7 @@ pub enum High {
     /// The person is asked.
     #[default]
     Ask,
-    /// It is denied.
+    /// Denied.
     Deny,
 }
 
@@ -135,7 +135,8 @@ impl<'a> Context<'a> {
 
 /// The questions that a verdict may ask of the disk. Every answer may be `None`, which never makes anything less risky.
 pub trait Files {
-    /// Where a path leads once every link on it is followed; for what isn't there yet, where its directory leads.
+    /// Place to which a path leads once every link on it is followed; for what isn't there yet, where its directory
+    /// leads.
     fn canonical(&self, path: &str) -> Option<String>;
 }
 

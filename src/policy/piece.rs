@@ -1,6 +1,6 @@
 //! Text of which parts may be unknown: what a word of a script turns out to be.
 
-/// Where a text that isn't known comes from, the least doubtful first.
+/// Sources of a text that isn't known, the least doubtful first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     /// A number, or part of a name: not empty, without blanks and slashes, neither `.` nor `..`.
@@ -373,7 +373,7 @@ impl Text {
     }
 }
 
-/// Where a bracket closes.
+/// Position where a bracket closes.
 fn closing(rest: &str) -> Option<usize> {
     rest.char_indices().skip(1).find(|(_, c)| *c == ']').map(|(at, _)| at)
 }

@@ -5,7 +5,7 @@ use super::programs::listed;
 use super::{Files, Rules};
 use crate::proto::known_paths;
 
-/// Where a path leads, the least harm first.
+/// Place to which a path leads, the least harm first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Zone {
     /// A place that swallows what is written: `/dev/null` and the terminal.
@@ -146,8 +146,8 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Where an absolute path leads, links on it followed where the disk is known; the more dangerous of both where they
-    /// differ.
+    /// Place to which an absolute path leads, links on it followed where the disk is known; the more dangerous of both
+    /// where they differ.
     pub(super) fn zone(&self, path: &Text) -> Zone {
         let zone = self.zone_of(&Place::of(path));
         let Some(known) = path.as_str() else { return zone };
@@ -226,7 +226,7 @@ impl<'a> Map<'a> {
         entry(&self.home) || entry(&self.workspace)
     }
 
-    /// How many components name a home, if the path is in one.
+    /// Number of components that name a home, if the path is in one.
     fn home_length(&self, place: &Place) -> Option<usize> {
         if place.is_below(&self.home) {
             Some(self.home.parts.len())

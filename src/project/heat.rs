@@ -51,7 +51,7 @@ pub struct Heat {
     pub commits: usize,
     /// Lines that came or went in the newest [`COMMITS_WITH_LINES`].
     pub lines: usize,
-    /// When it was last changed, in seconds of Unix time.
+    /// Time when it was last changed, in seconds of Unix time.
     pub last_unix_s: i64,
     /// One for each commit, more for one that changed many lines, half for each 90 days before the newest commit.
     pub score: f64,

@@ -42,7 +42,7 @@ fn file(directory: &Path, root: &Path) -> PathBuf {
     kept_file(directory, root).with_extension("names")
 }
 
-/// When and how long, as text.
+/// Time and duration, as text.
 fn stamp_text(stamp: &Stamp) -> Option<String> {
     let Some((time, length)) = stamp.1 else { return Some("-".to_owned()) };
     Some(format!("{} {length}", time.duration_since(UNIX_EPOCH).ok()?.as_nanos()))

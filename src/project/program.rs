@@ -66,9 +66,9 @@ pub enum Trouble {
     NoGit,
     /// A repository of another kind, a damaged one, or one whose config can't be read for certain.
     Unreadable,
-    /// It took too long.
+    /// Took too long.
     Slow,
-    /// It was stopped.
+    /// Stopped.
     Stopped,
 }
 

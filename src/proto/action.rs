@@ -91,14 +91,14 @@ pub enum Action {
 /// The risk of an action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Risk {
-    /// It only reads, and only permitted places.
+    /// Only reads, and only permitted places.
     Low,
-    /// It changes something, inside the workspace.
+    /// Changes something, inside the workspace.
     Medium,
-    /// It reaches further, deletes, or isn't wholly understood.
+    /// Reaches further, deletes, or isn't wholly understood.
     #[default]
     High,
-    /// It is never done, even with a person's consent.
+    /// Never done, even with a person's consent.
     Blocked,
 }
 
@@ -127,11 +127,11 @@ impl fmt::Display for Risk {
 /// The consequence of a risk under an autonomy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It runs.
+    /// Runs.
     Run,
     /// The person is asked.
     Ask,
-    /// It doesn't run.
+    /// Not run.
     Deny,
 }
 
@@ -210,15 +210,15 @@ pub enum Hold {
     Copy,
 }
 
-/// How much a model may do without asking, in order: a later grade includes the earlier ones.
+/// A model's freedom to act without asking, in order: a later grade includes the earlier ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Autonomy {
-    /// It only looks.
+    /// Only looks.
     Readonly,
-    /// It looks; for what changes something the person is asked.
+    /// Looks; for what changes something the person is asked.
     #[default]
     Supervised,
-    /// It works in the workspace; for anything beyond, the person is asked.
+    /// Works in the workspace; for anything beyond, the person is asked.
     Full,
 }
 
@@ -250,7 +250,7 @@ impl fmt::Display for Autonomy {
     }
 }
 
-/// Why something has the risk that it has.
+/// Reason why something has the risk that it has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reason {
     /// The rule, a stable identifier such as `delete-root`.
@@ -301,17 +301,17 @@ pub enum Effect {
 /// In what way a file is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum WriteKind {
-    /// It is made or replaced.
+    /// Made or replaced.
     Write,
     /// Something is put at its end.
     Append,
-    /// It is removed.
+    /// Removed.
     Delete,
-    /// It is removed with all below it.
+    /// Removed with all below it.
     DeleteTree,
     /// Its mode, owner or attributes change.
     Mode,
-    /// It gets another name, or another gets its name.
+    /// Gets another name, or another gets its name.
     Move,
 }
 
@@ -337,7 +337,7 @@ pub struct PolicyVerdict {
     pub risk: Risk,
     /// The consequence of the risk.
     pub decision: Decision,
-    /// Why, the weightiest first; never empty.
+    /// The reasons, the weightiest first; never empty.
     pub reasons: Vec<Reason>,
     /// Its effects, in the order of their discovery; cut at a limit, which a reason then names.
     pub effects: Vec<Effect>,

@@ -504,7 +504,7 @@ pub fn is_startup(below_home: &[u8]) -> bool {
     holds(STARTUP, below_home)
 }
 
-/// Why a file of a workspace is protected, by its path relative to the workspace; `None` if it isn't.
+/// Reason why a file of a workspace is protected, by its path relative to the workspace; `None` if it isn't.
 #[must_use]
 pub fn protected(relative: &[u8]) -> Option<&'static str> {
     let folded = fold(relative);

@@ -162,7 +162,7 @@ pub enum FailureKind {
     NoModel,
     /// A rule of ours forbids it.
     Refused,
-    /// It would go over a budget.
+    /// Would go over a budget.
     Budget,
     /// Something outside is not there or does not answer.
     Unavailable,
@@ -181,10 +181,10 @@ pub struct Failure {
     pub hint: String,
 }
 
-/// Why an answer isn't all that it could have been.
+/// Reason why an answer isn't all that it could have been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shortfall {
-    /// It reached the limit of an answer, or of the model's window.
+    /// Reached the limit of an answer, or of the model's window.
     Length,
     /// The model had no more rounds of tools, or repeated itself.
     Rounds,
@@ -219,7 +219,7 @@ pub enum Event {
     Failed {
         /// The text up to then.
         text: String,
-        /// Why it ended.
+        /// Reason why it ended.
         failure: Failure,
     },
 }

@@ -42,7 +42,7 @@ pub struct Names {
 /// The keys of the shell's own line editor, as far as the person has set them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShellKeys {
-    /// It is in vi mode.
+    /// Set to vi mode.
     pub vi: bool,
     /// Keys that run a shell command or insert others, as readline writes them (`\C-t`).
     pub bound: Vec<String>,

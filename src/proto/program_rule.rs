@@ -15,11 +15,11 @@ use std::str::FromStr;
 pub enum Wants {
     /// A question before it runs, in every autonomy.
     Ask,
-    /// It never runs.
+    /// Never runs.
     Deny,
-    /// It needs the network: it is asked about before it runs.
+    /// Needs the network: it is asked about before it runs.
     Network,
-    /// It needs services or devices of this machine: it is asked about before it runs.
+    /// Needs services or devices of this machine: it is asked about before it runs.
     Host,
 }
 

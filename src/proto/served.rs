@@ -91,7 +91,7 @@ pub enum Reach {
     Network,
     /// Its program runs outside any sandbox.
     Free,
-    /// It runs on another machine.
+    /// Runs on another machine.
     Remote,
 }
 
@@ -108,7 +108,7 @@ pub struct Field {
     pub kind: FieldKind,
     /// The form can't be sent without it.
     pub is_required: bool,
-    /// It asks for a secret, which must not be typed into a form.
+    /// Asks for a secret, which must not be typed into a form.
     pub is_secret: bool,
     /// The value unless another is entered.
     pub default: Option<Value>,
@@ -128,7 +128,7 @@ pub enum FieldKind {
     },
     /// A number.
     Number {
-        /// It has no fraction.
+        /// Allows no fraction.
         is_whole: bool,
         /// The smallest.
         least: Option<f64>,

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// How a tenant is run.
+/// Way in which a tenant is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Many customers on one installation.
@@ -144,7 +144,7 @@ pub struct EventDraft {
     pub event_id: Option<String>,
     /// Its type.
     pub event_type: String,
-    /// Where it comes from: `agent`, `tool`, `ui`, or `engine` for the gateway itself.
+    /// Its source: `agent`, `tool`, `ui`, or `engine` for the gateway itself.
     pub source: String,
     /// The stream; that of the run if absent.
     pub stream: Option<String>,
@@ -158,7 +158,7 @@ pub struct EventDraft {
     pub causation_id: Option<String>,
     /// The key by which its sender knows it.
     pub correlation_id: Option<String>,
-    /// When it happened, by its sender's word.
+    /// Time when it happened, by its sender's word.
     pub occurred_at: Option<String>,
     /// Its content.
     pub body: Value,
@@ -203,11 +203,11 @@ impl GateName {
 /// The decision of a gate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GateOutcome {
-    /// It lets the call through.
+    /// Lets the call through.
     Pass,
-    /// It has no facts here, or isn't required.
+    /// Finds no facts here, or isn't required.
     NotApplicable,
-    /// It holds the call back.
+    /// Holds the call back.
     Block {
         /// The reason, one line.
         reason: String,

@@ -29,7 +29,7 @@ pub struct Question {
     pub program: Option<String>,
     /// Whether "always" may be said to it.
     pub may_always: bool,
-    /// It ran and wanted a terminal: only "in my shell" counts, and no.
+    /// Ran and wanted a terminal: only "in my shell" counts, and no.
     pub only_own_shell: bool,
 }
 
@@ -79,11 +79,11 @@ pub struct Overdue {
 /// A person's choice about an [`Overdue`] command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverdueChoice {
-    /// It goes on as a job, and the model with its work.
+    /// Goes on as a job, and the model with its work.
     Job,
-    /// It is waited for until it ends.
+    /// Waited for until it ends.
     Wait,
-    /// It is ended now.
+    /// Ended now.
     End,
 }
 
@@ -94,7 +94,7 @@ pub struct Outcome {
     pub success: bool,
     /// Its output, for the model; text from outside.
     pub output: String,
-    /// Why it failed.
+    /// Reason why it failed.
     pub error: Option<ToolError>,
     /// Facts about the output: sizes, an exit status, the place of the rest.
     pub metadata: Map<String, Value>,
@@ -138,12 +138,12 @@ pub enum Step {
     },
     /// A person said yes.
     Approved,
-    /// It doesn't run.
+    /// Not run.
     Denied {
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// It is over, run or not.
+    /// Over, run or not.
     Done {
         /// The outcome.
         outcome: Outcome,
@@ -157,7 +157,7 @@ pub const STILL_RUNNING: &str = "still-running";
 /// The [code](ToolError::code) of a command that the person ended.
 pub const ENDED_BY_USER: &str = "ended-by-user";
 
-/// Why a call failed, so that a model can mend it.
+/// Reason why a call failed, so that a model can mend it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolError {

@@ -169,7 +169,7 @@ impl Outcome {
         Self { failed: false, result_hash: Some(result_hash), outside: None }
     }
 
-    /// It failed.
+    /// Failed.
     #[must_use]
     pub fn failed(result_hash: Option<String>) -> Self {
         Self { failed: true, result_hash, outside: None }

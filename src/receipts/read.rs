@@ -23,7 +23,7 @@ pub struct OpenIntent {
     pub seq: u64,
     /// The id of the receipt.
     pub id: String,
-    /// When it was written.
+    /// Time when it was written.
     pub timestamp: String,
     /// The tool that was to run.
     pub tool: String,
@@ -100,7 +100,7 @@ pub(super) struct Tail {
     pub(super) last: Option<Last>,
 }
 
-/// Why an end can't be gone on from.
+/// Reason why an end can't be gone on from.
 pub(super) enum TailProblem {
     Io(io::Error),
     /// The last line ends like one of ours, but isn't a receipt.

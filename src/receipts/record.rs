@@ -23,7 +23,7 @@ const INTEGER_MAX: u64 = (1 << 53) - 1;
 pub enum Kind {
     /// A call is about to run.
     Intent,
-    /// It has ended.
+    /// End of a call.
     Outcome,
     /// A call was not let run.
     Denied,
@@ -36,11 +36,11 @@ pub enum Kind {
 /// The state of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It was let run, and did not fail.
+    /// Let run, and did not fail.
     Allowed,
-    /// It was not let run.
+    /// Not let run.
     Denied,
-    /// It was let run, and failed.
+    /// Let run, and failed.
     Failed,
 }
 
@@ -79,7 +79,7 @@ impl Status {
 pub struct Record<'a> {
     /// `receipt-…`, once in all logs.
     pub id: Cow<'a, str>,
-    /// When, in UTC (RFC 3339, with milliseconds).
+    /// The time, in UTC (RFC 3339, with milliseconds).
     pub timestamp: Cow<'a, str>,
     /// Its number, from 1; the number of its line.
     pub seq: u64,

@@ -32,7 +32,7 @@ pub(super) struct Known {
     pub name: String,
     /// The very characters.
     pub value: String,
-    /// It counts only as a whole word.
+    /// Counts only as a whole word.
     is_word: bool,
 }
 

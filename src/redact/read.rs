@@ -9,14 +9,14 @@ pub(super) struct Text<'a> {
     pub bytes: &'a [u8],
     /// The byte before it.
     pub before: Option<u8>,
-    /// It is complete: no more text follows.
+    /// Complete: no more text follows.
     pub is_whole: bool,
 }
 
 /// The answer of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// It isn't a secret.
+    /// Not a secret.
     No,
     /// The text that follows decides.
     More,

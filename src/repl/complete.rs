@@ -44,7 +44,7 @@ pub trait LiveCompletion: Send {
     fn users(&mut self, typed: &str) -> Vec<String>;
 }
 
-/// How a name fits what was typed; the later ones are tried where the earlier found nothing.
+/// Fit of a name to what was typed; the later ones are tried where the earlier found nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fit {
     Start,
@@ -261,7 +261,7 @@ struct Request<'a> {
     command: Vec<&'a str>,
     after_redirect: bool,
     in_comment: bool,
-    /// Where the simple command at the cursor starts, without keywords and assignments in front.
+    /// Place where the simple command at the cursor starts, without keywords and assignments in front.
     simple_start: usize,
     /// The beginning of the word, if only the live shell knows its value.
     anchor: Option<paths::Anchor>,
@@ -494,7 +494,7 @@ fn variables(request: &Request<'_>, state: &EditorState) -> Option<(usize, Vec<C
     Some((request.word_start + dollar, found.collect()))
 }
 
-/// Where the innermost unfinished `$(…` or backtick begins: its text is completed as a line of its own.
+/// Place where the innermost unfinished `$(…` or backtick begins: its text is completed as a line of its own.
 fn inner_start(text: &str) -> usize {
     let mut start = 0;
     // Each turn moves forward, and nobody types a hundred levels.

@@ -16,7 +16,7 @@ use crate::host;
 use crate::ops::commands;
 use crate::proto::{Failure, FailureKind, HumanLine};
 
-/// How long the shell may take to draw its prompt where it is asked for it.
+/// Time that the shell may take to draw its prompt where it is asked for it.
 const PROMPT_WAIT: Duration = Duration::from_secs(1);
 
 /// Facts about the config beside the effective settings.
@@ -25,7 +25,7 @@ pub(super) struct Configured {
     pub(super) effective: config::Layers,
     /// The keys and the meta commands of hooks that the editor knows.
     bound: Bound,
-    /// When the config was changed last, as far as it has been read.
+    /// Time when the config was changed last, as far as it has been read.
     stamp: Option<SystemTime>,
     /// The project's file, if there is one.
     pub(super) project: ProjectState,
@@ -59,7 +59,7 @@ pub fn editor_program(env: &Env) -> String {
     variable("VISUAL").or_else(|| variable("EDITOR")).unwrap_or_else(|| "vi".into())
 }
 
-/// When a file was changed last; nothing where there is none.
+/// Time when a file was changed last; nothing where there is none.
 fn stamp(path: &Path) -> Option<SystemTime> {
     path.metadata().and_then(|data| data.modified()).ok()
 }

@@ -21,7 +21,7 @@ use crate::shell::session::KeysTo;
 
 /// Runs that a list shows.
 const LISTED_MAX: usize = 20;
-/// How often the line of a watched run is drawn again.
+/// Interval at which the line of a watched run is drawn again.
 const DRAWN_EVERY: Duration = Duration::from_millis(250);
 /// The longest wait for the pump to say that keys come here.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(1);
@@ -32,11 +32,11 @@ const PREVIEW_LINES_MAX: usize = 40;
 /// The keys while a run is watched.
 const KEYS: &str = "keys: pause [p, Ctrl-C]  say [s]  background [b]";
 
-/// Why a run isn't watched any more.
+/// Reason why a run isn't watched any more.
 enum Watched {
-    /// It doesn't work any more.
+    /// No longer works.
     Rests,
-    /// It continues in the background.
+    /// Continues in the background.
     Left,
 }
 

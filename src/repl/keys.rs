@@ -265,7 +265,7 @@ fn sent(key: &KeyName) -> Option<Vec<u8>> {
     Some(sent)
 }
 
-/// How the keys are to be.
+/// Wanted state of the keys.
 pub(super) struct Wanted<'a> {
     /// vi's keys instead of emacs'.
     pub(super) vi: bool,

@@ -23,7 +23,7 @@ enum Choice {
     Take(usize),
     /// None of them.
     None,
-    /// They went on typing: these are the first letters of their own line.
+    /// The person went on typing: these are the first letters of their own line.
     Typed(String),
 }
 

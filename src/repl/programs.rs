@@ -12,8 +12,8 @@ use crate::proto::Names;
 use crate::shell::Handle;
 use crate::shell::programs::Programs;
 
-/// How long the first look at thousands of files leaves the processors to the first prompt and to the shell's start. The
-/// shell's own report, which comes when it is ready, ends it.
+/// Time for which the first look at thousands of files leaves the processors to the first prompt and to the shell's
+/// start. The shell's own report, which comes when it is ready, ends it.
 const FIRST_PROMPT: Duration = Duration::from_millis(20);
 
 /// The thread; it ends when this is dropped.
@@ -23,10 +23,10 @@ pub(super) struct ProgramsThread {
     progress: Arc<Progress>,
 }
 
-/// How far the thread has come.
+/// Progress of the thread.
 #[derive(Default)]
 struct Progress {
-    /// How many requests it has answered.
+    /// Number of requests that it has answered.
     answered: AtomicU64,
     /// Whether the loop waits for an answer.
     awaited: AtomicBool,

@@ -14,7 +14,7 @@ use crate::proto::{Route, RouteVerdict};
 use crate::route::steady;
 use crate::shell::ShellPrompt;
 
-/// Where the line that is being typed would go; the highlighter writes it before the prompt is drawn.
+/// Place to which the line that is being typed would go; the highlighter writes it before the prompt is drawn.
 #[derive(Clone, Debug)]
 pub struct Heading {
     shown: Arc<Mutex<Shown>>,
@@ -29,7 +29,7 @@ struct Shown {
     held: bool,
     /// The route that the rules would choose, if a mode decides instead.
     shadow: Option<Route>,
-    /// It is shown in words.
+    /// Shown in words.
     words: bool,
 }
 
@@ -134,7 +134,7 @@ pub struct Facts {
     pub branch: Option<String>,
     /// The last status.
     pub status: i32,
-    /// How long the last command took, where that is shown.
+    /// Time for which the last command took, where that is shown.
     pub took: Option<Duration>,
     /// The model that answers.
     pub model: Option<String>,
@@ -214,7 +214,7 @@ impl ReedPrompt {
         self
     }
 
-    /// How many rows of the drawn line lie below the cursor; `None` where the whole of it is one row.
+    /// Number of rows of the drawn line below the cursor; `None` where the whole of it is one row.
     #[must_use]
     pub fn rows_below_cursor(&self, buffer: &str, cursor_bytes: usize, columns: usize) -> Option<usize> {
         let all = self.rows(buffer, columns);
@@ -229,7 +229,7 @@ impl ReedPrompt {
         format!("{}{}", self.left, self.render_prompt_indicator(PromptEditMode::Default))
     }
 
-    /// How many rows the prompt and a line take, with the place of the cursor behind it.
+    /// Number of rows that the prompt and a line take, with the place of the cursor behind it.
     #[must_use]
     pub fn rows(&self, buffer: &str, columns: usize) -> usize {
         use reedline::Prompt;

@@ -94,7 +94,7 @@ fn without_controls(text: &str) -> String {
 /// The live shell's programmable completion, within a time limit.
 pub struct ShellCompletion {
     pub(super) pump: Handle,
-    /// Where the loop looks whether the shell is to complete by itself.
+    /// Place where the loop looks whether the shell is to complete by itself.
     pub(super) by_itself: Arc<AtomicBool>,
     pub(super) timeout: Duration,
 }

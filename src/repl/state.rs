@@ -27,11 +27,11 @@ pub struct EditorState {
     pub cwd: PathBuf,
     /// The directory of `~`.
     pub home: Option<PathBuf>,
-    /// Where Ctrl-T sends the line.
+    /// Place to which Ctrl-T sends the line.
     pub forced: Option<Route>,
     /// Whether the model's last answer ended with a question.
     pub model_asked: bool,
-    /// Where programs are looked for while their list isn't made yet.
+    /// Place where programs are looked for while their list isn't made yet.
     pub first_path: Option<OsString>,
     /// The config's own word on where a line goes.
     pub route_hook: Option<RouteHook>,
@@ -182,7 +182,7 @@ pub(super) fn read(state: &SharedState) -> RwLockReadGuard<'_, EditorState> {
     state.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where the shell's text begins in `line`, after a forcing prefix (`!`, `$ `).
+/// Place where the shell's text begins in `line`, after a forcing prefix (`!`, `$ `).
 pub(super) fn shell_text_start(line: &str, verdict: &RouteVerdict) -> usize {
     if verdict.rule != "forced-shell" {
         return 0;

@@ -56,7 +56,7 @@ impl Repl {
         problems.iter().for_each(|problem| self.console.failure(problem));
     }
 
-    /// Where tools work for a person who is where they are.
+    /// Place where tools work for a person who is where they are.
     pub(super) fn workspace(&self) -> PathBuf {
         let cwd = state::read(&self.state).cwd.clone();
         self.runtime.workspace_around(&cwd)

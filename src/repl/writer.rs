@@ -14,7 +14,7 @@ use crate::store::{Entry, HistoryId, Store};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
-/// How long nothing more must come before it is written: the time of a short command and its prompt, which would
+/// Time for which nothing more must come before it is written: the time of a short command and its prompt, which would
 /// otherwise share the processor with the disk. A crash loses no more than that.
 pub(super) const WRITE_AFTER: Duration = Duration::from_millis(15);
 

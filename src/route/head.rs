@@ -52,9 +52,9 @@ pub(super) enum Kind {
 /// Kinds that are weighed alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
-    /// It resolves, and its name is no English word.
+    /// Resolves, and its name is no English word.
     Command,
-    /// It resolves, and a request may begin with its name.
+    /// Resolves, and a request may begin with its name.
     English,
     /// A path, an expansion, a reserved word.
     Syntax,
@@ -67,7 +67,7 @@ pub(super) enum Group {
 /// The word that would be run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head<'a> {
-    /// Where it stands in the line's words; behind the last where there is none.
+    /// Its position in the line's words; behind the last where there is none.
     pub index: usize,
     /// Its text, quotes and a backslash removed.
     pub name: &'a str,

@@ -1,7 +1,7 @@
 //! Reads a line into words and operators, finished or not. Owns the one reader that routing, highlighting and completion
 //! share; it must not know what a word means, and never fails: what a shell would refuse is still cut into pieces.
 
-/// How an apostrophe is read.
+/// Reading of an apostrophe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// As bash does: every quote opens a string.
@@ -28,13 +28,13 @@ pub enum TokenKind {
 /// The findings in a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
-    /// It holds a quoted string.
+    /// Holds a quoted string.
     pub quoted: bool,
-    /// It holds `$…` or backticks outside single quotes, or is a process substitution.
+    /// Holds `$…` or backticks outside single quotes, or is a process substitution.
     pub expansion: bool,
-    /// It holds an unquoted `*`, `?` or `[`.
+    /// Holds an unquoted `*`, `?` or `[`.
     pub glob: bool,
-    /// It holds an apostrophe as English uses it (`Reading::Prose` only).
+    /// Holds an apostrophe as English uses it (`Reading::Prose` only).
     pub contraction: bool,
     /// The quote or bracket that the text ends inside of: `'`, `"`, a backtick, `(` or `{`.
     pub open: Option<char>,
@@ -45,14 +45,14 @@ pub struct Traits {
 pub struct Token<'a> {
     /// The text as typed, quotes included.
     pub text: &'a str,
-    /// Where it starts, in bytes.
+    /// Its start, in bytes.
     pub start: usize,
     /// Its kind.
     pub kind: TokenKind,
 }
 
 impl Token<'_> {
-    /// Where it ends, in bytes.
+    /// Its end, in bytes.
     #[must_use]
     pub fn end(&self) -> usize {
         self.start + self.text.len()

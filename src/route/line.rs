@@ -74,7 +74,7 @@ impl Shape {
 pub(super) struct Word<'a> {
     /// As typed.
     pub text: &'a str,
-    /// Where it starts, in bytes.
+    /// Its start, in bytes.
     pub start: usize,
     /// Without the punctuation of a sentence at its end, and without quotes around one word.
     pub bare: &'a str,

@@ -46,11 +46,11 @@ pub struct Context<'a> {
     pub is_path: &'a dyn Fn(&str) -> bool,
     /// Whether a word names an existing file of any kind; asked only for the arguments of a line that is in doubt.
     pub exists: &'a dyn Fn(&str) -> bool,
-    /// Where the line goes whatever it is: the user's key (Ctrl-T), a mode, or a hook of the config.
+    /// Destination of the line whatever it is: the user's key (Ctrl-T), a mode, or a hook of the config.
     pub forced: Option<Forced>,
     /// Whether the model's last answer ended with a question, so that `yes` is a reply.
     pub model_asked: bool,
-    /// Where the user sent this very line before, against what was decided.
+    /// Place to which the user sent this very line before, against what was decided.
     pub answered: Option<Route>,
     /// The user has run this very line before.
     pub ran_before: bool,
@@ -92,7 +92,7 @@ pub enum Forced {
     Prefixes,
 }
 
-/// Where a line goes and why, before the text is cut out.
+/// Destination and reason of a line, before the text is cut out.
 struct Call {
     route: Route,
     rule: &'static str,

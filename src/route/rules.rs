@@ -429,7 +429,7 @@ fn of_single(word: &Word<'_>, flags: usize, head: &Head<'_>, context: &Context<'
     }
 }
 
-/// Why a word counts as a slip.
+/// Reason why a word counts as a slip.
 pub(super) fn slip_reason(head: &Head<'_>) -> String {
     match head.meant {
         Some(meant) => format!("`{}` is not a command, `{meant}` is similar", head.name),

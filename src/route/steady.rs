@@ -8,8 +8,8 @@ const CLEAR: f32 = 3.0;
 /// A word of fewer letters tells nothing yet.
 const WORD_MIN: usize = 3;
 
-/// Where the prompt says that `line` goes: what was shown for the line `before`, while its last word looks unfinished and
-/// the verdict isn't clear; else the verdict.
+/// Destination that the prompt shows for `line`: what was shown for the line `before`, while its last word looks
+/// unfinished and the verdict isn't clear; else the verdict.
 #[must_use]
 pub fn steady(before: Option<(&str, Route)>, line: &str, verdict: &RouteVerdict) -> Route {
     let Some((earlier, shown)) = before else { return verdict.route };

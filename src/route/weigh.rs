@@ -15,7 +15,7 @@ const RUN_READING_ENGLISH: f32 = 0.5;
 const RUN_CHANGING: f32 = 0.0;
 /// The same where nothing can be changed.
 const RUN_READING: f32 = -0.4;
-/// How far below that a line is asked about at least.
+/// Distance below that in which a line is asked about at least.
 const GREY: f32 = 0.4;
 /// Nothing runs where the first word doesn't resolve; a question unasked is what is lost.
 const RUN_UNKNOWN: f32 = 2.4;

@@ -29,19 +29,19 @@ const CLASS_LETTERS: &[u8] = b"dpqarcsvx";
 pub(super) mod command {
     /// Its name is an English word with which a request may begin.
     pub(in crate::route) const ENGLISH: u16 = 1;
-    /// It can change or end something, or hand on what is said.
+    /// Can change or end something, or hand on what is said.
     pub(in crate::route) const CHANGES: u16 = 1 << 1;
-    /// It takes any text, so that words in it say nothing.
+    /// Takes any text, so that words in it say nothing.
     pub(in crate::route) const TEXT: u16 = 1 << 2;
     /// Its first argument is a pattern or a topic.
     pub(in crate::route) const PATTERN: u16 = 1 << 3;
-    /// It runs the command behind it.
+    /// Runs the command behind it.
     pub(in crate::route) const RUNS: u16 = 1 << 4;
     /// A subcommand follows.
     pub(in crate::route) const SUBCOMMANDS: u16 = 1 << 5;
     /// A tool that people know from other machines.
     pub(in crate::route) const TOOL: u16 = 1 << 6;
-    /// It takes names of files.
+    /// Takes names of files.
     pub(in crate::route) const NAMES: u16 = 1 << 7;
 }
 
@@ -194,7 +194,7 @@ fn bits(letters: &str, alphabet: &[u8]) -> u16 {
     letters.bytes().filter_map(|letter| alphabet.iter().position(|it| *it == letter)).fold(0, |all, at| all | 1 << at)
 }
 
-/// How many pieces `separator` makes of a text.
+/// Number of pieces that `separator` makes of a text.
 const fn count(text: &str, separator: u8) -> usize {
     let bytes = text.as_bytes();
     let (mut words, mut at) = (1, 0);

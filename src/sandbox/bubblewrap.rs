@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::masks::{KEPT_OF_RUN, outermost};
 use super::wire::{Spec, paths};
 
-/// Where bubblewrap is looked for: not on PATH, which others may have a say in.
+/// Place where bubblewrap is looked for: not on PATH, which others may have a say in.
 const PLACES: [&str; 4] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
 /// The directories that a sandbox has for itself, empty.
 const OWN: [&str; 3] = ["/tmp", "/var/tmp", "/run"];

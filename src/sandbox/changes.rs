@@ -26,12 +26,12 @@ const OPAQUE: &str = "user.overlay.opaque";
 /// Clocks of file systems go in ticks: a change in the same tick as the copy may be older or newer.
 const TICK_NS: i64 = 10_000_000;
 
-/// How much is collected.
+/// Limits of what is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectLimits {
     /// Entries, deleted ones included.
     pub entries_max: usize,
-    /// How long it may take.
+    /// Time that it may take.
     pub time: Duration,
 }
 
@@ -41,13 +41,13 @@ impl Default for CollectLimits {
     }
 }
 
-/// Why changes can't be collected.
+/// Reason why changes can't be collected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectError {
     /// There are more entries than the limit.
     #[error("it changed more than {0} files and directories")]
     TooMany(usize),
-    /// It took too long.
+    /// Took too long.
     #[error("its changes could not be collected in {} s", .0.as_secs())]
     Slow(Duration),
     /// The copy or the workspace can't be read.
@@ -55,7 +55,7 @@ pub enum CollectError {
     Path {
         /// The unreadable path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: PathError,
     },
 }
@@ -69,12 +69,12 @@ pub enum ChangeKind {
         mode: u32,
         /// Its size.
         bytes: u64,
-        /// Where its content lies in the upper directory.
+        /// Place where its content lies in the upper directory.
         source: PathBuf,
     },
     /// A link is new, or leads elsewhere.
     Link {
-        /// Where it leads.
+        /// Its target.
         target: PathBuf,
     },
     /// A directory is new, or has another mode.
@@ -82,7 +82,7 @@ pub enum ChangeKind {
         /// Its permission bits.
         mode: u32,
     },
-    /// It is gone.
+    /// Gone.
     Deleted,
 }
 

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 const BUBBLEWRAP: &str = "bwrap";
 /// Longest wait for killed processes to be gone: one in the middle of a disk operation ends only after it.
 const KILLED_TIME: Duration = Duration::from_secs(2);
-/// How often is looked whether they are.
+/// Interval of the looks whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// Ends a program that [`Sandbox::command`](super::Sandbox::command) started, and everything in its session or below it:

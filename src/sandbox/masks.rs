@@ -16,13 +16,14 @@ pub(super) const KEPT_OF_RUN: [&str; 5] = [
     "/run/current-system",
     "/run/opengl-driver",
 ];
-/// Where people put files with passwords, below a home; the home itself is the first.
+/// Place where people put files with passwords, below a home; the home itself is the first.
 const USUAL: &[&str] = &["", "Desktop", "Documents", "Downloads", "Dropbox", "Nextcloud", "Sync", ".keepass"];
 /// The most entries of one such directory that are looked at.
 const ENTRIES_MAX: usize = 4096;
 
-/// Where credentials usually are, for the user with this home: below it, below the home that the user database names
-/// (`HOME` may say something else), and of the machine. Databases of passwords are found by name in the usual places.
+/// Place where credentials usually are, for the user with this home: below it, below the home that the user database
+/// names (`HOME` may say something else), and of the machine. Databases of passwords are found by name in the usual
+/// places.
 #[must_use]
 pub fn credentials(home: &Path) -> Vec<PathBuf> {
     let recorded = home_of_user().filter(|recorded| recorded != home && recorded.is_dir());
@@ -75,17 +76,17 @@ pub(super) fn resolve(path: &Path) -> PathBuf {
     }
 }
 
-/// How the jail of the overlay tier shows a path outside of the workspace.
+/// Way in which the jail of the overlay tier shows a path outside of the workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outside {
     /// Something private stands in its place.
     Hidden,
-    /// It can be read, if its owner lets it be.
+    /// Readable, if its owner lets it be.
     ReadOnly,
 }
 
-/// How the jail of a grant shows an absolute path outside of the workspace; nothing for what may never be opened to a
-/// program, and for what holds something of that kind or a whole home.
+/// Way in which the jail of a grant shows an absolute path outside of the workspace; nothing for what may never be
+/// opened to a program, and for what holds something of that kind or a whole home.
 #[must_use]
 pub fn outside(grant: &Grant, path: &Path) -> Option<Outside> {
     /// The kernel's own, and devices.

@@ -18,15 +18,15 @@ const BYTES_MAX: usize = 64 * 1024;
 /// One thing that a program was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missed {
-    /// It asked for the address of a host.
+    /// Asked for the address of a host.
     Name(String),
-    /// It connected, or sent something, to an address that isn't its own loopback.
+    /// Connected, or sent something, to an address that isn't its own loopback.
     Address(SocketAddr),
-    /// It connected to a Unix socket that isn't there in the jail.
+    /// Connected to a Unix socket that isn't there in the jail.
     Socket(PathBuf),
-    /// It opened a file for writing, or made or changed something, where the jail is closed.
+    /// Opened a file for writing, or made or changed something, where the jail is closed.
     Write(PathBuf),
-    /// It removed something, or moved it away, where the jail is closed.
+    /// Removed something, or moved it away, where the jail is closed.
     Remove(PathBuf),
 }
 

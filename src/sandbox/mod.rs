@@ -66,7 +66,7 @@ pub const HELPER_WORD: &str = "__reedclaw-sandbox";
 pub const HELPER_FAILED: u8 = 125;
 /// Longest wait for a trial of a tier.
 const TRIAL_TIME: Duration = Duration::from_secs(5);
-/// How often a trial is looked at.
+/// Interval at which a trial is looked at.
 const TRIAL_LOOK: Duration = Duration::from_millis(2);
 
 /// The mode that the config asks for.
@@ -80,7 +80,7 @@ pub enum Mode {
     Off,
 }
 
-/// How a program is held, the strongest last.
+/// Way in which a program is held, the strongest last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
     /// Not at all, but for limits and a session of its own.
@@ -112,31 +112,31 @@ impl Tier {
     }
 }
 
-/// How a program sees its workspace.
+/// Way in which a program sees its workspace.
 #[derive(Clone, Debug, Default)]
 pub enum View {
-    /// It reads it, and can't write there.
+    /// Reads it, and can't write there.
     Look,
-    /// It reads and writes it.
+    /// Reads and writes it.
     #[default]
     Work,
-    /// It writes on a copy of it: only the overlay tier has that.
+    /// Writes on a copy of it: only the overlay tier has that.
     Copy(Arc<Layer>),
-    /// It reads it and can't write there, and sees nothing of the homes but tools, since nobody knows yet what it does. The layer
-    /// takes note of what it was refused. Only the tiers without copies have that.
+    /// Reads it and can't write there, and sees nothing of the homes but tools, since nobody knows yet what it does.
+    /// The layer takes note of what it was refused. Only the tiers without copies have that.
     First(Arc<Layer>),
 }
 
 /// The rights of a program, and its limits. Paths are absolute.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// Where it works.
+    /// The directory that it works in.
     pub workspace: PathBuf,
     /// A directory of ours that is shown in the workspace's place: held by the overlay tier only.
     pub shown_instead: Option<PathBuf>,
-    /// How it sees that.
+    /// Way in which it sees that.
     pub view: View,
-    /// Where else it may write; files and directories that are there.
+    /// Further places where it may write; files and directories that are there.
     pub writable: Vec<PathBuf>,
     /// The readable paths inside masked ones, such as a plugin's own directory.
     pub readable: Vec<PathBuf>,
@@ -145,7 +145,7 @@ pub struct Grant {
     pub read_only: Vec<PathBuf>,
     /// The hidden paths: [`credentials`], our own directories.
     pub masked: Vec<PathBuf>,
-    /// Where it starts.
+    /// Its start.
     pub cwd: PathBuf,
     /// Whether it has a network.
     pub network: bool,
@@ -157,7 +157,7 @@ pub struct Grant {
     pub env: BTreeMap<OsString, OsString>,
     /// Its limits.
     pub limits: Limits,
-    /// How many descriptors it inherits, from 0; the rest is closed.
+    /// Number of descriptors that it inherits, from 0; the rest is closed.
     pub descriptors: u32,
 }
 
@@ -204,7 +204,7 @@ impl Grant {
     }
 }
 
-/// Why a program isn't started.
+/// Reason why a program isn't started.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct SandboxError {
@@ -225,17 +225,17 @@ impl From<SandboxError> for Failure {
 pub struct Sandbox {
     mode: Mode,
     tier: Tier,
-    /// Why it isn't a better one, one line for each that was tried.
+    /// Reason why it isn't a better one, one line for each that was tried.
     notes: Vec<String>,
     helper: PathBuf,
     /// The directory that stands for `/tmp` where that can't be an own one.
     tmp: Mutex<Option<Tmp>>,
-    /// Where the overlay tier keeps its directories.
+    /// Place where the overlay tier keeps its directories.
     place: Option<PathBuf>,
     scratch: Mutex<Option<Arc<Scratch>>>,
 }
 
-/// Where a sandbox is to work.
+/// Place where a sandbox is to work.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     /// A directory of ours in which the overlay tier keeps what programs change on their copies.
@@ -326,7 +326,7 @@ impl Sandbox {
         self.tier
     }
 
-    /// Why it isn't a better one, one line for each that was tried.
+    /// Reason why it isn't a better one, one line for each that was tried.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes

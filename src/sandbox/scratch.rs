@@ -68,8 +68,8 @@ pub struct Layer {
     pub(super) work: PathBuf,
     /// The file in which the jail writes down refusals.
     pub(super) refused: PathBuf,
-    /// When the copy was made, by the clock of the file system: what has changed since in the workspace was changed by
-    /// somebody else.
+    /// Time when the copy was made, by the clock of the file system: what has changed since in the workspace was
+    /// changed by somebody else.
     pub(super) since_ns: i64,
 }
 

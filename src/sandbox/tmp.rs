@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::scratch::remove_all;
 
-/// How the names begin.
+/// Beginning of the names.
 const PREFIX: &str = "reedclaw-tmp-";
 /// Entries of the directory that are looked at for what was left behind.
 const LOOKED_AT_MAX: usize = 10_000;

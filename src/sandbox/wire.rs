@@ -42,7 +42,7 @@ pub(super) fn paths(list: &[PathWire]) -> impl Iterator<Item = PathBuf> + '_ {
     list.iter().map(PathWire::path)
 }
 
-/// How a program is to be held. All paths are absolute and free of links.
+/// Way in which a program is to be held. All paths are absolute and free of links.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Spec {
     /// The process that started the helper; where that is another one by now, it has ended.
@@ -91,7 +91,7 @@ pub(super) struct JailWire {
     pub(super) kept_of_home: Vec<PathWire>,
 }
 
-/// How a program sees its workspace.
+/// Way in which a program sees its workspace.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ViewWire {
     Look,

@@ -32,7 +32,7 @@ pub(super) struct Connection {
 /// The meaning of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum ClientRequest {
-    /// It is answered at once.
+    /// Answered at once.
     Answer(Value),
     /// A tool is called.
     Call {

@@ -31,13 +31,13 @@ pub struct LogEntry {
     pub turn: Option<u64>,
     /// `base`, `turn`, `fork`, `sync`, `user`, `part` (of a turn, before a question to a person), `approve`, `repair`.
     pub act: String,
-    /// How it ended.
+    /// Its end.
     pub state: String,
     /// The model.
     pub model: String,
     /// The subject.
     pub subject: String,
-    /// When, in seconds of Unix time.
+    /// The time, in seconds of Unix time.
     pub time_s: i64,
     /// The session whose record its tree holds.
     pub(super) session: String,
@@ -270,7 +270,7 @@ impl View {
     }
 }
 
-/// Where the record of a turn lies in a tree.
+/// Place where the record of a turn lies in a tree.
 pub(super) fn record_path(id: &str, turn: u64) -> PathBuf {
     Path::new(RECORDS).join(id).join(format!("turns/{:02}/{turn:04}.json", turn / 100))
 }

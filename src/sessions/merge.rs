@@ -15,7 +15,7 @@ use crate::tree::RECORDS;
 /// Subjects of turns that a squash names.
 const SUBJECTS_MAX: usize = 30;
 
-/// How a session becomes commits of a branch.
+/// Way in which a session becomes commits of a branch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum How {
     /// One commit with everything.
@@ -31,7 +31,7 @@ pub enum How {
 /// A merge as somebody wants it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MergeWish {
-    /// How.
+    /// The way.
     pub how: How,
     /// The branch; the one that the session began at if none is named.
     pub into: Option<String>,
@@ -48,13 +48,13 @@ impl From<How> for MergeWish {
 /// A merge that was tried out and not made.
 #[derive(Debug)]
 pub struct MergePlan {
-    /// How.
+    /// The way.
     pub how: How,
     /// The branch that would move: its full name.
     pub target: String,
     /// Files that would change there.
     pub files: Vec<Changed>,
-    /// Where that branch is checked out.
+    /// Place where that branch is checked out.
     pub checked_out: Option<PathBuf>,
     target_tip: Option<Oid>,
     session: String,

@@ -70,7 +70,7 @@ pub const ON: &str = "refs/reedclaw/on/";
 /// The beginning of the names of tips that were left.
 pub const KEPT: &str = "refs/reedclaw/kept/";
 
-/// Why something of a session can't be done.
+/// Reason why something of a session can't be done.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// Git's reason.
@@ -95,7 +95,7 @@ pub enum SessionError {
         /// Its newest turn.
         last: u64,
     },
-    /// It can't be done now.
+    /// Not possible now.
     #[error("{0}")]
     Refused(String),
     /// Both sides changed the same.
@@ -119,7 +119,7 @@ fn list(paths: &[PathBuf]) -> String {
 #[derive(Clone, Debug)]
 pub struct Sessions {
     repo: Arc<Repo>,
-    /// Where what lies beside git is kept.
+    /// Place where what lies beside git is kept.
     folder: PathBuf,
     /// The directory that drafts stand for.
     work_dir: PathBuf,
@@ -136,7 +136,7 @@ pub struct Listed {
     pub meta: Meta,
     /// Its newest commit.
     pub tip: Oid,
-    /// When that was made, in seconds of Unix time.
+    /// Time when that was made, in seconds of Unix time.
     pub time_s: i64,
     /// Whether a shell has it open.
     pub is_open: bool,

@@ -18,7 +18,7 @@ const SUMMARY_BYTES_MAX: u64 = 2_000;
 const FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Folders whose files somebody else has written, or a program.
 const FOREIGN: [&str; 6] = ["vendor", "node_modules", "third_party", "dist", "target", ".reedclaw"];
-/// How often the reference is tried to be moved while others move it.
+/// Number of times that the reference is tried to be moved while others move it.
 const TRIES_MAX: usize = 10;
 
 /// The summaries of the files of a tree.
@@ -30,7 +30,7 @@ pub struct Summaries {
     pub missing: Vec<(PathBuf, Oid)>,
 }
 
-/// Where the summary of a content lies.
+/// Place where the summary of a content lies.
 fn place(id: Oid) -> PathBuf {
     let hex = id.to_string();
     Path::new(FOLDER).join(&hex[..2]).join(&hex[2..])

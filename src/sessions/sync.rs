@@ -11,7 +11,7 @@ use crate::git::{Changed, Mode, Objects as _, Oid, Program, Repo, TreeEdit, shor
 use crate::host::now_unix_ms;
 use crate::tree::{FILE_BYTES_MAX, RECORDS};
 
-/// How a line begins that marks a conflict.
+/// Beginning of a line that marks a conflict.
 const MARK: &[u8] = b"<<<<<<< ";
 
 /// A branch that was brought into a session.

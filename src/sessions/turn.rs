@@ -25,7 +25,7 @@ const RESULT_BYTES_MAX: usize = 64 * 1024;
 /// Records aren't compared line by line in a checkout of the branch; git reads such rules from a work tree only.
 const ATTRIBUTES: &str = "** -diff linguist-generated\n";
 
-/// How a turn ended.
+/// End of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The answer is whole.
@@ -34,7 +34,7 @@ pub enum State {
     Cancelled,
     /// The answer is whole, and files still have git's marks of conflicts in them.
     Conflicted,
-    /// It failed.
+    /// Failed.
     Failed,
     /// The process ended in the middle of it.
     Cut,
@@ -63,13 +63,13 @@ pub struct TurnReport {
     pub subject: Option<String>,
     /// The answer.
     pub answer: String,
-    /// How it ended.
+    /// Its end.
     pub state: State,
     /// The model.
     pub model: Option<String>,
     /// The calls.
     pub calls: Vec<CallFile>,
-    /// When it was asked, in milliseconds of Unix time.
+    /// Time when it was asked, in milliseconds of Unix time.
     pub time_ms: i64,
     /// Tokens that were sent and received.
     pub tokens: [u64; 2],

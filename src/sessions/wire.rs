@@ -27,7 +27,7 @@ pub struct Meta {
     pub merged: Option<MergedFile>,
     /// The session and turn that it was forked from.
     pub parent: Option<Parent>,
-    /// When it began, in milliseconds of Unix time.
+    /// Time when it began, in milliseconds of Unix time.
     pub started_ms: i64,
     /// Its title.
     pub title: String,
@@ -49,7 +49,7 @@ pub struct MergedFile {
     pub turns: u64,
 }
 
-/// Where a session was forked.
+/// Point where a session was forked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Parent {
@@ -81,9 +81,9 @@ pub struct TurnFile {
     pub model: Option<String>,
     /// The question.
     pub question: String,
-    /// How it ended: `whole`, `conflicted`, `cancelled`, `failed`, `cut`.
+    /// Its end: `whole`, `conflicted`, `cancelled`, `failed`, `cut`.
     pub state: String,
-    /// When it was asked, in milliseconds of Unix time.
+    /// Time when it was asked, in milliseconds of Unix time.
     pub time_ms: i64,
     /// Tokens that were sent and received.
     pub tokens: [u64; 2],

@@ -14,7 +14,8 @@ use super::supervise::Front;
 
 /// Characters of a command that a title shows.
 const TITLE_CHARS_MAX: usize = 60;
-/// When the program in the foreground is first looked at, and the longest pause between looks, which grow twofold.
+/// Time after which the program in the foreground is first looked at, and the longest pause between looks, which grow
+/// twofold.
 const FIRST_LOOK: Duration = Duration::from_millis(60);
 const LOOK_PAUSE_MAX: Duration = Duration::from_secs(1);
 /// Terminals that may print such sequences.
@@ -38,17 +39,17 @@ pub(super) struct Around {
     cwd: Option<PathBuf>,
     /// The directory that was told last.
     announced: Option<PathBuf>,
-    /// When the program in the foreground is looked at, and the pause after that.
+    /// Time when the program in the foreground is looked at, and the pause after that.
     look: Option<(Instant, Duration)>,
     program: Option<String>,
     /// The command in the foreground has written nothing yet.
     pub(super) quiet: bool,
     notify: Option<Notify>,
-    /// How this terminal shows a notification.
+    /// Way in which this terminal shows a notification.
     notice: Option<Notice>,
     /// The terminal was asked to report its focus.
     watching: bool,
-    /// It has reported that it lost it.
+    /// Reported that it lost it.
     unseen: bool,
 }
 
@@ -204,7 +205,7 @@ impl Around {
         format!("\x1b]0;{}{}\x07", self.title_start, without_controls(text))
     }
 
-    /// When the program in the foreground is looked at.
+    /// Time when the program in the foreground is looked at.
     pub(super) fn next_look(&self) -> Option<Instant> {
         self.look.map(|(at, _)| at)
     }

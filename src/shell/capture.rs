@@ -9,7 +9,7 @@ pub struct Recorder {
     head_bytes_max: usize,
     tail: Vec<u8>,
     tail_bytes_max: usize,
-    /// Where the next byte goes, once the tail is full.
+    /// Place to which the next byte goes, once the tail is full.
     tail_next: usize,
     omitted_bytes: u64,
 }

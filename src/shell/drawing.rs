@@ -12,7 +12,7 @@ const OWN_LINES: [&[u8]; 2] = [b"{ __rc_", b"if __rc_"];
 /// readline's drawing of a line that was handed over, up to the line feed that ends it.
 #[derive(Debug, Default)]
 pub(super) struct Echo {
-    /// How many rows it still has.
+    /// Number of rows that it still has.
     rows: usize,
     /// The terminal itself echoes: empty rows count.
     plain: bool,
@@ -65,7 +65,7 @@ impl Echo {
 /// The most bytes by which one of our own lines is known.
 const OWN_BYTES_MAX: usize = 8;
 
-/// Where a line ends with the first `length` bytes of one of ours.
+/// Place where a line ends with the first `length` bytes of one of ours.
 fn cut_start(line: &[u8], length: usize) -> Option<usize> {
     let is_cut = |own: &&[u8]| own.len() > length && line.ends_with(&own[..length]);
     OWN_LINES.iter().any(is_cut).then(|| line.len() - length)

@@ -16,10 +16,10 @@ use super::session::KeysTo;
 /// The editor reads at most 1024 bytes when it is woken, and is woken by new bytes only: it gets less than that, and
 /// more once it has read them.
 pub(super) const EDITOR_BYTES_MAX: usize = 1000;
-/// How long until it is looked whether the editor has read its piece.
+/// Time until it is looked whether the editor has read its piece.
 pub(super) const EDITOR_READS: Duration = Duration::from_millis(1);
-/// How often, and for how long after a change of the window's size, it is looked whether the editor has overheard keys:
-/// its reader forgets them where both come at once, until there are new ones.
+/// Interval and total time after a change of the window's size in which it is looked whether the editor has overheard
+/// keys: its reader forgets them where both come at once, until there are new ones.
 pub(super) const OVERHEARD_LOOK: Duration = Duration::from_millis(20);
 pub(super) const OVERHEARD_LOOKS: u32 = 15;
 

@@ -1,4 +1,4 @@
-//! Where the person's keys go: the editor, the shell, or kept until it is known who they are for.
+//! Destination of the person's keys: the editor, the shell, or kept until it is known who they are for.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -21,10 +21,10 @@ const VERDICT_WAIT: Duration = Duration::from_millis(15);
 /// Another key than Enter that the editor passes over without drawing itself holds up the keys behind it so long.
 const SILENCE_WAIT: Duration = Duration::from_secs(1);
 
-/// How long keys are kept for a wake key that the editor may have lost among keys of one batch.
+/// Time for which keys are kept for a wake key that the editor may have lost among keys of one batch.
 const STALE_WAKE_WAIT: Duration = Duration::from_millis(100);
 
-/// How long a terminal that was never heard may take to say where the cursor is; slow links answer within.
+/// Time that a terminal that was never heard may take to say where the cursor is; slow links answer within.
 const REPORT_WAIT: Duration = Duration::from_millis(1500);
 
 /// The keys' way.
@@ -50,16 +50,16 @@ pub struct Feed {
     position_asked: bool,
     wake_wanted: bool,
     wake_sent: bool,
-    /// How many wake keys were sent, and how many of them the loop has seen by now.
+    /// Number of wake keys that were sent, and of those that the loop has seen by now.
     wakes_sent: u64,
     wakes_seen: u64,
-    /// When held keys are the editor's after all.
+    /// Time when held keys are the editor's after all.
     pub(super) deadline: Option<Instant>,
     /// Whether the terminal has ever said where the cursor is, or is known not to.
     hearing: Hearing,
     /// A question of the editor was answered in the terminal's place: what the terminal says to it after all is for nobody.
     answered_for: bool,
-    /// When the terminal should have said where the cursor is, while it is not known whether it ever does.
+    /// Time when the terminal should have said where the cursor is, while it is not known whether it ever does.
     pub(super) report_due: Option<Instant>,
 }
 

@@ -18,25 +18,26 @@ use super::spawn::Dialect;
 use super::sys;
 use crate::proto::CommandOutcome;
 
-/// How long behind the first prompt all of the start has been done.
+/// Time after the first prompt when all of the start has been done.
 const START_WAIT: Duration = Duration::from_millis(500);
 
-/// How long after a command's start it is looked whether `exec` has replaced the shell.
+/// Time after a command's start when it is looked whether `exec` has replaced the shell.
 const REPLACED_LOOK: Duration = Duration::from_millis(300);
 
-/// How often, and how many times, it is looked whether the shell has handed its terminal to the command: fish may take
-/// a while; the others do it right after the start mark. A builtin (`read`, a loop) never has it handed over.
+/// Interval at which, and number of times that, it is looked whether the shell has handed its terminal to the command:
+/// fish may take a while; the others do it right after the start mark. A builtin (`read`, a loop) never has it handed
+/// over.
 const HAND_OVER_LOOK: Duration = Duration::from_millis(2);
 const HAND_OVER_LOOKS_FISH: u32 = 100;
 const HAND_OVER_LOOKS: u32 = 25;
 
-/// How long a key of the shell's own line editor may take before the keys behind it are for what it has started.
+/// Time that a key of the shell's own line editor may take before the keys behind it are for what it has started.
 const PRESSED_LOOK: Duration = Duration::from_millis(50);
 
 /// The shell's present activity.
 #[derive(Debug)]
 pub enum Phase {
-    /// It reads its start-up files.
+    /// Reads its start-up files.
     Starting,
     /// Its hooks are done; readline is about to read. What is printed now (job notices) still belongs above the prompt.
     Prompting {
@@ -54,12 +55,12 @@ pub enum Phase {
     },
     /// A line was handed over and hasn't started.
     Sent {
-        /// When it was handed over.
+        /// Time when it was handed over.
         since: Instant,
     },
     /// A command runs, or the hooks behind it.
     Running {
-        /// When to look whether the shell was replaced.
+        /// Time to look whether the shell was replaced.
         look_at: Option<Instant>,
         /// Whether its output is still recorded.
         recording: bool,
@@ -71,7 +72,7 @@ pub enum Phase {
 pub struct Current {
     line: String,
     started: Instant,
-    /// When it ended and how, once the shell has said.
+    /// Time and manner of its end, once the shell has said.
     ended: Option<(Duration, i32)>,
     cwd: Option<PathBuf>,
     environment: String,

@@ -3,7 +3,7 @@
 //! The editor gets keys up to and including an Enter, or another key at which it hands over control; what follows may
 //! be meant for the command that the Enter starts. An Enter inside a bracketed paste, or behind an escape (Alt-Enter), isn't one.
 
-/// Where the parser stands between two reads.
+/// Place where the parser stands between two reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -30,7 +30,7 @@ const SEQUENCE_BYTES_MAX: usize = 64;
 /// The fate of the bytes that were examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// How many bytes belong to this piece.
+    /// Number of bytes of this piece.
     pub length: usize,
     /// Whether the piece ends with an Enter that submits.
     pub enter: bool,
@@ -134,8 +134,8 @@ pub fn take_cursor_reports(bytes: &mut Vec<u8>) -> Vec<u8> {
     reports
 }
 
-/// How many bytes at the end of `bytes` may be the beginning of such an answer whose rest is still to come: `ESC [`, a
-/// digit, and what follows one.
+/// Number of bytes at the end of `bytes` that may be the beginning of such an answer whose rest is still to come: `ESC
+/// [`, a digit, and what follows one.
 pub(super) fn cut_report_bytes(bytes: &[u8]) -> usize {
     let Some(at) = memchr::memmem::rfind(bytes, b"\x1b[") else { return 0 };
     let body = &bytes[at + 2..];

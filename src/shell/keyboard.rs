@@ -35,7 +35,7 @@ pub(super) struct Keyboard {
     /// Whether somebody was sent each signal, and what wakes us then.
     signals: [(i32, Arc<AtomicBool>); 4],
     signal_pipe: UnixStream,
-    /// When to look whether the editor has overheard keys, and how many looks are left.
+    /// Time to look whether the editor has overheard keys, and how many looks are left.
     overheard_look: Option<(Instant, u32)>,
     is_closed: bool,
 }

@@ -34,18 +34,18 @@ const OUTPUT_BYTES_GATHERED: usize = 16 * 1024;
 const SHORT_READ_BYTES: usize = 2 * 1024;
 /// A PTY keeps some 64 KiB that nobody has read: 16 reads of 16 KiB are more than that.
 const READS_SO_FAR_MAX: usize = 16;
-/// How long the start of a possible marker is held back.
+/// Time for which the start of a possible marker is held back.
 const HELD_OUTPUT: Duration = Duration::from_millis(8);
-/// How long the loop may take to notice that the session is over.
+/// Time that the loop may take to notice that the session is over.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
-/// How long the shell may take to mark that a line has started or that it reads again, before we go on all the same:
+/// Time that the shell may take to mark that a line has started or that it reads again, before we go on all the same:
 /// long on a busy machine, short where the mark before didn't come either (`exec 2>file`).
 const MARK_WAIT: Duration = Duration::from_secs(1);
 const MISSING_MARK_WAIT: Duration = Duration::from_millis(50);
 /// A report longer than this is dropped: names of a sane session take a few 10 KiB.
 const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// How long a report that is being written is left alone. The shell writes each name by itself, and waking for each
-/// would cost both sides more than the report.
+/// Time for which a report that is being written is left alone. The shell writes each name by itself, and waking for
+/// each would cost both sides more than the report.
 const REPORT_WAIT: Duration = Duration::from_millis(10);
 
 /// Makes bash press the key in the request, and return the line.
@@ -153,7 +153,7 @@ pub struct Pump {
     pub(super) pressed: Option<u64>,
     /// Whether the shell was let go on after such a key since its line editor read last.
     pub(super) release_acknowledged: bool,
-    /// How many events were sent.
+    /// Number of events that were sent.
     sent_events: u64,
     /// The request that waits until readline reads.
     waiting: Option<Command>,
@@ -177,11 +177,11 @@ pub struct Pump {
     pub(super) plain: bool,
     /// Whether the last line's start was marked.
     pub(super) start_marked: bool,
-    /// When to look whether the editor has overheard keys, and how many looks are left.
+    /// Time to look whether the editor has overheard keys, and how many looks are left.
     overheard_look: Option<(Instant, u32)>,
-    /// When to look again whether fish has handed its terminal over, and how many looks are left.
+    /// Time to look again whether fish has handed its terminal over, and how many looks are left.
     pub(super) hand_over_look: Option<(Instant, u32)>,
-    /// When all of the start has been done, for some time behind the first prompt.
+    /// Time when all of the start has been done, for some time behind the first prompt.
     pub(super) started: Option<Instant>,
 }
 
@@ -730,7 +730,7 @@ impl Pump {
         std::fs::read(format!("/proc/{}/cmdline", self.shell.child.id())).unwrap_or_default()
     }
 
-    /// When to look whether the shell was replaced: once per command, a while after its start.
+    /// Time to look whether the shell was replaced: once per command, a while after its start.
     fn replaced_deadline(&self) -> Option<Instant> {
         match self.phase {
             Phase::Running { look_at: Some(at), .. } => Some(at),

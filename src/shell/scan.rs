@@ -49,7 +49,7 @@ pub enum Mark {
     },
     /// `F`: the shell wants more lines.
     Incomplete {
-        /// It has left the line by itself, and reads a new one.
+        /// Left the line by itself, and reads a new one.
         left: bool,
     },
 }
@@ -237,7 +237,7 @@ fn parse_body(body: &[u8], nonce_bytes: usize) -> Option<Mark> {
     }
 }
 
-/// How many bytes at the end of `input` are a proper prefix of our prefix.
+/// Number of bytes at the end of `input` that are a proper prefix of our prefix.
 fn partial_prefix(input: &[u8]) -> usize {
     (1..PREFIX.len()).rev().find(|length| input.ends_with(&PREFIX[..*length])).unwrap_or(0)
 }

@@ -23,10 +23,10 @@ use crate::proto::{CommandOutcome, HumanLine, Names};
 /// Random bytes are fetched so many at once.
 const RANDOM_BYTES_READ: usize = 512;
 
-/// How the session is to be.
+/// Wanted properties of the session.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How to start the shell.
+    /// Way to start the shell.
     pub start: Start,
     /// The integration that it gets.
     pub dialect: Dialect,
@@ -49,7 +49,7 @@ pub struct Wanted {
     pub notify: Option<Notify>,
 }
 
-/// How the end of a command is announced.
+/// Way in which the end of a command is announced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Notify {
     /// Only if the command took longer.
@@ -99,9 +99,9 @@ pub enum Event {
     Line {
         /// The rest of the line.
         text: String,
-        /// Where the cursor is in it, in characters.
+        /// Place where the cursor is in it, in characters.
         point: usize,
-        /// Where the shell is now.
+        /// The shell's present directory.
         cwd: Option<std::path::PathBuf>,
     },
     /// The answer to [`Handle::nudge`]: whoever waits for events may look up.
@@ -145,7 +145,7 @@ pub struct Gate {
     pub(super) accepted: AtomicBool,
     /// Keys at which the editor hands over control, beside Enter and its like.
     pub(super) stops: Mutex<Vec<Vec<u8>>>,
-    /// When the terminal last sent keys, whoever they were for.
+    /// Time when the terminal last sent keys, whoever they were for.
     pub(super) last_keys: Mutex<Option<Instant>>,
 }
 
@@ -239,9 +239,9 @@ pub struct Session {
     events: Receiver<Event>,
     random: BufReader<File>,
     next_id: u64,
-    /// How many events were taken.
+    /// Number of events that were taken.
     seen: Cell<u64>,
-    /// How many wake keys ended the editor.
+    /// Number of wake keys that ended the editor.
     wakes_seen: Cell<u64>,
     thread: Option<JoinHandle<()>>,
     shell: Option<u32>,
@@ -343,7 +343,7 @@ impl Session {
         self.handle.clone()
     }
 
-    /// When the terminal last sent keys, whoever they were for.
+    /// Time when the terminal last sent keys, whoever they were for.
     #[must_use]
     pub fn last_keys(&self) -> Option<Instant> {
         *self.handle.gate.last_keys.lock().unwrap_or_else(PoisonError::into_inner)

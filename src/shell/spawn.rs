@@ -58,7 +58,7 @@ impl Dialect {
     }
 }
 
-/// How to start the backing shell.
+/// Way to start the backing shell.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The shell's program.

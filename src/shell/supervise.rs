@@ -25,12 +25,12 @@ use nix::unistd::Pid;
 use super::modes::RESET_ALL;
 use super::sys::{self, Ignored, Side};
 
-/// How long a terminal may take to answer when the front-end has crashed.
+/// Time that a terminal may take to answer when the front-end has crashed.
 const REPLY_WAIT: Duration = Duration::from_millis(500);
 /// Input dropped then, at most.
 const DROPPED_BYTES_MAX: usize = 64 * 1024;
 
-/// How the front-end tells the supervisor what to end with.
+/// Way in which the front-end tells the supervisor what to end with.
 #[derive(Debug)]
 pub struct LastWord {
     pipe: PipeWriter,
@@ -67,16 +67,16 @@ impl Front {
     }
 }
 
-/// How a session ended.
+/// End of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// End with this exit code.
     Exit(i32),
     /// End by this signal, as the shell did.
     Signal(i32),
-    /// It never came to a prompt; the reason, one line.
+    /// Never came to a prompt; the reason, one line.
     NotStarted(String),
-    /// It ended without a word; what is known of it.
+    /// Ended without a word; what is known of it.
     Crashed(String),
 }
 

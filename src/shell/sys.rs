@@ -461,7 +461,7 @@ pub fn bring_loopback_up() -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// How many bytes wait to be read from a terminal's slave side.
+/// Number of bytes that wait to be read from a terminal's slave side.
 #[must_use]
 pub fn bytes_waiting(terminal: BorrowedFd) -> usize {
     let mut waiting: libc::c_int = 0;

@@ -46,7 +46,7 @@ pub struct Covered {
     pub intent: String,
     /// Its risk.
     pub risk: String,
-    /// Why it is asked about.
+    /// Reason why it is asked about.
     pub reasons: Vec<String>,
     /// The proposed change.
     pub preview: String,
@@ -56,13 +56,13 @@ pub struct Covered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// It didn't begin.
+    /// Never began.
     NotBegun,
-    /// It succeeded.
+    /// Succeeded.
     Succeeded,
-    /// It failed or was denied.
+    /// Failed or was denied.
     Failed,
-    /// It began, and nothing tells how it ended.
+    /// Began, and nothing tells how it ended.
     Unknown,
 }
 
@@ -70,11 +70,11 @@ pub enum Fate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
-    /// It is done.
+    /// Done.
     Done,
-    /// It runs again.
+    /// Runs again.
     Again,
-    /// It is left out.
+    /// Left out.
     Skip,
 }
 
@@ -82,7 +82,7 @@ pub enum Choice {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
-    /// It began.
+    /// Began.
     Began {
         /// The text of the file, which the run keeps.
         text: String,
@@ -119,7 +119,7 @@ pub enum Event {
     RunBegun {
         /// The step.
         step: String,
-        /// It is a run towards a goal.
+        /// A run towards a goal.
         is_goal: bool,
         /// Its number.
         run: i64,
@@ -137,14 +137,14 @@ pub enum Event {
         step: String,
         /// Whether it did what it should.
         success: bool,
-        /// It wasn't allowed to run.
+        /// Not allowed to run.
         #[serde(default)]
         is_denied: bool,
         /// Its output.
         output: String,
         /// The facts of its result.
         metadata: Map<String, Value>,
-        /// Why it failed.
+        /// Reason why it failed.
         error: String,
     },
     /// A step that needs no act of another is over.
@@ -155,7 +155,7 @@ pub enum Event {
         decision: Decision,
         /// Whether it did what it should.
         success: bool,
-        /// Why it failed.
+        /// Reason why it failed.
         error: String,
     },
     /// A step was left out.
@@ -209,7 +209,7 @@ pub enum Event {
         /// Their choice.
         choice: Choice,
     },
-    /// It waits until somebody resumes it.
+    /// Waits until somebody resumes it.
     Paused {
         /// The reason.
         why: String,
@@ -217,7 +217,7 @@ pub enum Event {
         #[serde(default)]
         is_estop: bool,
     },
-    /// It goes on.
+    /// Goes on.
     Resumed,
     /// A person wants it to end.
     CancelAsked,
@@ -230,7 +230,7 @@ pub enum Event {
         /// Minutes.
         minutes: f64,
     },
-    /// It ended.
+    /// Ended.
     Finished {
         /// Its decision.
         decision: Decision,

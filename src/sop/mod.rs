@@ -66,7 +66,7 @@ pub struct Definition {
     pub name: String,
     /// Its purpose, in its author's words.
     pub description: String,
-    /// How far it goes without a person.
+    /// Its reach without a person.
     pub mode: Mode,
     /// The model of its questions; empty for the one that answers.
     pub model: String,
@@ -80,7 +80,7 @@ pub struct Definition {
     pub steps: Vec<Step>,
 }
 
-/// How far a procedure goes without a person.
+/// Reach of a procedure without a person.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// Calls whose arguments are all in the trusted file need no question.
@@ -164,7 +164,7 @@ pub enum OnFailure {
     /// The run ends.
     #[default]
     Abort,
-    /// It continues with the next step.
+    /// Continues with the next step.
     Continue,
 }
 
@@ -181,11 +181,11 @@ pub struct Step {
     pub on_failure: OnFailure,
     /// More attempts after a failure, and the milliseconds before each.
     pub retry: (u32, u64),
-    /// It is skipped unless this holds.
+    /// Skipped unless this holds.
     pub when: Option<Test>,
     /// The most milliseconds that it may take.
     pub timeout_ms: u64,
-    /// It may run again if it isn't known whether it ran.
+    /// May run again if it isn't known whether it ran.
     pub is_repeatable: bool,
 }
 

@@ -22,7 +22,7 @@ pub struct Spent {
 pub enum End {
     /// All steps are done.
     Done,
-    /// They are done, and some failed that were allowed to.
+    /// All steps are done, and some failed that were allowed to.
     Partly(String),
     /// A step failed.
     Failed(String),
@@ -85,10 +85,10 @@ impl End {
     }
 }
 
-/// Why a run does nothing for now.
+/// Reason why a run does nothing for now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// It waits for a person's yes.
+    /// Waits for a person's yes.
     Asked,
     /// A step may have run, and a person has to say whether it did.
     Unknown(usize),
@@ -110,7 +110,7 @@ pub enum Effect {
     Conclude {
         /// Its number.
         step: usize,
-        /// Why it failed; none if it succeeded.
+        /// Reason why it failed; none if it succeeded.
         error: Option<String>,
     },
     /// Leave a step out.

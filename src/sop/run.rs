@@ -8,23 +8,23 @@ use super::event::{Choice, Covered, Decision, Event, Fate, Trigger};
 use super::next::{Effect, End, Spent};
 use super::{Act, Budget, Definition, OnFailure, read};
 
-/// How far a step is.
+/// Progress of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StepState {
-    /// It hasn't begun.
+    /// Not begun yet.
     #[default]
     Ready,
-    /// It has begun.
+    /// Begun.
     Begun,
     /// Its process was killed.
     Cut,
-    /// It isn't known whether it ran.
+    /// Not known whether it ran.
     Unknown,
-    /// It did what it should.
+    /// Did what it should.
     Done,
-    /// It failed.
+    /// Failed.
     Failed,
-    /// It was left out.
+    /// Left out.
     Skipped,
     /// A condition that doesn't hold ends the run here.
     Stopped,
@@ -33,7 +33,7 @@ pub enum StepState {
 /// A step of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StepRun {
-    /// How far it is.
+    /// Its progress.
     pub state: StepState,
     /// Attempts that began.
     pub attempts: u32,
@@ -41,15 +41,15 @@ pub struct StepRun {
     pub output: Option<String>,
     /// The facts of its result.
     pub metadata: Map<String, Value>,
-    /// Why it failed.
+    /// Reason why it failed.
     pub error: String,
-    /// It wasn't allowed to run.
+    /// Not allowed to run.
     pub is_denied: bool,
     /// A person said yes to it.
     pub has_yes: bool,
-    /// When it began, Unix milliseconds.
+    /// Time when it began, Unix milliseconds.
     pub begun_ms: i64,
-    /// When it was over, Unix milliseconds.
+    /// Time when it was over, Unix milliseconds.
     pub ended_ms: i64,
     /// The run that it has begun.
     pub inner: Option<Inner>,
@@ -68,7 +68,7 @@ impl StepRun {
 /// A run that a step has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// It is a run towards a goal, else one of a procedure.
+    /// A run towards a goal, else one of a procedure.
     pub is_goal: bool,
     /// Its number.
     pub run: i64,
@@ -79,7 +79,7 @@ pub struct Inner {
 pub struct Run {
     /// Its number.
     pub id: i64,
-    /// When it began, Unix milliseconds.
+    /// Time when it began, Unix milliseconds.
     pub began: i64,
     /// The directory of the procedure.
     pub place: String,
@@ -97,7 +97,7 @@ pub struct Run {
     pub asked: Option<(usize, String, Vec<Covered>)>,
     /// Calls that a person allowed: the number of the step and the fingerprint.
     pub approved: Vec<(usize, String)>,
-    /// Why it waits.
+    /// Reason why it waits.
     pub paused: Option<String>,
     /// The emergency stop paused it.
     pub is_estop: bool,
@@ -107,7 +107,7 @@ pub struct Run {
     pub inner: Vec<Inner>,
     /// A person wants it to end.
     pub is_cancelled: bool,
-    /// How it ended.
+    /// Its end.
     pub end: Option<End>,
     /// The conversation of its calls.
     pub conversation: Option<i64>,

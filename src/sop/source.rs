@@ -11,7 +11,7 @@ const FROM: &str = "_from";
 /// Levels of arguments that are searched for sources.
 const DEPTH_MAX: usize = 16;
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The output of a step.

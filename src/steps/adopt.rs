@@ -29,7 +29,7 @@ pub enum NewContent {
     File {
         /// Permission bits.
         mode: u32,
-        /// Where the content lies.
+        /// Place where the content lies.
         source: PathBuf,
     },
     /// A file with this content; its permission bits stay, those of a new one are these.
@@ -41,7 +41,7 @@ pub enum NewContent {
     },
     /// A symbolic link.
     Link {
-        /// Where it leads.
+        /// Its target.
         target: PathBuf,
     },
     /// A directory.

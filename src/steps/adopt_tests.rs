@@ -11,7 +11,7 @@ use nix::unistd::getpid;
 use super::tests::{LIMITS, Scene, held};
 use super::*;
 
-/// Where the contents of a copy lie.
+/// Place where the contents of a copy lie.
 fn upper(scene: &Scene) -> PathBuf {
     scene.top.path().join("upper")
 }

@@ -76,7 +76,7 @@ impl Standing {
 /// The workspace's contents in the user's repository. Only objects in its packs count: these are few, and can be
 /// held while a command runs.
 pub(super) struct Theirs {
-    /// Where it stands.
+    /// Its position.
     pub(super) standing: Standing,
     held: Held,
     /// The packs, open as long as somebody looks.

@@ -96,7 +96,7 @@ impl Guard {
 /// A protected file that isn't what it was.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// Where it is, from the workspace.
+    /// Its path from the workspace.
     pub path: PathBuf,
     before: Option<Held>,
     after: Option<Held>,

@@ -27,7 +27,7 @@ pub(super) struct Look<'a> {
     pub(super) left_out: &'a [PathBuf],
     /// The contents of the user's repository.
     pub(super) theirs: Option<&'a Theirs>,
-    /// It is made while nobody waits: what only git's index says is compared too, and little that is new is kept.
+    /// Made while nobody waits: what only git's index says is compared too, and little that is new is kept.
     pub(super) is_ahead: bool,
 }
 
@@ -140,7 +140,7 @@ impl Look<'_> {
     }
 }
 
-/// Where an entry of a directory is.
+/// Place where an entry of a directory is.
 pub(super) fn path_of(directory: &Path, entry: &Entry) -> PathBuf {
     directory.join(std::ffi::OsStr::from_bytes(&entry.name))
 }

@@ -92,7 +92,7 @@ impl Open {
 #[must_use]
 pub struct Open {
     text: String,
-    /// Where the repository stood.
+    /// Place where the repository stood.
     git: Option<Standing>,
     /// The file that says so; held as long as it runs.
     name: String,
@@ -104,9 +104,9 @@ pub struct Open {
 pub struct StepReport {
     /// The number of the step; none where nothing was changed.
     pub step: Option<u64>,
-    /// How many files it changed.
+    /// Number of files that it changed.
     pub files: usize,
-    /// How many of them can't be taken back.
+    /// Number of those that can't be taken back.
     pub lost: usize,
     /// Old steps that made room.
     pub pruned: usize,
@@ -176,13 +176,13 @@ impl Steps {
         Ok(())
     }
 
-    /// How far a look goes.
+    /// Limits of a look.
     #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Where the workspace is.
+    /// Place where the workspace is.
     #[must_use]
     pub fn workspace(&self) -> &Path {
         self.root.path()

@@ -51,7 +51,7 @@ pub(super) struct Plan {
     pub(super) conflicts: Vec<Conflict>,
 }
 
-/// Where the new content of a path lies, if the store doesn't have it.
+/// Place where the new content of a path lies, if the store doesn't have it.
 pub(super) enum Source {
     /// In a file, which is moved from there if it can be.
     File(PathBuf),

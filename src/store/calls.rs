@@ -18,7 +18,7 @@ pub(super) const COLUMNS: &str = "conversation, message, time, call_id, tool, ar
 /// A call and its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredCall {
-    /// When it was over, Unix milliseconds.
+    /// Time when it was over, Unix milliseconds.
     pub time: i64,
     /// Its name for the model.
     pub call_id: String,

@@ -35,7 +35,7 @@ pub enum MessageState {
     Complete,
     /// Still coming, stopped by the user, or cut by a crash.
     Partial,
-    /// It ended with a failure.
+    /// Ended with a failure.
     Failed,
 }
 
@@ -55,7 +55,7 @@ pub struct OpenMessage {
 pub struct StoredConversation {
     /// Its id.
     pub id: ConversationId,
-    /// When it began, Unix milliseconds.
+    /// Time when it began, Unix milliseconds.
     pub started: i64,
     /// The time of its last question, Unix milliseconds.
     pub updated: i64,
@@ -74,7 +74,7 @@ pub struct StoredConversation {
 pub struct StoredMessage {
     /// Its place in the conversation, from 1.
     pub seq: u32,
-    /// When it began, Unix milliseconds.
+    /// Time when it began, Unix milliseconds.
     pub time: i64,
     /// The message with its speaker.
     pub message: Message,
@@ -97,7 +97,7 @@ pub struct StoredTurn {
     pub answer: String,
     /// Whether it is complete.
     pub state: MessageState,
-    /// When the question was asked, Unix milliseconds.
+    /// Time when the question was asked, Unix milliseconds.
     pub time: i64,
     /// The calls of tools that the answer took.
     pub calls: Vec<StoredCall>,

@@ -30,7 +30,7 @@ pub struct HistoryId(pub i64);
 /// One line, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// When it was submitted, Unix milliseconds; 0 where an import doesn't say.
+    /// Time when it was submitted, Unix milliseconds; 0 where an import doesn't say.
     pub time: i64,
     /// The session it was typed in; 0 for imported lines.
     pub session: i64,

@@ -13,7 +13,7 @@ const INBOX_MAX: i64 = 100;
 const TRIES_MAX: i64 = 3;
 
 const COLUMNS: &str = "id, time, place, origin, conversation, taken, content, reach";
-/// It may go anywhere.
+/// May go anywhere.
 const ANYWHERE: u8 = 2;
 
 /// The author of a memory.
@@ -32,7 +32,7 @@ pub enum MemoryOrigin {
 pub struct StoredMemory {
     /// Its number; 0 if it isn't stored yet.
     pub id: i64,
-    /// When it was written, Unix milliseconds.
+    /// Time when it was written, Unix milliseconds.
     pub time: i64,
     /// The directory or repository that it belongs to; none if it belongs everywhere.
     pub place: Option<String>,

@@ -23,7 +23,7 @@ const EXCERPT_WORDS: usize = 14;
 pub struct Hit {
     /// Its conversation.
     pub conversation: ConversationId,
-    /// When it was said, Unix milliseconds.
+    /// Time when it was said, Unix milliseconds.
     pub time: i64,
     /// The speaker.
     pub role: Role,
@@ -77,7 +77,7 @@ fn catch_up(connection: &Connection) {
 struct Term {
     /// Its words, in small letters.
     words: Vec<String>,
-    /// It is in the index's own language, with nothing of that language left to the user.
+    /// In the index's own language, with nothing of that language left to the user.
     expression: String,
     /// The last word may go on.
     is_prefix: bool,

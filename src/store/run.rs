@@ -15,7 +15,7 @@ const EVENTS_MAX: i64 = 100_000;
 pub struct RunRow {
     /// Its number.
     pub id: i64,
-    /// When it began, Unix milliseconds.
+    /// Time when it began, Unix milliseconds.
     pub time: i64,
     /// The directory that it works in.
     pub workspace: String,
@@ -45,7 +45,7 @@ pub struct NewRun<'a> {
 pub struct StoredEvent {
     /// Its number in the run, from 1.
     pub seq: i64,
-    /// When it was stored, Unix milliseconds.
+    /// Time when it was stored, Unix milliseconds.
     pub time: i64,
     /// The event, JSON.
     pub body: String,
@@ -145,7 +145,7 @@ impl Store {
         read.map_err(|problem| self.fail("read", &problem))
     }
 
-    /// When a moment that begins with `prefix` last began a run of the procedure at a place, Unix milliseconds.
+    /// Time when a moment that begins with `prefix` last began a run of the procedure at a place, Unix milliseconds.
     ///
     /// # Errors
     /// The database can't be read.

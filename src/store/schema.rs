@@ -233,7 +233,8 @@ ALTER TABLE request ADD COLUMN category TEXT;
 CREATE INDEX request_run ON request(run) WHERE run IS NOT NULL;
 ";
 
-/// Where each request went: the protocol in the config's word for it, and the server's host; empty in rows from before.
+/// Destination of each request: the protocol in the config's word for it, and the server's host; empty in rows from
+/// before.
 const REQUEST_PLACE: &str = "
 ALTER TABLE request ADD COLUMN kind TEXT NOT NULL DEFAULT '';
 ALTER TABLE request ADD COLUMN host TEXT NOT NULL DEFAULT '';

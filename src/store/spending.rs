@@ -87,7 +87,7 @@ impl SpentSum {
 /// A request, as it is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredRequest {
-    /// When it was over, Unix milliseconds.
+    /// Time when it was over, Unix milliseconds.
     pub time: i64,
     /// Its cost.
     pub spent: Spent,

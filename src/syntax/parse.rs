@@ -13,7 +13,7 @@ pub const TEXT_BYTES_MAX: usize = 1024 * 1024;
 /// Milliseconds that a text may take, from parse to result. The longest text takes a third of it on a machine at rest.
 pub const PARSE_MS_MAX: u64 = 500;
 
-/// When the time for a text is over.
+/// End of the time for a text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadline(Instant);
 

@@ -24,7 +24,7 @@ use crate::proto::action::Hold;
 use crate::render::strip_controls;
 use crate::sandbox::{Layer, View, end};
 
-/// How often is looked whether everything was stopped.
+/// Interval of the looks whether everything was stopped.
 const LOOK: Duration = Duration::from_millis(50);
 /// Bytes of one stream that are kept; what comes beyond is counted.
 const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -96,19 +96,19 @@ struct Stream<R> {
     bytes: Vec<u8>,
     dropped: usize,
     is_over: bool,
-    /// When something came last.
+    /// Time when something came last.
     heard: Option<Instant>,
 }
 
-/// How far a command got.
+/// Progress of a command.
 pub(super) enum Ran {
-    /// It ended.
+    /// Ended.
     Done(Output),
-    /// It still runs.
+    /// Still runs.
     Running(Output),
-    /// It was stopped.
+    /// Stopped.
     Stopped(Output),
-    /// It waited for a person at the terminal and was ended.
+    /// Waited for a person at the terminal and was ended.
     Awaited(Output),
 }
 
@@ -126,7 +126,7 @@ pub(super) struct Output {
     pub(super) cwd: Option<PathBuf>,
     /// The state for the next command; `None` if it ended its shell.
     pub(super) state: Option<State>,
-    /// It worked on a copy of the workspace.
+    /// Worked on a copy of the workspace.
     pub(super) is_on_copy: bool,
     /// Programs that it had left running in the background, which were ended.
     pub(super) background: usize,

@@ -42,7 +42,7 @@ pub struct Shown {
     pub files: Vec<FileChange>,
 }
 
-/// Why a changed path is protected; `None` if it isn't. A directory by itself runs nothing.
+/// Reason why a changed path is protected; `None` if it isn't. A directory by itself runs nothing.
 #[must_use]
 pub fn protection(change: &Change) -> Option<&'static str> {
     if matches!(change.kind, ChangeKind::Directory { .. }) || is_plain_config(change) {

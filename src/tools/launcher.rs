@@ -1,4 +1,4 @@
-//! How tools start programs: held by the sandbox, on the terms that the gate's permit allows. Knows no tool.
+//! Start of programs for tools: held by the sandbox, on the terms that the gate's permit allows. Knows no tool.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::sandbox::{Layer, Outside, View};
 pub struct Terms {
     /// Whether it has a network.
     pub network: bool,
-    /// How it sees the workspace.
+    /// Way in which it sees the workspace.
     pub view: View,
     /// Paths outside the workspace that it may read.
     pub readable: Vec<PathBuf>,
@@ -38,7 +38,7 @@ type Start = dyn Fn(&str, &[&str], &Terms) -> Result<Command, String> + Send + S
 /// Makes the layers of a copy of the workspace.
 type MakeLayer = dyn Fn() -> Result<Arc<Layer>, String> + Send + Sync;
 
-/// How a jail shows a path outside of the workspace.
+/// Way in which a jail shows a path outside of the workspace.
 type LookOutside = dyn Fn(&Path) -> Option<Outside> + Send + Sync;
 
 /// Starts programs for a model.
@@ -98,7 +98,7 @@ impl Launcher {
         Self::new(start, || Hold::Walls, || Err("there are no copies".into()))
     }
 
-    /// How a program is held.
+    /// Way in which a program is held.
     #[must_use]
     pub fn hold(&self) -> Hold {
         (self.hold)()
@@ -112,7 +112,7 @@ impl Launcher {
         (self.start)(program, arguments, terms)
     }
 
-    /// How a jail shows a path outside of the workspace; nothing if it may not be opened to a program.
+    /// Way in which a jail shows a path outside of the workspace; nothing if it may not be opened to a program.
     #[must_use]
     pub fn outside(&self, path: &Path) -> Option<Outside> {
         (self.outside)(path)

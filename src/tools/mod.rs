@@ -101,7 +101,8 @@ pub struct Plan {
     pub changes: Arc<[FileChange]>,
     /// The directory that it would run in, where that isn't the workspace.
     pub cwd: Option<PathBuf>,
-    /// Why it can't be done, where that tells of a file: the model reads it only if the policy lets it have the action.
+    /// Reason why it can't be done, where that tells of a file: the model reads it only if the policy lets it have the
+    /// action.
     pub refusal: Option<Outcome>,
     /// A line about the call, if the action alone doesn't describe it.
     pub intent: Option<String>,
@@ -131,7 +132,7 @@ impl Plan {
     }
 }
 
-/// Where a call would take place.
+/// Place where a call would be carried out.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     /// The workspace.
@@ -145,7 +146,7 @@ pub trait Tool: Send {
     /// Describes the tool; the same at each call.
     fn spec(&self) -> Spec;
 
-    /// When a model is told of it.
+    /// Cases in which a model is told of it.
     fn offer(&self) -> Offer {
         Offer::Usual
     }
@@ -168,9 +169,9 @@ pub trait Tool: Send {
 
 /// The surroundings of a tool's work.
 pub struct Work<'a> {
-    /// Where it takes place.
+    /// Its place.
     pub place: Place<'a>,
-    /// How long things may take and how much may come of them.
+    /// Limits of the time that things take and of what comes of them.
     pub limits: &'a Limits,
     /// Whether it is to stop: the person's Ctrl-C, the emergency stop.
     pub is_stopped: &'a (dyn Fn() -> bool + Sync),
@@ -232,7 +233,7 @@ pub struct Found {
     pub text: String,
 }
 
-/// How long things may take and how much may come of them.
+/// Limits of the time that things take and of what comes of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// A tool without a limit of its own.

@@ -1,7 +1,7 @@
 //! The tools that a model is offered: fewer are better for a small one. A tool that isn't offered can be called all the
 //! same. Must not decide what a call may do.
 
-/// When a model is told of a tool.
+/// Cases in which a model is told of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
     /// Always: it is all that most work takes, or the person added it.

@@ -16,12 +16,12 @@ use crate::sandbox::end;
 
 /// Bytes of its complaints that are kept: the last ones.
 const COMPLAINT_BYTES_MAX: usize = 2 * 1024;
-/// How long a program has that is to end, before it is killed.
+/// Time of a program that is to end, before it is killed.
 const GRACE: Duration = Duration::from_millis(150);
-/// How often is looked whether it is to stop.
+/// Interval of the looks whether it is to stop.
 const LOOK_MS: u16 = 50;
 
-/// How long a program may take, and how much it may print.
+/// Limits of a program's time and output.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'a> {
     pub(super) time: Duration,

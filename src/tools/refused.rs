@@ -57,7 +57,7 @@ pub struct Refusal {
     pub line: String,
     /// The permission that it would need; `None` if it can't be granted.
     pub need: Option<Need>,
-    /// It didn't show by how the command ended.
+    /// Didn't show by how the command ended.
     pub is_hidden: bool,
 }
 

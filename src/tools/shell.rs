@@ -28,9 +28,9 @@ use crate::sandbox::View;
 
 /// Commands that go on after their time, at once.
 const JOBS_MAX: usize = 8;
-/// How often is looked for the emergency stop between calls: what runs must have ended 500 ms after it.
+/// Interval of the looks for the emergency stop between calls: what runs must have ended 500 ms after it.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long a command that is to go on as a job may take to fail at its start.
+/// Time that a command that is to go on as a job may take to fail at its start.
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// Characters that are told of what a program asks.
 const ASKED_CHARS_MAX: usize = 200;
@@ -72,7 +72,7 @@ pub struct Shell {
     /// The state that the last command left for the next one, and the one before it.
     state: State,
     state_before: State,
-    /// Where the last command ended, and the one before it.
+    /// Directories where the last command ended, and the one before it.
     cwd: Option<PathBuf>,
     cwd_before: Option<PathBuf>,
     next_job: usize,
@@ -91,9 +91,9 @@ struct Wish<'a> {
     terms: Terms,
     /// Its time.
     limit: Duration,
-    /// It is to go on as a job from the start.
+    /// To go on as a job from the start.
     in_background: bool,
-    /// It is a step of a procedure, which knows nothing of earlier commands.
+    /// A step of a procedure, which knows nothing of earlier commands.
     is_alone: bool,
 }
 
@@ -177,7 +177,7 @@ impl Shell {
         Ok(self.outcome(ran, bash, wish, said, started, work))
     }
 
-    /// How a command sees the workspace, and what else it may use: what its permit says.
+    /// Way in which a command sees the workspace, and what else it may use: what its permit says.
     fn terms(&self, permit: &Permit, in_background: bool) -> Result<Terms, String> {
         let view = match self.launcher.hold() {
             // A copy would grow stale under what runs beside the person's own work.

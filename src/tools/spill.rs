@@ -13,7 +13,7 @@ const OUTPUTS_MAX: usize = 1_000;
 /// Longest output that is kept, in bytes.
 const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// Where outputs are kept until the session ends.
+/// Place where outputs are kept until the session ends.
 #[derive(Debug)]
 pub struct Spill {
     directory: PathBuf,

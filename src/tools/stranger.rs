@@ -18,7 +18,8 @@ pub(super) fn shortened(description: &str) -> String {
     text
 }
 
-/// Why a person should look at a description twice: it speaks of more than its tool. `others` are the other tools.
+/// Reason why a person should look at a description twice: it speaks of more than its tool. `others` are the other
+/// tools.
 #[must_use]
 pub fn warnings(description: &str, others: &[&str]) -> Vec<String> {
     let text = harmless(description).to_lowercase();

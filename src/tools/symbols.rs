@@ -22,7 +22,7 @@ const FILE_CHARS_MAX: usize = 20_000;
 
 /// The tool.
 pub struct Symbols {
-    /// Where it keeps what it has read, a file for each workspace; nowhere without it.
+    /// Place where it keeps what it has read, a file for each workspace; nowhere without it.
     kept_in: Option<PathBuf>,
 }
 

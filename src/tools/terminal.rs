@@ -19,7 +19,7 @@ use crate::shell::sys::{WindowSize, lead_session_at, set_window_size};
 const SIZE: WindowSize = WindowSize { rows: 24, columns: 80, width_pixels: 0, height_pixels: 0 };
 /// Bytes written to it that are kept: the last ones, in which the question is.
 const KEPT_BYTES_MAX: usize = 16 * 1024;
-/// How often is looked at what programs do: it takes some milliseconds.
+/// Interval of the looks at what programs do: it takes some milliseconds.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// A program that reads keys one by one sleeps until one comes. One that has work to do isn't silent and idle for so long.
 const SILENCE: Duration = Duration::from_secs(3);
@@ -32,7 +32,7 @@ pub(super) struct Terminal {
     device: u64,
     written: Vec<u8>,
     is_over: bool,
-    /// When was looked last, and what was seen.
+    /// Time of the last look, and what was seen.
     looked: Instant,
     seen: AtTerminal,
     /// Since when nothing was printed and no processor time used.

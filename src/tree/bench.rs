@@ -75,7 +75,7 @@ impl Bench {
         Self { dir, draft, excludes, known: Mutex::new(None), left_out: Mutex::default() }
     }
 
-    /// Where it lies.
+    /// Its place.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir

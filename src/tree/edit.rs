@@ -12,7 +12,7 @@ use crate::git::{GitError, Mode};
 
 /// The directory in which sessions keep their records; nobody but they write there.
 pub const RECORDS: &str = ".reedclaw/sessions";
-/// Why a file with a key of the config or of the environment is refused.
+/// Reason why a file with a key of the config or of the environment is refused.
 const KEY: PathError = PathError::Reserved("it holds a key that is known here, and a commit would keep it");
 /// The beginning of a pointer of Git LFS, as its specification says.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/";
@@ -59,7 +59,7 @@ impl Draft {
         Err(CommitError { path, error: PathError::Reserved("the draft can't be kept in the state directory") })
     }
 
-    /// Where a change goes and what it puts there; fails if the file isn't what the change expects.
+    /// Target of a change and what it puts there; fails if the file isn't what the change expects.
     fn put_of(&self, change: &Change<'_>) -> Result<(PathBuf, Option<(Mode, Content)>), PathError> {
         if self.is_read_only {
             return Err(PathError::Reserved("a commit can't be changed"));

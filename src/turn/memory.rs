@@ -38,7 +38,7 @@ pub struct Memory<'a> {
     pub is_own: bool,
     /// The greatest distance that it may be sent.
     pub reach: u8,
-    /// When it was written, Unix milliseconds.
+    /// Time when it was written, Unix milliseconds.
     pub time: i64,
     /// Its text.
     pub text: &'a str,

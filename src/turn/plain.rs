@@ -51,8 +51,8 @@ struct Screen {
     string_chars: usize,
     /// A full-screen program is drawing.
     alternate: bool,
-    /// It was drawing when bytes were dropped: its end may be in the gap. If an end follows after all, the text since
-    /// here was its drawing.
+    /// Drawing when bytes were dropped: its end may be in the gap. If an end follows after all, the text since here was
+    /// its drawing.
     alternate_at_gap: Option<usize>,
 }
 

@@ -8,7 +8,7 @@ use super::estimate_tokens;
 #[derive(Clone, Debug, Default)]
 pub struct Thinking {
     text: String,
-    /// When the present stretch of thoughts began, and where in the text.
+    /// Time when the present stretch of thoughts began, and where in the text.
     open: Option<(Instant, usize)>,
 }
 

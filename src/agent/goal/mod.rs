@@ -21,7 +21,7 @@ use crate::proto::{Event, Failure, FailureKind, Money};
 
 pub(super) use standin::{Calls, StandIn};
 
-/// How often the journal is looked at for a person's word while a model works.
+/// Interval at which the journal is looked at for a person's word while a model works.
 const POLL: Duration = Duration::from_millis(100);
 /// Bytes of an answer that the journal keeps.
 const SAID_BYTES_MAX: usize = 8 * 1024;
@@ -78,7 +78,7 @@ impl<F: FnMut(Event)> Watcher for F {
 pub enum OnHalt {
     /// The run halts, and waits for a person.
     Halt,
-    /// It is denied, and the run goes on without it.
+    /// Denied, and the run goes on without it.
     Deny,
 }
 
@@ -146,11 +146,11 @@ struct Driver<'a> {
     first: Option<String>,
 }
 
-/// Why a question was cut short.
+/// Reason why a question was cut short.
 const BY_JOURNAL: u8 = 1;
 const BY_TIME: u8 = 2;
 
-/// How a question ended.
+/// End of a question.
 struct Asked {
     text: Option<String>,
     failure: Option<Failure>,

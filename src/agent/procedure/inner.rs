@@ -46,13 +46,13 @@ impl InnerRun {
     }
 }
 
-/// How far the run of a step is.
+/// Progress of the run of a step.
 pub(super) struct Standing {
     /// Its end: the word, the reason, the exit status.
     pub(super) end: Option<(&'static str, String, u8)>,
     /// The output of its last step.
     pub(super) output: String,
-    /// How a person lets it go on.
+    /// A person's way to let it go on.
     pub(super) hint: String,
 }
 

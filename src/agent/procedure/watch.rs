@@ -8,10 +8,10 @@ use super::Journal;
 use crate::agent::Cancel;
 use crate::sop::Event;
 
-/// How often the journal is looked at for a person's word.
+/// Interval at which the journal is looked at for a person's word.
 const POLL: Duration = Duration::from_millis(200);
 
-/// Why something was cut short.
+/// Reason why something was cut short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cut {
     /// Its time is over.

@@ -414,7 +414,7 @@ pub fn waiting_sops(settings: &Settings, env: &Env, store: &Arc<Mutex<Store>>, w
     runs.into_iter().filter(|journal| journal.workspace == workspace).filter_map(line).collect()
 }
 
-/// When a trigger of a procedure last began a run, Unix milliseconds; `prefix` begins the trigger's moments.
+/// Time when a trigger of a procedure last began a run, Unix milliseconds; `prefix` begins the trigger's moments.
 #[must_use]
 pub fn last_fire(store: &Arc<Mutex<Store>>, procedure: &Procedure, prefix: &str) -> Option<i64> {
     lock(store).last_fire(&procedure.place.display().to_string(), prefix).ok().flatten()

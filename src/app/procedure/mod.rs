@@ -38,7 +38,7 @@ pub struct Procedure {
     pub name: String,
     /// Its directory.
     pub place: PathBuf,
-    /// It is a workspace's, and not the user's own.
+    /// Belongs to a workspace, and not to the user.
     pub is_project: bool,
     /// The text of its file.
     pub text: String,

@@ -41,7 +41,7 @@ struct Known {
     was_quiet: bool,
     /// The files: their stamp, since when they have it, and whether they have begun a run with it.
     files: Option<BTreeMap<String, (String, i64, bool)>>,
-    /// When it began runs of late.
+    /// Time when it began runs of late.
     fires: Vec<i64>,
 }
 

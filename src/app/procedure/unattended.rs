@@ -13,7 +13,7 @@ use crate::config::Env;
 use crate::proto::{self, Failure};
 use crate::sop::{Effect, Event, Run, Trigger};
 
-/// How often is looked whether the workspace is free.
+/// Interval of the looks whether the workspace is free.
 const FREE_EVERY: Duration = Duration::from_millis(500);
 
 /// Finds the trusted procedure that a webhook of this name begins, and the secret of its signature.

@@ -35,7 +35,7 @@ const OPEN_BYTES_MAX: u64 = 128 * 1024;
 
 /// A session that is on.
 pub struct OnGit {
-    /// It.
+    /// The session.
     pub session: Session,
     pub(super) bench: Arc<Bench>,
     /// The summaries of files that questions have carried, by path.

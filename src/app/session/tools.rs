@@ -24,7 +24,7 @@ pub struct RepositoryTool {
     pub name: String,
     /// `allowed`, `unknown`, `changed`, `refused` or `broken`.
     pub state: &'static str,
-    /// Why it is broken.
+    /// Reason why it is broken.
     pub why: Option<String>,
 }
 
@@ -41,9 +41,9 @@ pub struct ToolAsked {
 /// The decision about a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// It may run from the next turn, unasked.
+    /// May run from the next turn, unasked.
     Approve,
-    /// It isn't wanted in this form.
+    /// Not wanted in this form.
     Reject,
     /// Nothing of it is allowed any more.
     Revoke,

@@ -14,7 +14,7 @@ use crate::files::replace_private;
 use crate::host::{now_unix_ms, read_text};
 use crate::store::Store;
 
-/// How often it is written at least.
+/// Interval at which it is written at least.
 const EVERY: Duration = Duration::from_secs(30);
 /// A service that wrote nothing for this long, in milliseconds, is stuck.
 pub(super) const SILENT_MS_MAX: i64 = 120_000;
@@ -24,7 +24,7 @@ pub(super) struct Health {
     place: PathBuf,
     since: String,
     workspace: PathBuf,
-    /// Why the config can't be used as it is.
+    /// Reason why the config can't be used as it is.
     pub(super) config: Option<String>,
     /// The digest of the config that was read last.
     pub(super) digest: String,
@@ -67,7 +67,7 @@ pub(super) fn config_digest(runtime: &Runtime) -> String {
     text.map_or_else(String::new, |text| sha256_hex(text.as_bytes()))
 }
 
-/// Why a service that wrote this doesn't do all that it should; empty if it is well.
+/// Reason why a service that wrote this doesn't do all that it should; empty if it is well.
 pub(super) fn problems(facts: &Value) -> Vec<String> {
     let mut found: Vec<String> =
         facts["degraded"].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect();

@@ -37,13 +37,13 @@ use health::{Health, config_digest, problems};
 use notify::Manager;
 use workers::Shared;
 
-/// How often times are looked at.
+/// Interval at which times are looked at.
 const LOOK: Duration = Duration::from_secs(10);
-/// How often files are.
+/// Interval at which files are looked at.
 const LOOK_AT_FILES: Duration = Duration::from_secs(1);
 /// The longest wait for the step at hand when the service is to end.
 const STEP_WAIT: Duration = Duration::from_secs(15);
-/// Why a service with a config that has a mistake isn't well.
+/// Reason why a service with a config that has a mistake isn't well.
 const BROKEN_CONFIG: &str = "the config has a mistake: reedclaw config check shows it";
 /// The time in which failed runs are counted, in milliseconds: a day.
 const RECENT_MS: i64 = 86_400_000;

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::config::Env;
 
-/// It takes up runs and triggers from now on.
+/// Takes up runs and triggers from now on.
 pub(super) const READY: &str = "READY=1";
-/// It isn't stuck.
+/// Not stuck.
 pub(super) const ALIVE: &str = "WATCHDOG=1";
-/// It ends.
+/// Ends.
 pub(super) const STOPPING: &str = "STOPPING=1";
 
 /// The manager, by the variables of its environment.

@@ -12,9 +12,9 @@ pub use kind::Kind;
 /// The rights of a project's file (`.reedclaw.lua`, `./config.lua`) over a setting: it can only tighten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Project {
-    /// It grants nothing: the project's value holds.
+    /// Grants nothing: the project's value holds.
     May,
-    /// It grants something, named here in words that follow "a project can't": only the user's own config can grant it.
+    /// Grants something, named here in words that follow "a project can't": only the user's own config can grant it.
     Not(&'static str),
     /// A switch that may only be set to this value.
     Only(bool),
@@ -94,7 +94,7 @@ const BUDGET_TOKENS_MAX: u64 = 1_000_000_000_000;
 /// Beyond what anybody spends on questions.
 const DOLLARS_MAX: f64 = 1_000_000.0;
 
-/// When servers of tools are started, from the strictest.
+/// Moments at which servers of tools are started, from the strictest.
 const MCP_START: &[&str] = &["never", "lazy", "eager"];
 /// The access of a server of tools to the workspace, from the strictest.
 const MCP_SANDBOX: &[&str] = &["read", "workspace", "off"];

@@ -27,7 +27,7 @@ pub const BYTES_MAX: usize = 256 * 1024;
 pub const ANY: &str = "{}";
 /// The header with the signature: `t=SECONDS,v1=HEX`.
 const SIGNATURE: &str = "x-reedclaw-signature";
-/// How far the signature's time may be from now, in seconds.
+/// Most seconds between the signature's time and now.
 const WINDOW_S: i64 = 300;
 
 /// The thing that a webhook begins.

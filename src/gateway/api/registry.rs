@@ -147,7 +147,7 @@ pub fn providers(call: &Call<'_>) -> Answered<Reply> {
     list(call, "provider", all.into_iter().map(card).collect())
 }
 
-/// Where a model's server is. The address itself stays here, for it may hold a password.
+/// Kind of place where a model's server is. The address itself stays here, for it may hold a password.
 fn place(endpoint: &str) -> &'static str {
     if endpoint.is_empty() {
         return "none";

@@ -28,7 +28,7 @@ pub struct Artifact {
     pub name: String,
     /// The user who stored it.
     pub by: String,
-    /// When.
+    /// The time.
     pub at: String,
 }
 

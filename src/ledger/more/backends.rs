@@ -24,7 +24,7 @@ pub struct Backend {
     pub service: String,
     /// The back-end.
     pub backend: String,
-    /// Where it is.
+    /// Its place.
     pub location: Option<String>,
     /// The version; 0 for a service that has no row.
     pub version: i64,

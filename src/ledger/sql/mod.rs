@@ -20,7 +20,7 @@ pub use pg::{listen, notify};
 /// Statements of a connection that stay prepared: more than the stores have.
 const PREPARED_MAX: usize = 256;
 
-/// Why a statement fails.
+/// Reason why a statement fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no row.
@@ -82,12 +82,12 @@ enum Engine {
     Postgres(Box<pg::Server>),
 }
 
-/// How a transaction begins.
+/// Way in which a transaction begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
-    /// It reads one state of the database and changes nothing.
+    /// Reads one state of the database and changes nothing.
     Read,
-    /// It may write, alone among the writers of its tenants.
+    /// May write, alone among the writers of its tenants.
     Write,
 }
 

@@ -14,7 +14,7 @@ use postgres::{Client, Config, NoTls, Statement};
 
 use super::{Begin, Error, Result, Row, Value};
 
-/// How long a connection may take.
+/// Time that a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// The role that has no right to anything but what requests need.
 pub const ROLE: &str = "reedclaw_app";

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use super::{Begin, Connection, Engine, Error, PREPARED_MAX, Result};
 
-/// How long a statement waits for another process, in milliseconds: a command such as `gateway token create` writes briefly.
+/// Time for which a statement waits for another process, in milliseconds: a command such as `gateway token create`
+/// writes briefly.
 const BUSY: Duration = Duration::from_secs(2);
 /// Connections to a server: as many as there are threads for requests.
 #[cfg(feature = "postgres")]
 const CONNECTIONS: usize = 8;
-/// How long a request waits for a connection that others use.
+/// Time for which a request waits for a connection that others use.
 const WAIT: Duration = Duration::from_secs(5);
 
 /// The place of a database.

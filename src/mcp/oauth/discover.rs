@@ -13,10 +13,10 @@ pub(super) struct Giver {
     pub(super) authorize: String,
     pub(super) token: String,
     pub(super) register: Option<String>,
-    /// It says who it is when the browser comes back (RFC 9207).
+    /// Names itself when the browser comes back (RFC 9207).
     pub(super) names_itself: bool,
     pub(super) takes_documents: bool,
-    /// How a client may sign; empty if it doesn't say.
+    /// Ways in which a client may sign; empty if it doesn't say.
     pub(super) methods: Vec<String>,
     pub(super) offers_offline: bool,
     /// The server's address as its own document writes it.

@@ -47,7 +47,7 @@ pub trait Browser {
 /// The person's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visit {
-    /// It is open in a browser, which comes back to this machine.
+    /// Open in a browser, which comes back to this machine.
     Opened,
     /// The address to which it led, on another machine.
     Pasted(String),

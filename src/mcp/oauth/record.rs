@@ -41,7 +41,7 @@ pub(super) struct Client {
     pub(super) method: String,
     /// The address to which the browser comes back.
     pub(super) redirect: String,
-    /// It was made by us there, and can be made again.
+    /// Made by us there, and can be made again.
     pub(super) is_dynamic: bool,
 }
 

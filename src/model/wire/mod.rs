@@ -117,7 +117,7 @@ pub(super) struct Gathered {
     pub calls: Vec<ToolCall>,
     /// Its tokens.
     pub usage: Option<Usage>,
-    /// Why it ended.
+    /// Reason why it ended.
     pub stop: Option<Stop>,
     /// Its parts unchanged, for a protocol that wants them back.
     pub parts: Vec<String>,
@@ -125,7 +125,7 @@ pub(super) struct Gathered {
     pub saw_answer: bool,
     /// The server said that it is whole.
     pub is_done: bool,
-    /// It is longer than [`ANSWER_BYTES_MAX`]; the rest was dropped.
+    /// Longer than [`ANSWER_BYTES_MAX`]; the rest was dropped.
     pub is_over_limit: bool,
     kept_bytes: usize,
 }

@@ -72,13 +72,13 @@ pub fn show(store: &Store, id: i64) -> Result<StoredMemory, Failure> {
 /// A change of a stored memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change<'a> {
-    /// It gets another text.
+    /// Gets another text.
     Edit(&'a str),
-    /// It is deleted.
+    /// Deleted.
     Forget,
-    /// It leaves the inbox and counts from now on.
+    /// Leaves the inbox and counts from now on.
     Take,
-    /// It leaves the inbox and is deleted.
+    /// Leaves the inbox and is deleted.
     Drop,
 }
 

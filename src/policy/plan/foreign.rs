@@ -11,7 +11,7 @@ const LITERALS_MAX: usize = 64;
 
 struct Literal {
     text: String,
-    /// Where it begins and ends.
+    /// Its beginning and end.
     from: usize,
     to: usize,
 }

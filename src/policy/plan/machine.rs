@@ -170,7 +170,7 @@ pub(super) fn fetch(call: &Call<'_>, given: &Given<'_>, acts: &mut Vec<Act>) {
     saved(call, given, &urls, acts);
 }
 
-/// Where what is fetched goes: into files, or to the output.
+/// Destination of what is fetched: into files, or to the output.
 fn saved(call: &Call<'_>, given: &Given<'_>, urls: &[&Text], acts: &mut Vec<Act>) {
     let is_wget = call.name.starts_with("wget");
     let names = ["-O", "--output-document", "-o", "--output", "--out"];

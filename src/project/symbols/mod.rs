@@ -86,7 +86,7 @@ pub fn names_like(kept: &Path, root: &Path, typed: &str) -> Vec<(String, String)
 pub struct Source {
     /// Its path from the root.
     pub path: PathBuf,
-    /// When it was last as it is now.
+    /// Time when it was last as it is now.
     stamp: Stamp,
     /// Its definitions, in order.
     pub definitions: Vec<Definition>,
@@ -119,7 +119,7 @@ pub struct Symbols {
     pub sources: Vec<Source>,
     /// Files that weren't looked at: too many, or no time.
     pub left_out: usize,
-    /// It was stopped from outside.
+    /// Stopped from outside.
     pub is_stopped: bool,
 }
 

@@ -19,7 +19,7 @@ pub(super) enum Wanted {
     Runnable,
 }
 
-/// How the word at the cursor is quoted.
+/// Way in which the word at the cursor is quoted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Quoting {
     Backslash,

@@ -15,7 +15,7 @@ use super::search::Searching;
 use crate::repl::keys::{HISTORY_MENU, TURNS};
 use crate::shell::session::Handle;
 
-/// How Ctrl-W finds the start of a word.
+/// Rule by which Ctrl-W finds the start of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::repl) enum WordKey {
     /// After the blank before it.

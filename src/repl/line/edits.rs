@@ -106,19 +106,19 @@ fn is_word(character: char) -> bool {
     character.is_alphanumeric()
 }
 
-/// Where the word of letters and digits before the cursor starts.
+/// Place where the word of letters and digits before the cursor starts.
 fn word_start(line: &str, cursor: usize) -> usize {
     let word = line[..cursor].trim_end_matches(|c| !is_word(c));
     word.trim_end_matches(is_word).len()
 }
 
-/// Where the word of letters and digits at or after the cursor ends.
+/// Place where the word of letters and digits at or after the cursor ends.
 fn word_end(line: &str, cursor: usize) -> usize {
     let rest = line[cursor..].trim_start_matches(|c| !is_word(c));
     line.len() - rest.trim_start_matches(is_word).len()
 }
 
-/// Where the word before the cursor starts, words being separated by blanks.
+/// Place where the word before the cursor starts, words being separated by blanks.
 fn blank_word_start(line: &str, cursor: usize) -> usize {
     line[..cursor].trim_end().trim_end_matches(|c: char| !c.is_whitespace()).len()
 }
@@ -157,7 +157,7 @@ pub(super) fn commented(line: &str) -> String {
     rows.iter().map(|row| format!("#{row}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Where the partner of the first bracket at or after the cursor is.
+/// Place where the partner of the first bracket at or after the cursor is.
 pub(super) fn matching_bracket(line: &str, cursor: usize) -> Option<usize> {
     const PAIRS: [(char, char); 3] = [('(', ')'), ('[', ']'), ('{', '}')];
     let (at, bracket) = line[cursor..].char_indices().find(|(_, c)| PAIRS.iter().any(|(a, b)| a == c || b == c))?;

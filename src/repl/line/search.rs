@@ -104,7 +104,7 @@ pub(in crate::repl) struct SearchMenu {
     unicode: bool,
     settings: MenuSettings,
     active: bool,
-    /// It hasn't seen the line yet.
+    /// The line is still to be shown to it.
     opening: bool,
     /// The query of the hits.
     asked: Option<(String, Scope)>,
@@ -280,7 +280,7 @@ impl SearchMenu {
     }
 }
 
-/// How far apart the characters of `word` lie in `line`; none where they aren't there in this order.
+/// Distance between the characters of `word` lie in `line`; none where they aren't there in this order.
 fn spread(line: &str, word: &str) -> Option<usize> {
     let first = word.chars().next()?;
     let mut best: Option<usize> = None;
@@ -299,7 +299,7 @@ fn spread(line: &str, word: &str) -> Option<usize> {
     best
 }
 
-/// How long ago that was, in the largest unit.
+/// Age, in the largest unit.
 fn age(now_ms: i64, then_ms: i64) -> String {
     let seconds = (now_ms.saturating_sub(then_ms) / 1000).max(0);
     match seconds {

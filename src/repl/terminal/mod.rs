@@ -125,9 +125,9 @@ pub(super) struct Terminal {
 
 /// The end of a line in the shell.
 pub(super) enum Finished {
-    /// It ran.
+    /// Ran.
     Outcome(CommandOutcome),
-    /// It is incomplete and returns to the editor.
+    /// Incomplete and returns to the editor.
     Incomplete,
 }
 

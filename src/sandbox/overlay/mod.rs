@@ -36,9 +36,9 @@ use super::{filter, landlock};
 use root::NewRoot;
 use watch::Watch;
 
-/// How long processes that the program left behind may take to end by themselves.
+/// Time that processes that the program left behind may take to end by themselves.
 const GRACE: Duration = Duration::from_millis(200);
-/// How often is looked whether they have.
+/// Interval of the looks whether they have.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Builds the jail and runs the program in it; ends with the program's status.
@@ -186,7 +186,7 @@ impl JobNamespaces {
     }
 }
 
-/// Where what is refused is written down.
+/// Place where what is refused is written down.
 fn refusals(spec: &Spec) -> Option<PathBuf> {
     match &spec.jail.as_ref()?.view {
         ViewWire::Copy { refused, .. } => Some(refused.path()),

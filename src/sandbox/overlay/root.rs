@@ -132,7 +132,7 @@ pub(super) fn sockets(spec: &Spec) -> Vec<PathBuf> {
     })
 }
 
-/// Where a program in the jail may write, beside its devices and `/tmp`.
+/// Place where a program in the jail may write, beside its devices and `/tmp`.
 pub(super) fn writable(spec: &Spec) -> Vec<PathBuf> {
     let Some(jail) = &spec.jail else { return Vec::new() };
     let workspace = (!matches!(jail.view, ViewWire::Look)).then(|| jail.workspace.path());

@@ -44,7 +44,7 @@ const WRITING: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRU
 /// The flags of this thread's own answers, which nothing else uses: they aren't held, since it would wait for itself.
 const OWN_FLAGS: MsgFlags = MsgFlags::MSG_DONTWAIT.union(MsgFlags::MSG_NOSIGNAL).union(MsgFlags::MSG_EOR);
 
-/// When a call is held.
+/// Cases in which a call is held.
 enum When {
     Always,
     /// An argument has one of these bits.

@@ -14,9 +14,9 @@ use super::watch::memory;
 const PATH_BYTES_MAX: usize = 4096;
 /// Most paths are shorter, and memory may end after one.
 const PATH_BYTES_USUAL: usize = 256;
-/// Where a program can write, or where nothing is ever opened to one.
+/// Place where a program can write, or where nothing is ever opened to one.
 const PRIVATE: [&str; 6] = ["/dev", "/proc", "/sys", "/tmp", "/var/tmp", "/run"];
-/// Where programs leave things for the next time, if they can: they do without.
+/// Place where programs leave things for the next time, if they can: they do without.
 const CACHES: [&str; 2] = ["__pycache__", "cache"];
 
 /// Calls that change what is at a path: which argument is the directory that the path begins at (none of the older calls

@@ -8,7 +8,7 @@ use gix::ObjectId;
 use super::state::State;
 use crate::files::PathError;
 
-/// How far undo goes.
+/// Limits of undo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes that are kept for a workspace.
@@ -17,15 +17,15 @@ pub struct Limits {
     pub file_bytes_max: u64,
     /// Entries of a workspace; one with more isn't covered.
     pub files_max: usize,
-    /// How long a look may take.
+    /// Time that a look may take.
     pub look_time: Duration,
-    /// How long contents are read, at one look.
+    /// Time for which contents are read, at one look.
     pub read_time: Duration,
-    /// How long files are compared with what git's index says of them; then its word is taken.
+    /// Time for which files are compared with what git's index says of them; then its word is taken.
     pub compare_time: Duration,
 }
 
-/// Why something can't be kept or taken back.
+/// Reason why something can't be kept or taken back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StepsError {
     /// The store can't be read or written.
@@ -65,7 +65,7 @@ pub enum StepsError {
     Path {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: PathError,
     },
     /// The workspace can't be opened.
@@ -94,7 +94,7 @@ impl StepsError {
 /// A path that isn't what a step left there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Where.
+    /// The place.
     pub path: PathBuf,
     /// The problem at the path.
     pub why: String,

@@ -1,5 +1,5 @@
-//! Where steps are kept: below the state directory, a folder for each workspace with a bare git object database, the records
-//! of steps, the table of what was there when last looked at, and a lock. Nothing of it is in the workspace.
+//! The store of steps: below the state directory, a folder for each workspace with a bare git object database, the
+//! records of steps, the table of what was there when last looked at, and a lock. Nothing of it is in the workspace.
 
 pub(super) mod error;
 pub(super) mod packs;
@@ -30,7 +30,7 @@ use table::{Change, Table};
 
 /// Longest wait for another session that looks whether a note is held: it looks for a moment.
 pub(super) const PROBE_TIME: Duration = Duration::from_secs(1);
-/// How long another session's lock is waited for: it holds it while it looks at the workspace, or takes back.
+/// Longest wait for another session's lock: it holds it while it looks at the workspace, or takes back.
 const WAIT: Duration = Duration::from_secs(5);
 /// The file that counts the bytes that are kept.
 const COUNT: &str = "bytes";
@@ -444,7 +444,7 @@ pub(super) struct Mark {
     bytes: u64,
 }
 
-/// Where many trees go.
+/// Writer of many trees.
 struct Trees<'a> {
     packer: Packer<'a>,
     packs: Arc<Packs>,

@@ -80,7 +80,7 @@ impl Packs {
         sizes.collect()
     }
 
-    /// How many packs there are that are smaller than one is made to be.
+    /// Number of packs that are smaller than one is made to be.
     pub fn small(&self) -> usize {
         self.packs.iter().filter(|pack| pack.is_small()).count()
     }

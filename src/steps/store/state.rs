@@ -13,20 +13,20 @@ const HEAD: &str = "reedclaw-step 1";
 /// Last line of one that is whole.
 const END: &str = "end";
 
-/// Why something isn't covered.
+/// Reason why something isn't covered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Why {
-    /// It is larger than `undo.file_bytes_max`.
+    /// Larger than `undo.file_bytes_max`.
     Large,
     /// A pipe, a socket, a device.
     Special,
     /// There was no time or no room to keep it.
     Budget,
-    /// It can't be read.
+    /// Unreadable.
     Closed,
-    /// It belongs to a place of credentials, or is the shell's own.
+    /// Belongs to a place of credentials, or is the shell's own.
     Secret,
-    /// It is a cache, as its `CACHEDIR.TAG` says: what is in it can be made again.
+    /// A cache, as its `CACHEDIR.TAG` says: what is in it can be made again.
     Cache,
     /// Another file system is mounted there.
     Mount,
@@ -173,7 +173,7 @@ pub struct Elsewhere {
 pub struct Record {
     /// Its number, from 1 in each workspace.
     pub number: u64,
-    /// When it was over, Unix milliseconds.
+    /// Time when it was over, Unix milliseconds.
     pub time: i64,
     /// The session that it came from, or [`OF_RUN`] and the number of a run.
     pub session: String,

@@ -16,7 +16,7 @@ const HEAD: &[u8] = b"reedclaw-table 2\n";
 /// Last bytes of one that is whole.
 const END: &[u8] = b"end\n";
 
-/// Where the content of an entry is.
+/// Place where the content of an entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A directory has none.
@@ -35,7 +35,7 @@ pub struct Entry {
     pub name: Box<[u8]>,
     pub stamp: Stamp,
     pub content: Content,
-    /// It was read within the tick of its last change: another one could have left the same stamp.
+    /// Read within the tick of its last change: another one could have left the same stamp.
     pub is_racy: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct Table {
 /// A difference at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Where.
+    /// The place.
     pub path: PathBuf,
     /// The earlier state.
     pub before: State,

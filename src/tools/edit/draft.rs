@@ -33,7 +33,7 @@ pub(super) struct Draft {
 
 struct Edited {
     path: String,
-    /// Where it lies, whatever it is called.
+    /// Its place, whatever it is called.
     place: PathBuf,
     old: Option<Vec<u8>>,
     new: Option<Vec<u8>>,
@@ -284,7 +284,7 @@ impl Difference {
         format!("{}{}{}", self.basis, self.summary, self.diff)
     }
 
-    /// How much it is.
+    /// Its numbers.
     pub(super) fn stats(&self) -> Value {
         json!({"files": self.files, "edits": self.edits, "linesAdded": self.added, "linesRemoved": self.removed})
     }

@@ -74,7 +74,7 @@ pub fn chosen(changes: &[FileChange], wanted: &[Vec<bool>]) -> (Vec<FileChange>,
     (files, format!("The user took {taken} of {total} hunks (by number, in each file):\n{told}"))
 }
 
-/// How many hunks a person can take of a file.
+/// Number of hunks that a person can take of a file.
 fn hunks(change: &FileChange) -> usize {
     match (&change.old, &change.new) {
         (Some(old), Some(new)) if !bytes::is_binary(old) && !bytes::is_binary(new) => {

@@ -242,7 +242,7 @@ fn squeezed(line: &str) -> impl Iterator<Item = char> + '_ {
     line.chars().filter(|c| !c.is_whitespace())
 }
 
-/// How alike two lines are, from 0 to 100: the words of the first that are in the second, and the other way round.
+/// Likeness of two lines, from 0 to 100: the words of the first that are in the second, and the other way round.
 fn alike(left: &str, right: &str) -> usize {
     fn words(line: &str) -> Vec<&str> {
         line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).take(40).collect()

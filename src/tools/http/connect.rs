@@ -43,7 +43,7 @@ fn refused(why: String) -> Error {
 pub(super) struct Guard {
     pub(super) reach: Reach,
     pub(super) lookup: Lookup,
-    /// How long a connection may take to stand.
+    /// Time that a connection may take to stand.
     pub(super) connect: Duration,
 }
 

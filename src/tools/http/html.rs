@@ -104,9 +104,9 @@ struct Page {
     text: String,
     /// A blank is due before the next word.
     blank: bool,
-    /// How deep inside of `pre`, where blanks count.
+    /// Depth inside of `pre`, where blanks count.
     pre: usize,
-    /// Where the link leads whose text is being read, and where that text began.
+    /// Place to which the link leads whose text is being read, and where that text began.
     link: Option<(String, usize)>,
 }
 
@@ -204,7 +204,7 @@ impl Page {
     }
 }
 
-/// Where a tag ends; a `>` in quotes is a part of it.
+/// Position where a tag ends; a `>` in quotes is a part of it.
 fn tag_end(inner: &str) -> Option<usize> {
     let mut quote = None;
     for (at, byte) in inner.bytes().enumerate() {
@@ -219,7 +219,7 @@ fn tag_end(inner: &str) -> Option<usize> {
     inner.find('>')
 }
 
-/// Where the content of an element ends and what follows its end begins.
+/// Place where the content of an element ends and what follows its end begins.
 fn end_of(after: &str, name: &str) -> usize {
     let Some(at) = find_ignoring_case(after, &format!("</{name}")) else { return after.len() };
     at + after[at..].find('>').map_or(after.len() - at, |end| end + 1)

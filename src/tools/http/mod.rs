@@ -39,7 +39,7 @@ const SENT_CHARS_MAX: usize = 256 * 1024;
 const REDIRECTS_MAX: usize = 5;
 /// A server that is there takes a connection in far less.
 const CONNECT: Duration = Duration::from_secs(2);
-/// How often is looked whether everything was stopped.
+/// Interval of the looks whether everything was stopped.
 const LOOK: Duration = Duration::from_millis(50);
 /// The hint of each refusal.
 const PUBLIC_ONLY: &str = "only the public web can be requested";
@@ -176,7 +176,7 @@ impl Http {
         }
     }
 
-    /// Where a redirect leads, where it may be followed.
+    /// Place to which a redirect leads, where it may be followed.
     fn hop(&self, url: &Url, location: &str, redirects: usize, has_body: bool) -> Result<Url, ToolError> {
         let refused = |why: &str| {
             let message = format!("{url} redirects to {location}, which isn't requested: {why}");
@@ -448,7 +448,7 @@ fn timed_out(url: &Url) -> ToolError {
     )
 }
 
-/// Why no connection came about: what is wrong with the certificate, where it is that.
+/// Reason why no connection came about: what is wrong with the certificate, where it is that.
 fn insecure(url: &Url, why: &str) -> ToolError {
     match certificate_problem(why) {
         Some((message, hint)) => ToolError::new("certificate", format!("{url}: no secure connection: {message}"), hint),

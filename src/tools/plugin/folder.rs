@@ -21,11 +21,11 @@ const PLUGINS_MAX: usize = 100;
 /// The file that makes a directory a plugin.
 const MANIFEST: &str = "manifest.toml";
 
-/// Why a plugin can't be read, installed or removed.
+/// Reason why a plugin can't be read, installed or removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {why}", path.display())]
 pub struct PluginError {
-    /// Where.
+    /// The place.
     pub path: PathBuf,
     /// The problem, in words.
     pub why: String,
@@ -46,11 +46,11 @@ pub struct PluginState {
     pub name: String,
     /// Its directory.
     pub directory: PathBuf,
-    /// How it stands.
+    /// Its standing.
     pub standing: Standing,
 }
 
-/// How a plugin stands.
+/// Standing of a plugin.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Standing {
     /// A person has allowed what is there.
@@ -59,7 +59,7 @@ pub enum Standing {
     Unknown(Box<Bundle>),
     /// A person has allowed what was there; it is another by now.
     Changed(Box<Bundle>),
-    /// It is no plugin.
+    /// No plugin.
     Broken(String),
 }
 
@@ -70,7 +70,7 @@ struct Record {
     sha256: String,
 }
 
-/// Where plugins are, and what is allowed of them.
+/// Place of plugins, and what is allowed of them.
 #[derive(Clone, Debug)]
 pub struct Plugins {
     directory: PathBuf,

@@ -112,7 +112,8 @@ impl ToolEntry {
         format!("By the plugin {plugin}, in its own words: {}", stranger::shortened(&self.description))
     }
 
-    /// Why a person should look at the description twice: it speaks of more than its tool. `others` are the other tools.
+    /// Reason why a person should look at the description twice: it speaks of more than its tool. `others` are the
+    /// other tools.
     #[must_use]
     pub fn warnings(&self, others: &[&str]) -> Vec<String> {
         stranger::warnings(&self.description, others)

@@ -8,9 +8,9 @@ use crate::render::diff::unified;
 
 /// The directory of the tools.
 pub const FOLDER: &str = "tools";
-/// How the names of their files end.
+/// Ending of the names of their files.
 const ENDING: &str = ".luau";
-/// How the names of their tests end.
+/// Ending of the names of their tests.
 const TEST_ENDING: &str = ".test.luau";
 /// Tools of one repository.
 const TOOLS_MAX: usize = 50;

@@ -11,27 +11,27 @@ use std::time::{Duration, Instant};
 use crate::files::{Tree, Walked};
 use crate::tools::Work;
 
-/// How often it is asked whether to stop: less than a person notices.
+/// Interval at which it is asked whether to stop: less than a person notices.
 const TICK: Duration = Duration::from_millis(20);
 
-/// How a walk ended.
+/// End of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::tools) enum End {
-    /// It has seen all.
+    /// Everything was seen.
     Whole,
     /// A visitor had enough.
     Enough,
-    /// It was stopped from outside.
+    /// Stopped from outside.
     Stopped,
     /// Its time was over.
     Late,
 }
 
-/// Where a walk goes, and how long.
+/// Range and time of a walk.
 pub(in crate::tools) struct Walk<'a> {
     /// The workspace.
     tree: &'a dyn Tree,
-    /// Where it begins, from the workspace: a directory or a file, without links.
+    /// Its start, from the workspace: a directory or a file, without links.
     below: PathBuf,
     is_stopped: &'a (dyn Fn() -> bool + Sync),
     time: Duration,

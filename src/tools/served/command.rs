@@ -74,7 +74,7 @@ pub enum Done {
     Tested {
         /// The lines that were found.
         lines: Vec<String>,
-        /// How it stands.
+        /// Its standing.
         end: TestEnd,
     },
     /// A call of a tool by the person's own hand.
@@ -86,7 +86,7 @@ pub enum Done {
     },
 }
 
-/// How a test of a server ended.
+/// End of a test of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestEnd {
     /// All is well.
@@ -95,7 +95,7 @@ pub enum TestEnd {
     NoConnection,
     /// Tools are new or have changed.
     NewTools,
-    /// It needs a login.
+    /// Needs a login.
     NeedsLogin,
 }
 

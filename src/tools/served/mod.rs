@@ -40,7 +40,7 @@ const BYTES_PER_TOKEN: usize = 4;
 /// A server with what the user's configuration says of its tools.
 #[derive(Clone)]
 pub struct Configured {
-    /// How it is started.
+    /// Its program or address, and its environment.
     pub server: Server,
     /// The identity of the server: program, arguments, names of variables, sandbox.
     pub identity: Value,
@@ -61,15 +61,15 @@ pub struct Configured {
 /// The user's rule for a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// It runs without a question, as long as it is the tool that was allowed.
+    /// Runs without a question, as long as it is the tool that was allowed.
     Run,
     /// The person is asked, whatever else would let it run.
     Ask,
-    /// It isn't offered.
+    /// Not offered.
     Deny,
 }
 
-/// When servers are started.
+/// Moment at which servers are started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
     /// With the first question.
@@ -84,7 +84,7 @@ pub enum Start {
 /// A server that is added for one session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Added {
-    /// How it is reached.
+    /// Its address or program.
     pub place: Place,
     /// Variables that are set for its program.
     pub env: BTreeMap<String, String>,

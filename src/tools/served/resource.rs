@@ -151,7 +151,7 @@ impl Tool for ResourceFind {
     }
 }
 
-/// How many of the words a resource has.
+/// Number of the words that a resource has.
 fn score(link: &Link, words: &[&str]) -> usize {
     let text = format!("{} {} {}", link.uri, link.name, link.description).to_lowercase();
     words.iter().filter(|word| text.contains(**word)).count()

@@ -30,7 +30,7 @@ pub enum Reading {
     Words,
     /// These calls, and the words before them.
     Calls(String, Vec<WrittenCall>),
-    /// It looks like a call, but can't be read as one.
+    /// Looks like a call, but can't be read as one.
     Unclear,
 }
 

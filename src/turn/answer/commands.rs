@@ -52,7 +52,7 @@ pub fn proposals(answer: &str) -> (Vec<ModelCommand>, Vec<String>) {
     (commands, problems)
 }
 
-/// Why a command can't be proposed, and how many of the following lines go with it.
+/// Reason why a command can't be proposed, and how many of the following lines go with it.
 struct Trouble {
     why: &'static str,
     taken: usize,

@@ -5,7 +5,7 @@ use super::source::{Token, find_words};
 use super::{files, hold};
 
 /// First words of doc comments that make a riddle: the sentence begins before it has named its thing.
-const RIDDLES: [&str; 6] = ["Has", "Is", "That", "What", "Which", "Who"];
+const RIDDLES: [&str; 12] = ["Has", "How", "Is", "It", "That", "They", "What", "When", "Where", "Which", "Who", "Why"];
 /// Participles that say nothing about a type: a type is a noun of its field.
 const PARTICIPLES: [&str; 9] = ["Given", "Gone", "Heard", "Kept", "Made", "Meant", "Said", "Taken", "Told"];
 /// The same as names of functions: one is named for what it does or gives.

@@ -18,7 +18,7 @@ pub const PUT: &str = r#"{"type": "object", "additionalProperties": false, "requ
 /// Characters of a key.
 const KEY_CHARS_MAX: usize = 256;
 
-/// Where a scope leads for this request.
+/// Place to which a scope leads for this request.
 fn place(call: &Call<'_>, scope: &str) -> Answered<Place> {
     let who = call.who()?;
     let scope_id = match scope {
