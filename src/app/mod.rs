@@ -52,9 +52,9 @@ pub use jail::Jails;
 use money::money_options;
 pub use norris::{StoredJournal, find_run, run_facts, run_report, run_rows};
 pub use procedure::{
-    Due, Procedure, Schedule, SopJournal, begin_procedure, find_procedure, find_sop_run, hooked_procedure, last_fire,
-    may_take_up, next_time, procedure_problems, procedures, sop_lines, sop_row, sop_runs, trust_procedure,
-    untrust_procedure, waiting_sops, work_procedure,
+    Due, Procedure, Schedule, SopJournal, SopStart, begin_procedure, find_procedure, find_sop_run, hooked_procedure,
+    imagined_run, last_fire, may_take_up, next_time, procedure_problems, procedures, sop_lines, sop_row, sop_runs,
+    trust_procedure, untrust_procedure, waiting_sops, work_procedure,
 };
 pub use question::{
     Around, AroundNotes, Attached, Attaching, PIPED, Remembered, StoreRecorder, make_title, past_summary, past_turns,

@@ -78,6 +78,38 @@ pub enum Choice {
     Skip,
 }
 
+/// The end of a step whose result is taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EarlierEnd {
+    /// Did what it should.
+    Done,
+    /// Failed, which the procedure allows.
+    Failed,
+    /// Was left out.
+    Skipped,
+}
+
+/// The result of a step in an earlier run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EarlierResult {
+    /// The step.
+    pub step: String,
+    /// The earlier run.
+    pub run: i64,
+    /// The end.
+    pub end: EarlierEnd,
+    /// The output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
+    /// The facts of the result.
+    #[serde(default)]
+    pub metadata: Map<String, Value>,
+    /// Reason why it failed.
+    #[serde(default)]
+    pub error: String,
+}
+
 /// An event of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -94,6 +126,9 @@ pub enum Event {
         inputs: BTreeMap<String, String>,
         /// The trigger.
         trigger: Trigger,
+        /// Results of an earlier run.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        taken: Vec<EarlierResult>,
     },
     /// A process takes it up.
     Entered {

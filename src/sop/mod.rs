@@ -3,6 +3,7 @@
 //! clock or tools, nor who trusts a file.
 
 pub mod cron;
+mod earlier;
 mod event;
 mod next;
 mod read;
@@ -15,7 +16,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-pub use event::{Choice, Covered, Decision, Event, Fate, Trigger as Fired};
+use crate::schema::Schema;
+
+pub use event::{Choice, Covered, Decision, EarlierEnd, EarlierResult, Event, Fate, Trigger as Fired};
 pub use next::{Effect, End, Rest, Spent};
 pub use read::read;
 pub use run::{Differs, Inner, Run, StepRun, StepState};
@@ -187,6 +190,10 @@ pub struct Step {
     pub timeout_ms: u64,
     /// May run again if it isn't known whether it ran.
     pub is_repeatable: bool,
+    /// Its output must be JSON that this describes.
+    pub schema: Option<Schema>,
+    /// The bytes of its output that are kept; a longer one is cut, and without this it is a failure.
+    pub keep_bytes: Option<usize>,
 }
 
 /// The work of a step.
@@ -201,6 +208,8 @@ pub enum Act {
     },
     /// A command line.
     Shell {
+        /// Only looks whether something holds, which its status tells.
+        is_check: bool,
         /// The line, exactly as it runs.
         command: String,
         /// The directory, from the workspace.
@@ -264,6 +273,7 @@ impl Act {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Tool { .. } => "tool",
+            Self::Shell { is_check: true, .. } => "check",
             Self::Shell { .. } => "shell",
             Self::Model { .. } => "model",
             Self::Approval { .. } => "approval",
@@ -278,6 +288,12 @@ impl Act {
     #[must_use]
     pub fn is_call(&self) -> bool {
         matches!(self, Self::Tool { .. } | Self::Shell { .. })
+    }
+
+    /// Whether later steps can use its output.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.is_call() || self.is_run() || matches!(self, Self::Model { .. })
     }
 
     /// Whether it is a run of its own.

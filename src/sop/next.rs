@@ -269,17 +269,18 @@ impl Run {
 
     /// The steps whose arguments are known by now, with these.
     fn covered(&self, numbers: &[usize]) -> Vec<(usize, Value)> {
-        let Some(definition) = self.definition() else { return Vec::new() };
-        let known = |at: &usize| {
-            let step = definition.steps.get(*at)?;
-            let args = match &step.act {
-                Act::Tool { args, .. } => source::resolved(args, self).ok()?,
-                Act::Shell { .. } => self.shell_args(step).ok()?,
-                _ => return None,
-            };
-            Some((*at, args))
-        };
-        numbers.iter().filter_map(known).collect()
+        numbers.iter().filter_map(|at| Some((*at, self.known_arguments(*at)?))).collect()
+    }
+
+    /// The arguments of a step's call; `None` if it is no call, or if a value of them isn't known yet.
+    #[must_use]
+    pub fn known_arguments(&self, at: usize) -> Option<Value> {
+        let step = self.definition()?.steps.get(at)?;
+        match &step.act {
+            Act::Tool { args, .. } => source::resolved(args, self).ok(),
+            Act::Shell { .. } => self.shell_args(step).ok(),
+            _ => None,
+        }
     }
 
     /// The arguments of a command: its values are in variables of its environment, never in its text.

@@ -9,10 +9,24 @@ use toml::de::{DeTable, DeValue};
 
 use super::source::sources_in;
 use super::{
-    Act, Budget, Definition, FILE_BYTES_MAX, INPUTS_MAX, Input, Mode, NAME_BYTES_MAX, OnFailure, Problem, STEP_MS,
-    STEP_MS_MAX, STEPS_MAX, Source, Step, TRIGGERS_MAX, Test, Trigger, cron,
+    Act, Budget, Definition, FILE_BYTES_MAX, INPUTS_MAX, Input, Mode, NAME_BYTES_MAX, OUTPUT_BYTES_MAX, OnFailure,
+    Problem, STEP_MS, STEP_MS_MAX, STEPS_MAX, Source, Step, TRIGGERS_MAX, Test, Trigger, cron,
 };
+use crate::schema::Schema;
 
+/// The kinds of steps. A question to a model has two names: the format's first examples call it an agent.
+const KINDS: [(&str, u8); 10] = [
+    ("tool", 0),
+    ("shell", 1),
+    ("model", 2),
+    ("agent", 2),
+    ("approval", 3),
+    ("wait", 4),
+    ("condition", 5),
+    ("norris", 6),
+    ("sop", 7),
+    ("check", 8),
+];
 /// Most attempts after a failure.
 const RETRIES_MAX: u64 = 20;
 /// Variables that decide what a program does, and so are none of a procedure's.
@@ -359,12 +373,30 @@ impl Reader<'_> {
             Some(act) if act.is_run() => STEP_MS_MAX,
             _ => STEP_MS,
         });
-        let is_repeatable = self.flag(&mut fields, "idempotent");
+        let is_check = matches!(act, Some(Act::Shell { is_check: true, .. }));
+        let is_repeatable = self.flag(&mut fields, "idempotent") || is_check;
+        let (mut schema, mut keep_bytes) = (None, None);
+        if act.as_ref().is_some_and(Act::has_output) {
+            schema = self.schema(&mut fields);
+            let kept = self.whole(&mut fields, "keep_bytes", OUTPUT_BYTES_MAX as u64);
+            keep_bytes = kept.and_then(|kept| usize::try_from(kept).ok());
+        }
         if act.is_some() {
             self.unknown_keys(&fields);
         }
         let line = self.line(at);
-        Some(Step { id, line, act: act?, on_failure, retry, when, timeout_ms, is_repeatable })
+        Some(Step { id, line, act: act?, on_failure, retry, when, timeout_ms, is_repeatable, schema, keep_bytes })
+    }
+
+    fn schema(&mut self, fields: &mut Fields<'_, '_>) -> Option<Schema> {
+        let (value, span) = fields.take("schema")?;
+        if !value.is_table() {
+            let what = format!("schema of {} must be a table", fields.name);
+            self.problem(span.start, what, "write schema = { type = \"object\", required = [\"name\"] }");
+            return None;
+        }
+        let schema = Schema::new(json(value));
+        schema.map_err(|why| self.problem(span.start, format!("schema of {}: {why}", fields.name), "")).ok()
     }
 
     fn retry(&mut self, fields: &mut Fields<'_, '_>) -> (u32, u64) {
@@ -381,28 +413,16 @@ impl Reader<'_> {
     }
 
     fn act(&mut self, fields: &mut Fields<'_, '_>, scope: &Scope<'_>) -> Option<Act> {
-        // A question to a model has two names: the format's first examples call it an agent.
-        let kinds = [
-            ("tool", 0),
-            ("shell", 1),
-            ("model", 2),
-            ("agent", 2),
-            ("approval", 3),
-            ("wait", 4),
-            ("condition", 5),
-            ("norris", 6),
-            ("sop", 7),
-        ];
         if !fields.has("kind") {
             let (at, name) = (fields.at, fields.name.clone());
             self.problem(at, format!("{name} has no kind"), "add kind = \"tool\", \"shell\", \"model\" or another");
         }
-        Some(match self.one_of(fields, "kind", &kinds)? {
+        Some(match self.one_of(fields, "kind", &KINDS)? {
             0 => {
                 let tool = self.needed(fields, "tool").0;
                 Act::Tool { tool, args: self.arguments(fields, "args", scope)? }
             }
-            1 => self.shell(fields, scope),
+            kind @ (1 | 8) => self.shell(fields, scope, kind == 8),
             2 => {
                 let prompt = self.needed(fields, "prompt").0;
                 let model = self.text(fields, "model").map_or_else(String::new, |(text, _)| text);
@@ -461,7 +481,7 @@ impl Reader<'_> {
         Some(values)
     }
 
-    fn shell(&mut self, fields: &mut Fields<'_, '_>, scope: &Scope<'_>) -> Act {
+    fn shell(&mut self, fields: &mut Fields<'_, '_>, scope: &Scope<'_>, is_check: bool) -> Act {
         let command = self.needed(fields, "command").0;
         let cwd = self.text(fields, "cwd").map_or_else(|| ".".to_owned(), |(text, _)| text);
         let mut env = BTreeMap::new();
@@ -481,11 +501,12 @@ impl Reader<'_> {
                 env.extend(source.map(|source| (name, source)));
             }
         }
-        let writes = self.texts(fields, "writes");
+        // A check changes nothing.
+        let writes = if is_check { Vec::new() } else { self.texts(fields, "writes") };
         for (pattern, at) in &writes {
             self.pattern(pattern, *at);
         }
-        Act::Shell { command, cwd, env, writes: writes.into_iter().map(|(pattern, _)| pattern).collect() }
+        Act::Shell { is_check, command, cwd, env, writes: writes.into_iter().map(|(pattern, _)| pattern).collect() }
     }
 
     fn test(&mut self, text: &str, at: usize, scope: &Scope<'_>) -> Option<Test> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::event::{Choice, Covered, Decision, Event, Fate, Trigger};
+use super::event::{Choice, Covered, Decision, EarlierEnd, EarlierResult, Event, Fate, Trigger};
 use super::next::{Effect, End, Spent};
 use super::{Act, Budget, Definition, OnFailure, read};
 
@@ -194,12 +194,13 @@ impl Run {
         }
         self.last_time = Some(time);
         match event {
-            Event::Began { text, sha256, place, inputs, trigger } => {
+            Event::Began { text, sha256, place, inputs, trigger, taken } => {
                 self.definition = read(text).0;
                 self.steps = vec![StepRun::default(); self.definition().map_or(0, |it| it.steps.len())];
                 self.budget = self.definition().map(|it| it.budget).unwrap_or_default();
                 (self.began, self.inputs, self.trigger) = (time, inputs.clone(), trigger.clone());
                 (self.sha256, self.place) = (sha256.clone(), place.clone());
+                taken.iter().for_each(|taken| self.take_over(time, taken));
             }
             Event::Entered { conversation, .. } => self.enter(*conversation),
             Event::Paused { why, is_estop } => (self.paused, self.is_estop) = (Some(why.clone()), *is_estop),
@@ -245,6 +246,21 @@ impl Run {
             | Event::Examined { .. }
             | Event::Decided { .. } => self.apply_to_step(time, event),
         }
+    }
+
+    /// Takes a result over; its step is over from the beginning.
+    fn take_over(&mut self, time: i64, taken: &EarlierResult) {
+        let Some(at) = self.definition().and_then(|it| it.position(&taken.step)) else { return };
+        let step = &mut self.steps[at];
+        step.state = match taken.end {
+            EarlierEnd::Done => StepState::Done,
+            EarlierEnd::Failed => StepState::Failed,
+            EarlierEnd::Skipped => StepState::Skipped,
+        };
+        // The attempts were the earlier run's.
+        (step.attempts, step.begun_ms, step.ended_ms) = (u32::MAX, time, time);
+        (step.output, step.metadata) = (taken.output.clone(), taken.metadata.clone());
+        step.error.clone_from(&taken.error);
     }
 
     fn position(&self, id: &str) -> Option<usize> {

@@ -71,6 +71,29 @@ fn the_example_of_the_format_is_read() {
 }
 
 #[test]
+fn a_check_changes_nothing_and_an_output_has_its_form_and_length() {
+    let definition = good(&steps(&[
+        "id = \"a\"\nkind = \"check\"\ncommand = \"make test\"",
+        "id = \"b\"\nkind = \"model\"\nprompt = \"p\"\nschema = { type = \"object\", required = [\"n\"] }",
+        "id = \"c\"\nkind = \"shell\"\ncommand = \"c\"\nkeep_bytes = 10",
+    ]));
+    assert!(definition.steps[0].is_repeatable && definition.steps[0].act.word() == "check");
+    let schema = definition.steps[1].schema.as_ref().expect("a schema");
+    assert!(schema.read("{\"n\": 1}").is_ok() && schema.read("{}").is_err());
+    assert_eq!(definition.steps[2].keep_bytes, Some(10));
+    for (step, part) in [
+        ("id = \"a\"\nkind = \"check\"\ncommand = \"c\"\nwrites = [\"x\"]", "no key writes"),
+        ("id = \"a\"\nkind = \"wait\"\nseconds = 1\nkeep_bytes = 1", "no key keep_bytes"),
+        ("id = \"a\"\nkind = \"shell\"\ncommand = \"c\"\nschema = \"x\"", "schema of step a must be a table"),
+        ("id = \"a\"\nkind = \"shell\"\ncommand = \"c\"\nschema = { type = 3 }", "schema of step a:"),
+        ("id = \"a\"\nkind = \"shell\"\ncommand = \"c\"\nkeep_bytes = 9000000", "keep_bytes of step a must be"),
+    ] {
+        let (_, problems) = read(&steps(&[step]));
+        assert!(problems.iter().any(|it| it.what.contains(part)), "{part}: {problems:#?}");
+    }
+}
+
+#[test]
 fn all_problems_are_named_in_one_pass_with_their_lines() {
     let text = r#"name = "No Name"
 mode = "wild"
@@ -143,7 +166,10 @@ impl World {
         let inputs = good(text).inputs(&named).expect("inputs");
         let trigger = Fired { kind: "manual".into(), ..Fired::default() };
         let (text, sha256, place) = (text.to_owned(), String::new(), String::new());
-        Self { events: vec![(1_000, Event::Began { text, sha256, place, inputs, trigger })], now: 1_000 }
+        Self {
+            events: vec![(1_000, Event::Began { text, sha256, place, inputs, trigger, taken: Vec::new() })],
+            now: 1_000,
+        }
     }
 
     fn run(&self) -> Run {
@@ -325,6 +351,56 @@ args = { text = "{{a}}", deep = { part_from = "a.name.1" }, list = [{ x_from = "
     assert_eq!(calls[0]["env"], json!({"DAY": "\"; rm -rf ~", "RUN": "7"}));
     assert_eq!(calls[0]["command"], r#"echo "$DAY" {{input.day}} ${input.day}"#);
     assert_eq!(calls[1], json!({"text": "{{a}}", "deep": {"part": "two"}, "list": [{"x": true}]}));
+}
+
+#[test]
+fn a_run_begins_at_a_later_step_with_the_results_of_an_earlier_one() {
+    let text = steps(&[
+        "id = \"a\"\nkind = \"shell\"\ncommand = \"a\"",
+        "id = \"b\"\nkind = \"shell\"\ncommand = \"b\"\nwhen = \"!a.success\"",
+        "id = \"c\"\nkind = \"shell\"\ncommand = \"c\"\non_failure = \"continue\"",
+        "id = \"yes\"\nkind = \"approval\"\nprompt = \"Go?\"",
+        "id = \"d\"\nkind = \"tool\"\ntool = \"t\"\nargs = { x_from = \"a\" }",
+    ]);
+    let mut world = World::new(&text, &[]);
+    let act = &mut |id: &str, _: &Value| if id == "c" { Err("broken".to_owned()) } else { Ok(format!("of {id}")) };
+    let first = world.finish(act);
+    assert_eq!(first.asked.as_ref().map(|(at, ..)| *at), Some(3), "{first:?}");
+
+    // The last step may be another one by now; those before it must be the same.
+    let later = good(&text.replace("tool = \"t\"", "tool = \"u\""));
+    let taken = first.results_before("d", &later).expect("results");
+    let ends: Vec<_> = taken.iter().map(|it| (it.step.as_str(), it.end)).collect();
+    assert_eq!(ends, [("a", EarlierEnd::Done), ("b", EarlierEnd::Skipped), ("c", EarlierEnd::Failed)]);
+    for (step, changed, why) in [
+        ("e", "", "x has no step e"),
+        ("d", "command = \"a\"", "step a is another one than in run 7"),
+        ("d", "id = \"b\"", "run 7 had no step b2"),
+    ] {
+        let name = if changed.starts_with("id") { "id = \"b2\"" } else { "command = \"other\"" };
+        let text = if changed.is_empty() { text.clone() } else { text.replace(changed, name) };
+        assert_eq!(first.results_before(step, &good(&text)), Err(why.to_owned()));
+    }
+    let cut = Run::of(7, world.events[..1].iter().map(|(time, event)| (*time, event)));
+    assert_eq!(cut.results_before("d", &later), Err("step a isn't done in run 7".to_owned()));
+
+    let mut world = World::new(&text, &[]);
+    if let (_, Event::Began { taken: place, .. }) = &mut world.events[0] {
+        *place = taken;
+    }
+    let mut calls = Vec::new();
+    let act = &mut |id: &str, args: &Value| {
+        calls.push((id.to_owned(), args.clone()));
+        Ok(String::new())
+    };
+    let run = world.finish(act);
+    assert_eq!(run.asked.as_ref().map(|(at, ..)| *at), Some(3), "a yes is given anew: {run:?}");
+    world.add(Event::Approved { step: "yes".into(), digests: Vec::new() });
+    let run = world.finish(act);
+    assert_eq!(run.end, Some(End::Partly("failed and left: c".into())));
+    assert_eq!(calls, [("d".to_owned(), json!({"x": "of a"}))]);
+    let stored = world.events.iter().enumerate().map(|(seq, (time, event))| (seq as i64, *time, event));
+    assert!(Run::replay(7, stored).is_ok_and(|compared| compared > 0));
 }
 
 #[test]

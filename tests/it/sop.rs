@@ -530,3 +530,108 @@ fn a_models_command_neither_approves_nor_trusts_a_procedure() {
     let other = json_of(home.path(), &["sop", "show", "other", "--json"]);
     assert_eq!(other["standing"], "new", "{other}");
 }
+
+#[test]
+fn a_look_says_what_each_step_would_do_and_does_nothing() {
+    let home = home(&[]);
+    let steps = [
+        shell_step("looks", "ls", ""),
+        "[[steps]]\nid = \"ask\"\nkind = \"approval\"\nprompt = \"Go on?\"\n".into(),
+        "[[steps]]\nid = \"write\"\nkind = \"tool\"\ntool = \"file_write\"\n\
+            args = { path = \"out\", content = \"x\" }\n"
+            .into(),
+        "[[steps]]\nid = \"later\"\nkind = \"tool\"\ntool = \"file_write\"\n\
+            args = { path = \"out\", content_from = \"looks\" }\n"
+            .into(),
+        shell_step("bad", "rm -rf ~", ""),
+    ];
+    write(home.path(), "many", &format!("name = \"many\"\n{}", steps.concat()));
+    let (status, text) = run(home.path(), &["sop", "run", "many", "--dry-run"]);
+    assert_eq!(status, 0, "{text}");
+    for part in [
+        "isn't trusted, so it wouldn't run",
+        "step looks (shell) runs",
+        "step ask (approval) waits for a person: Go on?",
+        "step write (tool) waits for a person",
+        "step later (tool) is judged later",
+        "step bad (shell) is denied (blocked risk)",
+        "Nothing has run.",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let done = command(home.path(), &["sop", "run", "many", "--dry-run", "--json"]).output().expect("it runs");
+    let seen: Vec<Value> = String::from_utf8_lossy(&done.stdout)
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    let outlooks = |seen: &[Value]| seen.iter().map(|it| it["outlook"].clone()).collect::<Vec<_>>();
+    let seen = if let [Value::Array(items)] = &seen[..] { items.clone() } else { seen };
+    assert_eq!(outlooks(&seen), ["run", "ask", "ask", "later", "deny"].map(Value::from));
+    assert!(!work(home.path(), "out").exists());
+    let (status, text) = run(home.path(), &["sop", "status"]);
+    assert!(status == 0 && text.contains("No procedure has run yet"), "{text}");
+}
+
+#[test]
+fn a_check_decides_by_its_status_and_a_run_begins_where_an_earlier_one_failed() {
+    let home = home(&[]);
+    let count = shell_step("count", "echo x >> counted; wc -l < counted", "writes = [\"counted\"]");
+    let check = "[[steps]]\nid = \"ready\"\nkind = \"check\"\ncommand = \"cat ready\"\n";
+    let last = shell_step("last", "echo \"$LINES_SEEN\" > out", "env_from = { LINES_SEEN = \"count.stdout\" }");
+    let last = last + "writes = [\"out\"]\n";
+    procedure(home.path(), "checked", &format!("mode = \"auto\"\n{count}{check}{last}"));
+    let (status, text) = run(home.path(), &["sop", "run", "checked"]);
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("the check `cat ready` ended with status 1: "), "{text}");
+    assert_eq!(read(home.path(), "counted"), "x\n");
+
+    fs::write(work(home.path(), "ready"), "yes\n").expect("a file");
+    let (status, text) = run(home.path(), &["sop", "run", "checked", "--from", "1:last"]);
+    assert!(status == 2 && text.contains("step ready isn't done in run 1"), "{text}");
+    let (status, text) = run(home.path(), &["sop", "run", "checked", "--from", "1"]);
+    assert!(status == 2 && text.contains("write --from RUN:STEP"), "{text}");
+    let (status, text) = run(home.path(), &["sop", "run", "checked", "--from", "1:ready"]);
+    assert_eq!(status, 0, "{text}");
+    assert_eq!((read(home.path(), "counted"), read(home.path(), "out").trim().to_owned()), ("x\n".into(), "1".into()));
+    assert_eq!(run(home.path(), &["sop", "replay", "2"]).0, 0);
+    let (status, text) = run(home.path(), &["sop", "log", "2"]);
+    assert!(status == 0 && text.contains("began: count as in run 1"), "{text}");
+
+    procedure(home.path(), "other", &shell_step("a", "true", ""));
+    let (status, text) = run(home.path(), &["sop", "run", "other", "--from", "1:a"]);
+    assert!(status == 2 && text.contains("run 1 isn't one of the procedure other"), "{text}");
+    let (status, text) = run(home.path(), &["sop", "runs", "other"]);
+    assert!(status == 0 && text.contains("The procedure other hasn't run yet."), "{text}");
+    let runs = json_of(home.path(), &["sop", "runs", "checked", "--json"]);
+    let states: Vec<&Value> = runs.as_array().expect("a list").iter().map(|run| &run["state"]).collect();
+    assert_eq!(states, ["done", "failed"]);
+}
+
+#[test]
+fn an_output_must_fit_its_schema_and_is_kept_as_far_as_it_is_wanted() {
+    let answers = [
+        json!({"when": "Count well.\n\nAnswer with one JSON value alone", "steps": [{"text": "```json\n{\"files\": 3}\n```"}]}),
+        json!({"when": "Count badly", "steps": [{"text": "three files"}]}),
+    ];
+    let home = home(&answers);
+    let schema =
+        "schema = { type = \"object\", required = [\"files\"], properties = { files = { type = \"integer\" } } }";
+    let model =
+        |prompt: &str| format!("[[steps]]\nid = \"count\"\nkind = \"model\"\nprompt = \"{prompt}\"\n{schema}\n");
+    let say = shell_step("say", "echo \"$N files\"", "env_from = { N = \"count.files\" }");
+    procedure(home.path(), "well", &format!("{}{say}", model("Count well.")));
+    let (status, text) = run(home.path(), &["sop", "run", "well"]);
+    assert_eq!(status, 0, "{text}");
+    let (_, log) = run(home.path(), &["sop", "log", "1", "--json"]);
+    assert!(log.contains("3 files"), "{log}");
+
+    procedure(home.path(), "badly", &format!("{}{say}", model("Count badly.")));
+    let (status, text) = run(home.path(), &["sop", "run", "badly"]);
+    assert!(status == 1 && text.contains("its output doesn't fit its schema"), "{text}");
+
+    procedure(home.path(), "long", &shell_step("long", "seq 1 100000", "keep_bytes = 10"));
+    let (status, text) = run(home.path(), &["sop", "run", "long"]);
+    assert_eq!(status, 0, "{text}");
+    let (_, log) = run(home.path(), &["sop", "log", "3", "--json"]);
+    assert!(log.contains("\"outputBytes\":588894") && log.len() < 4_000, "{} bytes", log.len());
+}

@@ -43,6 +43,11 @@ impl PlannedStep {
         (self.question.verdict.risk.word().to_owned(), self.question.tool.clone(), self.args_hash.clone())
     }
 
+    /// The word of the rules about it.
+    pub(super) fn decision(&self) -> Decision {
+        self.decision
+    }
+
     /// The call for the person who is asked about it.
     pub(super) fn covered(self, id: &str) -> Covered {
         let Question { digest, verdict, preview, .. } = self.question;

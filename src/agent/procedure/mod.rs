@@ -1,6 +1,7 @@
 //! Carries out a run of a procedure: does what [`sop`] says is next, and adds what came of it to the run's journal before
 //! anything follows from it. It never prints, and asks nobody: what needs a person makes the run wait.
 
+mod foresee;
 mod hands;
 mod inner;
 mod watch;
@@ -20,6 +21,7 @@ use crate::sop::{
     self, Act, Covered, Definition, Effect, Fate, Mode, OUTPUT_BYTES_MAX, Run, SEEN_BYTES_MAX, Spent, Step, StepRun,
 };
 
+pub use foresee::{Foreseen, Outlook, foresee};
 use hands::Hands;
 pub use inner::{InnerRun, Order};
 use inner::{Standing, work_inner};
@@ -313,14 +315,27 @@ impl ProcedureDriver<'_> {
         let mut output = self.agent.redacted(&outcome.output);
         let mut error = self.agent.redacted(&error);
         let mut success = outcome.success;
-        if output.len() > OUTPUT_BYTES_MAX {
-            output.truncate(output.floor_char_boundary(OUTPUT_BYTES_MAX));
-            // Half an output would be taken for the whole one.
-            (success, error) = (false, format!("its output is longer than {OUTPUT_BYTES_MAX} bytes"));
+        if let Some(schema) = step.schema.as_ref().filter(|_| success) {
+            match schema.read(&output).map(str::to_owned) {
+                Ok(json) => output = json,
+                Err(why) => {
+                    (success, error) = (false, format!("its output doesn't fit its schema: {}", why.join("; ")))
+                }
+            }
+        }
+        let most = step.keep_bytes.unwrap_or(OUTPUT_BYTES_MAX);
+        if output.len() > most {
+            metadata.insert("outputBytes".to_owned(), output.len().into());
+            output.truncate(output.floor_char_boundary(most));
+            if step.keep_bytes.is_none() {
+                // Half an output would be taken for the whole one.
+                (success, error) = (false, format!("its output is longer than {OUTPUT_BYTES_MAX} bytes"));
+            }
         }
         for value in metadata.values_mut() {
             if let Value::String(text) = value {
                 *text = self.agent.redacted(text);
+                text.truncate(text.floor_char_boundary(most));
             }
         }
         let is_denied = outcome.error.as_ref().is_some_and(|error| error.code == "denied");
@@ -379,8 +394,14 @@ impl ProcedureDriver<'_> {
             self.add(&sop::Event::Examined { step: step.id.clone(), fate })?;
             return self.pause_for_estop();
         }
-        let error = outcome.error.as_ref().map(ToString::to_string).unwrap_or_default();
+        let mut error = outcome.error.as_ref().map(ToString::to_string).unwrap_or_default();
         let metadata = outcome.metadata.clone();
+        if let (Act::Shell { is_check: true, command, .. }, Some(status)) = (&step.act, metadata.get("exitCode"))
+            && !outcome.success
+        {
+            let last = outcome.output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no output");
+            error = format!("the check `{command}` ended with status {status}: {last}");
+        }
         self.ended(step, outcome, error, metadata)
     }
 
@@ -466,7 +487,7 @@ impl ProcedureDriver<'_> {
         let definition = self.definition()?;
         let names = [model.as_str(), definition.model.as_str(), self.first.as_deref().unwrap_or_default()];
         let name = names.into_iter().find(|name| !name.is_empty()).map(str::to_owned);
-        let question = self.question(prompt)?;
+        let question = self.question(step, prompt)?;
         if let Some(name) = name {
             self.agent.use_model(&name)?;
         }
@@ -527,8 +548,13 @@ impl ProcedureDriver<'_> {
     }
 
     /// A step's question: its prompt, and behind it what is known, as data.
-    fn question(&self, prompt: &str) -> Result<String, Failure> {
+    fn question(&self, step: &Step, prompt: &str) -> Result<String, Failure> {
         let mut question = prompt.to_owned();
+        if let Some(schema) = &step.schema {
+            let schema = schema.as_value();
+            question
+                .push_str(&format!("\n\nAnswer with one JSON value alone, as this JSON Schema describes it: {schema}"));
+        }
         let mut data = |name: &str, text: &str| {
             let end = text.floor_char_boundary(SEEN_BYTES_MAX);
             let more = if end < text.len() { "\n[the rest is left out]" } else { "" };

@@ -15,7 +15,10 @@ use crate::host::now_unix_ms;
 use crate::norris;
 use crate::proto::{Failure, FailureKind};
 use crate::receipts;
-use crate::sop::{self, Budget, DEPTH_MAX, Effect, Event, Fate, Fired, Inner, Run, Spent, StepRun, StepState};
+use crate::sop::{
+    self, Budget, DEPTH_MAX, Definition, EarlierResult, Effect, Event, Fate, Fired, Inner, Run, Spent, StepRun,
+    StepState,
+};
 use crate::store::{NewRun, Period, RunRow, Store};
 
 /// Runs that are looked at for one that waits.
@@ -51,6 +54,26 @@ impl Parts {
     }
 }
 
+/// The beginning of a run.
+pub struct SopStart<'a> {
+    /// The values of the inputs that aren't left to their defaults.
+    pub inputs: &'a BTreeMap<String, String>,
+    /// The trigger.
+    pub trigger: Fired,
+    /// The trigger's moment, which begins one run.
+    pub slot: Option<&'a str>,
+    /// Results of an earlier run.
+    pub taken: Vec<EarlierResult>,
+}
+
+impl<'a> SopStart<'a> {
+    /// The beginning by a kind of trigger, with inputs and nothing else.
+    #[must_use]
+    pub fn by(kind: &str, inputs: &'a BTreeMap<String, String>) -> Self {
+        Self { inputs, trigger: Fired { kind: kind.into(), ..Fired::default() }, slot: None, taken: Vec::new() }
+    }
+}
+
 /// Begins a run of a trusted procedure; `None` if the trigger's moment has begun one before.
 ///
 /// # Errors
@@ -60,7 +83,7 @@ pub fn begin_procedure(
     store: &Arc<Mutex<Store>>,
     procedure: &Procedure,
     workspace: &Path,
-    with: (&BTreeMap<String, String>, Fired, Option<&str>),
+    with: SopStart<'_>,
 ) -> Result<Option<SopJournal>, Failure> {
     begin(&Parts::of(config, workspace)?, store, procedure, workspace, with)
 }
@@ -70,22 +93,10 @@ fn begin(
     store: &Arc<Mutex<Store>>,
     procedure: &Procedure,
     workspace: &Path,
-    (inputs, trigger, slot): (&BTreeMap<String, String>, Fired, Option<&str>),
+    with: SopStart<'_>,
 ) -> Result<Option<SopJournal>, Failure> {
-    let definition = procedure.usable()?;
-    let usage = |message: String| Failure {
-        kind: FailureKind::User,
-        message,
-        hint: "reedclaw sop show NAME lists the inputs".into(),
-    };
-    let inputs = definition.inputs(inputs).map_err(usage)?;
-    let event = Event::Began {
-        text: procedure.text.clone(),
-        sha256: sha256_hex(procedure.manifest().as_bytes()),
-        place: procedure.place.display().to_string(),
-        inputs,
-        trigger,
-    };
+    let slot = with.slot;
+    let event = beginning(procedure, procedure.usable()?, with)?;
     let (body, place) = (body_of(&event)?, procedure.place.display().to_string());
     let path = workspace.display().to_string();
     let run = {
@@ -103,6 +114,39 @@ fn begin(
     };
     let (name, workspace) = (procedure.name.clone(), workspace.to_owned());
     Ok(run.map(|run| SopJournal { store: Arc::clone(store), parts: Arc::clone(parts), run, name, workspace }))
+}
+
+fn beginning(
+    procedure: &Procedure,
+    definition: &Definition,
+    SopStart { inputs, trigger, taken, .. }: SopStart<'_>,
+) -> Result<Event, Failure> {
+    let usage = |message: String| Failure {
+        kind: FailureKind::User,
+        message,
+        hint: "reedclaw sop show NAME lists the inputs".into(),
+    };
+    Ok(Event::Began {
+        text: procedure.text.clone(),
+        sha256: sha256_hex(procedure.manifest().as_bytes()),
+        place: procedure.place.display().to_string(),
+        inputs: definition.inputs(inputs).map_err(usage)?,
+        trigger,
+        taken,
+    })
+}
+
+/// The run that a procedure would begin, for a look at it; it may be one that nobody trusts yet.
+///
+/// # Errors
+/// Its file has problems, or its inputs do.
+pub fn imagined_run(procedure: &Procedure, inputs: &BTreeMap<String, String>) -> Result<Run, Failure> {
+    let Some(definition) = &procedure.definition else {
+        procedure.usable()?;
+        return Ok(Run::default());
+    };
+    let event = beginning(procedure, definition, SopStart::by("manual", inputs))?;
+    Ok(Run::of(0, [(now_unix_ms(), &event)]))
 }
 
 impl SopJournal {
@@ -181,8 +225,9 @@ impl SopJournal {
         let procedure = super::find_procedure(&self.parts.env, &self.workspace, name)?;
         let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let named = inputs.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), text(value)));
-        let trigger = Fired { kind: "sop".into(), parent: Some(self.run), ..Fired::default() };
-        let with = (&named.collect(), trigger, None);
+        let inputs = named.collect();
+        let mut with = SopStart::by("sop", &inputs);
+        with.trigger.parent = Some(self.run);
         let begun = begin(&self.parts, &self.store, &procedure, &self.workspace, with)?;
         // Only a trigger's moment can be taken already.
         let journal = begun.ok_or_else(|| none_with(self.run))?;

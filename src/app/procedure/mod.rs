@@ -17,7 +17,10 @@ use crate::tools::{Launcher, Registry};
 pub use schedule::{Due, Schedule, next_time};
 pub use unattended::{hooked_procedure, may_take_up, work_procedure};
 
-pub use journal::{SopJournal, begin_procedure, find_sop_run, last_fire, sop_lines, sop_row, sop_runs, waiting_sops};
+pub use journal::{
+    SopJournal, SopStart, begin_procedure, find_sop_run, imagined_run, last_fire, sop_lines, sop_row, sop_runs,
+    waiting_sops,
+};
 
 /// The directory of procedures, in a workspace and in the config directory.
 const DIRECTORY: &str = "sops";

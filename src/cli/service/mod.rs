@@ -21,7 +21,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::agent::procedure::Journal;
-use crate::app::{self, ChannelKind, Due, Request, Runtime, Schedule, SopJournal};
+use crate::app::{self, ChannelKind, Due, Request, Runtime, Schedule, SopJournal, SopStart};
 use crate::base::time::utc;
 use crate::cli::agent::{say, tell};
 use crate::cli::exit;
@@ -206,7 +206,7 @@ impl Service {
             // What falls into an emergency stop is left out.
             for Due { slot, fired } in due.into_iter().filter(|_| !is_stopped) {
                 let (parts, none) = ((runtime.settings(), runtime.env()), BTreeMap::new());
-                let with = (&none, fired, Some(slot.as_str()));
+                let with = SopStart { inputs: &none, trigger: fired, slot: Some(&slot), taken: Vec::new() };
                 match app::begin_procedure(parts, runtime.store(), &procedure, workspace, with) {
                     Ok(Some(journal)) => {
                         say(&format!("run {} of {} begins ({slot})", journal.run(), procedure.name));

@@ -4,7 +4,7 @@ mod shown;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, IsTerminal, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::agent::Cancel;
 use crate::agent::procedure::{self, Journal, Watcher, Work};
-use crate::app::{self, ChannelKind, Procedure, Request, Runtime, SopJournal};
+use crate::app::{self, ChannelKind, Procedure, Request, Runtime, SopJournal, SopStart};
 use crate::base::time::utc_ms;
 use crate::cli::agent::{say, tell, watch_interrupts};
 use crate::cli::exit;
@@ -23,10 +23,17 @@ use crate::render::diff::unified;
 use crate::render::text::{escape_visible, table};
 use crate::sop::{Budget, Choice, Effect, Event, Fired, Problem, Rest, Run};
 
-use shown::{event_json, event_words, print_json, print_problems, procedure_json, run_json, status_of, trigger_words};
+use shown::{
+    event_json, event_words, foreseen_json, foreseen_line, print_json, print_problems, procedure_json, run_json,
+    status_of, trigger_words,
+};
 
 /// Runs that a list shows.
 const LISTED_MAX: usize = 50;
+/// Runs among which those of one procedure are looked for.
+const SEARCHED_MAX: usize = 1_000;
+/// The form of `--from`.
+const FROM_FORM: &str = "write --from RUN:STEP, as in --from 3:report";
 /// The width if there is no terminal to ask.
 const COLUMNS: usize = 100;
 
@@ -62,8 +69,18 @@ pub fn definition() -> Command {
                     .long("no-wait")
                     .action(ArgAction::SetTrue)
                     .help("Leaves questions open, for reedclaw sop approve"),
+                text("from", "RUN:STEP")
+                    .conflicts_with_all(["input", "dry-run"])
+                    .help("Begins at a step; the inputs and the results before it are those of an earlier run"),
+                Arg::new("dry-run")
+                    .long("dry-run")
+                    .action(ArgAction::SetTrue)
+                    .help("Prints what the rules would say of each step by now; runs nothing"),
                 json(),
             ]),
+            Command::new("runs")
+                .about("Lists the newest runs, of all procedures without NAME")
+                .args([name(false), json()]),
             Command::new("status").about("Prints a run; lists the newest runs without RUN").args([id(false), json()]),
             Command::new("approve")
                 .about("Says yes to exactly what a run waits for, and continues it")
@@ -120,7 +137,9 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
         "validate" => call.validate(),
         "trust" => call.trust(),
         "untrust" => call.untrust(),
+        "run" if call.matches.get_flag("dry-run") => call.foresee(),
         "run" => call.begin(),
+        "runs" => call.runs(),
         "status" => call.status(),
         "log" => call.log(),
         "replay" => call.replay(),
@@ -249,12 +268,32 @@ impl SopCall<'_> {
         Ok(exit::DONE)
     }
 
+    /// Prints what the rules would say of each step by now.
+    fn foresee(mut self) -> Result<u8, Failure> {
+        let procedure = self.procedure()?;
+        let run = app::imagined_run(&procedure, &inputs(self.matches)?)?;
+        let app::BuiltRunner { runner, problems } =
+            self.runtime.runner_in(&self.workspace, Some(ChannelKind::Agent))?;
+        problems.iter().for_each(tell);
+        self.runtime.agent_mut().replace_tools(Some(runner));
+        let seen = procedure::foresee(self.runtime.agent_mut(), &run)?;
+        if self.is_json {
+            print_json(&seen.iter().map(foreseen_json).collect());
+            return Ok(exit::DONE);
+        }
+        if !procedure.is_trusted {
+            outln!("The procedure {} isn't trusted, so it wouldn't run.", procedure.name);
+        }
+        seen.iter().for_each(|step| outln!("{}", escape_visible(&foreseen_line(step))));
+        outln!("Nothing has run.");
+        Ok(exit::DONE)
+    }
+
     fn begin(mut self) -> Result<u8, Failure> {
         if let Some(failure) = app::closed(self.runtime.settings(), ChannelKind::Agent) {
             return Err(failure);
         }
         let mut procedure = self.procedure()?;
-        let inputs = inputs(self.matches)?;
         let asks = is_terminal() && !self.matches.get_flag("no-wait") && !self.is_json;
         if asks && !procedure.is_trusted && procedure.definition.is_some() {
             let status = trust(&self.runtime, &procedure)?;
@@ -272,13 +311,34 @@ impl SopCall<'_> {
         }
         procedure.usable()?;
         let held = app::hold_workspace(self.runtime.env(), &self.workspace)?;
-        let trigger = Fired { kind: "manual".into(), ..Fired::default() };
-        let begun =
-            app::begin_procedure(parts, self.runtime.store(), &procedure, &self.workspace, (&inputs, trigger, None))?;
+        let mut inputs = inputs(self.matches)?;
+        let (mut trigger, mut taken) = (Fired { kind: "manual".into(), ..Fired::default() }, Vec::new());
+        if let Some(from) = self.matches.get_one::<String>("from") {
+            let (before, step) = self.earlier(from, &procedure)?;
+            let results = before.results_before(step, procedure.usable()?);
+            taken = results
+                .map_err(|why| usage(format!("--from {from}: {why}"), "run the procedure from its beginning"))?;
+            (trigger.path, trigger.body, inputs) = (before.trigger.path, before.trigger.body, before.inputs);
+        }
+        let with = SopStart { inputs: &inputs, trigger, slot: None, taken };
+        let begun = app::begin_procedure(parts, self.runtime.store(), &procedure, &self.workspace, with)?;
         let Some(journal) = begun else { return Ok(exit::FAILED) };
         let status = work(&mut self.runtime, &journal, self.is_json, asks);
         drop(held);
         status
+    }
+
+    /// The run that `--from RUN:STEP` names, and the step.
+    fn earlier<'f>(&self, from: &'f str, procedure: &Procedure) -> Result<(Run, &'f str), Failure> {
+        let named = from.split_once(':').and_then(|(run, step)| Some((run.parse::<i64>().ok()?, step)));
+        let (id, step) = named.ok_or_else(|| usage(format!("--from {from}: that is no run with a step"), FROM_FORM))?;
+        let (settings, env) = (self.runtime.settings(), self.runtime.env());
+        let run = app::find_sop_run(settings, env, self.runtime.store(), Some(id))?.state()?;
+        if Path::new(&run.place) != procedure.place {
+            let hint = format!("reedclaw sop runs {} lists its runs", procedure.name);
+            return Err(usage(format!("run {id} isn't one of the procedure {}", procedure.name), &hint));
+        }
+        Ok((run, step))
     }
 
     /// Adds a person's word to a run, and continues it.
@@ -376,15 +436,29 @@ impl SopCall<'_> {
             }
             return Ok(exit::DONE);
         }
+        self.list_runs("")
+    }
+
+    fn runs(&self) -> Result<u8, Failure> {
+        self.list_runs(self.name())
+    }
+
+    /// Lists the newest runs of a procedure; of all without a name.
+    fn list_runs(&self, name: &str) -> Result<u8, Failure> {
         let (settings, env) = (self.runtime.settings(), self.runtime.env());
-        let runs = app::sop_runs(settings, env, self.runtime.store(), LISTED_MAX)?;
+        let most = if name.is_empty() { LISTED_MAX } else { SEARCHED_MAX };
+        let mut runs = app::sop_runs(settings, env, self.runtime.store(), most)?;
+        runs.retain(|it| name.is_empty() || it.name == name);
+        runs.truncate(LISTED_MAX);
         let states = runs.iter().map(|it| Ok((it, it.state()?))).collect::<Result<Vec<_>, Failure>>()?;
         if self.is_json {
             print_json(&states.iter().map(|(journal, run)| run_json(journal, run)).collect());
             return Ok(exit::DONE);
         }
-        if states.is_empty() {
-            outln!("No procedure has run yet. reedclaw sop run NAME runs one.");
+        match name {
+            "" if states.is_empty() => outln!("No procedure has run yet. reedclaw sop run NAME runs one."),
+            name if states.is_empty() => outln!("The procedure {} hasn't run yet.", escape_visible(name)),
+            _ => {}
         }
         let rows: Vec<Vec<String>> = states.iter().map(|(journal, run)| app::sop_row(journal, run)).collect();
         out!("{}", table(&rows, columns()));

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::agent::procedure::{Foreseen, Outlook};
 use crate::app::{Procedure, SopJournal};
 use crate::cli::exit;
 use crate::cli::out::outln;
@@ -54,6 +55,33 @@ pub(super) fn run_json(journal: &SopJournal, run: &Run) -> Value {
     })
 }
 
+/// A step before it runs, as a line.
+pub(super) fn foreseen_line(step: &Foreseen) -> String {
+    let Foreseen { step: id, kind, outlook, call } = step;
+    let risk = if call.risk.is_empty() { String::new() } else { format!(" ({} risk)", call.risk) };
+    let word = match outlook {
+        Outlook::Runs => "runs",
+        Outlook::Asks => "waits for a person",
+        Outlook::Denied => "is denied",
+        Outlook::Later => "is judged later",
+        Outlook::Fails => "fails",
+    };
+    let first = call.intent.lines().next().unwrap_or_default();
+    let why = if *outlook == Outlook::Runs || call.reasons.is_empty() {
+        String::new()
+    } else {
+        format!("; {}", call.reasons.join("; "))
+    };
+    format!("step {id} ({kind}) {word}{risk}: {first}{why}")
+}
+
+/// A step before it runs, as JSON.
+pub(super) fn foreseen_json(step: &Foreseen) -> Value {
+    let Foreseen { step: id, kind, outlook, call } = step;
+    json!({"step": id, "kind": kind, "outlook": outlook.word(), "risk": call.risk, "intent": call.intent,
+        "reasons": call.reasons, "preview": call.preview})
+}
+
 pub(super) fn event_json(run: i64, seq: i64, time: i64, event: &Event) -> Value {
     let mut line = serde_json::to_value(event).unwrap_or_default();
     if let Some(fields) = line.as_object_mut() {
@@ -74,6 +102,10 @@ pub(super) fn event_words(event: &Event) -> String {
         Event::Concluded { step, error, .. } if error.is_empty() => format!(" {step}: done"),
         Event::Concluded { step, error, .. } => format!(" {step}: {error}"),
         Event::Skipped { step, .. } | Event::Asked { step, .. } | Event::Approved { step, .. } => format!(" {step}"),
+        Event::Began { taken, .. } if !taken.is_empty() => {
+            let steps: Vec<&str> = taken.iter().map(|it| it.step.as_str()).collect();
+            format!(": {} as in run {}", steps.join(", "), taken[0].run)
+        }
         Event::Halted { call } => format!(" {}: {}", call.step, call.intent),
         Event::Rejected { step, why } => format!(" {step}: {why}"),
         Event::Examined { step, fate } => format!(" {step}: {fate:?}"),

@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::json;
 
 use crate::agent::procedure::Journal as _;
-use crate::app::{self, Procedure, Request};
+use crate::app::{self, Procedure, Request, SopStart};
 use crate::base::hex;
 use crate::gateway::api::runs;
 use crate::gateway::call::{Call, Reply};
@@ -19,7 +19,6 @@ use crate::gateway::rates;
 use crate::host;
 use crate::ledger::{Begun, Key};
 use crate::proto::team::{Identity, Mode, TeamRole, TokenKind};
-use crate::sop::Fired;
 
 /// Bytes of a body.
 pub const BYTES_MAX: usize = 256 * 1024;
@@ -105,11 +104,12 @@ fn begin(call: &Call<'_>, who: &Identity, procedure: &Procedure, body: String, s
     let parts = &call.gateway.parts;
     let place = call.gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
     let workspace = app::workspace_dir(&parts.settings, &parts.env);
-    let trigger = Fired { kind: "webhook".into(), body: Some(body), ..Fired::default() };
     let slot = format!("webhook:{signature}");
     let settings = (&parts.settings, &parts.env);
     let none = BTreeMap::new();
-    let begun = app::begin_procedure(settings, &parts.store, procedure, &workspace, (&none, trigger, Some(&slot)));
+    let mut with = SopStart { slot: Some(&slot), ..SopStart::by("webhook", &none) };
+    with.trigger.body = Some(body);
+    let begun = app::begin_procedure(settings, &parts.store, procedure, &workspace, with);
     let begun = begun.map_err(|failure| Problem::new(409, "conflict", failure.message))?;
     let journal = begun.ok_or_else(replayed)?;
     let answer = json!({"run": journal.run(), "procedure": procedure.name});

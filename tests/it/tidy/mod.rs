@@ -59,7 +59,7 @@ const ROOMS: &[Room] = &[
     room("policy", 2, &["base", "bash", "proto"], "pure: an action and the rules in, effects and a verdict out"),
     room("render", 2, &["base", "proto", "syntax"], "pure: text in, styled lines out"),
     room("route", 2, &["base", "proto"], "pure: a line and what is known about names in, a verdict out"),
-    room("sop", 2, &["base"], "pure: a file and events in, the next step of a procedure out"),
+    room("sop", 2, &["base", "schema"], "pure: a file and events in, the next step of a procedure out"),
     room("tokens", 2, &["base", "proto"], "pure: a text and a vocabulary in, a number out"),
     room(
         "turn",
