@@ -16,15 +16,15 @@ use crate::base::text::counted;
 use crate::git::{Changed, Program, short};
 use crate::host;
 use crate::ops::sessions::{
-    applied_lines, difference, log_rows, merge_words, output_of, own_change_lines, own_command, plan_lines,
-    session_rows, tool_lines, tool_rows,
+    against, applied_lines, changes_at, difference, half_words, log_rows, merge_words, output_of, own_change_lines,
+    own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
 };
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::render::{sanitise, strip_controls};
 use crate::sessions::{
-    FILE_BYTES_MAX, Finding, How, Listed, MergeWish, Session, SessionError, Sessions, View, amend, clear_up, examine,
-    replay, short_id,
+    FILE_BYTES_MAX, Finding, Half, How, Listed, MergeWish, Session, SessionError, Sessions, View, amend, clear_up,
+    examine, replay, rewind_half, short_id,
 };
 
 /// The width where there is no terminal to ask.
@@ -65,7 +65,11 @@ pub(super) fn definition() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("The repository, instead of the one around the working directory"),
         )
-        .subcommand(command("list", "Lists the sessions, the last used first").arg(as_json()))
+        .subcommand(
+            command("list", "Lists the sessions, the last used first")
+                .arg(flag("all", "Lists abandoned sessions, too, whose commits are still kept"))
+                .arg(as_json()),
+        )
         .subcommand(start_definition())
         .subcommand(command("log", "Lists the turns of a session, the oldest first").arg(id()).arg(as_json()))
         .subcommand(
@@ -74,11 +78,7 @@ pub(super) fn definition() -> Command {
                 .arg(turn("The turn; the default is the newest"))
                 .arg(as_json()),
         )
-        .subcommand(
-            command("diff", "Prints what a session changed: since its start, in a turn, or between two")
-                .arg(id())
-                .arg(Arg::new("range").value_name("N|A..B")),
-        )
+        .subcommand(diff_definition())
         .subcommand(
             command("cat", "Prints a file of a session")
                 .arg(id())
@@ -99,7 +99,9 @@ pub(super) fn definition() -> Command {
         .subcommand(
             command("rewind", "Goes back to a turn; the newest commit is kept")
                 .arg(id())
-                .arg(turn("The turn").required(true)),
+                .arg(turn("The turn").required(true))
+                .arg(flag("code", "Its files alone, as a new turn: the conversation goes on"))
+                .arg(flag("talk", "The conversation alone: the files stay as they are").conflicts_with("code")),
         )
         .subcommands(care_definitions())
         .subcommand(command("undo", "Takes back the last rewind or sync").arg(id()))
@@ -114,6 +116,24 @@ pub(super) fn definition() -> Command {
         .subcommand(command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()))
         .subcommand(command("abandon", "Takes a session off the list; its commits are kept").arg(id()))
         .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
+}
+
+fn diff_definition() -> Command {
+    Command::new("diff")
+        .about("Prints what a session changed: since its start, in a turn, or between two")
+        .arg(id())
+        .arg(
+            Arg::new("what")
+                .value_names(["N|A..B", "PATH"])
+                .num_args(0..=2)
+                .help("A turn or a range of turns, and a file or directory"),
+        )
+        .arg(
+            Arg::new("against")
+                .long("against")
+                .value_name("BRANCH")
+                .help("Prints what a merge would bring to this branch"),
+        )
 }
 
 fn start_definition() -> Command {
@@ -246,7 +266,8 @@ impl Asked {
         }
         let sessions = &self.sessions;
         if name == "list" {
-            return self.list(matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false));
+            let flag = |name: &str| matches.try_get_one::<bool>(name).ok().flatten().copied().unwrap_or(false);
+            return self.list(flag("all"), flag("json"));
         }
         if name == "start" {
             return self.start(matches);
@@ -264,7 +285,7 @@ impl Asked {
         match name {
             "log" => self.log(&id, matches.get_flag("json"))?,
             "show" => self.show(&id, turn(), matches.get_flag("json"))?,
-            "diff" => self.diff(&id, matches.get_one::<String>("range").map_or("", String::as_str))?,
+            "diff" => return self.diff(&id, matches),
             "cat" => self.cat(&id, matches.get_one::<String>("path").map_or("", String::as_str), turn())?,
             "files" => {
                 let path = matches.get_one::<String>("path").map_or("", String::as_str);
@@ -272,12 +293,7 @@ impl Asked {
                 print_lines(names.iter().map(|it| escape_visible(it)));
             }
             "fork" => outln!("{}", sessions.fork(&id, turn()).map_err(session_failure)?.id()),
-            "rewind" => {
-                let turn = turn().unwrap_or_default();
-                let mut session = sessions.open(&id).map_err(session_failure)?;
-                let kept = session.rewind(turn).map_err(session_failure)?;
-                eprintln!("reedclaw: session {} is at turn {turn}; the newest commit is kept as {kept}", short_id(&id));
-            }
+            "rewind" => self.rewind(&id, turn().unwrap_or_default(), matches)?,
             "message" | "amend" | "dir" => self.change_or_write(name, &id, turn(), matches)?,
             "undo" | "redo" => {
                 let act = if name == "undo" { Session::undo } else { Session::redo };
@@ -317,8 +333,29 @@ impl Asked {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn list(&self, is_json: bool) -> Result<ExitCode, Failure> {
-        let all = self.sessions.list().map_err(session_failure)?;
+    fn rewind(&self, id: &str, turn: u64, matches: &ArgMatches) -> Result<(), Failure> {
+        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        let half = match (matches.get_flag("code"), matches.get_flag("talk")) {
+            (true, _) => Some(Half::Code),
+            (_, true) => Some(Half::Talk),
+            _ => None,
+        };
+        let id = short_id(id);
+        let Some(half) = half else {
+            let kept = session.rewind(turn).map_err(session_failure)?;
+            eprintln!("reedclaw: session {id} is at turn {turn}; the newest commit is kept as {kept}");
+            return Ok(());
+        };
+        let kept = rewind_half(&mut session, turn, half).map_err(session_failure)?;
+        eprintln!("reedclaw: session {id}: {}; the newest commit is kept as {kept}", half_words(turn, half));
+        Ok(())
+    }
+
+    fn list(&self, is_whole: bool, is_json: bool) -> Result<ExitCode, Failure> {
+        let mut all = self.sessions.list().map_err(session_failure)?;
+        if is_whole {
+            all.extend(self.sessions.list_left().map_err(session_failure)?);
+        }
         if is_json {
             print_lines(all.iter().map(|it| listed_json(it).to_string()));
         } else {
@@ -401,11 +438,26 @@ impl Asked {
         Ok(())
     }
 
-    fn diff(&self, id: &str, range: &str) -> Result<(), Failure> {
-        let view = self.view(id)?;
-        let changes = view.changes_in(range).map_err(session_failure)?;
-        out!("{}", sanitise(&difference(&changes, &|side| view.text(side))));
-        Ok(())
+    fn diff(&self, id: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let words: Vec<&str> = matches.get_many("what").into_iter().flatten().map(String::as_str).collect();
+        let what = words.join(" ");
+        let (range, path) = range_and_path(&what);
+        let Some(branch) = matches.get_one::<String>("against") else {
+            let view = self.view(id)?;
+            let changes = view.changes_in(range).and_then(|all| changes_at(all, path)).map_err(session_failure)?;
+            out!("{}", sanitise(&difference(&changes, &|side| view.text(side))));
+            return Ok(ExitCode::SUCCESS);
+        };
+        let mut plan = match against(&self.sessions, id, range, branch, &self.program()?) {
+            Err(error @ SessionError::Conflicts(_)) => {
+                report(&session_failure(error));
+                return Ok(ExitCode::from(exit::CONFLICTS));
+            }
+            plan => plan.map_err(session_failure)?,
+        };
+        let files = changes_at(std::mem::take(&mut plan.files), path).map_err(session_failure)?;
+        out!("{}", sanitise(&difference(&files, &|side| plan.text(side))));
+        Ok(ExitCode::SUCCESS)
     }
 
     fn cat(&self, id: &str, path: &str, turn: Option<u64>) -> Result<(), Failure> {

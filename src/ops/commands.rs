@@ -338,7 +338,7 @@ pub const COMMANDS: [Command; 50] = [
         &["rewind"],
         "[TURN]",
         FREE,
-        "drops everything after TURN, 0 drops all; without TURN lists the turns",
+        "drops everything after TURN, 0 drops all; without TURN lists the turns; in a session on git --code goes back with the files alone, --talk with the conversation alone",
         Op::Rewind,
     ),
     row(
@@ -346,7 +346,7 @@ pub const COMMANDS: [Command; 50] = [
         &["session"],
         "[WHAT]",
         Argument::Optional(SESSION_WORDS),
-        "lists sessions on git, whose turns are commits; start [--from REV, --on BRANCH or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], dir DIR [@N], message [N] TEXT, amend [TEXT], run COMMAND, undo, redo, sync [--rebase] [BRANCH], apply, summaries [drop], merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], tools, approve NAME, reject NAME, revoke NAME, abandon ID, drop ID",
+        "lists sessions on git, whose turns are commits (list --all: abandoned ones, too); start [--from REV, --on BRANCH or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B] [PATH] [--against BRANCH], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], dir DIR [@N], message [N] TEXT, amend [TEXT], run COMMAND, undo, redo, sync [--rebase] [BRANCH], apply, summaries [drop], merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], tools, approve NAME, reject NAME, revoke NAME, abandon ID, drop ID",
         Op::Session,
     ),
     row(

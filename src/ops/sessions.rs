@@ -2,12 +2,14 @@
 
 use crate::app::{OwnChanges, RepositoryTool, ToolAsked, ToolCall};
 use crate::base::text::{age, counted};
-use crate::git::{Changed, Mode, Oid, short};
+use crate::git::{Changed, Mode, Oid, Program, short};
 use crate::host;
 use crate::proto::tool::Outcome;
 use crate::render::diff::unified;
 use crate::render::text::escape_visible;
-use crate::sessions::{How, Listed, LogEntry, MergePlan, MergeWish, SessionError, ToApply, View, short_id};
+use crate::sessions::{
+    Half, How, Listed, LogEntry, MergePlan, MergeWish, SessionError, Sessions, ToApply, View, short_id,
+};
 
 /// Files that a list names.
 const NAMED_MAX: usize = 30;
@@ -24,6 +26,7 @@ pub fn session_rows(all: &[Listed], here: Option<&str>) -> Vec<Vec<String>> {
             "open" => "open in another shell".to_owned(),
             "cut" => "a turn was cut off".to_owned(),
             "conflicted" => "conflicts to solve".to_owned(),
+            "left" => "abandoned; open takes it up again".to_owned(),
             "merged" => format!("merged into {}", it.meta.merged.as_ref().map_or("", |it| &it.into)),
             _ => String::new(),
         };
@@ -54,6 +57,73 @@ pub fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, Sessi
         Ok(vec![number, short(it.id), age((now_s - it.time_s) * 1000), files, state, escape_visible(&it.subject)])
     };
     log.iter().rev().map(row).collect()
+}
+
+/// Splits `[N|A..B] [PATH]` into the range and the path; either may be empty.
+#[must_use]
+pub fn range_and_path(argument: &str) -> (&str, &str) {
+    let argument = argument.trim();
+    let (first, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let is_range = match first.split_once("..") {
+        Some((from, to)) => !from.is_empty() && is_number(from) && is_number(to),
+        None => !first.is_empty() && is_number(first),
+    };
+    if is_range { (first, rest.trim()) } else { ("", argument) }
+}
+
+/// Tries out what a merge of a session would bring to a branch; nothing changes.
+///
+/// # Errors
+/// A range is named, both sides changed the same, or there is nothing to merge.
+pub fn against(
+    sessions: &Sessions,
+    id: &str,
+    range: &str,
+    branch: &str,
+    program: &Program,
+) -> Result<MergePlan, SessionError> {
+    if !range.is_empty() {
+        return Err(SessionError::Refused("a merge brings all turns; leave the turn out, or --against".to_owned()));
+    }
+    sessions.plan_merge(id, MergeWish { into: Some(branch.to_owned()), ..How::Squash.into() }, program)
+}
+
+/// Leaves the changes at a path, or below it.
+///
+/// # Errors
+/// Nothing has changed there.
+pub fn changes_at(changes: Vec<Changed>, path: &str) -> Result<Vec<Changed>, SessionError> {
+    if path.is_empty() {
+        return Ok(changes);
+    }
+    let wanted = std::path::Path::new(path.trim_start_matches("./").trim_end_matches('/'));
+    let found: Vec<Changed> = changes.into_iter().filter(|it| it.path.starts_with(wanted)).collect();
+    if found.is_empty() {
+        return Err(SessionError::Unknown(format!("nothing has changed at {path}")));
+    }
+    Ok(found)
+}
+
+/// Reads `N [--code|--talk]`.
+#[must_use]
+pub fn turn_and_half(argument: &str) -> (&str, Option<Half>) {
+    let argument = argument.trim();
+    for (option, half) in [("--code", Half::Code), ("--talk", Half::Talk)] {
+        if let Some(rest) = argument.strip_suffix(option).or_else(|| argument.strip_prefix(option)) {
+            return (rest.trim(), Some(half));
+        }
+    }
+    (argument, None)
+}
+
+/// The effect of going back with one half, in words.
+#[must_use]
+pub fn half_words(turn: u64, half: Half) -> String {
+    match half {
+        Half::Code => format!("the files are those of turn {turn}; the conversation goes on"),
+        Half::Talk => format!("the conversation is that of turn {turn}; the files stay as they are"),
+    }
 }
 
 /// Changes in the unified form; `text` gives one side of a change.
@@ -214,6 +284,25 @@ pub fn merge_wish(argument: &str, usual: How) -> Result<MergeWish, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_paths_and_halves_are_read() {
+        for (text, read) in [
+            ("", ("", "")),
+            ("3", ("3", "")),
+            ("2..4", ("2..4", "")),
+            ("2..", ("2..", "")),
+            ("3 src/a b.rs", ("3", "src/a b.rs")),
+            ("src/3", ("", "src/3")),
+            ("../x", ("", "../x")),
+            ("a..b", ("", "a..b")),
+        ] {
+            assert_eq!(range_and_path(text), read, "{text}");
+        }
+        assert_eq!(turn_and_half("4 --code"), ("4", Some(Half::Code)));
+        assert_eq!(turn_and_half("--talk 4"), ("4", Some(Half::Talk)));
+        assert_eq!(turn_and_half(" 4"), ("4", None));
+    }
 
     #[test]
     fn a_wish_to_merge_is_read() {

@@ -12,6 +12,7 @@ use super::state;
 use crate::agent::Agent;
 use crate::base::text::{age, one_line};
 use crate::host;
+use crate::ops::sessions::turn_and_half;
 use crate::ops::{self, conversations};
 use crate::proto::{Failure, FailureKind, LineKind};
 use crate::render::sanitise;
@@ -99,12 +100,17 @@ impl Repl {
     /// Takes back what was said after a turn; without a number it lists the turns.
     pub(super) fn rewind(&mut self, argument: &str) -> Flow {
         let Some((id, turns)) = self.present_turns() else { return Flow::Continue };
-        let Some(count) = self.turn_number(argument, turns.len()) else { return Flow::Continue };
+        let (number, half) = turn_and_half(argument);
+        let Some(count) = self.turn_number(number, turns.len()) else { return Flow::Continue };
         let Some(count) = count else {
             self.console.write(&table(&rows_of(&turns, 1), self.console.width_columns()));
             self.console.notice(":rewind N drops everything after turn N; 0 drops all; :fork N keeps both");
             return Flow::Continue;
         };
+        if let Some(half) = half {
+            self.session_rewind_half(count, half);
+            return Flow::Continue;
+        }
         if self.runtime.on_git().is_some() {
             return self.session_rewind(count, &turns[count..]);
         }

@@ -12,13 +12,15 @@ use crate::base::text::{counted, one_line};
 use crate::git::{Program, short};
 use crate::host::PrivateCopy;
 use crate::ops::sessions::{
-    applied_lines, difference, log_rows, merge_wish, merge_words, output_of, own_change_lines, own_command, plan_lines,
-    session_rows, tool_lines, tool_rows,
+    against, applied_lines, changes_at, difference, half_words, log_rows, merge_wish, merge_words, output_of,
+    own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
 };
 use crate::proto::{Failure, FailureKind};
 use crate::render::patch::parse;
 use crate::render::text::{escape_visible, table};
-use crate::sessions::{Session, SessionError, Sessions, View, amend, drop_summaries, replay, short_id};
+use crate::sessions::{
+    Half, Session, SessionError, Sessions, View, amend, drop_summaries, replay, rewind_half, short_id,
+};
 use crate::store::StoredTurn;
 
 impl Repl {
@@ -27,7 +29,7 @@ impl Repl {
         let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
         let rest = rest.trim();
         let done = match word {
-            "" | "list" => self.session_list(),
+            "" | "list" => self.session_list(rest),
             "start" => self.session_start(rest),
             "open" => self.session_open(rest),
             "leave" => self.session_leave(),
@@ -84,8 +86,16 @@ impl Repl {
         Ok(self.runtime.on_git().ok_or_else(none)?.session.view())
     }
 
-    fn session_list(&self) -> Result<(), Failure> {
-        let all = self.git_sessions()?.list().map_err(session_failure)?;
+    fn session_list(&self, argument: &str) -> Result<(), Failure> {
+        let sessions = self.git_sessions()?;
+        let mut all = sessions.list().map_err(session_failure)?;
+        match argument {
+            "" => {}
+            "--all" => all.extend(sessions.list_left().map_err(session_failure)?),
+            other => {
+                return Err(user(format!("list doesn't know {}", escape_visible(other)), ":session list [--all]"));
+            }
+        }
         if all.is_empty() {
             self.console.notice("no session yet; :session start begins one");
             return Ok(());
@@ -207,12 +217,26 @@ impl Repl {
         Flow::Continue
     }
 
+    /// Returns the text for `[N|A..B] [PATH] [--against BRANCH]`.
+    fn session_difference(&self, argument: &str) -> Result<String, Failure> {
+        let view = self.session_view()?;
+        let (what, branch) = match argument.split_once("--against ") {
+            Some((what, branch)) => (what, Some(branch.trim())),
+            None => (argument, None),
+        };
+        let (range, path) = range_and_path(what);
+        let Some(branch) = branch else {
+            let changes = view.changes_in(range).and_then(|all| changes_at(all, path)).map_err(session_failure)?;
+            return Ok(difference(&changes, &|side| view.text(side)));
+        };
+        let (sessions, id) = (self.git_sessions()?, &view.meta().map_err(session_failure)?.id);
+        let mut plan = against(&sessions, id, range, branch, &self.git_program()?).map_err(session_failure)?;
+        let files = changes_at(std::mem::take(&mut plan.files), path).map_err(session_failure)?;
+        Ok(difference(&files, &|side| plan.text(side)))
+    }
+
     fn session_diff(&mut self, argument: &str) -> Flow {
-        let shown = self.session_view().and_then(|view| {
-            let changes = view.changes_in(argument);
-            let changes = changes.map_err(session_failure)?;
-            Ok(difference(&changes, &|side| view.text(side)))
-        });
+        let shown = self.session_difference(argument);
         match shown {
             Err(failure) => self.console.failure(&failure),
             Ok(text) if text.is_empty() => self.console.notice("nothing differs"),
@@ -261,6 +285,22 @@ impl Repl {
             (_, Err(failure)) => self.console.failure(&failure),
         }
         Flow::Continue
+    }
+
+    /// Goes back to the files of a turn, or to the conversation up to it, on the session's branch.
+    pub(super) fn session_rewind_half(&mut self, turn: usize, half: Half) {
+        let Some(mut on_git) = self.runtime.take_on_git() else {
+            let hint = ":session start begins one; :rewind N goes back in a conversation without files";
+            return self.console.failure(&user("no session is on, so no turn has files of its own".into(), hint));
+        };
+        let turn = u64::try_from(turn).unwrap_or(u64::MAX);
+        let done = rewind_half(&mut on_git.session, turn, half);
+        let taken = self.runtime.take_session(on_git.session);
+        match (done, taken) {
+            (Ok(_), Ok(())) => self.console.notice(&format!("{}; :session undo returns", half_words(turn, half))),
+            (Err(error), _) => self.console.failure(&session_failure(error)),
+            (_, Err(failure)) => self.console.failure(&failure),
+        }
     }
 
     /// Goes on in a fork of the session; `false` if no session is on.

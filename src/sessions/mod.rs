@@ -52,7 +52,7 @@ pub use disk::Left;
 pub use history::{LogEntry, View};
 pub use merge::{How, MergePlan, MergeWish};
 pub use names::short_id;
-pub use rework::{amend, replay};
+pub use rework::{Half, amend, replay, rewind_half};
 pub use summaries::{SUMMARIES, Summaries, add_summaries, drop_summaries, has_summaries, summaries};
 pub use sync::{Synced, ToApply};
 pub use turn::{Committed, State, TurnReport};
@@ -144,14 +144,17 @@ pub struct Listed {
     pub has_draft: bool,
     /// Whether its record can't be read.
     pub is_damaged: bool,
+    /// Whether it was abandoned, so that only its newest commit is kept.
+    pub is_left: bool,
 }
 
 impl Listed {
-    /// The word for its state: `damaged`, `running`, `open`, `cut`, `conflicted`, `merged` or `idle`.
+    /// The word for its state: `damaged`, `left`, `running`, `open`, `cut`, `conflicted`, `merged` or `idle`.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match self {
             Self { is_damaged: true, .. } => "damaged",
+            Self { is_left: true, .. } => "left",
             Self { is_open: true, has_draft: true, .. } => "running",
             Self { is_open: true, .. } => "open",
             Self { has_draft: true, .. } => "cut",
@@ -160,6 +163,19 @@ impl Listed {
             _ => "idle",
         }
     }
+}
+
+fn newest_first(one: &Listed, other: &Listed) -> std::cmp::Ordering {
+    (other.time_s, &other.meta.id).cmp(&(one.time_s, &one.meta.id))
+}
+
+/// The number at the end of a kept tip's name.
+fn kept_number(name: &str) -> u64 {
+    name.rsplit('/').next().and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+fn unknown(id: &str) -> SessionError {
+    SessionError::Unknown(format!("no session here has the id {}", short_id(id)))
 }
 
 /// A session that this process writes.
@@ -231,18 +247,48 @@ impl Sessions {
             names.extend(self.repo.tip(&branch)?.map(|tip| (name, tip)));
         }
         for (name, tip) in names {
-            let id = name.trim_start_matches(BRANCHES).trim_start_matches(HIDDEN).trim_start_matches(ON).to_owned();
-            let desk = Desk::of(&self.folder, &id);
-            let (is_open, has_draft) = (desk.holder().is_some(), desk.has_draft());
-            let time_s = self.repo.commit(tip).map_or(0, |it| it.time_s);
-            let (meta, is_damaged) = match self.meta(&id, tip) {
-                Ok(meta) => (meta, false),
-                Err(_) => (Meta { id, ..Meta::default() }, true),
-            };
-            all.push(Listed { meta, tip, time_s, is_open, has_draft, is_damaged });
+            let id = name.trim_start_matches(BRANCHES).trim_start_matches(HIDDEN).trim_start_matches(ON);
+            all.push(self.listed(id, tip, false));
         }
-        all.sort_by(|left, right| (right.time_s, &right.meta.id).cmp(&(left.time_s, &left.meta.id)));
+        all.sort_by(newest_first);
         Ok(all)
+    }
+
+    /// Every session that was abandoned and whose commits are still kept, the one that was used last first.
+    ///
+    /// # Errors
+    /// The references can't be read.
+    pub fn list_left(&self) -> Result<Vec<Listed>, SessionError> {
+        let kept = self.repo.refs(KEPT)?;
+        let mut ids: Vec<&str> =
+            kept.iter().filter_map(|(name, _)| Some(name.strip_prefix(KEPT)?.rsplit_once('/')?.0)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let mut all = Vec::new();
+        for id in ids {
+            if self.repo.tip(&self.reference(id))?.is_none() {
+                all.extend(self.newest_kept(id)?.map(|tip| self.listed(id, tip, true)));
+            }
+        }
+        all.sort_by(newest_first);
+        Ok(all)
+    }
+
+    fn listed(&self, id: &str, tip: Oid, is_left: bool) -> Listed {
+        let desk = Desk::of(&self.folder, id);
+        let (is_open, has_draft) = (desk.holder().is_some(), desk.has_draft());
+        let time_s = self.repo.commit(tip).map_or(0, |it| it.time_s);
+        let (meta, is_damaged) = match self.meta(id, tip) {
+            Ok(meta) => (meta, false),
+            Err(_) => (Meta { id: id.to_owned(), ..Meta::default() }, true),
+        };
+        Listed { meta, tip, time_s, is_open, has_draft, is_damaged, is_left }
+    }
+
+    /// The tip of a session that was kept last.
+    fn newest_kept(&self, id: &str) -> Result<Option<Oid>, SessionError> {
+        let kept = self.repo.refs(&format!("{KEPT}{id}/"))?;
+        Ok(kept.into_iter().max_by_key(|(name, _)| kept_number(name)).map(|(_, tip)| tip))
     }
 
     /// The id of the session that `wanted` means: its id, the beginning or the end of it, or a part of its title.
@@ -250,7 +296,8 @@ impl Sessions {
     /// # Errors
     /// None or several are meant.
     pub fn find(&self, wanted: &str) -> Result<String, SessionError> {
-        let all = self.list()?;
+        let mut all = self.list()?;
+        all.extend(self.list_left()?);
         let is_id = |it: &&Listed| it.meta.id.starts_with(wanted) || it.meta.id.ends_with(wanted);
         let lower = wanted.to_lowercase();
         let is_titled = |it: &&Listed| it.meta.title.to_lowercase().contains(&lower);
@@ -385,8 +432,15 @@ impl Sessions {
         let lock = desk.lock()?;
         let name = self.reference(id);
         desk.recover(&self.repo, &name, &self.who)?;
-        let missing = || SessionError::Unknown(format!("no session here has the id {}", short_id(id)));
-        let tip = self.repo.tip(&name)?.ok_or_else(missing)?;
+        let tip = match self.repo.tip(&name)? {
+            Some(tip) => tip,
+            None => {
+                // It was abandoned: whoever opens it takes it up again.
+                let tip = self.newest_kept(id)?.ok_or_else(|| unknown(id))?;
+                self.repo.swap(&name, None, Some(tip), &self.who)?;
+                tip
+            }
+        };
         if let Some((_, at)) = self.repo.checked_out().into_iter().find(|(it, _)| *it == name) {
             let message = format!(
                 "the branch of session {} is checked out in {}: a turn would make that checkout look changed",
@@ -417,8 +471,8 @@ impl Sessions {
     /// # Errors
     /// There is none of this id.
     pub fn look(&self, id: &str) -> Result<View, SessionError> {
-        let missing = || SessionError::Unknown(format!("no session here has the id {}", short_id(id)));
-        let tip = self.repo.tip(&self.reference(id))?.ok_or_else(missing)?;
+        let tip = self.repo.tip(&self.reference(id))?;
+        let tip = tip.map_or_else(|| self.newest_kept(id), |tip| Ok(Some(tip)))?.ok_or_else(|| unknown(id))?;
         Ok(View::new(self.repo.clone(), id.to_owned(), tip))
     }
 
@@ -430,7 +484,8 @@ impl Sessions {
         let desk = Desk::of(&self.folder, id);
         let _lock = desk.lock()?;
         let tip = self.look(id)?.tip();
-        let kept = self.keep(id, tip)?;
+        // Opening it again finds the tip by its number, so one that was kept earlier needs a newer name.
+        let kept = self.keep_as(id, tip, |kept| kept.iter().max_by_key(|(name, _)| kept_number(name)))?;
         match self.repo.link(&format!("{ON}{id}")) {
             // The branch is the user's own.
             Some(_) => self.repo.set_link(&format!("{ON}{id}"), None, &self.who)?,
@@ -462,13 +517,22 @@ impl Sessions {
 
     /// Keeps a tip under a name of its own.
     fn keep(&self, id: &str, tip: Oid) -> Result<String, SessionError> {
+        self.keep_as(id, tip, |kept| kept.iter().find(|(_, it)| *it == tip))
+    }
+
+    /// Keeps a tip unless `known`, one of those that are kept, is it already.
+    fn keep_as(
+        &self,
+        id: &str,
+        tip: Oid,
+        known: impl Fn(&[(String, Oid)]) -> Option<&(String, Oid)>,
+    ) -> Result<String, SessionError> {
         let prefix = format!("{KEPT}{id}/");
         let kept = self.repo.refs(&prefix)?;
-        if let Some((name, _)) = kept.iter().find(|(_, it)| *it == tip) {
+        if let Some((name, _)) = known(&kept).filter(|(_, it)| *it == tip) {
             return Ok(name.clone());
         }
-        let number = |(name, _): &(String, Oid)| name.rsplit('/').next().and_then(|it| it.parse::<u64>().ok());
-        let next = kept.iter().filter_map(number).max().unwrap_or(0) + 1;
+        let next = kept.iter().map(|(name, _)| kept_number(name)).max().unwrap_or(0) + 1;
         let name = format!("{prefix}{next}");
         self.repo.swap(&name, None, Some(tip), &self.who)?;
         Ok(name)

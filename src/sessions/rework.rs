@@ -1,5 +1,6 @@
-//! Commits of a session that are made anew: its newest turn with what its person did since, and all its turns on the user's
-//! branch. The tip that the branch leaves is kept, and `undo` returns to it.
+//! Commits of a session that are made anew: its newest turn with what its person did since, all its turns on the user's
+//! branch, and one that goes back to the files or to the conversation of a turn alone. The tip that the branch leaves is kept,
+//! and `undo` returns to it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,8 @@ use super::merge::Scratch;
 use super::wire::{ChangeFile, Meta};
 use super::{Session, SessionError, Synced, names, short_id, turn};
 use crate::git::{Mode, NewCommit, Oid, Program, Repo, TreeEdit, short};
-use crate::tree::RECORDS;
+use crate::host::now_unix_ms;
+use crate::tree::{Changed, Content, RECORDS};
 
 /// Joins the person's own commits since the newest turn into that turn's commit. With `subject` it gets another first line.
 /// Returns the name under which the old tip is kept.
@@ -54,6 +56,70 @@ pub fn amend(session: &mut Session, subject: Option<&str>) -> Result<String, Ses
     let tip = batch.commit(&new)?;
     batch.settle()?;
     session.operate(&format!("amend of turn {number}"), tip)
+}
+
+/// One of the two sides of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// Its files.
+    Code,
+    /// The conversation up to it.
+    Talk,
+}
+
+/// Goes back to a turn with one half; the other stays as it is now. Old files become a new turn, an old conversation goes on
+/// from its turn with a commit that has the present files. Returns the name under which the old tip is kept.
+///
+/// # Errors
+/// There is no such turn, another session made it, nothing differs, or the branch can't be moved.
+pub fn rewind_half(session: &mut Session, number: u64, half: Half) -> Result<String, SessionError> {
+    session.commit_left()?;
+    session.follow()?;
+    let entry = session.view().turn(Some(number))?;
+    if entry.session != session.meta.id {
+        let message = format!("turn {number} is one of session {}; go back there", short_id(&entry.session));
+        return Err(SessionError::Refused(message));
+    }
+    let changes = session.view().differ(session.tip, entry.id)?;
+    match half {
+        _ if changes.is_empty() => Err(SessionError::Refused(format!("no file has changed since turn {number}"))),
+        Half::Code => {
+            let now = |it: crate::git::Changed| Changed {
+                path: it.path,
+                now: it.new.map(|(mode, id)| (mode, Content::Object(id))),
+            };
+            let view = View::new(session.sessions.repo.clone(), session.meta.id.clone(), entry.id);
+            let changes: Vec<Changed> = changes.into_iter().map(now).collect();
+            let commit = session.write_files_of(number, &changes, view.meta()?.conflicts)?;
+            session.operate(&format!("return to the files of turn {number}"), commit)
+        }
+        Half::Talk => {
+            let commit = talk_of(session, &entry, number)?;
+            session.operate(&format!("return to the conversation of turn {number}"), commit)
+        }
+    }
+}
+
+/// Writes a commit over a turn that has its conversation and the present files.
+fn talk_of(session: &Session, entry: &LogEntry, number: u64) -> Result<Oid, SessionError> {
+    let repo = session.sessions.repo.clone();
+    let view = View::new(repo.clone(), session.meta.id.clone(), entry.id);
+    // The branch that was merged in, and what is unsolved of it, belong to the files.
+    let Meta { base, conflicts, turns, .. } = session.meta.clone();
+    let meta = Meta { base, conflicts, ..view.meta()? };
+    let records = session.sessions.records_in(entry.tree)?;
+    let mut batch = repo.batch();
+    let edits: Vec<TreeEdit> = vec![
+        (Path::new(RECORDS).to_owned(), records.map(|id| (Mode::Directory, id))),
+        turn::file(&mut batch, Path::new(RECORDS).join(&meta.id).join("session.json"), &turn::json(&meta))?,
+    ];
+    let tree = batch.tree(repo.commit(session.tip)?.tree, &edits)?;
+    let state = if meta.conflicts.is_empty() { "whole" } else { "conflicted" };
+    let trailers = turn::trailers(&meta.id, None, "user", state, None);
+    let message = format!("the files of turn {turns} after the conversation of turn {number}\n\n{trailers}");
+    let commit = batch.commit(&session.sessions.new_commit(tree, vec![entry.id], now_unix_ms(), message))?;
+    batch.settle()?;
+    Ok(commit)
 }
 
 /// Makes all commits of the session anew on a branch of the user's: the one that it began at if none is named.

@@ -132,3 +132,67 @@ fn a_session_works_on_a_branch_of_the_users_and_leaves_it_to_them() {
     assert_eq!(git(&ws, &["rev-parse", "feature"]), tip.to_string());
     assert_eq!(git(&ws, &["for-each-ref", "--format=%(refname)", "refs/reedclaw"]), "");
 }
+
+#[test]
+fn one_half_of_a_turn_comes_back_and_the_other_stays() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("one\n"));
+    turn(&mut session, "q2", "x.txt", Some("one\n"), Some("two\n"));
+    turn(&mut session, "q3", "y.txt", None, Some("y\n"));
+    let before = session.tip();
+    let refused = rewind_half(&mut session, 3, Half::Code);
+    assert!(matches!(refused, Err(SessionError::Refused(_))), "nothing has changed since");
+    let text = |session: &Session, path: &str| {
+        let read = session.view().files(None).expect("files").read(path, 100);
+        read.map(|it| String::from_utf8(it.bytes).expect("text")).ok()
+    };
+    let questions = |session: &Session| -> Vec<String> {
+        let records = session.view().records(session.meta().turns).expect("records");
+        records.into_iter().map(|it| it.question).collect()
+    };
+
+    rewind_half(&mut session, 1, Half::Code).expect("gone back");
+    assert_eq!((text(&session, "x.txt").as_deref(), text(&session, "y.txt")), (Some("one\n"), None));
+    assert_eq!(session.meta().turns, 4);
+    assert_eq!(questions(&session), ["q1", "q2", "q3", "Return to the files of turn 1."]);
+    let record = session.view().record(4).expect("a record");
+    assert_eq!(record.changes.iter().map(|it| it.path.as_str()).collect::<Vec<_>>(), ["x.txt", "y.txt"]);
+    session.undo().expect("undone");
+    assert_eq!(session.tip(), before);
+
+    rewind_half(&mut session, 1, Half::Talk).expect("gone back");
+    assert_eq!((text(&session, "x.txt").as_deref(), text(&session, "y.txt").as_deref()), (Some("two\n"), Some("y\n")));
+    assert_eq!((session.meta().turns, questions(&session)), (1, vec!["q1".to_owned()]));
+    turn(&mut session, "other", "z.txt", None, Some("z\n"));
+    assert_eq!(questions(&session), ["q1", "other"]);
+    let changes = session.view().changes_of(2).expect("changes");
+    assert_eq!(changes.iter().map(|it| it.path.display().to_string()).collect::<Vec<_>>(), ["z.txt"]);
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+
+    // A fork has its own record: a turn of the session that it came from is no place to go back to.
+    let mut fork = scene.sessions.fork(session.id(), None).expect("forked");
+    assert!(matches!(rewind_half(&mut fork, 1, Half::Code), Err(SessionError::Refused(_))));
+}
+
+#[test]
+fn an_abandoned_session_is_listed_and_taken_up_again() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "left").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("x\n"));
+    session.rewind(0).expect("gone back");
+    session.undo().expect("undone");
+    let (id, tip) = (session.id().to_owned(), session.tip());
+    drop(session);
+    assert_eq!(scene.sessions.list_left().expect("a list"), []);
+    scene.sessions.abandon(&id).expect("abandoned");
+    assert_eq!(scene.sessions.list().expect("a list"), []);
+    let left = scene.sessions.list_left().expect("a list");
+    assert_eq!((left.len(), left[0].state(), left[0].tip), (1, "left", tip));
+    assert_eq!(scene.sessions.find("left").expect("found"), id);
+    assert_eq!(scene.sessions.look(&id).expect("there").tip(), tip);
+    let session = scene.sessions.open(&id).expect("open again");
+    assert_eq!((session.tip(), session.meta().turns), (tip, 1));
+    assert_eq!(scene.sessions.list().expect("a list").len(), 1);
+    assert_eq!(scene.sessions.list_left().expect("a list"), []);
+}

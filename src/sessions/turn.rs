@@ -342,6 +342,25 @@ impl Session {
         Ok((meta, commit))
     }
 
+    /// Writes a turn that takes the files of an earlier one over; nothing names it yet.
+    pub(super) fn write_files_of(
+        &self,
+        earlier: u64,
+        changes: &[Changed],
+        conflicts: Vec<String>,
+    ) -> Result<Oid, SessionError> {
+        let turn = self.meta.turns + 1;
+        let said = TurnReport {
+            subject: Some(format!("return to the files of turn {earlier}")),
+            answer: format!("The files are those of turn {earlier} again."),
+            state: State::Whole,
+            ..TurnReport::cut_off(format!("Return to the files of turn {earlier}."))
+        };
+        let meta = Meta { turns: turn, active: self.draft.open_names(), conflicts, ..self.meta.clone() };
+        let record = record_of(turn, &said, changes);
+        self.write(&meta, Some(&record), changes, message_of(&meta, turn, &said))
+    }
+
     /// Writes a commit over the tip; nothing names it yet.
     pub(super) fn write(
         &self,

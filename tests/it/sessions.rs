@@ -367,6 +367,16 @@ fn esc_twice_lists_the_turns_and_a_rewind_of_several_asks_first() {
     session.expect_text("Back at turn 1");
     session.run(":session undo");
     session.expect_text("undid the rewind to turn 1");
+    session.run(":rewind 1 --code");
+    session.expect_text("the files are those of turn 1; the conversation goes on; :session undo returns");
+    session.run("clear");
+    session.run(":session files");
+    session.expect("the files of turn 1", |screen| {
+        let text = screen.contents();
+        text.contains("alpha.txt") && !text.contains("gamma.txt")
+    });
+    session.run(":session undo");
+    session.expect_text("undid the return to the files of turn 1");
     session.run("clear");
     session.run(":session message 2 other words");
     session.expect_text("has its new message");

@@ -122,10 +122,30 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
     assert_eq!(reedclaw(at, &["session", "cat", &id, "more.txt"]).0, Some(2));
     output(at, &["session", "undo", &id]);
     assert_eq!(output(at, &["session", "cat", &id, "more.txt"]), "more\n");
+    let diff = output(at, &["session", "diff", &id, "more.txt"]);
+    assert!(diff.contains("+++ more.txt") && !diff.contains("a.txt"), "{diff}");
+    assert_eq!(output(at, &["session", "diff", &id, "2", "more.txt"]), diff);
+    fs::write(project.join("b.txt"), "theirs\n").expect("a file");
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "theirs"]);
+    let diff = output(at, &["session", "diff", &id, "--against", "main"]);
+    assert!(diff.contains("+new") && diff.contains("+++ more.txt") && !diff.contains("b.txt"), "{diff}");
+    output(at, &["session", "rewind", &id, "1", "--code"]);
+    assert_eq!(reedclaw(at, &["session", "cat", &id, "more.txt"]).0, Some(2));
+    assert!(output(at, &["session", "log", &id]).contains("return to the files of turn 1"));
+    output(at, &["session", "undo", &id]);
+    output(at, &["session", "rewind", &id, "1", "--talk"]);
+    assert_eq!(output(at, &["session", "cat", &id, "more.txt"]), "more\n");
+    assert!(!output(at, &["session", "log", &id]).contains("second change"));
+    output(at, &["session", "undo", &id]);
     // Exit statuses.
     for (arguments, status) in [
         (&["session", "log", "nothing-like-this"][..], 2),
         (&["session", "show", &id, "99"], 2),
+        (&["session", "diff", &id, "nothing.txt"], 2),
+        (&["session", "diff", &id, "1", "--against", "main"], 3),
+        (&["session", "diff", &id, "--against", "nothing"], 3),
+        (&["session", "rewind", &id, "1", "--code", "--talk"], 2),
         (&["session", "drop", &id], 3),
         (&["session", "merge", &id], 3),
         (&["session", "frobnicate"], 2),
@@ -135,8 +155,12 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
         assert_eq!(code, Some(status), "{arguments:?}: {out}{err}");
     }
     output(at, &["session", "abandon", fork.trim()]);
+    let left = output(at, &["session", "list", "--all"]);
+    assert!(left.contains("abandoned; open takes it up again"), "{left}");
     output(at, &["session", "drop", &id, "--yes"]);
     assert_eq!(output(at, &["session"]), "");
+    output(at, &["session", "drop", fork.trim(), "--yes"]);
+    assert_eq!(output(at, &["session", "list", "--all"]), "");
 }
 
 #[test]
