@@ -507,6 +507,12 @@ return {
     refs = "branches",
     -- "squash", "merge" or "rebase": the commits that `:session merge` makes, unless an option says otherwise.
     merge = "squash",
+    -- "user" or "model": the author of the commits of a model's turns.
+    author = "user",
+    -- true or false: name the models in the message of a merge with one commit (Assisted-by).
+    assisted_by = false,
+    -- days, 1 to 3650: after them `session gc` forgets what a rewind or an abandoned session left.
+    keep_days = 30,
     -- true or false: have the repository's hooks pre-commit and commit-msg check the commit of a merge.
     hooks = true,
     -- milliseconds, 0 to 60000: maximum wait for the first line of a turn's commit by the model for summaries; 0: none.

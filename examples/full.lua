@@ -175,6 +175,9 @@ return {
   sessions = {
     refs = "hidden",
     merge = "rebase",
+    author = "model",
+    assisted_by = true,
+    keep_days = 90,
     hooks = false,
     message_ms = 1000,
   },

@@ -195,8 +195,11 @@ fn care_definitions() -> [Command; 7] {
             .arg(turn("The turn; the default is the newest")),
         command("doctor", "Looks for records that can't be read")
             .arg(flag("repair", "Makes them anew from older commits, as a commit on the session's branch")),
-        command("gc", "Removes commits that were left more than 30 days ago, and directories that nobody needs")
-            .arg(flag("dry-run", "Prints what would be removed, and removes nothing")),
+        command(
+            "gc",
+            "Removes commits that were left longer ago than `sessions.keep_days`, and directories that nobody needs",
+        )
+        .arg(flag("dry-run", "Prints what would be removed, and removes nothing")),
     ]
 }
 

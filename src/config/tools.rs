@@ -150,6 +150,12 @@ pub struct SessionSettings {
     pub hooks: bool,
     /// Milliseconds that a turn waits for the first line of its commit.
     pub message_ms: u64,
+    /// The author of turns: a word.
+    pub author: String,
+    /// Whether a merge with one commit names the models.
+    pub assisted_by: bool,
+    /// Days for which tips that were left are kept.
+    pub keep_days: u64,
 }
 
 impl SessionSettings {
@@ -159,6 +165,9 @@ impl SessionSettings {
             merge: values.text(&["sessions", "merge"])?,
             hooks: values.bool(&["sessions", "hooks"])?,
             message_ms: values.integer(&["sessions", "message_ms"])?,
+            author: values.text(&["sessions", "author"])?,
+            assisted_by: values.bool(&["sessions", "assisted_by"])?,
+            keep_days: values.integer(&["sessions", "keep_days"])?,
         })
     }
 }

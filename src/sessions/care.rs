@@ -1,7 +1,6 @@
 //! Care of sessions: what is wrong with records, and what nobody needs any more.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use super::disk::Desk;
 use super::history::record_path;
@@ -13,8 +12,8 @@ use crate::tree::RECORDS;
 
 /// Tips of a session that are kept however old they are.
 const KEPT_NEWEST: usize = 20;
-/// Age up to which other tips stay, and the directory for commands of a session that nobody uses.
-const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// Seconds of a day.
+const DAY_S: i64 = 24 * 60 * 60;
 
 /// A fault of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,14 +119,14 @@ fn repair(
     Ok(sessions.repo.swap(&sessions.reference(id), Some(tip), Some(commit), &sessions.who)?)
 }
 
-/// Removes what nobody needs any more, and names it: tips that were left more than 30 days ago, but for the newest 20 of
+/// Removes what nobody needs any more, and names it: tips that were left longer ago than they are kept, but for the newest 20 of
 /// a session; directories for commands that weren't used for as long; and what is left of sessions that are gone. If
 /// `only_names`, it is only named. Git's own objects stay for `git gc`.
 ///
 /// # Errors
 /// A reference can't be read or removed.
 pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, SessionError> {
-    let oldest = now_unix_ms() / 1000 - i64::try_from(KEPT_FOR.as_secs()).unwrap_or(i64::MAX);
+    let oldest = now_unix_ms() / 1000 - i64::from(sessions.options.keep_days) * DAY_S;
     let mut told = clear_kept(sessions, oldest, only_names)?;
     let all = sessions.list()?;
     for entry in std::fs::read_dir(&sessions.folder).into_iter().flatten().flatten() {

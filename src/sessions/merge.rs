@@ -1,6 +1,7 @@
 //! Taking over: a session's changes become commits on a branch of the user's. Everything is planned in a directory of ours
 //! first; the target moves at the end, at once, and only if it is where the plan saw it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -294,12 +295,16 @@ impl Work<'_> {
         let turns = log.iter().rev().filter(|it| it.act == "turn");
         let subjects: Vec<String> = turns.map(|it| format!("- {}", it.subject)).take(SUBJECTS_MAX).collect();
         let title = if self.meta.title.is_empty() { "changes of a session" } else { &self.meta.title };
-        let message = format!(
+        let mut message = format!(
             "{title}\n\n{}\n\nReedClaw-Session: {}\nReedClaw-Turns: 1-{}\n",
             subjects.join("\n"),
             self.meta.id,
             self.meta.turns
         );
+        if self.sessions.options.names_models {
+            let models: BTreeSet<&str> = log.iter().map(|it| it.model.as_str()).filter(|it| !it.is_empty()).collect();
+            message.extend(models.into_iter().map(|model| format!("Assisted-by: {model} via ReedClaw\n")));
+        }
         let parents = self.target_tip.into_iter().chain(keeps_history.then(|| view.tip())).collect();
         self.commit(merged, parents, message)
     }

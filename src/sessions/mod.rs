@@ -125,8 +125,26 @@ pub struct Sessions {
     work_dir: PathBuf,
     home: Option<PathBuf>,
     who: Identity,
-    /// Whether new sessions get hidden references.
-    hides: bool,
+    options: Options,
+}
+
+/// The person's wishes for sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// New sessions get hidden references instead of branches; those that exist stay as they are.
+    pub hides: bool,
+    /// The model is the author of its turns' commits.
+    pub is_by_model: bool,
+    /// A merge with one commit names the models in its message.
+    pub names_models: bool,
+    /// Days for which tips that were left are kept.
+    pub keep_days: u32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { hides: false, is_by_model: false, names_models: false, keep_days: 30 }
+    }
 }
 
 /// A session in a list.
@@ -205,13 +223,20 @@ impl Sessions {
         let who = repo.identity().unwrap_or_else(fallback);
         let folder = disk::folder(state, repo.common_dir());
         let work_dir = repo.work_dir().unwrap_or(workspace).to_owned();
-        Ok(Self { repo: Arc::new(repo), folder, work_dir, home: home.map(Path::to_owned), who, hides: false })
+        Ok(Self {
+            repo: Arc::new(repo),
+            folder,
+            work_dir,
+            home: home.map(Path::to_owned),
+            who,
+            options: Options::default(),
+        })
     }
 
-    /// Sets whether new sessions get hidden references instead of branches; those that exist stay as they are.
+    /// Sets the person's wishes.
     #[must_use]
-    pub fn hidden(self, hides: bool) -> Self {
-        Self { hides, ..self }
+    pub fn with(self, options: Options) -> Self {
+        Self { options, ..self }
     }
 
     /// The reference of a session: the one that exists, or else the one that it would get.
@@ -224,7 +249,7 @@ impl Sessions {
         let exists = |name: &str| self.repo.common_dir().join(name).is_file() || self.repo.tip(name) != Ok(None);
         match (exists(&hidden), exists(&shown)) {
             (true, false) => hidden,
-            (false, false) if self.hides => hidden,
+            (false, false) if self.options.hides => hidden,
             _ => shown,
         }
     }

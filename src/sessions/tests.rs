@@ -203,7 +203,7 @@ fn what_was_undone_is_done_again_until_the_session_goes_on() {
 fn hidden_sessions_are_no_branches_and_work_as_others_do() {
     let scene = Scene::new();
     let shown = scene.sessions.start(None, "a branch").expect("begun").id().to_owned();
-    let sessions = scene.sessions.clone().hidden(true);
+    let sessions = scene.sessions.clone().with(Options { hides: true, ..Options::default() });
     let mut session = sessions.start(None, "hidden").expect("begun");
     turn(&mut session, "q1", "x.txt", None, Some("1\n"));
     turn(&mut session, "q2", "y.txt", None, Some("2\n"));
@@ -437,4 +437,34 @@ fn a_damaged_record_is_listed_and_its_files_are_read() {
     assert!(scene.sessions.open(&id).is_err());
     let files = scene.sessions.look(&id).expect("found").files(None).expect("files");
     assert_eq!(files.read("x.txt", 10).expect("read").bytes, b"x");
+}
+
+#[test]
+fn the_model_is_an_author_and_is_named_if_its_person_wants_that() {
+    let scene = Scene::new();
+    let people = |name: &str| git(&scene.ws(), &["log", "-1", "--format=%an <%ae>, %cn", name]);
+    let wanted = Options { is_by_model: true, names_models: true, ..Options::default() };
+    for (options, is_by_model) in [(Options::default(), false), (wanted, true)] {
+        let sessions = scene.sessions.clone().with(options);
+        let mut session = sessions.start(None, "").expect("begun");
+        let (id, reference) = (session.id().to_owned(), session.reference().to_owned());
+        let own = people(&reference);
+        let (_, committer) = own.split_once(", ").expect("two names");
+        let expected =
+            if is_by_model { format!("m via ReedClaw <noreply@localhost>, {committer}") } else { own.clone() };
+        turn(&mut session, "q1", "x.txt", None, Some("x\n"));
+        assert_eq!(people(&reference), expected);
+        session.reword(None, "other words").expect("reworded");
+        assert_eq!(people(&reference), expected, "also if the commit is made anew");
+        session.edit_by_user("mine.txt", None, b"mine\n").expect("edited");
+        assert_eq!(people(&reference), own, "a commit of the person's own is theirs");
+        drop(session);
+        let program = scene.program();
+        let plan = sessions.plan_merge(&id, How::Squash, &program).expect("planned");
+        sessions.merge(&plan, true, &program).expect("merged");
+        assert!(people("main").starts_with(own.split_once(", ").expect("two names").0), "a merge is the person's");
+        let message = git(&scene.ws(), &["log", "-1", "--format=%B", "main"]);
+        assert_eq!(message.contains("\nAssisted-by: m via ReedClaw"), is_by_model, "{message}");
+        git(&scene.ws(), &["reset", "-q", "--hard", "HEAD~1"]);
+    }
 }

@@ -22,6 +22,8 @@ const BODY_LINES_MAX: usize = 8;
 const LINE_CHARS_MAX: usize = 200;
 /// Bytes of a result of a tool that a record keeps; of a longer one both ends.
 const RESULT_BYTES_MAX: usize = 64 * 1024;
+/// The address of a model as an author; git wants one, and nobody reads mail there.
+const MODEL_EMAIL: &str = "noreply@localhost";
 /// Records aren't compared line by line in a checkout of the branch; git reads such rules from a work tree only.
 const ATTRIBUTES: &str = "** -diff linguist-generated\n";
 
@@ -154,7 +156,10 @@ impl Sessions {
 
     pub(super) fn new_commit(&self, tree: Oid, parents: Vec<Oid>, now_ms: i64, message: String) -> NewCommit {
         let who = || Identity { name: self.who.name.clone(), email: self.who.email.clone() };
-        NewCommit { tree, parents, author: who(), committer: who(), time_s: now_ms / 1000, message }
+        let model = Some(&message).filter(|_| self.options.is_by_model).and_then(|message| model_of(message));
+        let by_model = |model| Identity { name: format!("{model} via ReedClaw"), email: MODEL_EMAIL.to_owned() };
+        let author = model.map_or_else(who, by_model);
+        NewCommit { tree, parents, author, committer: who(), time_s: now_ms / 1000, message }
     }
 }
 
@@ -510,6 +515,11 @@ fn message_of(meta: &Meta, turn: u64, said: &TurnReport) -> String {
         trailers.push_str(&format!("ReedClaw-Cost: {}\n", names::title(cost)));
     }
     plain(&format!("{subject}\n\n{body}{trailers}"))
+}
+
+/// The model that a turn's message names.
+fn model_of(message: &str) -> Option<&str> {
+    message.lines().rev().take_while(|line| !line.is_empty()).find_map(|line| line.strip_prefix("ReedClaw-Model: "))
 }
 
 /// A commit's message with another first line.

@@ -182,7 +182,7 @@ fn a_config_of_the_directory_is_asked_about_like_a_projects_file() {
     let home = home(&[("p/config.lua", config)]);
     let start = || {
         let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).env("SECRET", "s3cret");
-        Session::spawn(spawn.size(100, 140))
+        Session::spawn(spawn.size(200, 140))
     };
     let session = start();
     session.expect_text("~/p/config.lua is new to you. Nothing of it has run.");

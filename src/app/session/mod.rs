@@ -21,7 +21,7 @@ use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
 use crate::proto::{Failure, FailureKind, Money};
 use crate::sessions::wire::CallFile;
-use crate::sessions::{Listed, Session, SessionError, Sessions, State, ToApply, TurnReport, short_id};
+use crate::sessions::{Listed, Options, Session, SessionError, Sessions, State, ToApply, TurnReport, short_id};
 use crate::steps::{Incoming, NewContent};
 use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::{Bench, Guard};
@@ -163,7 +163,13 @@ impl Runtime {
         let home = self.variable("HOME").map(Path::new);
         let login = self.variable("USER").or_else(|| self.variable("LOGNAME")).unwrap_or("user");
         let sessions = Sessions::at(workspace, &state, home, login).map_err(session_failure)?;
-        Ok(sessions.hidden(self.settings.sessions.refs == "hidden"))
+        let wanted = &self.settings.sessions;
+        Ok(sessions.with(Options {
+            hides: wanted.refs == "hidden",
+            is_by_model: wanted.author == "model",
+            names_models: wanted.assisted_by,
+            keep_days: u32::try_from(wanted.keep_days).unwrap_or(u32::MAX),
+        }))
     }
 
     /// Begins a session, and a conversation of its own with it.

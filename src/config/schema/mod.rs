@@ -581,6 +581,14 @@ pub const ROWS: &[Row] = &[
         "the commits that `:session merge` makes, unless an option says otherwise",
         Project::May,
     ),
+    row("sessions.author", Kind::Choice(AUTHORS), "the author of the commits of a model's turns", Project::May),
+    row("sessions.assisted_by", Kind::Bool, "name the models in the message of a merge with one commit", Project::May),
+    row(
+        "sessions.keep_days",
+        Kind::Integer(1, 3_650),
+        "days after which `session gc` forgets what a rewind or an abandoned session left",
+        Not("say how long your sessions are kept"),
+    ),
     row("sessions.hooks", Kind::Bool, "have pre-commit and commit-msg check a session's merge", Only(true)),
     row(
         "sessions.message_ms",
@@ -631,6 +639,7 @@ pub const ROWS: &[Row] = &[
 /// The commits of a session's merge.
 const SESSION_REFS: &[&str] = &["hidden", "branches"];
 const MERGES: &[&str] = &["squash", "merge", "rebase"];
+const AUTHORS: &[&str] = &["user", "model"];
 /// The refusal for a project that sets something of the gateway.
 const GATEWAY: Project = Not("say who reaches this machine, or who answers");
 /// The refusal for a project that sets the models or checks of a run.
