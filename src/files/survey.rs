@@ -10,6 +10,8 @@ use super::*;
 
 /// Threads at most; more wait for each other.
 const THREADS_MAX: usize = 8;
+/// Directories that wait, from which on further threads are worth their start.
+const WAITING_MIN: usize = 16;
 
 /// The system's facts about one entry, without opening it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,15 +119,19 @@ struct Queue {
 }
 
 impl Root {
-    /// Looks at everything beneath. `visit` is called by several threads, once for each directory; it gives the names of
+    /// Looks at everything beneath. `visit` is called once for each directory, in a large tree by several threads; it gives the names of
     /// the directories in it that are to be looked at.
     pub fn survey(&self, limits: SurveyLimits, visit: &(dyn Fn(Looked<'_>) -> Vec<Box<[u8]>> + Sync)) -> SurveyEnd {
         let queue = Mutex::new(Queue { waiting: VecDeque::from([PathBuf::new()]), at_work: 0 });
         let (more, left, end) = (Condvar::new(), AtomicUsize::new(limits.entries_max), Mutex::new(SurveyEnd::Whole));
         let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let work = || {
+        // With `is_shared`, it goes on until all is seen, else until there is enough for more threads.
+        let work = |is_shared: bool| {
             let mut held = lock();
             loop {
+                if !is_shared && held.waiting.len() >= WAITING_MIN {
+                    return;
+                }
                 let Some(path) = held.waiting.pop_front() else {
                     if held.at_work == 0 {
                         return more.notify_all();
@@ -159,11 +165,14 @@ impl Root {
                 }
             }
         };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
-        std::thread::scope(|scope| {
-            (1..threads).for_each(|_| drop(scope.spawn(work)));
-            work();
-        });
+        work(false);
+        if !lock().waiting.is_empty() {
+            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+            std::thread::scope(|scope| {
+                (1..threads).for_each(|_| drop(scope.spawn(|| work(true))));
+                work(true);
+            });
+        }
         end.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
