@@ -648,6 +648,9 @@ impl<'a> Parser<'a> {
     /// Reads a redirection if one follows.
     fn redirect(&mut self) -> Option<Redirect> {
         let rest = self.rest();
+        if !rest.starts_with(['<', '>', '&', '{']) && !rest.starts_with(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
         let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let mut length = digits;
         if digits == 0 && rest.starts_with('{') {

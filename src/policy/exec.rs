@@ -47,25 +47,26 @@ impl Walk<'_, '_> {
     fn exec_here(&mut self, mut argv: Vec<Text>, may_be_function: bool) -> Text {
         let Some(first) = argv.first() else { return nothing() };
         // A variable that nothing sets is empty.
-        let set = first.without_unset();
-        if first.has_unset() && set.is_empty() && argv.len() > 1 {
-            self.found.high("unknown-command", "which command runs isn't known");
-            return self.exec_here(argv[1..].to_vec(), true);
-        }
-        if !set.is_empty() {
-            argv[0] = set;
+        if first.has_unset() {
+            let set = first.without_unset();
+            if set.is_empty() && argv.len() > 1 {
+                self.found.high("unknown-command", "which command runs isn't known");
+                return self.exec_here(argv[1..].to_vec(), true);
+            }
+            if !set.is_empty() {
+                argv[0] = set;
+            }
         }
         for word in &mut argv[1..] {
             if word.has_unset() && word.without_unset().head().starts_with('-') {
                 *word = word.without_unset();
             }
         }
-        let name = argv[0].clone();
-        if name.is_empty() {
+        if argv[0].is_empty() {
             return nothing();
         }
         self.found.effect(Effect::Exec { argv: argv.iter().map(Text::shown).collect() });
-        let Some(name) = name.as_str().map(str::to_owned) else { return self.unknown_command(&argv) };
+        let Some(name) = argv[0].as_str().map(str::to_owned) else { return self.unknown_command(&argv) };
         if may_be_function {
             if let Some(text) = self.shell.aliases.get(&name).cloned().filter(|_| !self.budget.called.contains(&name)) {
                 let words: Vec<String> = argv[1..].iter().map(Text::quoted).collect();

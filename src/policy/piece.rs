@@ -1,5 +1,7 @@
 //! Text of which parts may be unknown: what a word of a script turns out to be.
 
+use smallvec::{SmallVec, smallvec};
+
 /// Sources of a text that isn't known, the least doubtful first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
@@ -54,7 +56,8 @@ pub(super) enum Piece {
 /// A text. Known pieces never stand side by side, and none is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Text {
-    pieces: Vec<Piece>,
+    /// Nearly always one.
+    pieces: SmallVec<[Piece; 1]>,
 }
 
 impl From<&str> for Text {
@@ -65,13 +68,13 @@ impl From<&str> for Text {
 
 impl From<String> for Text {
     fn from(text: String) -> Self {
-        Self { pieces: if text.is_empty() { Vec::new() } else { vec![Piece::Known(text)] } }
+        Self { pieces: if text.is_empty() { SmallVec::new() } else { smallvec![Piece::Known(text)] } }
     }
 }
 
 impl From<Source> for Text {
     fn from(source: Source) -> Self {
-        Self { pieces: vec![Piece::Unknown(source)] }
+        Self { pieces: smallvec![Piece::Unknown(source)] }
     }
 }
 
@@ -280,7 +283,7 @@ impl Text {
         let position = self.pieces.iter().position(|piece| matches!(piece, Piece::Known(text) if text.contains(at)))?;
         let Piece::Known(text) = &self.pieces[position] else { return None };
         let (before, after) = text.split_once(at)?;
-        let mut first = Self { pieces: self.pieces[..position].to_vec() };
+        let mut first = Self { pieces: self.pieces[..position].into() };
         first.push_str(before);
         let after = Piece::Known(after.to_owned());
         Some((first, [after].into_iter().chain(self.pieces[position + 1..].iter().cloned()).collect()))

@@ -186,13 +186,11 @@ impl Row {
 
     /// Reads a word that is an option; gives how many more words belong to it.
     fn read_option(&'static self, word: &Text, next: Option<&Text>, given: &mut Given<'_>) -> usize {
-        let (name, value) = match word.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (word.clone(), None),
-        };
-        let name = name.head().to_owned();
+        let head = word.head();
+        let name = head.split('=').next().unwrap_or_default();
+        let value = word.split_once('=').map(|(_, value)| value);
         if let Some(option) = self
-            .option(&name)
+            .option(name)
             .filter(|option| name.starts_with("--") || name.len() == 2 && value.is_none() || option.name.len() > 2)
         {
             let takes_next = option.takes_value && value.is_none() && option.role != "attached";
@@ -200,17 +198,16 @@ impl Row {
             given.options.push((option, value));
             return usize::from(takes_next);
         }
-        if word.head().starts_with("--") {
+        if head.starts_with("--") {
             return 0;
         }
         // Letters, of which one may take the rest as its value.
-        let letters = word.strip_prefix("-").unwrap_or_default();
-        let known = letters.head().to_owned();
-        for (at, letter) in known.char_indices() {
-            let name = format!("-{letter}");
-            let Some(option) = self.options.iter().rfind(|option| option.name == name) else { continue };
+        for (at, letter) in head.char_indices().skip(1) {
+            let end = at + letter.len_utf8();
+            let is_letter = |option: &&Opt| option.name.strip_prefix('-') == Some(&head[at..end]);
+            let Some(option) = self.options.iter().rfind(is_letter) else { continue };
             if option.takes_value {
-                let rest = letters.strip_prefix(&known[..at + letter.len_utf8()]).unwrap_or_default();
+                let rest = word.strip_prefix(&head[..end]).unwrap_or_default();
                 let takes_next = rest.is_empty() && option.role != "attached";
                 given.options.push((option, if takes_next { next.cloned() } else { Some(rest) }));
                 return usize::from(takes_next);
@@ -265,8 +262,11 @@ pub(super) fn handler_of(name: &str) -> &'static str {
 /// Reads a command by the row that fits it best: the one with the longest subcommand.
 pub(super) fn read<'a>(name: &str, words: &'a [Text]) -> Option<Given<'a>> {
     let table = table();
-    let rows: Vec<&'static Row> = table.by_name.get(name)?.iter().map(|at| &table.rows[*at]).collect();
-    let base = rows.iter().rfind(|row| row.subs.is_empty()).copied();
+    let rows = table.by_name.get(name)?.iter().map(|at| &table.rows[*at]);
+    let base = rows.clone().rfind(|row| row.subs.is_empty());
+    if rows.clone().all(|row| row.subs.is_empty()) {
+        return base.map(|base| base.read(words, &[]));
+    }
     // Options in front of the subcommand are the program's own.
     let mut at = 0;
     let mut front = base.map(|base| Given::new(base, words, &[]));
@@ -282,7 +282,7 @@ pub(super) fn read<'a>(name: &str, words: &'a [Text]) -> Option<Given<'a>> {
                 && words.len() >= at + sub.len()
                 && sub.iter().zip(&words[at..]).all(|(sub, word)| word.as_str() == Some(sub))
         };
-        let subs = rows.iter().flat_map(|row| row.subs.iter().filter(fits).map(move |sub| (*row, sub)));
+        let subs = rows.clone().flat_map(|row| row.subs.iter().filter(fits).map(move |sub| (row, sub)));
         subs.max_by_key(|(_, sub)| sub.len())
     };
     loop {
