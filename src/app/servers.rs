@@ -24,6 +24,9 @@ use crate::tools::served::{Added, Adding, Configured, Rule, Servers, Start};
 
 /// Variables of the user that every server gets, if they are set.
 const PASSED_ON: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "USER", "LOGNAME"];
+/// Variables that name a proxy. A server that has the network gets them, without the user's name and password.
+const PROXIES: [&str; 8] =
+    ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
 /// Variables that point programs at a server's own directory, for files that they would store in the home.
 const OWN_DIRECTORY: [&str; 4] = ["XDG_CACHE_HOME", "npm_config_cache", "UV_CACHE_DIR", "UV_TOOL_DIR"];
 
@@ -292,6 +295,35 @@ impl Parts {
             set.push((OsString::from(name), OsString::from(value)));
         }
         let offline = OFFLINE.into_iter().filter(|_| !has_network).map(|(name, value)| (name.into(), value.into()));
-        Ok(own.chain(offline).chain(passed).chain(set).collect())
+        let has_proxies = has_network || row.sandbox == ServerSandbox::Off;
+        let proxies = PROXIES.into_iter().filter(|_| has_proxies);
+        let proxies = proxies.filter_map(|name| Some((name.into(), without_login(variable(&self.env, name)?).into())));
+        Ok(own.chain(offline).chain(proxies).chain(passed).chain(set).collect())
+    }
+}
+
+/// The address of a proxy without the name and the password in it.
+fn without_login(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    // A password may hold characters that no address has: all up to the last sign is taken for it.
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_login;
+
+    #[test]
+    fn a_proxys_password_is_left_out() {
+        for (address, expected) in [
+            ("http://proxy:3128", "http://proxy:3128"),
+            ("http://ann:secret@proxy:3128/", "http://proxy:3128/"),
+            ("http://ann:se/cr@t@proxy:3128", "http://proxy:3128"),
+            ("ann:secret@proxy:3128", "proxy:3128"),
+            ("localhost,.corp", "localhost,.corp"),
+        ] {
+            assert_eq!(without_login(address), expected);
+        }
     }
 }

@@ -212,22 +212,26 @@ fn the_log_of_a_server_is_shown_with_hidden_characters_escaped() {
 }
 
 #[test]
-fn a_server_gets_no_variables_of_a_proxy() {
+fn a_server_with_the_network_gets_proxies_without_their_passwords_and_another_none() {
     if !has_python() {
         return;
     }
-    let home = home(&[], &one(&[], ""));
-    allow(at(&home));
-    let mut command = Command::new(program());
-    command.args(["mcp", "call", "one.act", "{\"what\": \"env\"}"]).current_dir(at(&home).join("work"));
-    command.env_clear().env("PATH", TEST_PATH).env("HOME", at(&home)).env("LANG", "C.UTF-8");
-    for name in ["HTTP_PROXY", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
-        command.env(name, "http://user:hidden-password@127.0.0.1:1");
+    for network in [false, true] {
+        let home = home(&[], &one(&[], &format!("network = {network}, tools = {{ act = \"run\" }}")));
+        allow(at(&home));
+        let mut command = Command::new(program());
+        command.args(["mcp", "call", "one.act", "{\"what\": \"env\"}"]).current_dir(at(&home).join("work"));
+        command.env_clear().env("PATH", TEST_PATH).env("HOME", at(&home)).env("LANG", "C.UTF-8");
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
+            command.env(name, "http://user:hidden-password@127.0.0.1:1");
+        }
+        let output = command.stdin(Stdio::null()).output().expect("it runs");
+        let out = String::from_utf8_lossy(&output.stdout);
+        assert!(out.contains("HOME=") && out.contains("PATH=") && !out.contains("hidden-password"), "{output:?}");
+        assert_eq!(out.matches("_proxy=http://127.0.0.1:1").count(), usize::from(network), "{out}");
+        assert_eq!(out.matches("_PROXY=http://127.0.0.1:1").count(), 3 * usize::from(network), "{out}");
+        assert_eq!(out.to_lowercase().matches("proxy=").count(), 4 * usize::from(network), "{out}");
     }
-    let output = command.stdin(Stdio::null()).output().expect("it runs");
-    let out = String::from_utf8_lossy(&output.stdout);
-    assert!(out.contains("HOME=") && out.contains("PATH="), "{output:?}");
-    assert!(!out.to_lowercase().contains("proxy") && !out.contains("hidden-password"), "{out}");
 }
 
 #[test]
