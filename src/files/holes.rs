@@ -26,12 +26,19 @@ pub fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
     }
 }
 
+/// A buffer for the pieces of a file: most files are smaller than the largest piece, and clearing that would take longer than
+/// reading them.
+fn buffer(file: &File) -> io::Result<Vec<u8>> {
+    let bytes = usize::try_from(file.metadata()?.len()).unwrap_or(PIECE_BYTES);
+    Ok(vec![0; bytes.saturating_add(1).min(PIECE_BYTES)])
+}
+
 /// Passes the pieces of a file that aren't in holes to `each`, with their places, until it returns false.
 ///
 /// # Errors
 /// It can't be read.
 pub fn each_piece(file: &File, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::Result<()> {
-    let mut buffer = vec![0; PIECE_BYTES];
+    let mut buffer = buffer(file)?;
     let mut at = 0;
     while let Some(data) = next_data(file, at)? {
         let count = file.read_at(&mut buffer, data)?;
@@ -58,7 +65,8 @@ pub fn each_piece_at(path: &Path, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> i
 /// # Errors
 /// One of them can't be read.
 pub fn are_equal(left: &File, right: &File, may_go_on: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
-    let (mut one, mut other) = (vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]);
+    let mut one = buffer(left)?;
+    let mut other = one.clone();
     let mut at = 0;
     // A hole in both files is equal.
     while let Some(data) = next_data(left, at)?.into_iter().chain(next_data(right, at)?).min() {
