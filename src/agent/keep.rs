@@ -30,6 +30,8 @@ const NAMED_MAX: usize = 10_000;
 const OFFERS_MAX: usize = 5;
 /// The right that a first look lacks.
 const CHANGING: &str = "changing the workspace";
+/// Changes from which on the disk is set to work before they are applied.
+const SYNCED_AHEAD_MIN: usize = 64;
 /// Data of one file that is hashed.
 const HASHED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Files that one thread hashes before another is worth its start, and threads at most.
@@ -157,6 +159,10 @@ impl ToolRunner {
         if !left_out.is_empty() {
             let names: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
             add(outcome, &format!("[pipes and sockets aren't kept: {}]", names.join(", ")));
+        }
+        // The disk works on many new contents while they are hashed, shown and asked about.
+        if items.len() >= SYNCED_AHEAD_MIN && self.options.gate.rules().autonomy != Autonomy::Readonly {
+            self.options.root.begin_sync();
         }
         let (protected, plain): (Vec<&Change>, Vec<&Change>) = items.iter().partition(|it| protection(it).is_some());
         // Working unasked never includes what other programs run.

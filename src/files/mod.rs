@@ -31,7 +31,7 @@ pub use commit::{Change, CommitError, Journals, Recovery};
 pub use lock::Locked;
 pub use place::{Places, Stage};
 pub use replace::{make_private, replace_private};
-pub use survey::{Looked, Seen, Stamp, SurveyEnd, SurveyLimits};
+pub use survey::{HeldFile, Looked, Seen, Stamp, SurveyEnd, SurveyLimits, read_whole};
 pub use tree::{FileStamp, Opened, Opener, Tree, Visitor, Walked};
 
 /// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).

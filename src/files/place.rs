@@ -145,6 +145,16 @@ impl Root {
         }
     }
 
+    /// Whether its renames and changes below `other` reach the disk in the order in which they were made: both are metadata
+    /// of one file system with one journal for all of it. A power cut then loses the later ones first.
+    #[must_use]
+    pub fn shares_journal(&self, other: &Path) -> bool {
+        /// `f_type` of ext4 and xfs (statfs(2)). Btrfs isn't one of them: a sync of a file by anybody writes it alone.
+        const ORDERED: [u64; 2] = [0xef53, 0x5846_5342];
+        let kind = rustix::fs::fstatfs(&self.dir).map_or(0, |data| data.f_type.cast_unsigned());
+        ORDERED.contains(&kind) && std::fs::metadata(other).is_ok_and(|data| data.dev() == self.device)
+    }
+
     /// Begins to bring everything of this file system onto the disk, and waits for nothing: a later sync has less to do.
     pub fn begin_sync(&self) {
         if let Ok(dir) = self.open_walked(Path::new("."), OFlag::O_RDONLY | OFlag::O_DIRECTORY) {
@@ -199,7 +209,8 @@ impl Stage<'_> {
         self.finish(number, mode, place, places)
     }
 
-    /// Takes over a file that lies at `source`, on whatever file system, as one that waits; else as [`Stage::file`].
+    /// Takes over a file that lies at `source`, on whatever file system, as one that waits; else as [`Stage::file`]. `is_ready`
+    /// says that it has that mode and owner already.
     ///
     /// # Errors
     /// Any [`PathError`].
@@ -208,6 +219,7 @@ impl Stage<'_> {
         number: usize,
         source: &Path,
         mode: u32,
+        is_ready: bool,
         place: &Path,
         places: &mut Places<'_>,
     ) -> Result<(), PathError> {
@@ -216,6 +228,7 @@ impl Stage<'_> {
                 let from = File::open(source).map_err(|error| of_io(&error))?;
                 super::holes::copy(&from, &self.new_file(number)?).map_err(|error| of_io(&error))?;
             }
+            Ok(()) if is_ready => return Ok(()),
             renamed => renamed?,
         }
         self.finish(number, mode, place, places)

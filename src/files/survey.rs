@@ -28,6 +28,17 @@ pub struct Stamp {
     pub changed_ns: i64,
 }
 
+/// The content of a regular file, with the facts of just before it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldFile {
+    /// The file as it was.
+    pub stamp: Stamp,
+    /// User and group.
+    pub owner: (u32, u32),
+    /// The content.
+    pub bytes: Vec<u8>,
+}
+
 impl Stamp {
     pub(super) fn of(data: &FileStat) -> Self {
         let ns = |s: i64, ns: i64| s.saturating_mul(1_000_000_000).saturating_add(ns);
@@ -244,27 +255,54 @@ impl Root {
         if !stamp.is_file() {
             return Err(if stamp.is_directory() { PathError::Directory } else { PathError::NotRegular });
         }
-        self.held_file(relative, bytes_max)
+        self.held_file(relative, bytes_max).map(|held| (held.stamp, held.bytes))
     }
 
     /// The same for a regular file: another kind of entry is opened, too, but not read.
     ///
     /// # Errors
     /// Any [`PathError`].
-    pub fn held_file(&self, relative: &Path, bytes_max: u64) -> Result<(Stamp, Vec<u8>), PathError> {
-        let mut file = File::from(self.open_walked(relative, OFlag::O_RDONLY | OFlag::O_NOFOLLOW)?);
-        let stamp = Stamp::of(&nix::sys::stat::fstat(&file)?);
+    pub fn held_file(&self, relative: &Path, bytes_max: u64) -> Result<HeldFile, PathError> {
+        let file = File::from(self.open_walked(relative, OFlag::O_RDONLY | OFlag::O_NOFOLLOW)?);
+        let data = nix::sys::stat::fstat(&file)?;
+        let stamp = Stamp::of(&data);
         if !stamp.is_file() {
             return Err(PathError::NotRegular);
         }
-        if stamp.size > bytes_max {
-            return Err(PathError::Long(bytes_max));
-        }
-        let mut bytes = Vec::with_capacity(usize::try_from(stamp.size).unwrap_or(0) + 1);
-        (&mut file).take(bytes_max + 1).read_to_end(&mut bytes).map_err(|error| of_io(&error))?;
-        if bytes.len() as u64 > bytes_max {
-            return Err(PathError::Long(bytes_max));
-        }
-        Ok((stamp, bytes))
+        let bytes = read_whole(&file, stamp.size, bytes_max).map_err(|error| of_io(&error))?;
+        let bytes = bytes.ok_or(PathError::Long(bytes_max))?;
+        Ok(HeldFile { stamp, owner: (data.st_uid, data.st_gid), bytes })
     }
+}
+
+/// Reads a regular file of `size` bytes; `None` if it holds more than `bytes_max`. A file that doesn't grow meanwhile takes
+/// one call of the system.
+///
+/// # Errors
+/// It can't be read.
+pub fn read_whole(mut file: &File, size: u64, bytes_max: u64) -> std::io::Result<Option<Vec<u8>>> {
+    if size > bytes_max {
+        return Ok(None);
+    }
+    let size = usize::try_from(size).unwrap_or(0);
+    // One byte more: an answer that doesn't fill it is the end.
+    let mut bytes = vec![0; size + 1];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read(&mut bytes[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        }
+        if filled == size {
+            break;
+        }
+    }
+    let is_more = filled == bytes.len();
+    bytes.truncate(filled);
+    if is_more {
+        file.take((bytes_max + 1).saturating_sub(filled as u64)).read_to_end(&mut bytes)?;
+    }
+    Ok((bytes.len() as u64 <= bytes_max).then_some(bytes))
 }

@@ -3,8 +3,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -15,7 +14,7 @@ use super::store::packs::{Packer, Packs};
 use super::store::state::{Kind, State, Why};
 use super::undo::{Source, Sources};
 use super::{Change, StepReport, Steps, StepsError, cut};
-use crate::files::{PathError, Stamp};
+use crate::files::{PathError, Stamp, read_whole};
 
 /// So many contents go into a pack; fewer get a file each.
 const PACKED_MIN: usize = 64;
@@ -151,11 +150,11 @@ impl Steps {
             let mut keeping = Keeping { steps: self, packer, packs: &packs, seen: &seen, written: 0 };
             let mut done = Part::default();
             for Incoming { path, expected, content } in part {
-                let Some((before, stamp)) = keeping.before(&path, expected)? else {
+                let Some((before, stamp, owner)) = keeping.before(&path, expected)? else {
                     done.left.push((path, "somebody else has changed it meanwhile".to_owned()));
                     continue;
                 };
-                let (after, source) = keeping.after(content)?;
+                let (after, source) = keeping.after(content, before == State::Nothing, owner)?;
                 done.ready.push(Ready { change: Change { path, before, after }, stamp, source });
             }
             done.written = keeping.finish()?;
@@ -200,6 +199,9 @@ struct Part {
     written: u64,
 }
 
+/// The state of a path, its stamp, and the owner of a file.
+type Found = (State, Option<Stamp>, Option<(u32, u32)>);
+
 /// Keeps contents: many of them in packs.
 struct Keeping<'a> {
     steps: &'a Steps,
@@ -225,33 +227,38 @@ impl Keeping<'_> {
         Ok(id)
     }
 
-    /// Keeps what is at a path now, if that is what was expected.
-    fn before(&mut self, path: &Path, expected: Option<Stamp>) -> Result<Option<(State, Option<Stamp>)>, StepsError> {
+    /// Keeps what is at a path now, if that is what was expected; gives the owner of a file, too.
+    fn before(&mut self, path: &Path, expected: Option<Stamp>) -> Result<Option<Found>, StepsError> {
         let failed = |error| StepsError::Path { path: path.to_owned(), error };
         let root = &self.steps.root;
         let most = self.steps.limits.file_bytes_max;
         let held = match expected {
-            Some(stamp) if stamp.is_file() => root.held_file(path, most),
-            Some(stamp) if stamp.is_link() => root.held(path, most),
+            Some(stamp) if stamp.is_file() => root.held_file(path, most).map(|it| (it.stamp, Some(it.owner), it.bytes)),
+            Some(stamp) if stamp.is_link() => root.held(path, most).map(|(stamp, bytes)| (stamp, None, bytes)),
             _ => Err(PathError::NotRegular),
         };
-        if let Ok((stamp, bytes)) = held {
+        if let Ok((stamp, owner, bytes)) = held {
             if Some(stamp) != expected {
                 return Ok(None);
             }
             let (id, mode) = (self.keep(&bytes)?, stamp.permissions());
             let state = if stamp.is_link() { State::Link { id } } else { State::File { mode, id } };
-            return Ok(Some((state, Some(stamp))));
+            return Ok(Some((state, Some(stamp), owner)));
         }
         let now = root.stamp(path).map_err(failed)?;
         if !is_as_expected(now, expected) {
             return Ok(None);
         }
-        Ok(Some((self.steps.keep_state(path)?, now.filter(|stamp| !stamp.is_directory()))))
+        Ok(Some((self.steps.keep_state(path)?, now.filter(|stamp| !stamp.is_directory()), None)))
     }
 
-    /// Returns the new state of a path, and the place of its content.
-    fn after(&mut self, content: NewContent) -> Result<(State, Option<Source>), StepsError> {
+    /// Returns the new state of a path, and the place of its content. `owner` is that of the file that is there.
+    fn after(
+        &mut self,
+        content: NewContent,
+        is_new: bool,
+        owner: Option<(u32, u32)>,
+    ) -> Result<(State, Option<Source>), StepsError> {
         Ok(match content {
             NewContent::Nothing => (State::Nothing, None),
             NewContent::Directory { mode } => (State::Directory { mode }, None),
@@ -262,19 +269,19 @@ impl Keeping<'_> {
             NewContent::Bytes { mode, bytes } => {
                 (State::File { mode, id: self.keep(&bytes)? }, Some(Source::Bytes(bytes)))
             }
-            NewContent::File { mode, source } => {
+            NewContent::File { mode, source: path } => {
                 let failed = |error| StepsError::io("a change on the copy", &error);
-                let mut file = open_source(&source).map_err(failed)?;
-                let size = file.metadata().map_err(failed)?.len();
+                let file = open_source(&path).map_err(failed)?;
+                let data = file.metadata().map_err(failed)?;
+                let most = self.steps.limits.file_bytes_max;
                 // Its name is only needed to compare it later, which isn't done with so large a file.
-                let id = if size > self.steps.limits.file_bytes_max {
-                    ObjectId::null(gix::hash::Kind::Sha1)
-                } else {
-                    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-                    file.read_to_end(&mut bytes).map_err(failed)?;
-                    self.keep(&bytes)?
+                let id = match read_whole(&file, data.len(), most).map_err(failed)? {
+                    Some(bytes) => self.keep(&bytes)?,
+                    None => ObjectId::null(gix::hash::Kind::Sha1),
                 };
-                (State::File { mode, id }, Some(Source::File(source)))
+                let has_owner = is_new || owner == Some((data.uid(), data.gid()));
+                let is_ready = has_owner && data.is_file() && data.mode() & 0o7777 == mode & 0o7777;
+                (State::File { mode, id }, Some(Source::File { path, is_ready }))
             }
         })
     }

@@ -54,7 +54,12 @@ pub(super) struct Plan {
 /// Place where the new content of a path lies, if the store doesn't have it.
 pub(super) enum Source {
     /// In a file, which is moved from there if it can be.
-    File(PathBuf),
+    File {
+        /// Place where it lies.
+        path: PathBuf,
+        /// Whether it has the mode and the owner already that it is to have.
+        is_ready: bool,
+    },
     /// Here; of a link, where it leads.
     Bytes(Vec<u8>),
 }
@@ -404,8 +409,8 @@ impl Steps {
         let Change { path, after, .. } = &intent.changes[number];
         let failed = |error| StepsError::Path { path: path.clone(), error };
         match (after, sources.get(number).and_then(Option::as_ref)) {
-            (State::File { mode, .. }, Some(Source::File(source))) => {
-                stage.take(number, source, *mode, path, places).map_err(failed)?;
+            (State::File { mode, .. }, Some(Source::File { path: source, is_ready })) => {
+                stage.take(number, source, *mode, *is_ready, path, places).map_err(failed)?;
             }
             (State::File { mode, .. }, Some(Source::Bytes(bytes))) => {
                 stage.file(number, bytes, *mode, path, places).map_err(failed)?;
@@ -455,7 +460,9 @@ impl Steps {
                 step();
             }
         }
-        if intent.is_large() && stage.sync_all().is_ok() {
+        // The note goes after the renames. If it can't be gone without them, there is nothing to wait for: after a power cut
+        // it says what is left to do.
+        if intent.is_large() && (self.root.shares_journal(&self.store.folder) || stage.sync_all().is_ok()) {
             return Ok(left);
         }
         let directories: BTreeSet<&Path> = intent.changes.iter().filter_map(|it| it.path.parent()).collect();
