@@ -110,6 +110,8 @@ pub(super) enum Ran {
     Stopped(Output),
     /// Waited for a person at the terminal and was ended.
     Awaited(Output),
+    /// Its copy took more disk space than one may, and it was ended.
+    Overfull(Output),
 }
 
 /// The output of a command, and how it ended.
@@ -197,6 +199,10 @@ impl Bash {
                 self.kill();
                 self.terminal.read();
                 return Ok(Ran::Awaited(self.take()));
+            }
+            if self.layer.as_ref().is_some_and(|layer| layer.is_overfull()) {
+                self.kill();
+                return Ok(Ran::Overfull(self.take()));
             }
             // What had come when its time was over was read.
             if is_late {

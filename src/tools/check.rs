@@ -89,6 +89,7 @@ impl Tool for Check {
             Ok(Ran::Done(output)) => (output, Note::None),
             Ok(Ran::Stopped(output)) => (output, Note::Stopped),
             Ok(Ran::Awaited(output)) => (output, Note::Awaited),
+            Ok(Ran::Overfull(output)) => (output, Note::Overfull),
             Ok(Ran::Running(output)) => {
                 bash.kill();
                 (output, Note::Late)

@@ -221,6 +221,7 @@ impl Shell {
             }
             Ran::Stopped(output) => (output, Note::Stopped),
             Ran::Awaited(output) => (output, Note::Awaited),
+            Ran::Overfull(output) => (output, Note::Overfull),
             Ran::Running(output) => (output, self.further(wish.command, bash, choice)),
         };
         outcome(&output, &note, started.elapsed())
@@ -279,6 +280,7 @@ fn follow(left: &Mutex<Left>, number: usize, kill: bool, work: &mut Work<'_>) ->
         }
         Ok(Ran::Stopped(output)) => outcome(&output, &Note::Stopped, started.elapsed()),
         Ok(Ran::Awaited(output)) => outcome(&output, &Note::Awaited, started.elapsed()),
+        Ok(Ran::Overfull(output)) => outcome(&output, &Note::Overfull, started.elapsed()),
         Ok(Ran::Running(output)) => {
             lock().jobs.push(job);
             outcome(&output, &Note::Job(number), started.elapsed())
@@ -454,6 +456,8 @@ pub(super) enum Note {
     None,
     Stopped,
     Awaited,
+    /// Its copy took too much disk space.
+    Overfull,
     Job(usize),
     /// The person lets it go on as this job.
     LetGoOn(usize),
@@ -469,6 +473,13 @@ pub(super) enum Note {
 fn asked(output: &Output) -> Option<String> {
     let last = [&output.terminal, &output.err, &output.out].into_iter().find_map(|bytes| last_line(bytes))?;
     Some(last.chars().take(ASKED_CHARS_MAX).collect())
+}
+
+/// The copy of a command grew too large.
+fn overfull() -> ToolError {
+    let hint = "write less with one command; with background: true it works on the workspace itself, after a question";
+    let message = "its copy of the workspace took too much disk space; it was ended, and its changes are dropped";
+    ToolError::new("too-large", message, hint)
 }
 
 /// Returns the outcome of a command.
@@ -526,6 +537,7 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
                 hint,
             )
         }
+        Note::Overfull => overfull(),
         Note::Late => ToolError::new("timeout", format!("it was ended after {} s", took.as_secs()), ""),
         _ if output.status != Some(0) && WANTS_TERMINAL.iter().any(|sign| lower.contains(sign)) => {
             let hint = "the user can run it in their own shell; ask them to";
