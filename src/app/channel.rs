@@ -111,7 +111,7 @@ impl Runtime {
         };
         // The workspace limits the model's own reading, but not the files that its person shows it.
         let rules = Rules { workspace: cwd.to_owned(), workspace_only: false, ..rules };
-        let context = Context { can_ask: true, files: &Disk, cwd, ..Context::new(&rules) };
+        let context = Context { can_ask: true, files: &Disk::default(), cwd, ..Context::new(&rules) };
         let verdict = policy::judge(&Action::Read { path: path.to_owned() }, &context);
         if verdict.risk < Risk::Blocked {
             return Ok(());

@@ -1,35 +1,61 @@
 //! The policy's view of the disk: the target of a path. It reads names, never contents.
 
-use std::path::Path;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
 use crate::policy::Files;
 
-/// The disk as it is now.
-pub struct Disk;
+/// The disk as it is now, for one judgement: a directory that was looked up is remembered, since the changes of a command may be
+/// thousands of files in a few.
+#[derive(Debug, Default)]
+pub struct Disk {
+    directories: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
+}
 
 impl Files for Disk {
     fn canonical(&self, path: &str) -> Option<String> {
         let path = Path::new(path);
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return text(resolved(path)) };
+        let directory = self.directory(parent)?;
+        let path = directory.join(name);
+        match std::fs::symlink_metadata(&path) {
+            Ok(data) if data.is_symlink() => text(resolved(&path)),
+            _ => text(Some(path)),
+        }
+    }
+}
+
+impl Disk {
+    /// The target of a directory's path.
+    fn directory(&self, path: &Path) -> Option<PathBuf> {
+        if let Some(known) = self.directories.borrow().get(path) {
+            return known.clone();
+        }
+        let found = resolved(path);
+        self.directories.borrow_mut().insert(path.to_owned(), found.clone());
+        found
+    }
+}
+
+fn text(path: Option<PathBuf>) -> Option<String> {
+    path?.to_str().map(str::to_owned)
+}
+
+/// The target of a path; for what isn't there yet, where its directory leads.
+fn resolved(path: &Path) -> Option<PathBuf> {
+    let mut missing = Vec::new();
+    let mut path = path;
+    loop {
         if let Ok(found) = std::fs::canonicalize(path) {
-            return found.to_str().map(str::to_owned);
+            return Some(missing.iter().rev().fold(found, |path, name| path.join(name)));
         }
         // A link that leads to nothing would be followed when it is written through.
         if std::fs::symlink_metadata(path).is_ok() {
             return None;
         }
-        let mut missing = vec![path.file_name()?];
-        let mut parent = path.parent()?;
-        loop {
-            if let Ok(found) = std::fs::canonicalize(parent) {
-                let whole = missing.iter().rev().fold(found, |path, name| path.join(name));
-                return whole.to_str().map(str::to_owned);
-            }
-            if std::fs::symlink_metadata(parent).is_ok() {
-                return None;
-            }
-            missing.push(parent.file_name()?);
-            parent = parent.parent()?;
-        }
+        missing.push(path.file_name()?);
+        path = path.parent()?;
     }
 }
 
@@ -47,9 +73,20 @@ mod tests {
         std::fs::create_dir(top.join("real")).expect("a directory");
         symlink("real", top.join("link")).expect("a link");
         symlink("nowhere", top.join("dangling")).expect("a link");
-        assert_eq!(Disk.canonical(&at("link/new/file")), Some(at("real/new/file")));
-        assert_eq!(Disk.canonical(&at("link")), Some(at("real")));
-        assert_eq!(Disk.canonical(&at("dangling")), None);
-        assert_eq!(Disk.canonical(&at("dangling/x")), None);
+        std::fs::write(top.join("real/file"), "").expect("a file");
+        let disk = Disk::default();
+        // The second time from what is remembered.
+        for _ in 0..2 {
+            assert_eq!(disk.canonical(&at("link/new/file")), Some(at("real/new/file")));
+            assert_eq!(disk.canonical(&at("link/file")), Some(at("real/file")));
+            assert_eq!(disk.canonical(&at("link/./file")), Some(at("real/file")));
+            assert_eq!(disk.canonical(&at("real/../link/file")), Some(at("real/file")));
+            assert_eq!(disk.canonical(&at("link")), Some(at("real")));
+            assert_eq!(disk.canonical(&at("link/")), Some(at("real")));
+            assert_eq!(disk.canonical(&at("real/..")), Some(top.display().to_string()));
+            assert_eq!(disk.canonical(&at("dangling")), None);
+            assert_eq!(disk.canonical(&at("dangling/x")), None);
+            assert_eq!(disk.canonical("/"), Some("/".to_owned()));
+        }
     }
 }

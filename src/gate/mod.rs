@@ -179,7 +179,7 @@ impl Permit {
     #[must_use]
     pub fn may_read(&self, path: &Path) -> bool {
         let (Some(path), Some(cwd)) = (path.to_str(), self.cwd.to_str()) else { return false };
-        let context = Context { rules: &self.rules, cwd, can_ask: false, hold: Hold::Walls, files: &Disk };
+        let context = Context { rules: &self.rules, cwd, can_ask: false, hold: Hold::Walls, files: &Disk::default() };
         policy::judge(&Action::Read { path: path.to_owned() }, &context).risk == Risk::Low
     }
 
@@ -296,7 +296,8 @@ impl Gate {
         };
         let action = Action::Shell { command };
         let cwd = cwd.to_str().unwrap_or("/");
-        let context = Context { rules: &self.options.rules, cwd, can_ask: true, hold: Hold::Copy, files: &Disk };
+        let context =
+            Context { rules: &self.options.rules, cwd, can_ask: true, hold: Hold::Copy, files: &Disk::default() };
         policy::judge(&action, &context).risk < Risk::Blocked
     }
 
@@ -385,7 +386,7 @@ impl Gate {
         // Only a command that ends has a copy; a job and a plugin work on the workspace itself.
         let hold = if call.may_have_copy() { hold } else { hold.min(Hold::Walls) };
         let rules = self.rules_now();
-        let context = Context { rules: &rules, cwd, can_ask, hold, files: &Disk };
+        let context = Context { rules: &rules, cwd, can_ask, hold, files: &Disk::default() };
         let verdict = policy::judge(&call.action, &context);
         if call.needs.is_empty() {
             return verdict;

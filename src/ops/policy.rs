@@ -7,7 +7,7 @@ use crate::proto::action::{Action, Decision, PolicyVerdict};
 /// Judges a command of a model by the rules and the files of the disk.
 #[must_use]
 pub fn explain(rules: &Rules, command: &str) -> PolicyVerdict {
-    let context = Context { files: &Disk, ..Context::new(rules) };
+    let context = Context { files: &Disk::default(), ..Context::new(rules) };
     judge(&Action::Shell { command: command.to_owned() }, &context)
 }
 

@@ -182,7 +182,7 @@ fn explain(arguments: &Value, runtime: &Runtime, workspace: &Path) -> Result<Val
     }
     let mut rules = app::policy_rules(runtime.settings(), runtime.env(), runtime.config().path.as_deref());
     rules.workspace = workspace.display().to_string();
-    let verdict = judge(&Action::Shell { command }, &Context { files: &Disk, ..Context::new(&rules) });
+    let verdict = judge(&Action::Shell { command }, &Context { files: &Disk::default(), ..Context::new(&rules) });
     let reason = |reason: &crate::proto::action::Reason| json!({"rule": reason.rule, "risk": reason.risk.word(), "text": reason.text});
     Ok(json!({
         "risk": verdict.risk.word(), "decision": verdict.decision.word(),
