@@ -14,6 +14,7 @@ use super::channel::Editor;
 use super::wire::call_text;
 use crate::agent::{Cancel, Crossing, Person};
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
+use crate::render::named;
 use crate::render::text::escape_visible;
 use crate::rpc::Reply;
 
@@ -125,6 +126,10 @@ impl Person for AtEditor<'_> {
         if question.may_always {
             choices.push(choice("always", "Always allow this in this project", "allow_always"));
         }
+        if !question.filled.is_empty() {
+            let name = format!("Always allow what any command leaves in {}", named(&question.filled));
+            choices.push(choice("filled", &name, "allow_always"));
+        }
         choices.push(choice("no", "Reject", "reject_once"));
         if self.editor.abilities().has_forms {
             choices.push(choice("why", "Reject, and say why", "reject_once"));
@@ -136,6 +141,7 @@ impl Person for AtEditor<'_> {
         match self.choose(&call, &choices, &|| false) {
             Some("once") => Answer::Once,
             Some("always") => Answer::Always,
+            Some("filled") => Answer::AlwaysFilled,
             Some("why") => {
                 let why = self.fill_in("Tell the model why not.", json!({"type": "string", "title": "Why"}));
                 Answer::No(why.unwrap_or_default())

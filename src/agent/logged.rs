@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::runner::Ruling;
-use crate::gate::{Approver, Ticket};
+use crate::gate::{Approver, Lasting, Ticket};
 use crate::proto::action::Decision;
 use crate::proto::tool::{Outcome, Step, ToolEvent};
 
@@ -63,8 +63,8 @@ impl Logged {
             Ruling::Run(Approver::Policy) => ("run", "policy"),
             Ruling::Run(Approver::Config) => ("run", "config"),
             Ruling::Run(Approver::Check) => ("run", "check"),
-            Ruling::Run(Approver::Person { always: false, .. }) => ("run", "person"),
-            Ruling::Run(Approver::Person { always: true, .. }) => ("run", "person, for good"),
+            Ruling::Run(Approver::Person { lasting: Lasting::Once, .. }) => ("run", "person"),
+            Ruling::Run(Approver::Person { .. }) => ("run", "person, for good"),
             Ruling::InMyShell(_) => ("run in the own shell", "person"),
             Ruling::Instead(_) | Ruling::Files(..) => ("run otherwise", "person"),
             Ruling::Refused("estop", _) => ("deny", "estop"),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::gate::{Approver, Call};
+use crate::gate::{Approver, Call, Lasting};
 use crate::model::Crossing;
 use crate::proto::tool::{Answer, FileChange, Outcome, Overdue, OverdueChoice, Question};
 use crate::tools::Replies;
@@ -79,7 +79,7 @@ pub(super) fn unsaved(root: &Path, call: &Call, person: &mut dyn Person) -> Opti
 
 /// Their yes to the call with a fingerprint, this once.
 pub(super) fn yes(digest: String, person: &dyn Person) -> Approver {
-    Approver::Person { digest, always: false, by: person.name() }
+    Approver::Person { digest, lasting: Lasting::Once, by: person.name() }
 }
 
 /// A person, and how long they were asked.

@@ -13,7 +13,7 @@ use super::person::{Asking, Person, Timed, unsaved, yes};
 use super::places::{beneath_root, edited_paths, made_ready, tree_of};
 use super::snapshots::{Keeper, Refused, Snapshot};
 use crate::files::{Root, Tree};
-use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Ticket, reasons};
+use crate::gate::{Approver, CHECK_TOOL, Call, Gate, Lasting, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::action::{Action, Decision, Need, PolicyVerdict, Risk};
 use crate::proto::tool::{Answer, FileChange, Outcome, Planned, Question, Step, ToolError, ToolEvent};
@@ -446,14 +446,15 @@ impl ToolRunner {
             Decision::Ask => {}
         }
         let question = self.options.gate.question(ticket);
-        let may_always = question.may_always;
+        let (may_always, has_filled) = (question.may_always, !question.filled.is_empty());
         let answer = person.approve(&question);
         let by = person.name();
-        let approver = |always| Approver::Person { digest: question.digest, always, by };
+        let approver = |lasting| Approver::Person { digest: question.digest, lasting, by };
         match answer {
-            Answer::Once => Ruling::Run(approver(false)),
-            Answer::Always => Ruling::Run(approver(may_always)),
-            Answer::InMyShell => Ruling::InMyShell(approver(false)),
+            Answer::Always if may_always => Ruling::Run(approver(Lasting::Command)),
+            Answer::AlwaysFilled if has_filled => Ruling::Run(approver(Lasting::Filled)),
+            Answer::Once | Answer::Always | Answer::AlwaysFilled => Ruling::Run(approver(Lasting::Once)),
+            Answer::InMyShell => Ruling::InMyShell(approver(Lasting::Once)),
             Answer::Partly(wanted) => {
                 let (files, told) = chosen(&question.changes, &wanted);
                 Ruling::Files(files, How::Taken(told))

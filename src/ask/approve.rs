@@ -11,13 +11,15 @@ use crate::proto::tool::{Answer, Question};
 use crate::render::patch::FilePatch;
 use crate::render::sheet::{Look, Sheet};
 use crate::render::text::escape_visible;
-use crate::render::{asked_rows, chosen, question_sheet};
+use crate::render::{asked_rows, chosen, named, question_sheet};
 
 /// The choice of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Once,
     Always,
+    /// Offered where a second key is asked for.
+    Filled,
     Edit,
     MyShell,
     Hunks,
@@ -110,10 +112,9 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
             continue;
         }
         let said = match said {
-            Key::Always => match is_sure(person, &make, top)? {
-                Some(true) => said,
-                Some(false) => continue,
-                None => Key::Stop,
+            Key::Always => match second_key(person, &make, top, &question.filled)? {
+                Key::No => continue,
+                said => said,
             },
             _ => said,
         };
@@ -121,6 +122,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
             Key::Once if is_change => ("accepted", Answer::Once),
             Key::Once => ("once", Answer::Once),
             Key::Always => ("always", Answer::Always),
+            Key::Filled => ("always, of every command", Answer::AlwaysFilled),
             Key::MyShell => ("in your shell", Answer::InMyShell),
             Key::Hunks => {
                 let (word, answer) = choose_hunks(person, question, cancel)?;
@@ -158,15 +160,31 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
     }
 }
 
-/// Asks for a second `a` before something is allowed permanently. It is a separate question, so key repeat doesn't
-/// answer it; any other key returns to the first. `None` for Ctrl-C.
-fn is_sure<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet, top: usize) -> Result<Option<bool>, P::Hangup> {
-    const SURE: &str = "always, for this command in this project? press a again [a]  back [any other key]";
-    let choice = |keys: &[u8], _: bool| Some(Some(keys.eq_ignore_ascii_case(b"a")));
+/// Asks for a second key before something is allowed permanently: `a` again for the same command, or `e` for every command
+/// in the directories that tools fill, if nothing else was changed. It is a separate question, so key repeat doesn't answer
+/// it; any other key returns to the first.
+fn second_key<P: Asking>(
+    person: &mut P,
+    make: &dyn Fn(Look) -> Sheet,
+    top: usize,
+    filled: &[String],
+) -> Result<Key, P::Hangup> {
+    let every = match filled {
+        [] => String::new(),
+        _ => format!("  whatever every command leaves in {}, which you may run later [e]", named(filled)),
+    };
+    let sure = format!("always, for this command in this project? press a again [a]{every}  back [any other key]");
+    let choice = |keys: &[u8], _: bool| {
+        Some(match keys.to_ascii_lowercase().as_slice() {
+            b"a" => Key::Always,
+            b"e" if !filled.is_empty() => Key::Filled,
+            _ => Key::No,
+        })
+    };
     let console = person.console().clone();
-    let mut pager = Pager::new(&console, make, [SURE, SURE], &choice);
+    let mut pager = Pager::new(&console, make, [&sure, &sure], &choice);
     pager.go_to(top, true);
-    let said = put(person, Some(WAIT), &mut pager, None, Some(false))?;
+    let said = put(person, Some(WAIT), &mut pager, Key::Stop, Key::No)?;
     pager.leave(&console);
     Ok(said)
 }
@@ -247,6 +265,7 @@ mod tests {
             cwd: "/w".into(),
             program: None,
             may_always: true,
+            filled: Vec::new(),
             only_own_shell: true,
         };
         assert_eq!(row(&offered(&question, true), false), "in my shell [s]  no [n, Enter]");

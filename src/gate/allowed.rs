@@ -33,11 +33,14 @@ pub struct AllowedError {
     pub why: String,
 }
 
+/// The command of a rule that holds for every command.
+const EVERY_COMMAND: &str = "";
+
 /// One allowed command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// The exact line.
+    /// The exact line; empty for a rule about the changes of every command.
     pub command: String,
     /// The directory that it runs in, from the project's root.
     pub cwd: String,
@@ -135,7 +138,8 @@ impl Allowed {
             rule.keeps.iter().any(|kept| path == kept || kept.ends_with('/') && path.starts_with(kept.as_str()))
         };
         let rules = self.read().unwrap_or_default();
-        let mut same = rules.iter().filter(|rule| rule.command == command && !rule.keeps.is_empty());
+        let is_of = |rule: &&Rule| rule.command == command || rule.command == EVERY_COMMAND;
+        let mut same = rules.iter().filter(is_of).filter(|rule| !rule.keeps.is_empty());
         same.any(|rule| paths.iter().all(|path| is_covered(rule, path.as_ref())))
     }
 
@@ -162,6 +166,14 @@ impl Allowed {
         let (command, cwd, program, sha256) = (command.to_owned(), String::new(), String::new(), String::new());
         self.rules.push(Rule { command, cwd, program, sha256, keeps });
         self.save()
+    }
+
+    /// Allows the changes of every command in these directories, each with a slash at its end, to be applied from now on.
+    ///
+    /// # Errors
+    /// As of [`Self::add_to_keep`].
+    pub fn add_to_fill(&mut self, directories: &[String]) -> Result<(), AllowedError> {
+        self.add_to_keep(EVERY_COMMAND, directories)
     }
 
     /// Allows a command permanently.
@@ -287,6 +299,10 @@ mod tests {
         let program = top.path().join("tool");
         std::fs::write(&program, "one").expect("a program");
         assert!(!allowed.allows("make", top.path(), &program), "that it may run is another rule");
+        allowed.add_to_fill(&["out/".to_owned()]).expect("added");
+        assert!(allowed.allows_to_keep("anything", &["out/new.o"]), "every command may fill it");
+        assert!(!allowed.allows_to_keep("anything", &["out/new.o", "log"]), "and nothing beside it");
+        assert!(!allowed.allows("", top.path(), &program), "nothing runs by that rule");
     }
 
     #[test]

@@ -117,13 +117,24 @@ pub enum Approver {
     Person {
         /// [`Question::digest`].
         digest: String,
-        /// The command is allowed from now on, too.
-        always: bool,
+        /// Duration of their yes.
+        lasting: Lasting,
         /// The person's name, if they answered elsewhere than at the terminal.
         by: Option<String>,
     },
     /// A person named this very command as a check of the run's goal.
     Check,
+}
+
+/// Duration of a person's yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasting {
+    /// For this call.
+    Once,
+    /// For the same command from now on, at the same paths.
+    Command,
+    /// For the changes of every command in the directories of [`Question::filled`].
+    Filled,
 }
 
 /// Permission to run one call: exactly its contents run. Only the gate makes one.
@@ -437,8 +448,8 @@ impl Gate {
         if now.verdict.risk > ticket.verdict.risk || (now.verdict.decision == Decision::Ask && !has_said) {
             return Err(self.refuse(ticket, "not-approved", "it needs the user's consent").into());
         }
-        let (word, always) = approval(&ticket, approver);
-        if always && let Err(error) = self.keep_rule(&ticket) {
+        let (word, lasting) = approval(&ticket, approver);
+        if let Err(error) = self.keep_rule(&ticket, lasting) {
             return Err(self.refuse(ticket, "allow-rule", &format!("the rule can't be kept: {error}")).into());
         }
         let entry = self.entry(&ticket, Some(&word));
@@ -462,9 +473,13 @@ impl Gate {
     }
 
     /// Allows what a person wants never to be asked about again, if that may be.
-    fn keep_rule(&mut self, ticket: &Ticket) -> Result<(), AllowedError> {
-        if !may_always(&ticket.call, &ticket.verdict) {
+    fn keep_rule(&mut self, ticket: &Ticket, lasting: Lasting) -> Result<(), AllowedError> {
+        if lasting == Lasting::Once || !may_always(&ticket.call, &ticket.verdict) {
             return Ok(());
+        }
+        if lasting == Lasting::Filled {
+            let filled = filled(&ticket.call);
+            return if filled.is_empty() { Ok(()) } else { self.options.allowed.add_to_fill(&filled) };
         }
         let program = self.program(&ticket.call, &ticket.cwd);
         match (command(&ticket.call), program, kept_paths(&ticket.call)) {
@@ -615,6 +630,7 @@ impl Gate {
     #[must_use]
     pub fn question(&self, ticket: &Ticket) -> Question {
         let Ticket { call, verdict, digest, cwd, .. } = ticket;
+        let may_always = may_always(call, verdict) && (kept_paths(call).is_some() || self.program(call, cwd).is_some());
         Question {
             digest: digest.clone(),
             tool: call.tool.clone(),
@@ -625,7 +641,8 @@ impl Gate {
             cwd: cwd.display().to_string(),
             program: self.program(call, cwd).map(|program| program.display().to_string()),
             only_own_shell: false,
-            may_always: may_always(call, verdict) && (kept_paths(call).is_some() || self.program(call, cwd).is_some()),
+            may_always,
+            filled: if may_always { filled(call) } else { Vec::new() },
         }
     }
 }
@@ -700,8 +717,8 @@ fn hint_of(code: &str) -> &'static str {
     }
 }
 
-/// Returns the approver's name for receipts, and whether the person doesn't want to be asked about the like again.
-fn approval(ticket: &Ticket, approver: &Approver) -> (String, bool) {
+/// Returns the approver's name for receipts, and how long their yes holds.
+fn approval(ticket: &Ticket, approver: &Approver) -> (String, Lasting) {
     let word = match approver {
         Approver::Policy if ticket.is_granted => "grant",
         // The user's config lets it run as long as the server's tool is the one that they have seen.
@@ -710,10 +727,10 @@ fn approval(ticket: &Ticket, approver: &Approver) -> (String, bool) {
         Approver::Check => "check",
         Approver::Policy => "policy",
         Approver::Config => "config",
-        Approver::Person { always, by: Some(name), .. } => return (format!("person:{name}"), *always),
-        Approver::Person { always, by: None, .. } => return ("person".to_owned(), *always),
+        Approver::Person { lasting, by: Some(name), .. } => return (format!("person:{name}"), *lasting),
+        Approver::Person { lasting, by: None, .. } => return ("person".to_owned(), *lasting),
     };
-    (word.to_owned(), false)
+    (word.to_owned(), Lasting::Once)
 }
 
 fn command(call: &Call) -> Option<&str> {
@@ -733,6 +750,12 @@ fn kept_paths(call: &Call) -> Option<(&str, Vec<String>)> {
     };
     let paths: BTreeSet<String> = writes.iter().chain(deletes).map(whole).collect();
     Some((command, paths.into_iter().collect()))
+}
+
+/// The directories that tools fill, each with a slash at its end, if a call changes nothing else.
+fn filled(call: &Call) -> Vec<String> {
+    let paths = kept_paths(call).map(|(_, paths)| paths).unwrap_or_default();
+    if paths.iter().all(|path| path.ends_with('/')) { paths } else { Vec::new() }
 }
 
 /// Whether "always" is a possible answer for a call: changes of a command at some paths, none of them protected; or one

@@ -69,7 +69,7 @@ fn write(path: &str) -> Action {
 }
 
 fn person(ticket: &Ticket) -> Approver {
-    Approver::Person { digest: ticket.digest.clone(), always: false, by: None }
+    Approver::Person { digest: ticket.digest.clone(), lasting: Lasting::Once, by: None }
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn always_means_the_very_same_command_and_is_not_offered_for_more() {
     assert_eq!(ticket.verdict().decision, Decision::Ask, "{:?}", ticket.verdict());
     let question = scene.gate.question(&ticket);
     assert!(question.may_always && question.program.is_some(), "{question:?}");
-    let approver = Approver::Person { digest: question.digest, always: true, by: None };
+    let approver = Approver::Person { digest: question.digest, lasting: Lasting::Command, by: None };
     assert!(scene.gate.admit(ticket, &approver).is_ok());
     assert_eq!(scene.judge(shell("mkdir new")).verdict().decision, Decision::Run);
     assert_eq!(scene.judge(shell("mkdir newer")).verdict().decision, Decision::Ask);
@@ -263,12 +263,23 @@ fn always_covers_whatever_the_same_command_changes_in_a_directory_that_tools_fil
     let ticket = keep(&scene, "cargo build", built("aa"));
     let question = scene.gate.question(&ticket);
     assert!(question.may_always, "a thousand files of one directory");
-    let approver = Approver::Person { digest: question.digest, always: true, by: None };
+    let approver = Approver::Person { digest: question.digest, lasting: Lasting::Command, by: None };
     let _ = scene.gate.admit(ticket, &approver).expect("a permit");
     assert_eq!(keep(&scene, "cargo build", built("bb")).verdict().decision, Decision::Run);
     let beside = [built("bb"), vec!["src/main.rs".to_owned()]].concat();
     assert_eq!(keep(&scene, "cargo build", beside).verdict().decision, Decision::Ask, "a file of the person's");
     assert_eq!(keep(&scene, "cargo test", built("bb")).verdict().decision, Decision::Ask, "another command");
-    let hooks = vec!["target/.git/hooks/post-commit".to_owned()];
-    assert_eq!(keep(&scene, "cargo build", hooks).verdict().decision, Decision::Ask, "what git runs");
+    let hooks = || vec!["target/.git/hooks/post-commit".to_owned()];
+    assert_eq!(keep(&scene, "cargo build", hooks()).verdict().decision, Decision::Ask, "what git runs");
+    // A further answer covers every command, in these directories only.
+    let ticket = keep(&scene, "cargo test", built("cc"));
+    let question = scene.gate.question(&ticket);
+    assert_eq!(question.filled, ["app/node_modules/", "target/"]);
+    let approver = Approver::Person { digest: question.digest, lasting: Lasting::Filled, by: None };
+    let _ = scene.gate.admit(ticket, &approver).expect("a permit");
+    assert_eq!(keep(&scene, "cargo clippy", built("dd")).verdict().decision, Decision::Run);
+    let beside = [built("dd"), vec!["src/main.rs".to_owned()]].concat();
+    let ticket = keep(&scene, "cargo clippy", beside);
+    assert_eq!((ticket.verdict().decision, scene.gate.question(&ticket).filled), (Decision::Ask, vec![]));
+    assert_eq!(keep(&scene, "cargo clippy", hooks()).verdict().decision, Decision::Ask, "what git runs");
 }

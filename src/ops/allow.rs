@@ -109,7 +109,8 @@ fn rows(rules: &[Rule]) -> Vec<Vec<String>> {
             (None, true) => String::new(),
             (None, false) => format!("in {cwd}"),
         };
-        vec![number.to_string(), command.clone(), place, program.clone()]
+        let command = if command.is_empty() { "(every command)".to_owned() } else { command.clone() };
+        vec![number.to_string(), command, place, program.clone()]
     };
     (1..).zip(rules).map(row).collect()
 }

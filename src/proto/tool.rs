@@ -29,6 +29,9 @@ pub struct Question {
     pub program: Option<String>,
     /// Whether "always" may be said to it.
     pub may_always: bool,
+    /// The directories that tools fill, if it changes nothing else: they may be allowed whichever command fills them. Text
+    /// from outside, which must be escaped when it is shown.
+    pub filled: Vec<String>,
     /// Ran and wanted a terminal: only "in my shell" counts, and no.
     pub only_own_shell: bool,
 }
@@ -51,6 +54,8 @@ pub enum Answer {
     Once,
     /// Run it, and exactly this command in this project from now on.
     Always,
+    /// Apply these changes, and those of every command in [`Question::filled`] from now on.
+    AlwaysFilled,
     /// Run this instead; it is judged again.
     Edited(String),
     /// Make only these of the hunks, by file and hunk in the order of the difference.

@@ -200,6 +200,15 @@ impl Rows {
     }
 }
 
+/// The first of some names from outside, in one line, with nothing hidden in them.
+#[must_use]
+pub fn named(names: &[String]) -> String {
+    const NAMED_MAX: usize = 3;
+    let first: Vec<String> = names.iter().take(NAMED_MAX).map(|name| escape_visible(name)).collect();
+    let more = names.len().saturating_sub(NAMED_MAX);
+    if more == 0 { first.join(", ") } else { format!("{} and {more} more", first.join(", ")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,6 +233,7 @@ mod tests {
             cwd: "/w".into(),
             program: Some("/bin/echo".into()),
             may_always: false,
+            filled: Vec::new(),
             only_own_shell: false,
         };
         let sheet = question_sheet(&question, Look::plain(80));

@@ -210,7 +210,7 @@ impl Terminal {
             Wanted::Approval(question, to) => {
                 self.committed(approvals.commit_so_far());
                 approve(self, &question, cancel).map(|answer| {
-                    if matches!(answer, Answer::Once | Answer::Always | Answer::InMyShell) {
+                    if matches!(answer, Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell) {
                         self.committed(approvals.note(&agreed_to(&question)));
                     }
                     let _ = to.send(answer);

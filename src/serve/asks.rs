@@ -209,6 +209,7 @@ mod tests {
             cwd: "/w".into(),
             program: None,
             may_always: true,
+            filled: Vec::new(),
             only_own_shell: false,
         }
     }

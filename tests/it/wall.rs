@@ -362,6 +362,33 @@ fn always_keeps_the_same_commands_changes_at_the_same_paths() {
 }
 
 #[test]
+fn what_every_command_leaves_in_a_directory_of_builds_is_kept_after_one_answer() {
+    let commands = [
+        "mkdir target && echo one > target/one",
+        "mkdir target/deep && echo two > target/deep/two && chmod +x target/one",
+        "echo three > target/three; echo mine > src.txt",
+    ];
+    let home = scene(&commands, "");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("always, in this project [a]");
+    session.send(b"a");
+    // The keys are named once they count.
+    session.expect_text("which you may run later [e]");
+    session.send(b"e");
+    session.expect_text("src.txt");
+    assert_eq!(read(home.path(), "target/deep/two"), "two\n", "another command, and nobody was asked");
+    session.expect_text(KEEP);
+    session.send(b"n");
+    session.expect_text("that was it");
+    let left = ["target/three", "src.txt"].map(|name| read(home.path(), name));
+    assert_eq!(left, ["(no file)"; 2], "more than the directory was changed");
+    session.expect_prompt();
+    session.send(b":allow\r");
+    session.expect_text("(every command)");
+}
+
+#[test]
 fn a_refused_command_can_run_in_the_persons_own_shell() {
     let script = "echo run >> runs; exec 3<>/dev/tcp/nowhere.example/80";
     let home = scene(&["bash fetch.sh"], "");
