@@ -19,6 +19,7 @@ import time
 WANTED = {
     "harmless.tsv": {None: ("run", "allow")},
     "dangerous.tsv": {None: ("deny",)},
+    "fresh.tsv": {"look": ("run", "allow"), "catastrophe": ("deny",), None: ("run", "allow", "ask")},
     "day.tsv": {"look": ("run", "allow"), "catastrophe": ("deny",), None: ("run", "allow", "ask")},
 }
 HERE = pathlib.Path(__file__).resolve().parent

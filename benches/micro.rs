@@ -287,6 +287,8 @@ fn copies(plan: &Plan, workspace: &std::path::Path, place: &SandboxPlace) {
         let layer = run(&words.each_ref().map(String::as_str));
         black_box(collect(&layer, workspace, &CollectLimits::default()).is_ok_and(|changes| changes.is_empty()));
     });
+    let writes = bash("mkdir new; for ((n = 0; n < 5000; n++)); do printf x >new/$n; done");
+    beside_plain(plan, workspace, &writes, &|words| drop(black_box(run(words))));
     for files in [100, 10_000] {
         let files = if plan.once { 20 } else { files };
         let names = ["collected", "kept"].map(|what| format!("wall: {files} changed files {what}"));
@@ -326,6 +328,18 @@ fn copies(plan: &Plan, workspace: &std::path::Path, place: &SandboxPlace) {
         let _ = std::fs::remove_dir_all(workspace);
         let _ = std::fs::create_dir_all(workspace);
     }
+}
+
+/// A command that writes many files, in plain bash and on a copy.
+fn beside_plain(plan: &Plan, workspace: &std::path::Path, words: &[String; 5], on_copy: &dyn Fn(&[&str])) {
+    let words = words.each_ref().map(String::as_str);
+    plan.measure("wall: plain bash, 5000 new files", 20, 0, |_| {
+        let mut plain = std::process::Command::new(words[0]);
+        plain.args(&words[1..]).current_dir(workspace);
+        assert!(plain.status().is_ok_and(|status| status.success()));
+        let _ = std::fs::remove_dir_all(workspace.join("new"));
+    });
+    plan.measure("wall: 5000 new files on a copy", 20, 0, |_| on_copy(&words));
 }
 
 /// What undo costs around a command of a model: in a tree without git and in a repository, of 50 files of 2 KB a directory.
