@@ -58,6 +58,13 @@ pub fn look_alikes(line: &str) -> Vec<usize> {
     found
 }
 
+/// Whether a word is the name of a variable of a shell: letters, digits and `_`, no digit first.
+#[must_use]
+pub fn is_variable(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
 /// Returns a number with its noun, in the plural unless it is one.
 #[must_use]
 pub fn counted(number: usize, noun: &str) -> String {

@@ -16,6 +16,14 @@ pub fn utc_ms(time_ms: i64) -> String {
     format!("{:.3}", Timestamp::from_millisecond(time_ms).unwrap_or(Timestamp::MAX))
 }
 
+/// The time that this thread has spent on a processor: other programs on a busy machine don't count.
+#[cfg(test)]
+pub(crate) fn busy() -> std::time::Duration {
+    let figures = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the scheduler's figures");
+    let nanoseconds = figures.split_whitespace().next().and_then(|it| it.parse().ok());
+    std::time::Duration::from_nanos(nanoseconds.expect("nanoseconds"))
+}
+
 #[cfg(test)]
 mod tests {
     #[test]
