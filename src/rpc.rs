@@ -187,6 +187,25 @@ pub struct Peer {
 }
 
 impl Peer {
+    /// Reads the client's messages until there are no more, lines of at most `line_bytes_max` bytes; a longer one is answered with
+    /// an error.
+    pub fn read(&self, input: impl io::Read, line_bytes_max: usize, mut take: impl FnMut(Incoming)) {
+        let mut input = io::BufReader::with_capacity(64 * 1024, input);
+        let mut line = Vec::new();
+        loop {
+            match read_line(&mut input, &mut line, line_bytes_max) {
+                Ok(Line::Whole) => take(parse(&line)),
+                Ok(Line::TooLong) => {
+                    let message = format!("a message takes {} MiB at most", line_bytes_max / 1024 / 1024);
+                    self.answer(&Value::Null, Err(RpcError::new(INVALID_REQUEST, message)));
+                }
+                Ok(Line::End) | Err(_) => return,
+            }
+            // A long message leaves no long buffer behind.
+            line.shrink_to(line_bytes_max / 64);
+        }
+    }
+
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -15,7 +15,7 @@ mod session;
 mod wire;
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
@@ -31,8 +31,7 @@ use crate::base::time::utc;
 use crate::proto::Failure;
 use crate::render::sanitise;
 use crate::rpc::{
-    self, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, Line, METHOD_NOT_FOUND, Peer,
-    RpcError,
+    INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, METHOD_NOT_FOUND, Peer, RpcError,
 };
 use crate::store::{Store, StoredConversation};
 use session::{Handle, Opening, Wanted};
@@ -136,20 +135,8 @@ impl Agent {
 
     /// Reads the client's messages until there are no more.
     fn read(self: &Arc<Self>) {
-        let mut input = BufReader::with_capacity(64 * 1024, io::stdin());
-        let mut line = Vec::new();
-        loop {
-            match rpc::read_line(&mut input, &mut line, LINE_BYTES_MAX) {
-                Ok(Line::Whole) => self.take(rpc::parse(&line)),
-                Ok(Line::TooLong) => {
-                    let message = format!("a message takes {} MiB at most", LINE_BYTES_MAX / 1024 / 1024);
-                    self.peer.answer(&Value::Null, Err(RpcError::new(INVALID_REQUEST, message)));
-                }
-                Ok(Line::End) | Err(_) => return self.over(),
-            }
-            // A long message leaves no long buffer behind.
-            line.shrink_to(LINE_BYTES_MAX / 64);
-        }
+        self.peer.read(io::stdin(), LINE_BYTES_MAX, |message| self.take(message));
+        self.over();
     }
 
     /// Ends everything that goes on; the process follows.

@@ -9,7 +9,7 @@ mod person;
 mod protocol;
 
 use std::collections::BTreeMap;
-use std::io::{self, BufReader};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ use crate::config::state_directory;
 use crate::proto::tool::Outcome;
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
-use crate::rpc::{self, INTERNAL_ERROR, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, Line, Peer, RpcError};
+use crate::rpc::{INTERNAL_ERROR, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, Peer, RpcError};
 pub use asks::{Ask, Asks};
 pub use outputs::Outputs;
 use person::AtSession;
@@ -209,20 +209,8 @@ impl Server {
 
     /// Reads the client's messages until there are no more.
     fn read(&self) {
-        let mut input = BufReader::with_capacity(64 * 1024, io::stdin());
-        let mut line = Vec::new();
-        loop {
-            match rpc::read_line(&mut input, &mut line, LINE_BYTES_MAX) {
-                Ok(Line::Whole) => self.take(rpc::parse(&line)),
-                Ok(Line::TooLong) => {
-                    let message = format!("a message takes {} MiB at most", LINE_BYTES_MAX / 1024 / 1024);
-                    self.peer.answer(&Value::Null, Err(RpcError::new(INVALID_REQUEST, message)));
-                }
-                Ok(Line::End) | Err(_) => return self.over(),
-            }
-            // A long message leaves no long buffer behind.
-            line.shrink_to(LINE_BYTES_MAX / 64);
-        }
+        self.peer.read(io::stdin(), LINE_BYTES_MAX, |message| self.take(message));
+        self.over();
     }
 
     /// Ends everything that goes on; the process follows.
