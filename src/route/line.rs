@@ -3,6 +3,7 @@
 
 use super::lex::{Pieces, Reading, Token, TokenKind, pieces};
 use super::words;
+use crate::base::text::is_variable;
 
 /// Words of a line that are looked at; a longer line has shown itself by then.
 pub(super) const WORDS_MAX: usize = 48;
@@ -263,7 +264,7 @@ fn shape(word: &str, quoted: bool, expansion: bool) -> Shape {
         let option = bytes[1..].iter().find(|byte| **byte != b'-').is_some_and(u8::is_ascii_alphanumeric);
         return if option || word == "--" { Shape::Flag } else { Shape::Dash };
     }
-    if super::rules::is_assignment(word) {
+    if is_assignment(word) {
         return Shape::Assign;
     }
     if quoted {
@@ -367,4 +368,12 @@ pub(super) fn hash_lower(word: &str) -> u32 {
     let bytes = word.as_bytes();
     let bytes = &bytes[..bytes.len().min(HASHED_BYTES_MAX)];
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte.to_ascii_lowercase())).wrapping_mul(0x0100_0193))
+}
+
+/// Whether a word sets a variable: `X=1`, `a[2]=x`, `PATH+=:/bin`.
+pub(super) fn is_assignment(word: &str) -> bool {
+    let Some(equals) = word.find('=') else { return false };
+    let name = &word[..equals];
+    let name = name.strip_suffix('+').unwrap_or(name);
+    is_variable(name.find('[').filter(|_| name.ends_with(']')).map_or(name, |open| &name[..open]))
 }

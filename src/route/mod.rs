@@ -18,6 +18,7 @@
 
 pub mod lex;
 
+mod context;
 mod features;
 mod head;
 mod line;
@@ -30,75 +31,18 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use crate::proto::{Names, Route, RouteVerdict};
+use crate::proto::{Route, RouteVerdict};
+use context::Call;
 
+pub use context::{Context, Forced};
 pub use features::{Features, OPTION_WEIGHTS};
 pub use steady::steady;
 pub use weigh::{Evidence, correction, evidence, features_of};
 pub use weights::{FINGERPRINT, STEP, WEIGHTS, Weights, lesson, slot};
 
-/// The session's knowledge for a decision about a line.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// The names that the live shell resolves.
-    pub names: &'a Names,
-    /// Whether a word names an existing executable file or directory; asked only for a first word.
-    pub is_path: &'a dyn Fn(&str) -> bool,
-    /// Whether a word names an existing file of any kind; asked only for the arguments of a line that is in doubt.
-    pub exists: &'a dyn Fn(&str) -> bool,
-    /// Destination of the line whatever it is: the user's key (Ctrl-T), a mode, or a hook of the config.
-    pub forced: Option<Forced>,
-    /// Whether the model's last answer ended with a question, so that `yes` is a reply.
-    pub model_asked: bool,
-    /// Place to which the user sent this very line before, against what was decided.
-    pub answered: Option<Route>,
-    /// The user has run this very line before.
-    pub ran_before: bool,
-    /// The weights, with the user's corrections.
-    pub weights: &'a Weights,
-}
-
-impl<'a> Context<'a> {
-    /// A context in which nothing but names is known.
-    #[must_use]
-    pub fn new(names: &'a Names) -> Self {
-        Self {
-            names,
-            is_path: &|_| false,
-            exists: &|_| false,
-            forced: None,
-            model_asked: false,
-            answered: None,
-            ran_before: false,
-            weights: Weights::built_in(),
-        }
-    }
-}
-
 /// Meta commands that a slash may stand before, and whether more may follow: those that every assistant has.
 const SLASH_WORDS: [(&str, bool); 6] =
     [("allowlist", true), ("clear", false), ("help", false), ("memory", true), ("model", true), ("new", false)];
-
-/// The authority that sends a line somewhere regardless of its content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forced {
-    /// Ctrl-T, for this line.
-    Key(Route),
-    /// `:mode shell` or `:mode ask`; a prefix still counts.
-    Mode(Route),
-    /// The answer of the config's `route` hook; a prefix still counts.
-    Hook(Route),
-    /// Only prefixes decide: all else goes to the shell.
-    Prefixes,
-}
-
-/// Destination and reason of a line, before the text is cut out.
-struct Call {
-    route: Route,
-    rule: &'static str,
-    reason: String,
-    score: f32,
-}
 
 /// Says where `line` goes, what text goes there, and why.
 #[must_use]

@@ -5,6 +5,7 @@ use super::head::{ASSIGNED, Group, Head, Kind, WRAPPED};
 use super::line::{Line, Shape, Word};
 use super::words::{class, command};
 use super::{Call, Context, words};
+use crate::base::text::is_variable;
 use crate::proto::Route;
 
 /// The score that stands for "certain".
@@ -215,20 +216,6 @@ fn of_comment(text: &str) -> Call {
     shell("comment", "it is a comment")
 }
 
-/// Whether it is the name of a variable.
-fn is_name(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-/// Whether a word sets a variable: `X=1`, `a[2]=x`, `PATH+=:/bin`.
-pub(super) fn is_assignment(word: &str) -> bool {
-    let Some(equals) = word.find('=') else { return false };
-    let name = &word[..equals];
-    let name = name.strip_suffix('+').unwrap_or(name);
-    is_name(name.find('[').filter(|_| name.ends_with(']')).map_or(name, |open| &name[..open]))
-}
-
 fn of_syntax(text: &str, words: &[Word<'_>], head: &Head<'_>, context: &Context<'_>) -> Option<Call> {
     let shape = |index: usize| words.get(index).map(|word| word.shape);
     let first = &words[0];
@@ -292,7 +279,7 @@ fn of_environment(words: &[Word<'_>], head: &Head<'_>) -> Option<Call> {
     // `DEBUG=1 mytool all`; in `x=1 then y` the name may be algebra.
     let sets = first.shape == Shape::Assign && first.text.starts_with(|c: char| c.is_ascii_uppercase());
     // `x= 5`
-    let empties = words.len() == 2 && first.text.strip_suffix('=').is_some_and(is_name);
+    let empties = words.len() == 2 && first.text.strip_suffix('=').is_some_and(is_variable);
     (is_wordless(words) && (sets && head.kind != Kind::Nothing || empties))
         .then(|| shell("assignment", format!("`{}` is set for the command behind it", first.text)))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::proto::Names;
 
 /// Programs and builtins that the hard lines' session has.
 const PROGRAMS: &str = "\
@@ -52,6 +53,21 @@ fn hard_lines() -> impl Iterator<Item = (Route, &'static str, &'static str, &'st
         let [label, category, line, reason] = columns[..] else { panic!("{row:?} has not four columns") };
         (if label == "shell" { Route::Shell } else { Route::Ask }, category, line, reason)
     })
+}
+
+/// `please` is a word of sentences, but a person who has a function of that name means it, too.
+#[test]
+fn a_function_named_like_a_word_of_sentences_is_asked_about() {
+    let mut names = names();
+    let route = |names: &Names, line: &str| decide(line, &Context::new(names)).route;
+    names.aliases.remove("please");
+    assert_eq!(route(&names, "please help me"), Route::Ask);
+    names.functions.insert("please".into());
+    let verdict = decide("please help me", &Context::new(&names));
+    assert_eq!((verdict.route, verdict.rule), (Route::Confirm, "own-function"));
+    assert_eq!(route(&names, "please apt update"), Route::Shell);
+    // One of a name with which requests begin anyway still goes to the model.
+    assert_eq!(route(&names, "fix the typo in the title please"), Route::Ask);
 }
 
 /// A question is no error, but too many of them are; the wrong way round goes no line at all.

@@ -2,9 +2,9 @@
 
 use super::head::{self, Group, Head, Kind, REDIRECTED};
 use super::line::{Line, Shape, Word};
-use super::words::{self, command};
+use super::words::{self, class, command};
 use super::{Call, Context, Features, features, rules};
-use crate::proto::Route;
+use crate::proto::{NameKind, Route};
 
 /// Above it a command runs unasked that can change something and whose name is an English word. Set on the folds of the
 /// cross-validation (`config/route/report.md`): lower, more sentences would run.
@@ -41,6 +41,11 @@ pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
     let repeated = if context.ran_before { RAN_BEFORE } else { 0.0 };
     let score = context.weights.score(&features) + repeated;
     let call = weighed(score, &line, &head);
+    if call.rule == "sentence" && is_named_like_a_word(&head, context) {
+        let name = head.name;
+        let reason = format!("`{name}` is a function of yours, and the rest reads as a sentence");
+        return Call { route: Route::Confirm, rule: "own-function", reason, score };
+    }
     if call.route != Route::Shell && names_files(&line, &head, context) {
         return rules::shell(
             "arguments-exist",
@@ -48,6 +53,16 @@ pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
         );
     }
     call
+}
+
+/// Whether the command is a function of the person's own whose name is a word that sentences begin with, and nothing else
+/// has that name: `please`. Such a name is given only to be typed, so a line with it is asked about.
+fn is_named_like_a_word(head: &Head<'_>, context: &Context<'_>) -> bool {
+    let names = context.names;
+    names.kind(head.name) == Some(NameKind::Function)
+        && words::function(head.name) & class::STRONG != 0
+        && !names.builtins.contains(head.name)
+        && !names.programs.contains(head.name)
 }
 
 /// Whether every argument of a command is an option or a file that is there: `cd there`, `less report`.
