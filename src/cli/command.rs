@@ -7,11 +7,34 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use super::{
-    acp, agent, allow, card, completions, config, cost, doctor, estop, exit, gateway, import, init, mcp, memory,
-    norris, onboard, pdf, plugin, policy, provider, receipt, route, service, session, sop, steps, tool,
-};
+use super::{exit, pdf};
 use crate::app;
+use crate::cli::answers::agent;
+use crate::cli::answers::norris;
+use crate::cli::records::card;
+use crate::cli::records::cost;
+use crate::cli::records::import;
+use crate::cli::records::memory;
+use crate::cli::records::receipt;
+use crate::cli::records::session;
+use crate::cli::records::steps;
+use crate::cli::rules::allow;
+use crate::cli::rules::estop;
+use crate::cli::rules::plugin;
+use crate::cli::rules::policy;
+use crate::cli::rules::route;
+use crate::cli::rules::tool;
+use crate::cli::services::acp;
+use crate::cli::services::gateway;
+use crate::cli::services::mcp;
+use crate::cli::services::service;
+use crate::cli::services::sop;
+use crate::cli::setup::completions;
+use crate::cli::setup::config;
+use crate::cli::setup::doctor;
+use crate::cli::setup::init;
+use crate::cli::setup::onboard;
+use crate::cli::setup::provider;
 use crate::host;
 use crate::log;
 use crate::proto::{Failure, FailureKind};

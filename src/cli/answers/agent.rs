@@ -1,0 +1,614 @@
+//! `reedclaw agent`: one question without a session, or a chat at a terminal. The answer goes to standard output, all else to standard error.
+//! Starts no shell and runs no command; works with no terminal, no HOME and a broken config.
+
+use std::borrow::Cow;
+use std::cell::{RefCell, RefMut};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+
+use crate::agent::{Cancel, changed_line};
+use crate::app::{self, Channel, ChannelKind, Request, Resume, Runtime};
+use crate::cli::answers::chat::{has_terminal, next_question, unreadable};
+use crate::cli::answers::norris;
+use crate::cli::answers::person::AtTty;
+use crate::cli::exit;
+use crate::cli::options::{autonomy, set_autonomy};
+use crate::host;
+use crate::proto::tool::Step;
+use crate::proto::wire::Line;
+use crate::proto::{Event, Failure, FailureKind};
+use crate::render::text::{escape_json, escape_visible};
+use crate::render::{Markdown, Options, sanitise, strip_controls};
+use crate::schema::Schema;
+use crate::shell::supervise::Ending;
+use crate::shell::terminal::RawTerminal;
+use crate::store::ConversationId;
+use crate::turn::Thinking;
+
+/// Bytes of standard input that are attached: far more than most models read at once.
+const ATTACHED_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of a file with a schema.
+const SCHEMA_BYTES_MAX: usize = 1024 * 1024;
+/// Milliseconds without a byte on standard input after which the user learns what the program waits for.
+const WAIT_TOLD_MS: u16 = 2_000;
+
+/// The subcommand, as clap knows it.
+pub(in crate::cli) fn definition() -> Command {
+    let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    Command::new("agent")
+        .about("Asks a model one question: the answer on standard output, everything else on standard error; or a chat")
+        .after_help(
+            "What comes through a pipe or from a file on standard input is attached to the question. Exit status: 0 \
+             answered, 1 failed, 2 called wrongly, 3 refused, 4 no model, 5 budget, 130 interrupted.",
+        )
+        .arg(
+            text("message", "MESSAGE")
+                .short('m')
+                .allow_hyphen_values(true)
+                .help("The question; without it, at a terminal, a chat"),
+        )
+        .arg(text("model", "NAME").help("Uses another model of the config than the default"))
+        .arg(
+            text("path", "DIR")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Works in the repository or project around DIR instead of the configured workspace"),
+        )
+        .arg(autonomy("How much the model may do without asking, instead of the config's setting"))
+        .arg(
+            text("conversation", "ID")
+                .value_parser(conversation)
+                .help("Continues a stored conversation; `last` is the newest"),
+        )
+        .arg(
+            text("session", "ID")
+                .conflicts_with("conversation")
+                .help("Goes on with a session on git; `new` begins one, whose turns become commits"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .requires("message")
+                .help("Prints the events of the answer as JSON, one a line (see config/schema/events.json)"),
+        )
+        .arg(
+            Arg::new("plain")
+                .long("plain")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("json")
+                .help("Prints the text as it comes, on a terminal too: no drawn Markdown, no colour"),
+        )
+        .arg(
+            Arg::new("auto")
+                .long("auto")
+                .action(ArgAction::SetTrue)
+                .requires("message")
+                .conflicts_with_all(["conversation", "output-schema", "autonomy"])
+                .help("Takes the message as a goal and works until it is reached, as reedclaw norris does"),
+        )
+        .args(norris::run_args().into_iter().filter(|arg| !matches!(arg.get_id().as_str(), "path" | "json")).map(
+            |arg| {
+                let is_optional = arg.get_default_values().is_empty();
+                if is_optional {
+                    arg.requires("auto").help_heading("With --auto")
+                } else {
+                    arg.help_heading("With --auto")
+                }
+            },
+        ))
+        .arg(
+            text("output-schema", "FILE")
+                .value_parser(clap::value_parser!(PathBuf))
+                .requires("message")
+                .help("Answers with JSON that is valid against the JSON Schema in FILE, or fails"),
+        )
+}
+
+fn conversation(word: &str) -> Result<Resume, String> {
+    match word {
+        "last" => Ok(Resume::Last),
+        _ => word.parse().map(Resume::Id).map_err(|_| "a number or `last`".to_owned()),
+    }
+}
+
+/// Carries it out; `config` is what `--config` named.
+/// `path` and `model` are what stood in front.
+pub(in crate::cli) fn run(
+    matches: &ArgMatches,
+    config: Option<PathBuf>,
+    path: Option<PathBuf>,
+    model: Option<String>,
+) -> ExitCode {
+    if matches.get_flag("auto") {
+        let path = matches.get_one::<PathBuf>("path").cloned().or(path);
+        return norris::begun(matches, "message", config, path, model);
+    }
+    let channel = AtCli::new(matches);
+    let named = Named {
+        path: matches.get_one::<PathBuf>("path").cloned().or(path),
+        model: matches.get_one::<String>("model").cloned().or(model),
+    };
+    let ended = match begin(matches, config, named, &channel) {
+        Ok(runtime) => runtime.run(&channel),
+        // No question was asked, because the arguments can't be used.
+        Err(failure) => channel.failed(failure),
+    };
+    let Ending::Exit(code) = ended else { return ExitCode::from(exit::FAILED) };
+    ExitCode::from(channel.face().finish(u8::try_from(code).unwrap_or(exit::FAILED)))
+}
+
+/// The workspace and the model that the command line named.
+struct Named {
+    path: Option<PathBuf>,
+    model: Option<String>,
+}
+
+/// Puts together what answers.
+fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &AtCli) -> Result<Runtime, Failure> {
+    if channel.message.is_none() && !has_terminal() {
+        let message = "there is no terminal to chat at".to_owned();
+        return Err(usage(message, "reedclaw agent --message MESSAGE asks one question"));
+    }
+    channel.face().schema = matches.get_one::<PathBuf>("output-schema").map(|path| read_schema(path)).transpose()?;
+    let resume = matches.get_one::<Resume>("conversation").copied();
+    let request = Request { config, resume, channel: ChannelKind::Agent, ..Request::default() };
+    let mut runtime = Runtime::start(&request).map_err(|failure| match failure.kind {
+        // The named file can't be read; a broken one is reported and ignored.
+        FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
+        _ => failure,
+    })?;
+    runtime.problems().iter().for_each(tell);
+    if let Some(failure) = app::closed(runtime.settings(), ChannelKind::Agent) {
+        return Err(failure);
+    }
+    channel.face().draw_for(&runtime);
+    if channel.message.is_none() {
+        // In a chat a person sees each round, as in a session.
+        runtime.allow_all_rounds();
+    }
+    set_autonomy(&mut runtime, matches);
+    if let Some(name) = &named.model {
+        runtime.agent_mut().use_model(name)?;
+    }
+    let configured = app::workspace_dir(runtime.settings(), runtime.env());
+    let workspace = match &named.path {
+        Some(path) => {
+            runtime.stand_in(directory(path)?);
+            app::workspace_named(runtime.env(), runtime.cwd())?
+        }
+        None => configured.clone(),
+    };
+    if let Some(wanted) = matches.get_one::<String>("session") {
+        // A session belongs to the repository that the person is in.
+        let workspace = match named.path {
+            Some(_) => workspace.clone(),
+            None => app::workspace_for(runtime.env(), &host::working_directory(), &configured),
+        };
+        match wanted.as_str() {
+            "new" => runtime.start_session(&workspace, None, "")?,
+            wanted => runtime.open_session(&workspace, wanted)?,
+        }
+        if let Some(on_git) = runtime.on_git() {
+            channel.face().take(Event::Notice(format!("[session] {}", on_git.session.id())));
+        }
+    }
+    if channel.message.is_some() {
+        runtime.look_ahead();
+    }
+    // By default undo works around the working directory: it wouldn't find a model's changes elsewhere.
+    let around = app::workspace_for(runtime.env(), &host::working_directory(), &configured);
+    if around.canonicalize().ok() != workspace.canonicalize().ok() {
+        let place = workspace.display().to_string();
+        let place = shlex::try_quote(&place).map_or_else(|_| place.clone(), Cow::into_owned);
+        channel.face().undo = format!("reedclaw undo --workspace {place}");
+    }
+    runtime.take_tools(&workspace).iter().for_each(tell);
+    Ok(runtime)
+}
+
+/// The command line as a channel: one question, or a chat.
+struct AtCli {
+    /// The question; a chat without one.
+    message: Option<String>,
+    cancel: Cancel,
+    face: RefCell<Face>,
+}
+
+impl AtCli {
+    fn new(matches: &ArgMatches) -> Self {
+        let cancel = Cancel::new();
+        let face = RefCell::new(Face::new(matches, cancel.clone()));
+        Self { message: matches.get_one::<String>("message").cloned(), cancel, face }
+    }
+
+    fn face(&self) -> RefMut<'_, Face> {
+        self.face.borrow_mut()
+    }
+
+    /// Tells why nothing was asked.
+    fn failed(&self, failure: Failure) -> Ending {
+        let code = exit::of(&failure);
+        self.face().take(Event::Failed { text: String::new(), failure });
+        Ending::Exit(i32::from(code))
+    }
+
+    /// Asks, and returns the exit status.
+    fn ask(&self, runtime: &mut Runtime, question: &str, person: &mut AtTty) -> u8 {
+        self.face().code = exit::FAILED;
+        runtime.answer(self, question, &self.cancel, person);
+        self.face().code
+    }
+
+    /// Asks the one question, and once more if the answer doesn't match the schema.
+    fn once(&self, runtime: &mut Runtime, mut question: String) -> Result<u8, Failure> {
+        if let Some(attached) = attached(&mut self.face())? {
+            question = format!("{}{}\n\n{question}", app::PIPED, attached.trim_end());
+        }
+        if question.trim().is_empty() {
+            return Err(usage("the question is empty".into(), "reedclaw agent -m MESSAGE"));
+        }
+        let mut person = AtTty::new(runtime, false, self.cancel.clone());
+        watch_interrupts(&self.cancel, person.modes());
+        if let Some(schema) = &self.face().schema {
+            question.push_str(&format!(
+                "\n\nAnswer with one JSON value and nothing else: no words around it, no block of code. It must be \
+                 valid against this JSON Schema:\n{}",
+                schema.as_value()
+            ));
+        }
+        let code = self.ask(runtime, &question, &mut person);
+        let Some(problems) = self.face().misfit.take() else { return Ok(code) };
+        let notice = format!("[schema] the answer doesn't match the schema; the model is asked once more: {problems}");
+        self.face().take(Event::Notice(notice));
+        self.face().is_second_try = true;
+        let again = format!(
+            "That doesn't match the schema: {problems}. Answer with the corrected JSON value and nothing else."
+        );
+        // This time the server holds the model to it, if it can.
+        runtime.agent_mut().answer_as(self.face().schema.as_ref().map(|schema| schema.as_value().to_string()));
+        Ok(self.ask(runtime, &again, &mut person))
+    }
+
+    /// Talks until the person ends it.
+    fn chat(&self, runtime: &mut Runtime) -> Result<u8, Failure> {
+        let mut person = AtTty::new(runtime, true, self.cancel.clone());
+        watch_interrupts(&self.cancel, person.modes());
+        person.listen().map_err(unreadable)?;
+        say("a chat with the model; /help lists its commands, /exit or Ctrl-D ends it");
+        let unknown = app::unknown_outcomes(runtime.settings(), runtime.env());
+        unknown.iter().for_each(|line| say(&escape_visible(line)));
+        if !unknown.is_empty() {
+            say("it may have run or not: check its effects; reedclaw receipt list");
+        }
+        while let Some(question) = next_question(runtime, &mut person)? {
+            // Ctrl-C stops this question and not the next.
+            self.cancel.rearm();
+            self.ask(runtime, &question, &mut person);
+            if self.face().broken.is_some() {
+                return Ok(exit::FAILED);
+            }
+        }
+        Ok(exit::DONE)
+    }
+}
+
+impl Channel for AtCli {
+    fn name(&self) -> &'static str {
+        ChannelKind::Agent.word()
+    }
+
+    fn start(&self, mut runtime: Runtime) -> Ending {
+        let done = match &self.message {
+            Some(question) => self.once(&mut runtime, question.clone()),
+            None => self.chat(&mut runtime),
+        };
+        done.map_or_else(|failure| self.failed(failure), |code| Ending::Exit(i32::from(code)))
+    }
+
+    fn send(&self, _: Option<ConversationId>, message: Event) {
+        self.face().receive(message);
+    }
+
+    /// An answer that must fit a schema is shown when it does. A program reads each event.
+    fn supports_draft_updates(&self) -> bool {
+        let face = self.face.borrow();
+        face.is_json || face.schema.is_none()
+    }
+}
+
+/// Returns an answer's JSON alone, or the answer and its problems; another end stays as it is.
+fn hold_against(schema: &Schema, end: Event) -> Result<Event, (String, String)> {
+    let Event::Answered { text } = end else { return Ok(end) };
+    match schema.read(&text) {
+        Ok(json) => Ok(Event::Answered { text: json.to_owned() }),
+        Err(problems) => Err((text, problems.join("; "))),
+    }
+}
+
+/// Shows events.
+struct Face {
+    is_json: bool,
+    is_plain: bool,
+    /// The schema that the answer must match: pieces aren't shown, only an answer that matches.
+    schema: Option<Schema>,
+    /// Reason why the last answer doesn't.
+    misfit: Option<String>,
+    /// The answer was asked for again because of that.
+    is_second_try: bool,
+    /// The command that reverts the changes.
+    undo: String,
+    /// The exit status for the last question.
+    code: u8,
+    drawing: Markdown,
+    thinking: Thinking,
+    cancel: Cancel,
+    /// Reason why standard output takes no more.
+    broken: Option<io::Error>,
+}
+
+impl Face {
+    fn new(matches: &ArgMatches, cancel: Cancel) -> Self {
+        Self {
+            is_json: matches.get_flag("json"),
+            is_plain: matches.get_flag("plain"),
+            schema: None,
+            misfit: None,
+            is_second_try: false,
+            undo: "reedclaw undo".to_owned(),
+            code: exit::FAILED,
+            drawing: Markdown::new(Options { width_columns: 0, color: false, markdown: false }),
+            thinking: Thinking::default(),
+            cancel,
+            broken: None,
+        }
+    }
+
+    /// On a terminal an answer is drawn as in a session.
+    fn draw_for(&mut self, runtime: &Runtime) {
+        if self.is_plain || self.is_json || !io::stdout().is_terminal() {
+            return;
+        }
+        let width_columns = crossterm::terminal::size().map_or(0, |(columns, _)| usize::from(columns));
+        let (color, markdown) = (runtime.color(), runtime.settings().console.markdown);
+        self.drawing = Markdown::new(Options { width_columns, color, markdown });
+    }
+
+    /// Takes what happened to a question.
+    fn receive(&mut self, message: Event) {
+        let event = match message {
+            Event::Failed { text, failure } => Event::Failed { text, failure: without_session(failure) },
+            Event::Answered { .. } => match self.judged(message) {
+                Some(event) => event,
+                None => return,
+            },
+            other => other,
+        };
+        match &event {
+            Event::Answered { .. } => self.code = exit::DONE,
+            Event::Cancelled { .. } => self.code = exit::INTERRUPTED,
+            Event::Failed { failure, .. } => self.code = exit::of_answer(failure.kind),
+            _ => {}
+        }
+        self.take(event);
+    }
+
+    /// An answer to be shown; `None` if it doesn't match the schema and the model is asked once more.
+    fn judged(&mut self, end: Event) -> Option<Event> {
+        let Some(schema) = &self.schema else { return Some(end) };
+        match hold_against(schema, end) {
+            Ok(end) => Some(end),
+            Err((text, problems)) if self.is_second_try => {
+                let message = format!("the answer doesn't match the schema, asked twice: {problems}");
+                let hint = "try another model, or a simpler schema".to_owned();
+                Some(Event::Failed { text, failure: Failure { kind: FailureKind::Unavailable, message, hint } })
+            }
+            Err((_, problems)) => {
+                self.misfit = Some(problems);
+                None
+            }
+        }
+    }
+
+    fn take(&mut self, event: Event) {
+        if self.is_json {
+            let json = Line::of(&event).to_json();
+            return self.put(&if io::stdout().is_terminal() { escape_json(&json) } else { json });
+        }
+        if !matches!(event, Event::Thought(_) | Event::Usage(_) | Event::Notice(_))
+            && let Some(line) = self.thinking.fold(Instant::now())
+        {
+            self.say_beside(&line);
+        }
+        match event {
+            Event::Usage(_) => {}
+            Event::Tool(event) => self.tool(&event.step),
+            Event::Thought(piece) => {
+                self.thinking.push(&piece, Instant::now());
+            }
+            Event::Text(piece) => {
+                let drawn = self.drawing.push(&piece);
+                self.put(&drawn);
+            }
+            Event::Notice(text) => self.say_beside(&text),
+            Event::Answered { text } => {
+                if self.schema.is_some() {
+                    let drawn = self.drawing.push(&text);
+                    self.put(&drawn);
+                }
+                self.end_drawing();
+            }
+            Event::Cancelled { text } => {
+                self.end_drawing();
+                if self.broken.is_none() {
+                    say(crate::repl::stopped(&text));
+                }
+            }
+            Event::Failed { failure, .. } => {
+                self.end_drawing();
+                tell(&failure);
+            }
+        }
+    }
+
+    /// Prints a call's effect and its end on standard error.
+    fn tool(&mut self, step: &Step) {
+        match step {
+            Step::Requested { intent, .. } => self.say_beside(&format!("[tool] {}", escape_visible(intent))),
+            Step::Approved => {}
+            Step::Denied { why } => self.say_beside(&format!("[tool] denied: {}", escape_visible(why))),
+            Step::Done { outcome, .. } => {
+                if let Some(error) = outcome.error.as_ref().filter(|error| error.code != "denied") {
+                    let failed = if error.is_failure() { "failed: " } else { "" };
+                    self.say_beside(&format!("[tool] {failed}{}", escape_visible(error.headline())));
+                }
+                if let Some(line) = changed_line(outcome, &self.undo) {
+                    self.say_beside(&format!("[tool] {line}"));
+                }
+            }
+        }
+    }
+
+    /// Prints a line on standard error, between parts of standard output.
+    fn say_beside(&mut self, text: &str) {
+        // In a pipe, lines on standard error don't interrupt the answer.
+        if io::stdout().is_terminal() {
+            self.end_drawing();
+        }
+        say(text);
+    }
+
+    fn end_drawing(&mut self) {
+        let rest = self.drawing.finish();
+        self.put(&rest);
+    }
+
+    fn put(&mut self, text: &str) {
+        if self.broken.is_some() || text.is_empty() {
+            return;
+        }
+        let mut out = io::stdout().lock();
+        if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            // The reader has gone, so the rest needn't be written.
+            self.broken = Some(error);
+            self.cancel.cancel();
+        }
+    }
+
+    /// Returns the exit status; a failure of standard output takes precedence.
+    fn finish(&self, code: u8) -> u8 {
+        match &self.broken {
+            None => code,
+            // The reader has gone, as `head` does: it knows why.
+            Some(error) if error.kind() == io::ErrorKind::BrokenPipe => exit::FAILED,
+            Some(error) => {
+                say(&format!("reedclaw: standard output can't be written: {error}"));
+                exit::FAILED
+            }
+        }
+    }
+}
+
+/// A hint without a session: an option replaces a meta command.
+fn without_session(failure: Failure) -> Failure {
+    const INSTEAD: [(&str, &str); 4] = [
+        (":models lists", "reedclaw config show says"),
+        (":model NAME", "--model NAME"),
+        ("start again with :new", "leave out --conversation"),
+        (":onboard", "`reedclaw onboard`"),
+    ];
+    let hint = INSTEAD.iter().fold(failure.hint, |hint, (meta, option)| hint.replace(meta, option));
+    Failure { hint, ..failure }
+}
+
+/// Reads what standard input brings: a pipe, a socket or a file, but no terminal and no device.
+fn attached(face: &mut Face) -> Result<Option<String>, Failure> {
+    let failed = |error: io::Error| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("standard input can't be read: {error}"),
+        hint: "</dev/null asks without it".into(),
+    };
+    let mut input = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
+    let kind = input.metadata().map_err(failed)?.file_type();
+    if !(kind.is_fifo() || kind.is_socket() || kind.is_file()) {
+        return Ok(None);
+    }
+    let mut waits = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+    if poll(&mut waits, PollTimeout::from(WAIT_TOLD_MS)) == Ok(0) {
+        say("waiting for the end of standard input; </dev/null asks without it");
+    }
+    let (bytes, is_whole) = read_bounded(&mut input, ATTACHED_BYTES_MAX).map_err(failed)?;
+    if !is_whole {
+        let kib = ATTACHED_BYTES_MAX / 1024;
+        face.take(Event::Notice(format!("[input] standard input is longer than {kib} KiB: the rest isn't sent")));
+    }
+    Ok(Some(strip_controls(&bytes)).filter(|text| !text.trim().is_empty()))
+}
+
+/// Reads at most so many bytes, and returns whether that was all.
+fn read_bounded(input: &mut File, bytes_max: usize) -> io::Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    input.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    let is_whole = bytes.len() <= bytes_max;
+    bytes.truncate(bytes_max);
+    Ok((bytes, is_whole))
+}
+
+/// The directory that `--path` names.
+fn directory(path: &Path) -> Result<PathBuf, Failure> {
+    let failed = |why: String| usage(format!("--path {}: {why}", path.display()), "name an existing directory");
+    let real = path.canonicalize().map_err(|error| failed(error.to_string()))?;
+    if real.is_dir() { Ok(real) } else { Err(failed("it is no directory".into())) }
+}
+
+fn read_schema(path: &Path) -> Result<Schema, Failure> {
+    let failed = |why: String| usage(format!("the schema {} can't be used: {why}", path.display()), "");
+    let mut file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    let (bytes, is_whole) = read_bounded(&mut file, SCHEMA_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
+    if !is_whole {
+        return Err(failed(format!("it is longer than {} KiB", SCHEMA_BYTES_MAX / 1024)));
+    }
+    let value = serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))?;
+    Schema::new(value).map_err(failed)
+}
+
+fn usage(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}
+
+/// Stops the question at the first Ctrl-C and the process at the second, with the terminal's modes as they were. Before, Ctrl-C
+/// ends the process by itself.
+pub(in crate::cli) fn watch_interrupts(cancel: &Cancel, terminal: Option<RawTerminal>) {
+    let cancel = cancel.clone();
+    let Ok(mut signals) = Signals::new([SIGINT]) else { return };
+    std::thread::spawn(move || {
+        for _ in signals.forever() {
+            if cancel.is_cancelled() {
+                terminal.iter().for_each(RawTerminal::restore);
+                std::process::exit(i32::from(exit::INTERRUPTED));
+            }
+            cancel.cancel();
+        }
+    });
+}
+
+/// Prints a line on standard error; a failure can't be reported anywhere.
+pub(in crate::cli) fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", sanitise(text));
+}
+
+pub(in crate::cli) fn tell(failure: &Failure) {
+    say(&format!("reedclaw: {}", failure.message));
+    if !failure.hint.is_empty() {
+        say(&format!("  {}", failure.hint));
+    }
+}

@@ -1,0 +1,534 @@
+//! `reedclaw norris`: work towards a goal while nobody watches; its runs, and a person's words to them.
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::agent::Cancel;
+use crate::agent::goal::{self, Journal, OnHalt, Watcher, Work};
+use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
+use crate::cli::answers::agent::{say, tell, watch_interrupts};
+use crate::cli::exit;
+use crate::cli::out::{out, outln, report};
+use crate::files::replace_private;
+use crate::host::{read_text, working_directory};
+use crate::norris::{self, CHECKS_MAX, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
+use crate::ops::steps::undo_run;
+use crate::proto::wire::Line;
+use crate::proto::{self, Failure, FailureKind};
+use crate::render::text::{escape_visible, table};
+
+/// Runs that a list shows.
+const LISTED_MAX: usize = 50;
+/// The width if there is no terminal to ask.
+const COLUMNS: usize = 100;
+/// Interval at which `watch` looks for news.
+const WATCH_EVERY: Duration = Duration::from_millis(200);
+
+/// The subcommand, as clap knows it.
+pub(in crate::cli) fn definition() -> Command {
+    let run = |command: Command, is_required: bool| {
+        command
+            .arg(Arg::new("goal").value_name("GOAL").required(is_required).help("The goal, in your words"))
+            .args(run_args())
+    };
+    let id = || {
+        Arg::new("id")
+            .value_name("ID")
+            .value_parser(clap::value_parser!(i64))
+            .help("The run; the newest one if left out")
+    };
+    let words = |name: &'static str, help: &'static str| {
+        [
+            Arg::new("id").value_name("ID").required(true).value_parser(clap::value_parser!(i64)).help("The run"),
+            Arg::new(name).value_name("TEXT").num_args(0..).help(help),
+        ]
+    };
+    let command = Command::new("norris")
+        .about("Works towards a goal while nobody watches: plans, acts, and is done when a check says so")
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
+        .after_help(exit::run_statuses());
+    let command = run(command, true);
+    command.subcommands([
+        run(Command::new("run").about("Begins a run, as without this word"), true),
+        Command::new("list").about("Lists the runs, the newest first"),
+        Command::new("show")
+            .about("Prints the report of a run")
+            .arg(id())
+            .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints JSON")),
+        Command::new("watch").about("Prints what happens in a run, until it ends or waits").arg(id()),
+        resume_args(Command::new("resume").about("Continues a run that was paused, killed or approved").arg(id())),
+        Command::new("undo")
+            .about("Takes back all that a run has changed; what others have changed since stays")
+            .arg(id())
+            .arg(
+                Arg::new("force")
+                    .long("force")
+                    .action(ArgAction::SetTrue)
+                    .help("Overwrites later changes, which become a step of their own"),
+            ),
+        Command::new("say").about("Gives the run a note for its next question").args(words("text", "The note")),
+        Command::new("pause").about("Pauses a run").arg(id()),
+        Command::new("stop").about("Ends a run for good").arg(id()),
+        Command::new("approve").about("Allows exactly the call that a run waits for").arg(id()),
+        Command::new("deny")
+            .about("Refuses the call that a run waits for")
+            .args(words("text", "The reason, for the model")),
+        Command::new("budget")
+            .about("Changes the limits of a run; one that a budget ended can be resumed then")
+            .arg(id().required(true))
+            .args(budget_args()),
+    ])
+}
+
+fn text(name: &'static str, value: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value)
+}
+
+fn budget_args() -> [Arg; 5] {
+    [
+        text("budget-usd", "DOLLARS").value_parser(clap::value_parser!(f64)).help("The most that it may cost"),
+        text("budget-tokens", "N").value_parser(clap::value_parser!(u64)).help("The most tokens, read and written"),
+        text("budget-minutes", "N").value_parser(clap::value_parser!(f64)).help("The most minutes of work"),
+        text("budget-steps", "N").value_parser(clap::value_parser!(u64)).help("The most questions to models"),
+        text("budget-calls", "N").value_parser(clap::value_parser!(u64)).help("The most calls of tools"),
+    ]
+}
+
+fn resume_args(command: Command) -> Command {
+    command
+        .arg(on_halt())
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints events as JSON, one a line"))
+}
+
+fn on_halt() -> Arg {
+    text("on-halt", "WHAT")
+        .value_parser(["stop", "deny"])
+        .default_value("stop")
+        .help("A call beyond the grant halts the run, or is denied")
+}
+
+/// The options of a run; `reedclaw agent --auto` has them too.
+pub(in crate::cli) fn run_args() -> Vec<Arg> {
+    let mut args = vec![
+        text("check", "CMD")
+            .action(ArgAction::Append)
+            .allow_hyphen_values(true)
+            .help("A command that ends with 0 when the goal is reached; may be given again"),
+        text("grant-write", "GLOB")
+            .action(ArgAction::Append)
+            .help("Paths that may change without a question; else all"),
+        text("grant-command", "CMD")
+            .action(ArgAction::Append)
+            .allow_hyphen_values(true)
+            .help("A command line that may run without a question"),
+        text("protect", "GLOB").action(ArgAction::Append).help("Paths that never change without a question"),
+        text("planner", "NAME").help("The model that plans"),
+        text("executor", "NAME").help("The model that works"),
+        Arg::new("allow-check-edits")
+            .long("allow-check-edits")
+            .action(ArgAction::SetTrue)
+            .help("Counts as done though files that the checks depend on have changed"),
+    ];
+    args.extend(budget_args());
+    args.push(on_halt());
+    let file = |name, help| text(name, "FILE").value_parser(clap::value_parser!(PathBuf)).help(help);
+    args.push(file("plan", "Takes the tasks from FILE, one in each line or after TASK:, and asks no model for a plan"));
+    args.push(
+        Arg::new("plan-only")
+            .long("plan-only")
+            .action(ArgAction::SetTrue)
+            .conflicts_with("plan")
+            .help("Plans, and waits for your approve before anything is done"),
+    );
+    args.push(file("report", "Writes the report to FILE when the run rests; as JSON if its name ends with .json"));
+    args.push(
+        text("path", "DIR").value_parser(clap::value_parser!(PathBuf)).help("Works in DIR's repository or project"),
+    );
+    args.push(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints events as JSON, one a line"));
+    args
+}
+
+/// Carries it out; `config` is the file that `--config` names, `path` the option before the subcommand.
+pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> ExitCode {
+    match carried_out(matches, config, path) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => exit::failed(&failure),
+    }
+}
+
+fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> {
+    let Some((word, inner)) = matches.subcommand() else {
+        return begin(matches, "goal", Begin { config, path, model: None });
+    };
+    if word == "run" {
+        return begin(inner, "goal", Begin { config, path, model: None });
+    }
+    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    runtime.problems().iter().for_each(report);
+    if word == "list" {
+        let rows = app::run_rows(runtime.store(), LISTED_MAX)?;
+        if rows.is_empty() {
+            outln!("There is no run yet. reedclaw norris GOAL begins one.");
+        }
+        out!("{}", table(&rows, columns()));
+        return Ok(exit::DONE);
+    }
+    let journal = app::find_run(runtime.store(), inner.get_one::<i64>("id").copied())?;
+    let words = || {
+        let words = inner.try_get_many::<String>("text").ok().flatten().into_iter().flatten();
+        words.map(String::as_str).collect::<Vec<_>>().join(" ")
+    };
+    match word {
+        "show" => show(&runtime, &journal, inner.get_flag("json")),
+        "undo" => undo(&runtime, &journal, inner.get_flag("force")),
+        "watch" => watch(&journal),
+        "resume" => resume(runtime, journal, inner),
+        "say" => say_to(&journal, words()),
+        "pause" => add(&journal, &Event::Paused { why: "its person paused it".into() }, "paused"),
+        "stop" => stop(&journal),
+        "approve" if journal.state()?.awaits_go() => take_plan(&journal),
+        "deny" if journal.state()?.awaits_go() => stop(&journal),
+        "approve" => decide(&journal, |digest| Event::Approved { digest }, "allowed; reedclaw norris resume continues"),
+        "deny" => {
+            let why = words();
+            decide(&journal, |digest| Event::Denied { digest, why }, "refused; reedclaw norris resume continues")
+        }
+        _ => raise(&journal, inner),
+    }
+}
+
+/// Begins a run for `reedclaw agent --auto`; `name` is the argument that holds the goal, `model` the one that works.
+pub(in crate::cli) fn begun(
+    matches: &ArgMatches,
+    name: &str,
+    config: Option<PathBuf>,
+    path: Option<PathBuf>,
+    model: Option<String>,
+) -> ExitCode {
+    let model = matches.get_one::<String>("model").cloned().or(model);
+    let began = begin(matches, name, Begin { config, path, model });
+    began.map_or_else(|failure| exit::failed(&failure), ExitCode::from)
+}
+
+/// The options of a run that stand outside its own arguments.
+struct Begin {
+    config: Option<PathBuf>,
+    path: Option<PathBuf>,
+    model: Option<String>,
+}
+
+fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure> {
+    let Begin { config, path, model } = options;
+    let text = matches.get_one::<String>(name).cloned().unwrap_or_default();
+    let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    runtime.problems().iter().for_each(tell);
+    if let Some(failure) = app::closed(runtime.settings(), ChannelKind::Agent) {
+        return Err(failure);
+    }
+    let named = matches.get_one::<PathBuf>("path").cloned().or(path);
+    let around = named.unwrap_or_else(|| runtime.cwd().to_owned());
+    let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
+    runtime.stand_in(around.clone());
+    let workspace = app::workspace_named(runtime.env(), &around)?;
+    let mut goal = goal_of(matches, app::goal_of(runtime.settings(), &text, &workspace)?)?;
+    if goal.executor.is_empty() {
+        goal.executor = model.unwrap_or_default();
+    }
+    runtime.take_tools(&workspace).iter().for_each(tell);
+    goal::ready(runtime.agent_mut(), &goal)?;
+    let plan = matches.get_one::<PathBuf>("plan").map(|path| plan_of(path)).transpose()?;
+    let held = app::hold_workspace(runtime.env(), &workspace)?;
+    let journal = StoredJournal::begin(Arc::clone(runtime.store()), goal)?;
+    if let Some(text) = plan {
+        journal.add(&Event::Planned { text })?;
+    }
+    let status = work(runtime, &journal, matches);
+    drop(held);
+    status
+}
+
+/// The goal of the settings, with the options of the command line.
+fn goal_of(matches: &ArgMatches, goal: Goal) -> Result<Goal, Failure> {
+    let many = |name: &str, else_: Vec<String>| -> Vec<String> {
+        let named: Vec<String> =
+            matches.try_get_many::<String>(name).ok().flatten().into_iter().flatten().cloned().collect();
+        if named.is_empty() { else_ } else { named }
+    };
+    let one = |name: &str, else_: String| matches.get_one::<String>(name).cloned().unwrap_or(else_);
+    let checks = many("check", goal.checks);
+    if checks.len() > CHECKS_MAX {
+        return Err(usage(format!("a goal has at most {CHECKS_MAX} checks"), ""));
+    }
+    Ok(Goal {
+        checks,
+        limits: limits_of(matches, goal.limits),
+        grant: Grant {
+            writes: many("grant-write", goal.grant.writes),
+            commands: many("grant-command", goal.grant.commands),
+        },
+        protect: many("protect", goal.protect),
+        allow_check_edits: matches.get_flag("allow-check-edits"),
+        asks_go: matches.get_flag("plan-only"),
+        planner: one("planner", goal.planner),
+        executor: one("executor", goal.executor),
+        ..goal
+    })
+}
+
+fn limits_of(matches: &ArgMatches, limits: Limits) -> Limits {
+    let number = |name: &str| matches.get_one::<u64>(name).copied();
+    let amount = |name: &str| matches.get_one::<f64>(name).copied();
+    Limits {
+        usd: amount("budget-usd").or(limits.usd),
+        tokens: number("budget-tokens").or(limits.tokens),
+        minutes: amount("budget-minutes").or(limits.minutes),
+        steps: number("budget-steps").or(limits.steps),
+        calls: number("budget-calls").or(limits.calls),
+        ..limits
+    }
+}
+
+fn resume(mut runtime: Runtime, journal: StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    let workspace = PathBuf::from(run.goal.as_ref().map(|goal| goal.workspace.clone()).unwrap_or_default());
+    let held = app::hold_workspace(runtime.env(), &workspace)?;
+    runtime.stand_in(workspace.clone());
+    runtime.take_tools(&workspace).iter().for_each(tell);
+    goal::ready(runtime.agent_mut(), run.goal.as_ref().unwrap_or(&Goal::default()))?;
+    if run.paused.is_some() {
+        journal.add(&Event::Resumed)?;
+    }
+    let status = work(runtime, &journal, matches);
+    drop(held);
+    status
+}
+
+/// Works until the run rests, and tells how that came.
+fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
+    let is_json = matches.get_flag("json");
+    let on_halt = match matches.get_one::<String>("on-halt").map(String::as_str) {
+        Some("deny") => OnHalt::Deny,
+        _ => OnHalt::Halt,
+    };
+    let goal = journal.state()?.goal.unwrap_or_default();
+    let cancel = Cancel::new();
+    watch_interrupts(&cancel, None);
+    let id = journal.run();
+    let mut seen = Seen { is_json, id, last: String::new() };
+    seen.line(&format!("run {id}: {}", goal.text));
+    app::granted_lines(&goal).iter().for_each(|line| seen.line(line));
+    let parts = Work { journal, watcher: &mut seen, on_halt, cancel: &cancel };
+    let run = goal::work(runtime.agent_mut(), parts).map_err(|failure| {
+        let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
+        Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
+    })?;
+    if let Some(problem) = app::notify_of_run(runtime.settings(), runtime.env(), journal) {
+        say(&escape_visible(&problem));
+    }
+    let status = status_of(&run);
+    let steps = app::steps_of_run(runtime.settings(), runtime.env(), &goal, id);
+    if let Some(path) = matches.try_get_one::<PathBuf>("report").ok().flatten() {
+        write_report(path, journal, steps)?;
+    }
+    if is_json {
+        let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
+        outln!("{}", serde_json::json!({"event": "run", "run": id, "end": run.word(), "exit": status, "why": why}));
+    } else {
+        app::run_report(journal, steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
+        if run.awaits_go() {
+            outln!("reedclaw norris approve {id} takes the plan, and then reedclaw norris resume {id} works on it");
+        } else if run.end.is_none() {
+            outln!("reedclaw norris resume {id} continues");
+        }
+    }
+    Ok(status)
+}
+
+/// Writes the report of a run: as JSON if the file's name ends with `.json`, else as text.
+fn write_report(path: &Path, journal: &StoredJournal, steps: usize) -> Result<(), Failure> {
+    let text = match path.extension() {
+        Some(extension) if extension == "json" => format!("{:#}\n", app::run_facts(journal, steps)?),
+        _ => app::run_report(journal, steps)?.iter().map(|line| escape_visible(line) + "\n").collect(),
+    };
+    replace_private(&working_directory().join(path), text.as_bytes()).map_err(|error| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("the report can't be written: {}: {error}", path.display()),
+        hint: format!("reedclaw norris show {} prints it", journal.run()),
+    })
+}
+
+/// Reads a plan from a file: its lines `TASK: …`, or each line that isn't empty.
+fn plan_of(path: &Path) -> Result<String, Failure> {
+    let text = read_text(path).map_err(|error| usage(format!("{}: {error}", path.display()), "--plan names a file"))?;
+    let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let plan = match norris::tasks(&text).is_empty() {
+        true => lines().map(|line| format!("TASK: {line}")).collect::<Vec<_>>().join("\n"),
+        false => text.clone(),
+    };
+    if plan.is_empty() {
+        return Err(usage(format!("{} has no task", path.display()), "write one task in each line"));
+    }
+    Ok(plan)
+}
+
+/// The exit status of a run that doesn't work any more.
+fn status_of(run: &Run) -> u8 {
+    match &run.end {
+        Some(end) => end.status(),
+        None if run.is_waiting() || run.awaits_go() => exit::HALTED,
+        None if run.is_estop => exit::ESTOP,
+        None => exit::INTERRUPTED,
+    }
+}
+
+/// Shows a run on standard error, or as JSON.
+struct Seen {
+    is_json: bool,
+    id: i64,
+    last: String,
+}
+
+impl Seen {
+    fn line(&mut self, text: &str) {
+        if !self.is_json {
+            say(&escape_visible(text));
+        }
+    }
+}
+
+impl Watcher for Seen {
+    fn begins(&mut self, run: &Run, effect: &Effect) {
+        let Some(line) = app::effect_line(run, effect) else { return };
+        if self.is_json {
+            outln!("{}", serde_json::json!({"event": "run_step", "run": self.id, "text": line}));
+        } else if line != self.last {
+            self.line(&line);
+        }
+        self.last = line;
+    }
+
+    fn event(&mut self, event: proto::Event) {
+        if self.is_json {
+            out!("{}", Line::of(&event).to_json());
+            return;
+        }
+        match event {
+            proto::Event::Notice(text) => self.line(&text),
+            proto::Event::Tool(tool) => match &tool.step {
+                proto::tool::Step::Requested { intent, .. } => self.line(&format!("  {intent}")),
+                proto::tool::Step::Denied { why } => self.line(&format!("  denied: {why}")),
+                proto::tool::Step::Approved | proto::tool::Step::Done { .. } => {}
+            },
+            proto::Event::Failed { failure, .. } => tell(&failure),
+            _ => {}
+        }
+    }
+}
+
+fn show(runtime: &Runtime, journal: &StoredJournal, is_json: bool) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    let goal = run.goal.clone().unwrap_or_default();
+    let steps = app::steps_of_run(runtime.settings(), runtime.env(), &goal, journal.run());
+    if is_json {
+        outln!("{:#}", app::run_facts(journal, steps)?);
+        return Ok(exit::DONE);
+    }
+    app::run_report(journal, steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
+    Ok(exit::DONE)
+}
+
+fn undo(runtime: &Runtime, journal: &StoredJournal, by_force: bool) -> Result<u8, Failure> {
+    let undone = undo_run((runtime.settings(), runtime.env()), journal, by_force, "reedclaw ");
+    let lines = undone.map_err(|(failure, difference)| {
+        out!("{}", crate::render::sanitise(&difference));
+        failure
+    })?;
+    lines.iter().for_each(|line| outln!("{line}"));
+    Ok(exit::DONE)
+}
+
+/// Prints the events of a run as they come, until it rests.
+fn watch(journal: &StoredJournal) -> Result<u8, Failure> {
+    let mut seen = 0;
+    let mut run = Run::default();
+    let waits = std::sync::mpsc::channel::<()>();
+    loop {
+        for (seq, time, event) in journal.events(seen)? {
+            seen = seq;
+            run.apply(time, &event);
+            if let Some(line) = app::event_line(&run, &event) {
+                outln!("{}", escape_visible(&line));
+            }
+        }
+        std::io::stdout().flush().ok();
+        if !run.is_active() {
+            return Ok(if run.end.is_some() { status_of(&run) } else { exit::DONE });
+        }
+        let _ = waits.1.recv_timeout(WATCH_EVERY);
+    }
+}
+
+fn say_to(journal: &StoredJournal, text: String) -> Result<u8, Failure> {
+    if text.trim().is_empty() || text.len() > NOTE_BYTES_MAX {
+        return Err(usage(format!("a note has between 1 and {NOTE_BYTES_MAX} bytes"), "reedclaw norris say ID TEXT"));
+    }
+    add(journal, &Event::Said { text }, "noted for its next question")
+}
+
+fn stop(journal: &StoredJournal) -> Result<u8, Failure> {
+    let is_at_rest = !journal.state()?.is_active();
+    add(journal, &Event::StopAsked, "stopping")?;
+    if is_at_rest {
+        journal.add(&Event::Ended { end: "stopped".into(), why: String::new() })?;
+    }
+    Ok(exit::DONE)
+}
+
+/// Shows the plan of a run, with the checks that the model proposed, and takes both.
+fn take_plan(journal: &StoredJournal) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    app::plan_lines(&run).iter().for_each(|line| outln!("{}", escape_visible(line)));
+    run.proposed.iter().for_each(|check| outln!("  check: {}", escape_visible(check)));
+    add(journal, &Event::Go { checks: run.proposed }, "its plan is taken; reedclaw norris resume continues")
+}
+
+fn decide(journal: &StoredJournal, event: impl FnOnce(String) -> Event, done: &str) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    let Some((halt, _)) = run.halt.as_ref().filter(|_| run.is_waiting()) else {
+        return Err(usage(format!("run {} waits for no answer", journal.run()), "reedclaw norris show"));
+    };
+    outln!("{} ({} risk)", escape_visible(&halt.intent), halt.risk);
+    halt.preview.lines().for_each(|line| outln!("  | {}", escape_visible(line)));
+    add(journal, &event(halt.digest.clone()), done)
+}
+
+fn raise(journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
+    let limits = journal.state()?.goal.map(|goal| goal.limits).unwrap_or_default();
+    add(journal, &Event::Raised { limits: limits_of(matches, limits) }, "its limits are changed")
+}
+
+fn add(journal: &StoredJournal, event: &Event, done: &str) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    if run.end.is_some() && !matches!(event, Event::Raised { .. }) {
+        let message = format!("run {} has ended: {}", journal.run(), run.word());
+        return Err(usage(message, "reedclaw norris show prints its report"));
+    }
+    journal.add(event)?;
+    outln!("Run {}: {done}.", journal.run());
+    Ok(exit::DONE)
+}
+
+fn columns() -> usize {
+    let width = || crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+    if std::io::stdout().is_terminal() { width() } else { COLUMNS }
+}
+
+fn usage(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}

@@ -1,0 +1,228 @@
+//! `reedclaw memory`: the stored conversations, listed, searched, shown, exported and deleted without a session.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::MutexGuard;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+
+use crate::app::{Request, Runtime};
+use crate::base::text::{counted, one_line};
+use crate::base::time::utc;
+use crate::cli::exit;
+use crate::cli::out::{outln, print_lines, report};
+use crate::ops;
+use crate::proto::{Failure, FailureKind, Role};
+use crate::render::sanitise;
+use crate::store::export::{self, Format};
+use crate::store::{ConversationId, Store, StoredConversation, StoredMemory};
+
+/// Default number of printed conversations or hits.
+const ROWS: &str = "50";
+
+/// The subcommand, as clap knows it.
+pub(in crate::cli) fn definition() -> Command {
+    let limit = Arg::new("limit")
+        .long("limit")
+        .value_name("N")
+        .value_parser(value_parser!(usize))
+        .default_value(ROWS)
+        .help("Prints at most N; the default is 50");
+    Command::new("memory")
+        .about("Lists, searches and exports the stored conversations")
+        .subcommand_required(true)
+        .subcommand(Command::new("list").about("Lists the conversations, the most recent first").arg(limit.clone()))
+        .subcommand(
+            Command::new("search")
+                .about("Finds messages by words, beginnings (word*) or phrases (\"two words\"); the best first")
+                .arg(Arg::new("query").value_name("QUERY").required(true).num_args(1..))
+                .arg(limit),
+        )
+        .subcommand(
+            Command::new("show")
+                .about("Prints a conversation, including rewound turns")
+                .arg(Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(i64))),
+        )
+        .subcommand(Command::new("notes").about("Lists the memories, and the proposed ones in the inbox"))
+        .subcommand(
+            Command::new("clear").about("Deletes all conversations; the history of lines and the memories stay").arg(
+                Arg::new("yes")
+                    .long("yes")
+                    .action(ArgAction::SetTrue)
+                    .help("Deletes; without it the command only says what it would delete"),
+            ),
+        )
+        .subcommand(
+            Command::new("export")
+                .about("Writes all conversations to a new file, or to standard output")
+                .arg(
+                    Arg::new("file")
+                        .value_name("FILE")
+                        .value_parser(value_parser!(PathBuf))
+                        .help("A new file that ends with .jsonl or .md"),
+                )
+                .arg(
+                    Arg::new("markdown")
+                        .long("markdown")
+                        .action(ArgAction::SetTrue)
+                        .conflicts_with("file")
+                        .help("Markdown on standard output, instead of JSON lines"),
+                ),
+        )
+}
+
+/// Carries it out; `config` is what `--config` named.
+pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    match act(matches, config) {
+        Ok(code) => code,
+        Err(failure) => exit::failed(&failure),
+    }
+}
+
+fn act(matches: &ArgMatches, config: Option<PathBuf>) -> Result<ExitCode, Failure> {
+    let runtime = Runtime::start(&Request { config, ..Request::default() })?;
+    runtime.problems().iter().for_each(report);
+    let mut store: MutexGuard<'_, Store> = runtime.lock_store();
+    if !store.is_durable() {
+        return Err(Failure {
+            kind: FailureKind::Unavailable,
+            message: "the stored conversations can't be reached".into(),
+            hint: "reedclaw doctor says more".into(),
+        });
+    }
+    match matches.subcommand() {
+        Some(("list", matches)) => list(&store, limit(matches)),
+        Some(("search", matches)) => {
+            let words: Vec<&str> =
+                matches.get_many::<String>("query").into_iter().flatten().map(String::as_str).collect();
+            search(&mut store, &words.join(" "), limit(matches))
+        }
+        Some(("show", matches)) => show(&store, matches.get_one::<i64>("id").copied().unwrap_or_default()),
+        Some(("notes", _)) => notes(&store),
+        Some(("clear", matches)) => clear(&mut store, matches.get_flag("yes")),
+        Some(("export", matches)) => {
+            let file = matches.get_one::<PathBuf>("file");
+            let on_output = if matches.get_flag("markdown") { Format::Markdown } else { Format::JsonLines };
+            export_all(&store, file, on_output)
+        }
+        _ => Ok(ExitCode::from(exit::USAGE)),
+    }
+}
+
+fn limit(matches: &ArgMatches) -> usize {
+    matches.get_one::<usize>("limit").copied().unwrap_or_default()
+}
+
+fn list(store: &Store, limit: usize) -> Result<ExitCode, Failure> {
+    print_safely(store.conversations(limit)?.into_iter().map(|it| {
+        let turns = if it.turns == 1 { "turn " } else { "turns" };
+        format!("{:>6}  {}  {:>4} {turns}  {}", it.id.0, utc(it.updated), it.turns, it.title)
+    }))
+}
+
+pub(in crate::cli) fn search(store: &mut Store, query: &str, limit: usize) -> Result<ExitCode, Failure> {
+    let found = ops::memory::find(store, query, limit)?;
+    if found.is_empty() {
+        eprintln!("reedclaw: nothing was found; word* finds beginnings");
+        return Ok(ExitCode::from(exit::FAILED));
+    }
+    let line =
+        |id: i64, time: i64, kind: &str, text: &str| format!("{id:>6}  {}  {kind}  {}", utc(time), one_line(text));
+    let memories = found.memories.into_iter().map(|it| line(it.id, it.time, "memory  ", &it.text));
+    let hits = found.hits.into_iter().map(|hit| {
+        let kind = if hit.role == Role::Assistant { "answer  " } else { "question" };
+        line(hit.conversation.0, hit.time, kind, &hit.excerpt)
+    });
+    print_safely(memories.chain(hits))
+}
+
+fn show(store: &Store, id: i64) -> Result<ExitCode, Failure> {
+    let Some(found) = store.conversation(ConversationId(id))? else {
+        return Err(Failure {
+            kind: FailureKind::User,
+            message: format!("no conversation has the number {id}"),
+            hint: "reedclaw memory list lists them".into(),
+        });
+    };
+    let mut text = Vec::new();
+    let written = export::write_conversation(&found, &store.record(found.id)?, Format::Markdown, &mut text);
+    written.map_err(|error| cannot_write("standard output", &error))?;
+    print_safely(std::iter::once(String::from_utf8_lossy(&text).trim_end().to_owned()))
+}
+
+pub(in crate::cli) fn notes(store: &Store) -> Result<ExitCode, Failure> {
+    let line = |it: StoredMemory| {
+        let state = if it.is_accepted { "" } else { "(in the inbox) " };
+        format!(
+            "{:>6}  {}  {}  {state}{}",
+            it.id,
+            utc(it.time),
+            it.place.as_deref().unwrap_or("everywhere"),
+            one_line(&it.text)
+        )
+    };
+    print_safely(ops::memory::all(store)?.into_iter().map(line))
+}
+
+fn clear(store: &mut Store, is_sure: bool) -> Result<ExitCode, Failure> {
+    if is_sure {
+        let count = store.clear_conversations()?;
+        outln!("{} deleted", counted(count, "conversation"));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let count = ops::conversations::count(store)?;
+    let told = counted(count, "conversation");
+    eprintln!("reedclaw: this would delete {told} for good\n  reedclaw memory clear --yes does it");
+    Ok(ExitCode::from(exit::USAGE))
+}
+
+fn export_all(store: &Store, file: Option<&PathBuf>, on_output: Format) -> Result<ExitCode, Failure> {
+    let mut conversations = store.conversations(usize::MAX)?;
+    conversations.reverse();
+    let Some(path) = file else {
+        // A reader that stops early isn't a failure.
+        let _ = write_all(store, &conversations, on_output, &mut io::stdout().lock())?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let format = Format::of(path).ok_or_else(|| Failure {
+        kind: FailureKind::User,
+        message: format!("{} ends with neither .jsonl nor .md", path.display()),
+        hint: "the ending decides the format".into(),
+    })?;
+    let place = path.display().to_string();
+    let mut out = export::create(path).map_err(|error| cannot_write(&place, &error))?;
+    write_all(store, &conversations, format, &mut out)?.map_err(|error| cannot_write(&place, &error))?;
+    outln!("{} in {}", counted(conversations.len(), "conversation"), sanitise(&place));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_all(
+    store: &Store,
+    conversations: &[StoredConversation],
+    format: Format,
+    out: &mut dyn Write,
+) -> Result<io::Result<()>, Failure> {
+    let mut out = io::BufWriter::new(out);
+    for conversation in conversations {
+        let record = store.record(conversation.id)?;
+        if let Err(error) = export::write_conversation(conversation, &record, format, &mut out) {
+            return Ok(Err(error));
+        }
+    }
+    Ok(out.flush())
+}
+
+/// Prints lines without control characters.
+fn print_safely(lines: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
+    print_lines(lines.map(|line| sanitise(&line).into_owned()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn cannot_write(place: &str, error: &io::Error) -> Failure {
+    Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("{place} can't be written: {error}"),
+        hint: String::new(),
+    }
+}

@@ -1,0 +1,204 @@
+//! `reedclaw receipt`: what tools did, listed, shown and verified, without a session.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+
+use crate::app;
+use crate::base::text::counted;
+use crate::cli::exit;
+use crate::cli::out::{outln, print_lines};
+use crate::config::{self, LoadRequest};
+use crate::host;
+use crate::proto::{Failure, FailureKind};
+use crate::receipts::{self, Check, Options, Record, Report, Status, Stored, Verdict};
+use crate::render::sanitise;
+
+/// Default number of printed receipts.
+const ROWS: &str = "50";
+/// Characters of an id that a row shows.
+const ID_SHOWN: usize = 40;
+
+/// The subcommand, as clap knows it.
+pub(in crate::cli) fn definition() -> Command {
+    let json = |help: &'static str| Arg::new("json").long("json").action(ArgAction::SetTrue).help(help);
+    let limit = Arg::new("limit")
+        .long("limit")
+        .value_name("N")
+        .value_parser(value_parser!(usize))
+        .default_value(ROWS)
+        .help("Prints at most N; the default is 50");
+    let head = Arg::new("expect-head")
+        .long("expect-head")
+        .value_name("HASH")
+        .help("A hash noted earlier, which must be that of a receipt");
+    let key = Arg::new("key")
+        .long("key")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("The verification key, if it isn't in the state directory");
+    Command::new("receipt")
+        .about("Lists and verifies the receipts of tool calls")
+        .subcommand_required(true)
+        .subcommand(
+            Command::new("list")
+                .about("Lists the newest receipts, the newest at the end")
+                .arg(limit)
+                .arg(json("Prints the receipts as in the log, one JSON object a line")),
+        )
+        .subcommand(
+            Command::new("verify")
+                .about("Checks every receipt; exits with 1 if one is broken, 8 at a torn end, 9 if the end is missing or can't be confirmed")
+                .arg(head)
+                .arg(key)
+                .arg(json("Answers with one JSON object")),
+        )
+        .subcommand(
+            Command::new("show")
+                .about("Prints a receipt by its id or number")
+                .arg(Arg::new("id").value_name("ID").required(true)),
+        )
+}
+
+/// Carries it out; `config` is what `--config` named.
+pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    match act(matches, config) {
+        Ok(code) => code,
+        Err(failure) => exit::failed(&failure),
+    }
+}
+
+fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Failure> {
+    let request = LoadRequest { explicit, env: host::environment(), cwd: host::working_directory() };
+    let settings = config::load(&request)?.settings;
+    // A log is read even if no receipts are written any more.
+    let settings = config::Settings {
+        receipts: config::ReceiptSettings { enabled: true, ..settings.receipts.clone() },
+        ..settings
+    };
+    let Some(options) = app::receipt_options(&settings, &request.env)? else { return Ok(ExitCode::SUCCESS) };
+    match matches.subcommand() {
+        Some(("list", matches)) => {
+            let limit = matches.get_one::<usize>("limit").copied().unwrap_or_default();
+            let rows = receipts::newest(&options, limit)?;
+            if rows.is_empty() && limit > 0 {
+                eprintln!("reedclaw: there are no receipts yet");
+            }
+            // Exactly as stored for a program; a terminal would obey some of the bytes.
+            let is_exact = matches.get_flag("json") && !io::stdout().is_terminal();
+            put_lines(rows.iter().map(|stored| match matches.get_flag("json") {
+                true if is_exact => stored.line.clone(),
+                true => sanitise(&stored.line).into_owned(),
+                false => sanitise(&row(stored)).into_owned(),
+            }))
+        }
+        Some(("show", matches)) => {
+            let id = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+            let found = receipts::find(&options, id)?.ok_or_else(|| Failure {
+                kind: FailureKind::User,
+                message: format!("no receipt is called {id}"),
+                hint: "reedclaw receipt list lists them".into(),
+            })?;
+            put_lines(fields(&found).into_iter().map(|line| sanitise(&line).into_owned()))
+        }
+        Some(("verify", matches)) => {
+            let check = Check {
+                expect_head: matches.get_one::<String>("expect-head").cloned(),
+                key: matches.get_one::<PathBuf>("key").cloned(),
+            };
+            let report = receipts::verify(&options, &check)?;
+            if matches.get_flag("json") {
+                outln!("{}", as_json(&options, &report));
+            } else {
+                report_lines(&options, &report).iter().for_each(|line| outln!("{}", sanitise(line)));
+            }
+            Ok(ExitCode::from(report.verdict.exit_code()))
+        }
+        _ => Ok(ExitCode::from(exit::USAGE)),
+    }
+}
+
+fn row(stored: &Stored) -> String {
+    let Some(record) = &stored.record else { return format!("{:>6}  not a receipt", stored.number) };
+    let Record { timestamp, kind, .. } = record;
+    let text = |text: &Option<std::borrow::Cow<'_, str>>| text.as_deref().unwrap_or("-").to_owned();
+    let (tool, risk, rule) = (text(&record.tool), text(&record.risk), text(&record.rule));
+    let status = record.status.map_or("-", Status::name);
+    let id: String = record.id.chars().take(ID_SHOWN).collect();
+    format!("{:>6}  {timestamp}  {:8}  {status:7}  {risk:7}  {tool}  {rule}  {id}", stored.number, kind.name())
+}
+
+/// A receipt's fields, one a line, and whether it has anything to say at all.
+fn fields(stored: &Stored) -> Vec<String> {
+    match serde_json::from_str::<Value>(&stored.line) {
+        Ok(Value::Object(fields)) => fields
+            .into_iter()
+            .map(|(key, value)| match value {
+                Value::String(text) => format!("{key:16}{text}"),
+                other => format!("{key:16}{other}"),
+            })
+            .collect(),
+        _ => vec![format!("line {} is not a receipt: {}", stored.number, stored.line)],
+    }
+}
+
+/// The result of the check, in words.
+pub(in crate::cli) fn report_lines(options: &Options, report: &Report) -> Vec<String> {
+    let count = counted(usize::try_from(report.receipts).unwrap_or(usize::MAX), "receipt");
+    let path = options.path.display();
+    let mut lines = vec![match &report.verdict {
+        Verdict::Whole => format!("{count} in {path}: all hold"),
+        Verdict::Broken { receipt, why } => format!("receipt {receipt}: {why}"),
+        Verdict::Torn { bytes } => {
+            format!(
+                "{count} hold; the last line was not written to its end ({bytes} bytes), the next receipt moves it away"
+            )
+        }
+        Verdict::Cut { why } => format!("{path}: {why}"),
+        Verdict::Unconfirmed { .. } => format!("{count} in {path} hold"),
+    }];
+    match &report.verdict {
+        Verdict::Broken { .. } => lines.push(format!("{count} before it hold; {path}")),
+        Verdict::Cut { .. } => lines.push(format!(
+            "if you moved the log away yourself, move {} away as well",
+            options.anchors_path().display()
+        )),
+        Verdict::Unconfirmed { why } => lines.push(format!("warning: {why}")),
+        Verdict::Whole | Verdict::Torn { .. } => {}
+    }
+    lines.extend(report.head.iter().map(|head| format!("head {head}")));
+    lines.extend(report.unknown.iter().map(|open| {
+        format!("receipt {}: unknown outcome: {} at {}, {}", open.seq, open.tool, open.timestamp, open.id)
+    }));
+    lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
+    lines
+}
+
+fn as_json(options: &Options, report: &Report) -> Value {
+    let (verdict, broken, why) = match &report.verdict {
+        Verdict::Whole => ("ok", None, None),
+        Verdict::Broken { receipt, why } => ("broken", Some(receipt), Some(why.clone())),
+        Verdict::Torn { bytes } => ("torn", None, Some(format!("{bytes} bytes at the end aren't a whole line"))),
+        Verdict::Cut { why } => ("truncated", None, Some(why.clone())),
+        Verdict::Unconfirmed { why } => ("unconfirmed", None, Some(why.clone())),
+    };
+    let unknown: Vec<Value> = report
+        .unknown
+        .iter()
+        .map(|open| json!({"seq": open.seq, "id": open.id, "timestamp": open.timestamp, "tool": open.tool}))
+        .collect();
+    json!({
+        "verdict": verdict, "receipt": broken, "why": why, "receipts": report.receipts, "log_id": report.log_id,
+        "head": report.head, "missing": report.missing, "unknown_outcome": unknown, "notes": report.notes,
+        "path": options.path.to_string_lossy(),
+    })
+}
+
+/// Prints lines.
+fn put_lines(lines: impl Iterator<Item = String>) -> Result<ExitCode, Failure> {
+    print_lines(lines);
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,700 @@
+//! `reedclaw session`: sessions on git without the shell. Lists go to standard output, one JSON object a line with `--json`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+
+use crate::agent::Cancel;
+use crate::app::{OwnCommand, RepositoryTool, Request, Ruling, Runtime, session_failure, session_on};
+use crate::base::text::counted;
+use crate::cli::answers::agent::watch_interrupts;
+use crate::cli::answers::person::AtTty;
+use crate::cli::exit;
+use crate::cli::out::{is_yes, out, outln, print_lines, report};
+use crate::git::{Changed, Program, short};
+use crate::host;
+use crate::ops::sessions::{
+    against, applied_lines, changes_at, difference, half_words, log_rows, merge_words, output_of, own_change_lines,
+    own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
+};
+use crate::proto::{Failure, FailureKind};
+use crate::render::text::{escape_visible, table};
+use crate::render::{sanitise, strip_controls};
+use crate::sessions::{
+    FILE_BYTES_MAX, Finding, Half, How, Listed, MergeWish, Session, SessionError, Sessions, View, amend, clear_up,
+    examine, replay, rewind_half, short_id,
+};
+
+/// The width where there is no terminal to ask.
+const COLUMNS: usize = 100;
+/// Version of the JSON lines.
+const VERSION: u32 = 1;
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn id() -> Arg {
+    Arg::new("id").value_name("ID").required(true).help("Digits that `list` shows, or words of the title")
+}
+
+fn turn(help: &'static str) -> Arg {
+    Arg::new("turn").value_name("N").value_parser(value_parser!(u64)).help(help)
+}
+
+fn as_json() -> Arg {
+    flag("json", "Prints JSON, one object a line (see config/schema/sessions.json)")
+}
+
+fn yes() -> Arg {
+    flag("yes", "Does it without a question")
+}
+
+/// The subcommand, as clap knows it.
+pub(in crate::cli) fn definition() -> Command {
+    let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    Command::new("session")
+        .about("Lists, shows, rewinds and merges sessions on git, whose turns are commits")
+        .arg(
+            Arg::new("workspace")
+                .long("workspace")
+                .value_name("DIR")
+                .global(true)
+                .value_parser(value_parser!(PathBuf))
+                .help("The repository, instead of the one around the working directory"),
+        )
+        .subcommand(
+            command("list", "Lists the sessions, the last used first")
+                .arg(flag("all", "Lists abandoned sessions, too, whose commits are still kept"))
+                .arg(as_json()),
+        )
+        .subcommand(start_definition())
+        .subcommand(command("log", "Lists the turns of a session, the oldest first").arg(id()).arg(as_json()))
+        .subcommand(
+            command("show", "Prints a turn: question, calls, answer and changes")
+                .arg(id())
+                .arg(turn("The turn; the default is the newest"))
+                .arg(as_json()),
+        )
+        .subcommand(diff_definition())
+        .subcommand(
+            command("cat", "Prints a file of a session")
+                .arg(id())
+                .arg(Arg::new("path").value_name("PATH").required(true))
+                .arg(turn("The turn; the default is the newest")),
+        )
+        .subcommand(
+            command("files", "Lists a directory of a session")
+                .arg(id())
+                .arg(Arg::new("path").value_name("DIR").default_value(""))
+                .arg(turn("The turn; the default is the newest")),
+        )
+        .subcommand(
+            command("fork", "Begins a session that goes on from a turn of another, and prints its id")
+                .arg(id())
+                .arg(turn("The turn; the default is the newest")),
+        )
+        .subcommand(
+            command("rewind", "Goes back to a turn; the newest commit is kept")
+                .arg(id())
+                .arg(turn("The turn").required(true))
+                .arg(flag("code", "Its files alone, as a new turn: the conversation goes on"))
+                .arg(flag("talk", "The conversation alone: the files stay as they are").conflicts_with("code")),
+        )
+        .subcommands(care_definitions())
+        .subcommand(command("undo", "Takes back the last rewind or sync").arg(id()))
+        .subcommand(command("redo", "Does again what undo took back").arg(id()))
+        .subcommand(
+            command("sync", "Merges your branch into a session")
+                .arg(id())
+                .arg(flag("rebase", "Makes the session's commits anew on your branch; with conflicts nothing moves"))
+                .arg(Arg::new("branch").value_name("BRANCH").help("The default is the branch that it began at")),
+        )
+        .subcommand(merge_definition())
+        .subcommand(command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()))
+        .subcommand(command("abandon", "Takes a session off the list; its commits are kept").arg(id()))
+        .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
+}
+
+fn diff_definition() -> Command {
+    Command::new("diff")
+        .about("Prints what a session changed: since its start, in a turn, or between two")
+        .arg(id())
+        .arg(
+            Arg::new("what")
+                .value_names(["N|A..B", "PATH"])
+                .num_args(0..=2)
+                .help("A turn or a range of turns, and a file or directory"),
+        )
+        .arg(
+            Arg::new("against")
+                .long("against")
+                .value_name("BRANCH")
+                .help("Prints what a merge would bring to this branch"),
+        )
+}
+
+fn start_definition() -> Command {
+    Command::new("start")
+        .about("Begins a session and prints its id")
+        .arg(Arg::new("from").long("from").value_name("REV").help("Begins at this commit instead of HEAD"))
+        .arg(
+            Arg::new("on")
+                .long("on")
+                .value_name("BRANCH")
+                .conflicts_with("from")
+                .help("Works on this branch of yours, which must not be checked out"),
+        )
+        .arg(
+            flag("with-changes", "Begins with the checkout's uncommitted files that git doesn't ignore")
+                .conflicts_with_all(["from", "on"]),
+        )
+        .arg(Arg::new("title").value_name("TITLE").num_args(0..))
+}
+
+/// The commands that change or write a commit, and those that look after sessions.
+fn care_definitions() -> [Command; 7] {
+    let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    [
+        command("message", "Gives the commit of a turn another first line; the newest commit is kept")
+            .arg(id())
+            .arg(turn("The turn; the default is the newest"))
+            .arg(Arg::new("text").short('m').long("message").value_name("TEXT").required(true).help("The line")),
+        command("amend", "Joins your own commits since the newest turn into that turn's; the old commits are kept")
+            .arg(id())
+            .arg(Arg::new("text").short('m').long("message").value_name("TEXT").help("Another first line")),
+        command("run", "Runs a command on the files of a session, in the sandbox; its changes become a commit")
+            .arg(id())
+            .arg(yes())
+            .arg(
+                Arg::new("command")
+                    .value_name("COMMAND")
+                    .required(true)
+                    .num_args(1..)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true)
+                    .help("One word is a line for bash; of several each is a word of its own"),
+            ),
+        command("tools", "Lists the tools that lie in the repository (tools/NAME.luau), or decides about one")
+            .arg(id())
+            .arg(Arg::new("ruling").value_name("WHAT").value_parser(["approve", "reject", "revoke"]).requires("name"))
+            .arg(Arg::new("name").value_name("NAME").help("The tool"))
+            .arg(yes())
+            .arg(as_json()),
+        command("dir", "Writes the files of a session into a new directory")
+            .arg(id())
+            .arg(
+                Arg::new("to")
+                    .value_name("DIR")
+                    .required(true)
+                    .value_parser(value_parser!(PathBuf))
+                    .help("The directory, which must not exist yet"),
+            )
+            .arg(turn("The turn; the default is the newest")),
+        command("doctor", "Looks for records that can't be read")
+            .arg(flag("repair", "Makes them anew from older commits, as a commit on the session's branch")),
+        command(
+            "gc",
+            "Removes commits that were left longer ago than `sessions.keep_days`, and directories that nobody needs",
+        )
+        .arg(flag("dry-run", "Prints what would be removed, and removes nothing")),
+    ]
+}
+
+fn merge_definition() -> Command {
+    Command::new("merge")
+        .about("Moves your branch to a result with the changes of a session")
+        .after_help("Exit status: 0 merged, 3 refused or without --yes, 6 conflicts; nothing has moved then.")
+        .arg(id())
+        .arg(flag("squash", "One commit with everything"))
+        .arg(flag("merge", "A merge commit, with the session's own commits").conflicts_with("squash"))
+        .arg(flag("rebase", "A commit for each turn that changed files").conflicts_with_all(["squash", "merge"]))
+        .arg(
+            Arg::new("pick")
+                .long("pick")
+                .value_name("N,N")
+                .value_delimiter(',')
+                .value_parser(value_parser!(u64))
+                .conflicts_with_all(["squash", "merge", "rebase"])
+                .help("The same for these turns only"),
+        )
+        .arg(Arg::new("into").long("into").value_name("BRANCH").help("Another branch than the one it began at"))
+        .arg(flag("keep-record", "Takes the record of the conversation over, too"))
+        .arg(flag("dry-run", "Prints what would change, and changes nothing"))
+        .arg(yes())
+        .arg(as_json())
+}
+
+/// Carries it out; `config` is what `--config` named.
+pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let (name, inner) = matches.subcommand().map_or(("list", None), |(name, inner)| (name, Some(inner)));
+    let asked = match Asked::new(matches, config) {
+        Ok(Ok(asked)) => asked,
+        Ok(Err(failure)) => {
+            report(&failure);
+            return ExitCode::from(exit::NO_REPOSITORY);
+        }
+        Err(failure) => return exit::failed(&failure),
+    };
+    asked.carry_out(name, inner.unwrap_or(matches)).unwrap_or_else(|failure| exit::failed(&failure))
+}
+
+/// The inputs of the commands.
+struct Asked {
+    runtime: Runtime,
+    workspace: PathBuf,
+    sessions: Sessions,
+}
+
+impl Asked {
+    /// Reads them; the inner failure is a repository that can't be used.
+    fn new(matches: &ArgMatches, config: Option<PathBuf>) -> Result<Result<Self, Failure>, Failure> {
+        let runtime = Runtime::start(&Request { config, ..Request::default() })?;
+        runtime.problems().iter().for_each(report);
+        let named = matches.subcommand().and_then(|(_, inner)| inner.get_one::<PathBuf>("workspace"));
+        let workspace = match named.or_else(|| matches.get_one::<PathBuf>("workspace")) {
+            Some(named) => named.clone(),
+            None => runtime.workspace_around(&host::working_directory()),
+        };
+        Ok(runtime.sessions(&workspace).map(|sessions| Self { runtime, workspace, sessions }))
+    }
+
+    fn carry_out(mut self, name: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        match name {
+            "run" => return self.run(matches),
+            "tools" => return self.tools(matches),
+            _ => {}
+        }
+        let sessions = &self.sessions;
+        if name == "list" {
+            let flag = |name: &str| matches.try_get_one::<bool>(name).ok().flatten().copied().unwrap_or(false);
+            return self.list(flag("all"), flag("json"));
+        }
+        if name == "start" {
+            return self.start(matches);
+        }
+        if name == "doctor" {
+            return self.doctor(matches.get_flag("repair"));
+        }
+        if name == "gc" {
+            print_lines(clear_up(sessions, matches.get_flag("dry-run")).map_err(session_failure)?.into_iter());
+            return Ok(ExitCode::SUCCESS);
+        }
+        let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+        let id = sessions.find(wanted).map_err(session_failure)?;
+        let turn = || matches.try_get_one::<u64>("turn").ok().flatten().copied();
+        match name {
+            "log" => self.log(&id, matches.get_flag("json"))?,
+            "show" => self.show(&id, turn(), matches.get_flag("json"))?,
+            "diff" => return self.diff(&id, matches),
+            "cat" => self.cat(&id, matches.get_one::<String>("path").map_or("", String::as_str), turn())?,
+            "files" => {
+                let path = matches.get_one::<String>("path").map_or("", String::as_str);
+                let names = self.view(&id)?.names(path, turn()).map_err(session_failure)?;
+                print_lines(names.iter().map(|it| escape_visible(it)));
+            }
+            "fork" => outln!("{}", sessions.fork(&id, turn()).map_err(session_failure)?.id()),
+            "rewind" => self.rewind(&id, turn().unwrap_or_default(), matches)?,
+            "message" | "amend" | "dir" => self.change_or_write(name, &id, turn(), matches)?,
+            "undo" | "redo" => {
+                let act = if name == "undo" { Session::undo } else { Session::redo };
+                let done = sessions.open(&id).and_then(|mut session| act(&mut session)).map_err(session_failure)?;
+                eprintln!("reedclaw: {}", sanitise(&done));
+            }
+            "sync" => {
+                let branch = matches.get_one::<String>("branch").map(String::as_str);
+                return self.sync(&id, branch, matches.get_flag("rebase"));
+            }
+            "merge" => return self.merge(&id, matches),
+            "apply" => return self.apply(&id, matches.get_flag("yes")),
+            "abandon" => {
+                let kept = sessions.abandon(&id).map_err(session_failure)?;
+                eprintln!("reedclaw: session {} is off the list; its commits are kept as {kept}", short_id(&id));
+            }
+            _ => {
+                if !agreed(matches.get_flag("yes"), &format!("Remove session {} with all its turns?", short_id(&id))) {
+                    return Err(without_yes());
+                }
+                sessions.drop_for_good(&id).map_err(session_failure)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn start(&self, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let title: Vec<&str> = matches.get_many("title").into_iter().flatten().map(String::as_str).collect();
+        let title = self.runtime.agent().redacted(&title.join(" "));
+        let sessions = &self.sessions;
+        let begun = match matches.get_one::<String>("on") {
+            _ if matches.get_flag("with-changes") => sessions.start_with_changes(&title, &self.program()?),
+            Some(branch) => sessions.start_on(branch, &title),
+            None => sessions.start(matches.get_one::<String>("from").map(String::as_str), &title),
+        };
+        outln!("{}", begun.map_err(session_failure)?.id());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn rewind(&self, id: &str, turn: u64, matches: &ArgMatches) -> Result<(), Failure> {
+        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        let half = match (matches.get_flag("code"), matches.get_flag("talk")) {
+            (true, _) => Some(Half::Code),
+            (_, true) => Some(Half::Talk),
+            _ => None,
+        };
+        let id = short_id(id);
+        let Some(half) = half else {
+            let kept = session.rewind(turn).map_err(session_failure)?;
+            eprintln!("reedclaw: session {id} is at turn {turn}; the newest commit is kept as {kept}");
+            return Ok(());
+        };
+        let kept = rewind_half(&mut session, turn, half).map_err(session_failure)?;
+        eprintln!("reedclaw: session {id}: {}; the newest commit is kept as {kept}", half_words(turn, half));
+        Ok(())
+    }
+
+    fn list(&self, is_whole: bool, is_json: bool) -> Result<ExitCode, Failure> {
+        let mut all = self.sessions.list().map_err(session_failure)?;
+        if is_whole {
+            all.extend(self.sessions.list_left().map_err(session_failure)?);
+        }
+        if is_json {
+            print_lines(all.iter().map(|it| listed_json(it).to_string()));
+        } else {
+            print_table(&session_rows(&all, None));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn doctor(&self, repairs: bool) -> Result<ExitCode, Failure> {
+        let found = examine(&self.sessions, repairs).map_err(session_failure)?;
+        let line = |it: &Finding| {
+            let mended = if it.is_mended { " (made anew from older commits)" } else { "" };
+            format!("session {}: {}{mended}", short_id(&it.session), escape_visible(&it.what))
+        };
+        print_lines(found.iter().map(line));
+        if found.iter().all(|it| it.is_mended) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        eprintln!("reedclaw: session doctor --repair makes these records anew; git log shows the commits");
+        Ok(ExitCode::from(exit::FAILED))
+    }
+
+    fn change_or_write(&self, name: &str, id: &str, turn: Option<u64>, matches: &ArgMatches) -> Result<(), Failure> {
+        if name == "dir" {
+            let to = matches.get_one::<PathBuf>("to").cloned().unwrap_or_default();
+            let files = self.view(id)?.write_to(turn, &to).map_err(session_failure)?;
+            eprintln!("reedclaw: {} written", counted(files, "file"));
+            return Ok(());
+        }
+        let text = matches.get_one::<String>("text").map(String::as_str).unwrap_or_default();
+        let text = self.runtime.agent().redacted(text);
+        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        if name == "amend" {
+            let kept = amend(&mut session, Some(text.as_str()).filter(|it| !it.is_empty())).map_err(session_failure)?;
+            let turn = session.meta().turns;
+            eprintln!("reedclaw: turn {turn} of session {} has the changes now; {kept} has it as it was", short_id(id));
+            return Ok(());
+        }
+        let kept = session.reword(turn, &text).map_err(session_failure)?;
+        eprintln!("reedclaw: session {} has the new message; the newest commit is kept as {kept}", short_id(id));
+        Ok(())
+    }
+
+    fn view(&self, id: &str) -> Result<View, Failure> {
+        self.sessions.look(id).map_err(session_failure)
+    }
+
+    fn log(&self, id: &str, is_json: bool) -> Result<(), Failure> {
+        let view = self.view(id)?;
+        let log = view.log().map_err(session_failure)?;
+        if !is_json {
+            print_table(&log_rows(&view, &log).map_err(session_failure)?);
+            return Ok(());
+        }
+        let line = |it: &crate::sessions::LogEntry| {
+            json!({"v": VERSION, "kind": "turn", "session": id, "turn": it.turn, "act": it.act, "state": it.state,
+                "commit": it.id.to_string(), "subject": it.subject, "model": it.model, "time_s": it.time_s})
+        };
+        print_lines(log.iter().rev().map(|it| line(it).to_string()));
+        Ok(())
+    }
+
+    fn show(&self, id: &str, turn: Option<u64>, is_json: bool) -> Result<(), Failure> {
+        let view = self.view(id)?;
+        let turn = turn.map_or_else(|| view.meta().map(|it| it.turns), Ok).map_err(session_failure)?;
+        let record = view.record(turn).map_err(session_failure)?;
+        if is_json {
+            let record = serde_json::to_value(&record).unwrap_or_default();
+            outln!("{}", json!({"v": VERSION, "kind": "record", "session": id, "turn": turn, "record": record}));
+            return Ok(());
+        }
+        let changes = view.changes_of(turn).map_err(session_failure)?;
+        out!("? {}\n", strip_controls(record.question.as_bytes()));
+        for call in &record.calls {
+            let sign = if call.success { "·" } else { "✗" };
+            outln!("{sign} {} {}", sanitise(&call.tool), escape_visible(&call.arguments));
+        }
+        outln!("{}\n", strip_controls(record.answer.trim_end().as_bytes()));
+        out!("{}", sanitise(&difference(&changes, &|side| view.text(side))));
+        Ok(())
+    }
+
+    fn diff(&self, id: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let words: Vec<&str> = matches.get_many("what").into_iter().flatten().map(String::as_str).collect();
+        let what = words.join(" ");
+        let (range, path) = range_and_path(&what);
+        let Some(branch) = matches.get_one::<String>("against") else {
+            let view = self.view(id)?;
+            let changes = view.changes_in(range).and_then(|all| changes_at(all, path)).map_err(session_failure)?;
+            out!("{}", sanitise(&difference(&changes, &|side| view.text(side))));
+            return Ok(ExitCode::SUCCESS);
+        };
+        let mut plan = match against(&self.sessions, id, range, branch, &self.program()?) {
+            Err(error @ SessionError::Conflicts(_)) => {
+                report(&session_failure(error));
+                return Ok(ExitCode::from(exit::CONFLICTS));
+            }
+            plan => plan.map_err(session_failure)?,
+        };
+        let files = changes_at(std::mem::take(&mut plan.files), path).map_err(session_failure)?;
+        out!("{}", sanitise(&difference(&files, &|side| plan.text(side))));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn cat(&self, id: &str, path: &str, turn: Option<u64>) -> Result<(), Failure> {
+        use std::io::{IsTerminal, Write};
+        let files = self.view(id)?.files(turn).map_err(session_failure)?;
+        let content = files.read(path, FILE_BYTES_MAX).map_err(|error| Failure {
+            kind: FailureKind::User,
+            message: format!("{path}: {error}"),
+            hint: "reedclaw session diff names the files that it changed".into(),
+        })?;
+        if std::io::stdout().is_terminal() {
+            out!("{}", strip_controls(&content.bytes));
+            return Ok(());
+        }
+        let mut stdout = std::io::stdout().lock();
+        stdout.write_all(&content.bytes).and_then(|()| stdout.flush()).map_err(|error| Failure {
+            kind: FailureKind::Unavailable,
+            message: format!("standard output can't be written: {error}"),
+            hint: String::new(),
+        })
+    }
+
+    fn program(&self) -> Result<Program, Failure> {
+        Program::find(self.runtime.env()).ok_or_else(|| Failure {
+            kind: FailureKind::Unavailable,
+            message: "git isn't installed".into(),
+            hint: "install git".into(),
+        })
+    }
+
+    fn sync(&self, id: &str, branch: Option<&str>, is_rebase: bool) -> Result<ExitCode, Failure> {
+        let mut session = self.sessions.open(id).map_err(session_failure)?;
+        let program = self.program()?;
+        let synced = match is_rebase {
+            true => replay(&mut session, branch, &program),
+            false => session.sync(branch, &program),
+        };
+        let synced = match synced {
+            Err(error @ SessionError::Conflicts(_)) => {
+                report(&session_failure(error));
+                return Ok(ExitCode::from(exit::CONFLICTS));
+            }
+            synced => synced.map_err(session_failure)?,
+        };
+        let from = short(synced.from);
+        if synced.conflicts.is_empty() {
+            eprintln!("reedclaw: session {} has all of {from} now", short_id(id));
+            return Ok(ExitCode::SUCCESS);
+        }
+        print_lines(synced.conflicts.iter().map(|it| escape_visible(&it.display().to_string())));
+        eprintln!("reedclaw: session {} has {from} now, with conflicts to solve there", short_id(id));
+        Ok(ExitCode::from(exit::CONFLICTS))
+    }
+
+    /// Runs a command of the caller's own on the session's files.
+    fn run(&mut self, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let words: Vec<&str> = matches.get_many("command").into_iter().flatten().map(String::as_str).collect();
+        let command = match &words[..] {
+            [line] => (*line).to_owned(),
+            words => shlex::try_join(words.iter().copied()).map_err(|_| Failure {
+                kind: FailureKind::User,
+                message: "a command can't hold a NUL".into(),
+                hint: String::new(),
+            })?,
+        };
+        let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+        let workspace = self.workspace.clone();
+        self.runtime.open_session(&workspace, wanted)?;
+        self.runtime.allow_output_bytes(crate::cli::rules::tool::OUTPUT_BYTES_MAX);
+        let crate::app::BuiltRunner { mut runner, problems } = self.runtime.runner_on_bench()?;
+        problems.iter().for_each(report);
+        let cancel = Cancel::new();
+        let mut tty = AtTty::new(&self.runtime, false, cancel.clone());
+        watch_interrupts(&cancel, tty.modes());
+        let outcome = runner.call(&own_command(&command), None, &cancel, &mut OwnCommand::of(&mut tty), &mut |_| {});
+        drop((runner, tty));
+        let [out, err] = output_of(&outcome);
+        print_lines(Some(out).filter(|it| !it.is_empty()).into_iter());
+        if !err.is_empty() {
+            eprintln!("{}", sanitise(&err));
+        }
+        if let Some(error) = &outcome.error {
+            eprintln!("reedclaw: {}", sanitise(&error.message));
+        }
+        let changes = self.runtime.own_changes()?;
+        for line in own_change_lines(&changes) {
+            eprintln!("{line}");
+        }
+        if !changes.files.is_empty() {
+            let is_wanted = agreed(matches.get_flag("yes"), "Commit these changes to the session?");
+            let told = self.runtime.end_own_command(&command, is_wanted)?;
+            eprintln!("reedclaw: {}", sanitise(&told));
+            if !is_wanted {
+                return Err(without_yes());
+            }
+        }
+        Ok(ExitCode::from(crate::cli::rules::tool::status(&outcome)))
+    }
+
+    /// Lists the tools of the repository, or decides about one.
+    fn tools(&mut self, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let word = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+        let workspace = self.workspace.clone();
+        self.runtime.open_session(&workspace, word("id").unwrap_or_default())?;
+        let (settings, env) = (self.runtime.settings().clone(), self.runtime.env().clone());
+        let on_git = session_on(self.runtime.on_git_mut())?;
+        let (Some(ruling), Some(name)) = (word("ruling"), word("name")) else {
+            let all = on_git.repository_tools();
+            if matches.get_flag("json") {
+                let id = on_git.session.id();
+                let line = |it: &RepositoryTool| json!({"v": VERSION, "kind": "tool", "session": id, "name": it.name, "state": it.state, "why": it.why});
+                print_lines(all.iter().map(|it| line(it).to_string()));
+            } else {
+                print_table(&tool_rows(&all));
+            }
+            return Ok(ExitCode::SUCCESS);
+        };
+        let ruling = match ruling {
+            "approve" => {
+                let asked = on_git.tool_asked(name, &settings, &env)?;
+                out!("{}", sanitise(&asked.text));
+                print_lines(tool_lines(name, &asked).into_iter());
+                if !agreed(matches.get_flag("yes"), "May the model run this tool from now on without being asked?") {
+                    return Err(without_yes());
+                }
+                Ruling::Approve
+            }
+            "reject" => Ruling::Reject,
+            _ => Ruling::Revoke,
+        };
+        eprintln!("reedclaw: {}", sanitise(&on_git.rule_tool(name, ruling)?));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn merge(&self, id: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let is_json = matches.get_flag("json");
+        let how = match () {
+            () if matches.get_flag("merge") => Some(How::Merge),
+            () if matches.get_flag("rebase") => Some(How::Rebase),
+            () if matches.get_flag("squash") => Some(How::Squash),
+            () => matches.get_many::<u64>("pick").map(|turns| How::Pick(turns.copied().collect())),
+        };
+        let program = self.program()?;
+        let wish = MergeWish {
+            how: how.unwrap_or_else(|| merge_words(&self.runtime.settings().sessions.merge)),
+            into: matches.get_one::<String>("into").cloned(),
+            keeps_record: matches.get_flag("keep-record"),
+        };
+        let plan = match self.sessions.plan_merge(id, wish, &program) {
+            Ok(plan) => plan,
+            Err(SessionError::Conflicts(paths)) => {
+                if is_json {
+                    let line = |path: &PathBuf| json!({"v": VERSION, "kind": "conflict", "session": id, "path": path});
+                    print_lines(paths.iter().map(|it| line(it).to_string()));
+                }
+                report(&session_failure(SessionError::Conflicts(paths)));
+                return Ok(ExitCode::from(exit::CONFLICTS));
+            }
+            Err(error) => return Err(session_failure(error)),
+        };
+        if is_json {
+            print_lines(plan.files.iter().map(|it| change_json(id, it, plan.that_run().contains(&it.path.as_path()))));
+        } else {
+            print_lines(plan_lines(&plan).into_iter());
+        }
+        if matches.get_flag("dry-run") {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !agreed(matches.get_flag("yes"), &format!("Move {} there?", plan.target_name())) {
+            return Err(without_yes());
+        }
+        let hooks = self.runtime.settings().sessions.hooks;
+        let commit = self.sessions.merge(&plan, hooks, &program).map_err(session_failure)?;
+        // A session that another shell has open goes on from the merge when it is synced there.
+        if let Ok(mut session) = self.sessions.open(id) {
+            session.note_merged(&plan, commit).map_err(session_failure)?;
+        }
+        eprintln!("reedclaw: {} is at {} now", sanitise(plan.target_name()), short(commit));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn apply(&self, id: &str, is_agreed: bool) -> Result<ExitCode, Failure> {
+        let plan = match self.runtime.plan_apply(&self.sessions, id) {
+            Ok(plan) => plan,
+            Err(SessionError::Conflicts(paths)) => {
+                report(&session_failure(SessionError::Conflicts(paths)));
+                return Ok(ExitCode::from(exit::CONFLICTS));
+            }
+            Err(error) => return Err(session_failure(error)),
+        };
+        print_lines(applied_lines(&plan).into_iter());
+        if plan.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !agreed(is_agreed, &format!("Change these files in {}?", self.workspace.display())) {
+            return Err(without_yes());
+        }
+        let told = self.runtime.apply(&self.sessions, id, plan)?;
+        eprintln!("reedclaw: {}", sanitise(&told));
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn print_table(rows: &[Vec<String>]) {
+    let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+    out!("{}", table(rows, columns));
+}
+
+fn listed_json(it: &Listed) -> Value {
+    json!({"v": VERSION, "kind": "session", "session": it.meta.id, "title": it.meta.title, "turns": it.meta.turns,
+        "base": it.meta.base, "branch": it.meta.base_branch, "commit": it.tip.to_string(), "time_s": it.time_s,
+        "state": it.state()})
+}
+
+fn change_json(id: &str, change: &Changed, runs: bool) -> String {
+    let kind = match (&change.old, &change.new) {
+        (None, _) => "added",
+        (_, None) => "deleted",
+        _ => "modified",
+    };
+    json!({"v": VERSION, "kind": "change", "session": id, "path": change.path, "change": kind, "runs": runs})
+        .to_string()
+}
+
+/// Whether it may be done: by the option, or by an answer at a terminal.
+fn agreed(by_option: bool, question: &str) -> bool {
+    use std::io::IsTerminal;
+    by_option || std::io::stdin().is_terminal() && is_yes(question)
+}
+
+fn without_yes() -> Failure {
+    Failure {
+        kind: FailureKind::Refused,
+        message: "nothing was changed".into(),
+        hint: "--yes does it without a question".into(),
+    }
+}

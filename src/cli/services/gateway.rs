@@ -1,0 +1,613 @@
+//! `reedclaw gateway`: serves the team gateway, and looks after its tokens, members and logs.
+
+use std::ffi::OsStr;
+use std::fs::OpenOptions;
+use std::io::{IsTerminal, stdin, stdout};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::app::{ChannelKind, Request, Runtime};
+use crate::cli::exit;
+use crate::cli::out::{outln, report, says_yes};
+use crate::config::{self, Env};
+use crate::gateway::{self, Listening, Options, Parts};
+use crate::host;
+use crate::ledger::{FILE_NAME, Ledger, NewToken, archive, backends, figures};
+use crate::proto::team::{Mode, TeamRole, TokenKind};
+use crate::proto::{Failure, FailureKind};
+use crate::render::sanitise;
+use crate::render::text::table;
+
+/// Columns of lists when the terminal doesn't say.
+const COLUMNS: usize = 120;
+/// The tenant of one machine.
+const TENANT: &str = "local";
+
+fn option(name: &'static str, value: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value)
+}
+
+fn one_of(arg: Arg, words: &'static [&'static str]) -> Arg {
+    arg.value_parser(PossibleValuesParser::new(words))
+}
+
+fn tenant_option() -> Arg {
+    option("tenant", "TENANT").default_value(TENANT).help("The tenant")
+}
+
+fn role_option(default: &'static str) -> Arg {
+    one_of(option("role", "ROLE"), TeamRole::WORDS).default_value(default).help("The most that it may do")
+}
+
+fn named_argument(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).value_name(value).required(true).help(help)
+}
+
+/// Flags of a tenant.
+const FLAGS: &[&str] = &["canvas.gestures", "pii", "strategy_locks"];
+/// Comparisons of a figure with its threshold, each with its operator.
+const COMPARISONS: &[&str] = &["at-most", "at-least", "none"];
+/// Sums that a budget bounds.
+const LIMITS: &[&str] = &["calls", "cost_pico_usd", "tokens"];
+
+/// The variable that names the database for all of these commands.
+const DATABASE: &str = "REEDCLAW_GATEWAY_DATABASE";
+const DATABASE_HELP: &str = "file:PATH, postgres://HOST/NAME, or env:NAME for a variable with one of these; else \
+                             REEDCLAW_GATEWAY_DATABASE, else gateway.db in the state directory";
+
+/// The subcommand, as clap knows it.
+pub(in crate::cli) fn definition() -> Command {
+    let mode = one_of(option("mode", "MODE"), Mode::WORDS).default_value("lab");
+    Command::new("gateway")
+        .about("Serves the team gateway on this machine over HTTP; looks after its tokens and logs")
+        .after_help("Exit status: 0 ended or done, 1 failed or a log is broken, 2 usage, 3 refused.")
+        .arg(option("listen", "ADDR:PORT").help("The address, only this machine's own; gateway.listen in the config"))
+        .arg(mode.help("How tenants are run; saas and enterprise need PostgreSQL"))
+        .arg(option("database", "URL").global(true).help(DATABASE_HELP))
+        .arg(
+            Arg::new("open")
+                .long("open")
+                .action(ArgAction::SetTrue)
+                .help("Prints an address that signs a browser in, once"),
+        )
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints the start as a line of JSON"))
+        .subcommand(token_definition())
+        .subcommand(
+            Command::new("pair")
+                .about("Prints a code by which a browser or program begins a session; it holds five minutes, once")
+                .arg(option("user", "USER").default_value("me").help("The user of the session"))
+                .arg(tenant_option())
+                .arg(role_option("admin")),
+        )
+        .subcommands(tenant_definitions())
+        .subcommand(
+            Command::new("estop")
+                .about("Lifts the kill switches of a tenant; asks, and only at a terminal")
+                .arg(Arg::new("clear").long("clear").action(ArgAction::SetTrue).required(true).help("Lifts them"))
+                .arg(tenant_option()),
+        )
+        .subcommand(
+            Command::new("routes")
+                .about("Lists which back-end stores what for each tenant")
+                .arg(tenant_option())
+                .arg(
+                    Arg::new("check")
+                        .long("check")
+                        .action(ArgAction::SetTrue)
+                        .help("Exit status 1 if a back-end can't be served"),
+                )
+                .arg(
+                    one_of(option("forget", "SERVICE"), &backends::SERVICES).help("Takes the route of a service away"),
+                ),
+        )
+        .subcommand(
+            Command::new("verify")
+                .about("Checks each tenant's log from its beginning and names the first fault")
+                .arg(option("tenant", "TENANT").help("Only this tenant"))
+                .arg(option("file", "FILE").help("Checks an archive instead, without the database")),
+        )
+        .subcommand(
+            Command::new("export")
+                .about("Writes everything of a tenant to a new file, as lines that verify --file checks")
+                .arg(named_argument("name", "TENANT", "The tenant"))
+                .arg(named_argument("file", "FILE", "File to create")),
+        )
+        .subcommand(
+            Command::new("erase")
+                .about("Erases the texts of a person; asks, and only at a terminal. The log's chain holds without them")
+                .arg(named_argument("name", "TENANT", "The tenant"))
+                .arg(named_argument("user", "USER", "The person")),
+        )
+        .subcommand(Command::new("openapi").about("Prints the OpenAPI 3.1 document of the gateway"))
+}
+
+fn token_definition() -> Command {
+    let kind = one_of(option("kind", "KIND"), TokenKind::WORDS).default_value("person");
+    Command::new("token")
+        .about("Makes, lists and revokes tokens")
+        .subcommand_required(true)
+        .subcommand(
+            Command::new("create")
+                .about("Makes a token and prints its secret, once")
+                .arg(kind.help("Who holds it"))
+                .arg(option("user", "USER").required(true).help("The user that it is bound to"))
+                .arg(tenant_option())
+                .arg(role_option("member"))
+                .arg(option("expires", "TIME").help("When it ends, such as 30d, 12h or 10m; never if absent")),
+        )
+        .subcommand(Command::new("list").about("Lists tokens, without their secrets"))
+        .subcommand(Command::new("revoke").about("Ends a token at once").arg(named_argument(
+            "id",
+            "ID",
+            "The token's id",
+        )))
+}
+
+fn tenant_definitions() -> [Command; 2] {
+    let named = || named_argument("name", "TENANT", "The tenant");
+    let user = || named_argument("user", "USER", "The user");
+    let mode = || one_of(option("mode", "MODE"), Mode::WORDS).default_value("lab").help("How the tenant is run");
+    let tenants = Command::new("tenant")
+        .about("Adds and lists tenants")
+        .subcommand_required(true)
+        .subcommand(Command::new("add").about("Adds a tenant").arg(named()).arg(mode()))
+        .subcommand(Command::new("list").about("Lists tenants and their modes"))
+        .subcommand(
+            Command::new("flag")
+                .about("Sets a flag of a tenant")
+                .arg(named())
+                .arg(one_of(named_argument("flag", "FLAG", "The flag"), FLAGS))
+                .arg(one_of(named_argument("value", "on|off", "Its value"), &["on", "off"])),
+        )
+        .subcommand(
+            Command::new("kpi")
+                .about("Sets a rule over a measured figure: while it is broken, nothing runs")
+                .arg(named())
+                .arg(named_argument("kpi", "FIGURE", "error_rate, denial_rate, p95_ms, or one that clients send"))
+                .arg(one_of(named_argument("op", "at-most|at-least|none", "The comparison, or none"), COMPARISONS))
+                .arg(Arg::new("threshold").value_name("NUMBER").help("The threshold"))
+                .arg(option("window", "TIME").default_value("1h").help("How far back it looks, 24h at most"))
+                .arg(option("samples", "N").default_value("5").help("With fewer values it says nothing"))
+                .arg(option("action", "NAME").help("Only calls of this action")),
+        )
+        .subcommand(
+            Command::new("limit")
+                .about("Sets a limit of a tenant's budget")
+                .arg(named())
+                .arg(one_of(named_argument("kind", "KIND", "The sum that it bounds"), LIMITS))
+                .arg(named_argument("value", "NUMBER|none", "The most, or none")),
+        );
+    let give = Command::new("add").about("Gives a user a role").arg(named()).arg(user()).arg(role_option("member"));
+    let take = Command::new("remove").about("Ends a user's membership").arg(named()).arg(user());
+    let members = Command::new("member").about("Gives and takes roles in a tenant").subcommand_required(true);
+    [tenants, members.subcommand(give).subcommand(take)]
+}
+
+/// Carries it out; `config` is what `--config` named.
+pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let done = match matches.subcommand() {
+        None => serve(matches, config),
+        Some(("token", matches)) => token(matches),
+        Some(("pair", matches)) => pair(matches),
+        Some(("tenant", matches)) => tenant(matches),
+        Some(("member", matches)) => member(matches),
+        Some(("estop", matches)) => lift(matches),
+        Some(("routes", matches)) => routes(matches),
+        Some(("verify", matches)) => verify(matches),
+        Some(("export", matches)) => export(matches),
+        Some(("erase", matches)) => erase(matches),
+        Some(("openapi", _)) => {
+            outln!("{:#}", gateway::openapi());
+            Ok(exit::DONE)
+        }
+        Some(_) => Ok(exit::USAGE),
+    };
+    ExitCode::from(done.unwrap_or_else(|failure| {
+        report(&failure);
+        exit::of(&failure)
+    }))
+}
+
+/// The database that `--database` or the environment names, or the usual one.
+fn database(matches: &ArgMatches, env: &Env) -> Result<String, Failure> {
+    if let Some(named) = matches.get_one::<String>("database") {
+        return Ok(named.clone());
+    }
+    if env.contains_key(OsStr::new(DATABASE)) {
+        return Ok(format!("env:{DATABASE}"));
+    }
+    let state = config::state_directory(env).ok_or_else(|| Failure {
+        kind: FailureKind::Unavailable,
+        message: "no HOME is set, so there is no place for the gateway's database".into(),
+        hint: "set HOME, or name a file: --database file:PATH".into(),
+    })?;
+    Ok(format!("file:{}", state.join(FILE_NAME).display()))
+}
+
+fn open(matches: &ArgMatches) -> Result<Ledger, Failure> {
+    let env = host::environment();
+    open_at(&database(matches, &env)?, &env)
+}
+
+fn open_at(database: &str, env: &Env) -> Result<Ledger, Failure> {
+    Ledger::open_at(gateway::database_target(database, env)?).map_err(|error| gateway::of_ledger(&error))
+}
+
+/// Makes a pairing code, with hyphens as a person reads it.
+fn pair_code(ledger: &Ledger, tenant: &str, user: &str, role: TeamRole) -> Result<String, Failure> {
+    let code = ledger.create_pair_code(tenant, user, role).map_err(|error| gateway::of_ledger(&error))?;
+    Ok([&code[..4], &code[4..8], &code[8..]].join("-"))
+}
+
+fn text(matches: &ArgMatches, name: &str) -> String {
+    matches.get_one::<String>(name).cloned().unwrap_or_default()
+}
+
+fn serve(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure {
+        kind: FailureKind::Internal,
+        message: format!("signals can't be received: {error}"),
+        hint: String::new(),
+    })?;
+    let is_json = matches.get_flag("json");
+    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Gateway, ..Request::default() })?;
+    runtime.problems().iter().for_each(report);
+    let database = database(matches, runtime.env())?;
+    let listen = matches.get_one::<String>("listen").unwrap_or(&runtime.settings().gateway.listen).clone();
+    let options = Options { listen, mode: text(matches, "mode"), database };
+    let parts = Parts {
+        settings: runtime.settings().clone(),
+        env: runtime.env().clone(),
+        store: std::sync::Arc::clone(runtime.store()),
+        config: runtime.config().path.clone(),
+    };
+    // Whoever reads the terminal is let in; a file or a program isn't.
+    let code = match matches.get_flag("open") && stdout().is_terminal() {
+        true => Some(pair_code(&open_at(&options.database, runtime.env())?, TENANT, "me", TeamRole::Admin)?),
+        false => None,
+    };
+    let begun = |listening: &Listening| {
+        let Listening { address, mode, database } = listening;
+        if is_json {
+            let url = format!("http://{address}");
+            outln!("{}", json!({"event": "listening", "url": url, "mode": mode, "database": database}));
+            return;
+        }
+        let engine = if database == "PostgreSQL" { database.as_str() } else { "SQLite" };
+        outln!("ReedClaw gateway on http://{address}  (mode {mode}, tenant {TENANT}, {engine})");
+        match &code {
+            Some(code) => outln!("Console: http://{address}/ui/#pair={code}   the code holds 5 minutes, once"),
+            None => outln!("Console: http://{address}/ui/   reedclaw gateway pair prints a code for it"),
+        }
+        outln!("Ctrl-C ends the gateway; reedclaw gateway token create --user NAME makes a token for a program");
+    };
+    let ended = || {
+        signals.forever().next();
+    };
+    gateway::serve(&options, parts, begun, ended)?;
+    Ok(exit::DONE)
+}
+
+fn token(matches: &ArgMatches) -> Result<u8, Failure> {
+    let failed = |error| gateway::of_ledger(&error);
+    match matches.subcommand() {
+        Some(("create", matches)) => {
+            let new = NewToken {
+                kind: TokenKind::of(&text(matches, "kind")).unwrap_or(TokenKind::Person),
+                user: named(text(matches, "user"))?,
+                tenant: text(matches, "tenant"),
+                role: TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer),
+                lifetime_ms: matches.get_one::<String>("expires").map(|it| lifetime(it)).transpose()?,
+            };
+            let (id, secret) = open(matches)?.create_token(&new).map_err(failed)?;
+            outln!("{secret}");
+            if stdout().is_terminal() {
+                outln!("This is shown once. Its id is {id}; reedclaw gateway token revoke {id} ends it.");
+            }
+        }
+        Some(("list", matches)) => {
+            let tokens = open(matches)?.tokens().map_err(failed)?;
+            let row = |it: &crate::ledger::TokenRow| {
+                let ends = it.expires_at.clone().unwrap_or_else(|| "no end".into());
+                [&it.id, it.state, &it.kind, &it.role, &it.user, &it.tenant, &ends].map(|cell| cell.to_owned()).to_vec()
+            };
+            print_table(&tokens.iter().map(row).collect::<Vec<_>>());
+        }
+        Some(("revoke", matches)) => {
+            open(matches)?.revoke_token(&text(matches, "id")).map_err(failed)?;
+            outln!("the token is revoked");
+        }
+        _ => return Ok(exit::USAGE),
+    }
+    Ok(exit::DONE)
+}
+
+fn pair(matches: &ArgMatches) -> Result<u8, Failure> {
+    if !stdin().is_terminal() || !stdout().is_terminal() {
+        return Err(Failure {
+            kind: FailureKind::Refused,
+            message: "a pairing code is printed at a terminal only".into(),
+            hint: "programs use tokens: reedclaw gateway token create".into(),
+        });
+    }
+    let role = TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer);
+    let (tenant, user) = (text(matches, "tenant"), named(text(matches, "user"))?);
+    let code = pair_code(&open(matches)?, &tenant, &user, role)?;
+    outln!("{code}   for {}, once, within five minutes", sanitise(&user));
+    Ok(exit::DONE)
+}
+
+fn tenant(matches: &ArgMatches) -> Result<u8, Failure> {
+    let failed = |error| gateway::of_ledger(&error);
+    match matches.subcommand() {
+        Some(("add", matches)) => {
+            let name = named(text(matches, "name"))?;
+            let mode = Mode::of(&text(matches, "mode")).unwrap_or(Mode::Lab);
+            open(matches)?.add_tenant(&name, mode).map_err(failed)?;
+            outln!("the tenant {} is there, in mode {}", sanitise(&name), mode.word());
+        }
+        Some(("flag", matches)) => {
+            let is_on = text(matches, "value") == "on";
+            let (name, flag) = (text(matches, "name"), text(matches, "flag"));
+            open(matches)?.set_flag(&name, None, &flag, is_on).map_err(failed)?;
+            outln!("{} is {} for {}", flag, text(matches, "value"), sanitise(&name));
+        }
+        Some(("kpi", matches)) => set_rule(matches)?,
+        Some(("limit", matches)) => {
+            let value = text(matches, "value");
+            let limit = match value.as_str() {
+                "none" => None,
+                number => Some(number.parse::<i64>().ok().filter(|it| *it >= 0).ok_or_else(|| Failure {
+                    kind: FailureKind::User,
+                    message: format!("{number:?} isn't a limit"),
+                    hint: "a whole number from 0, or none".into(),
+                })?),
+            };
+            let (name, kind) = (text(matches, "name"), text(matches, "kind"));
+            open(matches)?.set_limit(&name, &kind, limit).map_err(failed)?;
+            outln!("the limit of {kind} is {value} for {}", sanitise(&name));
+        }
+        Some(("list", matches)) => {
+            let rows = open(matches)?.tenants().map_err(failed)?;
+            print_table(&rows.into_iter().map(|(tenant, mode)| vec![tenant, mode]).collect::<Vec<_>>());
+        }
+        _ => return Ok(exit::USAGE),
+    }
+    Ok(exit::DONE)
+}
+
+/// Sets a rule over a figure of a tenant.
+fn set_rule(matches: &ArgMatches) -> Result<(), Failure> {
+    let wrong = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
+    let (tenant, kpi) = (text(matches, "name"), named(text(matches, "kpi"))?);
+    let action = matches.get_one::<String>("action").cloned().map(named).transpose()?.unwrap_or_default();
+    let op = match text(matches, "op").as_str() {
+        "at-most" => Some("<="),
+        "at-least" => Some(">="),
+        _ => None,
+    };
+    let rule = match op {
+        None => None,
+        Some(op) => {
+            let number = text(matches, "threshold");
+            let value = number.parse::<f64>().ok().filter(|it| it.abs() <= 1e12);
+            let value = value.ok_or_else(|| wrong(format!("{number:?} isn't a threshold"), "a number, such as 0.2"))?;
+            let window_s = lifetime(&text(matches, "window"))? / 1_000;
+            let samples_min = text(matches, "samples").parse::<i64>().ok().filter(|it| (1..=100_000).contains(it));
+            let samples_min = samples_min.ok_or_else(|| wrong("--samples isn't a number".into(), "1 to 100000"))?;
+            if window_s > figures::WINDOW_S_MAX {
+                return Err(wrong("the window is too long".into(), "24h at most"));
+            }
+            #[expect(clippy::cast_possible_truncation, reason = "bounded above")]
+            let threshold = (value * 1_000.0).round() as i64;
+            let (kpi, action) = (kpi.clone(), action.clone());
+            Some(figures::Rule {
+                kpi,
+                action,
+                op: op.into(),
+                threshold,
+                window_s,
+                samples_min,
+                ..figures::Rule::default()
+            })
+        }
+    };
+    let done = open(matches)?.figures().set_rule(&tenant, &kpi, &action, rule.as_ref());
+    done.map_err(|error| gateway::of_ledger(&error))?;
+    match rule {
+        None => outln!("there is no rule about {kpi} for {} any more", sanitise(&tenant)),
+        Some(rule) => {
+            let threshold = figures::of_thousandths(rule.threshold);
+            let (op, window_s) = (&rule.op, rule.window_s);
+            outln!("{kpi} must be {op} {threshold} within {window_s} s for {}", sanitise(&tenant));
+        }
+    }
+    Ok(())
+}
+
+/// Lists routes, or takes one away.
+fn routes(matches: &ArgMatches) -> Result<u8, Failure> {
+    let failed = |error| gateway::of_ledger(&error);
+    let (ledger, tenant) = (open(matches)?, text(matches, "tenant"));
+    if let Some(service) = matches.get_one::<String>("forget") {
+        ledger.backends().forget(&tenant, service).map_err(failed)?;
+        outln!("{service} has the usual back-end again");
+        return Ok(exit::DONE);
+    }
+    let routes = ledger.backends().list(&tenant).map_err(failed)?;
+    let row = |it: &crate::ledger::Backend| {
+        vec![it.service.clone(), it.backend.clone(), it.location.clone().unwrap_or_default(), it.version.to_string()]
+    };
+    print_table(&routes.iter().map(row).collect::<Vec<_>>());
+    let is_unfit = matches.get_flag("check") && backends::unfit(&routes, ledger.engine()).is_some();
+    Ok(if is_unfit { exit::FAILED } else { exit::DONE })
+}
+
+/// Lifts kill switches, if a person at the terminal says so.
+fn lift(matches: &ArgMatches) -> Result<u8, Failure> {
+    if !stdin().is_terminal() || !stdout().is_terminal() {
+        return Err(Failure {
+            kind: FailureKind::Refused,
+            message: "only a person at a terminal lifts a kill switch".into(),
+            hint: "run reedclaw gateway estop --clear at a terminal, without a pipe".into(),
+        });
+    }
+    let tenant = text(matches, "tenant");
+    let ledger = open(matches)?;
+    let question = format!("Let actions of the tenant {} run again? Type yes:", sanitise(&tenant));
+    if !says_yes(&question) {
+        outln!("nothing was changed");
+        return Ok(exit::FAILED);
+    }
+    let lifted = ledger.lift(&tenant).map_err(|error| gateway::of_ledger(&error))?;
+    outln!("{lifted} kill switches lifted; reedclaw estop --clear lifts that of this machine");
+    Ok(exit::DONE)
+}
+
+fn member(matches: &ArgMatches) -> Result<u8, Failure> {
+    let (role, matches) = match matches.subcommand() {
+        Some(("add", matches)) => (TeamRole::of(&text(matches, "role")), matches),
+        Some(("remove", matches)) => (None, matches),
+        _ => return Ok(exit::USAGE),
+    };
+    let (tenant, user) = (text(matches, "name"), named(text(matches, "user"))?);
+    open(matches)?.set_member(&tenant, &user, role).map_err(|error| gateway::of_ledger(&error))?;
+    match role {
+        Some(role) => outln!("{} has the role {}", sanitise(&user), role.word()),
+        None => outln!("{} is no member any more", sanitise(&user)),
+    }
+    Ok(exit::DONE)
+}
+
+/// Writes the archive of a tenant.
+fn export(matches: &ArgMatches) -> Result<u8, Failure> {
+    let (tenant, path) = (text(matches, "name"), text(matches, "file"));
+    let ledger = open(matches)?;
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    let mut to = made.map(std::io::BufWriter::new).map_err(|error| Failure {
+        kind: FailureKind::User,
+        message: format!("{path} can't be made: {error}"),
+        hint: "name a file that isn't there yet".into(),
+    })?;
+    let events = ledger.archive().export(&tenant, &mut to).map_err(|error| gateway::of_ledger(&error))?;
+    outln!(
+        "{events} events of {}; reedclaw gateway verify --file {} checks the file",
+        sanitise(&tenant),
+        sanitise(&path)
+    );
+    Ok(exit::DONE)
+}
+
+/// Erases the texts of a person, if somebody at the terminal says so.
+fn erase(matches: &ArgMatches) -> Result<u8, Failure> {
+    if !stdin().is_terminal() || !stdout().is_terminal() {
+        return Err(Failure {
+            kind: FailureKind::Refused,
+            message: "texts are erased only by a person at a terminal, or over HTTP".into(),
+            hint: "run reedclaw gateway erase at a terminal, without a pipe".into(),
+        });
+    }
+    let (tenant, user) = (text(matches, "name"), named(text(matches, "user"))?);
+    let ledger = open(matches)?;
+    if !says_yes(&format!(
+        "Erase what {user} has written in {}? It can't be brought back. Type yes:",
+        sanitise(&tenant)
+    )) {
+        outln!("nothing was changed");
+        return Ok(exit::FAILED);
+    }
+    let erased = ledger.archive().erase(&tenant, None, &user).map_err(|error| gateway::of_ledger(&error))?;
+    outln!("{erased} texts are erased; reedclaw gateway verify counts them");
+    Ok(exit::DONE)
+}
+
+/// Checks an archive.
+fn verify_file(path: &str) -> Result<u8, Failure> {
+    let wrong = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
+    let file = std::fs::File::open(path).map_err(|error| wrong(format!("{path}: {error}")))?;
+    match archive::verify(&mut std::io::BufReader::new(file)).map_err(|error| wrong(error.to_string()))? {
+        Ok(verified) => {
+            outln!("{} events hold, {} of them erased, head {}", verified.events, verified.erased, verified.head);
+            Ok(exit::DONE)
+        }
+        Err(broken) => {
+            outln!("broken at position {}: {}", broken.position, sanitise(&broken.why));
+            Ok(exit::FAILED)
+        }
+    }
+}
+
+fn verify(matches: &ArgMatches) -> Result<u8, Failure> {
+    if let Some(path) = matches.get_one::<String>("file") {
+        return verify_file(path);
+    }
+    let failed = |error| gateway::of_ledger(&error);
+    let ledger = open(matches)?;
+    let tenants = match matches.get_one::<String>("tenant") {
+        Some(tenant) => vec![tenant.clone()],
+        None => ledger.tenants().map_err(failed)?.into_iter().map(|(tenant, _)| tenant).collect(),
+    };
+    let mut code = exit::DONE;
+    for tenant in tenants {
+        let name = sanitise(&tenant).into_owned();
+        match ledger.verify(&tenant).map_err(failed)? {
+            Ok(verified) => {
+                let erased = match verified.erased {
+                    0 => String::new(),
+                    count => format!(", {count} of them erased"),
+                };
+                outln!("{name}: {} events hold{erased}, head {}", verified.events, verified.head);
+            }
+            Err(broken) => {
+                outln!("{name}: broken at position {}: {}", broken.position, sanitise(&broken.why));
+                code = exit::FAILED;
+            }
+        }
+    }
+    Ok(code)
+}
+
+fn print_table(rows: &[Vec<String>]) {
+    let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(COLUMNS));
+    outln!("{}", sanitise(table(rows, columns).trim_end()));
+}
+
+/// A name that headers can carry.
+fn named(name: String) -> Result<String, Failure> {
+    if gateway::is_id(&name) {
+        return Ok(name);
+    }
+    Err(Failure {
+        kind: FailureKind::User,
+        message: format!("{name:?} can't be a name here"),
+        hint: "a name has 1 to 128 of A–Z a–z 0–9 . _ : -".into(),
+    })
+}
+
+/// A time such as `30d`, in milliseconds.
+fn lifetime(word: &str) -> Result<i64, Failure> {
+    let wrong = || Failure {
+        kind: FailureKind::User,
+        message: format!("{word:?} isn't a time"),
+        hint: "such as 30d, 12h or 10m".into(),
+    };
+    let unit = word.chars().next_back().ok_or_else(wrong)?;
+    let minutes = match unit {
+        'd' => 24 * 60,
+        'h' => 60,
+        'm' => 1,
+        _ => return Err(wrong()),
+    };
+    let number: i64 = word[..word.len() - 1].parse().map_err(|_| wrong())?;
+    if !(1..=100_000).contains(&number) {
+        return Err(wrong());
+    }
+    Ok(number * minutes * 60 * 1_000)
+}

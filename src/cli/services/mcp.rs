@@ -1,0 +1,204 @@
+//! `reedclaw mcp`: the servers of tools that the configuration names.
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Arg, ArgMatches, Command};
+
+use crate::agent::{Cancel, Person};
+use crate::app::{self, ChannelKind, Request, Runtime};
+use crate::cli::answers::agent::watch_interrupts;
+use crate::cli::answers::person::AtTty;
+use crate::cli::exit;
+use crate::cli::out::{is_yes, out, outln, report};
+use crate::cli::rules::tool::{called, status};
+use crate::proto::{Failure, FailureKind};
+use crate::render::text::{escape_visible, table};
+use crate::serve;
+use crate::tools::Replies;
+use crate::tools::served::{Done, Face, MCP_WORDS, Servers, TestEnd, allow_tools, import_servers, mcp_command};
+
+/// Exit status of a line that can't be understood.
+const USAGE: u8 = 2;
+/// Exit status of a test that found new or changed tools.
+const NEW_TOOLS: u8 = 3;
+/// Exit status of a server that needs a login.
+const NEEDS_LOGIN: u8 = 4;
+/// Columns of a table if the terminal doesn't say.
+const COLUMNS: usize = 100;
+
+/// The subcommand, as clap knows it.
+pub(in crate::cli) fn definition() -> Command {
+    let command = Command::new("mcp").about("Servers of tools (Model Context Protocol)").subcommand_required(true);
+    // A log and a running server belong to a session.
+    let words = MCP_WORDS.iter().filter(|(word, ..)| !matches!(*word, "log" | "disconnect" | "restart"));
+    let command = command.subcommand(serve_definition());
+    words.fold(command, |command, (word, usage, help)| {
+        let mut chars = help.chars();
+        let about: String = chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect();
+        let words = Arg::new("words").value_name(usage.to_owned()).num_args(0..);
+        let subcommand = Command::new(*word).about(about);
+        command.subcommand(if usage.is_empty() { subcommand } else { subcommand.arg(words) })
+    })
+}
+
+/// `mcp serve`, as clap knows it.
+fn serve_definition() -> Command {
+    Command::new("serve")
+        .about("Serves other agents: an MCP server on standard input and output")
+        .after_help(
+            "The other agent starts it. `observe` lets it look at sessions, history, policy, receipts, steps and costs; `tools` \
+             adds the built-in tools in one workspace. A call that the policy doesn't let run unasked waits for your yes in a \
+             ReedClaw session (:approve).",
+        )
+        .arg(
+            Arg::new("offer")
+                .long("offer")
+                .value_name("WHAT")
+                .value_parser(["observe", "tools"])
+                .help("What is offered, in place of mcp.serve.offer of the config"),
+        )
+        .arg(
+            Arg::new("workspace")
+                .long("workspace")
+                .value_name("DIR")
+                .value_parser(clap::value_parser!(PathBuf))
+                .help("Where the tools work, instead of the project around the working directory"),
+        )
+}
+
+fn served(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let offer = matches.get_one::<String>("offer");
+    let offer = offer.map(|word| if word == "tools" { serve::Offer::Tools } else { serve::Offer::Observe });
+    let workspace = matches.get_one::<PathBuf>("workspace").cloned();
+    match serve::run(serve::Options { config, offer, workspace }) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => exit::failed(&failure),
+    }
+}
+
+/// Carries it out; `config` is the file that `--config` names.
+pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let Some((word, matches)) = matches.subcommand() else { return ExitCode::from(USAGE) };
+    if word == "serve" {
+        return served(matches, config);
+    }
+    let words = matches.try_get_many::<String>("words").ok().flatten().into_iter().flatten();
+    let words: Vec<&str> = std::iter::once(word).chain(words.map(String::as_str)).collect();
+    // The values of a prompt may have spaces; the shell has taken their quotes away.
+    let quoted = (word == "prompt").then(|| shlex::try_join(words.iter().copied()).ok()).flatten();
+    let line = quoted.unwrap_or_else(|| words.join(" "));
+    match carried_out(&line, config) {
+        Ok(status) => ExitCode::from(status),
+        Err(failure) => {
+            report(&failure);
+            ExitCode::from(if matches!(failure.kind, FailureKind::User | FailureKind::Config) { USAGE } else { 1 })
+        }
+    }
+}
+
+fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
+    let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    runtime.problems().iter().for_each(report);
+    let workspace = runtime.workspace_around(runtime.cwd());
+    let Some(servers) = app::servers(runtime.settings(), runtime.env(), &workspace) else {
+        if let Some(path) = line.strip_prefix("import ") {
+            return imported(path);
+        }
+        if line == "list" {
+            outln!("No servers are configured. mcp.servers in the config names them; see docs/tools-and-plugins.md.");
+            return Ok(exit::DONE);
+        }
+        return Err(Failure {
+            kind: FailureKind::User,
+            message: "no servers are configured".to_owned(),
+            hint: "mcp.servers in the config names them; see docs/tools-and-plugins.md".to_owned(),
+        });
+    };
+    let cancel = Cancel::new();
+    let mut tty = AtTty::new(&runtime, false, cancel.clone());
+    watch_interrupts(&cancel, tty.modes());
+    let env = runtime.env().clone();
+    let stop = || cancel.is_cancelled();
+    let mut person = TtyReplies(&mut tty);
+    let mut face = Face { stop: &stop, person: &mut person, env: &env, read: &read };
+    let done = mcp_command(&servers, line, &mut face)?;
+    drop(tty);
+    match done {
+        Done::Lines(lines) => lines.iter().for_each(|line| outln!("{line}")),
+        Done::Rows(rows) => {
+            let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+            out!("{}", table(&rows, columns));
+        }
+        Done::Insert(text) => outln!("{text}"),
+        Done::Ask { server, tools, lines } => {
+            lines.iter().for_each(|line| outln!("{line}"));
+            ask(&servers, &server, &tools)?;
+        }
+        Done::Tested { lines, end } => {
+            lines.iter().for_each(|line| outln!("{line}"));
+            return Ok(match end {
+                TestEnd::Good => exit::DONE,
+                TestEnd::NoConnection => exit::FAILED,
+                TestEnd::NewTools => NEW_TOOLS,
+                TestEnd::NeedsLogin => NEEDS_LOGIN,
+            });
+        }
+        Done::Call { name, arguments } => {
+            drop(servers);
+            let outcome = called(&mut runtime, &workspace, name, arguments, true)?;
+            outln!("{}", outcome.output.trim_end_matches('\n'));
+            if let Some(error) = &outcome.error {
+                eprintln!("{}", escape_visible(&error.message));
+            }
+            let is_login = outcome.error.as_ref().is_some_and(|error| error.code == "login");
+            return Ok(if is_login { NEEDS_LOGIN } else { status(&outcome) });
+        }
+    }
+    Ok(exit::DONE)
+}
+
+/// Prints another client's servers; that needs none of ours.
+fn imported(path: &str) -> Result<u8, Failure> {
+    let user = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
+    out!("{}", import_servers(&read(path).map_err(user)?).map_err(user)?);
+    Ok(exit::DONE)
+}
+
+fn read(path: &str) -> Result<String, String> {
+    crate::host::read_text(std::path::Path::new(path))
+}
+
+/// The person at the terminal, as servers ask them.
+struct TtyReplies<'t>(&'t mut AtTty);
+
+impl Replies for TtyReplies<'_> {
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        self.0.reply(question, choices)
+    }
+
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        self.0.reply_to(heading, question, choices)
+    }
+
+    fn tell(&mut self, line: &str) {
+        outln!("{line}");
+    }
+}
+
+fn ask(servers: &Servers, server: &str, tools: &[crate::proto::served::Definition]) -> Result<(), Failure> {
+    let user =
+        |message: &str, hint: &str| Failure { kind: FailureKind::User, message: message.into(), hint: hint.into() };
+    if !io::stdin().is_terminal() {
+        return Err(user(
+            "tools are allowed only by a person at a terminal; nothing was allowed",
+            "run it at a terminal",
+        ));
+    }
+    if is_yes("Let a model call these tools, as they are?") {
+        outln!("{}", allow_tools(servers, server, tools)?);
+        return Ok(());
+    }
+    Err(user("nothing was allowed", ""))
+}

@@ -1,0 +1,155 @@
+//! The runs of the service: several at once, of which one works in a workspace, and the settings that count for them.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::agent::Cancel;
+use crate::agent::procedure::Journal;
+use crate::app::{self, Request, SopJournal};
+use crate::cli::answers::agent::{say, tell};
+use crate::config::{Env, Settings};
+use crate::host;
+use crate::sop::Run;
+
+/// The state that the loop and the runs share.
+pub(super) struct Shared {
+    queue: Mutex<Queue>,
+    changed: Condvar,
+    /// Ends the service after the step at hand.
+    pub(super) stops: AtomicBool,
+    /// Asks for the config to be read again.
+    pub(super) reloads: AtomicBool,
+    cancel: Cancel,
+    env: Env,
+    /// The start of a run, with the settings that count for it.
+    request: Mutex<Request>,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Runs that wait, the oldest first.
+    waiting: Vec<SopJournal>,
+    /// The workspaces in which runs work.
+    busy: BTreeSet<PathBuf>,
+}
+
+impl Shared {
+    pub(super) fn new(env: Env, request: Request) -> Arc<Self> {
+        Arc::new(Self {
+            queue: Mutex::default(),
+            changed: Condvar::new(),
+            stops: AtomicBool::new(false),
+            reloads: AtomicBool::new(false),
+            cancel: Cancel::new(),
+            env,
+            request: Mutex::new(request),
+        })
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets other settings count for the runs that begin from now on.
+    pub(super) fn set_settings(&self, settings: &Settings) {
+        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        request.fallback = Some(Arc::new(settings.clone()));
+    }
+
+    fn request(&self) -> Request {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn settings(&self) -> Option<Arc<Settings>> {
+        self.request().fallback
+    }
+
+    /// Wakes whoever waits.
+    pub(super) fn wake(&self) {
+        // Not between somebody's look at the flags and the wait.
+        drop(self.queue());
+        self.changed.notify_all();
+    }
+
+    /// Waits; false if the service is to end.
+    pub(super) fn rest(&self, time: Duration) -> bool {
+        let is_asked = || self.stops.load(Ordering::SeqCst) || self.reloads.load(Ordering::SeqCst);
+        drop(self.changed.wait_timeout_while(self.queue(), time, |_| !is_asked()));
+        !self.stops.load(Ordering::SeqCst)
+    }
+
+    /// Adds runs, and lets those work for which there is room.
+    pub(super) fn add(self: &Arc<Self>, runs: impl IntoIterator<Item = SopJournal>) {
+        self.queue().waiting.extend(runs);
+        self.start_ready();
+    }
+
+    /// The number of runs that work.
+    pub(super) fn working(&self) -> usize {
+        self.queue().busy.len()
+    }
+
+    fn start_ready(self: &Arc<Self>) {
+        let parallel = self.settings().map_or(1, |settings| settings.service.parallel.max(1));
+        let mut queue = self.queue();
+        while queue.busy.len() < parallel && !self.stops.load(Ordering::SeqCst) {
+            let Some(at) = queue.waiting.iter().position(|run| !queue.busy.contains(&run.workspace)) else { return };
+            let journal = queue.waiting.remove(at);
+            queue.busy.insert(journal.workspace.clone());
+            let shared = Arc::clone(self);
+            let (run, workspace) = (journal.run(), journal.workspace.clone());
+            let worked = move || {
+                let workspace = journal.workspace.clone();
+                shared.work(&journal);
+                shared.queue().busy.remove(&workspace);
+                shared.start_ready();
+                shared.wake();
+            };
+            if let Err(error) = std::thread::Builder::new().name("service-sop".into()).spawn(worked) {
+                queue.busy.remove(&workspace);
+                say(&format!("run {run} can't work: no thread could be started: {error}"));
+            }
+        }
+    }
+
+    fn work(&self, journal: &SopJournal) {
+        match app::work_procedure(self.request(), journal, &self.cancel, &self.stops) {
+            Ok(Some(run)) => {
+                say(&format!("run {} of {}: {}", run.id, journal.name, run.word()));
+                self.notify(journal, &run);
+            }
+            Ok(None) => {}
+            Err(failure) => tell(&failure),
+        }
+    }
+
+    /// Lets the program of `service.notify` hear of a run that has ended or waits for a person.
+    fn notify(&self, journal: &SopJournal, run: &Run) {
+        let Some(settings) = self.settings().filter(|_| !matches!(run.word(), "running" | "paused")) else { return };
+        let facts = json!({"kind": "sop", "run": run.id, "name": journal.name, "state": run.word(),
+            "workspace": journal.workspace});
+        if let Err(why) = host::notify(&settings.service.notify, &self.env, &format!("{facts}\n")) {
+            say(&format!("service.notify: {why}"));
+        }
+    }
+
+    /// Lets the steps at hand end by themselves for a while, and then ends them.
+    pub(super) fn end(&self, wait: Duration) {
+        let until = Instant::now() + wait;
+        let mut queue = self.queue();
+        while !queue.busy.is_empty() {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                self.cancel.cancel();
+                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                queue = self.changed.wait_timeout(queue, left).map_or_else(|it| it.into_inner().0, |it| it.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,663 @@
+//! `reedclaw sop`: procedures, trust in them, their runs, and a person's words to these.
+
+mod shown;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Value, json};
+
+use crate::agent::Cancel;
+use crate::agent::procedure::{self, Journal, Watcher, Work};
+use crate::app::{self, ChannelKind, Procedure, Request, Runtime, SopJournal, SopStart};
+use crate::base::time::utc_ms;
+use crate::cli::answers::agent::{say, tell, watch_interrupts};
+use crate::cli::exit;
+use crate::cli::out::{out, outln, says_yes};
+use crate::proto::{self, Failure, FailureKind};
+use crate::render::diff::unified;
+use crate::render::text::{escape_visible, table};
+use crate::sop::{Budget, Choice, Effect, Event, Fired, Problem, Rest, Run};
+
+use shown::{
+    event_json, event_words, foreseen_json, foreseen_line, print_json, print_problems, procedure_json, run_json,
+    status_of, trigger_words,
+};
+
+/// Runs that a list shows.
+const LISTED_MAX: usize = 50;
+/// Runs among which those of one procedure are looked for.
+const SEARCHED_MAX: usize = 1_000;
+/// The form of `--from`.
+const FROM_FORM: &str = "write --from RUN:STEP, as in --from 3:report";
+/// The width if there is no terminal to ask.
+const COLUMNS: usize = 100;
+
+/// The subcommand, as clap knows it.
+pub fn definition() -> Command {
+    let name = |is_required: bool| Arg::new("name").value_name("NAME").required(is_required).help("The procedure");
+    let id = |is_required: bool| {
+        let help = if is_required { "The run" } else { "The run; the newest one if left out" };
+        Arg::new("id").value_name("RUN").required(is_required).value_parser(clap::value_parser!(i64)).help(help)
+    };
+    let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints JSON");
+    let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
+    Command::new("sop")
+        .about("Runs procedures: steps in a file SOP.toml, which you trust by its content")
+        .subcommand_required(true)
+        .after_help(exit::run_statuses())
+        .subcommands([
+            Command::new("list").about("Lists the procedures of this workspace and your own").arg(json()),
+            Command::new("show")
+                .about("Prints a procedure's steps and triggers; runs nothing")
+                .args([name(true), json()]),
+            Command::new("validate")
+                .about("Prints every problem of a procedure, with its line; of all procedures without NAME")
+                .args([name(false), json()]),
+            Command::new("trust")
+                .about("Shows a procedure's files and asks whether it may run as it is")
+                .arg(name(true)),
+            Command::new("untrust").about("Takes the trust in a procedure back").arg(name(true)),
+            Command::new("run").about("Runs a procedure; at a terminal its questions are asked at once").args([
+                name(true),
+                text("input", "NAME=VALUE").action(ArgAction::Append).help("An input's value; may be given again"),
+                Arg::new("no-wait")
+                    .long("no-wait")
+                    .action(ArgAction::SetTrue)
+                    .help("Leaves questions open, for reedclaw sop approve"),
+                text("from", "RUN:STEP")
+                    .conflicts_with_all(["input", "dry-run"])
+                    .help("Begins at a step; the inputs and the results before it are those of an earlier run"),
+                Arg::new("dry-run")
+                    .long("dry-run")
+                    .action(ArgAction::SetTrue)
+                    .help("Prints what the rules would say of each step by now; runs nothing"),
+                json(),
+            ]),
+            Command::new("runs")
+                .about("Lists the newest runs, of all procedures without NAME")
+                .args([name(false), json()]),
+            Command::new("status").about("Prints a run; lists the newest runs without RUN").args([id(false), json()]),
+            Command::new("approve")
+                .about("Says yes to exactly what a run waits for, and continues it")
+                .args([id(true), json()]),
+            Command::new("reject").about("Says no to what a run waits for, and continues it").args([
+                id(true),
+                Arg::new("text").value_name("TEXT").num_args(0..).help("The reason"),
+                json(),
+            ]),
+            Command::new("resume").about("Continues a run that was killed, paused or ended by its budget").args([
+                id(true),
+                text("step", "WHAT")
+                    .value_parser(["done", "again", "skip"])
+                    .help("A step that may have run: it is done, runs again, or is left out"),
+                text("budget-usd", "DOLLARS").value_parser(clap::value_parser!(f64)).help("The most that it may cost"),
+                text("budget-tokens", "N").value_parser(clap::value_parser!(u64)).help("The most tokens"),
+                text("budget-minutes", "N").value_parser(clap::value_parser!(f64)).help("The most minutes of work"),
+                json(),
+            ]),
+            Command::new("cancel").about("Ends a run for good").arg(id(true)),
+            Command::new("replay")
+                .about("Goes through a run's journal without running anything, and compares each decision with today's")
+                .args([id(true), json()]),
+            Command::new("log").about("Prints the events of a run").args([id(false), json()]),
+        ])
+}
+
+/// Carries it out; `config` is the file that `--config` names, `path` the option before the subcommand.
+pub fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> ExitCode {
+    carried_out(matches, config, path).map_or_else(|failure| exit::failed(&failure), ExitCode::from)
+}
+
+/// The parts of a call of the subcommand.
+struct SopCall<'m> {
+    matches: &'m ArgMatches,
+    runtime: Runtime,
+    workspace: PathBuf,
+    is_json: bool,
+}
+
+fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> {
+    let Some((word, matches)) = matches.subcommand() else { return Ok(exit::USAGE) };
+    let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    runtime.problems().iter().for_each(tell);
+    let around = path.unwrap_or_else(|| runtime.cwd().to_owned());
+    let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
+    runtime.stand_in(around.clone());
+    let workspace = runtime.workspace_around(&around);
+    let is_json = matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
+    let call = SopCall { matches, runtime, workspace, is_json };
+    match word {
+        "list" => call.list(),
+        "show" => call.show(),
+        "validate" => call.validate(),
+        "trust" => call.trust(),
+        "untrust" => call.untrust(),
+        "run" if call.matches.get_flag("dry-run") => call.foresee(),
+        "run" => call.begin(),
+        "runs" => call.runs(),
+        "status" => call.status(),
+        "log" => call.log(),
+        "replay" => call.replay(),
+        "cancel" => call.cancel(),
+        _ => call.go_on(word),
+    }
+}
+
+impl SopCall<'_> {
+    fn name(&self) -> &str {
+        self.matches.get_one::<String>("name").map_or("", String::as_str)
+    }
+
+    fn procedure(&self) -> Result<Procedure, Failure> {
+        app::find_procedure(self.runtime.env(), &self.workspace, self.name())
+    }
+
+    fn journal(&self) -> Result<SopJournal, Failure> {
+        let id = self.matches.get_one::<i64>("id").copied();
+        app::find_sop_run(self.runtime.settings(), self.runtime.env(), self.runtime.store(), id)
+    }
+
+    fn list(&self) -> Result<u8, Failure> {
+        let found = app::procedures(self.runtime.env(), &self.workspace);
+        if self.is_json {
+            print_json(&found.iter().map(procedure_json).collect());
+            return Ok(exit::DONE);
+        }
+        if found.is_empty() {
+            let place = self.workspace.join("sops/NAME/SOP.toml");
+            outln!("There is no procedure here. One is a file {}; docs/procedures.md has an example.", place.display());
+        }
+        let row = |it: &Procedure| {
+            let triggers = it.definition.as_ref().map(|it| it.triggers.as_slice()).unwrap_or_default();
+            let triggers: Vec<String> = triggers.iter().map(trigger_words).collect();
+            let whose = if it.is_project { "project" } else { "yours" };
+            let description = it.definition.as_ref().map_or("", |it| it.description.as_str());
+            [it.name.as_str(), whose, it.standing(), &triggers.join("; "), description].map(escape_visible).to_vec()
+        };
+        out!("{}", table(&found.iter().map(row).collect::<Vec<_>>(), columns()));
+        Ok(exit::DONE)
+    }
+
+    fn show(&self) -> Result<u8, Failure> {
+        let procedure = self.procedure()?;
+        if self.is_json {
+            print_json(&procedure_json(&procedure));
+            return Ok(exit::DONE);
+        }
+        outln!("{} ({}, {})", escape_visible(&procedure.name), procedure.standing(), procedure.file().display());
+        let Some(definition) = &procedure.definition else {
+            print_problems(&procedure, &procedure.problems);
+            return Ok(exit::FAILED);
+        };
+        let budget = definition.budget;
+        outln!("{}", escape_visible(&definition.description));
+        outln!(
+            "mode {}; at most ${}, {} tokens, {} min",
+            definition.mode.word(),
+            budget.usd,
+            budget.tokens,
+            budget.minutes
+        );
+        for (name, input) in &definition.inputs {
+            let default =
+                input.default.as_ref().map_or_else(|| "no default".to_owned(), |it| format!("default {it:?}"));
+            outln!("input {name} ({}): {}", escape_visible(&default), escape_visible(&input.description));
+        }
+        definition.triggers.iter().for_each(|trigger| outln!("trigger {}", escape_visible(&trigger_words(trigger))));
+        for step in &definition.steps {
+            outln!("step {} ({}, line {})", step.id, step.act.word(), step.line);
+        }
+        Ok(exit::DONE)
+    }
+
+    fn validate(&self) -> Result<u8, Failure> {
+        let found = match self.name() {
+            "" => app::procedures(self.runtime.env(), &self.workspace),
+            _ => vec![self.procedure()?],
+        };
+        let (settings, env) = (self.runtime.settings(), self.runtime.env());
+        let all = app::procedures(env, &self.workspace);
+        let checked: Vec<(Procedure, Vec<Problem>)> = found
+            .into_iter()
+            .map(|it| {
+                let problems = app::procedure_problems((settings, env), &it, &all);
+                (it, problems)
+            })
+            .collect();
+        let is_good = checked.iter().all(|(_, problems)| problems.is_empty());
+        if self.is_json {
+            let problem = |it: &Problem| json!({"line": it.line, "message": it.what, "hint": it.hint});
+            let one = |(it, problems): &(Procedure, Vec<Problem>)| {
+                let problems: Vec<Value> = problems.iter().map(problem).collect();
+                json!({"name": it.name, "file": it.file(), "problems": problems})
+            };
+            print_json(&checked.iter().map(one).collect());
+        } else {
+            for (procedure, problems) in &checked {
+                print_problems(procedure, problems);
+                if problems.is_empty() {
+                    outln!("{}: no problem", procedure.file().display());
+                }
+            }
+        }
+        Ok(if is_good { exit::DONE } else { exit::FAILED })
+    }
+
+    fn trust(&self) -> Result<u8, Failure> {
+        let procedure = self.procedure()?;
+        if procedure.is_trusted {
+            outln!("The procedure {} is trusted already.", procedure.name);
+            return Ok(exit::DONE);
+        }
+        trust(&self.runtime, &procedure)
+    }
+
+    fn untrust(&self) -> Result<u8, Failure> {
+        let procedure = self.procedure()?;
+        let was_trusted = app::untrust_procedure(self.runtime.env(), &procedure)?;
+        outln!(
+            "The procedure {} {}.",
+            procedure.name,
+            if was_trusted { "isn't trusted any more" } else { "wasn't trusted" }
+        );
+        Ok(exit::DONE)
+    }
+
+    /// Prints what the rules would say of each step by now.
+    fn foresee(mut self) -> Result<u8, Failure> {
+        let procedure = self.procedure()?;
+        let run = app::imagined_run(&procedure, &inputs(self.matches)?)?;
+        let app::BuiltRunner { runner, problems } =
+            self.runtime.runner_in(&self.workspace, Some(ChannelKind::Agent))?;
+        problems.iter().for_each(tell);
+        self.runtime.agent_mut().replace_tools(Some(runner));
+        let seen = procedure::foresee(self.runtime.agent_mut(), &run)?;
+        if self.is_json {
+            print_json(&seen.iter().map(foreseen_json).collect());
+            return Ok(exit::DONE);
+        }
+        if !procedure.is_trusted {
+            outln!("The procedure {} isn't trusted, so it wouldn't run.", procedure.name);
+        }
+        seen.iter().for_each(|step| outln!("{}", escape_visible(&foreseen_line(step))));
+        outln!("Nothing has run.");
+        Ok(exit::DONE)
+    }
+
+    fn begin(mut self) -> Result<u8, Failure> {
+        if let Some(failure) = app::closed(self.runtime.settings(), ChannelKind::Agent) {
+            return Err(failure);
+        }
+        let mut procedure = self.procedure()?;
+        let asks = is_terminal() && !self.matches.get_flag("no-wait") && !self.is_json;
+        if asks && !procedure.is_trusted && procedure.definition.is_some() {
+            let status = trust(&self.runtime, &procedure)?;
+            if status != exit::DONE {
+                return Ok(status);
+            }
+            // The very same files are read again, in case they change under the question.
+            procedure = self.procedure()?;
+        }
+        let parts = (self.runtime.settings(), self.runtime.env());
+        let problems = app::procedure_problems(parts, &procedure, &app::procedures(parts.1, &self.workspace));
+        if !problems.is_empty() && procedure.problems.is_empty() {
+            print_problems(&procedure, &problems);
+            return Ok(exit::USAGE);
+        }
+        procedure.usable()?;
+        let held = app::hold_workspace(self.runtime.env(), &self.workspace)?;
+        let mut inputs = inputs(self.matches)?;
+        let (mut trigger, mut taken) = (Fired { kind: "manual".into(), ..Fired::default() }, Vec::new());
+        if let Some(from) = self.matches.get_one::<String>("from") {
+            let (before, step) = self.earlier(from, &procedure)?;
+            let results = before.results_before(step, procedure.usable()?);
+            taken = results
+                .map_err(|why| usage(format!("--from {from}: {why}"), "run the procedure from its beginning"))?;
+            (trigger.path, trigger.body, inputs) = (before.trigger.path, before.trigger.body, before.inputs);
+        }
+        let with = SopStart { inputs: &inputs, trigger, slot: None, taken };
+        let begun = app::begin_procedure(parts, self.runtime.store(), &procedure, &self.workspace, with)?;
+        let Some(journal) = begun else { return Ok(exit::FAILED) };
+        let status = work(&mut self.runtime, &journal, self.is_json, asks);
+        drop(held);
+        status
+    }
+
+    /// The run that `--from RUN:STEP` names, and the step.
+    fn earlier<'f>(&self, from: &'f str, procedure: &Procedure) -> Result<(Run, &'f str), Failure> {
+        let named = from.split_once(':').and_then(|(run, step)| Some((run.parse::<i64>().ok()?, step)));
+        let (id, step) = named.ok_or_else(|| usage(format!("--from {from}: that is no run with a step"), FROM_FORM))?;
+        let (settings, env) = (self.runtime.settings(), self.runtime.env());
+        let run = app::find_sop_run(settings, env, self.runtime.store(), Some(id))?.state()?;
+        if Path::new(&run.place) != procedure.place {
+            let hint = format!("reedclaw sop runs {} lists its runs", procedure.name);
+            return Err(usage(format!("run {id} isn't one of the procedure {}", procedure.name), &hint));
+        }
+        Ok((run, step))
+    }
+
+    /// Adds a person's word to a run, and continues it.
+    fn go_on(mut self, word: &str) -> Result<u8, Failure> {
+        let journal = self.journal()?;
+        let held = app::hold_workspace(self.runtime.env(), &journal.workspace)?;
+        let (journal, run) = if word == "resume" { (journal.clone(), journal.state()?) } else { journal.waiting()? };
+        let step = run.asked.as_ref().map(|(at, ..)| run.definition().map_or("", |it| &it.steps[*at].id).to_owned());
+        let waits_not = || usage(format!("run {} waits for no answer", journal.run()), "reedclaw sop status shows it");
+        match word {
+            "approve" => {
+                let step = step.ok_or_else(waits_not)?;
+                let covers = run.asked.as_ref().map(|(_, _, covers)| covers.clone()).unwrap_or_default();
+                let digests = covers.into_iter().map(|call| call.digest).filter(|digest| !digest.is_empty()).collect();
+                journal.add(&Event::Approved { step, digests })?;
+            }
+            "reject" => {
+                let words = self.matches.get_many::<String>("text").into_iter().flatten();
+                let why = words.map(String::as_str).collect::<Vec<_>>().join(" ");
+                journal.add(&Event::Rejected { step: step.ok_or_else(waits_not)?, why })?;
+            }
+            _ => self.resume(&journal, &run)?,
+        }
+        let asks = is_terminal() && !self.is_json;
+        let status = work(&mut self.runtime, &journal.outermost()?, self.is_json, asks);
+        drop(held);
+        status
+    }
+
+    fn resume(&self, journal: &SopJournal, run: &Run) -> Result<(), Failure> {
+        let number = |name: &str| self.matches.get_one::<f64>(name).copied();
+        let tokens = self.matches.get_one::<u64>("budget-tokens").copied();
+        if number("budget-usd").is_some() || number("budget-minutes").is_some() || tokens.is_some() {
+            let Budget { usd, tokens: before, minutes } = run.budget;
+            let usd = number("budget-usd").unwrap_or(usd);
+            let minutes = number("budget-minutes").unwrap_or(minutes);
+            journal.add(&Event::Raised { usd, tokens: tokens.unwrap_or(before), minutes })?;
+        } else if run.end.is_some() {
+            let message = format!("run {} has ended: {}", run.id, run.word());
+            return Err(usage(message, "reedclaw sop run begins another one"));
+        }
+        if run.paused.is_some() {
+            journal.add(&Event::Resumed)?;
+        }
+        let choice = match self.matches.get_one::<String>("step").map(String::as_str) {
+            Some("done") => Choice::Done,
+            Some("again") => Choice::Again,
+            Some(_) => Choice::Skip,
+            None => return Ok(()),
+        };
+        let run = journal.state()?;
+        let Effect::Rest(Rest::Unknown(at)) = run.next(&journal.spent(&run)?) else {
+            return Err(usage(format!("no step of run {} may have run unnoticed", run.id), "leave --step out"));
+        };
+        let step = run.definition().map(|it| it.steps[at].id.clone()).unwrap_or_default();
+        journal.add(&Event::Decided { step, choice })
+    }
+
+    fn cancel(&self) -> Result<u8, Failure> {
+        let journal = self.journal()?;
+        let run = journal.state()?;
+        if run.end.is_some() {
+            let message = format!("run {} has ended: {}", run.id, run.word());
+            return Err(usage(message, "reedclaw sop status shows it"));
+        }
+        // The run of a step first, so that none is left without its outer one.
+        let mut chain = vec![journal];
+        chain.extend(chain[0].awaited()?);
+        for journal in chain.iter().rev() {
+            journal.add(&Event::CancelAsked)?;
+            // Without a process that works on it, its end is written here.
+            if let Ok(held) = app::hold_workspace(self.runtime.env(), &journal.workspace) {
+                let run = journal.state()?;
+                let spent = journal.spent(&run)?;
+                let effect = run.next(&spent);
+                let decision = effect.decision(&run, &spent);
+                if let Effect::Finish(end) = effect {
+                    journal.add(&Event::Finished { decision, end: end.word().into(), why: end.why().into() })?;
+                }
+                drop(held);
+            }
+        }
+        outln!("Run {}: cancelled.", run.id);
+        Ok(exit::DONE)
+    }
+
+    fn status(&self) -> Result<u8, Failure> {
+        if self.matches.get_one::<i64>("id").is_some() {
+            let journal = self.journal()?;
+            let run = journal.state()?;
+            if self.is_json {
+                print_json(&run_json(&journal, &run));
+            } else {
+                app::sop_lines(&journal, &run).iter().for_each(|line| outln!("{}", escape_visible(line)));
+            }
+            return Ok(exit::DONE);
+        }
+        self.list_runs("")
+    }
+
+    fn runs(&self) -> Result<u8, Failure> {
+        self.list_runs(self.name())
+    }
+
+    /// Lists the newest runs of a procedure; of all without a name.
+    fn list_runs(&self, name: &str) -> Result<u8, Failure> {
+        let (settings, env) = (self.runtime.settings(), self.runtime.env());
+        let most = if name.is_empty() { LISTED_MAX } else { SEARCHED_MAX };
+        let mut runs = app::sop_runs(settings, env, self.runtime.store(), most)?;
+        runs.retain(|it| name.is_empty() || it.name == name);
+        runs.truncate(LISTED_MAX);
+        let states = runs.iter().map(|it| Ok((it, it.state()?))).collect::<Result<Vec<_>, Failure>>()?;
+        if self.is_json {
+            print_json(&states.iter().map(|(journal, run)| run_json(journal, run)).collect());
+            return Ok(exit::DONE);
+        }
+        match name {
+            "" if states.is_empty() => outln!("No procedure has run yet. reedclaw sop run NAME runs one."),
+            name if states.is_empty() => outln!("The procedure {} hasn't run yet.", escape_visible(name)),
+            _ => {}
+        }
+        let rows: Vec<Vec<String>> = states.iter().map(|(journal, run)| app::sop_row(journal, run)).collect();
+        out!("{}", table(&rows, columns()));
+        Ok(exit::DONE)
+    }
+
+    fn log(&self) -> Result<u8, Failure> {
+        let journal = self.journal()?;
+        for (seq, time, event) in journal.events(0)? {
+            let line = event_json(journal.run(), seq, time, &event);
+            if self.is_json {
+                print_json(&line);
+            } else {
+                let name = line.get("event").and_then(Value::as_str).unwrap_or_default().to_owned();
+                outln!("{} {name}{}", utc_ms(time), escape_visible(&event_words(&event)));
+            }
+        }
+        Ok(exit::DONE)
+    }
+
+    fn replay(&self) -> Result<u8, Failure> {
+        let journal = self.journal()?;
+        let events = journal.events(0)?;
+        let replayed = Run::replay(journal.run(), events.iter().map(|(seq, time, event)| (*seq, *time, event)));
+        let id = journal.run();
+        match (replayed, self.is_json) {
+            (Ok(count), true) => print_json(&json!({"run": id, "same": true, "decisions": count})),
+            (Ok(count), false) => outln!("Run {id}: all {count} decisions would be the same today."),
+            (Err(differs), true) => print_json(&json!({
+                "run": id, "same": false, "seq": differs.seq, "stored": differs.stored,
+                "today": format!("{:?}", differs.today),
+            })),
+            (Err(differs), false) => {
+                outln!("Run {id}: event {} would be another one today.", differs.seq);
+                outln!("  stored: {}", escape_visible(&format!("{:?}", differs.stored)));
+                outln!("  today:  {}", escape_visible(&format!("{:?}", differs.today)));
+                return Ok(exit::FAILED);
+            }
+        }
+        Ok(exit::DONE)
+    }
+}
+
+/// Shows a procedure's files, or how they have changed, and asks whether they are trusted.
+fn trust(runtime: &Runtime, procedure: &Procedure) -> Result<u8, Failure> {
+    if procedure.definition.is_none() {
+        print_problems(procedure, &procedure.problems);
+        return Ok(exit::USAGE);
+    }
+    let shown = match &procedure.before {
+        Some(before) => unified(&procedure.file().display().to_string(), Some(before), procedure.manifest()),
+        None => procedure.manifest().to_owned(),
+    };
+    say(&escape_visible(&format!("{} (each file's hash, then {}):", procedure.place.display(), crate::sop::FILE_NAME)));
+    shown.lines().for_each(|line| say(&escape_visible(&format!("  {line}"))));
+    if !is_terminal() {
+        return Err(Failure {
+            kind: FailureKind::Refused,
+            message: format!("only a person at a terminal can trust the procedure {}", procedure.name),
+            hint: format!("reedclaw sop trust {} at a terminal", procedure.name),
+        });
+    }
+    if !says_yes("Trust exactly these files, so that the procedure may run (yes/no)?") {
+        say("not trusted");
+        return Ok(exit::REFUSED);
+    }
+    app::trust_procedure(runtime.env(), procedure)?;
+    say("trusted");
+    Ok(exit::DONE)
+}
+
+/// Works until the run ends or rests; with `asks` its questions are put at the terminal.
+fn work(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool) -> Result<u8, Failure> {
+    runtime.stand_in(journal.workspace.clone());
+    let app::BuiltRunner { runner, problems } = runtime.runner_in(&journal.workspace, Some(ChannelKind::Agent))?;
+    problems.iter().for_each(tell);
+    runtime.agent_mut().replace_tools(Some(runner));
+    let cancel = Cancel::new();
+    watch_interrupts(&cancel, None);
+    let mut seen = SopSeen { is_json };
+    seen.line(&format!("run {} of {}", journal.run(), journal.name));
+    let run = loop {
+        let parts = Work { journal, watcher: &mut seen, cancel: &cancel, stops: &AtomicBool::new(false) };
+        let run = procedure::work(runtime.agent_mut(), parts).map_err(|failure| {
+            let hint = format!("{}; reedclaw sop resume {} continues", failure.hint, journal.run());
+            Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
+        })?;
+        let (waiting, state) = journal.waiting()?;
+        let answer = if asks { asked(&waiting, &state) } else { None };
+        let Some(answer) = answer else { break run };
+        waiting.add(&answer)?;
+        waiting.outermost()?;
+    };
+    let status = status_of(&run);
+    if is_json {
+        let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
+        print_json(&json!({"event": "run", "run": run.id, "end": run.word(), "exit": status, "why": why}));
+    } else {
+        app::sop_lines(journal, &run).iter().for_each(|line| outln!("{}", escape_visible(line)));
+        if run.end.is_none() && run.asked.is_none() {
+            outln!("reedclaw sop resume {} continues", run.id);
+        }
+    }
+    Ok(status)
+}
+
+/// Puts the question that a run waits for; none if the person leaves it open.
+fn asked(journal: &SopJournal, run: &Run) -> Option<Event> {
+    let (at, _, covers) = run.asked.as_ref()?;
+    let step = run.definition()?.steps.get(*at)?.id.clone();
+    app::sop_lines(journal, run).iter().skip_while(|line| !line.starts_with("It waits")).for_each(|line| {
+        if !line.starts_with("reedclaw sop") {
+            say(&escape_visible(line));
+        }
+    });
+    eprint!("yes, no, or Enter to leave it open: ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).ok()?;
+    match answer.trim() {
+        "yes" | "y" => {
+            let digests = covers.iter().map(|call| call.digest.clone()).filter(|it| !it.is_empty()).collect();
+            Some(Event::Approved { step, digests })
+        }
+        "no" | "n" => Some(Event::Rejected { step, why: String::new() }),
+        _ => None,
+    }
+}
+
+/// Shows a run on standard error, or as JSON.
+struct SopSeen {
+    is_json: bool,
+}
+
+impl SopSeen {
+    fn line(&mut self, text: &str) {
+        if !self.is_json {
+            say(&escape_visible(text));
+        }
+    }
+}
+
+impl Watcher for SopSeen {
+    fn begins(&mut self, run: &Run, effect: &Effect) {
+        let Some(definition) = run.definition() else { return };
+        let id = |step: usize| definition.steps.get(step).map_or("", |it| it.id.as_str());
+        match effect {
+            Effect::Begin { step, .. } => {
+                self.line(&format!("step {} ({})", id(*step), definition.steps[*step].act.word()))
+            }
+            Effect::Skip(step) => self.line(&format!("step {} is left out", id(*step))),
+            _ => {}
+        }
+    }
+
+    fn added(&mut self, run: &Run, event: &Event) {
+        if self.is_json {
+            let mut line = serde_json::to_value(event).unwrap_or_default();
+            if let (Some(fields), false) = (line.as_object_mut(), matches!(event, Event::Began { .. })) {
+                fields.insert("run".into(), run.id.into());
+                print_json(&line);
+            }
+        }
+    }
+
+    fn event(&mut self, event: proto::Event) {
+        match event {
+            proto::Event::Notice(text) => self.line(&text),
+            proto::Event::Tool(tool) => match &tool.step {
+                proto::tool::Step::Requested { intent, .. } => self.line(&format!("  {intent}")),
+                proto::tool::Step::Denied { why } => self.line(&format!("  denied: {why}")),
+                proto::tool::Step::Approved | proto::tool::Step::Done { .. } => {}
+            },
+            proto::Event::Failed { failure, .. } if !self.is_json => tell(&failure),
+            _ => {}
+        }
+    }
+}
+
+fn inputs(matches: &ArgMatches) -> Result<BTreeMap<String, String>, Failure> {
+    let given = matches.get_many::<String>("input").into_iter().flatten();
+    given
+        .map(|text| {
+            let (name, value) =
+                text.split_once('=').ok_or_else(|| usage(format!("{text:?} is no input"), "--input NAME=VALUE"))?;
+            Ok((name.to_owned(), value.to_owned()))
+        })
+        .collect()
+}
+
+fn is_terminal() -> bool {
+    std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+}
+
+fn columns() -> usize {
+    let width = || crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+    if std::io::stdout().is_terminal() { width() } else { COLUMNS }
+}
+
+fn usage(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}
