@@ -1,6 +1,6 @@
 //! The settings of the output: colours, the prompt's facts, notices.
 
-use super::values::Values;
+use super::reading::values::Values;
 
 /// The appearance of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 use mlua::{Function, IntoLuaMulti, Lua, MultiValue, Table, Value};
 
 use super::hooks::{FoundHooks, KeyHook, KeyName};
-use super::problem::{quoted, shorten};
-use super::tighten::ProjectHooks;
+use super::overlay::tighten::ProjectHooks;
+use super::reading::problem::{quoted, shorten};
 use crate::lua::{HOOK_TIME, RunError, Sandbox};
 use crate::proto::{CommandOutcome, Route};
 

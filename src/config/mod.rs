@@ -2,28 +2,19 @@
 //! settings, and the defaults in `config/default.lua`, which exist only there. It never prints, and it must not know a
 //! setting's use.
 
-mod check;
-mod checked;
 mod console;
 mod engine;
-mod expand;
-mod find;
 mod hooks;
-mod layers;
-mod places;
+mod overlay;
 mod prices;
-mod problem;
-mod project;
+mod reading;
 mod reference;
 mod schema;
 mod served;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod tighten;
 mod tools;
-mod trust;
-mod values;
 
 use std::path::{Path, PathBuf};
 
@@ -31,26 +22,27 @@ use mlua::{Table, Value};
 
 use crate::lua::{RunError, Sandbox};
 use crate::proto::{Failure, FailureKind};
-use check::{Check, Checked};
-use checked::Tree;
-use places::Places;
-use problem::Problems;
-use tighten::Own;
+use overlay::tighten::Own;
+use reading::check::{Check, Checked};
+use reading::checked::Tree;
+use reading::places::Places;
+use reading::problem::Problems;
 
-pub use checked::{Hidden, KeySource};
 pub use console::{ColorChoice, ConsoleSettings, NotifyChoice, WhoChoice};
 pub use engine::{
     Action, Answer, HookContext, HookEvent, HookFailure, HookSet, Hooks, KeyDoes, OverlayHooks, ProjectAction,
     Suggested,
 };
-pub use expand::Env;
-pub use find::Source;
 pub use hooks::{ACTIONS, CONTEXT, HOOKS, HookKind, HookRow, KeyCode, KeyName, NAMED_KEYS, OWN_KEYS};
+pub use reading::checked::{Hidden, KeySource};
+pub use reading::expand::Env;
+pub use reading::find::Source;
 
-pub use layers::{Effective, Layers, ShownRow};
+pub use overlay::layers::{Effective, Layers, ShownRow};
+pub use overlay::project::{Change, FILE_NAME as PROJECT_FILE, Look, Overlay, Refused};
+pub use overlay::trust::{Trust, TrustVerdict, Trusted, config_directory, data_directory, state_directory};
 pub use prices::{ListedPrice, PriceSettings, listed_prices};
-pub use problem::Problem;
-pub use project::{Change, FILE_NAME as PROJECT_FILE, Look, Overlay, Refused};
+pub use reading::problem::Problem;
 pub use reference::{hooks_tables, limits_table, project_variables, settings_table};
 pub use schema::{Kind, Project, ROWS, Row};
 pub use served::{McpSettings, ServeSettings, ServerSandbox, ServerSettings, ServerStart};
@@ -63,7 +55,6 @@ pub use tools::{
     ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, ToolLimitSettings,
     ToolSettings, UndoSettings, WebhookSettings,
 };
-pub use trust::{Trust, TrustVerdict, Trusted, config_directory, data_directory, state_directory};
 
 /// The built-in defaults, which are the reference of every setting too.
 pub const DEFAULT_LUA: &str = include_str!("../../config/default.lua");
@@ -168,24 +159,24 @@ pub fn reload(request: &LoadRequest) -> Result<Loaded, LoadError> {
 
 fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, LoadError> {
     let env = &request.env;
-    let found = find::first(request.explicit.as_deref(), env, Some(&request.cwd));
+    let found = reading::find::first(request.explicit.as_deref(), env, Some(&request.cwd));
     let sandbox = Sandbox::new(env).map_err(|error| LoadError::Defaults { why: error.message })?;
     let (defaults, default_problems) = defaults(&sandbox, env)?;
 
     let mut checked = Checked::default();
     let mut problems = Problems::of("");
     if let Some(found) = &found {
-        let file = find::display(&found.path, env);
+        let file = reading::find::display(&found.path, env);
         problems = Problems::of(&file);
         match &found.text {
             Err(why) if found.source == Source::Option => {
-                return Err(LoadError::Unreadable { path: problem::shorten(&file, 4096), why: why.clone() });
+                return Err(LoadError::Unreadable { path: reading::problem::shorten(&file, 4096), why: why.clone() });
             }
             Err(why) => problems.file(None, format!("{why}; {otherwise}")),
             Ok(text) => checked = run(&sandbox, text, env, &defaults, otherwise, &mut problems),
         }
     }
-    let given = |key: &str| checked.tree.keys().any(|have| problem::dotted(have) == key);
+    let given = |key: &str| checked.tree.keys().any(|have| reading::problem::dotted(have) == key);
     let default_problems: Vec<Problem> = default_problems.into_iter().filter(|problem| !given(&problem.key)).collect();
     let is_read = !problems.has_file();
     if !is_read {
@@ -243,7 +234,7 @@ fn defaults(sandbox: &Sandbox, env: &Env) -> Result<(Tree, Vec<Problem>), LoadEr
 /// Returns the path of the config that a load would use, if there is one.
 #[must_use]
 pub fn find_path(request: &LoadRequest) -> Option<PathBuf> {
-    find::first(request.explicit.as_deref(), &request.env, Some(&request.cwd)).map(|found| found.path)
+    reading::find::first(request.explicit.as_deref(), &request.env, Some(&request.cwd)).map(|found| found.path)
 }
 
 /// Makes the directory that a config lies in, so that an editor can write it.
@@ -257,7 +248,7 @@ pub fn make_directory_for(path: &Path) -> std::io::Result<()> {
 /// Returns the path of the user's own config, whether it exists or not; `None` without a home.
 #[must_use]
 pub fn own_path(env: &Env) -> Option<PathBuf> {
-    find::user_path(env)
+    reading::find::user_path(env)
 }
 
 /// Whether the user's config may name a shell. Runs nothing.
@@ -267,7 +258,7 @@ pub fn may_name_shell(env: &Env) -> bool {
 }
 
 fn text_with_program(env: &Env) -> Option<String> {
-    let text = find::first(None, env, None)?.text.ok()?;
+    let text = reading::find::first(None, env, None)?.text.ok()?;
     memchr::memmem::find(text.as_bytes(), b"program").is_some().then_some(text)
 }
 
@@ -283,11 +274,11 @@ pub fn shell_program(env: &Env) -> Option<PathBuf> {
     let shell: Table = value.as_table()?.raw_get("shell").ok()?;
     let program: Value = shell.raw_get("program").ok()?;
     let bytes: &[u8] = &program.as_string()?.as_bytes();
-    expand::path(bytes, env).ok()
+    reading::expand::path(bytes, env).ok()
 }
 
 /// The path as a user would write it, with `~` for their home.
 #[must_use]
 pub fn display_path(path: &Path, env: &Env) -> String {
-    find::display(path, env)
+    reading::find::display(path, env)
 }

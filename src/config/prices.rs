@@ -2,7 +2,7 @@
 
 use mlua::{Table, Value};
 
-use super::expand::Env;
+use super::reading::expand::Env;
 use crate::lua::Sandbox;
 
 /// The built-in list.

@@ -3,14 +3,15 @@
 
 use std::fmt::Write as _;
 
-use super::expand::PROJECT_VARIABLES;
-use super::find::FILE_BYTES_MAX;
 use super::hooks::{ACTIONS, CONTEXT, HOOKS};
-use super::layers::Layers;
-use super::problem::PROBLEMS_MAX;
+use super::overlay::layers::Layers;
+use super::overlay::tighten::Own;
+use super::reading::expand::PROJECT_VARIABLES;
+use super::reading::find::FILE_BYTES_MAX;
+use super::reading::problem::PROBLEMS_MAX;
 use super::schema::{Project, ROWS};
-use super::tighten::Own;
-use super::{Env, check, engine};
+use super::{Env, engine};
+use crate::config::reading::check;
 use crate::lua::{HOOK_TIME, LOAD_TIME, MEMORY_BYTES_MAX, Sandbox};
 
 /// The limits of a config, with the effect of reaching each. The numbers are the code's own.

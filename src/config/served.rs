@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use crate::proto::served::OAuth;
 
-use super::checked::{KeySource, Setting};
-use super::values::Values;
+use super::reading::checked::{KeySource, Setting};
+use super::reading::values::Values;
 
 /// Servers of tools.
 #[derive(Clone, Debug, PartialEq, Eq)]

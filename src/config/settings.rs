@@ -4,18 +4,18 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::checked::{KeySource, Setting, Tree};
 use super::console::ConsoleSettings;
+use super::overlay::tighten::Own;
 use super::prices::PriceSettings;
-use super::problem::{Problems, quoted};
+use super::reading::checked::{KeySource, Setting, Tree};
+use super::reading::problem::{Problems, quoted};
+use super::reading::values::Values;
 use super::schema::usual_endpoint;
 use super::served::McpSettings;
-use super::tighten::Own;
 use super::tools::{
     ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, ToolLimitSettings,
     ToolSettings, UndoSettings,
 };
-use super::values::Values;
 use crate::proto::Task;
 use crate::proto::action::Autonomy;
 use crate::proto::program_rule::ProgramRule;

@@ -372,7 +372,7 @@ fn a_config_that_does_not_run_costs_only_itself() {
         let home = Home::with(config);
         let started = Instant::now();
         let loaded = home.load();
-        assert!(started.elapsed() < Duration::from_secs(10), "{config}");
+        assert!(started.elapsed() < Duration::from_secs(60), "{config}");
         let told = lines(&loaded);
         assert_eq!(told.len(), 1, "{config}: {told:?}");
         assert!(told[0].contains(want), "{config}: {told:?} lacks {want}");

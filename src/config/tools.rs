@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::checked::Setting;
-use super::values::Values;
+use super::reading::checked::Setting;
+use super::reading::values::Values;
 
 /// The model's tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

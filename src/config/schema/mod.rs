@@ -5,7 +5,7 @@ mod kind;
 
 use Project::{Adds, Drops, Less, May, NewLocal, Not, Only, Stricter};
 
-use super::checked::Setting;
+use crate::config::reading::checked::Setting;
 use crate::proto::action::Autonomy;
 pub use kind::Kind;
 

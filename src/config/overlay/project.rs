@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{OFlag, open, openat};
 use nix::sys::stat::Mode;
 
-use super::find::{self, FILE_BYTES_MAX, OTHERS_WRITE};
-use super::layers::Layers;
-use super::places::Places;
-use super::problem::{dotted, shorten};
-use super::tighten;
-use super::{Env, LoadRequest, Loaded};
+use crate::config::overlay::layers::Layers;
+use crate::config::overlay::tighten;
+use crate::config::reading::find::{self, FILE_BYTES_MAX, OTHERS_WRITE};
+use crate::config::reading::places::Places;
+use crate::config::reading::problem::{dotted, shorten};
+use crate::config::{Env, LoadRequest, Loaded};
 
 /// The name of a project's file.
 pub const FILE_NAME: &str = ".reedclaw.lua";
@@ -47,10 +47,10 @@ pub struct Refused {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Overlay {
     /// The directory it lies in, without links.
-    pub(super) root: PathBuf,
+    pub(in crate::config) root: PathBuf,
     /// The directory's device and inode.
-    pub(super) root_id: (u64, u64),
-    pub(super) text: String,
+    pub(in crate::config) root_id: (u64, u64),
+    pub(in crate::config) text: String,
     file: String,
 }
 

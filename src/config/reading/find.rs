@@ -6,12 +6,12 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::expand::Env;
+use crate::config::reading::expand::Env;
 
 /// Largest config, in bytes: the compiler's time on it has no interrupt, and an honest one is some KiB.
-pub(super) const FILE_BYTES_MAX: u64 = 256 * 1024;
+pub(in crate::config) const FILE_BYTES_MAX: u64 = 256 * 1024;
 /// Write permission of group and others.
-pub(super) const OTHERS_WRITE: u32 = 0o022;
+pub(in crate::config) const OTHERS_WRITE: u32 = 0o022;
 
 /// The way in which the config was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,14 +25,14 @@ pub enum Source {
 }
 
 /// A config that was found, with its text or the reason why it can't be used.
-pub(super) struct Found {
-    pub(super) source: Source,
-    pub(super) path: PathBuf,
-    pub(super) text: Result<String, String>,
+pub(in crate::config) struct Found {
+    pub(in crate::config) source: Source,
+    pub(in crate::config) path: PathBuf,
+    pub(in crate::config) text: Result<String, String>,
 }
 
 /// Finds the first config there is. One that is there but can't be used ends the search: the user's own was meant.
-pub(super) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Option<Found> {
+pub(in crate::config) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Option<Found> {
     // An empty path stays empty: joined, it would be the directory.
     let under_cwd = |path: &Path| match cwd {
         Some(cwd) if !path.as_os_str().is_empty() => cwd.join(path),
@@ -56,7 +56,7 @@ pub(super) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Opt
 }
 
 /// `$XDG_CONFIG_HOME/reedclaw/config.lua`. A relative variable doesn't count, as the XDG specification says.
-pub(super) fn user_path(env: &Env) -> Option<PathBuf> {
+pub(in crate::config) fn user_path(env: &Env) -> Option<PathBuf> {
     let absolute = |value: &&OsStr| Path::new(value).is_absolute();
     let base = variable(env, "XDG_CONFIG_HOME").filter(absolute).map(PathBuf::from);
     let base = base.or_else(|| variable(env, "HOME").filter(absolute).map(|home| Path::new(home).join(".config")))?;
@@ -68,7 +68,7 @@ fn variable<'a>(env: &'a Env, name: &str) -> Option<&'a OsStr> {
 }
 
 /// The path as a user would write it.
-pub(super) fn display(path: &Path, env: &Env) -> String {
+pub(in crate::config) fn display(path: &Path, env: &Env) -> String {
     if let Some(home) = variable(env, "HOME").filter(|home| home.len() > 1)
         && let Ok(rest) = path.strip_prefix(home)
     {
@@ -119,7 +119,7 @@ fn read(path: &Path, source: Source) -> Result<String, Unreadable> {
 }
 
 /// The text of a file's bytes.
-pub(super) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
+pub(in crate::config) fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(format!("is larger than {} KiB", FILE_BYTES_MAX / 1024));
     }

@@ -11,18 +11,18 @@ const DEPTH_MAX: usize = 16;
 
 /// The place of a value in the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(in crate::config) struct Place {
     /// The line of its key, counted from 1.
-    pub(super) line: u32,
+    pub(in crate::config) line: u32,
     /// The value's source text, in bytes.
-    pub(super) value: Range<usize>,
+    pub(in crate::config) value: Range<usize>,
     /// The value is a table written out, whose own keys have places.
-    pub(super) is_table: bool,
+    pub(in crate::config) is_table: bool,
 }
 
 /// The keys that a source writes out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Places {
+pub(in crate::config) struct Places {
     keys: BTreeMap<Vec<String>, Place>,
     /// The whole source is one table, written out.
     is_complete: bool,
@@ -30,7 +30,7 @@ pub(super) struct Places {
 
 impl Places {
     /// Reads a source. One that isn't Lua has no places.
-    pub(super) fn of(text: &str) -> Self {
+    pub(in crate::config) fn of(text: &str) -> Self {
         let tokens = tokens(text);
         let mut places = Reader { tokens: &tokens, at: 0, variables: BTreeMap::new() }.chunk();
         places.is_complete &= is_straight(&tokens);
@@ -38,12 +38,12 @@ impl Places {
     }
 
     /// The line of a key.
-    pub(super) fn line(&self, key: &[String]) -> Option<u32> {
+    pub(in crate::config) fn line(&self, key: &[String]) -> Option<u32> {
         self.keys.get(key).map(|place| place.line)
     }
 
     /// Each key whose value is not a table of further keys, in the order of the source.
-    pub(super) fn leaves(&self) -> Vec<(&[String], &Place)> {
+    pub(in crate::config) fn leaves(&self) -> Vec<(&[String], &Place)> {
         let leaf = |(_, place): &(&[String], &Place)| !place.is_table;
         let mut leaves: Vec<_> = self.keys.iter().map(|(key, place)| (&key[..], place)).filter(leaf).collect();
         leaves.sort_by_key(|(_, place)| place.value.start);
@@ -51,7 +51,7 @@ impl Places {
     }
 
     /// Whether the leaves are all that the source sets, whatever its code does.
-    pub(super) fn is_complete(&self) -> bool {
+    pub(in crate::config) fn is_complete(&self) -> bool {
         self.is_complete
     }
 }

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::checked::{KeySource, Setting, Tree};
-use super::engine::OverlayHooks;
-use super::expand::project_env;
-use super::problem::{Problem, Problems, dotted};
-use super::settings::{self, Settings};
-use super::tighten::{self, Own, Project};
-use super::trust::Trusted;
-use super::{Env, schema};
+use crate::config::engine::OverlayHooks;
+use crate::config::overlay::tighten::{self, Own, Project};
+use crate::config::overlay::trust::Trusted;
+use crate::config::reading::checked::{KeySource, Setting, Tree};
+use crate::config::reading::expand::project_env;
+use crate::config::reading::problem::{Problem, Problems, dotted};
+use crate::config::settings::{self, Settings};
+use crate::config::{Env, schema};
 use crate::lua::Sandbox;
 
 /// Longest value that is shown, in characters: a system prompt is cut.
@@ -63,11 +63,11 @@ pub struct Effective {
 impl Layers {
     /// The reason why a project can't set `key` to the value in `source`, as far as it can be found without running the
     /// source.
-    pub(super) fn refusal(&self, key: &[String], source: &str) -> Option<String> {
+    pub(in crate::config) fn refusal(&self, key: &[String], source: &str) -> Option<String> {
         tighten::refused_as(key, source, &self.own, &self.defaults)
     }
 
-    pub(super) fn new(
+    pub(in crate::config) fn new(
         defaults: Tree,
         own: Own,
         file: &str,
@@ -94,11 +94,11 @@ impl Layers {
         let (checked, sandbox) = match Sandbox::new(&env) {
             Ok(sandbox) => {
                 let holds = self.tree();
-                (super::run(&sandbox, overlay.text(), &env, &holds, nothing, &mut problems), Some(sandbox))
+                (crate::config::run(&sandbox, overlay.text(), &env, &holds, nothing, &mut problems), Some(sandbox))
             }
             Err(error) => {
                 problems.file(None, format!("{}; {nothing}", error.message));
-                (super::Checked::default(), None)
+                (crate::config::Checked::default(), None)
             }
         };
         let mut tightened = tighten::tighten(&self.own, &self.defaults, Project::of(checked), &mut problems);
@@ -148,7 +148,7 @@ impl Layers {
     }
 
     /// The value of a key that holds, as Lua writes it.
-    pub(super) fn shown(&self, key: &[String]) -> Option<String> {
+    pub(in crate::config) fn shown(&self, key: &[String]) -> Option<String> {
         self.own.tree().get(key).or_else(|| self.defaults.get(key)).map(show)
     }
 

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use super::places::Places;
-pub(super) use crate::base::text::shorten;
+pub(in crate::config) use crate::base::text::shorten;
+use crate::config::reading::places::Places;
 
 /// Longest piece of the user's text that a problem shows, in characters: a line of a terminal, not a page.
 const SHOWN_CHARS_MAX: usize = 60;
 /// Most problems of one load: more than any hand makes, for a script can make a million.
-pub(super) const PROBLEMS_MAX: usize = 1000;
+pub(in crate::config) const PROBLEMS_MAX: usize = 1000;
 
 /// One thing that was wrong; the rest of the config applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl fmt::Display for Problem {
 }
 
 /// Collects the problems of one file, up to a limit, and counts the rest.
-pub(super) struct Problems {
+pub(in crate::config) struct Problems {
     file: String,
     places: Places,
     list: Vec<Problem>,
@@ -48,42 +48,42 @@ pub(super) struct Problems {
 }
 
 impl Problems {
-    pub(super) fn of(file: &str) -> Self {
+    pub(in crate::config) fn of(file: &str) -> Self {
         Self { file: plain(file), places: Places::default(), list: Vec::new(), dropped: 0 }
     }
 
     /// The file's name, as it is shown.
-    pub(super) fn file_name(&self) -> &str {
+    pub(in crate::config) fn file_name(&self) -> &str {
         &self.file
     }
 
     /// Adds the places of the keys in the file, for line numbers.
-    pub(super) fn locate(&mut self, places: Places) {
+    pub(in crate::config) fn locate(&mut self, places: Places) {
         self.places = places;
     }
 
     /// The line of a key, if the key is written out.
-    pub(super) fn line(&self, key: &[String]) -> Option<u32> {
+    pub(in crate::config) fn line(&self, key: &[String]) -> Option<u32> {
         self.places.line(key)
     }
 
     /// Adds a problem with one key.
-    pub(super) fn key(&mut self, key: &[String], message: String) {
+    pub(in crate::config) fn key(&mut self, key: &[String], message: String) {
         self.push(self.line(key), dotted(key), message, false);
     }
 
     /// Adds a warning about one key, whose value holds.
-    pub(super) fn warning(&mut self, key: &[String], message: String) {
+    pub(in crate::config) fn warning(&mut self, key: &[String], message: String) {
         self.push(self.line(key), dotted(key), message, true);
     }
 
     /// Whether one is about the whole file.
-    pub(super) fn has_file(&self) -> bool {
+    pub(in crate::config) fn has_file(&self) -> bool {
         self.list.iter().any(|problem| problem.key.is_empty())
     }
 
     /// Adds a problem with the whole file.
-    pub(super) fn file(&mut self, line: Option<u32>, message: String) {
+    pub(in crate::config) fn file(&mut self, line: Option<u32>, message: String) {
         self.push(line, String::new(), message, false);
     }
 
@@ -96,7 +96,7 @@ impl Problems {
     }
 
     /// Returns the problems; if there were too many, the last one names the number of those not shown.
-    pub(super) fn finish(mut self) -> Vec<Problem> {
+    pub(in crate::config) fn finish(mut self) -> Vec<Problem> {
         // The order of the file; problems without a line come first, in the order in which they were found.
         self.list.sort_by_key(|problem| problem.line);
         if self.dropped > 0 {
@@ -108,7 +108,7 @@ impl Problems {
 }
 
 /// Writes a key as Lua would: `models.local.endpoint`, `models["qwen 2.5"].endpoint`.
-pub(super) fn dotted(key: &[String]) -> String {
+pub(in crate::config) fn dotted(key: &[String]) -> String {
     let mut text = String::new();
     for part in key {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -125,7 +125,7 @@ pub(super) fn dotted(key: &[String]) -> String {
 }
 
 /// Quotes text of the user's, short and without control characters.
-pub(super) fn quoted(text: &str) -> String {
+pub(in crate::config) fn quoted(text: &str) -> String {
     format!("\"{}\"", plain(text).replace('"', "\\\""))
 }
 

@@ -1,29 +1,29 @@
 //! The rights of a project's file: the one way from its values and hooks to ones that hold. Values of the user's own
 //! config and of a project are two types, so that nothing of a project can hold unless it passed here.
 
-use super::check::{self, Checked};
-use super::checked::{Setting, Tree};
-use super::hooks::{FoundHooks, HOOKS, KeyHook};
-use super::problem::Problems;
-use super::schema::{self, Place, Project as Policy};
+use crate::config::hooks::{FoundHooks, HOOKS, KeyHook};
+use crate::config::reading::check::{self, Checked};
+use crate::config::reading::checked::{Setting, Tree};
+use crate::config::reading::problem::Problems;
+use crate::config::schema::{self, Place, Project as Policy};
 
 /// The values in force: those of the user's own config, and the accepted ones of a project.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Own(Tree);
+pub(in crate::config) struct Own(Tree);
 
 impl Own {
     /// Takes the values of a config that the user chose.
-    pub(super) fn chosen(tree: Tree) -> Self {
+    pub(in crate::config) fn chosen(tree: Tree) -> Self {
         Self(tree)
     }
 
     /// The values.
-    pub(super) fn tree(&self) -> &Tree {
+    pub(in crate::config) fn tree(&self) -> &Tree {
         &self.0
     }
 
     /// Names the model of the start if nothing else does: a second model must not take the first one's place.
-    pub(super) fn keep_default_model(&mut self, name: Option<String>) {
+    pub(in crate::config) fn keep_default_model(&mut self, name: Option<String>) {
         if let Some(name) = name {
             self.0.entry(vec!["default_model".to_owned()]).or_insert(Setting::Text(name));
         }
@@ -31,21 +31,21 @@ impl Own {
 }
 
 /// Values and hooks of a file that merely lies in a directory. They hold only after [`tighten`].
-pub(super) struct Project(Checked);
+pub(in crate::config) struct Project(Checked);
 
 impl Project {
     /// Takes the values of a project's file.
-    pub(super) fn of(checked: Checked) -> Self {
+    pub(in crate::config) fn of(checked: Checked) -> Self {
         Self(checked)
     }
 }
 
 /// Hooks of a project, without the forbidden ones. Their answers are still a project's answers.
-pub(super) struct ProjectHooks(pub(super) FoundHooks);
+pub(in crate::config) struct ProjectHooks(pub(in crate::config) FoundHooks);
 
 /// Merges a project's values over the user's, key by key. A value that would grant something is refused with a problem
 /// that names its line. `changed` are the keys that were accepted.
-pub(super) fn tighten(own: &Own, defaults: &Tree, project: Project, problems: &mut Problems) -> Tightened {
+pub(in crate::config) fn tighten(own: &Own, defaults: &Tree, project: Project, problems: &mut Problems) -> Tightened {
     let Project(Checked { tree, hooks }) = project;
     let mut merged = own.clone();
     let mut changed = Vec::new();
@@ -79,13 +79,13 @@ pub(super) fn tighten(own: &Own, defaults: &Tree, project: Project, problems: &m
 }
 
 /// The result of a project's file.
-pub(super) struct Tightened {
+pub(in crate::config) struct Tightened {
     /// The user's values with the project's over them.
-    pub(super) own: Own,
+    pub(in crate::config) own: Own,
     /// The project's hooks.
-    pub(super) hooks: ProjectHooks,
+    pub(in crate::config) hooks: ProjectHooks,
     /// The keys that the project set.
-    pub(super) changed: Vec<Vec<String>>,
+    pub(in crate::config) changed: Vec<Vec<String>>,
 }
 
 fn allowed(
@@ -195,7 +195,7 @@ fn key_of(name: &str, part: &str) -> Vec<String> {
 }
 
 /// Whether a key of a project's file is refused whatever its value is; says why.
-pub(super) fn refused(key: &[String]) -> Option<&'static str> {
+pub(in crate::config) fn refused(key: &[String]) -> Option<&'static str> {
     // `route = { … }` is a table of settings; alone it is the hook.
     let hook = match key {
         [name] => Some(name),
@@ -218,7 +218,7 @@ pub(super) fn refused(key: &[String]) -> Option<&'static str> {
 }
 
 /// The same, also if it is the value that is refused: a word, a number or a boolean, written out.
-pub(super) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tree) -> Option<String> {
+pub(in crate::config) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tree) -> Option<String> {
     if let Some(what) = refused(key) {
         return Some(what.to_owned());
     }
@@ -232,7 +232,7 @@ pub(super) fn refused_as(key: &[String], source: &str, own: &Own, defaults: &Tre
 }
 
 /// Whether a project's file can only add to the value of a key.
-pub(super) fn only_adds(key: &[String]) -> bool {
+pub(in crate::config) fn only_adds(key: &[String]) -> bool {
     matches!(schema::place(key), Place::Leaf(row) if row.project == Policy::Adds)
 }
 

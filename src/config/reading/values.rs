@@ -2,56 +2,56 @@
 
 use std::path::PathBuf;
 
-use super::checked::{Setting, Tree};
+use crate::config::reading::checked::{Setting, Tree};
 
 /// The user's values over the defaults.
-pub(super) struct Values<'a> {
-    pub(super) defaults: &'a Tree,
-    pub(super) user: &'a Tree,
+pub(in crate::config) struct Values<'a> {
+    pub(in crate::config) defaults: &'a Tree,
+    pub(in crate::config) user: &'a Tree,
 }
 
 impl Values<'_> {
-    pub(super) fn get(&self, key: &[&str]) -> Option<&Setting> {
+    pub(in crate::config) fn get(&self, key: &[&str]) -> Option<&Setting> {
         let key: Vec<String> = key.iter().map(|part| (*part).to_owned()).collect();
         self.user.get(&key).or_else(|| self.defaults.get(&key))
     }
 
-    pub(super) fn text(&self, key: &[&str]) -> Result<String, String> {
+    pub(in crate::config) fn text(&self, key: &[&str]) -> Result<String, String> {
         match self.get(key) {
             Some(Setting::Text(text)) => Ok(text.clone()),
             _ => Err(key.join(".")),
         }
     }
 
-    pub(super) fn path(&self, key: &[&str]) -> Option<PathBuf> {
+    pub(in crate::config) fn path(&self, key: &[&str]) -> Option<PathBuf> {
         match self.get(key) {
             Some(Setting::Path(path)) => Some(path.clone()),
             _ => None,
         }
     }
 
-    pub(super) fn words(&self, key: &[&str]) -> Result<Vec<String>, String> {
+    pub(in crate::config) fn words(&self, key: &[&str]) -> Result<Vec<String>, String> {
         match self.get(key) {
             Some(Setting::Words(words)) => Ok(words.clone()),
             _ => Err(key.join(".")),
         }
     }
 
-    pub(super) fn bool(&self, key: &[&str]) -> Result<bool, String> {
+    pub(in crate::config) fn bool(&self, key: &[&str]) -> Result<bool, String> {
         match self.get(key) {
             Some(Setting::Bool(value)) => Ok(*value),
             _ => Err(key.join(".")),
         }
     }
 
-    pub(super) fn integer(&self, key: &[&str]) -> Result<u64, String> {
+    pub(in crate::config) fn integer(&self, key: &[&str]) -> Result<u64, String> {
         match self.get(key) {
             Some(Setting::Integer(number)) => Ok(*number),
             _ => Err(key.join(".")),
         }
     }
 
-    pub(super) fn size(&self, key: &[&str]) -> Result<usize, String> {
+    pub(in crate::config) fn size(&self, key: &[&str]) -> Result<usize, String> {
         usize::try_from(self.integer(key)?).map_err(|_| key.join("."))
     }
 }

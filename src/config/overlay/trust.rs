@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Env;
-use super::find::{FILE_BYTES_MAX, OTHERS_WRITE};
-use super::project::Overlay;
 use crate::base::hash::sha256_hex;
+use crate::config::Env;
+use crate::config::overlay::project::Overlay;
+use crate::config::reading::find::{FILE_BYTES_MAX, OTHERS_WRITE};
 
 /// The version of a trusted file's rights. A newer ReedClaw that grants it more asks again.
 const VERSION: u32 = 1;
@@ -66,7 +66,7 @@ impl Trusted {
     }
 
     /// The trusted text.
-    pub(super) fn text(&self) -> &str {
+    pub(in crate::config) fn text(&self) -> &str {
         self.0.text()
     }
 }

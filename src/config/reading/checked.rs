@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::problem::quoted;
+use crate::config::reading::problem::quoted;
 
 /// A checked value.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Setting {
+pub(in crate::config) enum Setting {
     Text(String),
     Path(PathBuf),
     Integer(u64),
@@ -24,7 +24,7 @@ pub(super) enum Setting {
 
 impl Setting {
     /// A word or a truth value as a problem shows it.
-    pub(super) fn in_words(&self) -> String {
+    pub(in crate::config) fn in_words(&self) -> String {
         match self {
             Self::Text(text) => quoted(text),
             Self::Bool(value) => value.to_string(),
@@ -47,7 +47,7 @@ pub enum KeySource {
 }
 
 /// Checked values by key, each key in its parts.
-pub(super) type Tree = BTreeMap<Vec<String>, Setting>;
+pub(in crate::config) type Tree = BTreeMap<Vec<String>, Setting>;
 
 /// A key from the config. It is never shown; `Debug` prints stars.
 #[derive(Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub type Env = BTreeMap<OsString, OsString>;
 
 /// Variables that a project's file may read: what its commands are written for, and nothing that may be a secret.
-pub(super) const PROJECT_VARIABLES: [&str; 16] = [
+pub(in crate::config) const PROJECT_VARIABLES: [&str; 16] = [
     "HOME",
     "USER",
     "LOGNAME",
@@ -29,7 +29,7 @@ pub(super) const PROJECT_VARIABLES: [&str; 16] = [
 ];
 
 /// The part of the environment that a project's file sees.
-pub(super) fn project_env(env: &Env) -> Env {
+pub(in crate::config) fn project_env(env: &Env) -> Env {
     let known = |name: &OsString| PROJECT_VARIABLES.iter().any(|variable| name == *variable);
     env.iter().filter(|(name, _)| known(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
@@ -38,7 +38,7 @@ pub(super) fn project_env(env: &Env) -> Env {
 ///
 /// # Errors
 /// Its problem, in words that follow the quoted value.
-pub(super) fn path(text: &[u8], env: &Env) -> Result<PathBuf, String> {
+pub(in crate::config) fn path(text: &[u8], env: &Env) -> Result<PathBuf, String> {
     if text.contains(&0) {
         return Err("holds a NUL byte".into());
     }

@@ -5,19 +5,20 @@ use std::collections::BTreeMap;
 
 use mlua::{Table, Value};
 
-use super::checked::{Hidden, KeySource, Setting, Tree};
-use super::expand::{self, Env};
-use super::hooks::{self, FoundHooks, KeyHook, KeyName, MetaHook};
-use super::problem::{Problems, quoted, shorten};
-use super::schema::{self, Kind, Place, Row};
+use crate::base::text::is_variable;
+use crate::config::hooks::{self, FoundHooks, KeyHook, KeyName, MetaHook};
+use crate::config::reading::checked::{Hidden, KeySource, Setting, Tree};
+use crate::config::reading::expand::{self, Env};
+use crate::config::reading::problem::{Problems, quoted, shorten};
+use crate::config::schema::{self, Kind, Place, Row};
 use crate::proto::program_rule::ProgramRule;
 
 /// Most entries of one table that are looked at; more is a script gone wrong.
-pub(super) const ENTRIES_MAX: usize = 1000;
+pub(in crate::config) const ENTRIES_MAX: usize = 1000;
 /// Longest string of a setting, in bytes: a long system prompt is some KiB.
-pub(super) const TEXT_BYTES_MAX: usize = 64 * 1024;
+pub(in crate::config) const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Longest name of a model and longest word of a list, in bytes: they are typed and shown.
-pub(super) const WORD_BYTES_MAX: usize = 64;
+pub(in crate::config) const WORD_BYTES_MAX: usize = 64;
 /// Longest help of an own meta command, in characters: one line of a list.
 const HELP_CHARS_MAX: usize = 100;
 /// Keys that people put a secret under. The value is never shown.
@@ -25,28 +26,28 @@ const SECRET_KEYS: &[&str] = &["key", "api_key", "apikey", "token", "api_token",
 
 /// The values that a config set, checked.
 #[derive(Default)]
-pub(super) struct Checked {
+pub(in crate::config) struct Checked {
     /// The settings.
-    pub(super) tree: Tree,
+    pub(in crate::config) tree: Tree,
     /// The hooks.
-    pub(super) hooks: FoundHooks,
+    pub(in crate::config) hooks: FoundHooks,
 }
 
 /// The input of the checks besides the table.
-pub(super) struct Check<'a> {
+pub(in crate::config) struct Check<'a> {
     /// For `~` and variables in paths.
-    pub(super) env: &'a Env,
+    pub(in crate::config) env: &'a Env,
     /// The values that stay if one is refused, for the end of the problem's text; empty while the defaults are read.
-    pub(super) holds: &'a Tree,
+    pub(in crate::config) holds: &'a Tree,
     /// The values that stay if the whole config is wrong.
-    pub(super) otherwise: &'static str,
+    pub(in crate::config) otherwise: &'static str,
     /// Collects the problems.
-    pub(super) problems: &'a mut Problems,
+    pub(in crate::config) problems: &'a mut Problems,
 }
 
 impl Check<'_> {
     /// Checks the value that a config returned.
-    pub(super) fn whole(&mut self, value: Value) -> Checked {
+    pub(in crate::config) fn whole(&mut self, value: Value) -> Checked {
         let mut checked = Checked::default();
         match value {
             Value::Table(table) => self.table(&table, &mut Vec::new(), &mut checked),
@@ -232,7 +233,9 @@ impl Check<'_> {
                 if text.is_empty() && !empty { Err(wrong()) } else { Ok(Setting::Text(text)) }
             }
             Kind::Times => match text(value, &wrong)? {
-                text if text.is_empty() || super::tools::quiet_minutes(&text).is_some() => Ok(Setting::Text(text)),
+                text if text.is_empty() || crate::config::tools::quiet_minutes(&text).is_some() => {
+                    Ok(Setting::Text(text))
+                }
                 _ => Err(wrong()),
             },
             Kind::Address => address(&text(value, &wrong)?),
@@ -622,7 +625,7 @@ fn host(address: &str) -> Option<&str> {
 }
 
 /// Whether an address is on this machine.
-pub(super) fn is_loopback(address: &str) -> bool {
+pub(in crate::config) fn is_loopback(address: &str) -> bool {
     let Some(host) = host(address) else { return false };
     let bare = if let Some(inner) = host.strip_prefix('[') {
         inner.split(']').next().unwrap_or_default()
@@ -641,9 +644,7 @@ fn variable_name(value: &Value, allowed: Kind) -> Result<Setting, String> {
 }
 
 fn is_variable_name(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    let first = bytes.next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    first && name.len() <= 255 && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    name.len() <= 255 && is_variable(name)
 }
 
 /// Shows a value of Lua's in a problem.
