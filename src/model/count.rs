@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use super::cancel::Cancel;
 use super::endpoint::{Ask, Endpoint, Protocol};
 use super::provider::{Count, Countable};
-use super::{wire, worker};
+use super::wire;
+use crate::model::exchange::worker;
 use crate::tokens::Encoding;
 
 /// Longest wait for a count: a question waits for it.

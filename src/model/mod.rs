@@ -18,42 +18,34 @@
 //! ```
 
 mod cancel;
+mod choice;
 mod count;
-mod decode;
 mod endpoint;
 mod error;
-mod mock;
-mod models;
+mod exchange;
 mod probe;
 mod provider;
-mod reliable;
 mod request;
-mod retry;
-mod router;
 #[cfg(test)]
 pub(crate) mod script;
-mod server;
-mod sse;
-mod stream;
 #[cfg(test)]
 mod tests;
 mod window;
 mod wire;
-mod worker;
 
 pub use cancel::{Cancel, Waker};
+pub use choice::mock::Mock;
+pub use choice::models::{Models, Spec};
+pub use choice::reliable::Reliable;
+pub use choice::router::Router;
 pub use endpoint::{
     CONNECT_TIMEOUT, Endpoint, FIRST_BYTE_TIMEOUT, IDLE_TIMEOUT, KeyReader, Protocol, Secret, Thinking,
 };
 pub use error::{Fault, ModelError};
-pub use mock::Mock;
-pub use models::{Models, Spec};
+pub use exchange::server::Server;
+pub use exchange::stream::{Piece, Stream, start};
 pub use probe::list_models;
 pub use provider::{Capabilities, ChatEvent, Count, Countable, Crossing, Provider, Reach, Sending, Sink};
-pub use reliable::Reliable;
 pub use request::{
     Image, Item, Metadata, Request, Response, State, Stop, StopReason, Task, Tool, ToolCall, ToolResult, Usage,
 };
-pub use router::Router;
-pub use server::Server;
-pub use stream::{Piece, Stream, start};

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::cancel::Cancel;
 use super::endpoint::{Ask, Endpoint};
 use super::error::{Fault, ModelError, one_line};
-use super::worker;
+use super::exchange::worker;
 
 /// Bytes of a list that are read: some thousand models.
 const LIST_BYTES_MAX: u64 = 4 * 1024 * 1024;

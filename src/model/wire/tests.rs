@@ -5,9 +5,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::model::decode::{Decoder, Progress};
 use crate::model::endpoint::Thinking;
 use crate::model::error::Fault;
+use crate::model::exchange::decode::{Decoder, Progress};
 use crate::model::request::{Item, Response, ToolCall, ToolResult};
 
 /// Reads a fixture in pieces: the thoughts, and the answer.

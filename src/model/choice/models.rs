@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::endpoint::Endpoint;
-use super::mock::Mock;
-use super::provider::Provider;
-use super::reliable::Reliable;
-use super::request::Task;
-use super::router::Router;
-use super::server::Server;
+use crate::model::choice::mock::Mock;
+use crate::model::choice::reliable::Reliable;
+use crate::model::choice::router::Router;
+use crate::model::endpoint::Endpoint;
+use crate::model::exchange::server::Server;
+use crate::model::provider::Provider;
+use crate::model::request::Task;
 
 /// One model as it is configured.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::error::Fault;
+use crate::model::error::Fault;
 
 /// The first wait; each further one is twice as long.
 const FIRST: Duration = Duration::from_millis(500);
@@ -13,7 +13,7 @@ const SERVER_LONGEST: Duration = Duration::from_secs(60);
 
 /// Returns the wait before the next try, if another try makes sense. `random` spreads the tries of many clients; a
 /// server's own wish is respected, plus a little.
-pub(super) fn delay(fault: &Fault, tries: u32, random: u64, now_unix_ms: i64) -> Option<Duration> {
+pub(in crate::model) fn delay(fault: &Fault, tries: u32, random: u64, now_unix_ms: i64) -> Option<Duration> {
     let wish = match fault {
         Fault::RateLimited { retry_after, .. } | Fault::Server { retry_after, .. } => retry_after.as_deref(),
         // Nothing of the answer was shown before it broke off, or it wouldn't be asked for again.
@@ -32,7 +32,7 @@ pub(super) fn delay(fault: &Fault, tries: u32, random: u64, now_unix_ms: i64) ->
 
 /// Returns whether another model may be asked after this fault: no connection, a time-out, a refusal that another
 /// server needn't share (401, 403, 404, 429, 5xx), or an answer that isn't the protocol.
-pub(super) fn is_for_another(fault: &Fault) -> bool {
+pub(in crate::model) fn is_for_another(fault: &Fault) -> bool {
     matches!(
         fault,
         Fault::Refused

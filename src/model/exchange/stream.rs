@@ -5,12 +5,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::cancel::Waker;
-use super::endpoint::{Ask, Endpoint};
-use super::error::{Fault, ModelError};
-use super::request::{Request, Response};
-use super::wire::{self, Without};
-use super::worker::{self, Job};
+use crate::model::cancel::Waker;
+use crate::model::endpoint::{Ask, Endpoint};
+use crate::model::error::{Fault, ModelError};
+use crate::model::exchange::worker::{self, Job};
+use crate::model::request::{Request, Response};
+use crate::model::wire::{self, Without};
 
 /// Pieces that wait between the request's thread and the caller; when full, the thread waits and so does the server.
 const PIECES_WAITING_MAX: usize = 64;
@@ -34,7 +34,7 @@ pub enum Piece {
 
 /// A message from the request's thread to the caller.
 #[derive(Debug)]
-pub(super) enum StreamEvent {
+pub(in crate::model) enum StreamEvent {
     /// Bytes without text arrived: headers or data, but not comments, which a server may send endlessly.
     Alive,
     Text(String),
@@ -88,7 +88,7 @@ pub fn start(endpoint: &Endpoint, request: &Request) -> Stream {
 }
 
 /// As [`start`], without the fields that the server has refused.
-pub(super) fn start_without(endpoint: &Endpoint, request: &Request, without: Without) -> Stream {
+pub(in crate::model) fn start_without(endpoint: &Endpoint, request: &Request, without: Without) -> Stream {
     let (sender, heard) = sync_channel(PIECES_WAITING_MAX);
     let wake = sender.clone();
     let mut asked = Stream {
@@ -165,7 +165,7 @@ impl Stream {
 
     /// Waits longer for the answer to begin as long as the server says that it is at work, as a slow one does that reads a long
     /// prompt.
-    pub(super) fn wait_while(&mut self, works: impl Fn() -> bool + Send + 'static) {
+    pub(in crate::model) fn wait_while(&mut self, works: impl Fn() -> bool + Send + 'static) {
         let now = Instant::now();
         self.works = Some((Works(Box::new(works)), now + self.busy_timeout));
         if matches!(self.phase, Phase::Asked) {

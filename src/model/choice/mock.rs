@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::error::{Fault, ModelError, one_line};
-use super::provider::{Capabilities, ChatEvent, Provider, Reach, Sending, Sink};
-use super::request::{Item, Request, Response, Stop, StopReason, ToolCall, Usage};
+use crate::model::error::{Fault, ModelError, one_line};
+use crate::model::provider::{Capabilities, ChatEvent, Provider, Reach, Sending, Sink};
+use crate::model::request::{Item, Request, Response, Stop, StopReason, ToolCall, Usage};
 
 /// Plays a script.
 pub struct Mock {

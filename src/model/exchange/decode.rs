@@ -1,16 +1,16 @@
 //! A response's bytes to an answer: pure and incremental. Takes a stream of events or one JSON object, whichever the
 //! server sends; knows nothing of sockets, and leaves the meaning of the JSON to `wire`.
 
-use super::endpoint::Protocol;
-use super::error::{Fault, one_line};
-use super::request::{Response, State};
-use super::sse;
-use super::wire::{self, ANSWER_BYTES_MAX, Bad, Fresh, Gathered, Problem};
+use crate::model::endpoint::Protocol;
+use crate::model::error::{Fault, one_line};
+use crate::model::exchange::sse;
+use crate::model::request::{Response, State};
+use crate::model::wire::{self, ANSWER_BYTES_MAX, Bad, Fresh, Gathered, Problem};
 
 /// Most bytes of one response on the wire: each token comes in some hundred bytes of JSON.
-pub(super) const RESPONSE_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub(in crate::model) const RESPONSE_BYTES_MAX: usize = 256 * 1024 * 1024;
 /// Most bytes of a response that is one JSON object, since it is held whole.
-pub(super) const OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub(in crate::model) const OBJECT_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Limit for the raw bytes of a response: a stream of some ten thousand tokens.
 const RAW_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Bytes of a response that an error message may quote.
@@ -18,7 +18,7 @@ const SAMPLE_BYTES: usize = 240;
 
 /// Whether more is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(in crate::model) enum Progress {
     /// The answer may go on.
     More,
     /// The server said that it is whole.
@@ -27,7 +27,7 @@ pub(super) enum Progress {
 
 /// Takes a response's bytes as they come, cut anywhere.
 #[derive(Debug)]
-pub(super) struct Decoder {
+pub(in crate::model) struct Decoder {
     protocol: Protocol,
     reader: Box<dyn wire::Read>,
     got: Gathered,
@@ -47,7 +47,7 @@ enum Form {
 
 impl Decoder {
     /// Makes the decoder of one response.
-    pub(super) fn new(protocol: Protocol) -> Self {
+    pub(in crate::model) fn new(protocol: Protocol) -> Self {
         Self {
             protocol,
             reader: wire::reader(protocol),
@@ -60,7 +60,7 @@ impl Decoder {
     }
 
     /// Takes the next bytes; [`Self::fresh`] then returns their text, also the text before a fault.
-    pub(super) fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Fault> {
+    pub(in crate::model) fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Fault> {
         self.response_bytes = self.response_bytes.saturating_add(bytes.len());
         if self.response_bytes > RESPONSE_BYTES_MAX {
             return Err(Fault::TooLong { what: "response", limit_bytes: RESPONSE_BYTES_MAX });
@@ -72,7 +72,7 @@ impl Decoder {
     }
 
     /// Takes the end of the response: `Ok` if the answer is complete.
-    pub(super) fn finish(&mut self) -> Result<(), Fault> {
+    pub(in crate::model) fn finish(&mut self) -> Result<(), Fault> {
         let result = match std::mem::take(&mut self.form) {
             Form::Unknown => Err(Fault::ClosedEarly),
             Form::Object(bytes) => self.take_object(&bytes),
@@ -82,7 +82,7 @@ impl Decoder {
     }
 
     /// Whether more of the answer came since the last call. Comments in a stream of events don't count.
-    pub(super) fn take_progress(&mut self) -> bool {
+    pub(in crate::model) fn take_progress(&mut self) -> bool {
         match &mut self.form {
             Form::Unknown => false,
             Form::Object(_) => true,
@@ -91,22 +91,22 @@ impl Decoder {
     }
 
     /// Returns the text and the thoughts that came since the last call.
-    pub(super) fn fresh(&mut self) -> Fresh {
+    pub(in crate::model) fn fresh(&mut self) -> Fresh {
         std::mem::take(&mut self.got.fresh)
     }
 
     /// Whether the server has named the reason for the end, so that a missing last message does no harm.
-    pub(super) fn has_stopped(&self) -> bool {
+    pub(in crate::model) fn has_stopped(&self) -> bool {
         self.got.stop.is_some()
     }
 
     /// Whether a piece of an answer has come.
-    pub(super) fn saw_answer(&self) -> bool {
+    pub(in crate::model) fn saw_answer(&self) -> bool {
         self.got.saw_answer
     }
 
     /// Puts the answer of `model` together.
-    pub(super) fn response(&mut self, model: &str) -> Response {
+    pub(in crate::model) fn response(&mut self, model: &str) -> Response {
         self.reader.finish(&mut self.got);
         let got = std::mem::take(&mut self.got);
         let state = State { model: model.to_owned(), protocol: self.protocol.word(), parts: got.parts };

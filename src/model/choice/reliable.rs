@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use super::error::{Fault, ModelError};
-use super::provider::{Capabilities, ChatEvent, Count, Countable, Crossing, Provider, Reach, Sending, Sink};
-use super::request::{Request, Response};
-use super::retry::is_for_another;
+use crate::model::error::{Fault, ModelError};
+use crate::model::exchange::retry::is_for_another;
+use crate::model::provider::{Capabilities, ChatEvent, Count, Countable, Crossing, Provider, Reach, Sending, Sink};
+use crate::model::request::{Request, Response};
 use crate::proto::Failure;
 
 /// Several models in order.
@@ -71,7 +71,7 @@ impl Provider for Reliable {
         }
     }
 
-    fn learn(&self, cancel: &super::Cancel) {
+    fn learn(&self, cancel: &crate::model::Cancel) {
         self.of.iter().for_each(|model| model.learn(cancel));
     }
 
@@ -102,18 +102,18 @@ impl Provider for Reliable {
     }
 
     /// As the model that is asked first.
-    fn count(&self, what: Countable<'_>, cancel: &super::Cancel) -> Option<Count> {
+    fn count(&self, what: Countable<'_>, cancel: &crate::model::Cancel) -> Option<Count> {
         self.of.first()?.count(what, cancel)
     }
 }
 
 /// Names models in a row.
-pub(super) fn names(models: &[Arc<dyn Provider>], between: &str) -> String {
+pub(in crate::model) fn names(models: &[Arc<dyn Provider>], between: &str) -> String {
     models.iter().map(|model| model.name()).collect::<Vec<_>>().join(between)
 }
 
 /// The error of a model that names no other.
-pub(super) fn empty(name: &str, kind: &'static str, key: &'static str) -> ModelError {
+pub(in crate::model) fn empty(name: &str, kind: &'static str, key: &'static str) -> ModelError {
     let fault = Fault::NoneToAsk { model: name.to_owned(), key };
     ModelError { model: name.to_owned(), place: String::new(), key_env: None, kind, fault }
 }
@@ -130,7 +130,7 @@ impl Sink for Watched<'_> {
         self.sink.event(event);
     }
 
-    fn cancel(&self) -> &super::Cancel {
+    fn cancel(&self) -> &crate::model::Cancel {
         self.sink.cancel()
     }
 

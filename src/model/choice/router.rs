@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::error::ModelError;
-use super::provider::{Capabilities, Count, Countable, Provider, Sink};
-use super::reliable::{empty, names};
-use super::request::{Metadata, Request, Response};
+use crate::model::choice::reliable::{empty, names};
+use crate::model::error::ModelError;
+use crate::model::provider::{Capabilities, Count, Countable, Provider, Sink};
+use crate::model::request::{Metadata, Request, Response};
 
 /// The rule for everything that no other rule names.
 const DEFAULT: &str = "default";
@@ -59,7 +59,7 @@ impl Provider for Router {
         }
     }
 
-    fn learn(&self, cancel: &super::Cancel) {
+    fn learn(&self, cancel: &crate::model::Cancel) {
         self.rules.values().for_each(|model| model.learn(cancel));
     }
 
@@ -71,7 +71,7 @@ impl Provider for Router {
     }
 
     /// As the model for such a request; a text alone counts as a plain question.
-    fn count(&self, what: Countable<'_>, cancel: &super::Cancel) -> Option<Count> {
+    fn count(&self, what: Countable<'_>, cancel: &crate::model::Cancel) -> Option<Count> {
         let plain = Metadata::default();
         let metadata = match what {
             Countable::Text(_) => &plain,

@@ -5,13 +5,13 @@
 //! use here and ignored.
 
 /// Longest line, in bytes, without its end: a token's event is some hundred, a whole answer in one event may be large.
-pub(super) const LINE_BYTES_MAX: usize = 1024 * 1024;
+pub(in crate::model) const LINE_BYTES_MAX: usize = 1024 * 1024;
 /// Most data in one event, in bytes, over all its lines.
-pub(super) const EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub(in crate::model) const EVENT_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Event {
+pub(in crate::model) struct Event {
     /// The event's name; empty if the server sent none.
     pub name: String,
     /// Its data lines, joined by newlines.
@@ -20,14 +20,14 @@ pub(super) struct Event {
 
 /// A line or an event passed its limit; the reader is of no further use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooLong {
+pub(in crate::model) struct TooLong {
     /// The limit in bytes.
     pub limit_bytes: usize,
 }
 
 /// Takes bytes as they arrive, cut anywhere, and returns whole events.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub(in crate::model) struct Reader {
     line: Vec<u8>,
     after_cr: bool,
     past_first_line: bool,
@@ -38,12 +38,12 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Whether anything but comments and blank lines came since the last call: a server may send those endlessly.
-    pub(super) fn take_progress(&mut self) -> bool {
+    pub(in crate::model) fn take_progress(&mut self) -> bool {
         std::mem::take(&mut self.has_progressed)
     }
 
     /// Takes the next bytes; whole events go to `events`, those before an error too.
-    pub(super) fn feed(&mut self, mut bytes: &[u8], events: &mut Vec<Event>) -> Result<(), TooLong> {
+    pub(in crate::model) fn feed(&mut self, mut bytes: &[u8], events: &mut Vec<Event>) -> Result<(), TooLong> {
         if self.after_cr && !bytes.is_empty() {
             self.after_cr = false;
             if bytes[0] == b'\n' {
@@ -68,7 +68,7 @@ impl Reader {
 
     /// Takes the end of the stream. An event that lacks only its blank line counts, because servers that close early
     /// omit it.
-    pub(super) fn finish(&mut self, events: &mut Vec<Event>) -> Result<(), TooLong> {
+    pub(in crate::model) fn finish(&mut self, events: &mut Vec<Event>) -> Result<(), TooLong> {
         if !self.line.is_empty() {
             self.end_line(events)?;
         }

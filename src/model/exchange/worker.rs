@@ -7,12 +7,12 @@ use std::sync::mpsc::SyncSender;
 use ureq::Timeout;
 use ureq::http::{HeaderMap, Response};
 
-use super::decode::{Decoder, Progress};
-use super::endpoint::{Address, Endpoint};
-use super::error::{Fault, one_line};
-use super::request::Response as Answer;
-use super::stream::StreamEvent;
-use super::wire::{Fresh, Problem};
+use crate::model::endpoint::{Address, Endpoint};
+use crate::model::error::{Fault, one_line};
+use crate::model::exchange::decode::{Decoder, Progress};
+use crate::model::exchange::stream::StreamEvent;
+use crate::model::request::Response as Answer;
+use crate::model::wire::{Fresh, Problem};
 
 /// Bytes taken from the socket at once, so also the largest piece of text.
 const READ_BYTES: usize = 16 * 1024;
@@ -20,7 +20,7 @@ const READ_BYTES: usize = 16 * 1024;
 const REFUSAL_BYTES_MAX: u64 = 64 * 1024;
 
 /// All that the thread needs.
-pub(super) struct Job {
+pub(in crate::model) struct Job {
     pub agent: ureq::Agent,
     pub url: String,
     pub body: Vec<u8>,
@@ -31,7 +31,7 @@ pub(super) struct Job {
 ///
 /// # Errors
 /// [`Fault::Tls`] if the authorities for https can't be read.
-pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agent, Fault> {
+pub(in crate::model) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agent, Fault> {
     // A server that says it is at work is waited for; the caller's end holds the limit then.
     let longest = endpoint.first_byte_timeout.max(endpoint.busy_timeout);
     let first_byte = if endpoint.may_say_it_works() { longest } else { endpoint.first_byte_timeout };
@@ -60,7 +60,7 @@ pub(super) fn agent(endpoint: &Endpoint, address: &Address) -> Result<ureq::Agen
 }
 
 /// Runs the request and says how it ended, whatever happens.
-pub(super) fn run(job: Job, sender: SyncSender<StreamEvent>) {
+pub(in crate::model) fn run(job: Job, sender: SyncSender<StreamEvent>) {
     let mut line = Line { sender, ended: false };
     if let Some(end) = exchange(&job, &line) {
         line.end(end.map_err(|fault| redact(&job.endpoint, fault)));
@@ -165,7 +165,7 @@ fn broken_off(error: io::Error, endpoint: &Endpoint, decoder: &mut Decoder) -> R
     }
 }
 
-pub(super) fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fault {
+pub(in crate::model) fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fault {
     let status = response.status().as_u16();
     let header = |headers: &HeaderMap, name: &str| headers.get(name).and_then(|it| it.to_str().ok()).map(one_line);
     if (300..400).contains(&status) {
@@ -200,7 +200,7 @@ pub(super) fn refusal(response: Response<ureq::Body>, endpoint: &Endpoint) -> Fa
 }
 
 /// Classifies a failure before the response's headers.
-pub(super) fn before_answer(error: ureq::Error, endpoint: &Endpoint) -> Fault {
+pub(in crate::model) fn before_answer(error: ureq::Error, endpoint: &Endpoint) -> Fault {
     let why = one_line(&error.to_string());
     match error {
         ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => Fault::ConnectTimeout(endpoint.connect_timeout),
@@ -230,7 +230,7 @@ fn io_fault(error: &io::Error) -> Fault {
 }
 
 /// Removes the key from a server's words in the middle of an answer.
-pub(super) fn redact(endpoint: &Endpoint, fault: Fault) -> Fault {
+pub(in crate::model) fn redact(endpoint: &Endpoint, fault: Fault) -> Fault {
     let Some(key) = &endpoint.key else { return fault };
     match fault {
         Fault::ErrorInAnswer { server_text } => Fault::ErrorInAnswer { server_text: key.redact(&server_text) },

@@ -4,17 +4,17 @@ use std::hash::{BuildHasher, Hasher};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::cancel::Cancel;
-use super::count::{self, Counter};
-use super::endpoint::{Endpoint, Protocol};
-use super::error::{Fault, ModelError, seconds};
-use super::provider::{Capabilities, ChatEvent, Count, Countable, Provider, Sending, Sink};
-use super::request::{Request, Response};
-use super::retry;
-use super::stream::{Piece, start_without};
-use super::window;
-use super::wire::{self, Without};
 use crate::host;
+use crate::model::cancel::Cancel;
+use crate::model::count::{self, Counter};
+use crate::model::endpoint::{Endpoint, Protocol};
+use crate::model::error::{Fault, ModelError, seconds};
+use crate::model::exchange::retry;
+use crate::model::exchange::stream::{Piece, start_without};
+use crate::model::provider::{Capabilities, ChatEvent, Count, Countable, Provider, Sending, Sink};
+use crate::model::request::{Request, Response};
+use crate::model::window;
+use crate::model::wire::{self, Without};
 
 /// Longest single wait for a piece. Nothing is polled: a piece, the end, a time-out and a cancel all end the wait.
 const WAIT: Duration = Duration::from_secs(60 * 60);

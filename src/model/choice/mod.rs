@@ -1,0 +1,6 @@
+//! Which model answers: all models of a config, their order, their kinds of work.
+
+pub(super) mod mock;
+pub(super) mod models;
+pub(super) mod reliable;
+pub(super) mod router;
