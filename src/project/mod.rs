@@ -3,33 +3,29 @@
 //! everything that the user's rules close; must not know the reader, nor how the jail is made.
 
 mod card;
-mod changes;
+mod clean;
 mod closed;
-mod git;
-mod heat;
 mod instructions;
-mod kept;
 pub mod languages;
 mod like;
 mod names;
-mod program;
-mod status;
+mod repository;
+mod storage;
 mod survey;
 pub mod symbols;
 mod tree;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-pub use changes::{Changes, FileDiff, by_file, changes};
-pub use git::{Head, Refs, Repository};
-pub use heat::{Bounds, COMMITS_MAX, COMMITS_WITH_LINES, Heat, heat};
 pub use like::paths_like;
-pub use program::{GitOptions, Jail, Trouble};
+pub use repository::changes::{Changes, FileDiff, by_file, changes};
+pub use repository::git::{Head, Refs, Repository};
+pub use repository::heat::{Bounds, COMMITS_MAX, COMMITS_WITH_LINES, Heat, heat};
+pub use repository::program::{GitOptions, Jail, Trouble};
 
+use clean::{Stamp, clean, is_hidden, stamp};
 use closed::Closed;
-
-use crate::base::text::is_invisible;
 
 /// Characters that are taken as one token, as everywhere.
 const CHARS_PER_TOKEN: usize = 4;
@@ -94,9 +90,9 @@ pub struct Surroundings {
     /// The repository whose state took too long: from then on only its branch is shown.
     slow: Option<PathBuf>,
     /// Git, asked for its state ahead of a question.
-    ahead: Option<status::Asked>,
+    ahead: Option<repository::status::Asked>,
     /// A run of git for which a question didn't wait.
-    asked: Option<status::Asked>,
+    asked: Option<repository::status::Asked>,
     /// The last answer of git, its repository, and the time of the question.
     answered: Option<(PathBuf, String, Instant)>,
     /// The survey of every file: of the last repository, at a commit.
@@ -119,22 +115,19 @@ struct Seen {
     instructions: usize,
 }
 
-/// A path, and when and how long it was.
-type Stamp = (PathBuf, Option<(SystemTime, u64)>);
-
 impl Surroundings {
     /// Begins to ask git for its state, for a question that comes at once: what else there is to do is done meanwhile.
     pub fn begin(&mut self, cwd: &Path, options: &Options) {
         let repository = cwd.canonicalize().ok().and_then(|cwd| Repository::find(&cwd));
-        self.ahead = repository.map(|repository| status::Asked::begin(&repository.root, &options.git));
+        self.ahead = repository.map(|repository| repository::status::Asked::begin(&repository.root, &options.git));
     }
 
     /// Asks git for its state, unless it was just asked for this question or still looks for an earlier one.
-    fn ask_git(&mut self, root: &Path, options: &Options) -> Option<status::Asked> {
+    fn ask_git(&mut self, root: &Path, options: &Options) -> Option<repository::status::Asked> {
         if self.slow.as_deref() == Some(root) {
             return None;
         }
-        let is_of_now = |asked: &status::Asked| asked.root == root && asked.since.elapsed() < STATE_AGE;
+        let is_of_now = |asked: &repository::status::Asked| asked.root == root && asked.since.elapsed() < STATE_AGE;
         if let Some(asked) = self.ahead.take().filter(is_of_now) {
             return Some(asked);
         }
@@ -145,10 +138,10 @@ impl Surroundings {
             }
         }
         let is_slow = self.slow.as_deref() == Some(root);
-        (!is_slow).then(|| status::Asked::begin(root, &options.git))
+        (!is_slow).then(|| repository::status::Asked::begin(root, &options.git))
     }
 
-    fn hear(&mut self, asked: &status::Asked, said: Result<String, Trouble>) {
+    fn hear(&mut self, asked: &repository::status::Asked, said: Result<String, Trouble>) {
         match said {
             Ok(line) => self.answered = Some((asked.root.clone(), line, asked.since)),
             Err(Trouble::Slow) => self.slow = Some(asked.root.clone()),
@@ -157,7 +150,12 @@ impl Surroundings {
     }
 
     /// Git's state in words: as it is, or as it was when git was asked last, which is said then.
-    fn state(&mut self, repository: &Repository, asked: Option<status::Asked>, options: &Options) -> String {
+    fn state(
+        &mut self,
+        repository: &Repository,
+        asked: Option<repository::status::Asked>,
+        options: &Options,
+    ) -> String {
         let root = &repository.root;
         let branch = match repository.head() {
             Some(Head::Branch(name)) => format!("branch {name}"),
@@ -298,22 +296,6 @@ fn look(root: &Path, cwd: &Path, closed: &Closed, options: &Options) -> Seen {
     let here = if here.is_empty() { String::new() } else { format!("\nWorking directory in it: {}", clean(&here)) };
     seen.about = format!("[project] {place}\n{UNTRUSTED}{here}\nFiles:\n{}{told}", listed.text);
     seen
-}
-
-fn stamp(path: &Path) -> Stamp {
-    let data = path.symlink_metadata().ok();
-    let when = data.and_then(|data| Some((data.modified().ok()?, data.len())));
-    (path.to_owned(), when)
-}
-
-/// A line without control characters and invisible characters.
-fn clean(text: &str) -> String {
-    text.chars().filter(|c| !is_hidden(*c) && *c != '\n').collect()
-}
-
-/// Characters without a picture: a person who reads a file doesn't see their message to a model.
-fn is_hidden(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t') || is_invisible(c)
 }
 
 #[cfg(test)]

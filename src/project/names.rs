@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::closed::Closed;
-use super::kept::put;
+use super::storage::put;
 use super::symbols::kept_file;
 use super::tree::{self, Listed};
-use super::{Stamp, git, stamp};
+use super::{Stamp, stamp};
+use crate::project::repository::git;
 
 /// The first line of the stored file; the number grows with each new format.
 const MAGIC: &str = "reednames2";

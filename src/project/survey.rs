@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use ignore::{WalkBuilder, WalkState};
 
+use super::clean;
 use super::closed::Closed;
-use super::heat::{Bounds, heat};
-use super::kept::put;
 use super::languages::{by_name, is_foreign};
+use super::repository::heat::{Bounds, heat};
+use super::storage::put;
 use super::symbols::kept_file;
-use super::{clean, git};
+use crate::project::repository::git;
 
 /// Time limit for the whole survey; its results by then count.
 const TIME: Duration = Duration::from_secs(30);

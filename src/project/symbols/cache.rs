@@ -38,7 +38,7 @@ pub(super) fn write(path: &Path, root: &Path, sources: &[Source]) -> io::Result<
     put(&mut bytes, root.as_os_str().as_bytes());
     put_number(&mut bytes, sources.len());
     sources.iter().for_each(|source| put_source(&mut bytes, source));
-    super::super::kept::put(path, &bytes)
+    super::super::storage::put(path, &bytes)
 }
 
 fn put(bytes: &mut Vec<u8>, text: &[u8]) {

@@ -16,8 +16,8 @@ use gix::objs::{CommitRefIter, Find, Kind, TreeRefIter};
 use gix::odb::pack::cache::DecodeEntry;
 use imara_diff::{Algorithm, Diff, InternedInput};
 
-use super::Repository;
-use super::program::Trouble;
+use crate::project::Repository;
+use crate::project::repository::program::Trouble;
 
 /// Newest commits that are looked at, merges apart.
 pub const COMMITS_MAX: usize = 5_000;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use super::program::{GitOptions, Quiet, Trouble};
+use crate::project::repository::program::{GitOptions, Quiet, Trouble};
 
 /// Time limit for a run of git; no question waits that long.
 const TIME: Duration = Duration::from_secs(2);
@@ -13,7 +13,7 @@ const OUTPUT_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Git, while it looks.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(in crate::project) struct Asked {
     pub root: PathBuf,
     receiver: Receiver<Result<String, Trouble>>,
     pub since: Instant,
@@ -21,7 +21,7 @@ pub(super) struct Asked {
 
 impl Asked {
     /// Asks it on a thread of its own.
-    pub(super) fn begin(root: &Path, options: &GitOptions) -> Self {
+    pub(in crate::project) fn begin(root: &Path, options: &GitOptions) -> Self {
         let (sender, receiver) = channel();
         let (own_root, options) = (root.to_owned(), options.clone());
         std::thread::spawn(move || {
@@ -31,7 +31,7 @@ impl Asked {
     }
 
     /// Its text, if that begins within so many bytes.
-    pub(super) fn wait(&self, time: Duration) -> Option<Result<String, Trouble>> {
+    pub(in crate::project) fn wait(&self, time: Duration) -> Option<Result<String, Trouble>> {
         match self.receiver.recv_timeout(time.saturating_sub(self.since.elapsed())) {
             Ok(said) => Some(said),
             Err(RecvTimeoutError::Timeout) => None,
@@ -41,7 +41,7 @@ impl Asked {
 }
 
 /// Asks git.
-pub(super) fn read(root: &Path, options: &GitOptions) -> Result<String, Trouble> {
+pub(in crate::project) fn read(root: &Path, options: &GitOptions) -> Result<String, Trouble> {
     let git = Quiet::new(root, options, TIME)?;
     let status = "status --porcelain=v2 --branch -z --no-renames --ignore-submodules=all --untracked-files=normal";
     let words: Vec<&str> = status.split(' ').collect();
@@ -87,9 +87,9 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
-    use super::super::program::{filters, find_git};
-    use super::super::tests::{git_options, repository};
     use super::*;
+    use crate::project::repository::program::{filters, find_git};
+    use crate::project::tests::{git_options, repository};
 
     #[test]
     fn porcelain_becomes_words() {
@@ -191,7 +191,7 @@ mod tests {
     #[track_caller]
     fn is_refused(root: &Path, mark: &Path) {
         assert_eq!(read(root, &git_options("/usr/bin:/bin")), Err(Trouble::Unreadable));
-        assert_eq!(super::super::changes(root, &git_options("/usr/bin:/bin")), Err(Trouble::Unreadable));
+        assert_eq!(crate::project::changes(root, &git_options("/usr/bin:/bin")), Err(Trouble::Unreadable));
         assert!(!mark.exists());
         let plain = Command::new("git").args(["status", "--short"]).current_dir(root).output().unwrap();
         assert!(mark.exists(), "{plain:?}");
@@ -246,7 +246,7 @@ mod tests {
         fs::write(bare.join("README.md"), "# docs\n").unwrap();
         let options = git_options("/usr/bin:/bin");
         assert_eq!(read(&bare, &options), Err(Trouble::NoGit));
-        assert_eq!(super::super::changes(&bare, &options), Err(Trouble::NoGit));
+        assert_eq!(crate::project::changes(&bare, &options), Err(Trouble::NoGit));
         assert_eq!(read(&root, &options), Ok("branch main; 1 untracked".to_owned()));
         assert!(!mark.exists());
         git(&["status", "--short"], &bare);

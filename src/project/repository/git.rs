@@ -86,7 +86,7 @@ impl Repository {
     }
 
     /// Git's own directories outside the work tree; the shared one first, which may contain the other.
-    pub(super) fn outside(&self) -> Vec<PathBuf> {
+    pub(in crate::project) fn outside(&self) -> Vec<PathBuf> {
         let directories = [&self.common_dir, &self.git_dir].into_iter().filter_map(|path| path.canonicalize().ok());
         let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
         let outside: Vec<PathBuf> = directories.filter(|path| !path.starts_with(&root)).collect();
@@ -197,7 +197,7 @@ fn line_of(path: &Path) -> Option<String> {
 }
 
 /// The file's text; none if it is missing, longer than `bytes_max`, no regular file (a FIFO would block) or no UTF-8.
-pub(super) fn read_bounded(path: &Path, bytes_max: u64) -> Option<String> {
+pub(in crate::project) fn read_bounded(path: &Path, bytes_max: u64) -> Option<String> {
     let data = std::fs::metadata(path).ok()?;
     if !data.is_file() || data.len() > bytes_max {
         return None;

@@ -15,7 +15,7 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
-use super::Repository;
+use crate::project::Repository;
 
 use crate::base::program::is_program;
 
@@ -73,7 +73,7 @@ pub enum Trouble {
 }
 
 /// The first git on `PATH` that isn't the repository's own.
-pub(super) fn find_git(root: &Path, env: &[(OsString, OsString)]) -> Option<PathBuf> {
+pub(in crate::project) fn find_git(root: &Path, env: &[(OsString, OsString)]) -> Option<PathBuf> {
     let path = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.as_os_str());
     let is_program = |path: &PathBuf| is_program(path) && path.canonicalize().is_ok_and(|real| !real.starts_with(root));
     let directories = std::env::split_paths(path.unwrap_or(OsStr::new("/usr/bin:/bin")));
@@ -102,7 +102,7 @@ fn command(git: &Path, root: &Path, env: &[(OsString, OsString)], words: &[Strin
 }
 
 /// Git for comparing files with its own data: every filter that any config names is overridden by an empty one.
-pub(super) struct Quiet<'a> {
+pub(in crate::project) struct Quiet<'a> {
     git: PathBuf,
     root: &'a Path,
     options: &'a GitOptions,
@@ -114,7 +114,7 @@ pub(super) struct Quiet<'a> {
 }
 
 /// The output of git.
-pub(super) struct Output {
+pub(in crate::project) struct Output {
     pub bytes: Vec<u8>,
     /// There was no more.
     pub is_whole: bool,
@@ -122,7 +122,7 @@ pub(super) struct Output {
 
 impl Output {
     /// As text, with replacement characters for invalid UTF-8.
-    pub(super) fn text(&self) -> String {
+    pub(in crate::project) fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 }
@@ -133,7 +133,7 @@ impl<'a> Quiet<'a> {
     /// # Errors
     /// There is no git, or it fails. The names of a config can't be read in full or aren't UTF-8: a filter among them
     /// couldn't be overridden, so nothing is run.
-    pub(super) fn new(root: &'a Path, options: &'a GitOptions, wait: Duration) -> Result<Self, Trouble> {
+    pub(in crate::project) fn new(root: &'a Path, options: &'a GitOptions, wait: Duration) -> Result<Self, Trouble> {
         let git = find_git(root, &options.env).ok_or(Trouble::NoGit)?;
         let reads = Repository::find(root).map(|repository| repository.outside()).unwrap_or_default();
         let mut quiet = Self { git, root, options, reads, wait, words: Vec::new() };
@@ -153,7 +153,7 @@ impl<'a> Quiet<'a> {
     }
 
     /// Runs git within the time limit; returns its output if it succeeds, up to the given length.
-    pub(super) fn output(&self, words: &[&str], bytes_max: u64) -> Result<Output, Trouble> {
+    pub(in crate::project) fn output(&self, words: &[&str], bytes_max: u64) -> Result<Output, Trouble> {
         let words: Vec<String> = self.words.iter().cloned().chain(words.iter().map(|&word| word.to_owned())).collect();
         let command = command(&self.git, self.root, &self.options.env, &words);
         let mut command = (self.options.jail)(command, &self.reads).map_err(|_| Trouble::NoGit)?;
@@ -195,7 +195,7 @@ fn kill(child: &mut Child) {
 }
 
 /// The filters that any config names.
-pub(super) fn filters(names: &str) -> Vec<&str> {
+pub(in crate::project) fn filters(names: &str) -> Vec<&str> {
     let mut filters: Vec<&str> = names.split('\0').filter_map(filter_of).collect();
     filters.sort_unstable();
     filters.dedup();

@@ -4,8 +4,8 @@
 use std::fs;
 use std::process::Command;
 
-use super::super::tests::repository;
 use super::*;
+use crate::project::tests::repository;
 
 const NEVER: Bounds<'static> = Bounds {
     commits: COMMITS_MAX,

@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Repository;
-use super::program::{GitOptions, Quiet, Trouble};
+use crate::project::Repository;
+use crate::project::repository::program::{GitOptions, Quiet, Trouble};
 
 /// Longest wait for git: the person has asked for it.
 const WAIT: Duration = Duration::from_secs(5);
@@ -101,8 +101,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::process::Command;
 
-    use super::super::tests::{git_options, repository};
     use super::*;
+    use crate::project::tests::{git_options, repository};
 
     #[test]
     fn staged_and_unstaged_changes_are_one_diff_and_new_files_are_named() {

@@ -1,0 +1,25 @@
+//! Texts of a repository without what a person wouldn't see, and the stamps by which a changed file is known.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::base::text::is_invisible;
+
+/// A path, and when and how long it was.
+pub(super) type Stamp = (PathBuf, Option<(SystemTime, u64)>);
+
+pub(super) fn stamp(path: &Path) -> Stamp {
+    let data = path.symlink_metadata().ok();
+    let when = data.and_then(|data| Some((data.modified().ok()?, data.len())));
+    (path.to_owned(), when)
+}
+
+/// A line without control characters and invisible characters.
+pub(super) fn clean(text: &str) -> String {
+    text.chars().filter(|c| !is_hidden(*c) && *c != '\n').collect()
+}
+
+/// Characters without a picture: a person who reads a file doesn't see their message to a model.
+pub(super) fn is_hidden(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t') || is_invisible(c)
+}
