@@ -5,6 +5,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params, params_from_iter};
 
 use super::overlay::OVERLAY_ID_MIN;
+use super::statements::stored_ms;
 use super::{Store, StoreError};
 use crate::proto::LineKind;
 
@@ -313,11 +314,6 @@ fn delete_for_good(connection: &Connection, id: i64) -> rusqlite::Result<usize> 
     transaction.execute(mode, [0])?;
     transaction.commit()?;
     Ok(deleted)
-}
-
-/// A duration as SQLite's integer.
-pub(super) fn stored_ms(duration_ms: Option<u64>) -> Option<i64> {
-    duration_ms.map(|ms| i64::try_from(ms).unwrap_or(i64::MAX))
 }
 
 /// Deleted text leaves the write-ahead log too, as far as other sessions let it.

@@ -6,24 +6,20 @@
 //! It must not know the clock (times come from the caller, in Unix milliseconds), the settings, the line editor or
 //! the model.
 
-mod calls;
-mod conversation;
-pub mod doctor;
-mod editor;
+mod conversations;
 mod error;
-pub mod export;
+mod exchange;
 mod history;
-pub mod import;
-mod memory;
 mod overlay;
-mod recall;
 mod route;
 mod run;
 mod schema;
 mod spending;
-mod summary;
+mod statements;
 #[cfg(test)]
 mod tests;
+
+pub use exchange::{doctor, export, import};
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
@@ -31,17 +27,19 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 
-pub use calls::StoredCall;
-pub use conversation::{ConversationId, MessageState, OpenMessage, StoredConversation, StoredMessage, StoredTurn};
-pub use editor::EditorSession;
+pub use conversations::calls::StoredCall;
+pub use conversations::conversation::{
+    ConversationId, MessageState, OpenMessage, StoredConversation, StoredMessage, StoredTurn,
+};
+pub use conversations::editor::EditorSession;
+pub use conversations::memory::{MemoryOrigin, StoredMemory, ToRemember};
+pub use conversations::recall::Hit;
+pub use conversations::summary::StoredSummary;
 pub use error::{StoreError, StoreErrorKind};
 pub use history::{Entry, HistoryId, Row, Search, TextMatch, keeps};
-pub use memory::{MemoryOrigin, StoredMemory, ToRemember};
-pub use recall::Hit;
 pub use route::RouteMemory;
 pub use run::{NewRun, PartOfRun, RunRow, StoredEvent};
 pub use spending::{Charge, Counted, Period, RequestId, SpentSum, StoredRequest};
-pub use summary::StoredSummary;
 
 use overlay::Overlay;
 

@@ -7,9 +7,8 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::conversation::{APPEND, INSERT_MESSAGE, TOUCH};
-use super::history::stored_ms;
-use super::{Store, calls, schema};
+use super::statements::{APPEND, CALL_COLUMNS, INSERT_CALL, INSERT_MESSAGE, TOUCH, stored_ms};
+use super::{Store, schema};
 
 /// Ids from here on belong to rows in memory; no file reaches them by counting.
 pub(super) const OVERLAY_ID_MIN: i64 = 1 << 40;
@@ -211,8 +210,8 @@ fn move_messages(target: &Connection, overlay: &Overlay, moved: &mut Moved) -> r
 }
 
 fn move_calls(target: &Connection, overlay: &Overlay, moved: &Moved) -> rusqlite::Result<()> {
-    let mut insert = target.prepare(calls::INSERT)?;
-    let mut select = overlay.connection.prepare(&format!("SELECT {} FROM tool_call ORDER BY id", calls::COLUMNS))?;
+    let mut insert = target.prepare(INSERT_CALL)?;
+    let mut select = overlay.connection.prepare(&format!("SELECT {} FROM tool_call ORDER BY id", CALL_COLUMNS))?;
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
         let mut values: Vec<Value> = (0..9).map(|column| row.get(column)).collect::<Result<_, _>>()?;

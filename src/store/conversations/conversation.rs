@@ -3,10 +3,13 @@
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::history::truncate_log;
-use super::overlay::OVERLAY_ID_MIN;
-use super::{Store, StoreError, StoredCall, calls, summary};
 use crate::proto::{Message, Role};
+use crate::store::conversations::calls;
+use crate::store::conversations::summary;
+use crate::store::history::truncate_log;
+use crate::store::overlay::OVERLAY_ID_MIN;
+use crate::store::statements::{APPEND, INSERT_MESSAGE, TOUCH};
+use crate::store::{Store, StoreError, StoredCall};
 
 /// A piece waits at most so long before it is written, measured when the next one comes; where none comes, the caller
 /// says so by [`Store::write_pieces`].
@@ -14,13 +17,6 @@ const WRITE_AFTER_MS: i64 = 100;
 /// So many bytes are written at once, however quickly they came.
 const WRITE_BYTES: usize = 4 * 1024;
 
-pub(super) const INSERT_MESSAGE: &str = "
-    INSERT INTO message (conversation, seq, time, role, content, state, model, rewound, indexed)
-    VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM message WHERE conversation = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-/// An ended message is indexed; one that a search has indexed on its way stays so.
-pub(super) const APPEND: &str =
-    "UPDATE message SET content = content || ?2, state = ?3, indexed = max(indexed, ?4) WHERE id = ?1";
-pub(super) const TOUCH: &str = "UPDATE conversation SET updated = max(updated, ?2) WHERE id = ?1";
 /// Characters of the first question that serve as a title.
 const TITLE_CHARS: usize = 80;
 
@@ -43,8 +39,8 @@ pub enum MessageState {
 #[derive(Debug)]
 #[must_use]
 pub struct OpenMessage {
-    pub(super) id: i64,
-    pub(super) conversation: ConversationId,
+    pub(in crate::store) id: i64,
+    pub(in crate::store) conversation: ConversationId,
     time: i64,
     pending: String,
     written_at: i64,
@@ -370,12 +366,12 @@ impl Store {
     }
 
     /// The databases that hold rows: the file, and the one in memory for rows that the file could not take.
-    pub(super) fn readers(&self) -> impl Iterator<Item = &Connection> {
+    pub(in crate::store) fn readers(&self) -> impl Iterator<Item = &Connection> {
         [&self.main].into_iter().chain(self.overlay.as_ref().map(|overlay| &overlay.connection))
     }
 
     /// The database that holds the row of an id.
-    pub(super) fn home_of(&self, id: i64) -> &Connection {
+    pub(in crate::store) fn home_of(&self, id: i64) -> &Connection {
         match &self.overlay {
             Some(overlay) if id >= OVERLAY_ID_MIN => &overlay.connection,
             _ => &self.main,
@@ -452,7 +448,7 @@ fn read_messages(connection: &Connection, conversation: i64) -> rusqlite::Result
 }
 
 /// The role of a name in the database.
-pub(super) fn role_of(text: &str) -> Role {
+pub(in crate::store) fn role_of(text: &str) -> Role {
     match text {
         "system" => Role::System,
         "user" => Role::User,
@@ -461,7 +457,7 @@ pub(super) fn role_of(text: &str) -> Role {
 }
 
 /// The role's name in the database, part of its format.
-pub(super) fn role_text(role: Role) -> &'static str {
+pub(in crate::store) fn role_text(role: Role) -> &'static str {
     match role {
         Role::System => "system",
         Role::User => "user",
@@ -470,7 +466,7 @@ pub(super) fn role_text(role: Role) -> &'static str {
 }
 
 /// The state's name in the database, part of its format.
-pub(super) fn state_text(state: MessageState) -> &'static str {
+pub(in crate::store) fn state_text(state: MessageState) -> &'static str {
     match state {
         MessageState::Complete => "complete",
         MessageState::Partial => "partial",

@@ -3,17 +3,13 @@
 
 use rusqlite::{Connection, params};
 
-use super::{ConversationId, OpenMessage, Store, StoreError};
+use crate::store::statements::{CALL_COLUMNS, INSERT_CALL};
+use crate::store::{ConversationId, OpenMessage, Store, StoreError};
 
 /// Limit for the stored arguments, and for the stored result. The model's part of an output is shorter.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Ends a text whose rest wasn't stored.
 const CUT: &str = "\n[the rest is not kept]";
-
-pub(super) const INSERT: &str = "
-    INSERT INTO tool_call (conversation, message, seq, time, call_id, tool, arguments, result, success, receipt)
-    VALUES (?1, ?2, (SELECT coalesce(max(seq), 0) + 1 FROM tool_call WHERE message = ?2), ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
-pub(super) const COLUMNS: &str = "conversation, message, time, call_id, tool, arguments, result, success, receipt";
 
 /// A call and its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,13 +38,13 @@ impl Store {
         let insert = |store: &Self, connection: &Connection| {
             let (id, conversation) = (store.moved.message(answer.id), store.moved.conversation(answer.conversation.0));
             let values = params![conversation, id, time, call_id, tool, arguments, result, success, receipt];
-            connection.prepare_cached(INSERT)?.execute(values)
+            connection.prepare_cached(INSERT_CALL)?.execute(values)
         };
         self.write(*time, insert);
     }
 
     /// Reads the calls of a conversation in order, each with the number of its message.
-    pub(super) fn calls(&self, conversation: ConversationId) -> Result<Vec<(i64, StoredCall)>, StoreError> {
+    pub(in crate::store) fn calls(&self, conversation: ConversationId) -> Result<Vec<(i64, StoredCall)>, StoreError> {
         let id = self.moved.conversation(conversation.0);
         let mut found = Vec::new();
         for connection in self.readers() {
@@ -59,7 +55,7 @@ impl Store {
 }
 
 fn read(connection: &Connection, conversation: i64) -> rusqlite::Result<Vec<(i64, StoredCall)>> {
-    let sql = format!("SELECT {COLUMNS} FROM tool_call WHERE conversation = ?1 ORDER BY message, seq");
+    let sql = format!("SELECT {CALL_COLUMNS} FROM tool_call WHERE conversation = ?1 ORDER BY message, seq");
     connection
         .prepare_cached(&sql)?
         .query_map([conversation], |row| {
@@ -78,13 +74,13 @@ fn read(connection: &Connection, conversation: i64) -> rusqlite::Result<Vec<(i64
 }
 
 /// Copies calls to another message.
-pub(super) fn copy(
+pub(in crate::store) fn copy(
     connection: &Connection,
     conversation: i64,
     message: i64,
     calls: &[StoredCall],
 ) -> rusqlite::Result<()> {
-    let mut insert = connection.prepare_cached(INSERT)?;
+    let mut insert = connection.prepare_cached(INSERT_CALL)?;
     for StoredCall { time, call_id, tool, arguments, result, success, receipt } in calls {
         insert.execute(params![conversation, message, time, call_id, tool, arguments, result, success, receipt])?;
     }
@@ -103,7 +99,7 @@ mod tests {
     use rusqlite::Connection;
 
     use super::*;
-    use crate::store::doctor::{check, rescue};
+    use crate::store::exchange::doctor::{check, rescue};
     use crate::store::{FILE_NAME, MessageState};
 
     fn call(id: &str, time: i64) -> StoredCall {

@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{ConversationId, Store, StoreError};
+use crate::store::{ConversationId, Store, StoreError};
 
 /// The summary of a conversation's first turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,14 +47,14 @@ impl Store {
     }
 }
 
-pub(super) fn read(connection: &Connection, conversation: i64) -> rusqlite::Result<Option<StoredSummary>> {
+pub(in crate::store) fn read(connection: &Connection, conversation: i64) -> rusqlite::Result<Option<StoredSummary>> {
     let sql = "SELECT turns, content FROM summary WHERE conversation = ?1";
     let row = |row: &rusqlite::Row<'_>| Ok(StoredSummary { turns: row.get(0)?, text: row.get(1)? });
     connection.query_row(sql, [conversation], row).optional()
 }
 
 /// Removes the summary of a conversation if it covers more than the first `turns`.
-pub(super) fn fit(connection: &Connection, conversation: i64, turns: u32) -> rusqlite::Result<()> {
+pub(in crate::store) fn fit(connection: &Connection, conversation: i64, turns: u32) -> rusqlite::Result<()> {
     // Most have none, and a file that can't be written needn't be for that.
     if read(connection, conversation)?.is_some_and(|summary| summary.turns > turns) {
         connection.execute("DELETE FROM summary WHERE conversation = ?1", [conversation])?;
@@ -63,7 +63,7 @@ pub(super) fn fit(connection: &Connection, conversation: i64, turns: u32) -> rus
 }
 
 /// Copies the summary that fits the copy of a conversation, its first `turns` turns.
-pub(super) fn copy(connection: &Connection, from: i64, to: i64, turns: u32) -> rusqlite::Result<()> {
+pub(in crate::store) fn copy(connection: &Connection, from: i64, to: i64, turns: u32) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO summary (conversation, turns, time, content)
         SELECT ?2, turns, time, content FROM summary WHERE conversation = ?1 AND turns <= ?3";
     connection.execute(sql, params![from, to, turns]).map(drop)

@@ -8,11 +8,11 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::conversation::{role_text, state_text};
-use super::history::kind_text;
-use super::{Row, Search, Store, StoredCall, StoredConversation, StoredMessage};
 use crate::base::time::utc;
 use crate::proto::{Failure, FailureKind, Role};
+use crate::store::conversations::conversation::{role_text, state_text};
+use crate::store::history::kind_text;
+use crate::store::{Row, Search, Store, StoredCall, StoredConversation, StoredMessage};
 
 /// The form of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

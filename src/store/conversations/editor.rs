@@ -3,8 +3,8 @@
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
-use super::history::truncate_log;
-use super::{ConversationId, Store, StoreError};
+use crate::store::history::truncate_log;
+use crate::store::{ConversationId, Store, StoreError};
 
 /// A conversation that an editor knows.
 #[derive(Clone, Debug, PartialEq, Eq)]

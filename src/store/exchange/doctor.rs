@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params_from_iter};
 
-use super::{FILE_NAME, Permissions, Store, StoreError, schema};
+use crate::store::{FILE_NAME, Permissions, Store, StoreError, schema};
 
 /// Faults that one check lists at most.
 const FAULTS_MAX: usize = 20;
@@ -96,7 +96,7 @@ pub fn repair(dir: &Path, now: i64) -> Result<Repair, StoreError> {
     }
     refuse_newer_or_locked(&path)?;
     let fresh = with_suffix(&path, &format!(".new-{now}"));
-    super::create_private(&fresh).map_err(io("make a new file beside"))?;
+    crate::store::create_private(&fresh).map_err(io("make a new file beside"))?;
     let fail = |problem: rusqlite::Error| StoreError::sqlite("write", Some(&fresh), &problem);
     let mut target = Connection::open(&fresh).map_err(fail)?;
     schema::migrate(&mut target, &fresh)?;
@@ -185,7 +185,7 @@ fn refuse_newer_or_locked(path: &Path) -> Result<(), StoreError> {
         return Err(StoreError::newer(path, version, schema::VERSION));
     }
     match connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK") {
-        Err(problem) if locked(&problem).kind == super::StoreErrorKind::Locked => Err(locked(&problem)),
+        Err(problem) if locked(&problem).kind == crate::store::StoreErrorKind::Locked => Err(locked(&problem)),
         _ => Ok(()),
     }
 }

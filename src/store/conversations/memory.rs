@@ -3,9 +3,9 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 
-use super::history::truncate_log;
-use super::overlay::OVERLAY_ID_MIN;
-use super::{ConversationId, Store, StoreError};
+use crate::store::history::truncate_log;
+use crate::store::overlay::OVERLAY_ID_MIN;
+use crate::store::{ConversationId, Store, StoreError};
 
 /// Proposals that wait for the user at most; then the oldest leave.
 const INBOX_MAX: i64 = 100;

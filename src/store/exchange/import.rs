@@ -6,9 +6,9 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::history::insert;
-use super::{Entry, Store, StoreError};
 use crate::proto::LineKind;
+use crate::store::history::insert;
+use crate::store::{Entry, Store, StoreError};
 
 /// Limit for the problems that are reported one by one.
 const PROBLEMS_MAX: usize = 20;

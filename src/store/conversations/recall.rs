@@ -3,9 +3,9 @@
 
 use rusqlite::{Connection, params};
 
-use super::conversation::role_of;
-use super::{ConversationId, Store, StoreError};
 use crate::proto::Role;
+use crate::store::conversations::conversation::role_of;
+use crate::store::{ConversationId, Store, StoreError};
 
 /// If more messages match, only the newest are ranked: a word that is everywhere distinguishes little, and ranking a
 /// million messages takes longer than a person waits.
