@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::session::Notify;
+use super::event::Notify;
 use super::supervise::Front;
 
 /// Characters of a command that a title shows.
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_long_command_reaches_somebody_who_looks_elsewhere() {
+    fn the_end_of_a_long_command_is_announced_to_a_person_who_looks_elsewhere() {
         let notify = Notify { after: Duration::from_secs(10), bell_only: false };
         let mut around = Around::new(None, Some(notify));
         around.sequences = true;

@@ -9,11 +9,11 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 
-use super::drawing::{Echo, OwnLines, around_abandoned_line, ends_open, without_drawing};
-use super::modes::without_modes;
+use super::bytes::drawing::{Echo, OwnLines, around_abandoned_line, ends_open, without_drawing};
+use super::bytes::modes::without_modes;
+use super::bytes::scan::{Mark, Piece, Scanner};
+use super::event::{Event, KeysTo};
 use super::pump::{PRESS_KEYS, Pump, RELEASE_KEYS};
-use super::scan::{Mark, Piece, Scanner};
-use super::session::{Event, KeysTo};
 use super::spawn::Dialect;
 use super::sys;
 use crate::proto::CommandOutcome;

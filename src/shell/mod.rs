@@ -6,24 +6,21 @@
 //! of that for a terminal without a shell. Knows nothing of routes, models or settings.
 
 mod around;
-pub mod capture;
-mod drawing;
-mod editor;
-mod feed;
+mod bytes;
+mod event;
 mod flow;
-pub mod input;
-mod keyboard;
-pub mod modes;
-pub mod names;
-pub mod programs;
+mod keys;
+mod lookup;
 mod pump;
-pub mod scan;
 pub mod session;
 pub mod spawn;
 pub mod supervise;
-pub mod survey;
 pub mod sys;
 pub mod terminal;
+
+pub use lookup::{names, programs, survey};
+
+pub use bytes::{capture, input, modes, scan};
 
 pub use around::takes_sequences;
 pub use pump::Asked;

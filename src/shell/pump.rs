@@ -15,18 +15,20 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::PtyMaster;
 
 use super::around::Around;
-use super::capture::Recorder;
-use super::editor::{
+use super::bytes::capture::Recorder;
+use super::bytes::modes::Modes;
+use super::bytes::scan::Scanner;
+use super::event::{Event, Gate, KeysTo, Options, ShellPrompt, Wanted};
+use super::flow::{Current, Phase};
+use super::session::write_fully;
+use super::spawn::{Dialect, Running};
+use super::sys;
+use crate::shell::keys::editor::{
     EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_has_unread, editor_idles, is_readable,
     keys_are_left, nudge_overhearing, set_nonblocking, write_some,
 };
-use super::feed::Feed;
-use super::flow::{Current, Phase};
-use super::modes::Modes;
-use super::scan::Scanner;
-use super::session::{Event, Gate, KeysTo, Options, ShellPrompt, Wanted, write_fully};
-use super::spawn::{Dialect, Running};
-use super::{names, sys};
+use crate::shell::keys::feed::Feed;
+use crate::shell::lookup::names;
 
 /// A PTY hands over at most 4 KiB a read; several reads are gathered into one write.
 const OUTPUT_BYTES_GATHERED: usize = 16 * 1024;

@@ -4,150 +4,24 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::process::ExitStatus;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::pty::PtyMaster;
 
-use super::keyboard::Keyboard;
+pub use super::event::{Event, Gate, KeysTo, Notify, Options, ShellPrompt, Wanted};
 use super::pump::{Asked, Command, Pump};
-use super::spawn::{self, Dialect, Start};
+use super::spawn::{self, Start};
 use super::sys;
 use crate::base::hex;
-use crate::proto::{CommandOutcome, HumanLine, Names};
+use crate::proto::HumanLine;
+use crate::shell::keys::keyboard::Keyboard;
 
 /// Random bytes are fetched so many at once.
 const RANDOM_BYTES_READ: usize = 512;
-
-/// Wanted properties of the session.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Way to start the shell.
-    pub start: Start,
-    /// The integration that it gets.
-    pub dialect: Dialect,
-    /// Whether the terminal draws characters outside ASCII.
-    pub unicode: bool,
-    /// The options that may change while it runs.
-    pub wanted: Wanted,
-}
-
-/// The options for the commands from now on.
-#[derive(Clone, Copy, Debug)]
-pub struct Wanted {
-    /// Bytes of a command's output kept from its start.
-    pub capture_head_bytes: usize,
-    /// Bytes of a command's output kept from its end.
-    pub capture_tail_bytes: usize,
-    /// Whether the shell's own prompt is wanted with each prompt.
-    pub shell_prompt: bool,
-    /// Whether the end of a command is announced to somebody who looks elsewhere.
-    pub notify: Option<Notify>,
-}
-
-/// Way in which the end of a command is announced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notify {
-    /// Only if the command took longer.
-    pub after: Duration,
-    /// By the bell, even if the terminal can show a notification.
-    pub bell_only: bool,
-}
-
-/// The prompts that the shell itself would show, rendered.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ShellPrompt {
-    /// The one before the line.
-    pub left: String,
-    /// The one at the right edge.
-    pub right: String,
-    /// The one before further rows of the line.
-    pub more: String,
-}
-
-impl ShellPrompt {
-    /// Reads the shell's report: the three, with a unit separator between them.
-    pub(super) fn of_report(body: &str) -> Self {
-        let mut fields = body.split('\x1f').map(str::to_owned);
-        let mut next = || fields.next().unwrap_or_default();
-        Self { left: next(), right: next(), more: next() }
-    }
-}
-
-/// An event, as the prompt's loop receives it.
-#[derive(Debug)]
-pub enum Event {
-    /// The shell has read its start-up files and takes lines.
-    Ready,
-    /// The line that was handed over has ended.
-    Finished(CommandOutcome),
-    /// The shell says that the line needs more lines; nothing has run.
-    Incomplete,
-    /// Output that no command in the foreground made: a background job's, or a start-up file's.
-    Output(Vec<u8>),
-    /// The names that the shell resolves, and its `PATH`.
-    Names(Box<Names>, std::ffi::OsString),
-    /// The shell's own prompts.
-    Prompt(ShellPrompt),
-    /// Text that the shell's line editor would begin with (`print -z` of zsh).
-    Edit(String),
-    /// A key that [`Session::press`] has had pressed has done its work.
-    Line {
-        /// The rest of the line.
-        text: String,
-        /// Place where the cursor is in it, in characters.
-        point: usize,
-        /// The shell's present directory.
-        cwd: Option<std::path::PathBuf>,
-    },
-    /// The answer to [`Handle::nudge`]: whoever waits for events may look up.
-    Nudged,
-    /// Ctrl-C while a model answers.
-    Cancel,
-    /// Keys while a question is open, and when they were read.
-    Keys(Vec<u8>, Instant),
-    /// The shell has replaced itself by another program: keys and output pass through until it ends. With the row that the
-    /// program has begun, its prompt perhaps; none where it draws on the whole screen.
-    Replaced(Option<Vec<u8>>),
-    /// The shell has ended.
-    Ended(ExitStatus),
-    /// The person's terminal has gone, or we were told to end.
-    Hangup,
-}
-
-/// The receiver of the person's keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeysTo {
-    /// Nobody yet: they are kept for the next editor or command.
-    Hold,
-    /// The line editor.
-    Editor,
-    /// The shell and its commands, to the byte; without a shell whoever the terminal is lent to, as it was before.
-    Shell,
-    /// Ctrl-C becomes [`Event::Cancel`]; the rest is kept.
-    Cancel,
-    /// Each key becomes [`Event::Keys`]. What was typed before waits for the next editor.
-    Question,
-    /// As `Hold`; what was typed before the last question is dropped.
-    HoldFresh,
-}
-
-/// The state that the editor's slots share with the pump about an Enter that they passed on.
-#[derive(Debug, Default)]
-pub struct Gate {
-    /// An Enter has been passed on, keys behind it are kept.
-    pub(super) enter_pending: AtomicBool,
-    /// The editor has accepted the line, or a key at which it hands over control: the loop says for whom the keys behind are.
-    pub(super) accepted: AtomicBool,
-    /// Keys at which the editor hands over control, beside Enter and its like.
-    pub(super) stops: Mutex<Vec<Vec<u8>>>,
-    /// Time when the terminal last sent keys, whoever they were for.
-    pub(super) last_keys: Mutex<Option<Instant>>,
-}
 
 /// A way to the pump that slots of the editor and other threads may hold.
 #[derive(Clone)]

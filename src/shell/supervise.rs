@@ -22,7 +22,7 @@ use nix::sys::termios::{SetArg, Termios, tcgetattr, tcsetattr};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use super::modes::RESET_ALL;
+use super::bytes::modes::RESET_ALL;
 use super::sys::{self, Ignored, Side};
 
 /// Time that a terminal may take to answer when the front-end has crashed.

@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use super::names;
-use super::spawn::Dialect;
-use super::sys;
 use crate::proto::Names;
+use crate::shell::lookup::names;
+use crate::shell::spawn::Dialect;
+use crate::shell::sys;
 
 /// A start-up file that takes longer is hanging.
 const TIME_MAX: Duration = Duration::from_secs(5);

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
-use super::scan::unquote;
 use crate::proto::Names;
+use crate::shell::bytes::scan::unquote;
 
 /// The prefix of our own functions and variables in the shell, which are nobody's business.
 const OWN: &str = "__rc_";

@@ -1,7 +1,7 @@
 //! The drawing of the shell's own line editor, which nobody should see, and lines of our integration that the shell
 //! prints. Pure.
 
-use super::spawn::Dialect;
+use crate::shell::spawn::Dialect;
 
 /// Longer drawings of a line are no drawings of a line: readline keeps it to one row.
 const DRAWN_BYTES_MAX: usize = 16 * 1024;
@@ -11,7 +11,7 @@ const OWN_LINES: [&[u8]; 2] = [b"{ __rc_", b"if __rc_"];
 
 /// readline's drawing of a line that was handed over, up to the line feed that ends it.
 #[derive(Debug, Default)]
-pub(super) struct Echo {
+pub(in crate::shell) struct Echo {
     /// Number of rows that it still has.
     rows: usize,
     /// The terminal itself echoes: empty rows count.
@@ -21,28 +21,28 @@ pub(super) struct Echo {
 
 impl Echo {
     /// Waits for a drawing of one row, where there is one.
-    pub(super) fn new(open: bool) -> Self {
+    pub(in crate::shell) fn new(open: bool) -> Self {
         Self { rows: usize::from(open), ..Self::default() }
     }
 
     /// Waits for what the terminal itself echoes of a text.
-    pub(super) fn of_terminal(rows: usize) -> Self {
+    pub(in crate::shell) fn of_terminal(rows: usize) -> Self {
         Self { rows, plain: true, ..Self::default() }
     }
 
     /// Whether the drawing hasn't ended.
-    pub(super) fn is_open(&self) -> bool {
+    pub(in crate::shell) fn is_open(&self) -> bool {
         self.rows > 0
     }
 
     /// Ends it.
-    pub(super) fn close(&mut self) {
+    pub(in crate::shell) fn close(&mut self) {
         *self = Self::default();
     }
 
     /// Takes the drawing from the front of `bytes` and returns the rest. A terminal whose type is unknown gets an empty row
     /// first, and `set -v` prints our own line there.
-    pub(super) fn take<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
+    pub(in crate::shell) fn take<'a>(&mut self, mut bytes: &'a [u8]) -> &'a [u8] {
         while self.rows > 0 {
             let Some(end) = memchr::memchr(b'\n', bytes) else {
                 self.drawn.extend_from_slice(bytes);
@@ -85,24 +85,24 @@ fn is_own(row: &[u8]) -> bool {
 
 /// Takes our own lines out of what a shell prints that prints the lines it reads.
 #[derive(Debug, Default)]
-pub(super) struct OwnLines {
+pub(in crate::shell) struct OwnLines {
     /// The bytes that may be the beginning of one.
     held: Vec<u8>,
 }
 
 impl OwnLines {
     /// Whether the start of a line is held back.
-    pub(super) fn holds(&self) -> bool {
+    pub(in crate::shell) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// Takes what was held back.
-    pub(super) fn release(&mut self) -> Vec<u8> {
+    pub(in crate::shell) fn release(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.held)
     }
 
     /// The output without our own lines.
-    pub(super) fn without(&mut self, bytes: &[u8]) -> Vec<u8> {
+    pub(in crate::shell) fn without(&mut self, bytes: &[u8]) -> Vec<u8> {
         let bytes = [std::mem::take(&mut self.held), bytes.to_vec()].concat();
         let mut shown = Vec::with_capacity(bytes.len());
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -120,7 +120,7 @@ impl OwnLines {
 
 /// Removes the shell's own drawing of its empty line; the rest is output. readline redraws it
 /// when the window changes: the start of the line, cleared. zsh and fish, on a terminal without capabilities, draw more.
-pub(super) fn without_drawing(bytes: &[u8], dialect: Dialect) -> &[u8] {
+pub(in crate::shell) fn without_drawing(bytes: &[u8], dialect: Dialect) -> &[u8] {
     const PASTE: [&[u8]; 2] = [b"\x1b[?2004h", b"\x1b[?2004l"];
     const CLEAR: &[u8] = b"\x1b[K";
     if dialect == Dialect::Bash {
@@ -152,7 +152,7 @@ pub(super) fn without_drawing(bytes: &[u8], dialect: Dialect) -> &[u8] {
 }
 
 /// Cuts out how fish marks a line that a command has left open: the program draws a mark of its own.
-pub(super) fn around_abandoned_line(bytes: &[u8]) -> (&[u8], &[u8]) {
+pub(in crate::shell) fn around_abandoned_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     let Some(at) = memchr::memmem::find(bytes, "⏎".as_bytes()) else { return (bytes, b"") };
     let before = &bytes[..at];
     let before = before.strip_suffix(b"\x1b[2m").unwrap_or(before);
@@ -164,7 +164,7 @@ pub(super) fn around_abandoned_line(bytes: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Whether output leaves the cursor inside a line, judged by its last byte that isn't part of an escape sequence.
-pub(super) fn ends_open(bytes: &[u8], before: bool) -> bool {
+pub(in crate::shell) fn ends_open(bytes: &[u8], before: bool) -> bool {
     let mut open = before;
     let window = &bytes[bytes.len().saturating_sub(256)..];
     let mut rest = window;

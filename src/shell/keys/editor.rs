@@ -10,33 +10,33 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::PtyMaster;
 
-use super::feed::{Feed, NUDGE_KEY};
-use super::session::KeysTo;
+use crate::shell::event::KeysTo;
+use crate::shell::keys::feed::{Feed, NUDGE_KEY};
 
 /// The editor reads at most 1024 bytes when it is woken, and is woken by new bytes only: it gets less than that, and
 /// more once it has read them.
-pub(super) const EDITOR_BYTES_MAX: usize = 1000;
+pub(in crate::shell) const EDITOR_BYTES_MAX: usize = 1000;
 /// Time until it is looked whether the editor has read its piece.
-pub(super) const EDITOR_READS: Duration = Duration::from_millis(1);
+pub(in crate::shell) const EDITOR_READS: Duration = Duration::from_millis(1);
 /// Interval and total time after a change of the window's size in which it is looked whether the editor has overheard
 /// keys: its reader forgets them where both come at once, until there are new ones.
-pub(super) const OVERHEARD_LOOK: Duration = Duration::from_millis(20);
-pub(super) const OVERHEARD_LOOKS: u32 = 15;
+pub(in crate::shell) const OVERHEARD_LOOK: Duration = Duration::from_millis(20);
+pub(in crate::shell) const OVERHEARD_LOOKS: u32 = 15;
 
 /// Whether keys lie before the editor. Descriptor 0 is its end; to poll it also makes the kernel carry over what was
 /// written last.
-pub(super) fn editor_has_unread() -> bool {
+pub(in crate::shell) fn editor_has_unread() -> bool {
     poll(&mut [PollFd::new(io::stdin().as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) != Ok(0)
 }
 
 /// Whether a read of the terminal would return at once.
-pub(super) fn is_readable(terminal: &impl AsFd) -> bool {
+pub(in crate::shell) fn is_readable(terminal: &impl AsFd) -> bool {
     poll(&mut [PollFd::new(terminal.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO).is_ok_and(|count| count > 0)
 }
 
 /// Whether a terminal that was found ready still has keys, after commands were obeyed: one of them may have read the keys, and
 /// another read would wait for the next one.
-pub(super) fn keys_are_left(was_ready: bool, commands_came: bool, terminal: &impl AsFd) -> bool {
+pub(in crate::shell) fn keys_are_left(was_ready: bool, commands_came: bool, terminal: &impl AsFd) -> bool {
     was_ready && (!commands_came || is_readable(terminal))
 }
 
@@ -48,12 +48,12 @@ fn editor_sleeps() -> bool {
 }
 
 /// Whether the editor has read all that it was sent, and waits for more.
-pub(super) fn editor_idles() -> bool {
+pub(in crate::shell) fn editor_idles() -> bool {
     !editor_has_unread() && editor_sleeps()
 }
 
 /// Wakes an editor that sleeps over keys; gives how many looks are left then.
-pub(super) fn nudge_overhearing(editor: &PtyMaster, feed: &Feed, looks_left: u32) -> u32 {
+pub(in crate::shell) fn nudge_overhearing(editor: &PtyMaster, feed: &Feed, looks_left: u32) -> u32 {
     // Who doesn't edit doesn't read: what lies there then waits for the next prompt.
     let has_unread = feed.whom() == KeysTo::Editor && editor_has_unread();
     if has_unread && editor_sleeps() {
@@ -63,14 +63,14 @@ pub(super) fn nudge_overhearing(editor: &PtyMaster, feed: &Feed, looks_left: u32
 }
 
 /// Lets writing to a PTY never wait.
-pub(super) fn set_nonblocking(master: &PtyMaster) -> io::Result<()> {
+pub(in crate::shell) fn set_nonblocking(master: &PtyMaster) -> io::Result<()> {
     let flags = OFlag::from_bits_retain(fcntl(master, FcntlArg::F_GETFL)?);
     fcntl(master, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
     Ok(())
 }
 
 /// Writes what a non-blocking PTY takes now.
-pub(super) fn write_some(master: &PtyMaster, pending: &mut Vec<u8>) {
+pub(in crate::shell) fn write_some(master: &PtyMaster, pending: &mut Vec<u8>) {
     while !pending.is_empty() {
         match nix::unistd::write(master, pending) {
             Ok(count) => drop(pending.drain(..count)),

@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::input::{Keys, cut_report_bytes, take_cursor_reports, to_legacy};
-use super::session::{Event, Gate, KeysTo};
-use super::sys;
+use crate::shell::bytes::input::{Keys, cut_report_bytes, take_cursor_reports, to_legacy};
+use crate::shell::event::{Event, Gate, KeysTo};
+use crate::shell::sys;
 
 /// A key that no keyboard sends (F35 of the kitty protocol): bound in the editor to hand control to the loop.
 pub const WAKE_KEY: &[u8] = b"\x1b[57398u";
 /// Another one (F34), bound to nothing.
-pub(super) const NUDGE_KEY: &[u8] = b"\x1b[57397u";
+pub(in crate::shell) const NUDGE_KEY: &[u8] = b"\x1b[57397u";
 /// Keys kept beyond this are left in the terminal.
 const KEPT_BYTES_MAX: usize = 1024 * 1024;
 /// After an Enter the editor may draw once more before it accepts; when it stays silent longer, the Enter was not
@@ -43,9 +43,9 @@ pub struct Feed {
     /// Follows what the editor has got.
     got: Keys,
     /// Bytes on their way to the shell.
-    pub(super) to_shell: Vec<u8>,
+    pub(in crate::shell) to_shell: Vec<u8>,
     /// Whether the command in the foreground has been sent keys, which it may leave unread.
-    pub(super) forwarded: bool,
+    pub(in crate::shell) forwarded: bool,
     /// Whether the command in the foreground may have asked the terminal where the cursor is.
     position_asked: bool,
     wake_wanted: bool,
@@ -54,13 +54,13 @@ pub struct Feed {
     wakes_sent: u64,
     wakes_seen: u64,
     /// Time when held keys are the editor's after all.
-    pub(super) deadline: Option<Instant>,
+    pub(in crate::shell) deadline: Option<Instant>,
     /// Whether the terminal has ever said where the cursor is, or is known not to.
     hearing: Hearing,
     /// A question of the editor was answered in the terminal's place: what the terminal says to it after all is for nobody.
     answered_for: bool,
     /// Time when the terminal should have said where the cursor is, while it is not known whether it ever does.
-    pub(super) report_due: Option<Instant>,
+    pub(in crate::shell) report_due: Option<Instant>,
 }
 
 /// The state of the terminal's answers.
@@ -72,7 +72,7 @@ enum Hearing {
 }
 
 impl Feed {
-    pub(super) fn new(gate: Arc<Gate>) -> Self {
+    pub(in crate::shell) fn new(gate: Arc<Gate>) -> Self {
         Self {
             whom: KeysTo::Hold,
             keys: Keys::default(),
@@ -97,12 +97,12 @@ impl Feed {
     }
 
     /// Whether more keys can be taken.
-    pub(super) fn has_room(&self) -> bool {
+    pub(in crate::shell) fn has_room(&self) -> bool {
         self.held.len() + self.aside.len() < KEPT_BYTES_MAX && self.to_shell.len() < KEPT_BYTES_MAX
     }
 
     /// Changes who gets the keys.
-    pub(super) fn keys_to(&mut self, whom: KeysTo) {
+    pub(in crate::shell) fn keys_to(&mut self, whom: KeysTo) {
         self.whom = whom;
         self.report_due = None;
         if whom == KeysTo::Editor {
@@ -148,13 +148,13 @@ impl Feed {
     }
 
     /// A command is about to start.
-    pub(super) fn command_begins(&mut self) {
+    pub(in crate::shell) fn command_begins(&mut self) {
         self.forwarded = false;
         self.position_asked = false;
     }
 
     /// Looks for the question where the cursor is in a command's output, which may be cut anywhere.
-    pub(super) fn note_output(&mut self, output: &[u8]) {
+    pub(in crate::shell) fn note_output(&mut self, output: &[u8]) {
         const CUT: [&[u8]; 5] = [b"\x1b", b"\x1b[", b"\x1b[?", b"\x1b[6", b"\x1b[?6"];
         self.position_asked = self.position_asked
             || memchr::memmem::find(output, b"6n").is_some()
@@ -163,7 +163,7 @@ impl Feed {
 
     /// Hands the keys to the editor, which has ended `wakes_seen` times by a wake key. One that it ended without lies
     /// still before it: it would end at once, and the keys behind would be lost.
-    pub(super) fn edit(&mut self, wakes_seen: u64) {
+    pub(in crate::shell) fn edit(&mut self, wakes_seen: u64) {
         if wakes_seen >= self.wakes_sent {
             self.wakes_sent = wakes_seen;
             return self.keys_to(KeysTo::Editor);
@@ -208,7 +208,7 @@ impl Feed {
     }
 
     /// The terminal has not said where the cursor is in all this time: it never will.
-    pub(super) fn report_is_late(&mut self, now: Instant) {
+    pub(in crate::shell) fn report_is_late(&mut self, now: Instant) {
         if self.report_due.is_some_and(|at| at <= now) {
             self.report_due = None;
             self.hearing = Hearing::Deaf;
@@ -217,13 +217,13 @@ impl Feed {
     }
 
     /// Whether all has been given to the editor.
-    pub(super) fn editor_has_all(&self) -> bool {
+    pub(in crate::shell) fn editor_has_all(&self) -> bool {
         self.to_editor.is_empty() && self.reports.is_empty()
     }
 
     /// Gives the editor the next piece, of `bytes_max` at most, by `write`, which leaves what it could not write. An
     /// answer of the terminal never goes into a paste, as which it would be read.
-    pub(super) fn give_editor(&mut self, bytes_max: usize, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(in crate::shell) fn give_editor(&mut self, bytes_max: usize, write: impl FnOnce(&mut Vec<u8>)) {
         // It has read all that it was given, so that an escape at the end was a key to it.
         let answers = !self.reports.is_empty() && self.got.at_key_end();
         let pending = if answers { &mut self.reports } else { &mut self.to_editor };
@@ -240,23 +240,23 @@ impl Feed {
     }
 
     /// Whether keys wait for a command.
-    pub(super) fn holds_keys(&self) -> bool {
+    pub(in crate::shell) fn holds_keys(&self) -> bool {
         !self.held.is_empty()
     }
 
     /// Whether a Ctrl-C waits for a command.
-    pub(super) fn holds_interrupt(&self) -> bool {
+    pub(in crate::shell) fn holds_interrupt(&self) -> bool {
         to_legacy(&self.held).contains(&3)
     }
 
     /// Returns the present receiver of the keys.
-    pub(super) fn whom(&self) -> KeysTo {
+    pub(in crate::shell) fn whom(&self) -> KeysTo {
         self.whom
     }
 
     /// Puts keys that a command left unread in front of those kept. An answer of the terminal among them was for the
     /// command: the editor would take it for the one to its next question.
-    pub(super) fn give_back(&mut self, mut keys: Vec<u8>) {
+    pub(in crate::shell) fn give_back(&mut self, mut keys: Vec<u8>) {
         take_cursor_reports(&mut keys);
         take_cursor_reports(&mut self.held);
         for key in &mut keys {
@@ -272,7 +272,7 @@ impl Feed {
     }
 
     /// Takes keys from the terminal.
-    pub(super) fn take(&mut self, keys: &[u8]) -> Option<Event> {
+    pub(in crate::shell) fn take(&mut self, keys: &[u8]) -> Option<Event> {
         let now = Instant::now();
         *self.gate.last_keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
         let mut in_time = keys.to_vec();
@@ -340,7 +340,7 @@ impl Feed {
     }
 
     /// The editor wants more: the Enter didn't end the line.
-    pub(super) fn release(&mut self) {
+    pub(in crate::shell) fn release(&mut self) {
         self.deadline = None;
         self.gate.enter_pending.store(false, Ordering::Release);
         if !(self.keys.between_keys() && self.send_wake()) {
@@ -349,7 +349,7 @@ impl Feed {
     }
 
     /// The editor has drawn itself while an Enter was pending.
-    pub(super) fn editor_drawn(&mut self) {
+    pub(in crate::shell) fn editor_drawn(&mut self) {
         if self.gate.enter_pending.load(Ordering::Acquire) {
             self.deadline = Some(Instant::now() + VERDICT_WAIT);
         }
@@ -357,7 +357,7 @@ impl Feed {
 
     /// Lets go of keys whose time has come; `editor_idles` says whether the editor has read all that it was sent and
     /// waits for more. On a busy machine it may take any time until then.
-    pub(super) fn handle_time(&mut self, now: Instant, editor_idles: impl FnOnce() -> bool) {
+    pub(in crate::shell) fn handle_time(&mut self, now: Instant, editor_idles: impl FnOnce() -> bool) {
         if self.deadline.is_none_or(|at| at > now) {
             return;
         }
@@ -375,7 +375,7 @@ impl Feed {
     }
 
     /// Makes the editor hand control to the loop, once, between two keys.
-    pub(super) fn wake_editor(&mut self) {
+    pub(in crate::shell) fn wake_editor(&mut self) {
         self.wake_wanted = true;
         if self.keys.between_keys() {
             self.send_wake();
@@ -383,14 +383,14 @@ impl Feed {
     }
 
     /// The loop has seen every event up to now.
-    pub(super) fn events_seen(&mut self) {
+    pub(in crate::shell) fn events_seen(&mut self) {
         self.wake_wanted = false;
     }
 
     /// Makes the editor hand control to the loop whatever it is in the middle of, for no key will come any more: a
     /// paste is closed, a wait for the cursor's position is over, and where half a sequence takes the first wake key
     /// with it, the second is left.
-    pub(super) fn end_editor(&mut self) {
+    pub(in crate::shell) fn end_editor(&mut self) {
         if self.whom == KeysTo::Editor {
             self.to_editor.extend_from_slice(b"\x1b[201~\x1b[1;1R");
             self.to_editor.extend_from_slice(WAKE_KEY);

@@ -202,7 +202,7 @@ impl Modes {
 }
 
 /// `bytes` without what switches a mode: private sequences, and those of the keypad.
-pub(super) fn without_modes(bytes: &[u8]) -> Vec<u8> {
+pub(in crate::shell) fn without_modes(bytes: &[u8]) -> Vec<u8> {
     let mut kept = Vec::with_capacity(bytes.len());
     let mut rest = bytes;
     while let Some((first, after)) = rest.split_first() {

@@ -16,17 +16,17 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 
-use super::editor::{
+use crate::shell::event::{Event, Gate, KeysTo};
+use crate::shell::keys::editor::{
     EDITOR_BYTES_MAX, EDITOR_READS, OVERHEARD_LOOK, OVERHEARD_LOOKS, editor_idles, is_readable, keys_are_left,
     nudge_overhearing, set_nonblocking, write_some,
 };
-use super::feed::Feed;
-use super::pump::Command;
-use super::session::{Event, Gate, KeysTo};
-use super::terminal::RawTerminal;
+use crate::shell::keys::feed::Feed;
+use crate::shell::pump::Command;
+use crate::shell::terminal::RawTerminal;
 
 /// Reads the keys. While the terminal is lent it reads none, and the modes are those from before.
-pub(super) struct Keyboard {
+pub(in crate::shell) struct Keyboard {
     terminal: RawTerminal,
     is_lent: bool,
     editor: PtyMaster,
@@ -41,7 +41,7 @@ pub(super) struct Keyboard {
 }
 
 impl Keyboard {
-    pub(super) fn new(
+    pub(in crate::shell) fn new(
         terminal: OwnedFd,
         editor: PtyMaster,
         events: Sender<Event>,
@@ -70,7 +70,7 @@ impl Keyboard {
     }
 
     /// Carries keys until the session is closed. A terminal that has gone ends the process, as it would without us.
-    pub(super) fn run(&mut self, commands: &Receiver<Command>, wake: &PipeReader) {
+    pub(in crate::shell) fn run(&mut self, commands: &Receiver<Command>, wake: &PipeReader) {
         while !self.is_closed {
             let [keys, command, signal] = self.wait(wake);
             if signal {
@@ -209,8 +209,8 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::thread;
 
-    use super::super::spawn::open_pty;
     use super::*;
+    use crate::shell::spawn::open_pty;
 
     /// Longer than a busy machine takes for what must happen at once.
     const PATIENCE: Duration = Duration::from_secs(20);

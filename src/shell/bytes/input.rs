@@ -68,12 +68,12 @@ impl Keys {
     }
 
     /// Whether all that came so far is whole keys, an escape at the end being the key of that name.
-    pub(super) fn at_key_end(&self) -> bool {
+    pub(in crate::shell) fn at_key_end(&self) -> bool {
         matches!(self.state, State::Ground | State::Escape) && !self.pasting
     }
 
     /// Takes one byte; true where it is an Enter that submits.
-    pub(super) fn step(&mut self, byte: u8) -> bool {
+    pub(in crate::shell) fn step(&mut self, byte: u8) -> bool {
         match self.state {
             State::Ground => match byte {
                 0x1b => self.state = State::Escape,
@@ -136,7 +136,7 @@ pub fn take_cursor_reports(bytes: &mut Vec<u8>) -> Vec<u8> {
 
 /// Number of bytes at the end of `bytes` that may be the beginning of such an answer whose rest is still to come: `ESC
 /// [`, a digit, and what follows one.
-pub(super) fn cut_report_bytes(bytes: &[u8]) -> usize {
+pub(in crate::shell) fn cut_report_bytes(bytes: &[u8]) -> usize {
     let Some(at) = memchr::memmem::rfind(bytes, b"\x1b[") else { return 0 };
     let body = &bytes[at + 2..];
     let is_cut = body.first().is_some_and(u8::is_ascii_digit)
