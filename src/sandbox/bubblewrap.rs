@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
+use super::helper::wire::{Spec, paths};
 use super::masks::{KEPT_OF_RUN, outermost};
-use super::wire::{Spec, paths};
 
 /// Place where bubblewrap is looked for: not on PATH, which others may have a say in.
 const PLACES: [&str; 4] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];

@@ -26,9 +26,7 @@ mod changes;
 #[cfg(test)]
 mod changes_tests;
 mod end;
-mod enter;
-mod filter;
-mod landlock;
+mod helper;
 mod masks;
 mod missed;
 mod overlay;
@@ -38,7 +36,6 @@ mod sockets;
 mod tests;
 mod tmp;
 mod waiting;
-mod wire;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -49,16 +46,16 @@ use std::time::{Duration, Instant};
 
 pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
 pub use end::end;
-pub use enter::{Calls, HeldCall, enter};
+pub use helper::enter::{Calls, HeldCall, enter};
 pub use masks::{Outside, credentials, entries_without, home_of_user, outside, protected};
 pub use missed::Missed;
 pub use scratch::Layer;
 pub use waiting::{AtTerminal, at_terminal};
 
 use crate::proto::{Failure, FailureKind};
+use helper::wire::{JailWire, PathWire, Spec, ViewWire, paths};
 use scratch::Scratch;
 use tmp::Tmp;
-use wire::{JailWire, PathWire, Spec, ViewWire, paths};
 
 /// The first argument that makes this executable the helper. No script is called like that.
 pub const HELPER_WORD: &str = "__reedclaw-sandbox";

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::filter::Network;
+use super::helper::filter::Network;
 use super::*;
 
 fn words(sandbox: &Sandbox, grant: &Grant) -> String {
@@ -76,10 +76,10 @@ fn a_path_becomes_free_of_links_as_far_as_it_is_there() {
 fn each_tier_has_its_filters() {
     for tier in [Tier::Overlay, Tier::Bubblewrap, Tier::Landlock] {
         for (network, is_look) in [(Network::Own, false), (Network::Machine, false), (Network::Own, true)] {
-            let filters = filter::make(tier, network, is_look).unwrap();
+            let filters = helper::filter::make(tier, network, is_look).unwrap();
             assert_eq!(filters.len(), 2);
             // The kernel takes 4,096 instructions of eight bytes.
-            assert!(filters.iter().all(|it| it.len() < 4_096 && filter::bytes(it).len() == it.len() * 8));
+            assert!(filters.iter().all(|it| it.len() < 4_096 && helper::filter::bytes(it).len() == it.len() * 8));
         }
     }
 }

@@ -28,11 +28,12 @@ use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{self, Pid};
 
-use super::enter::Calls;
-use super::filter::Network;
 use super::missed::Book;
-use super::wire::{Spec, ViewWire};
-use super::{filter, landlock};
+use crate::sandbox::helper::enter::Calls;
+use crate::sandbox::helper::filter;
+use crate::sandbox::helper::filter::Network;
+use crate::sandbox::helper::landlock;
+use crate::sandbox::helper::wire::{Spec, ViewWire};
 use root::NewRoot;
 use watch::Watch;
 

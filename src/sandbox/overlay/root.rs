@@ -16,10 +16,10 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::super::enter::Calls;
 use super::super::masks::{KEPT_OF_RUN, outermost};
 use super::super::sockets as services;
-use super::super::wire::{JailWire, PathWire, Spec, ViewWire, paths};
+use crate::sandbox::helper::enter::Calls;
+use crate::sandbox::helper::wire::{JailWire, PathWire, Spec, ViewWire, paths};
 
 /// Directories on which the new root may be put together: a tmpfs is mounted over one, in this namespace only.
 const STAGES: [&str; 3] = ["/tmp", "/mnt", "/run"];

@@ -16,10 +16,10 @@ use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg, sendmsg};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
-use super::super::enter::{Calls, FilterStep, HeldCall};
 use super::super::missed::{Book, Missed, asked_name, failed_answer, unreachable};
-use super::super::wire::Spec;
 use super::writes::{CHANGES, Closed};
+use crate::sandbox::helper::enter::{Calls, FilterStep, HeldCall};
+use crate::sandbox::helper::wire::Spec;
 
 /// The content of `/etc/resolv.conf` in a jail: the server of the watch.
 pub(super) const RESOLVER: &str = "nameserver 127.0.0.1\n";

@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-use super::super::enter::HeldCall;
 use super::super::missed::Missed;
-use super::super::wire::{Spec, paths};
 use super::watch::memory;
+use crate::sandbox::helper::enter::HeldCall;
+use crate::sandbox::helper::wire::{Spec, paths};
 
 /// Longest path that is read.
 const PATH_BYTES_MAX: usize = 4096;

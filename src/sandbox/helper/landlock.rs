@@ -11,8 +11,8 @@ use landlock::{
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
 
-use super::masks::outermost;
-use super::wire::{PathWire, Spec, paths};
+use crate::sandbox::helper::wire::{PathWire, Spec, paths};
+use crate::sandbox::masks::outermost;
 
 /// The oldest Landlock that holds all that is promised: signals are of Linux 6.12.
 const ABI_NEEDED: ABI = ABI::V6;
@@ -35,7 +35,7 @@ const ENTRIES_MAX: usize = 10_000;
 ///
 /// # Errors
 /// Why it can't be done; nothing may be started then.
-pub(super) fn restrict(spec: &Spec) -> Result<(), String> {
+pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
     let told = |problem: &dyn std::fmt::Display| {
         format!("Landlock doesn't hold all that is promised (Linux 6.12 does): {problem}")
     };
@@ -87,7 +87,7 @@ pub(super) fn restrict(spec: &Spec) -> Result<(), String> {
 
 /// A second wall for a program in a jail: it writes nowhere but where the jail lets it, and reaches no abstract socket and
 /// no process of another. It holds as far as the kernel has it; gives whether that is all of it.
-pub(super) fn hold_in_jail(writable: impl Iterator<Item = PathBuf>) -> bool {
+pub(in crate::sandbox) fn hold_in_jail(writable: impl Iterator<Item = PathBuf>) -> bool {
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_write(ABI_NEEDED))
         .and_then(|rules| rules.scope(Scope::from_all(ABI_NEEDED)))

@@ -7,7 +7,7 @@ use seccompiler::{
     TargetArch, sock_filter,
 };
 
-use super::Tier;
+use crate::sandbox::Tier;
 
 /// Refused whatever their arguments: looking into other processes, mounts and namespaces, the kernel's own doors, keys,
 /// the clock. `io_uring` makes calls that no filter sees.
@@ -118,7 +118,7 @@ const MODES: &[(i64, u8)] = &[
 
 /// The networks of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Network {
+pub(in crate::sandbox) enum Network {
     /// None, or a loopback of its own.
     Own,
     /// The machine's networks.
@@ -128,7 +128,7 @@ pub(super) enum Network {
 }
 
 impl Network {
-    pub(super) fn of(has_network: bool) -> Self {
+    pub(in crate::sandbox) fn of(has_network: bool) -> Self {
         if has_network { Self::Machine } else { Self::Own }
     }
 }
@@ -138,7 +138,7 @@ impl Network {
 ///
 /// # Errors
 /// This machine's architecture is none that filters can be made for.
-pub(super) fn make(tier: Tier, network: Network, is_look: bool) -> Result<Vec<BpfProgram>, String> {
+pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> Result<Vec<BpfProgram>, String> {
     let arch = TargetArch::try_from(std::env::consts::ARCH).map_err(|problem| format!("seccomp: {problem}"))?;
     let mut rules: BTreeMap<i64, Vec<SeccompRule>> = REFUSED.iter().map(|number| (*number, Vec::new())).collect();
     let told = |problem: seccompiler::BackendError| format!("seccomp: {problem}");
@@ -264,7 +264,7 @@ fn refuse_x32(error: u32) -> [sock_filter; 3] {
 }
 
 /// A program as bytes, as the kernel and bubblewrap read it.
-pub(super) fn bytes(program: &BpfProgram) -> Vec<u8> {
+pub(in crate::sandbox) fn bytes(program: &BpfProgram) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(program.len() * 8);
     for step in program {
         bytes.extend_from_slice(&step.code.to_ne_bytes());

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Limits, Tier};
+use crate::sandbox::{Limits, Tier};
 
 /// A path: text if it is UTF-8, else its bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum PathWire {
+pub(in crate::sandbox) enum PathWire {
     Text(String),
     Bytes(Vec<u8>),
 }
@@ -29,7 +29,7 @@ impl From<&PathBuf> for PathWire {
 }
 
 impl PathWire {
-    pub(super) fn path(&self) -> PathBuf {
+    pub(in crate::sandbox) fn path(&self) -> PathBuf {
         match self {
             Self::Text(text) => text.into(),
             Self::Bytes(bytes) => OsString::from_vec(bytes.clone()).into(),
@@ -38,33 +38,33 @@ impl PathWire {
 }
 
 /// The paths of a list.
-pub(super) fn paths(list: &[PathWire]) -> impl Iterator<Item = PathBuf> + '_ {
+pub(in crate::sandbox) fn paths(list: &[PathWire]) -> impl Iterator<Item = PathBuf> + '_ {
     list.iter().map(PathWire::path)
 }
 
 /// Way in which a program is to be held. All paths are absolute and free of links.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Spec {
+pub(in crate::sandbox) struct Spec {
     /// The process that started the helper; where that is another one by now, it has ended.
-    pub(super) parent: u32,
+    pub(in crate::sandbox) parent: u32,
     #[serde(with = "TierName")]
-    pub(super) tier: Tier,
-    pub(super) writable: Vec<PathWire>,
-    pub(super) readable: Vec<PathWire>,
-    pub(super) read_only: Vec<PathWire>,
-    pub(super) masked: Vec<PathWire>,
-    pub(super) cwd: PathWire,
+    pub(in crate::sandbox) tier: Tier,
+    pub(in crate::sandbox) writable: Vec<PathWire>,
+    pub(in crate::sandbox) readable: Vec<PathWire>,
+    pub(in crate::sandbox) read_only: Vec<PathWire>,
+    pub(in crate::sandbox) masked: Vec<PathWire>,
+    pub(in crate::sandbox) cwd: PathWire,
     /// The own temporary directory, where `/tmp` isn't one.
-    pub(super) tmp: Option<PathWire>,
-    pub(super) network: bool,
+    pub(in crate::sandbox) tmp: Option<PathWire>,
+    pub(in crate::sandbox) network: bool,
     /// A process whose network namespace is shared, instead of a new one.
-    pub(super) network_of: Option<u32>,
+    pub(in crate::sandbox) network_of: Option<u32>,
     /// The file for the notes of what a first look was refused.
-    pub(super) refused: Option<PathWire>,
+    pub(in crate::sandbox) refused: Option<PathWire>,
     /// The further needs of the overlay tier.
-    pub(super) jail: Option<JailWire>,
-    pub(super) limits: LimitsWire,
-    pub(super) descriptors: u32,
+    pub(in crate::sandbox) jail: Option<JailWire>,
+    pub(in crate::sandbox) limits: LimitsWire,
+    pub(in crate::sandbox) descriptors: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,22 +78,22 @@ enum TierName {
 
 /// The file system of a jail.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct JailWire {
-    pub(super) workspace: PathWire,
+pub(in crate::sandbox) struct JailWire {
+    pub(in crate::sandbox) workspace: PathWire,
     /// The path that is shown in its place.
-    pub(super) shown_instead: Option<PathWire>,
-    pub(super) view: ViewWire,
+    pub(in crate::sandbox) shown_instead: Option<PathWire>,
+    pub(in crate::sandbox) view: ViewWire,
     /// The replacements of `/tmp` and of the homes.
-    pub(super) tmp: PathWire,
-    pub(super) home: PathWire,
-    pub(super) homes: Vec<PathWire>,
+    pub(in crate::sandbox) tmp: PathWire,
+    pub(in crate::sandbox) home: PathWire,
+    pub(in crate::sandbox) homes: Vec<PathWire>,
     /// The parts of the homes that a program sees.
-    pub(super) kept_of_home: Vec<PathWire>,
+    pub(in crate::sandbox) kept_of_home: Vec<PathWire>,
 }
 
 /// Way in which a program sees its workspace.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum ViewWire {
+pub(in crate::sandbox) enum ViewWire {
     Look,
     Work,
     Copy {
@@ -106,11 +106,11 @@ pub(super) enum ViewWire {
 
 /// [`Limits`], as they are written.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct LimitsWire {
-    pub(super) processes: u64,
-    pub(super) file_bytes: u64,
-    pub(super) cpu_seconds: Option<u64>,
-    pub(super) memory_bytes: Option<u64>,
+pub(in crate::sandbox) struct LimitsWire {
+    pub(in crate::sandbox) processes: u64,
+    pub(in crate::sandbox) file_bytes: u64,
+    pub(in crate::sandbox) cpu_seconds: Option<u64>,
+    pub(in crate::sandbox) memory_bytes: Option<u64>,
 }
 
 impl From<Limits> for LimitsWire {

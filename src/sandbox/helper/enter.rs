@@ -15,11 +15,13 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::Signal;
 use nix::unistd::{self, Pid};
 
-use super::filter::Network;
-use super::wire::{LimitsWire, Spec};
-use super::{Tier, bubblewrap, filter, landlock, overlay};
+use crate::sandbox::helper::filter;
+use crate::sandbox::helper::filter::Network;
+use crate::sandbox::helper::landlock;
+use crate::sandbox::helper::wire::{LimitsWire, Spec};
+use crate::sandbox::{Tier, bubblewrap, overlay};
 
-/// Does what the helper is for, given the arguments behind [`HELPER_WORD`](super::HELPER_WORD): the description of the
+/// Does what the helper is for, given the arguments behind [`HELPER_WORD`](crate::sandbox::HELPER_WORD): the description of the
 /// sandbox, the program, its arguments. It comes back only with what went wrong.
 pub fn enter(arguments: &[OsString], calls: Calls) -> String {
     match become_program(arguments, calls) {
