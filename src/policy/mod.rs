@@ -21,48 +21,23 @@ mod piece;
 mod place;
 mod plan;
 mod programs;
+mod rules;
 mod shell;
 mod walk;
 
 #[cfg(test)]
 mod tests;
 
+use crate::base::text::is_invisible;
 use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, PolicyVerdict, Reason, Risk, WriteKind};
-use crate::proto::program_rule::ProgramRule;
 use crate::proto::served::{PinStanding, Reach};
 use findings::Findings;
 use place::{Map, Zone};
+use rules::{ASKED, Elsewhere};
 use walk::Walk;
 
 pub use crate::bash::SCRIPT_BYTES_MAX;
-
-/// The rules of a session: the user's settings and the places of things. Paths are absolute and without `.` and `..`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
-    /// The directory that a model may work in.
-    pub workspace: String,
-    /// The user's home.
-    pub home: String,
-    /// The extent of what runs unasked.
-    pub autonomy: Autonomy,
-    /// Whether everything outside the workspace is out of bounds.
-    pub workspace_only: bool,
-    /// Paths below which nothing is read or written.
-    pub forbidden_paths: Vec<String>,
-    /// Commands that never run, by the last part of their path.
-    pub forbidden_commands: Vec<String>,
-    /// Programs of which the user wants more care than the table of programs takes.
-    pub programs: Vec<ProgramRule>,
-    /// The treatment of high risk under `supervised`.
-    pub high: High,
-    /// Hosts that may be asked with GET; one that begins with a dot means all below it.
-    pub allow_domains: Vec<String>,
-    /// ReedClaw's own directories and files: config, state, data. Never written by a model.
-    pub own_paths: Vec<String>,
-    /// Whether files of the workspace are changed in a draft of a git session, which the person takes over later: ordinary
-    /// edits are made unasked then.
-    pub is_draft: bool,
-}
+pub use rules::{Context, Files, High, NoFiles, Rules};
 
 /// Rules of the policy that say only that it isn't known what a command does, none that it changes or reaches anything.
 const UNKNOWN_RULES: &[&str] = &[
@@ -79,76 +54,6 @@ const UNKNOWN_RULES: &[&str] = &[
     "unknown-path",
     "unknown-program",
 ];
-/// The rule of a reason by which a command is asked about, whatever holds it.
-const ASKED: &str = "asked-program";
-
-/// Place where a command runs that another one starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Elsewhere {
-    Here,
-    /// On another machine, over the network.
-    Machine,
-    Container,
-}
-
-/// The treatment of high risk under `supervised`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum High {
-    /// The person is asked.
-    #[default]
-    Ask,
-    /// Denied.
-    Deny,
-}
-
-impl Rules {
-    /// Rules with nothing but the two directories: supervised, inside the workspace only.
-    #[must_use]
-    pub fn new(workspace: &str, home: &str) -> Self {
-        let (workspace, home) = (workspace.to_owned(), home.to_owned());
-        Self { workspace, home, workspace_only: true, ..Self::default() }
-    }
-}
-
-/// The facts at the place where an action is judged.
-#[derive(Clone, Copy)]
-pub struct Context<'a> {
-    /// The rules of the session.
-    pub rules: &'a Rules,
-    /// The directory that the action starts in, absolute.
-    pub cwd: &'a str,
-    /// Whether a person can be asked; where none can, each question is answered with no.
-    pub can_ask: bool,
-    /// The wall around a command that starts. It decides which questions come before the run and which after it.
-    pub hold: Hold,
-    /// The disk.
-    pub files: &'a dyn Files,
-}
-
-impl<'a> Context<'a> {
-    /// A context in the workspace, with a person to ask, in which nothing of the disk is known.
-    #[must_use]
-    pub fn new(rules: &'a Rules) -> Self {
-        Self { rules, cwd: &rules.workspace, can_ask: true, hold: Hold::Walls, files: &NoFiles }
-    }
-}
-
-/// The questions that a verdict may ask of the disk. Every answer may be `None`, which never makes anything less risky.
-pub trait Files {
-    /// Place to which a path leads once every link on it is followed; for what isn't there yet, where its directory
-    /// leads.
-    fn canonical(&self, path: &str) -> Option<String>;
-}
-
-/// A disk of which nothing is known.
-pub struct NoFiles;
-
-impl Files for NoFiles {
-    fn canonical(&self, _path: &str) -> Option<String> {
-        None
-    }
-}
-
 /// Judges an action.
 #[must_use]
 pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
@@ -309,12 +214,11 @@ fn shell<'m, 'a>(map: &'m Map<'a>, context: &'m Context<'a>, command: &str) -> F
     walk.found
 }
 
-/// Characters that no command needs and that hide what it is: controls, marks of direction, ones without width.
+/// Whether no command needs a character that hides what it is: a control, or one without a picture of its own. The selectors that
+/// follow an emoji hide nothing.
 fn is_odd(c: char) -> bool {
-    matches!(c,
-        '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{7f}'..='\u{9f}'
-        | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    let is_plain = matches!(c, '\n' | '\r' | '\t' | '\u{fe0e}' | '\u{fe0f}');
+    !is_plain && (c.is_control() || is_invisible(c))
 }
 
 fn http(found: &mut Findings<'_, '_>, method: &str, url: &str) {

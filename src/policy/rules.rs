@@ -1,0 +1,102 @@
+//! What a verdict is given beside the action: the rules of the session, the place, the disk as far as it is asked for.
+
+use crate::proto::action::{Autonomy, Hold};
+use crate::proto::program_rule::ProgramRule;
+
+/// The rules of a session: the user's settings and the places of things. Paths are absolute and without `.` and `..`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rules {
+    /// The directory that a model may work in.
+    pub workspace: String,
+    /// The user's home.
+    pub home: String,
+    /// The extent of what runs unasked.
+    pub autonomy: Autonomy,
+    /// Whether everything outside the workspace is out of bounds.
+    pub workspace_only: bool,
+    /// Paths below which nothing is read or written.
+    pub forbidden_paths: Vec<String>,
+    /// Commands that never run, by the last part of their path.
+    pub forbidden_commands: Vec<String>,
+    /// Programs of which the user wants more care than the table of programs takes.
+    pub programs: Vec<ProgramRule>,
+    /// The treatment of high risk under `supervised`.
+    pub high: High,
+    /// Hosts that may be asked with GET; one that begins with a dot means all below it.
+    pub allow_domains: Vec<String>,
+    /// ReedClaw's own directories and files: config, state, data. Never written by a model.
+    pub own_paths: Vec<String>,
+    /// Whether files of the workspace are changed in a draft of a git session, which the person takes over later: ordinary
+    /// edits are made unasked then.
+    pub is_draft: bool,
+}
+
+/// The rule of a reason by which a command is asked about, whatever holds it.
+pub(super) const ASKED: &str = "asked-program";
+
+/// Place where a command runs that another one starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Elsewhere {
+    Here,
+    /// On another machine, over the network.
+    Machine,
+    Container,
+}
+
+/// The treatment of high risk under `supervised`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum High {
+    /// The person is asked.
+    #[default]
+    Ask,
+    /// Denied.
+    Deny,
+}
+
+impl Rules {
+    /// Rules with nothing but the two directories: supervised, inside the workspace only.
+    #[must_use]
+    pub fn new(workspace: &str, home: &str) -> Self {
+        let (workspace, home) = (workspace.to_owned(), home.to_owned());
+        Self { workspace, home, workspace_only: true, ..Self::default() }
+    }
+}
+
+/// The facts at the place where an action is judged.
+#[derive(Clone, Copy)]
+pub struct Context<'a> {
+    /// The rules of the session.
+    pub rules: &'a Rules,
+    /// The directory that the action starts in, absolute.
+    pub cwd: &'a str,
+    /// Whether a person can be asked; where none can, each question is answered with no.
+    pub can_ask: bool,
+    /// The wall around a command that starts. It decides which questions come before the run and which after it.
+    pub hold: Hold,
+    /// The disk.
+    pub files: &'a dyn Files,
+}
+
+impl<'a> Context<'a> {
+    /// A context in the workspace, with a person to ask, in which nothing of the disk is known.
+    #[must_use]
+    pub fn new(rules: &'a Rules) -> Self {
+        Self { rules, cwd: &rules.workspace, can_ask: true, hold: Hold::Walls, files: &NoFiles }
+    }
+}
+
+/// The questions that a verdict may ask of the disk. Every answer may be `None`, which never makes anything less risky.
+pub trait Files {
+    /// Place to which a path leads once every link on it is followed; for what isn't there yet, where its directory
+    /// leads.
+    fn canonical(&self, path: &str) -> Option<String>;
+}
+
+/// A disk of which nothing is known.
+pub struct NoFiles;
+
+impl Files for NoFiles {
+    fn canonical(&self, _path: &str) -> Option<String> {
+        None
+    }
+}
