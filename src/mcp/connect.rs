@@ -95,6 +95,13 @@ impl Connection {
         while self.lists.try_recv().is_ok() {}
     }
 
+    /// Ends the connection and the server's processes at once, without waiting for them to leave.
+    pub(super) fn abort(mut self) {
+        if let Some(cancel) = self.cancel.take() {
+            cancel.cancel();
+        }
+    }
+
     /// Ends the connection: the server's input ends, and its processes soon after.
     pub(super) async fn close(mut self) {
         if let Some(cancel) = self.cancel.take() {

@@ -140,6 +140,7 @@ fn value(text: &[u8]) -> Option<(serde_json::Value, &[u8])> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use tokio::io::AsyncReadExt;
 
     use super::*;
@@ -188,6 +189,73 @@ mod tests {
             long,
         ] {
             assert_eq!(read(&format!("{line}\n")), format!("{line}\n"));
+        }
+    }
+
+    /// Reads in pieces of these sizes, over and over.
+    struct Pieces<'a> {
+        text: &'a [u8],
+        sizes: Vec<usize>,
+        next: usize,
+    }
+
+    impl AsyncRead for Pieces<'_> {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<std::io::Result<()>> {
+            let size = self.sizes[self.next % self.sizes.len()].min(self.text.len()).min(buffer.remaining());
+            self.next += 1;
+            let (piece, rest) = self.text.split_at(size);
+            buffer.put_slice(piece);
+            self.text = rest;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    proptest! {
+        /// Whatever a server writes, and however it arrives: all of it is passed on, errors stand between whole lines only, and
+        /// they are the same however it was cut into pieces.
+        #[test]
+        fn bent_framing_is_passed_on_whole(
+            lines in prop::collection::vec(
+                prop_oneof![
+                    any::<Vec<u8>>().prop_map(|bytes| bytes.into_iter().filter(|byte| *byte != b'\n').collect::<Vec<u8>>()),
+                    "[\\[\\]{}\":,\\\\ a-z0-9]{0,400}".prop_map(String::into_bytes),
+                    (0_u32..9, 120_usize..140, 0_usize..2).prop_map(|(id, depth, end)| {
+                        let (open, close) = ("[".repeat(depth), "]".repeat(depth));
+                        let texts = [
+                            format!("{{\"id\":{id},\"result\":{open}{close}}}"),
+                            format!("{{\"result\":{open}{close},\"id\":{id}}}"),
+                        ];
+                        texts[end].clone().into_bytes()
+                    }),
+                ],
+                0..6,
+            ),
+            sizes in prop::collection::vec(1_usize..300, 1..5),
+            longest in 64_usize..600,
+        ) {
+            let text = lines.iter().flat_map(|line| line.iter().chain(b"\n")).copied().collect::<Vec<u8>>();
+            let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+            let read = |sizes: Vec<usize>| {
+                let mut read = Vec::new();
+                let pieces = Pieces { text: &text, sizes, next: 0 };
+                let mut watched = Watched::new(pieces, longest);
+                runtime.block_on(watched.read_to_end(&mut read)).expect("what was written");
+                read
+            };
+            let is_added = |line: &&[u8]| line.starts_with(b"{\"error\":{\"code\":-32603,\"message\":\"its answer is ");
+            let (pieces, whole) = (read(sizes), read(vec![1 << 20]));
+            let lines = |read: &[u8]| read.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect::<Vec<_>>();
+            let (pieces, whole) = (lines(&pieces), lines(&whole));
+            let added = |lines: &[Vec<u8>]| {
+                lines.iter().filter(|line| is_added(&line.as_slice())).cloned().collect::<Vec<_>>()
+            };
+            prop_assert_eq!(added(&pieces), added(&whole));
+            let of_server: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).filter(|line| !is_added(line)).collect();
+            prop_assert_eq!(of_server.join(&b'\n'), text);
         }
     }
 }

@@ -13,143 +13,33 @@ mod lines;
 mod listen;
 mod oauth;
 mod serve;
+mod server;
 mod sse;
 mod wire;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::host::Authorities;
-use crate::proto::served::{Asks, Link, Manifest, OAuth, Unasked};
+use crate::proto::served::{Asks, Manifest, Unasked};
 use asking::{Caller, Told};
 use cache::Cache;
 pub use oauth::{Browser, Dial, Visit};
 use serve::{Job, Request};
+pub use server::{
+    End, Era, Halted, Headers, Launch, McpError, Order, Part, Place, Reply, Secret, Server, ServerLimits, Standing, Web,
+};
+use server::{Entry, LOG_BYTES_MAX, MESSAGE_BYTES_MAX, Shared};
 
 /// Longest time that [`Mcp`] waits for its servers when it ends.
 const END: Duration = Duration::from_secs(2);
 /// Interval at which a waiting caller looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(20);
-/// Bytes of a server's standard error that are kept.
-const LOG_BYTES_MAX: usize = 64 << 10;
-/// Longest message of a server.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
-
-/// A server, as the user's configuration has it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Server {
-    /// Its name: `[a-z][a-z0-9-]{0,19}`.
-    pub name: String,
-    /// Its address or program.
-    pub place: Place,
-    /// The version of the protocol to speak.
-    pub era: Era,
-    /// Time limits.
-    pub limits: ServerLimits,
-    /// Logins at it, if it is reached by an address.
-    pub oauth: OAuth,
-    /// Whether it may ask the person something.
-    pub may_ask: bool,
-    /// Speaks the transport of 2024-11-05 at its address.
-    pub is_sse: bool,
-    /// Whether its resources are listed.
-    pub has_resources: bool,
-    /// Whether its prompts are listed.
-    pub has_prompts: bool,
-    /// Started to install itself: with the network, without the workspace.
-    pub is_fetching: bool,
-}
-
-/// Way in which a server is reached.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// By a program that is started, with its arguments.
-    Program(Vec<String>),
-    /// By an address.
-    Url(String),
-}
-
-impl Place {
-    /// The program with its arguments, or the address, in one line.
-    #[must_use]
-    pub fn line(&self) -> String {
-        match self {
-            Self::Program(argv) => argv.join(" "),
-            Self::Url(url) => url.clone(),
-        }
-    }
-}
-
-/// The version of the protocol to speak with a server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Era {
-    /// Found out, and remembered for seven days.
-    #[default]
-    Auto,
-    /// `2025-11-25` or older, which begin with a handshake.
-    Initialize,
-    /// `2026-07-28`, without a handshake.
-    Discover,
-}
-
-/// Time limits of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ServerLimits {
-    /// From its start to its list of tools.
-    pub start: Duration,
-    /// Between a call and its answer or the next sign of progress.
-    pub call: Duration,
-    /// Of a call in all.
-    pub call_max: Duration,
-    /// Without a call until it is ended.
-    pub idle: Duration,
-}
-
-impl Default for ServerLimits {
-    fn default() -> Self {
-        Self {
-            start: Duration::from_secs(30),
-            call: Duration::from_secs(60),
-            call_max: Duration::from_secs(600),
-            idle: Duration::from_secs(600),
-        }
-    }
-}
-
-/// Makes the command that starts a server, in the sandbox of its grant.
-pub type Launch = Arc<dyn Fn(&Server) -> Result<Command, String> + Send + Sync>;
-/// Ends the processes of a program that was started by [`Launch`], after the time given at the latest.
-pub type End = Arc<dyn Fn(u32, Duration) -> bool + Send + Sync>;
-
-/// Says why nothing may run now, if so: the emergency stop.
-pub type Halted = Arc<dyn Fn() -> Option<String> + Send + Sync>;
-
-/// Reads the headers that the user wants sent to a server, keys among them.
-pub type Headers = Arc<dyn Fn(&str) -> Result<Vec<(String, String)>, String> + Send + Sync>;
-
-/// Reads the secret of the user's own registration for a server.
-pub type Secret = Arc<dyn Fn(&Server) -> Option<String> + Send + Sync>;
-
-/// The parts for servers that are reached by an address.
-#[derive(Clone)]
-pub struct Web {
-    /// The authorities that vouch for servers on https.
-    pub authorities: Authorities,
-    /// The user's headers for a server.
-    pub headers: Headers,
-    /// Makes the client for addresses that a server names.
-    pub dial: Dial,
-    /// Reads the secret of the user's own registration for a server.
-    pub secret: Secret,
-}
-
 /// The parts of a client of servers.
 pub struct Options {
     /// The servers that are configured.
@@ -166,145 +56,10 @@ pub struct Options {
     pub state: Option<PathBuf>,
 }
 
-/// State of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Not running. Whether its manifest is known from an earlier run.
-    Asleep {
-        /// Its manifest is known.
-        is_known: bool,
-    },
-    /// Being started, since when.
-    Starting(Instant),
-    /// Running; how long its start took.
-    Ready {
-        /// From its start to its list of tools.
-        took: Duration,
-    },
-    /// Wants to know who asks.
-    NeedsLogin,
-    /// Failed to start, or ended by itself.
-    Failed {
-        /// The reason, in words.
-        why: String,
-        /// Not started again by itself before then.
-        again_at: Option<Instant>,
-    },
-}
-
-/// Reason why something of a server can't be had.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum McpError {
-    /// There is no server of this name.
-    #[error("there is no server called {0}")]
-    NoServer(String),
-    /// Failed to start, or doesn't speak the protocol.
-    #[error("the server {server} can't be used: {why}")]
-    Start {
-        /// The server.
-        server: String,
-        /// The reason, in words, with the end of its standard error.
-        why: String,
-    },
-    /// Wants to know who asks.
-    #[error("the server {0} needs a login")]
-    NeedsLogin(String),
-    /// A login failed.
-    #[error("the login failed: {0}")]
-    Login(String),
-    /// No answer came in time.
-    #[error("the server didn't answer within {} s", .0.as_secs())]
-    Timeout(Duration),
-    /// Answered with an error.
-    #[error("the server answered with error {0}: {1}")]
-    Refused(i32, String),
-    /// Answered something that the protocol doesn't have here.
-    #[error("the server answered against the protocol: {0}")]
-    Protocol(String),
-    /// Not reached, or refused the request as a whole: nothing was carried out.
-    #[error("the server wasn't reached: {0}")]
-    NotSent(String),
-    /// The caller's `stop` said so.
-    #[error("stopped")]
-    Stopped,
-    /// Nothing may run now, and why.
-    #[error("{0}")]
-    Halted(String),
-    /// Gone after the call was sent: whether the call was carried out isn't known.
-    #[error("the server went away during the call; whether it carried the call out is unknown")]
-    Lost,
-}
-
-/// A call of a tool.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Order {
-    /// The server.
-    pub server: String,
-    /// The tool's name at the server.
-    pub tool: String,
-    /// The arguments.
-    pub arguments: Map<String, Value>,
-}
-
-/// The answer to a call.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Reply {
-    /// Its parts, in the server's order.
-    pub parts: Vec<Part>,
-    /// The structured result; null if there is none.
-    pub structured: Value,
-    /// The tool says that it failed.
-    pub is_error: bool,
-}
-
-/// A part of an answer. All of it is the server's own text or bytes.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Part {
-    /// Text.
-    Text(String),
-    /// An image, a sound, or another file.
-    Binary {
-        /// Its media type.
-        media_type: String,
-        /// Its bytes.
-        bytes: Vec<u8>,
-    },
-    /// A link to a resource that wasn't sent along.
-    Link(Link),
-}
-
 /// Returns a server's offer at its last run, however it is started now; `state` is the directory of [`Options`].
 #[must_use]
 pub fn manifest_known(state: &std::path::Path, server: &str) -> Option<Manifest> {
     Cache::new(Some(state.to_owned())).last(server)
-}
-
-/// The state that callers and the thread share.
-#[derive(Default)]
-struct Shared {
-    servers: Mutex<BTreeMap<String, Entry>>,
-    changed: Condvar,
-}
-
-struct Entry {
-    server: Server,
-    standing: Standing,
-    manifest: Option<Arc<Manifest>>,
-    log: Vec<u8>,
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Changes what is known of a server, and wakes whoever waits for that.
-    fn update(&self, server: &str, change: impl FnOnce(&mut Entry)) {
-        if let Some(entry) = self.lock().get_mut(server) {
-            change(entry);
-        }
-        self.changed.notify_all();
-    }
 }
 
 /// The client. The thread and the servers end with it, within two seconds.

@@ -36,8 +36,9 @@ const BACK_OFF: [Duration; 3] = [Duration::ZERO, Duration::from_secs(1), Duratio
 /// Time in which changes of a list are put together before it is fetched again.
 const LIST_QUIET: Duration = Duration::from_millis(250);
 
-/// Interval at which a server that runs is asked about the emergency stop, which has to end it within 500 ms.
+/// Interval at which a running server's task looks for the emergency stop, which has to end the server within 500 ms.
 const HALT_LOOK: Duration = Duration::from_millis(250);
+const _: () = assert!(HALT_LOOK.as_millis() < 500);
 
 /// The parts that the thread works with.
 pub(super) struct Tools {
@@ -177,7 +178,9 @@ impl Keeper {
                 Event::Idle if self.calls.load(Ordering::Relaxed) == 0 => self.close().await,
                 Event::Idle => {}
                 Event::Halted(why) => {
-                    self.close().await;
+                    if let Some(connection) = self.connection.take() {
+                        connection.abort();
+                    }
                     self.shared.update(&self.name, |entry| entry.standing = Standing::Failed { why, again_at: None });
                 }
             }

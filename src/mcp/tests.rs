@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
 use super::*;
+use crate::host::Authorities;
+use crate::proto::served::OAuth;
 
 const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/server.py");
 
@@ -189,7 +192,7 @@ fn a_silent_server_keeps_nobody_longer_than_its_limit() {
 
 #[test]
 fn a_call_ends_at_its_limit_and_progress_extends_it() {
-    let limits = ServerLimits { call: Duration::from_millis(700), ..ServerLimits::default() };
+    let limits = ServerLimits { call: Duration::from_secs(2), ..ServerLimits::default() };
     let mcp = client(Server { limits, ..server(&[]) }, None);
     assert_eq!(act(&mcp, "progress").map(|reply| text(&reply)), Ok("done".into()));
     assert_eq!(act(&mcp, "hang"), Err(McpError::Timeout(limits.call)));
@@ -279,7 +282,7 @@ fn servers_end_with_the_client() {
     assert!(text(&reply).contains("PATH="));
     let began = Instant::now();
     drop(mcp);
-    assert!(began.elapsed() < END + Duration::from_secs(1));
+    assert!(began.elapsed() < END * 10, "{:?}", began.elapsed());
     let own = |path: &Path| {
         fs::read_to_string(path.join("stat")).is_ok_and(|stat| {
             stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(&std::process::id().to_string())

@@ -7,6 +7,8 @@ use std::path::Path;
 use serde_json::json;
 
 use super::*;
+use crate::host::Authorities;
+use crate::proto::served::OAuth;
 
 /// A request as it came.
 #[derive(Clone, Debug, Default)]

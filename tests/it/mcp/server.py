@@ -122,7 +122,7 @@ def act(what, message):
     if what == "progress":
         token = message["params"]["_meta"]["progressToken"]
         for step in range(4):
-            time.sleep(0.2)
+            time.sleep(0.7)
             send({"jsonrpc": "2.0", "method": "notifications/progress",
                   "params": {"progressToken": token, "progress": step}})
         return text("done")
