@@ -16,28 +16,17 @@
 //! ```
 
 mod asked;
-mod blocked;
-mod compact;
+mod calls;
 pub mod goal;
-mod guard;
-mod keep;
-mod logged;
 mod person;
-mod places;
 pub mod procedure;
 mod purse;
 mod recorder;
-mod remember;
-mod repeats;
 mod rounds;
-mod runner;
-mod scribe;
 mod secrets;
-mod snapshots;
 #[cfg(test)]
 mod tests;
-mod title;
-mod worded;
+mod texts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,27 +35,28 @@ use crate::model::{
     Capabilities, Countable, Image, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason,
     Task, ToolCall, ToolResult,
 };
-use crate::money::{Budget, Limit, Prices};
+use crate::money::Limit;
 use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Message, Shortfall};
 use crate::store::{Charge, ConversationId};
 use crate::turn::{self, Conversation, Scale};
 
 pub use crate::model::{Cancel, Count, Crossing};
 pub use crate::turn::{Options as ConversationOptions, Part, PastSummary, PastTurn};
-pub use compact::ContextReport;
+pub use calls::runner::{Later, ToolRunner, ToolRunnerOptions};
+pub use calls::snapshots::{changed_line, changed_words};
 pub use person::{Nobody, Person};
+pub use purse::MoneyOptions;
 pub use recorder::{Ending, Forgetful, PastCall, Recorder, SummaryUpTo};
-pub use remember::{MemoryJob, Written};
-pub use runner::{Later, ToolRunner, ToolRunnerOptions};
 pub use secrets::Finding;
-pub use snapshots::{changed_line, changed_words};
-pub use title::Titler;
+pub use texts::compact::ContextReport;
+pub use texts::remember::{MemoryJob, Written};
+pub use texts::title::Titler;
 
 use asked::{Asked, Record};
 use purse::Purse;
 use rounds::{Broken, Turn, Turned};
-use scribe::{Counted, Shorter};
 use secrets::Secrets;
+use texts::scribe::{Counted, Shorter};
 
 /// Characters of a conversation from which on a request is `long` to a router: some 16,000 tokens.
 const LONG_CHARS: usize = 64_000;
@@ -133,15 +123,6 @@ pub struct Options {
     pub money: MoneyOptions,
     /// Reason why no question is taken; `None` if questions are.
     pub closed: Option<Failure>,
-}
-
-/// Prices and budgets.
-#[derive(Clone, Debug, Default)]
-pub struct MoneyOptions {
-    /// Prices of models.
-    pub prices: Prices,
-    /// The limits for spending.
-    pub budget: Budget,
 }
 
 /// One configured model, for a list.
@@ -381,7 +362,7 @@ impl Agent {
         let (consents, secrets, purse) = (&mut self.consents, &mut self.secrets, &mut self.purse);
         let bytes_max = self.limits.response_bytes_max;
         let mut asked = Asked::new(asked::Parts { sink, record, cancel, person, consents, secrets, purse, bytes_max });
-        let is_tired = self.summary_failures >= compact::FAILURES_MAX;
+        let is_tired = self.summary_failures >= texts::compact::FAILURES_MAX;
         let compact_at = self.conversation.compact_at_tokens().filter(|_| !is_tired);
         let mut shorter = Shorter {
             conversation: &mut self.conversation,
@@ -408,7 +389,7 @@ impl Agent {
         asked.settle_rest();
         let Asked { text, sink, record, secrets, person, .. } = asked;
         self.shortfall = shortfall;
-        let _ = self.runner.as_mut().and_then(|runner| runner.guarded(person, sink));
+        let _ = self.runner.as_mut().and_then(|runner| calls::guard::guarded(runner, person, sink));
         let kept = secrets.redactor.redact(&text).text.into_owned();
         if has_no_tools {
             self.toolless.insert(provider.name().to_owned());

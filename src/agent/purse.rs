@@ -3,11 +3,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MoneyOptions, Recorder};
+use super::Recorder;
 use crate::model::{Count, ModelError, Reach, Response, Sending};
-use crate::money::{ANSWER_TOKENS_MAX, Limit, Price, Request, Spending, Sum};
+use crate::money::{ANSWER_TOKENS_MAX, Budget, Limit, Price, Prices, Request, Spending, Sum};
 use crate::proto::{Failure, FailureKind, Spent, Usage};
 use crate::turn::estimate_tokens;
+
+/// Prices and budgets.
+#[derive(Clone, Debug, Default)]
+pub struct MoneyOptions {
+    /// Prices of models.
+    pub prices: Prices,
+    /// The limits for spending.
+    pub budget: Budget,
+}
 
 /// Characters per token as long as nothing was learnt.
 const CHARS_PER_TOKEN: f64 = 4.0;

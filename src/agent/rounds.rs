@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 
 use super::Limits;
 use super::asked::Asked;
-use super::compact::estimated;
+use super::calls::repeats::Repeats;
+use super::calls::result_text::worded;
+use super::calls::runner::ToolRunner;
 use super::recorder::PastCall;
-use super::repeats::Repeats;
-use super::runner::ToolRunner;
-use super::scribe::{Counted, Shorter};
-use super::worded::worded;
+use super::texts::compact::estimated;
+use super::texts::scribe::{Counted, Shorter};
 use crate::model::{Fault, Item, ModelError, Provider, Request, Response, StopReason, ToolCall, ToolResult};
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{Event, Failure, FailureKind, Shortfall, Usage};

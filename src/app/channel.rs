@@ -5,16 +5,17 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use super::{Around, Attaching, ChannelKind, Remembered, Runtime, Skills};
-use crate::agent::{Agent, Cancel, Person};
+use crate::agent::{Agent, Cancel, Person, ToolRunner};
+use crate::base::text::counted;
 use crate::config::Env;
 use crate::gate::Disk;
 use crate::host;
 use crate::policy::{self, Context, Rules};
-use crate::project::{GitOptions, Notes};
+use crate::project::{GitOptions, Notes, Repository};
 use crate::proto::action::{Action, Risk};
 use crate::proto::{Event, Failure, Image};
 use crate::shell::supervise::Ending;
-use crate::store::ConversationId;
+use crate::store::{ConversationId, MemoryOrigin, StoredMemory};
 
 /// A source of messages and the place where answers go. It may be shared: one thread takes messages, another sends.
 pub trait Channel {
@@ -76,7 +77,7 @@ impl Runtime {
         let workspace = on_git.map_or(workspace, super::OnGit::workspace);
         let bench = on_git.map(|it| &it.bench);
         // Other allowed tools of the repository need a runner of their own.
-        let session = on_git.map(|it| format!("{}{}", it.session.id(), super::scripts::mark_of(&it.bench)));
+        let session = on_git.map(|it| format!("{}{}", it.session.id(), super::tooling::scripts::mark_of(&it.bench)));
         if agent.models().is_empty() {
             return Vec::new();
         }
@@ -127,6 +128,40 @@ impl Runtime {
             channel.send(conversation, Event::Notice(told));
         }
         Received { conversation, message: message.to_owned() }
+    }
+
+    /// Puts the notes that the model proposed into the inbox, where they wait for the person; returns a line about them. None
+    /// goes further than the model that proposed it.
+    ///
+    /// # Errors
+    /// They can't be stored.
+    pub fn keep_notes(&mut self) -> Result<Option<String>, Failure> {
+        let notes = self.agent.runner().map(ToolRunner::take_notes).unwrap_or_default();
+        if notes.is_empty() {
+            return Ok(None);
+        }
+        let place = Repository::find(&self.cwd).map_or_else(|| self.cwd.clone(), |repository| repository.root);
+        let mut kept = 0;
+        for note in notes {
+            let memory = StoredMemory {
+                id: 0,
+                time: host::now_unix_ms(),
+                place: place.to_str().map(str::to_owned),
+                origin: MemoryOrigin::Model,
+                conversation: self.agent.conversation(),
+                is_accepted: false,
+                reach: self.agent.reach(None),
+                text: self.agent.redacted(&note),
+            };
+            let stored = self.store.lock().unwrap_or_else(PoisonError::into_inner).remember(&memory)?;
+            kept += usize::from(stored.is_some());
+        }
+        let things = counted(kept, "thing");
+        let shows = match self.channel {
+            ChannelKind::Shell => ":memory inbox shows",
+            _ => ":memory inbox in the shell shows",
+        };
+        Ok((kept > 0).then(|| format!("[memory] the model would remember {things}; {shows} what")))
     }
 
     /// Receives a message and has it answered.

@@ -3,24 +3,13 @@
 
 mod channel;
 mod goal;
-mod guard;
-mod jail;
-mod money;
+mod limits;
 mod norris;
 mod procedure;
 mod question;
-mod runner;
-mod safety;
-mod sandbox;
-mod scripts;
-mod secrets;
-mod servers;
 mod session;
-mod skills;
 mod steps;
-mod tools;
-mod toolsets;
-mod workspace;
+mod tooling;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,9 +36,11 @@ pub use goal::{
     Background, Progress, Wanted, effect_line, event_line, goal_of, granted_lines, hold_workspace, notify_of_run,
     plan_lines, resting_runs, steps_of_run,
 };
-pub use guard::policy_rules;
-pub use jail::Jails;
-use money::money_options;
+pub use limits::guard::policy_rules;
+pub use limits::jail::Jails;
+use limits::money::money_options;
+pub use limits::safety::{estop, receipt_options, unknown_outcomes};
+pub use limits::sandbox::{sandbox_mode, sandbox_name, sandbox_place, team_workspaces};
 pub use norris::{StoredJournal, find_run, run_facts, run_report, run_rows};
 pub use procedure::{
     Due, Procedure, Schedule, SopJournal, SopStart, begin_procedure, find_procedure, find_sop_run, hooked_procedure,
@@ -60,22 +51,20 @@ pub use question::{
     Around, AroundNotes, Attached, Attaching, PIPED, Remembered, StoreRecorder, make_title, past_summary, past_turns,
     served_words,
 };
-pub use runner::{BuiltRunner, RunnerOf, allowed_commands, tool_runner, unknown_tools};
-pub use safety::{estop, receipt_options, unknown_outcomes};
-pub use sandbox::{sandbox_mode, sandbox_name, sandbox_place, team_workspaces};
-pub use servers::servers;
 pub use session::{
     Approvals, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, ToSummarise, ToolAsked,
     cut_off_turns, maker, session_failure, session_on, summarise, to_summarise,
 };
-pub use skills::{Skills, trust as skills_trust};
 pub use steps::{recover, steps, steps_failure};
-use tools::tool_rows;
-pub use tools::{
+pub use tooling::runner::{BuiltRunner, RunnerOf, allowed_commands, tool_runner, unknown_tools};
+pub use tooling::servers::servers;
+pub use tooling::skills::{Skills, trust as skills_trust};
+use tooling::tools::tool_rows;
+pub use tooling::tools::{
     OWN_TOOLS, allowed_tools, card_options, manual_options, own_tools, plugins, symbols_directory, tool_channels,
     tool_risk, tools,
 };
-pub use workspace::{workspace_dir, workspace_for, workspace_named};
+pub use tooling::workspace::{workspace_dir, workspace_for, workspace_named};
 
 /// Limit for the problems of a config that are shown before the first prompt, which must stay in sight.
 const PROBLEMS_SHOWN_MAX: usize = 20;
@@ -115,7 +104,7 @@ pub struct Runtime {
     skills_told: Option<PathBuf>,
     /// The person's word on what questions carry of the project; else the setting counts.
     project_wanted: Option<bool>,
-    tools: toolsets::Tools,
+    tools: tooling::toolsets::Tools,
     /// The session on git that is on.
     on_git: Option<OnGit>,
 }
@@ -259,7 +248,7 @@ impl Runtime {
             around: Around::default(),
             skills_told: None,
             project_wanted: None,
-            tools: toolsets::Tools::default(),
+            tools: tooling::toolsets::Tools::default(),
             on_git: None,
         })
     }
@@ -610,7 +599,7 @@ pub fn agent_options(settings: &Settings, env: &Env, channel: ChannelKind) -> ag
             exec_output_tokens: settings.context.exec_output_tokens,
             compact_at_percent: settings.context.compact_at_percent,
         },
-        secrets: secrets::of_environment(env),
+        secrets: limits::secrets::of_environment(env),
         money: money_options(settings),
         closed: closed(settings, channel),
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::agent::goal::Journal;
@@ -9,7 +10,7 @@ use crate::base::text::counted;
 use crate::host::now_unix_ms;
 use crate::norris::{CheckResult, Event, Run, TaskState, Used};
 use crate::proto::{Failure, FailureKind};
-use crate::store::{NewRun, Period, RunRow, Store};
+use crate::store::{NewRun, Period, RunRow, Store, StoredEvent};
 
 /// The kind of these runs in the store.
 pub(super) const KIND: &str = "norris";
@@ -67,16 +68,7 @@ impl Journal for StoredJournal {
     }
 
     fn events(&self, after: i64) -> Result<Vec<(i64, i64, Event)>, Failure> {
-        let stored = lock(&self.store).run_events(self.run, after)?;
-        let event = |it: crate::store::StoredEvent| {
-            let event = serde_json::from_str(&it.body).map_err(|error| Failure {
-                kind: FailureKind::Unavailable,
-                message: format!("event {} of run {} can't be read: {error}", it.seq, self.run),
-                hint: "a newer version of reedclaw may have written it".into(),
-            })?;
-            Ok((it.seq, it.time, event))
-        };
-        stored.into_iter().map(event).collect()
+        stored_events(&self.store, self.run, after)
     }
 
     fn used(&self) -> Result<Used, Failure> {
@@ -91,6 +83,27 @@ impl Journal for StoredJournal {
     fn run(&self) -> i64 {
         self.run
     }
+}
+
+/// The events of a run after a number, with their numbers and times.
+///
+/// # Errors
+/// The store can't be read, or one of them is of a newer version.
+pub(super) fn stored_events<E: DeserializeOwned>(
+    store: &Mutex<Store>,
+    run: i64,
+    after: i64,
+) -> Result<Vec<(i64, i64, E)>, Failure> {
+    let stored = lock(store).run_events(run, after)?;
+    let event = |it: StoredEvent| {
+        let event = serde_json::from_str(&it.body).map_err(|error| Failure {
+            kind: FailureKind::Unavailable,
+            message: format!("event {} of run {run} can't be read: {error}", it.seq),
+            hint: "a newer version of reedclaw may have written it".into(),
+        })?;
+        Ok((it.seq, it.time, event))
+    };
+    stored.into_iter().map(event).collect()
 }
 
 fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {

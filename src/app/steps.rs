@@ -24,7 +24,7 @@ const COMPARE_TIME: Duration = Duration::from_millis(150);
 pub fn steps(settings: &Settings, env: &Env, workspace: &Path) -> Result<Steps, Failure> {
     let state = state_directory(env).ok_or_else(|| Failure {
         kind: FailureKind::Unavailable,
-        message: "no HOME says where steps are kept".into(),
+        message: "no HOME is set, so steps have no place".into(),
         hint: "set HOME".into(),
     })?;
     let undo = &settings.undo;

@@ -81,6 +81,8 @@ pub enum Action {
         standing: PinStanding,
         /// Its reach.
         reach: Reach,
+        /// Whether its program may write in the workspace.
+        may_write: bool,
         /// Its server says that it may destroy something.
         is_destructive: bool,
         /// The user's own configuration lets it run without a question.

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::bash::{Bash, Ran, Request, State};
-use super::launcher::{Launcher, Terms};
+use super::running::bash::{Bash, Ran, Request, State};
+use super::running::launcher::{Launcher, Terms};
+use super::running::spawner::Spawner;
 use super::shell::{Note, outcome};
-use super::spawner::Spawner;
 use super::{Place, Plan, Spec, Tool, Work};
 use crate::gate::{CHECK_TOOL, GOAL_CHECK_TOOL, Permit};
 use crate::proto::action::{Action, Hold};

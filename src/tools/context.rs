@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::files::{missing, path_error};
+use super::reading::files::{missing, path_error};
 use super::{Place, Plan, Reads, Spec, Tool, Work};
 use crate::files::PathError;
 use crate::gate::Permit;

@@ -2,37 +2,23 @@
 //! permit of the gate. A tool sees neither the session nor the model.
 
 mod ask;
-mod bash;
+mod catalog;
 mod check;
 mod context;
-mod copied;
 mod edit;
-mod files;
-mod fit;
 mod http;
-mod launcher;
 mod memory;
-mod offer;
-mod pdf;
 pub mod plugin;
-mod program;
-mod reads;
-mod refused;
-mod registry;
-mod schema_text;
+mod reading;
+mod running;
 pub mod script;
 mod search;
 pub mod served;
 mod shell;
 mod skill;
-mod spawner;
-mod spill;
-pub mod stranger;
-mod survey;
-mod symbols;
-mod terminal;
 mod time;
 
+pub use catalog::stranger;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -45,23 +31,23 @@ use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, Overdue, OverdueChoice, ToolError};
 
+pub use catalog::offer::{Offer, ToolSet};
+pub use catalog::registry::Registry;
+pub use catalog::spill::Spill;
 pub use check::Check;
 pub use context::UpdateContext;
-pub use copied::{Copied, Shown, is_plain_config, listed, protection, shown};
 pub use edit::{changed_by_person, chosen, edit_tools};
 pub use http::{Http, HttpOptions, SearchOptions, SearchService, WebSearch, judged_client};
-pub use launcher::{Launcher, Terms};
 pub use memory::Remember;
-pub use offer::{Offer, ToolSet};
-pub use pdf::{PAGE_END, Pdf, pages_of_pdf};
-pub use reads::Reads;
-pub use refused::Refusal;
-pub use registry::Registry;
+pub use reading::pdf::{PAGE_END, Pdf, pages_of_pdf};
+pub use reading::reads::Reads;
+pub use reading::symbols::Symbols;
+pub use running::copied::{Copied, Shown, is_plain_config, listed, protection, shown};
+pub use running::launcher::{Launcher, Terms};
+pub use running::refused::Refusal;
 pub use script::Script;
 pub use shell::{IsStopped, Shell};
 pub use skill::{Library, Skill};
-pub use spill::Spill;
-pub use symbols::Symbols;
 
 /// A tool's description, for the model and for lists.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,7 +72,7 @@ impl Spec {
     /// The schema as a model is told it, as text.
     #[must_use]
     pub fn schema_text(&self) -> String {
-        schema_text::schema_text(&self.schema)
+        catalog::schema_text::schema_text(&self.schema)
     }
 }
 

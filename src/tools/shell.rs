@@ -14,17 +14,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::bash::{Bash, Output, Ran, Request, State, last_line};
-use super::copied::Copied;
-use super::launcher::{Launcher, Terms};
-use super::refused::{looked, refused, tried};
-use super::spawner::Spawner;
 use super::{Offer, Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
 use crate::proto::action::{Action, Hold, Risk};
 use crate::proto::tool::{ENDED_BY_USER, Outcome, Overdue, OverdueChoice, STILL_RUNNING, ToolError};
 use crate::render::strip_controls;
 use crate::sandbox::View;
+use crate::tools::running::bash::{Bash, Output, Ran, Request, State, last_line};
+use crate::tools::running::copied::Copied;
+use crate::tools::running::launcher::{Launcher, Terms};
+use crate::tools::running::refused::{looked, refused, tried};
+use crate::tools::running::spawner::Spawner;
 
 /// Commands that go on after their time, at once.
 const JOBS_MAX: usize = 8;

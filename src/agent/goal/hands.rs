@@ -7,8 +7,8 @@ use globset::{Glob, GlobSetBuilder};
 use serde_json::json;
 
 use super::inputs;
+use crate::agent::calls::runner::ToolRunner;
 use crate::agent::person::Person;
-use crate::agent::runner::ToolRunner;
 use crate::base::hash::{Hasher, sha256_hex};
 use crate::files::EntryKind;
 use crate::gate::{Approver, Call, GOAL_CHECK_TOOL, reasons};

@@ -5,8 +5,8 @@ use globset::escape;
 use serde_json::Value;
 
 use crate::agent::Cancel;
+use crate::agent::calls::runner::{Judged, ToolRunner, Wanted};
 use crate::agent::person::Person;
-use crate::agent::runner::{Judged, ToolRunner, Wanted};
 use crate::gate::{Grant, reasons};
 use crate::model::ToolCall;
 use crate::proto::action::Decision;

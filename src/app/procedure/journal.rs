@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Procedure;
 use crate::agent::goal::Journal as _;
 use crate::agent::procedure::{InnerRun, Journal, Order};
+use crate::app::norris::stored_events;
 use crate::app::{StoredJournal, find_run, goal_of};
 use crate::base::hash::sha256_hex;
 use crate::base::time::{utc, utc_ms};
@@ -299,16 +300,7 @@ impl Journal for SopJournal {
     }
 
     fn events(&self, after: i64) -> Result<Vec<(i64, i64, Event)>, Failure> {
-        let stored = lock(&self.store).run_events(self.run, after)?;
-        let event = |it: crate::store::StoredEvent| {
-            let event = serde_json::from_str(&it.body).map_err(|error| Failure {
-                kind: FailureKind::Unavailable,
-                message: format!("event {} of run {} can't be read: {error}", it.seq, self.run),
-                hint: "a newer version of reedclaw may have written it".into(),
-            })?;
-            Ok((it.seq, it.time, event))
-        };
-        stored.into_iter().map(event).collect()
+        stored_events(&self.store, self.run, after)
     }
 
     fn spent(&self, run: &Run) -> Result<Spent, Failure> {

@@ -1,17 +1,13 @@
 //! The context of a question besides its own words: memories, if it begins a conversation, and the facts about the
-//! repository around it; and the notes that answers propose for later. Every face asks here, so that all carry the same.
+//! repository around it. Every face asks here, so that all carry the same.
 
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
 
 use crate::agent::Agent;
-use crate::app::{ChannelKind, Jails, Runtime, card_options};
-use crate::base::text::counted;
+use crate::app::{Jails, card_options};
 use crate::config::{Env, Settings};
-use crate::host;
-use crate::project::{Notes, Repository, Surroundings};
-use crate::proto::Failure;
-use crate::store::{MemoryOrigin, Store, StoredMemory};
+use crate::project::{Notes, Surroundings};
+use crate::store::{MemoryOrigin, Store};
 use crate::turn::{self, Asked, estimate_tokens, memory_note, relevant};
 
 /// Memories that are looked at for a question, the newest.
@@ -61,42 +57,6 @@ impl Remembered {
             count => format!("{count} memories go"),
         };
         Some(format!("[memory] {told} in front of this conversation"))
-    }
-}
-
-impl Runtime {
-    /// Puts the notes that the model proposed into the inbox, where they wait for the person; returns a line about them. None
-    /// goes further than the model that proposed it.
-    ///
-    /// # Errors
-    /// They can't be stored.
-    pub fn keep_notes(&mut self) -> Result<Option<String>, Failure> {
-        let notes = self.agent.runner().map(crate::agent::ToolRunner::take_notes).unwrap_or_default();
-        if notes.is_empty() {
-            return Ok(None);
-        }
-        let place = Repository::find(&self.cwd).map_or_else(|| self.cwd.clone(), |repository| repository.root);
-        let mut kept = 0;
-        for note in notes {
-            let memory = StoredMemory {
-                id: 0,
-                time: host::now_unix_ms(),
-                place: place.to_str().map(str::to_owned),
-                origin: MemoryOrigin::Model,
-                conversation: self.agent.conversation(),
-                is_accepted: false,
-                reach: self.agent.reach(None),
-                text: self.agent.redacted(&note),
-            };
-            let stored = self.store.lock().unwrap_or_else(PoisonError::into_inner).remember(&memory)?;
-            kept += usize::from(stored.is_some());
-        }
-        let things = counted(kept, "thing");
-        let shows = match self.channel {
-            ChannelKind::Shell => ":memory inbox shows",
-            _ => ":memory inbox in the shell shows",
-        };
-        Ok((kept > 0).then(|| format!("[memory] the model would remember {things}; {shows} what")))
     }
 }
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::resources;
-use crate::app::guard::policy_rules;
-use crate::app::jail::Jails;
-use crate::app::tools::symbols_directory;
-use crate::app::workspace::project_top;
+use crate::app::limits::guard::policy_rules;
+use crate::app::limits::jail::Jails;
+use crate::app::tooling::tools::symbols_directory;
+use crate::app::tooling::workspace::project_top;
 use crate::config::{Env, Settings};
 use crate::files::{EntryKind, PathError, Root};
 use crate::gate::Disk;

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{OnGit, no_session, session_failure};
-use crate::app::scripts::{grants_of, loaded};
+use crate::app::tooling::scripts::{grants_of, loaded};
 use crate::config::{Env, Settings};
 use crate::files::Tree;
 use crate::host::now_unix_ms;

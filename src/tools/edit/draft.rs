@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::super::files::{missing, path_error};
 use super::super::{Reads, number, text};
 use super::Kind;
 use super::revise::Revised;
@@ -16,6 +15,7 @@ use crate::base::hash::sha256_hex;
 use crate::files::{Change, PathError, Tree};
 use crate::proto::tool::{FileChange, ToolError};
 use crate::render::diff::unified;
+use crate::tools::reading::files::{missing, path_error};
 
 /// Longest file that is edited, in bytes.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;

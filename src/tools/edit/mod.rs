@@ -13,14 +13,14 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::files::{path_error, path_schema};
-use super::fit;
 use super::{Offer, Place, Plan, Reads, Spec, Tool, Work, text as argument};
 use crate::files::{Journals, Tree};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, ToolError};
 use crate::schema::Schema;
+use crate::tools::catalog::fit;
+use crate::tools::reading::files::{path_error, path_schema};
 use draft::{Difference, Draft};
 
 pub use revise::{changed_by_person, chosen};

@@ -276,11 +276,12 @@ fn a_stop_and_the_limit_end_a_request_that_waits() {
         is_stopped.store(true, Ordering::SeqCst);
         let (outcome, ended) = waiting.join().expect("no panic");
         assert_eq!(code(&outcome), "stopped");
-        assert!(ended - stopped < Duration::from_millis(500), "{:?}", ended - stopped);
+        // Not by the time limit of a minute.
+        assert!(ended - stopped < Duration::from_secs(20), "{:?}", ended - stopped);
     });
     let started = Instant::now();
     assert_eq!(code(&request(&tool, "GET", &url, &|| false, 200)), "timeout");
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(20));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::render::text::has_hidden;
 use crate::schema::Schema;
-use crate::tools::stranger;
+use crate::tools::catalog::stranger;
 
 /// Longest schema, in bytes.
 const SCHEMA_BYTES_MAX: usize = 16 * 1024;

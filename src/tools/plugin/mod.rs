@@ -10,12 +10,12 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::program::{self, Bounds};
 use super::{Launcher, Offer, Place, Plan, Spec, Terms, Tool, Work};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::render::strip_controls;
+use crate::tools::running::program::{self, Bounds};
 
 pub use folder::{Bundle, PluginError, PluginState, Plugins, Standing};
 pub use manifest::{Manifest, ToolEntry};

@@ -15,7 +15,7 @@ use crate::files::Walked;
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
-use crate::tools::files::{path_error, path_schema};
+use crate::tools::reading::files::{path_error, path_schema};
 use crate::tools::{Offer, Place, Plan, Spec, Tool, Work, text};
 
 /// Matches after which a search ends: ten times what is given, so that the first by path are among them as a rule.

@@ -15,7 +15,7 @@ use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::escape_visible;
 use crate::tools::Replies;
-use crate::tools::stranger::warnings;
+use crate::tools::catalog::stranger::warnings;
 
 /// The words that `:mcp` and `reedclaw mcp` know, each with its arguments and what it does.
 pub const MCP_WORDS: [(&str, &str, &str); 19] = [

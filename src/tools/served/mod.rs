@@ -46,6 +46,8 @@ pub struct Configured {
     pub identity: Value,
     /// Says how far its tools reach. It may start programs to find out.
     pub reach: Arc<dyn Fn() -> Reach + Send + Sync>,
+    /// Whether the sandbox lets its program write in the workspace, or elsewhere but in its own directory.
+    pub may_write: bool,
     /// The only tools that may be offered; all if there is no list.
     pub only: Option<Vec<String>>,
     /// Tools that aren't offered.
@@ -56,6 +58,19 @@ pub struct Configured {
     pub pin: Option<String>,
     /// Rules for single tools.
     pub rules: BTreeMap<String, Rule>,
+}
+
+impl Configured {
+    /// Its reach, and whether a call may change files here. Only a sandbox keeps a program from that.
+    fn reach(&self) -> (Reach, bool) {
+        let reach = (self.reach)();
+        let may_write = match reach {
+            Reach::Held | Reach::Network => self.may_write,
+            Reach::Free => true,
+            Reach::Remote => false,
+        };
+        (reach, may_write)
+    }
 }
 
 /// The user's rule for a tool.

@@ -192,11 +192,13 @@ impl Tool for ResourceRead {
         let row = self.0.configured(server).ok_or_else(|| {
             ToolError::new("bad-arguments", "there is no such server", self.0.with_resources().join(", "))
         })?;
+        let (reach, may_write) = row.reach();
         let action = Action::Served {
             server: server.to_owned(),
             tool: RESOURCES.into(),
             standing: self.0.resources_standing(server),
-            reach: (row.reach)(),
+            reach,
+            may_write,
             is_destructive: false,
             is_granted: row.rules.get(RESOURCES) == Some(&Rule::Run),
         };

@@ -11,7 +11,8 @@ use crate::proto::action::Action;
 use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::tool::{Outcome, ToolError};
 use crate::render::{sanitise, strip_controls};
-use crate::tools::{Offer, Place, Plan, Spec, Tool, Work, stranger};
+use crate::tools::catalog::stranger;
+use crate::tools::{Offer, Place, Plan, Spec, Tool, Work};
 
 /// A tool of a server.
 pub struct ServedTool {
@@ -46,12 +47,14 @@ impl Tool for ServedTool {
 
     fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
         let configured = self.servers.configured(&self.server);
+        let (reach, may_write) = configured.as_ref().map_or((Reach::Free, true), |row| row.reach());
         let rule = configured.as_ref().and_then(|row| row.rules.get(&self.tool.name));
         let action = Action::Served {
             server: self.server.clone(),
             tool: self.tool.name.clone(),
             standing: self.servers.standing(&self.server, &self.tool.name),
-            reach: configured.as_ref().map_or(Reach::Free, |row| (row.reach)()),
+            reach,
+            may_write,
             is_destructive: self.tool.hint("destructiveHint"),
             is_granted: rule == Some(&Rule::Run),
         };

@@ -1,0 +1,461 @@
+//! Decides about the changes that a command made on its copy of the workspace: they are shown, then applied or dropped.
+//! Applied changes become a step that undo can revert. If a command was refused the network or a path, the person is
+//! offered to run it again with the permission.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use std::time::Instant;
+
+use crate::agent::calls::guard;
+use crate::agent::calls::runner::{Ruling, ToolRunner};
+use crate::agent::person::{Person, yes};
+use crate::base::hash::Hasher;
+use crate::base::text::counted;
+use crate::files::holes;
+use crate::gate::{Approver, Call, Permit};
+use crate::model::Cancel;
+use crate::proto::Event;
+use crate::proto::action::{Action, Autonomy, Need};
+use crate::proto::tool::{FileChange, Outcome, Step, ToolError, ToolEvent};
+use crate::sandbox::{Change, ChangeKind, Changes, CollectLimits, collect};
+use crate::steps::{Incoming, NewContent, are_alike_indices};
+use crate::tools::{Copied, Refusal, is_plain_config, listed, protection, shown};
+use crate::tree::{Bench, Did};
+
+/// Changes of files that one call names; of more, the number.
+const NAMED_MAX: usize = 10_000;
+/// Things that one command is offered, one after the other.
+const OFFERS_MAX: usize = 5;
+/// The right that a first look lacks.
+const CHANGING: &str = "changing the workspace";
+/// Changes from which on the disk is set to work before they are applied.
+const SYNCED_AHEAD_MIN: usize = 64;
+/// Data of one file that is hashed.
+const HASHED_BYTES_MAX: u64 = 256 * 1024 * 1024;
+/// Files that one thread hashes before another is worth its start, and threads at most.
+const HASHED_ALONE_MAX: usize = 64;
+const HASHING_THREADS_MAX: usize = 8;
+
+/// The person to ask, the sink for events, and the cancel flag.
+pub(in crate::agent) struct Around<'a> {
+    pub(in crate::agent) cancel: &'a Cancel,
+    pub(in crate::agent) person: &'a mut dyn Person,
+    pub(in crate::agent) sink: &'a mut dyn FnMut(Event),
+}
+
+impl ToolRunner {
+    /// Decides about the changes that a command made on its copy; returns the outcome for the model.
+    pub(in crate::agent) fn conclude(
+        &mut self,
+        permit: Permit,
+        mut outcome: Outcome,
+        copied: &Copied,
+        around: &mut Around<'_>,
+    ) -> Outcome {
+        let call = permit.call().clone();
+        let root = self.options.root.path().to_owned();
+        let limits = CollectLimits { time: self.options.limits.tool, ..CollectLimits::default() };
+        let mut changes = collect(&copied.layer, &root, &limits);
+        if let Ok(changes) = &mut changes {
+            changes.items.retain(|change| !is_refreshed_index(change, &root));
+            outcome.metadata.insert("changes".into(), changes.items.len().into());
+        }
+        self.options.gate.settle(permit, &mut outcome);
+        if let Some(Refusal { line, need: None, .. }) = &copied.refused {
+            add(&mut outcome, &format!("[it was refused: {line}]"));
+        }
+        if let Some(Refusal { line, need: Some(need), is_hidden }) = &copied.refused
+            && call.needs.len() < OFFERS_MAX
+            && !call.needs.contains(need)
+            && self.options.gate.may_offer(need, self.workspace())
+        {
+            let was_declined = *is_hidden && self.declined.contains(need) && !self.is_own(need);
+            let answer = match was_declined {
+                true => Err("the user said no before".to_owned()),
+                false => self.offer(&call, line, need, around),
+            };
+            match answer {
+                Ok(again) => return again,
+                Err(why) => {
+                    self.declined.insert(need.clone());
+                    let what = if self.is_own(need) { CHANGING.to_owned() } else { what_of(need) };
+                    add(&mut outcome, &format!("[{what} was refused: {why}]"));
+                }
+            }
+        }
+        match changes {
+            Ok(changes) if changes.is_empty() => {}
+            Ok(changes) => self.keep(&copied.command, &call, changes, &mut outcome, around),
+            Err(why) => {
+                add(&mut outcome, &format!("[its changes were dropped: {why}]"));
+                fail(&mut outcome, ToolError::new("changes-dropped", why.to_string(), "change less with one command"));
+            }
+        }
+        outcome
+    }
+
+    /// Offers to run a command again, from its beginning, with the permission that it lacked.
+    fn offer(&mut self, call: &Call, line: &str, need: &Need, around: &mut Around<'_>) -> Result<Outcome, String> {
+        let what = what_of(need);
+        let is_own = self.is_own(need);
+        let lasting = match need {
+            Need::Write { .. } if self.keeper.has_undo() && is_own => " Undo covers it.",
+            Need::Write { .. } if self.keeper.has_undo() => " Undo covers that path.",
+            Need::Write { .. } => " It can't be undone.",
+            _ => "",
+        };
+        let preview = match is_own {
+            true => format!(
+                "It ran where it can only look, and changed nothing: {line}\nWith yes it runs again from the start and may \
+                 change the workspace.{lasting}"
+            ),
+            false => format!(
+                "It was refused {what}: {line}\nIts changes so far are dropped; with yes it runs again with \
+                 {what}.{lasting}"
+            ),
+        };
+        let needs = call.needs.iter().chain([need]).cloned().collect();
+        let again = Call { needs, preview, ..call.clone() };
+        let ticket = self.options.gate.judge(again, &self.cwd_of(call), around.person.can_ask());
+        match self.decided(&ticket, around.person) {
+            Ruling::Run(approver) => {
+                self.is_again = true;
+                let outcome = self.run(ticket, &approver, around.cancel, around.person, around.sink);
+                self.is_again = false;
+                Ok(outcome.unwrap_or_else(|refused| *refused))
+            }
+            Ruling::InMyShell(approver) => {
+                let done = self.hand_over(ticket, &approver, around.person, around.sink);
+                Ok(done.unwrap_or_else(|refused| *refused))
+            }
+            Ruling::Refused(code, why) => {
+                let _ = self.options.gate.refuse(ticket, code, &why);
+                Err(why)
+            }
+            Ruling::Instead(_) | Ruling::Files(..) => {
+                let _ = self.options.gate.refuse(ticket, "no", "the user said no");
+                Err("the user said no".to_owned())
+            }
+        }
+    }
+
+    /// Whether a need is that of a first look: to change the workspace itself.
+    fn is_own(&self, need: &Need) -> bool {
+        matches!(need, Need::Write { path } if Path::new(path) == self.workspace())
+    }
+
+    fn keep(&mut self, command: &str, call: &Call, changes: Changes, outcome: &mut Outcome, around: &mut Around<'_>) {
+        let Changes { items, left_out } = changes;
+        // Only this session writes on the bench of a git session, so its files may be as new as the copy.
+        let is_bench = self.options.bench.is_some();
+        let (contested, items): (Vec<Change>, Vec<Change>) =
+            items.into_iter().partition(|it| it.is_contested && !is_bench);
+        if !contested.is_empty() {
+            let all: Vec<&Change> = contested.iter().collect();
+            add(outcome, &format!("[left as they are, since the user changed them meanwhile: {}]", listed(&all)));
+        }
+        if !left_out.is_empty() {
+            let names: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
+            add(outcome, &format!("[pipes and sockets aren't kept: {}]", names.join(", ")));
+        }
+        // The disk works on many new contents while they are hashed, shown and asked about.
+        if items.len() >= SYNCED_AHEAD_MIN && self.options.gate.rules().autonomy != Autonomy::Readonly {
+            self.options.root.begin_sync();
+        }
+        let (protected, plain): (Vec<&Change>, Vec<&Change>) = items.iter().partition(|it| protection(it).is_some());
+        // Working unasked never includes what other programs run.
+        let groups = match self.options.gate.rules().autonomy {
+            Autonomy::Full => vec![plain, protected],
+            Autonomy::Readonly | Autonomy::Supervised => vec![items.iter().collect()],
+        };
+        for group in groups.into_iter().filter(|group| !group.is_empty()) {
+            self.keep_group(command, call, &group, outcome, around);
+        }
+    }
+
+    /// The call that applies changes: its question, its fingerprint and its receipt.
+    fn keep_call(&self, command: &str, call: &Call, group: &[&Change], outcome: &Outcome) -> Call {
+        let mut shown = shown(group, &self.options.root);
+        shown.rows.insert(0, how_it_ended(outcome));
+        let path = |change: &&&Change| change.path.display().to_string();
+        let is_gone = |change: &&&Change| change.kind == ChangeKind::Deleted;
+        let is_directory = |change: &&&Change| matches!(change.kind, ChangeKind::Directory { .. });
+        let action = Action::Keep {
+            command: command.to_owned(),
+            // A directory by itself runs nothing; what is in it is named.
+            // Neither does the config of a new repository that has nothing but what git writes there.
+            writes: group
+                .iter()
+                .filter(|it| !is_gone(it) && !is_directory(it) && !is_plain_config(it))
+                .map(|it| path(&it))
+                .collect(),
+            deletes: group.iter().filter(is_gone).map(|it| path(&it)).collect(),
+        };
+        Call {
+            tool: call.tool.clone(),
+            arguments: arguments(command, group),
+            action,
+            preview: shown.rows.join("\n"),
+            changes: shown.files.into(),
+            conversation: call.conversation,
+            needs: Vec::new(),
+        }
+    }
+
+    fn keep_group(
+        &mut self,
+        command: &str,
+        call: &Call,
+        group: &[&Change],
+        outcome: &mut Outcome,
+        around: &mut Around<'_>,
+    ) {
+        let keep = self.keep_call(command, call, group, outcome);
+        let root = self.workspace().to_owned();
+        let ticket = self.options.gate.judge(keep, &root, around.person.can_ask());
+        let said = self.decided(&ticket, around.person);
+        let (approver, incoming, note) = match said {
+            Ruling::Run(approver) => (approver, incoming(group, None), String::new()),
+            Ruling::Files(files, how) => {
+                let digest = self.options.gate.question(&ticket).digest;
+                (yes(digest, around.person), incoming(group, Some(&files)), how.note())
+            }
+            Ruling::Refused(code, why) => {
+                let refused = self.options.gate.refuse(ticket, code, &why);
+                return dropped(group, code, &why, refused, outcome);
+            }
+            Ruling::InMyShell(_) | Ruling::Instead(_) => {
+                let why = "the user said no";
+                let refused = self.options.gate.refuse(ticket, "no", why);
+                return dropped(group, "no", why, refused, outcome);
+            }
+        };
+        if approver != Approver::Policy {
+            (around.sink)(Event::Tool(Box::new(ToolEvent {
+                id: String::new(),
+                tool: call.tool.clone(),
+                step: Step::Approved,
+            })));
+        }
+        let permit = match self.options.gate.admit(ticket, &approver) {
+            Ok(permit) => permit,
+            Err(refused) => {
+                let why = refused.error.as_ref().map(ToString::to_string).unwrap_or_default();
+                return dropped(group, "no", &why, *refused, outcome);
+            }
+        };
+        if let Some(bench) = self.options.bench.clone() {
+            return self.draft(&bench, permit, group, outcome);
+        }
+        let adopted = self.keeper.adopt(command, incoming);
+        self.changed_at = Some(std::time::Instant::now());
+        let mut kept = match adopted {
+            Ok(adopted) => {
+                let is_left = |change: &&&Change| adopted.left.iter().any(|(path, _)| *path == change.path);
+                guard::accept(self, group.iter().filter(|it| !is_left(it)).map(|it| it.path.as_path()));
+                let left = adopted.left.iter().map(|(path, why)| format!("{} ({why})", path.display()));
+                let left: Vec<String> = left.collect();
+                add(outcome, &format!("[kept: {}]{note}", listed(group)));
+                if !left.is_empty() {
+                    add(outcome, &format!("[left as they are: {}]", left.join(", ")));
+                }
+                crate::agent::calls::snapshots::note_step(outcome, &adopted.report, around.sink);
+                Outcome::of(format!("kept {}", counted(group.len() - adopted.left.len(), "change")))
+            }
+            Err(error) => {
+                add(outcome, &format!("[none of its changes were kept: {error}]"));
+                fail(outcome, ToolError::new("changes-dropped", error.to_string(), "try again"));
+                ToolError::new("changes-dropped", error.to_string(), "").into()
+            }
+        };
+        self.options.gate.settle(permit, &mut kept);
+        tracing::info!(event = "changes_kept", count = group.len());
+    }
+}
+
+/// Whether a change is only that git has looked at its files again: that is nothing to keep.
+fn is_refreshed_index(change: &Change, root: &Path) -> bool {
+    let ChangeKind::File { source, .. } = &change.kind else { return false };
+    change.path.ends_with(".git/index")
+        && change.before.is_some()
+        && are_alike_indices(&root.join(&change.path), source)
+}
+
+impl ToolRunner {
+    /// Puts a command's changes into the draft of a git session; build products stay on its bench.
+    fn draft(&mut self, bench: &Bench, permit: Permit, group: &[&Change], outcome: &mut Outcome) {
+        let did = |change: &&Change| {
+            let did = match &change.kind {
+                ChangeKind::File { mode, source, .. } => Did::File(source.clone(), *mode),
+                ChangeKind::Link { target } => Did::Link(target.clone()),
+                ChangeKind::Directory { .. } => Did::Directory,
+                ChangeKind::Deleted => Did::Gone,
+            };
+            (change.path.clone(), did)
+        };
+        let changes: Vec<_> = group.iter().map(did).collect();
+        let changes: Vec<_> = changes.iter().map(|(path, did)| (path.as_path(), did.clone())).collect();
+        let mut kept = match bench.adopt(&changes) {
+            Ok(left_out) => {
+                add(outcome, &format!("[kept in the session: {}]", listed(group)));
+                if !left_out.is_empty() {
+                    add(outcome, &format!("[not part of the session: {}]", left_out.join(", ")));
+                }
+                Outcome::of(format!("kept {}", counted(group.len(), "change")))
+            }
+            Err(error) => {
+                add(outcome, &format!("[none of its changes were kept: {error}]"));
+                fail(outcome, ToolError::new("changes-dropped", error.clone(), "try again"));
+                ToolError::new("changes-dropped", error, "").into()
+            }
+        };
+        self.options.gate.settle(permit, &mut kept);
+    }
+}
+
+/// A need as it is named in a question.
+fn what_of(need: &Need) -> String {
+    match need {
+        Need::Network { .. } => "the network".to_owned(),
+        Need::Read { path } => format!("reading {path}"),
+        Need::Write { path } => format!("writing {path}"),
+        Need::Socket { path } => format!("the socket {path}"),
+        Need::Host { what } => what.clone(),
+    }
+}
+
+/// The first row of the question: how the command ended, and how long it took.
+fn how_it_ended(outcome: &Outcome) -> String {
+    let number = |name: &str| outcome.metadata.get(name).and_then(Value::as_u64);
+    let status = number("exitCode").map_or_else(|| "no exit status".to_owned(), |status| format!("exit {status}"));
+    let tenths = number("durationMs").unwrap_or(0) / 100;
+    format!("{status}, {}.{} s", tenths / 10, tenths % 10)
+}
+
+/// The arguments for the receipt and the fingerprint of the question: the command, and each path with its new content.
+fn arguments(command: &str, group: &[&Change]) -> Value {
+    let mut all = Hasher::new();
+    let mut named = Vec::new();
+    for (change, hash) in group.iter().zip(hashes(group)) {
+        let what = match &change.kind {
+            ChangeKind::Deleted => "deleted".to_owned(),
+            ChangeKind::Directory { mode } => format!("directory {mode:o}"),
+            ChangeKind::Link { target } => format!("link {}", target.display()),
+            ChangeKind::File { mode, bytes, .. } => format!("file {mode:o} {bytes} {hash}"),
+        };
+        let line = format!("{} {what}", change.path.display());
+        all.update(line.as_bytes());
+        all.update(b"\0");
+        if named.len() < NAMED_MAX {
+            named.push(line);
+        }
+    }
+    json!({"command": command, "changes": named, "changes_sha256": all.finish_hex()})
+}
+
+/// The hash of each change's new content, empty if it has none; several threads read them.
+fn hashes(group: &[&Change]) -> Vec<String> {
+    let hash = |change: &&Change| match &change.kind {
+        ChangeKind::File { source, .. } => hash_of(source),
+        _ => String::new(),
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(HASHING_THREADS_MAX);
+    let share = group.len().div_ceil(threads).max(HASHED_ALONE_MAX);
+    std::thread::scope(|scope| {
+        let part = |part: &[&Change]| part.iter().map(hash).collect::<Vec<_>>();
+        let mut parts = group.chunks(share);
+        let first = parts.next();
+        let others: Vec<_> = parts.map(|it| scope.spawn(move || part(it))).collect();
+        let first = first.map(part).unwrap_or_default();
+        let others = others.into_iter().map(|it| it.join().unwrap_or_default());
+        first.into_iter().chain(others.flatten()).collect()
+    })
+}
+
+/// The hash of a file's data, with the places of the data if the file has holes. For a file with too much data, its
+/// metadata instead, since only this program writes there.
+fn hash_of(source: &std::path::Path) -> String {
+    let mut hasher = Hasher::new();
+    let (mut end, mut left) = (0, HASHED_BYTES_MAX);
+    let hashed = holes::each_piece_at(source, &mut |at, piece| {
+        if at != end {
+            hasher.update(format!("\0hole {end} {at}\0").as_bytes());
+        }
+        hasher.update(piece);
+        end = at + piece.len() as u64;
+        left = left.saturating_sub(piece.len() as u64);
+        left > 0
+    });
+    match hashed {
+        Ok(data) if left == 0 => format!("large {} {} {}", data.ino(), data.ctime(), data.ctime_nsec()),
+        Ok(_) => hasher.finish_hex(),
+        Err(_) => "unreadable".to_owned(),
+    }
+}
+
+/// The changes as they are made real: all of them, or only these contents of the files that were shown.
+fn incoming(group: &[&Change], files: Option<&[FileChange]>) -> Vec<Incoming> {
+    let content = |change: &Change| match &change.kind {
+        ChangeKind::Deleted => NewContent::Nothing,
+        ChangeKind::Directory { mode } => NewContent::Directory { mode: *mode },
+        ChangeKind::Link { target } => NewContent::Link { target: target.clone() },
+        ChangeKind::File { mode, source, .. } => NewContent::File { mode: *mode, source: source.clone() },
+    };
+    let taken = |change: &Change| match files {
+        None => Some(content(change)),
+        Some(files) => {
+            let file = files.iter().find(|file| change.path.to_str() == Some(file.path.as_str()));
+            match (file, &change.kind) {
+                (Some(FileChange { new: Some(bytes), .. }), ChangeKind::File { mode, .. }) => {
+                    Some(NewContent::Bytes { mode: *mode, bytes: bytes.clone() })
+                }
+                (Some(_), _) => Some(content(change)),
+                // A directory is made together with the applied files in it.
+                (None, ChangeKind::Directory { .. }) if change.before.is_none() => {
+                    let is_above = |file: &FileChange| std::path::Path::new(&file.path).starts_with(&change.path);
+                    files.iter().any(is_above).then(|| content(change))
+                }
+                (None, _) => None,
+            }
+        }
+    };
+    let one = |change: &&Change| {
+        let content = taken(change)?;
+        Some(Incoming { path: change.path.clone(), expected: change.before, content })
+    };
+    group.iter().filter_map(one).collect()
+}
+
+/// Tells the model that changes were dropped, and why.
+fn dropped(group: &[&Change], code: &str, why: &str, refused: Outcome, outcome: &mut Outcome) {
+    add(outcome, &format!("[dropped, it would have changed: {}; {why}]", listed(group)));
+    let hint = refused.error.map(|error| error.hint).unwrap_or_default();
+    let code = if code == "no" { "changes-refused" } else { "changes-dropped" };
+    fail(outcome, ToolError::new(code, format!("its changes were dropped: {why}"), hint));
+}
+
+fn add(outcome: &mut Outcome, line: &str) {
+    if !outcome.output.is_empty() && !outcome.output.ends_with('\n') {
+        outcome.output.push('\n');
+    }
+    outcome.output.push_str(line);
+}
+
+/// Marks an outcome as failed, unless the command itself failed in another way.
+fn fail(outcome: &mut Outcome, error: ToolError) {
+    outcome.success = false;
+    outcome.error.get_or_insert(error);
+}
+
+/// Waits for a moment that is near, if it hasn't come.
+pub(in crate::agent) fn wait_until(moment: Option<Instant>) {
+    while let Some(left) = moment.and_then(|moment| moment.checked_duration_since(Instant::now())) {
+        if left.is_zero() {
+            return;
+        }
+        std::thread::park_timeout(left);
+    }
+}

@@ -1,0 +1,801 @@
+//! Runs the tools of a model: takes each call through the gate and returns its result.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use crate::agent::calls::guard;
+use crate::agent::calls::keep::{Around, wait_until};
+use crate::agent::calls::log::{Logged, UNKNOWN};
+use crate::agent::calls::places::{beneath_root, edited_paths, made_ready, tree_of};
+use crate::agent::calls::snapshots::{Keeper, Refused, Snapshot};
+use crate::agent::person::{Asking, Person, Timed, unsaved, yes};
+use crate::files::{Root, Tree};
+use crate::gate::{Approver, Blocked, CHECK_TOOL, Call, Gate, Lasting, Ticket, reasons};
+use crate::model::{Cancel, Tool, ToolCall};
+use crate::proto::action::{Action, Decision, Need, PolicyVerdict, Risk};
+use crate::proto::tool::{Answer, FileChange, Outcome, Planned, Question, Step, ToolError, ToolEvent};
+use crate::proto::{Event, Failure};
+use crate::steps::{Guard, Steps};
+use crate::tools::served::Servers;
+use crate::tools::{Limits, Memory, Place, Registry, Spill, ToolSet, Work, changed_by_person, chosen};
+use crate::tree::Bench;
+
+/// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
+const EDITS_MAX: usize = 20;
+/// Reason why a call is refused whose changes couldn't be stored.
+const NOT_UNDOABLE: &str = "the user said no: it couldn't be taken back";
+/// Paths that are remembered as in use.
+const USED_MAX: usize = 50;
+/// The delay between a change of ours and a copy. A change within a tick of the file system's clock before the copy, or
+/// after it, counts as another program's.
+const OWN_CHANGES: Duration = Duration::from_millis(15);
+/// The fact that names arguments which were left out.
+const LEFT_OUT: &str = "unknown_arguments_ignored";
+/// Files that an intent names.
+const INTENT_PATHS_MAX: usize = 5;
+/// Characters of the arguments that are shown of a call that its tool could not plan.
+const INTENT_ARGUMENTS_MAX: usize = 200;
+
+/// The parts of a tool runner.
+pub struct ToolRunnerOptions {
+    /// The tools.
+    pub registry: Registry,
+    /// Servers of tools, if there are any.
+    pub servers: Option<Arc<Servers>>,
+    /// The gate.
+    pub gate: Gate,
+    /// The workspace; the bench of a git session.
+    pub root: Root,
+    /// The files of a git session, in place of the workspace's, and where its commands work.
+    pub bench: Option<Arc<Bench>>,
+    /// The directory for whole outputs.
+    pub spill: Spill,
+    /// Time limits.
+    pub limits: Limits,
+    /// Earlier conversations.
+    pub memory: Box<dyn Memory + Send>,
+    /// Makes changes real, and stores what calls change.
+    pub steps: Option<Steps>,
+    /// Whether what calls change can be undone.
+    pub has_undo: bool,
+    /// The tools that a model is offered.
+    pub tool_set: ToolSet,
+}
+
+/// A workspace that doesn't exist yet, with the function that makes its tool runner: the directory is made only if it
+/// is needed.
+pub struct Later {
+    /// Its future path.
+    pub workspace: PathBuf,
+    /// Makes the directory, and a tool runner for it.
+    pub make: Box<dyn FnMut() -> Result<ToolRunner, Failure> + Send>,
+}
+
+/// Tools, and the gate in front of them, in one workspace.
+pub struct ToolRunner {
+    /// The workspace is made with the first call.
+    later: Option<Later>,
+    pub(in crate::agent) options: ToolRunnerOptions,
+    /// Edits were made since the last check.
+    has_edited: bool,
+    pub(in crate::agent) keeper: Keeper,
+    /// Time when a call last changed the workspace.
+    pub(in crate::agent) changed_at: Option<Instant>,
+    /// The call that runs was refused something and runs again with it.
+    pub(in crate::agent) is_again: bool,
+    /// Needs that the user declined: if a command does well without them, it isn't offered again.
+    pub(in crate::agent) declined: HashSet<Need>,
+    /// Paths that calls were about, the newest last.
+    used: Vec<PathBuf>,
+    /// Notes for later conversations that calls proposed, until they are taken.
+    notes: Vec<String>,
+    /// The last call only looked at something.
+    has_only_looked: bool,
+    /// Protected files as they were before what now works on the workspace itself.
+    pub(in crate::agent) guard: Option<Guard>,
+    /// Jobs go on that work on the workspace itself.
+    pub(in crate::agent) has_jobs: bool,
+}
+
+impl ToolRunner {
+    /// Puts them together.
+    #[must_use]
+    pub fn new(mut options: ToolRunnerOptions) -> Self {
+        let keeper = Keeper::new(options.steps.take(), options.has_undo);
+        Self {
+            later: None,
+            options,
+            has_edited: false,
+            keeper,
+            changed_at: None,
+            is_again: false,
+            declined: HashSet::new(),
+            used: Vec::new(),
+            notes: Vec::new(),
+            has_only_looked: false,
+            guard: None,
+            has_jobs: false,
+        }
+    }
+
+    /// Takes the notes for later conversations that calls have proposed.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// The gate.
+    pub fn gate(&mut self) -> &mut Gate {
+        let _ = self.arrive();
+        &mut self.options.gate
+    }
+
+    /// The tools.
+    #[must_use]
+    pub fn registry(&self) -> &Registry {
+        &self.options.registry
+    }
+
+    /// The servers of tools.
+    #[must_use]
+    pub fn servers(&self) -> Option<&Arc<Servers>> {
+        self.options.servers.as_ref()
+    }
+
+    /// Starts servers of tools that a question could use, if nothing is known of them, and waits for them a moment.
+    pub fn prepare(&mut self, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
+        if let Some(servers) = self.options.servers.clone() {
+            servers.prepare(&|| cancel.is_cancelled());
+            self.refresh(sink);
+        }
+    }
+
+    /// Adds the tools that servers offer by now, and tells the person about new ones.
+    pub(in crate::agent) fn refresh(&mut self, sink: &mut dyn FnMut(Event)) {
+        let Some(servers) = &self.options.servers else { return };
+        let problems = servers.changed_tools().map(|tools| self.options.registry.set_served(tools)).unwrap_or_default();
+        let problems = problems.into_iter().map(|problem| format!("[mcp] left out: {problem}"));
+        servers.take_notices().into_iter().chain(problems).for_each(|line| sink(Event::Notice(line)));
+    }
+
+    /// The workspace.
+    #[must_use]
+    pub fn workspace(&self) -> &Path {
+        self.later.as_ref().map_or_else(|| self.tree().path(), |later| &later.workspace)
+    }
+
+    /// The files that tools work on.
+    pub(in crate::agent) fn tree(&self) -> &dyn Tree {
+        tree_of(self.options.bench.as_ref(), &self.options.root)
+    }
+
+    /// Puts off making the workspace until the first call.
+    pub fn wait_for(&mut self, later: Later) {
+        self.later = Some(later);
+    }
+
+    /// Makes the workspace, if it isn't there yet.
+    fn arrive(&mut self) -> Result<(), Failure> {
+        if let Some(later) = &mut self.later {
+            *self = (later.make)()?;
+        }
+        Ok(())
+    }
+
+    /// Begins to look at the workspace, so that a first command needn't wait for that.
+    pub fn look_ahead(&mut self) {
+        self.keeper.look_ahead();
+    }
+
+    /// Whether the last call only looked at something.
+    pub(in crate::agent) fn has_only_looked(&self) -> bool {
+        self.has_only_looked
+    }
+
+    /// Whether there are any; the config may leave none.
+    pub fn has_tools(&self) -> bool {
+        self.options.registry.specs().next().is_some()
+    }
+
+    /// The tools as they are described to a model.
+    pub(in crate::agent) fn tools(&self, is_small: bool, can_ask: bool) -> Vec<Tool> {
+        let tool = |spec: &crate::tools::Spec| Tool {
+            name: spec.name.clone(),
+            description: spec.description.clone(),
+            schema: spec.schema_text(),
+        };
+        self.options.registry.offered(self.options.tool_set, is_small, can_ask).map(tool).collect()
+    }
+
+    /// Plans and judges a call without running it or writing anything down.
+    ///
+    /// # Errors
+    /// There is no such tool, its arguments don't fit, or there is no workspace.
+    pub fn preview(&mut self, wish: &ToolCall, can_ask: bool) -> Result<(Call, PolicyVerdict), ToolError> {
+        self.arrive().map_err(|failure| ToolError::new("no-workspace", failure.message, failure.hint))?;
+        let Judged { ticket, .. } = self.judged(wish, &Wanted::Model(wish.arguments.clone()), None, can_ask)?;
+        Ok((ticket.call().clone(), ticket.verdict().clone()))
+    }
+
+    /// Refuses a planned call that a gate of a team blocks before the policy's word counts, with a receipt.
+    pub fn block(&mut self, call: Call, blocked: &Blocked) -> Outcome {
+        let cwd = self.cwd_of(&call);
+        let ticket = self.options.gate.judge(call, &cwd, false);
+        self.options.gate.block(ticket, blocked)
+    }
+
+    /// Takes a call from request to result: judged, asked about if necessary, run, and recorded. Each step is reported.
+    pub fn call(
+        &mut self,
+        wish: &ToolCall,
+        conversation: Option<i64>,
+        cancel: &Cancel,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Outcome {
+        self.call_as(wish, Wanted::Model(wish.arguments.clone()), conversation, cancel, person, sink)
+    }
+
+    /// The same with these arguments.
+    pub(in crate::agent) fn call_as(
+        &mut self,
+        wish: &ToolCall,
+        wanted: Wanted,
+        conversation: Option<i64>,
+        cancel: &Cancel,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Outcome {
+        let started = Instant::now();
+        if let Err(failure) = self.arrive() {
+            return ToolError::new("no-workspace", failure.message, failure.hint).into();
+        }
+        self.has_only_looked = true;
+        let known = self.options.registry.specs().find(|spec| spec.name == wish.name);
+        let tool = known.map_or_else(|| UNKNOWN.to_owned(), |spec| spec.name.clone());
+        let mut logged = Logged::new(tool, conversation);
+        let mut timed = Timed::new(person);
+        let mut outcome = self.carried_out(wish, wanted, conversation, cancel, &mut timed, &mut |event| {
+            if let Event::Tool(event) = &event {
+                logged.step(event);
+            }
+            sink(event);
+        });
+        // The time that a person took to answer isn't the tool's.
+        let duration = started.elapsed().saturating_sub(timed.waited);
+        if cancel.is_cancelled() && !outcome.success && outcome.error.is_none() {
+            outcome.error = Some(ToolError::new("stopped", "the user stopped it", ""));
+        }
+        logged.done(&outcome, duration);
+        let tell = |step| Event::Tool(Box::new(ToolEvent { id: wish.id.clone(), tool: wish.name.clone(), step }));
+        sink(tell(Step::Done { outcome: outcome.clone(), duration }));
+        outcome
+    }
+
+    /// Runs the check of the user's config, if there is one and files were edited since the last run; returns the text
+    /// for the model. Its steps are reported as those of a call.
+    pub fn check(
+        &mut self,
+        conversation: Option<i64>,
+        cancel: &Cancel,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Option<String> {
+        let ToolRunnerOptions { spill, registry, gate, root, bench, .. } = &self.options;
+        let tree = tree_of(bench.as_ref(), root);
+        if !std::mem::take(&mut self.has_edited) || cancel.is_cancelled() || !registry.has_ours(CHECK_TOOL) {
+            return None;
+        }
+        let started = Instant::now();
+        let (tool, arguments) = (CHECK_TOOL.to_owned(), Value::Object(Map::new()));
+        let plan = registry.plan_again(CHECK_TOOL, &arguments, Place { tree, spill }).ok()?;
+        let Action::Shell { command } = plan.action.clone() else { return None };
+        let (action, preview, changes) = (plan.action, plan.preview, plan.changes);
+        let call = Call { tool, arguments, action, preview, changes, conversation, needs: Vec::new() };
+        let ticket = gate.judge(call, tree.path(), true);
+        let tell = |step| {
+            let (id, tool) = (CHECK_TOOL.to_owned(), CHECK_TOOL.to_owned());
+            Event::Tool(Box::new(ToolEvent { id, tool, step }))
+        };
+        let intent = plan.intent.unwrap_or_default();
+        sink(tell(Step::Requested { intent, planned: planned(&ticket) }));
+        let ran = match ticket.verdict().decision {
+            Decision::Deny => {
+                let why = reasons(ticket.verdict());
+                Err(Box::new(self.options.gate.refuse(ticket, "policy", &why)))
+            }
+            _ => self.run(ticket, &Approver::Config, cancel, person, sink),
+        };
+        let outcome = ran.unwrap_or_else(|refused| {
+            sink(tell(Step::Denied { why: refused.error.as_ref().map(ToString::to_string).unwrap_or_default() }));
+            *refused
+        });
+        let duration = started.elapsed();
+        sink(tell(Step::Done { outcome: outcome.clone(), duration }));
+        let seconds = duration.as_secs_f64();
+        let head = match &outcome.error {
+            None => format!("[After your edits the project's check ran: `{command}` passed in {seconds:.1} s]"),
+            Some(error) => format!(
+                "[After your edits the project's check ran: `{command}` failed: {error} ({seconds:.1} s). Mend what your \
+                 edits broke.]\n{}",
+                outcome.output
+            ),
+        };
+        Some(head)
+    }
+
+    fn carried_out(
+        &mut self,
+        wish: &ToolCall,
+        mut wanted: Wanted,
+        conversation: Option<i64>,
+        cancel: &Cancel,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Outcome {
+        let mut revision = Revision::default();
+        for _ in 0..EDITS_MAX {
+            let turned_away = |gate: &Gate, mut outcome: Outcome| {
+                gate.turn_away(&wish.name, &wish.arguments, conversation, &mut outcome);
+                outcome
+            };
+            let judged = self.judged(wish, &wanted, conversation, person.can_ask());
+            let Judged { ticket, intent, refusal, left_out } = match judged.inspect_err(|_| sink(unplanned(wish))) {
+                Ok(judged) => judged,
+                Err(error) => return turned_away(&self.options.gate, error.into()),
+            };
+            let (id, tool) = (wish.id.clone(), ticket.call().tool.clone());
+            let tell = |step| Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: tool.clone(), step }));
+            if revision.chosen.is_none() {
+                sink(tell(Step::Requested { intent, planned: planned(&ticket) }));
+            }
+            if let Some(refusal) = refusal.filter(|_| ticket.verdict().decision != Decision::Deny) {
+                return turned_away(&self.options.gate, refusal);
+            }
+            let call = ticket.call().clone();
+            let said = match revision.chosen.take().filter(|chosen| chosen.is_of(&ticket)) {
+                Some(_) => Ruling::Run(yes(self.options.gate.question(&ticket).digest, person)),
+                None => self.decided(&ticket, person),
+            };
+            let done = match said {
+                Ruling::Run(approver) => {
+                    if approver != Approver::Policy {
+                        sink(tell(Step::Approved));
+                    }
+                    self.run(ticket, &approver, cancel, person, sink)
+                }
+                Ruling::InMyShell(approver) => self.hand_over(ticket, &approver, person, sink),
+                Ruling::Refused(code, why) => Err(Box::new(self.options.gate.refuse(ticket, code, &why))),
+                Ruling::Instead(edited) => {
+                    wanted = Wanted::Model(edited);
+                    continue;
+                }
+                Ruling::Files(files, how) => {
+                    let arguments = self.options.registry.revised(&call.tool, &call.arguments, &files);
+                    if let Some(arguments) = arguments.filter(|_| !files.is_empty()) {
+                        wanted = Wanted::Person(call.tool.clone(), arguments);
+                        revision.note(&call, files, ticket.verdict().risk, how);
+                        continue;
+                    }
+                    Err(Box::new(self.options.gate.refuse(ticket, "no", "the user said no")))
+                }
+            };
+            return match done {
+                Ok(outcome) if wants_terminal(&outcome) => self.offer_own_shell(call, outcome, person, sink),
+                Ok(outcome) => left_out_said(revision.report(outcome, &call.changes), &left_out),
+                Err(refused) => {
+                    let why = refused.error.as_ref().map(|it| it.message.clone()).unwrap_or_default();
+                    sink(tell(Step::Denied { why }));
+                    *refused
+                }
+            };
+        }
+        ToolError::new("denied", "the user changed it again and again", "ask the user what they want").into()
+    }
+
+    /// Plans a call and has it judged; returns a line about it, too. Changes nothing.
+    pub(in crate::agent) fn judged(
+        &self,
+        wish: &ToolCall,
+        wanted: &Wanted,
+        conversation: Option<i64>,
+        can_ask: bool,
+    ) -> Result<Judged, ToolError> {
+        let ToolRunnerOptions { spill, registry, gate, root, bench, .. } = &self.options;
+        let tree = self.tree();
+        let place = Place { tree, spill };
+        let (tool, arguments, plan) = match wanted {
+            Wanted::Model(arguments) => registry.plan(&wish.name, arguments, place)?,
+            Wanted::Person(tool, arguments) => {
+                (tool.clone(), arguments.clone(), registry.plan_again(tool, arguments, place)?)
+            }
+        };
+        let intent = plan.intent.unwrap_or_else(|| intent(&plan.action));
+        let cwd = plan.cwd.unwrap_or_else(|| tree.path().to_owned());
+        // A draft has no other names: its tools take paths below the checkout alone.
+        let action = if bench.is_some() { plan.action } else { beneath_root(plan.action, root) };
+        let (preview, changes) = (plan.preview, plan.changes);
+        let call = Call { tool, arguments, action, preview, changes, conversation, needs: Vec::new() };
+        let (refusal, left_out) = (plan.refusal, plan.left_out);
+        Ok(Judged { ticket: gate.judge(call, &cwd, can_ask), intent, refusal, left_out })
+    }
+
+    /// Turns the verdict into a decision, and asks the person if the verdict requires it. The log records it.
+    pub(in crate::agent) fn decided(&self, ticket: &Ticket, person: &mut dyn Person) -> Ruling {
+        let said = self.decide(ticket, person);
+        let call = ticket.call();
+        let logged = Logged::new(call.tool.clone(), call.conversation);
+        logged.arguments(&call.arguments);
+        logged.decided(ticket, &said, person.can_ask());
+        said
+    }
+
+    fn decide(&self, ticket: &Ticket, person: &mut dyn Person) -> Ruling {
+        let verdict = ticket.verdict();
+        let no = |why: &str| Ruling::Refused("no", why.to_owned());
+        // A call that can't run in any case needs no question.
+        if let Some(why) = (self.options.gate.stop())() {
+            return Ruling::Refused("estop", why);
+        }
+        if verdict.decision != Decision::Deny
+            && let Some(why) = unsaved(self.options.root.path(), ticket.call(), person)
+        {
+            return Ruling::Refused("unsaved", why);
+        }
+        match verdict.decision {
+            Decision::Run => return Ruling::Run(Approver::Policy),
+            Decision::Deny => {
+                let (code, why) = self.options.gate.denial(verdict, person.can_ask());
+                return Ruling::Refused(code, why);
+            }
+            Decision::Ask => {}
+        }
+        let question = self.options.gate.question(ticket);
+        let (may_always, has_filled) = (question.may_always, !question.filled.is_empty());
+        let answer = person.approve(&question);
+        let by = person.name();
+        let approver = |lasting| Approver::Person { digest: question.digest, lasting, by };
+        match answer {
+            Answer::Always if may_always => Ruling::Run(approver(Lasting::Command)),
+            Answer::AlwaysFilled if has_filled => Ruling::Run(approver(Lasting::Filled)),
+            Answer::Once | Answer::Always | Answer::AlwaysFilled => Ruling::Run(approver(Lasting::Once)),
+            Answer::InMyShell => Ruling::InMyShell(approver(Lasting::Once)),
+            Answer::Partly(wanted) => {
+                let (files, told) = chosen(&question.changes, &wanted);
+                Ruling::Files(files, How::Taken(told))
+            }
+            Answer::Rewritten(number, content) => {
+                Ruling::Files(rewritten(&question.changes, number, content), How::Rewritten)
+            }
+            Answer::Edited(command) => edited(ticket, &command).map_or_else(|| no("the user said no"), Ruling::Instead),
+            Answer::No(why) if why.is_empty() => no("the user said no"),
+            Answer::No(why) => no(&format!("the user said no: {why}")),
+        }
+    }
+
+    /// Offers a command that needs a terminal to the person's own shell, if there is one.
+    fn offer_own_shell(
+        &mut self,
+        mut call: Call,
+        outcome: Outcome,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Outcome {
+        if !person.has_shell() {
+            return outcome;
+        }
+        let why = outcome.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
+        call.preview = format!("{why}\nIt needs a person's input. [s] runs it in your shell; any other key leaves it.");
+        let cwd = self.workspace().to_owned();
+        let ticket = self.options.gate.judge(call, &cwd, true);
+        let question = Question { only_own_shell: true, ..self.options.gate.question(&ticket) };
+        if person.approve(&question) != Answer::InMyShell {
+            return outcome;
+        }
+        let approver = yes(question.digest, person);
+        self.hand_over(ticket, &approver, person, sink).unwrap_or_else(|refused| *refused)
+    }
+
+    pub(in crate::agent) fn run(
+        &mut self,
+        ticket: Ticket,
+        approver: &Approver,
+        cancel: &Cancel,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Outcome, Box<Outcome>> {
+        // Changes by jobs don't belong to this call.
+        let told = guard::guarded(self, person, sink);
+        let mut ran = self.run_alone(ticket, approver, &mut Around { cancel, person, sink });
+        let outcome = match &mut ran {
+            Ok(outcome) => outcome,
+            Err(outcome) => outcome,
+        };
+        guard::unguarded(self, told, outcome);
+        ran
+    }
+
+    fn run_alone(
+        &mut self,
+        ticket: Ticket,
+        approver: &Approver,
+        around: &mut Around<'_>,
+    ) -> Result<Outcome, Box<Outcome>> {
+        let Around { cancel, person, sink } = around;
+        let is_edit = !ticket.call().changes.is_empty();
+        self.has_only_looked =
+            matches!(ticket.call().action, Action::Read { .. } | Action::Open { .. } | Action::List { .. });
+        // The changes of a command with a copy are examined there.
+        let has_copy = self.options.gate.has_copy(ticket.call()) || ticket.is_look_by(approver);
+        let (ticket, kept) =
+            if has_copy { (ticket, Snapshot::Nothing) } else { self.take_snapshot(ticket, *person, *sink)? };
+        if !has_copy {
+            guard::guard(self, &ticket.call().action);
+        } else {
+            wait_until(self.changed_at.map(|at| at + OWN_CHANGES));
+        }
+        let outside = self.options.gate.opened_by(&ticket);
+        let Ok(outside) = self.keeper.before_outside(&ticket.call().action, &outside, *person, *sink) else {
+            return Err(Box::new(self.options.gate.refuse(ticket, "no", NOT_UNDOABLE)));
+        };
+        let ToolRunnerOptions { registry, gate, root, bench, spill, limits, memory, .. } = &mut self.options;
+        let tree = tree_of(bench.as_ref(), root);
+        let permit = gate.admit(ticket, approver)?;
+        let edited = edited_paths(permit.action());
+        let stop = gate.stop().clone();
+        let is_stopped = || cancel.is_cancelled() || stop().is_some();
+        let mut work = Work {
+            place: Place { tree, spill },
+            limits,
+            is_stopped: &is_stopped,
+            person: &mut Asking(*person),
+            memory: &mut **memory,
+            notes: &mut self.notes,
+            used: &self.used,
+            is_again: self.is_again,
+            copied: None,
+            has_jobs: self.has_jobs,
+        };
+        let mut outcome = match made_ready(bench.as_ref(), permit.action()) {
+            Ok(()) => registry.run(&permit, &mut work),
+            Err(why) => ToolError::new("bench", why, "file tools work on; tell the user").into(),
+        };
+        self.has_jobs = work.has_jobs;
+        let copied = work.copied.take();
+        if let Some(outside) = outside {
+            self.keeper.after_outside(outside, &mut outcome, *sink);
+        }
+        if let Some(path) = permit.arguments().get("path").and_then(Value::as_str).map(PathBuf::from) {
+            self.used.retain(|known| *known != path);
+            self.used.push(path);
+            let most = self.used.len().saturating_sub(USED_MAX);
+            self.used.drain(..most);
+        }
+        if let Some(copied) = copied {
+            return Ok(self.conclude(permit, outcome, &copied, around));
+        }
+        self.changed_at = Some(Instant::now());
+        gate.settle(permit, &mut outcome);
+        self.has_edited |= is_edit && outcome.success;
+        guard::accept(self, edited.iter().map(PathBuf::as_path));
+        let told = guard::guarded(self, *person, *sink);
+        guard::unguarded(self, told, &mut outcome);
+        self.keeper.after(kept, self.has_jobs, &mut outcome, *sink);
+        Ok(outcome)
+    }
+
+    /// The directory of a call: the one that it names, else the workspace.
+    pub(in crate::agent) fn cwd_of(&self, call: &Call) -> PathBuf {
+        let ToolRunnerOptions { spill, registry, .. } = &self.options;
+        let tree = self.tree();
+        let plan = registry.plan_again(&call.tool, &call.arguments, Place { tree, spill });
+        plan.ok().and_then(|plan| plan.cwd).unwrap_or_else(|| tree.path().to_owned())
+    }
+
+    /// Stores the state that a call may change; if that fails and the person says no, the call is refused.
+    fn take_snapshot(
+        &mut self,
+        ticket: Ticket,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<(Ticket, Snapshot), Box<Outcome>> {
+        match self.keeper.before(&ticket.call().action, &self.options.root, person, sink) {
+            Ok(kept) => Ok((ticket, kept)),
+            Err(Refused) => Err(Box::new(self.options.gate.refuse(ticket, "no", NOT_UNDOABLE))),
+        }
+    }
+
+    /// Lets the person's own shell run a command that they were asked about.
+    pub(in crate::agent) fn hand_over(
+        &mut self,
+        ticket: Ticket,
+        approver: &Approver,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Outcome, Box<Outcome>> {
+        let Action::Shell { command } = ticket.call().action.clone() else {
+            let why = "only a command can run in the user's shell";
+            return Err(Box::new(self.options.gate.refuse(ticket, "no", why)));
+        };
+        self.has_only_looked = false;
+        let (ticket, kept) = self.take_snapshot(ticket, person, sink)?;
+        let permit = self.options.gate.admit(ticket, approver)?;
+        let mut outcome = person
+            .run_in_own_shell(&command)
+            .unwrap_or_else(|| ToolError::new("no-shell", "the user's shell can't run it here", "").into());
+        self.options.gate.settle(permit, &mut outcome);
+        self.keeper.after(kept, self.has_jobs, &mut outcome, sink);
+        Ok(outcome)
+    }
+}
+
+/// A judged call, for faces.
+fn planned(ticket: &Ticket) -> Arc<Planned> {
+    let Call { action, arguments, changes, .. } = ticket.call().clone();
+    Arc::new(Planned { action, arguments, changes, is_asked: ticket.verdict().decision == Decision::Ask })
+}
+
+/// A call that its tool couldn't plan, for faces: they show it before they say why it failed.
+fn unplanned(wish: &ToolCall) -> Event {
+    let ToolCall { id, name, arguments, .. } = wish;
+    let shown: String = arguments.chars().take(INTENT_ARGUMENTS_MAX).collect();
+    let intent = format!("Calling {name} with {shown}");
+    let arguments = serde_json::from_str(arguments).unwrap_or_default();
+    let action = Action::Inert { name: name.clone() };
+    let planned = Arc::new(Planned { action, arguments, changes: [].into(), is_asked: false });
+    let step = Step::Requested { intent, planned };
+    Event::Tool(Box::new(ToolEvent { id: id.clone(), tool: name.clone(), step }))
+}
+
+/// The author of a call's arguments.
+pub(in crate::agent) enum Wanted {
+    /// The model's, or a command in the place of its.
+    Model(String),
+    /// The person, who changed the files of a call of this tool, or trusts the procedure that makes it.
+    Person(String, Value),
+}
+
+/// A person's way of changing a proposal.
+pub(in crate::agent) enum How {
+    /// The person accepted some of its hunks; the text tells the model which.
+    Taken(String),
+    /// The person wrote another text, and is asked about it.
+    Rewritten,
+}
+
+impl How {
+    /// A note for the model about it.
+    pub(in crate::agent) fn note(self) -> String {
+        match self {
+            Self::Taken(note) => format!("\n{note}"),
+            Self::Rewritten => String::new(),
+        }
+    }
+}
+
+/// A person's changes to a proposal, since the first one.
+#[derive(Default)]
+struct Revision {
+    /// The model's proposal.
+    proposed: Option<Arc<[FileChange]>>,
+    /// Hunks that they have taken: a yes to exactly these files.
+    chosen: Option<Chosen>,
+    notes: String,
+}
+
+/// A yes to files as they would become, of a question that was put.
+struct Chosen {
+    files: Vec<FileChange>,
+    risk: Risk,
+}
+
+impl Chosen {
+    /// Whether a call does exactly this, with no higher risk; otherwise the person is asked again.
+    fn is_of(&self, ticket: &Ticket) -> bool {
+        ticket.call().changes[..] == self.files[..]
+            && ticket.verdict().risk <= self.risk
+            && ticket.verdict().decision != Decision::Deny
+    }
+}
+
+impl Revision {
+    fn note(&mut self, call: &Call, files: Vec<FileChange>, risk: Risk, how: How) {
+        self.proposed.get_or_insert_with(|| Arc::clone(&call.changes));
+        if let How::Taken(note) = how {
+            self.notes.push_str(&note);
+            self.chosen = Some(Chosen { files, risk });
+        }
+    }
+
+    /// Tells the model what became of its proposal.
+    fn report(self, mut outcome: Outcome, done: &[FileChange]) -> Outcome {
+        let Some(proposed) = self.proposed.filter(|_| outcome.success) else { return outcome };
+        let changed = changed_by_person(&proposed, done);
+        if !changed.is_empty() {
+            let told = format!(
+                "{}The user changed your proposal before they accepted it. From what you proposed to what is there now:\n{changed}",
+                self.notes
+            );
+            outcome.output = format!("{}\n{told}", outcome.output.trim_end());
+            outcome.metadata.insert("changed_by_user".into(), true.into());
+        }
+        outcome
+    }
+}
+
+/// The files of a proposal, one of them with another content.
+fn rewritten(changes: &[FileChange], number: usize, content: Vec<u8>) -> Vec<FileChange> {
+    let mut files = changes.to_vec();
+    if let Some(file) = files.get_mut(number) {
+        file.new = Some(content);
+    }
+    files.retain(|file| file.old != file.new);
+    files
+}
+
+/// A call that was planned and judged.
+pub(in crate::agent) struct Judged {
+    pub(in crate::agent) ticket: Ticket,
+    /// Its effect, in a line.
+    pub(in crate::agent) intent: String,
+    /// Reason why it can't be done, for a model that may know.
+    refusal: Option<Outcome>,
+    /// Arguments that its tool doesn't have.
+    left_out: Vec<String>,
+}
+
+/// Names the arguments that were left out.
+fn left_out_said(outcome: Outcome, names: &[String]) -> Outcome {
+    if names.is_empty() { outcome } else { outcome.with(LEFT_OUT, names.join(", ")) }
+}
+
+/// The decision about a call, with the person's answer if one was needed.
+pub(in crate::agent) enum Ruling {
+    Run(Approver),
+    InMyShell(Approver),
+    /// Reason why not: a code and words.
+    Refused(&'static str, String),
+    /// These arguments in place of the model's.
+    Instead(String),
+    /// These files in place of those that were proposed.
+    Files(Vec<FileChange>, How),
+}
+
+fn wants_terminal(outcome: &Outcome) -> bool {
+    outcome.error.as_ref().is_some_and(|error| error.code == "needs-terminal")
+}
+
+/// The arguments with another command; `None` if the call is no command, or the person left it empty.
+fn edited(ticket: &Ticket, command: &str) -> Option<String> {
+    if command.trim().is_empty() || !matches!(ticket.call().action, Action::Shell { .. }) {
+        return None;
+    }
+    let mut arguments = ticket.call().arguments.clone();
+    *arguments.get_mut("command")? = command.into();
+    Some(arguments.to_string())
+}
+
+/// A call's effect, in a line; it quotes the call, so the caller must escape it before showing it.
+fn intent(action: &Action) -> String {
+    match action {
+        Action::Shell { command } => format!("Command requested: `{command}`"),
+        Action::Read { path } => format!("Reading `{path}`"),
+        Action::Open { paths } => format!("Opening {} files", paths.len()),
+        Action::List { path } => format!("Listing `{path}`"),
+        Action::Write { path } => format!("Preparing to write `{path}`"),
+        Action::Delete { path } => format!("Preparing to delete `{path}`"),
+        Action::Edit { writes, deletes } => {
+            let paths: Vec<String> = writes.iter().chain(deletes).map(|path| format!("`{path}`")).collect();
+            let (shown, more) = paths.split_at(paths.len().min(INTENT_PATHS_MAX));
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            format!("Preparing edits in {}{more}", shown.join(", "))
+        }
+        Action::Keep { command, .. } => format!("Keeping what `{command}` changed"),
+        Action::Http { method, url } => format!("Requesting {method} {url}"),
+        Action::Inert { name } | Action::External { name } => format!("Calling {name}"),
+        Action::Served { server, tool, .. } => format!("Calling {server}.{tool}"),
+    }
+}

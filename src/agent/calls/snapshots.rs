@@ -1,0 +1,283 @@
+//! The state of the workspace before and after a call, stored so that undo can revert the call.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use crate::agent::person::Person;
+use crate::base::text::counted;
+use crate::files::Root;
+use crate::gate::CHANGED_OUTSIDE;
+use crate::proto::Event;
+use crate::proto::action::Action;
+use crate::proto::tool::Outcome;
+use crate::redact::Redactor;
+use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, StepReport, Steps, StepsError};
+
+/// The answer that lets a command run that can't be taken back.
+const RUN: &str = "run it all the same";
+
+/// Steps of the workspace, and the problems that were reported about them.
+pub(in crate::agent) struct Keeper {
+    steps: Option<Steps>,
+    /// Whether what calls change can be undone.
+    has_undo: bool,
+    redactor: Redactor,
+    /// The reason why undo doesn't work here, once it has been reported.
+    reported: Option<StepsError>,
+    has_looked_ahead: bool,
+    /// A job that works on the workspace itself: what it changes after its call is recorded when it has ended.
+    job: Option<Job>,
+    /// The job whose changes so far were recorded before a call, while that call runs.
+    interrupted: Option<String>,
+}
+
+/// The state before a call.
+pub(in crate::agent) enum Snapshot {
+    /// The call's changes aren't stored.
+    Nothing,
+    /// Everything, before a command.
+    Command(Open),
+    /// The files of an edit.
+    Edit(Before),
+}
+
+/// The person was asked, and said no.
+pub(in crate::agent) struct Refused;
+
+impl Keeper {
+    pub(in crate::agent) fn new(steps: Option<Steps>, has_undo: bool) -> Self {
+        Self {
+            steps,
+            has_undo,
+            redactor: Redactor::new::<&str, &str>([]),
+            reported: None,
+            has_looked_ahead: false,
+            job: None,
+            interrupted: None,
+        }
+    }
+
+    /// Says to which run towards a goal the next steps belong.
+    pub(in crate::agent) fn work_for(&mut self, run: Option<i64>) {
+        if let Some(steps) = &mut self.steps {
+            steps.work_for(run);
+        }
+    }
+
+    /// The paths that steps since a time have changed, relative to the workspace.
+    pub(in crate::agent) fn changed_since(&self, time: i64) -> BTreeSet<PathBuf> {
+        let records = self.steps.as_ref().map(Steps::list).unwrap_or_default();
+        let since = records.into_iter().filter(|record| record.time >= time);
+        since.flat_map(|record| record.changes).map(|change| change.path).collect()
+    }
+
+    /// The limits of a look at the workspace; `None` if undo is off.
+    pub(in crate::agent) fn limits(&self) -> Option<&crate::steps::Limits> {
+        self.steps.as_ref().map(Steps::limits)
+    }
+
+    /// Looks at the workspace beside whatever goes on, once; a command that comes meanwhile waits for that look.
+    pub(in crate::agent) fn look_ahead(&mut self) {
+        if let Some(Ok(mut steps)) =
+            self.steps.as_ref().filter(|_| self.has_undo && !self.has_looked_ahead).map(Steps::again)
+        {
+            // Problems are reported before a command, the moment at which they matter.
+            std::thread::spawn(move || drop(steps.ahead()));
+        }
+        self.has_looked_ahead = true;
+    }
+
+    /// Stores the state that a call may change. If that fails, a report says so, and a person who can be asked decides
+    /// whether to go on.
+    pub(in crate::agent) fn before(
+        &mut self,
+        action: &Action,
+        root: &Root,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Snapshot, Refused> {
+        let Some(steps) = self.steps.as_mut().filter(|_| self.has_undo) else { return Ok(Snapshot::Nothing) };
+        let is_looked_at =
+            matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { may_write: true, .. });
+        if let Some(job) = self.job.take_if(|_| is_looked_at) {
+            self.interrupted = Some(job.text().to_owned());
+            let _ = steps.after_job(job);
+        }
+        let edit = |steps: &mut Steps, paths: Vec<&String>| {
+            let places: Vec<PathBuf> = paths.iter().filter_map(|path| root.resolve(path).ok()).collect();
+            let names: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
+            steps.before_edit(&names.join(", "), &places).map(Snapshot::Edit)
+        };
+        let kept = match action {
+            Action::Shell { command } => steps.before(&self.redactor.redact(command).text).map(Snapshot::Command),
+            Action::External { name } => steps.before(name).map(Snapshot::Command),
+            Action::Served { may_write: false, .. } => return Ok(Snapshot::Nothing),
+            Action::Served { server, tool, .. } => steps.before(&format!("{server}.{tool}")).map(Snapshot::Command),
+            Action::Write { path } | Action::Delete { path } => edit(steps, vec![path]),
+            // Applying the changes of a copy makes a step of its own.
+            Action::Keep { .. } => return Ok(Snapshot::Nothing),
+            Action::Edit { writes, deletes } => edit(steps, writes.iter().chain(deletes).collect()),
+            Action::Read { .. }
+            | Action::Open { .. }
+            | Action::List { .. }
+            | Action::Http { .. }
+            | Action::Inert { .. } => return Ok(Snapshot::Nothing),
+        };
+        kept.or_else(|error| self.without(error, person, sink))
+    }
+
+    /// Looks at the paths outside the workspace that a command may write.
+    pub(in crate::agent) fn before_outside(
+        &mut self,
+        action: &Action,
+        paths: &[PathBuf],
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Option<OpenOutside>, Refused> {
+        let Some(steps) = self.steps.as_mut().filter(|_| self.has_undo) else { return Ok(None) };
+        steps.without_outside();
+        let Action::Shell { command } = action else { return Ok(None) };
+        if paths.is_empty() {
+            return Ok(None);
+        }
+        match steps.before_outside(&self.redactor.redact(command).text, paths) {
+            Ok(open) => Ok(Some(open)),
+            Err(error) => self.without(error, person, sink).map(|_| None),
+        }
+    }
+
+    /// Looks at them after it, and says in the outcome what it changed there.
+    pub(in crate::agent) fn after_outside(
+        &mut self,
+        open: OpenOutside,
+        outcome: &mut Outcome,
+        sink: &mut dyn FnMut(Event),
+    ) {
+        let Some(steps) = &mut self.steps else { return };
+        match steps.after_outside(open) {
+            Ok((_, paths)) if paths.is_empty() => {}
+            Ok((made, paths)) => {
+                let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+                outcome.metadata.insert(CHANGED_OUTSIDE.into(), names.join(", ").into());
+                note_step(outcome, &made, sink);
+            }
+            Err(error) => sink(Event::Notice(format!("[undo] what this changed can't be taken back: {error}"))),
+        }
+    }
+
+    /// Whether what calls change can be taken back.
+    pub(in crate::agent) fn has_undo(&self) -> bool {
+        self.has_undo && self.steps.is_some()
+    }
+
+    /// Goes on without undo, unless the person objects.
+    fn without(
+        &mut self,
+        error: StepsError,
+        person: &mut dyn Person,
+        sink: &mut dyn FnMut(Event),
+    ) -> Result<Snapshot, Refused> {
+        if self.reported.as_ref() == Some(&error) {
+            return Ok(Snapshot::Nothing);
+        }
+        let is_lasting = matches!(error, StepsError::TooMany(_) | StepsError::Slow(_));
+        let message = format!("[undo] its changes can't be undone: {error}");
+        if is_lasting {
+            sink(Event::Notice(message + "; this notice appears once"));
+            self.reported = Some(error);
+            return Ok(Snapshot::Nothing);
+        }
+        if !person.can_ask() {
+            sink(Event::Notice(message));
+            return Ok(Snapshot::Nothing);
+        }
+        let choices = [RUN.to_owned(), "don't".to_owned()];
+        let question = format!("The changes of this call can't be undone: {error}. Run it?");
+        match person.reply(&question, &choices) {
+            Some(said) if said == RUN => Ok(Snapshot::Nothing),
+            _ => Err(Refused),
+        }
+    }
+
+    /// Applies the changes that a command made on its copy.
+    pub(in crate::agent) fn adopt(&mut self, command: &str, incoming: Vec<Incoming>) -> Result<Adopted, StepsError> {
+        let unavailable = || StepsError::Nothing("there is no place for the journal of changes".to_owned());
+        let steps = self.steps.as_mut().ok_or_else(unavailable)?;
+        steps.adopt(&self.redactor.redact(command).text, incoming, self.has_undo)
+    }
+
+    /// Finds the actual changes, and adds a line about them to the outcome. `has_jobs` says that a job goes on.
+    pub(in crate::agent) fn after(
+        &mut self,
+        kept: Snapshot,
+        has_jobs: bool,
+        outcome: &mut Outcome,
+        sink: &mut dyn FnMut(Event),
+    ) {
+        let Some(steps) = &mut self.steps else { return };
+        let begun = if let Snapshot::Command(open) = &kept { Some(open.text().to_owned()) } else { None };
+        let made = match kept {
+            Snapshot::Nothing => Ok(StepReport::default()),
+            // It changed nothing: what differs now is another session's.
+            Snapshot::Edit(before) if !outcome.success => {
+                steps.without_edit(before);
+                Ok(StepReport::default())
+            }
+            Snapshot::Command(open) => steps.after(open),
+            Snapshot::Edit(before) => steps.after_edit(before),
+        };
+        let ended = self.job.take_if(|_| !has_jobs).map(|job| steps.after_job(job));
+        if has_jobs && let Some(text) = self.interrupted.take().or(begun) {
+            self.job = Some(steps.job(&text));
+        }
+        for made in [Some(made), ended].into_iter().flatten() {
+            match made {
+                Ok(made) => note_step(outcome, &made, sink),
+                Err(error) => sink(Event::Notice(format!("[undo] its changes can't be undone: {error}"))),
+            }
+        }
+    }
+}
+
+impl Drop for Keeper {
+    /// The jobs end with the tools, which are gone by now.
+    fn drop(&mut self) {
+        if let (Some(steps), Some(job)) = (&mut self.steps, self.job.take()) {
+            let _ = steps.after_job(job);
+        }
+    }
+}
+
+/// Says in an outcome which step it became.
+pub(in crate::agent) fn note_step(outcome: &mut Outcome, made: &StepReport, sink: &mut dyn FnMut(Event)) {
+    let StepReport { step: Some(step), files, lost, pruned } = *made else { return };
+    // The changes of one command may make two steps, since protected files get a step of their own.
+    let before = |outcome: &Outcome, name: &str| outcome.metadata.get(name).and_then(serde_json::Value::as_u64);
+    let files = before(outcome, "files_changed").unwrap_or(0) + files as u64;
+    outcome.metadata.insert("step".into(), step.into());
+    outcome.metadata.insert("files_changed".into(), files.into());
+    if lost > 0 {
+        outcome.metadata.insert("files_not_kept".into(), lost.into());
+    }
+    if pruned > 0 {
+        let steps = counted(pruned, "step");
+        sink(Event::Notice(format!("[undo] the oldest {steps} made room (undo.bytes_max)")));
+    }
+}
+
+/// A line about the call's changes, if there are any; `undo` is the command that reverts them here.
+#[must_use]
+pub fn changed_line(outcome: &Outcome, undo: &str) -> Option<String> {
+    let number = |name: &str| outcome.metadata.get(name).and_then(serde_json::Value::as_u64);
+    let files = usize::try_from(number("step").and(number("files_changed"))?).ok()?;
+    let lost = number("files_not_kept").and_then(|lost| usize::try_from(lost).ok()).unwrap_or(0);
+    Some(changed_words(files, lost, undo))
+}
+
+/// So many files changed, and how that is taken back.
+#[must_use]
+pub fn changed_words(files: usize, lost: usize, undo: &str) -> String {
+    let what = if files == 0 { "directories only".to_owned() } else { counted(files, "file") };
+    let lost = if lost == 0 { String::new() } else { format!(", not for {lost} of them") };
+    format!("changed {what} · {undo}{lost}")
+}

@@ -1,0 +1,284 @@
+//! The sandbox of a model's programs: its mode, its place, the variables and paths that a program gets, and its start.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use crate::app::tooling::workspace::variable;
+use crate::base::hash;
+use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
+use crate::files::replace_private;
+use crate::proto::action::Hold;
+use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
+use crate::tools::{Launcher, Terms};
+use crate::tree::Bench;
+
+/// Directories of the system that no mask may cover: without them nothing runs.
+const SYSTEM_DIRECTORIES: [&str; 7] = ["/etc", "/usr", "/bin", "/lib", "/lib64", "/sys", "/proc"];
+/// Variables that a model's commands see, if they are set.
+const PASSED_ON: [&str; 13] = [
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LC_MESSAGES",
+    "LC_TIME",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    // Only its path; the socket itself needs a question.
+    "SSH_AUTH_SOCK",
+    "TMPDIR",
+    "TZ",
+    "USER",
+];
+/// Variables set for them, so that nothing waits for a person, and nothing looks for a newer version of itself, which would
+/// ask for the network.
+const SET: [(&str, &str); 26] = [
+    ("CHECKPOINT_DISABLE", "1"),
+    ("DEBIAN_FRONTEND", "noninteractive"),
+    ("DENO_NO_UPDATE_CHECK", "1"),
+    ("DOTNET_CLI_TELEMETRY_OPTOUT", "1"),
+    ("GH_NO_UPDATE_NOTIFIER", "1"),
+    // A repository's own settings start no program of its choice, and a look takes no lock.
+    ("GIT_CONFIG_COUNT", "3"),
+    ("GIT_CONFIG_KEY_0", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_0", "false"),
+    ("GIT_CONFIG_KEY_1", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_1", "explicit"),
+    ("GIT_CONFIG_KEY_2", "log.showSignature"),
+    ("GIT_CONFIG_VALUE_2", "false"),
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("PYTHONDONTWRITEBYTECODE", "1"),
+    ("GIT_PAGER", "cat"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("MANPAGER", "cat"),
+    ("NEXT_TELEMETRY_DISABLED", "1"),
+    ("NO_UPDATE_NOTIFIER", "1"),
+    ("NPM_CONFIG_UPDATE_NOTIFIER", "false"),
+    ("PAGER", "cat"),
+    ("PIP_DISABLE_PIP_VERSION_CHECK", "1"),
+    ("PIP_NO_INPUT", "1"),
+    ("SYSTEMD_PAGER", ""),
+    ("TERM", "dumb"),
+];
+
+/// A sandbox that is chosen when the first program is to be judged, for that takes some milliseconds.
+#[derive(Clone)]
+pub(in crate::app) struct Chosen {
+    mode: Mode,
+    place: Arc<sandbox::Place>,
+    sandbox: Arc<OnceLock<Arc<Sandbox>>>,
+}
+
+impl Chosen {
+    pub(in crate::app) fn for_workspace(settings: &Settings, env: &Env, workspace: &Path) -> Self {
+        let place = sandbox_place(settings, env, workspace);
+        Self { mode: sandbox_mode(settings), place: Arc::new(place), sandbox: Arc::default() }
+    }
+
+    /// The same place without a sandbox.
+    pub(in crate::app) fn without_sandbox(&self) -> Self {
+        Self { mode: Mode::Off, place: Arc::clone(&self.place), sandbox: Arc::default() }
+    }
+
+    pub(in crate::app) fn get(&self) -> &Arc<Sandbox> {
+        self.sandbox.get_or_init(|| Arc::new(Sandbox::detect(self.mode, "/proc/self/exe".into(), &self.place)))
+    }
+
+    /// The confinement of a command.
+    pub(in crate::app) fn hold(&self) -> Hold {
+        match self.get().tier() {
+            Tier::Overlay => Hold::Copy,
+            Tier::None if self.mode == Mode::Off => Hold::Off,
+            Tier::None => Hold::Nothing,
+            Tier::Landlock | Tier::Bubblewrap => Hold::Walls,
+        }
+    }
+}
+
+/// The place and the strength of the confinement of a model's programs.
+#[must_use]
+pub fn sandbox_place(settings: &Settings, env: &Env, workspace: &Path) -> sandbox::Place {
+    sandbox::Place {
+        state: state_directory(env).map(|state| state.join("wall")),
+        workspace: Some(workspace.to_owned()),
+        strongest: Tier::of(&settings.security.tier),
+    }
+}
+
+/// The config's choice of the sandbox.
+#[must_use]
+pub fn sandbox_mode(settings: &Settings) -> Mode {
+    match settings.security.sandbox {
+        SandboxChoice::Require => Mode::Require,
+        SandboxChoice::Prefer => Mode::Prefer,
+        SandboxChoice::Off => Mode::Off,
+    }
+}
+
+/// The name of the sandbox that a model's commands run in.
+#[must_use]
+pub fn sandbox_name(settings: &Settings, env: &Env, workspace: &Path) -> &'static str {
+    Chosen::for_workspace(settings, env, workspace).get().tier().name()
+}
+
+/// The way to start a model's programs.
+pub(in crate::app) fn launcher(
+    settings: &Settings,
+    env: &Env,
+    workspace: &Path,
+    chosen: &Chosen,
+    bench: Option<&Arc<Bench>>,
+) -> Launcher {
+    let shown_instead = bench.map(|bench| bench.dir().to_owned());
+    let copied = shown_instead.clone().unwrap_or_else(|| workspace.to_owned());
+    let grant = Arc::new(Grant { shown_instead, ..grant(settings, env, workspace) });
+    let seen = Arc::clone(&grant);
+    let (start, hold, layer) = (chosen.clone(), chosen.clone(), chosen.clone());
+    let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
+    Launcher::new(
+        move |program, arguments, terms: &Terms| {
+            let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+            let mut grant = Grant {
+                network: terms.network,
+                view: terms.view.clone(),
+                network_of: terms.network_of,
+                ..Grant::clone(&grant)
+            };
+            grant.readable.extend(terms.readable.iter().cloned());
+            grant.writable.extend(terms.writable.iter().cloned());
+            grant.env.extend(terms.variables.iter().map(|(name, value)| (name.into(), value.clone())));
+            start.get().command(program.as_ref(), &arguments, &grant).map_err(failed)
+        },
+        move || hold.hold(),
+        move || layer.get().layer(&copied).map_err(failed),
+    )
+    .with_outside(move |path| sandbox::outside(&seen, path))
+    .on_bench(bench.is_some())
+}
+
+/// The directory with the workspaces of the gateway's projects, one for each.
+#[must_use]
+pub fn team_workspaces(env: &Env) -> Option<PathBuf> {
+    // Beside our own directory, since no tool works in that.
+    data_directory(env).map(|data| data.with_file_name("reedclaw-workspaces"))
+}
+
+/// Workspaces of other projects than this one.
+fn others_workspaces(env: &Env, workspace: &Path) -> Vec<PathBuf> {
+    let Some(all) = team_workspaces(env) else { return Vec::new() };
+    if !workspace.starts_with(&all) {
+        return vec![all];
+    }
+    sandbox::entries_without(&all, workspace)
+}
+
+/// The grant of every program of a model: its workspace, no network, no credentials, none of our directories.
+pub(in crate::app) fn grant(settings: &Settings, env: &Env, workspace: &Path) -> Grant {
+    let passed = PASSED_ON.iter().filter_map(|name| {
+        let name = std::ffi::OsStr::new(name);
+        env.get(name).map(|value| (name.to_owned(), value.clone()))
+    });
+    let mut variables: Env = passed.chain(SET.map(|(name, value)| (name.into(), value.into()))).collect();
+    let home = variable(env, "HOME").map(PathBuf::from).unwrap_or_else(|| "/".into());
+    let own = [config_directory(env), data_directory(env), state_directory(env)].into_iter().flatten();
+    let forbidden = settings.security.forbidden_paths.iter().map(|path| match path.strip_prefix("~/") {
+        Some(below) => home.join(below),
+        None => PathBuf::from(path),
+    });
+    // The system's own directories are needed to run anything; what of them is secret is among the credentials.
+    let forbidden = forbidden.filter(|path| !SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system)));
+    let forbidden: Vec<PathBuf> = forbidden.collect();
+    let attributes = attributes_of(&forbidden).and_then(|text| stored_attributes(env, &text));
+    if let Some(path) = &attributes {
+        for (name, value) in [("COUNT", "4".into()), ("KEY_3", "core.attributesFile".into()), ("VALUE_3", path.into())]
+        {
+            variables.insert(format!("GIT_CONFIG_{name}").into(), value);
+        }
+    }
+    let masked = sandbox::credentials(&home).into_iter().chain(own).chain(forbidden);
+    let masked = masked.chain(others_workspaces(env, workspace)).collect();
+    let read_only = sandbox::protected(workspace);
+    // The programs of plugins and our own, which reads PDFs, wherever they lie.
+    let plugins = data_directory(env).map(|data| data.join("plugins"));
+    let readable = plugins.into_iter().chain([crate::host::executable()]).chain(attributes);
+    let readable = readable.filter(|path| path.exists()).collect();
+    let homes = std::iter::once(home).chain(sandbox::home_of_user()).collect();
+    Grant { env: variables, masked, read_only, readable, homes, ..Grant::new(workspace.to_owned()) }
+}
+
+/// Returns git's attributes for forbidden paths in repositories, as gitattributes(5) has them: differences, searches and archives
+/// of old versions leave their contents out. `None` if there are no such paths.
+fn attributes_of(forbidden: &[PathBuf]) -> Option<String> {
+    let mut text = String::new();
+    for path in forbidden {
+        let tops = path.ancestors().skip(1).filter(|above| above.join(".git").symlink_metadata().is_ok());
+        for below in tops.filter_map(|top| path.strip_prefix(top).ok()) {
+            let pattern = quoted_pattern(below.as_os_str().as_bytes());
+            text.push_str(&format!("\"/{pattern}\" -diff export-ignore\n\"/{pattern}/**\" -diff export-ignore\n"));
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+/// Writes a path as a pattern of gitattributes(5), without the quotes around it: no byte is a wildcard.
+fn quoted_pattern(path: &[u8]) -> String {
+    let mut pattern = String::new();
+    for &byte in path {
+        match byte {
+            b'*' | b'?' | b'[' => pattern.push_str(&format!("\\\\{}", char::from(byte))),
+            b'\\' => pattern.push_str("\\\\\\\\"),
+            b'"' => pattern.push_str("\\\""),
+            b' '..=b'~' => pattern.push(char::from(byte)),
+            _ => pattern.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    pattern
+}
+
+/// Stores attributes for git where programs may read them; returns the file. `None` if that can't be written: the files
+/// themselves stay hidden.
+fn stored_attributes(env: &Env, text: &str) -> Option<PathBuf> {
+    // Beside our own directory, which stays closed to programs as a whole.
+    let folder = state_directory(env)?.with_file_name("reedclaw-attributes");
+    let path = folder.join(format!("attributes-{}", &hash::sha256_hex(text.as_bytes())[..16]));
+    if crate::host::read_text(&path).is_ok_and(|there| there == text) {
+        return Some(path);
+    }
+    replace_private(&path, text.as_bytes()).ok()?;
+    Some(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forbidden_paths_of_a_repository_become_attributes_of_git() {
+        let home = tempfile::tempdir().expect("a home");
+        std::fs::create_dir_all(home.path().join("work/.git")).expect("a repository");
+        let inside = |name: &str| home.path().join("work").join(name);
+        assert_eq!(attributes_of(&[home.path().join("private"), inside("")]), None, "no repository holds them");
+        let text = attributes_of(&[inside("closed"), inside("a [b]*\"\\\u{e9}")]).expect("attributes");
+        let expected = "\"/closed\" -diff export-ignore\n\"/closed/**\" -diff export-ignore\n\
+                        \"/a \\\\[b]\\\\*\\\"\\\\\\\\\\303\\251\" -diff export-ignore\n\
+                        \"/a \\\\[b]\\\\*\\\"\\\\\\\\\\303\\251/**\" -diff export-ignore\n";
+        assert_eq!(text, expected);
+        // git itself reads them so.
+        std::fs::write(home.path().join("attributes"), text).expect("a file");
+        let mut git = std::process::Command::new("git");
+        git.args(["init", "-q"]).arg(home.path().join("work"));
+        assert!(git.status().expect("git runs").success());
+        for (name, is_closed) in [("closed/x", true), ("a [b]*\"\\\u{e9}", true), ("a b", false), ("other", false)] {
+            let mut git = std::process::Command::new("git");
+            git.arg("-C").arg(home.path().join("work")).arg("-c");
+            git.arg(format!("core.attributesFile={}", home.path().join("attributes").display()));
+            let output = git.args(["check-attr", "diff", "--", name]).output().expect("git runs");
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(said.trim_end().ends_with(": unset"), is_closed, "{said}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Builds the tool runner: tools, policy, receipts and sandbox in one workspace.
+
+use std::collections::BTreeMap;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::agent::{Later, ToolRunner, ToolRunnerOptions};
+use crate::app::ChannelKind;
+use crate::app::limits::guard::policy_rules;
+use crate::app::limits::safety::{estop, receipt_options};
+use crate::app::limits::sandbox::{Chosen, launcher};
+use crate::app::tooling::tools::{allowed_tools, tool_limits, tool_set, tools};
+use crate::app::tooling::workspace::{variable, workspace_dir};
+use crate::config::{Env, Settings, state_directory};
+use crate::files::Root;
+use crate::gate::{self, Allowed, Ceiling, Gate};
+use crate::policy::Rules;
+use crate::proto::action::Hold;
+use crate::proto::{Failure, FailureKind, Role};
+use crate::receipts;
+use crate::store::{ConversationId, Hit, Store};
+use crate::tools::{Found, Launcher, Memory, Registry, Remember, Spill};
+use crate::tree::Bench;
+
+/// The tool runner, and the problems of tools that it lacks.
+pub struct BuiltRunner {
+    /// The tool runner.
+    pub runner: ToolRunner,
+    /// The notices: tools of plugins that can't be used.
+    pub problems: Vec<Failure>,
+}
+
+/// The parts of a tool runner.
+pub struct RunnerOf<'a> {
+    /// The settings.
+    pub settings: &'a Settings,
+    /// The environment.
+    pub env: &'a Env,
+    /// The directory that it works in.
+    pub workspace: &'a Path,
+    /// History and conversations.
+    pub store: &'a Arc<Mutex<Store>>,
+    /// The channel whose tools it has; all tools without one.
+    pub channel: Option<ChannelKind>,
+    /// The config's file, if one was read.
+    pub config: Option<&'a Path>,
+    /// The most autonomy for now.
+    pub ceiling: Ceiling,
+    /// The bench on which commands of a git session run, if one is on.
+    pub bench: Option<&'a Arc<Bench>>,
+}
+
+/// Builds a tool runner, as [`runner_in`] does. A configured workspace that doesn't exist is made with the first call
+/// of a tool: until then an empty directory of ours takes its place. A server of tools needs it at once.
+///
+/// # Errors
+/// As of [`runner_in`].
+pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
+    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench: _ } = of;
+    if workspace != workspace_dir(settings, env) || workspace.exists() {
+        return runner_in(of);
+    }
+    let stand_in =
+        state_directory(env).map(|state| state.join("no-workspace")).filter(|_| settings.mcp.servers.is_empty());
+    let Some(stand_in) = stand_in else {
+        existing(workspace);
+        return runner_in(of);
+    };
+    existing(&stand_in);
+    let ceiling = ceiling.clone();
+    let mut built = runner_in(&RunnerOf { workspace: &stand_in, ceiling: ceiling.clone(), ..*of })?;
+    let (settings, env, store) = (settings.clone(), env.clone(), Arc::clone(store));
+    let (place, config) = (workspace.to_owned(), config.map(Path::to_owned));
+    built.runner.wait_for(Later {
+        workspace: workspace.to_owned(),
+        make: Box::new(move || {
+            existing(&place);
+            let (settings, env, store) = (&settings, &env, &store);
+            let (workspace, config, ceiling) = (place.as_path(), config.as_deref(), ceiling.clone());
+            let bench = None;
+            runner_in(&RunnerOf { settings, env, workspace, store, channel, config, ceiling, bench })
+                .map(|built| built.runner)
+        }),
+    });
+    Ok(built)
+}
+
+/// Makes a directory that isn't there yet; opening it reports a failure.
+fn existing(path: &Path) -> &Path {
+    let _ = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    path
+}
+
+/// Builds a tool runner.
+///
+/// # Errors
+/// The workspace can't be opened, or there is no state directory for receipts.
+fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
+    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench } = of;
+    let failed = |message: String, hint: &str| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("tools can't be used: {message}"),
+        hint: hint.to_owned(),
+    };
+    let home = variable(env, "HOME").map(Path::new);
+    let open = |path: &Path| {
+        Root::open(path, home)
+            .map_err(|error| failed(format!("{}: {error}", path.display()), "reedclaw init makes the workspace"))
+    };
+    let place = open(workspace)?.path().to_owned();
+    let root = open(bench.map_or(workspace, |bench| existing(bench.dir())))?;
+    tracing::info!(event = "workspace_path", path = %place.display());
+    let state =
+        state_directory(env).ok_or_else(|| failed("no HOME is set, so there is no state directory".into(), ""))?;
+    let left = crate::app::steps::recover(settings, env, &place);
+    let mut problems = Vec::new();
+    let allowed = allowed_or_none(&state, &place, &mut problems);
+    let log = receipt_options(settings, env)?
+        .map(receipts::Log::open)
+        .transpose()
+        .map_err(|error| failed(format!("the receipts: {error}"), "see reedclaw doctor"))?;
+    let estop = estop(env)?;
+    let chosen = Chosen::for_workspace(settings, env, &place);
+    let rules = policy_rules(settings, env, config);
+    let options = gate::Options {
+        rules: Rules { workspace: place.display().to_string(), is_draft: bench.is_some(), ..rules },
+        ceiling: ceiling.clone(),
+        sandbox: Box::new({
+            let chosen = chosen.clone();
+            move || (chosen.get().tier().name(), chosen.hold())
+        }),
+        log,
+        stop: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),
+        allowed,
+        audit_log: settings.security.audit_log.clone(),
+        check: settings.tools.check.clone(),
+        path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
+    };
+    let launcher = launcher(settings, env, &place, &chosen, bench);
+    let (mut registry, lacking) = tools(settings, env, &launcher);
+    add_tools_of_conversations(&mut registry, env, &place, channel);
+    add_of_sessions(&mut registry, bench.is_some());
+    if let Some(bench) = bench {
+        problems.extend(crate::app::tooling::scripts::add_repository_tools(
+            &mut registry,
+            bench,
+            (settings, env, config),
+        ));
+    }
+    problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
+    if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
+        keep_allowed(&mut registry, names, &mut problems);
+    }
+    let steps = bench.is_none().then(|| crate::app::steps::steps(settings, env, workspace)).transpose()?;
+    let runner = ToolRunner::new(ToolRunnerOptions {
+        // A server of tools works on the checkout, which a git session leaves alone.
+        servers: crate::app::tooling::servers::servers_in(
+            settings,
+            env,
+            &place,
+            &chosen,
+            channel == Some(ChannelKind::Acp),
+        )
+        .filter(|_| bench.is_none()),
+        bench: bench.map(Arc::clone),
+        registry,
+        gate: Gate::new(options),
+        spill: Spill::new(&state),
+        root,
+        limits: tool_limits(settings),
+        memory: Box::new(StoredMemory { store: Arc::clone(store) }),
+        steps,
+        has_undo: settings.undo.enabled,
+        tool_set: tool_set(settings, channel),
+    });
+    Ok(BuiltRunner { runner, problems })
+}
+
+/// Adds the tools that only a session on git has.
+fn add_of_sessions(registry: &mut Registry, is_on_git: bool) {
+    if is_on_git {
+        let added = registry.add(Box::new(crate::tools::UpdateContext(registry.reads().clone())));
+        debug_assert_eq!(added, Ok(()));
+    }
+}
+
+/// Names in `tools_allow` that are no tool's: each with its setting. A tool of a server counts only once it is offered, so names
+/// of servers' tools aren't judged.
+#[must_use]
+pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
+    // The registry is read for its names alone: nothing is started.
+    let launcher = Launcher::new(|_, _, _| Err(String::new()), || Hold::Walls, || Err(String::new()));
+    let (registry, _) = tools(settings, env, &launcher);
+    let is_known = |name: &String| {
+        ["skill", "update_context", "remember"].contains(&name.as_str())
+            || name.contains("__")
+            || registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)))
+    };
+    let unknown = |channel: ChannelKind| {
+        let names = allowed_tools(settings, channel).unwrap_or_default().iter().filter(|name| !is_known(name));
+        names.map(|name| (format!("tools_allow.{}", channel.word()), name.clone())).collect::<Vec<_>>()
+    };
+    ChannelKind::ALL.into_iter().flat_map(unknown).collect()
+}
+
+/// Adds the tool that reads skills, and the one that notes something for later where there is a conversation to note it of.
+fn add_tools_of_conversations(registry: &mut Registry, env: &Env, place: &Path, channel: Option<ChannelKind>) {
+    let added = registry.add(Box::new(crate::tools::Skill::new(crate::app::tooling::skills::library(env, place))));
+    debug_assert_eq!(added, Ok(()));
+    if channel.is_some_and(|channel| channel != ChannelKind::Serve) {
+        let added = registry.add(Box::new(Remember));
+        debug_assert_eq!(added, Ok(()));
+    }
+}
+
+/// Removes all tools but those of a list, and reports names that aren't tools.
+fn keep_allowed(registry: &mut Registry, names: &[String], problems: &mut Vec<Failure>) {
+    let is_known = |name: &&String| registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)));
+    problems.extend(names.iter().filter(|name| !is_known(name)).map(|name| Failure {
+        kind: FailureKind::Config,
+        message: format!("tools_allow names {name}, and there is no such tool"),
+        hint: "reedclaw tool list lists them".into(),
+    }));
+    registry.keep_only(names);
+}
+
+/// The permanently allowed commands; none while their file is damaged, which is a problem. The tools go on and ask.
+fn allowed_or_none(state: &Path, root: &Path, problems: &mut Vec<Failure>) -> Allowed {
+    let mut allowed = Allowed::at(state, root);
+    problems.extend(allowed.refresh().err().map(|error| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("nothing is allowed for good in this project: {error}"),
+        hint: "repair or remove that file".into(),
+    }));
+    allowed
+}
+
+/// The notices about changes that a crash interrupted.
+fn cut_off(message: String) -> Failure {
+    let hint = "look at these files before you go on".into();
+    Failure { kind: FailureKind::Unavailable, message, hint }
+}
+
+/// Returns the permanently allowed commands of `workspace`.
+///
+/// # Errors
+/// There is no state directory or no such workspace, or the file of rules can't be used.
+pub fn allowed_commands(env: &Env, workspace: &Path) -> Result<Allowed, Failure> {
+    let failed = |message: String, hint: &str| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("the permanently allowed commands can't be read: {message}"),
+        hint: hint.to_owned(),
+    };
+    let state = state_directory(env).ok_or_else(|| failed("no HOME is set, so it has no place".into(), "set HOME"))?;
+    let root = workspace.canonicalize().map_err(|error| failed(format!("{}: {error}", workspace.display()), ""))?;
+    Allowed::open(&state, &root).map_err(|error| failed(error.to_string(), "repair or remove that file"))
+}
+
+/// Earlier conversations, as the memory tool searches them.
+struct StoredMemory {
+    store: Arc<Mutex<Store>>,
+}
+
+impl Memory for StoredMemory {
+    fn search(&mut self, query: &str, limit: usize) -> Result<Vec<Found>, String> {
+        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let hits = store.recall(query, limit).map_err(|error| error.to_string())?;
+        let mut titles: BTreeMap<ConversationId, String> = BTreeMap::new();
+        let place = |hit: Hit| {
+            let id = hit.conversation;
+            let title = titles
+                .entry(id)
+                .or_insert_with(|| store.conversation(id).ok().flatten().map(|found| found.title).unwrap_or_default());
+            let role = if hit.role == Role::User { "user" } else { "assistant" };
+            Found { conversation: id.0, title: title.clone(), role: role.to_owned(), text: hit.excerpt }
+        };
+        Ok(hits.into_iter().map(place).collect())
+    }
+}

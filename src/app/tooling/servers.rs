@@ -1,0 +1,330 @@
+//! Settings to servers of tools: what each may reach, how its program is started, and what makes it this server.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::app::limits::sandbox::{Chosen, grant};
+use crate::app::tooling::workspace::variable;
+use crate::config::{
+    Env, Hidden, KeySource, McpSettings, ServerSandbox, ServerSettings, ServerStart, Settings, state_directory,
+};
+use crate::estop::Estop;
+use crate::host::{self, Authorities};
+use crate::mcp::{self, Era, Launch, Mcp, Place, Server, ServerLimits, Web};
+use crate::proto::served::Reach;
+use crate::receipts;
+use crate::sandbox::{self, Grant, Tier, View};
+use crate::tools::judged_client;
+use crate::tools::served::{Added, Adding, Configured, Rule, Servers, Start};
+
+/// Variables of the user that every server gets, if they are set.
+const PASSED_ON: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "USER", "LOGNAME"];
+/// Variables that name a proxy. A server that has the network gets them, without the user's name and password.
+const PROXIES: [&str; 8] =
+    ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
+/// Variables that point programs at a server's own directory, for files that they would store in the home.
+const OWN_DIRECTORY: [&str; 4] = ["XDG_CACHE_HOME", "npm_config_cache", "UV_CACHE_DIR", "UV_TOOL_DIR"];
+
+/// Time for a request to an address that a server names.
+const DIAL: Duration = Duration::from_secs(10);
+/// Variables that stop launchers of packages from waiting for a network that they don't have.
+const OFFLINE: [(&str, &str); 2] = [("npm_config_offline", "true"), ("UV_OFFLINE", "1")];
+
+/// The servers of the user's configuration, for a workspace; none if there are none or they are switched off.
+#[must_use]
+pub fn servers(settings: &Settings, env: &Env, workspace: &Path) -> Option<Arc<Servers>> {
+    servers_in(settings, env, workspace, &Chosen::for_workspace(settings, env, workspace), false)
+}
+
+/// The same, with a sandbox that is chosen elsewhere. With `may_add` there are servers even if none is configured.
+pub(in crate::app) fn servers_in(
+    settings: &Settings,
+    env: &Env,
+    workspace: &Path,
+    chosen: &Chosen,
+    may_add: bool,
+) -> Option<Arc<Servers>> {
+    let McpSettings { enabled, start, wait_ms, tools_tokens, servers, .. } = &settings.mcp;
+    let state = state_directory(env)?;
+    if !enabled || (servers.is_empty() && !may_add) {
+        return None;
+    }
+    let cache = variable(env, "XDG_CACHE_HOME").filter(|path| path.starts_with('/')).map(PathBuf::from);
+    let own = cache.or_else(|| Some(Path::new(variable(env, "HOME")?).join(".cache")));
+    let own = own.map(|cache| cache.join("reedclaw").join("mcp"));
+    let rows = Arc::new(Mutex::new(servers.clone()));
+    let web = web(settings, env, &rows);
+    let parts = Arc::new(Parts {
+        grant: grant(settings, env, workspace),
+        chosen: chosen.clone(),
+        unheld: chosen.without_sandbox(),
+        servers: rows,
+        env: env.clone(),
+        own,
+    });
+    let adding = adding(&parts, env, chosen);
+    let configured: Vec<Configured> = servers.iter().map(|(name, row)| configured(name, row, env, chosen)).collect();
+    let launch: Launch = Arc::new(move |server: &Server| parts.command(server));
+    let estop = Estop::new(state.clone());
+    let options = mcp::Options {
+        servers: configured.iter().map(|row| row.server.clone()).collect(),
+        launch,
+        end: Arc::new(sandbox::end),
+        web,
+        halted: Arc::new(move || estop.check().err().map(|stopped| stopped.why)),
+        state: Some(state.join("mcp")),
+    };
+    let start = match start {
+        ServerStart::Never => Start::Never,
+        ServerStart::Lazy => Start::Lazy,
+        ServerStart::Eager => Start::Eager,
+    };
+    let wait = Duration::from_millis(*wait_ms);
+    Some(Arc::new(Servers::new(Mcp::new(options), configured, adding, &state, start, wait, *tools_tokens)))
+}
+
+fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> Configured {
+    let [start, call, call_max, idle] = row.times_ms.map(Duration::from_millis);
+    let era = match row.era.as_str() {
+        "2025-11-25" => Era::Initialize,
+        "2026-07-28" => Era::Discover,
+        _ => Era::Auto,
+    };
+    let rules = row.tools.iter().map(|(tool, word)| {
+        let rule = match word.as_str() {
+            "run" => Rule::Run,
+            "deny" => Rule::Deny,
+            // A word that isn't known must not let anything run.
+            _ => Rule::Ask,
+        };
+        (tool.clone(), rule)
+    });
+    let is_remote = row.command.is_empty() && row.url.is_some();
+    let is_held = row.sandbox != ServerSandbox::Off;
+    let chosen = chosen.clone();
+    let network = row.network;
+    Configured {
+        server: Server {
+            name: name.to_owned(),
+            place: match &row.url {
+                Some(url) if row.command.is_empty() => Place::Url(url.clone()),
+                _ => Place::Program(row.command.clone()),
+            },
+            oauth: row.oauth.clone(),
+            may_ask: row.may_ask,
+            is_sse: row.is_sse,
+            has_resources: row.has_resources,
+            has_prompts: row.has_prompts,
+            is_fetching: false,
+            era,
+            limits: ServerLimits { start, call, call_max, idle },
+        },
+        identity: identity(row, env),
+        reach: Arc::new(move || match (is_held && chosen.get().tier() > Tier::None, network) {
+            _ if is_remote => Reach::Remote,
+            (false, _) => Reach::Free,
+            (true, true) => Reach::Network,
+            (true, false) => Reach::Held,
+        }),
+        may_write: row.sandbox != ServerSandbox::Read || !row.writable.is_empty(),
+        only: row.only.clone(),
+        without: row.without.clone(),
+        load: row.load.clone(),
+        pin: row.pin.clone(),
+        rules: rules.collect(),
+    }
+}
+
+/// The parts for servers that are reached by an address. Nothing is read before a server is needed.
+fn web(settings: &Settings, env: &Env, rows: &Arc<Mutex<BTreeMap<String, ServerSettings>>>) -> Web {
+    let authorities = Authorities::of(env);
+    let (rows, own) = (Arc::clone(rows), env.clone());
+    let headers = move |name: &str| {
+        let row = rows.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let Some(row) = row else { return Ok(Vec::new()) };
+        let mut headers = Vec::new();
+        for (name, source) in &row.headers {
+            let value = value_of(source, &own).map_err(|why| format!("its header {name}: {why}"))?;
+            headers.push((name.clone(), value));
+        }
+        if let Some(source) = &row.key {
+            let key = value_of(source, &own).map_err(|why| format!("its key: {why}"))?;
+            headers.push(("Authorization".into(), format!("Bearer {}", key.trim())));
+        }
+        Ok(headers)
+    };
+    let (vouchers, is_open) = (authorities.clone(), settings.tools.http_allow_private);
+    let dial = move |server: &str| judged_client(server, is_open, &vouchers, DIAL);
+    let own = env.clone();
+    let secret = move |server: &Server| {
+        let name = server.oauth.client_secret_env.as_deref()?;
+        variable(&own, name).map(str::to_owned)
+    };
+    Web { authorities, headers: Arc::new(headers), dial: Arc::new(dial), secret: Arc::new(secret) }
+}
+
+/// A key, a variable or a header that the user has for a server.
+fn value_of(source: &KeySource, env: &Env) -> Result<String, String> {
+    match source {
+        KeySource::Variable(name) => {
+            variable(env, name).map(str::to_owned).ok_or_else(|| format!("the variable {name} isn't set"))
+        }
+        KeySource::Literal(value) => Ok(value.reveal().to_owned()),
+        KeySource::File(path) => host::key_from_file(path),
+        KeySource::Command(words) => host::key_from_command(words, env, &|| false),
+    }
+}
+
+/// Configures servers that are added for one session: in the sandbox, without the network.
+fn adding(parts: &Arc<Parts>, env: &Env, chosen: &Chosen) -> Adding {
+    let (parts, env, chosen) = (Arc::clone(parts), env.clone(), chosen.clone());
+    Box::new(move |name, Added { place, env: variables, headers }| {
+        let literal = |map: &BTreeMap<String, String>| {
+            map.iter().map(|(name, text)| (name.clone(), KeySource::Literal(Hidden::new(text.clone())))).collect()
+        };
+        let mut row =
+            ServerSettings { env: literal(variables), headers: literal(headers), ..ServerSettings::default() };
+        match place {
+            Place::Program(argv) => row.command.clone_from(argv),
+            Place::Url(url) => row.url = Some(url.clone()),
+        }
+        let made = configured(name, &row, &env, &chosen);
+        parts.servers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), row);
+        made
+    })
+}
+
+/// The identity of a server: its program, how it is started, and how it is held. A program that root owns is known by its
+/// path, any other by its content, too.
+fn identity(row: &ServerSettings, env: &Env) -> Value {
+    use std::os::unix::fs::MetadataExt;
+    if let (Some(url), true) = (&row.url, row.command.is_empty()) {
+        return json!({"url": url, "headers": row.headers.keys().collect::<Vec<_>>()});
+    }
+    let word = row.command.first().map(String::as_str).unwrap_or_default();
+    let program = find(word, env).and_then(|path| path.canonicalize().ok());
+    let is_roots = |path: &PathBuf| path.metadata().is_ok_and(|data| data.uid() == 0);
+    let hash = program.as_ref().filter(|path| !is_roots(path)).and_then(|path| crate::host::read_program(path));
+    let mut identity = json!({
+        "program": program.map(|path| path.display().to_string()),
+        "sha256": hash.map(|bytes| receipts::hash(&bytes)),
+        "argv": row.command,
+        "env": row.env.keys().chain(&row.pass).collect::<Vec<_>>(),
+        "sandbox": format!("{:?}", row.sandbox),
+        "network": row.network,
+    });
+    if let Some(cwd) = &row.cwd {
+        identity["cwd"] = json!(cwd.display().to_string());
+    }
+    identity
+}
+
+/// The program that a word names, on `PATH` if it has no slash.
+fn find(word: &str, env: &Env) -> Option<PathBuf> {
+    if word.contains('/') {
+        return Some(PathBuf::from(word));
+    }
+    let path = variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
+    path.split(':').map(|directory| Path::new(directory).join(word)).find(|file| file.is_file())
+}
+
+/// The parts from which a server's program is started.
+struct Parts {
+    grant: Grant,
+    chosen: Chosen,
+    /// For servers that the user wants outside any sandbox.
+    unheld: Chosen,
+    servers: Arc<Mutex<BTreeMap<String, ServerSettings>>>,
+    env: Env,
+    /// The parent of each server's own directory.
+    own: Option<PathBuf>,
+}
+
+impl Parts {
+    fn command(&self, server: &Server) -> Result<std::process::Command, String> {
+        let row = self.servers.lock().unwrap_or_else(PoisonError::into_inner).get(&server.name).cloned();
+        let row = &row.ok_or("it isn't configured")?;
+        let Place::Program(argv) = &server.place else { return Err("it has no program".into()) };
+        let (program, arguments) = argv.split_first().ok_or("it has no program")?;
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        let own = self.own.as_ref().map(|own| own.join(&server.name));
+        if let Some(own) = &own {
+            crate::files::make_private(own).map_err(|error| format!("{}: {error}", own.display()))?;
+        }
+        let mut grant = Grant {
+            env: self.variables(row, own.as_deref(), row.network || server.is_fetching)?,
+            network: row.network || server.is_fetching,
+            view: if row.sandbox == ServerSandbox::Read { View::Look } else { View::Work },
+            ..self.grant.clone()
+        };
+        if let (true, Some(own)) = (server.is_fetching, &own) {
+            grant.workspace.clone_from(own);
+            grant.cwd.clone_from(own);
+            grant.read_only.clear();
+        }
+        if let (Some(cwd), false) = (&row.cwd, server.is_fetching) {
+            grant.cwd.clone_from(cwd);
+        }
+        grant.readable.extend(row.readable.iter().cloned());
+        grant.writable.extend(row.writable.iter().cloned().chain(own));
+        let chosen = if row.sandbox == ServerSandbox::Off { &self.unheld } else { &self.chosen };
+        let command = chosen.get().command(OsStr::new(program), &arguments, &grant);
+        command.map_err(|error| format!("{}; {}", error.message, error.hint))
+    }
+
+    /// The variables of a server: a few of the user's, those that the configuration names, and its own directory.
+    ///
+    /// # Errors
+    /// Why one of them has no value.
+    fn variables(
+        &self,
+        row: &ServerSettings,
+        own: Option<&Path>,
+        has_network: bool,
+    ) -> Result<BTreeMap<OsString, OsString>, String> {
+        let names = PASSED_ON.into_iter().chain(row.pass.iter().map(String::as_str));
+        let passed = names.filter_map(|name| Some((name.into(), self.env.get(OsStr::new(name))?.clone())));
+        let own = OWN_DIRECTORY.into_iter().filter_map(|name| Some((name.into(), own?.as_os_str().to_owned())));
+        let mut set = Vec::new();
+        for (name, source) in &row.env {
+            let value = value_of(source, &self.env).map_err(|why| format!("its variable {name}: {why}"))?;
+            set.push((OsString::from(name), OsString::from(value)));
+        }
+        let offline = OFFLINE.into_iter().filter(|_| !has_network).map(|(name, value)| (name.into(), value.into()));
+        let has_proxies = has_network || row.sandbox == ServerSandbox::Off;
+        let proxies = PROXIES.into_iter().filter(|_| has_proxies);
+        let proxies = proxies.filter_map(|name| Some((name.into(), without_login(variable(&self.env, name)?).into())));
+        Ok(own.chain(offline).chain(proxies).chain(passed).chain(set).collect())
+    }
+}
+
+/// The address of a proxy without the name and the password in it.
+fn without_login(address: &str) -> String {
+    let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
+    // A password may hold characters that no address has: all up to the last sign is taken for it.
+    let host = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
+    if scheme.is_empty() { host.to_owned() } else { format!("{scheme}://{host}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_login;
+
+    #[test]
+    fn a_proxys_password_is_left_out() {
+        for (address, expected) in [
+            ("http://proxy:3128", "http://proxy:3128"),
+            ("http://ann:secret@proxy:3128/", "http://proxy:3128/"),
+            ("http://ann:se/cr@t@proxy:3128", "http://proxy:3128"),
+            ("ann:secret@proxy:3128", "proxy:3128"),
+            ("localhost,.corp", "localhost,.corp"),
+        ] {
+            assert_eq!(without_login(address), expected);
+        }
+    }
+}

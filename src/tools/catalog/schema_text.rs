@@ -1,0 +1,90 @@
+//! A tool's schema as a model is told it: with each request, so short; and in an order in which it can be written down, since
+//! a server that holds a model to the schema makes it write the arguments in that order. Must not decide what is valid.
+
+use std::fmt::Write as _;
+
+use serde_json::{Map, Value};
+
+/// Writes a schema without what its meaning doesn't need: limits of lengths are held all the same, and old names of arguments
+/// (`deprecated`) are taken all the same. What is required comes first, as the tool names it: a path before the text.
+pub(in crate::tools) fn schema_text(schema: &Value) -> String {
+    let mut text = String::new();
+    write(schema, &mut text);
+    text
+}
+
+fn write(schema: &Value, text: &mut String) {
+    let Value::Object(fields) = schema else { return put(schema, text) };
+    let mut told: Vec<(&String, &Value)> = fields.iter().filter(|(name, value)| is_told(name, value)).collect();
+    told.sort_by_key(|(name, _)| ["type", "description", "properties"].iter().position(|it| it == name).unwrap_or(3));
+    object(&told, text, |name, value, text| match (name, value) {
+        ("properties", Value::Object(properties)) => {
+            object(&in_order(properties, fields), text, |_, it, text| write(it, text))
+        }
+        ("items", _) => write(value, text),
+        _ => put(value, text),
+    });
+}
+
+fn is_told(name: &str, value: &Value) -> bool {
+    match name {
+        "additionalProperties" => *value != Value::Bool(false),
+        "minLength" | "maxLength" | "minItems" | "maxItems" => false,
+        "minimum" => value.as_u64().is_none_or(|least| least > 1),
+        _ => true,
+    }
+}
+
+/// The arguments that a model is told of, those first that it must give.
+fn in_order<'p>(properties: &'p Map<String, Value>, schema: &Map<String, Value>) -> Vec<(&'p String, &'p Value)> {
+    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let is_present = |(_, schema): &(&String, &Value)| schema.get("deprecated") != Some(&Value::Bool(true));
+    let mut told: Vec<(&String, &Value)> = properties.iter().filter(is_present).collect();
+    told.sort_by_key(|(name, _)| required.iter().position(|it| it == name.as_str()).unwrap_or(required.len()));
+    told
+}
+
+fn object(fields: &[(&String, &Value)], text: &mut String, mut each: impl FnMut(&str, &Value, &mut String)) {
+    text.push('{');
+    for (number, (name, value)) in fields.iter().enumerate() {
+        text.push_str(if number > 0 { "," } else { "" });
+        put(&Value::from(name.as_str()), text);
+        text.push(':');
+        each(name, value, text);
+    }
+    text.push('}');
+}
+
+fn put(value: &Value, text: &mut String) {
+    write!(text, "{value}").expect("a string takes everything");
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_must_be_given_comes_first_and_limits_are_left_out() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "new": {"type": "string", "maxLength": 9},
+                "count": {"type": "integer", "minimum": 1, "description": "1 where absent"},
+                "least": {"type": "integer", "minimum": 2},
+                "path": {"type": "string", "minLength": 1, "description": "a \"file\""},
+                "file": {"type": "string", "deprecated": true},
+                "deprecated": {"items": {"type": "string", "maxLength": 3}, "type": "array", "maxItems": 2},
+            },
+            "required": ["path", "new"],
+            "additionalProperties": false,
+        });
+        let expected = r#"{"type":"object","properties":{"path":{"type":"string","description":"a \"file\""},"#
+            .to_owned()
+            + r#""new":{"type":"string"},"count":{"type":"integer","description":"1 where absent"},"#
+            + r#""deprecated":{"type":"array","items":{"type":"string"}},"least":{"type":"integer","minimum":2}},"#
+            + r#""required":["path","new"]}"#;
+        assert_eq!(schema_text(&schema), expected);
+    }
+}

@@ -1,0 +1,353 @@
+//! One command in a bash of its own. What a command leaves in its shell (directory, variables, functions, aliases, options,
+//! umask, traps) is written down at its end and restored for the next one, so that each can be held by walls of its own.
+//! Bash has a terminal, at which nobody sits; what it prints comes by two pipes, its state by a third. Knows no policy:
+//! what it is given has a permit.
+//!
+//! The state is the model's own text: it is restored inside the sandbox only.
+
+use std::ffi::OsStr;
+use std::io::{PipeReader, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdout, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use crate::proto::action::Hold;
+use crate::render::strip_controls;
+use crate::sandbox::{Layer, View, end};
+use crate::tools::running::launcher::{Launcher, Terms};
+use crate::tools::running::spawner::Spawner;
+use crate::tools::running::terminal::Terminal;
+
+/// Interval of the looks whether everything was stopped.
+const LOOK: Duration = Duration::from_millis(50);
+/// Bytes of one stream that are kept; what comes beyond is counted.
+const KEPT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Bytes in which the last line is looked for.
+const TAIL_BYTES: usize = 16 * 1024;
+/// Time that processes have to end by themselves.
+const GRACE: Duration = Duration::from_millis(200);
+/// Bytes of state that are carried from one command to the next; of more, the older state is kept.
+const STATE_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of one variable: the kernel takes 128 KiB with the name (`MAX_ARG_STRLEN`).
+const VARIABLE_BYTES_MAX: usize = 100 * 1024;
+
+/// Restores the state, runs the command, and writes the new state to descriptor 0, which is a pipe to us: options, status,
+/// directory, background jobs, the rest, each ended by a NUL. The input is the terminal. What bash doesn't let be set again
+/// fails silently. The command itself is a positional parameter: no read-only variable of the state can take its place.
+/// Options and traps come last: they hold for the command, not for this. A command that sets a trap on EXIT
+/// of its own leaves no state.
+const DRIVER: &str = r#"exec 3>&0
+{ exec </dev/tty; } 2>/dev/null || exec </dev/null
+for __rc_v in "${!__RC_S@}"; do __rc_s+=${!__rc_v}; unset -v "$__rc_v"; done
+set -- "$__RC_COMMAND" "$__RC_DIR" "$__RC_OPTIONS"
+unset -v __RC_COMMAND __RC_DIR __RC_OPTIONS
+builtin eval "$__rc_s" 2>/dev/null
+unset -v __rc_s __rc_v
+trap '{
+  __rc_r=$?
+  builtin trap - DEBUG
+  builtin set +o >&3; builtin umask -p >&3; builtin trap -p ERR RETURN HUP INT QUIT PIPE TERM USR1 USR2 >&3
+  builtin set +euxv
+  builtin printf "\0%s\0%s\0" "$__rc_r" "$PWD" >&3; builtin jobs -rp >&3; builtin printf "\0" >&3
+  unset -v RANDOM SRANDOM SECONDS LINENO HISTCMD BASH_COMMAND BASHPID EPOCHSECONDS EPOCHREALTIME BASHOPTS SHELLOPTS _ "${!__rc_@}"
+  { builtin declare -p; builtin declare -f; builtin declare -Fx; builtin alias -p; builtin shopt -p; } >&3
+  builtin printf "\0end\0" >&3
+} 2>/dev/null' EXIT
+if builtin cd -- "$2" || [[ . -ef $2 ]]; then builtin eval "$3"$'\nbuiltin set --\n'"$1" 3>&-; fi"#;
+
+/// The state that a command leaves for the next one.
+#[derive(Clone, Debug, Default)]
+pub(in crate::tools) struct State {
+    /// Variables, functions, aliases: text for bash.
+    text: Vec<u8>,
+    /// Options, umask and traps.
+    options: Vec<u8>,
+}
+
+/// A command that is to run.
+pub(in crate::tools) struct Request<'a> {
+    pub(in crate::tools) command: &'a str,
+    pub(in crate::tools) cwd: &'a Path,
+    pub(in crate::tools) state: &'a State,
+    pub(in crate::tools) terms: Terms,
+}
+
+/// A running bash, with its one command.
+pub(in crate::tools) struct Bash {
+    child: Child,
+    state: Stream<PipeReader>,
+    out: Stream<ChildStdout>,
+    err: Stream<ChildStderr>,
+    terminal: Terminal,
+    /// Whether the programs that it started end with it.
+    is_whole: bool,
+    layer: Option<Arc<Layer>>,
+}
+
+/// One of its outputs, as far as it was read.
+struct Stream<R> {
+    pipe: R,
+    bytes: Vec<u8>,
+    dropped: usize,
+    is_over: bool,
+    /// Time when something came last.
+    heard: Option<Instant>,
+}
+
+/// Progress of a command.
+pub(in crate::tools) enum Ran {
+    /// Ended.
+    Done(Output),
+    /// Still runs.
+    Running(Output),
+    /// Stopped.
+    Stopped(Output),
+    /// Waited for a person at the terminal and was ended.
+    Awaited(Output),
+    /// Its copy took more disk space than one may, and it was ended.
+    Overfull(Output),
+}
+
+/// The output of a command, and how it ended.
+#[derive(Debug, Default)]
+pub(in crate::tools) struct Output {
+    pub(in crate::tools) out: Vec<u8>,
+    pub(in crate::tools) err: Vec<u8>,
+    /// The bytes that it wrote to the terminal itself.
+    pub(in crate::tools) terminal: Vec<u8>,
+    /// Bytes that were too many to be kept.
+    pub(in crate::tools) dropped: usize,
+    pub(in crate::tools) status: Option<i32>,
+    /// Its last directory.
+    pub(in crate::tools) cwd: Option<PathBuf>,
+    /// The state for the next command; `None` if it ended its shell.
+    pub(in crate::tools) state: Option<State>,
+    /// Worked on a copy of the workspace.
+    pub(in crate::tools) is_on_copy: bool,
+    /// Programs that it had left running in the background, which were ended.
+    pub(in crate::tools) background: usize,
+}
+
+impl Bash {
+    /// Starts it with its command.
+    pub(in crate::tools) fn start(
+        launcher: &Launcher,
+        spawner: &Spawner,
+        request: &Request<'_>,
+    ) -> std::io::Result<Self> {
+        let Request { command, cwd, state, terms } = request;
+        let mut variables = terms.variables.clone();
+        let mut put = |name: String, value: &[u8]| variables.push((name, OsStr::from_bytes(value).to_owned()));
+        for (number, piece) in state.text.chunks(VARIABLE_BYTES_MAX).enumerate() {
+            put(format!("__RC_S{number:03}"), piece);
+        }
+        put("__RC_OPTIONS".into(), &state.options);
+        put("__RC_COMMAND".into(), command.as_bytes());
+        put("__RC_DIR".into(), cwd.as_os_str().as_bytes());
+        let layer = match &terms.view {
+            View::Copy(layer) | View::First(layer) => Some(Arc::clone(layer)),
+            View::Look | View::Work => None,
+        };
+        let terms = Terms { variables, ..terms.clone() };
+        let mut bash = launcher
+            .command("bash", &["--noprofile", "--norc", "-c", DRIVER], &terms)
+            .map_err(std::io::Error::other)?;
+        let (reader, writer) = std::io::pipe()?;
+        bash.stdin(OwnedFd::from(writer)).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let terminal = Terminal::give(&mut bash)?;
+        let mut child = spawner.spawn(bash)?;
+        let missing = || std::io::Error::other("it has no pipes");
+        let out = Stream::new(child.stdout.take().ok_or_else(missing)?)?;
+        let err = Stream::new(child.stderr.take().ok_or_else(missing)?)?;
+        let is_whole = launcher.hold() == Hold::Copy;
+        Ok(Self { child, state: Stream::new(reader)?, out, err, terminal, is_whole, layer })
+    }
+
+    /// The copy on which it works, if it does.
+    pub(in crate::tools) fn layer(&self) -> Option<&Arc<Layer>> {
+        self.layer.as_ref()
+    }
+
+    /// The process that leads its jail.
+    pub(in crate::tools) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end until `deadline`, or until `is_stopped`.
+    pub(in crate::tools) fn wait(&mut self, deadline: Instant, is_stopped: &dyn Fn() -> bool) -> std::io::Result<Ran> {
+        self.wait_while(&|| deadline.saturating_duration_since(Instant::now()), is_stopped)
+    }
+
+    /// Waits as long as there is time left, which may change meanwhile.
+    pub(in crate::tools) fn wait_while(
+        &mut self,
+        time_left: &dyn Fn() -> Duration,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> std::io::Result<Ran> {
+        let mut is_late = false;
+        loop {
+            if self.state.is_over {
+                return self.ended().map(Ran::Done);
+            }
+            if is_stopped() {
+                self.kill();
+                return Ok(Ran::Stopped(self.take()));
+            }
+            if self.terminal.is_awaited(self.child.id()) {
+                self.kill();
+                self.terminal.read();
+                return Ok(Ran::Awaited(self.take()));
+            }
+            if self.layer.as_ref().is_some_and(|layer| layer.is_overfull()) {
+                self.kill();
+                return Ok(Ran::Overfull(self.take()));
+            }
+            // What had come when its time was over was read.
+            if is_late {
+                return Ok(Ran::Running(self.take()));
+            }
+            let left = time_left();
+            is_late = left.is_zero();
+            let wait = PollTimeout::try_from(left.min(LOOK)).unwrap_or(PollTimeout::ZERO);
+            let mut pipes = vec![PollFd::new(self.state.pipe.as_fd(), PollFlags::POLLIN)];
+            if !self.out.is_over {
+                pipes.push(PollFd::new(self.out.pipe.as_fd(), PollFlags::POLLIN));
+            }
+            if !self.err.is_over {
+                pipes.push(PollFd::new(self.err.pipe.as_fd(), PollFlags::POLLIN));
+            }
+            pipes.extend(self.terminal.fd().map(|terminal| PollFd::new(terminal, PollFlags::POLLIN)));
+            let _ = poll(&mut pipes, wait);
+            // What a command has written is there before its shell ends: the state is read first, and the rest then.
+            self.state.read()?;
+            self.terminal.read();
+            if self.out.read()? | self.err.read()? {
+                self.terminal.heard();
+            }
+        }
+    }
+
+    /// Returns the output after its shell has ended; programs that it left running end too.
+    fn ended(&mut self) -> std::io::Result<Output> {
+        if !self.is_whole {
+            // What can't be ended hangs in the kernel; nobody waits for that.
+            let _ = end(self.child.id(), GRACE);
+        }
+        let status = self.child.wait()?;
+        self.terminal.read();
+        let _ = self.out.read()? | self.err.read()?;
+        let mut output = Output { status: status_of(status), ..self.take() };
+        let record = std::mem::take(&mut self.state.bytes);
+        if let [options, status, cwd, jobs, text, b"end", b""] = record.split(|byte| *byte == 0).collect::<Vec<_>>()[..]
+        {
+            output.status = std::str::from_utf8(status).ok().and_then(|status| status.parse().ok());
+            output.cwd = Some(PathBuf::from(OsStr::from_bytes(cwd)));
+            output.background = jobs.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).count();
+            output.state = (text.len() + options.len() <= STATE_BYTES_MAX)
+                .then(|| State { text: text.to_vec(), options: options.to_vec() });
+        }
+        Ok(output)
+    }
+
+    /// Returns the output since the last call.
+    fn take(&mut self) -> Output {
+        let dropped = std::mem::take(&mut self.out.dropped) + std::mem::take(&mut self.err.dropped);
+        let (out, err) = (std::mem::take(&mut self.out.bytes), std::mem::take(&mut self.err.bytes));
+        let is_on_copy = self.is_whole && self.layer.is_some();
+        Output { out, err, terminal: self.terminal.take(), dropped, is_on_copy, ..Output::default() }
+    }
+
+    /// Takes back what a running command has printed, as if it had not been taken yet: nothing was read since.
+    pub(in crate::tools) fn take_back(&mut self, output: Output) {
+        (self.out.bytes, self.err.bytes) = (output.out, output.err);
+        self.out.dropped += output.dropped;
+        self.terminal.take_back(output.terminal);
+    }
+
+    /// The last line that was printed and not taken yet: of what came last, the terminal's where nothing else came.
+    pub(in crate::tools) fn last_line(&self) -> Option<String> {
+        let (out, err) = (&self.out, &self.err);
+        let [first, second] = if err.heard > out.heard { [err.tail(), out.tail()] } else { [out.tail(), err.tail()] };
+        [first, second, self.terminal.written()].into_iter().find_map(last_line)
+    }
+
+    /// Ends bash and all that it started.
+    pub(in crate::tools) fn kill(&mut self) {
+        // What can't be ended hangs in the kernel; nobody waits for that.
+        if end(self.child.id(), GRACE) {
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The status as bash gives it: 128 and the number of the signal that ended it.
+fn status_of(status: std::process::ExitStatus) -> Option<i32> {
+    use std::os::unix::process::ExitStatusExt;
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal))
+}
+
+/// The last line with anything on it.
+pub(in crate::tools) fn last_line(bytes: &[u8]) -> Option<String> {
+    let text = strip_controls(bytes);
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+}
+
+impl Drop for Bash {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.kill();
+        }
+    }
+}
+
+impl<R: Read + AsFd> Stream<R> {
+    fn new(pipe: R) -> std::io::Result<Self> {
+        let flags = OFlag::from_bits_truncate(fcntl(&pipe, FcntlArg::F_GETFL)?);
+        fcntl(&pipe, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+        Ok(Self { pipe, bytes: Vec::new(), dropped: 0, is_over: false, heard: None })
+    }
+
+    /// Reads what is there, and tells whether there was anything. Beyond the limit only the end is kept, in which the last
+    /// line is.
+    fn read(&mut self) -> std::io::Result<bool> {
+        /// Bytes that are kept of the end.
+        const KEPT_TAIL: usize = 8 * 1024;
+        /// Pieces that are read at once: more than a pipe holds, so that a flood is left in between.
+        const PIECES_MAX: usize = 128;
+        let mut buffer = [0; 16 * 1024];
+        let mut heard = false;
+        for _ in 0..PIECES_MAX {
+            match self.pipe.read(&mut buffer) {
+                Ok(0) => {
+                    self.is_over = true;
+                    break;
+                }
+                Ok(count) => {
+                    heard = true;
+                    self.heard = Some(Instant::now());
+                    self.bytes.extend_from_slice(&buffer[..count]);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if self.bytes.len() > KEPT_BYTES_MAX {
+                let cut = KEPT_BYTES_MAX - KEPT_TAIL..self.bytes.len() - KEPT_TAIL;
+                self.dropped += cut.len();
+                self.bytes.drain(cut);
+            }
+        }
+        Ok(heard)
+    }
+
+    /// The end of what was read.
+    fn tail(&self) -> &[u8] {
+        &self.bytes[self.bytes.len().saturating_sub(TAIL_BYTES)..]
+    }
+}

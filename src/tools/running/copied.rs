@@ -1,0 +1,276 @@
+//! A command's changes of its copy of the workspace, in a form for a question to a person: rows for all changes,
+//! differences of text files. Nothing is decided here.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::files::{Root, Stamp};
+use crate::proto::known_paths;
+use crate::proto::tool::FileChange;
+use crate::sandbox::{Change, ChangeKind, Layer};
+use crate::tools::running::refused::Refusal;
+
+/// Longest text whose difference is shown.
+const TEXT_BYTES_MAX: u64 = 256 * 1024;
+/// Files whose differences are shown.
+const FILES_MAX: usize = 200;
+/// Bytes of all of them.
+const ALL_BYTES_MAX: u64 = 4 * 1024 * 1024;
+/// Rows of one list.
+const ROWS_MAX: usize = 400;
+/// Longest config of a new repository.
+const CONFIG_BYTES_MAX: u64 = 4096;
+
+/// The copy of a command that has ended.
+#[derive(Debug)]
+pub struct Copied {
+    /// The command.
+    pub command: String,
+    /// The layers that hold what it changed.
+    pub layer: Arc<Layer>,
+    /// The resource that the jail seems to have refused.
+    pub refused: Option<Refusal>,
+}
+
+/// Changes as they are shown.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Shown {
+    /// One row for each path or directory, protected ones first. Text from outside: whoever shows it escapes it.
+    pub rows: Vec<String>,
+    /// The differences of text files.
+    pub files: Vec<FileChange>,
+}
+
+/// Reason why a changed path is protected; `None` if it isn't. A directory by itself runs nothing.
+#[must_use]
+pub fn protection(change: &Change) -> Option<&'static str> {
+    if matches!(change.kind, ChangeKind::Directory { .. }) || is_plain_config(change) {
+        return None;
+    }
+    known_paths::protected(change.path.as_os_str().as_bytes())
+}
+
+/// Whether a change is the config of a new repository, with nothing in it but what git writes there by itself.
+#[must_use]
+pub fn is_plain_config(change: &Change) -> bool {
+    /// Keys of `[core]` and `[extensions]` that git sets by itself for a new repository, and that start no program.
+    const KEYS: [&str; 9] = [
+        "bare",
+        "filemode",
+        "ignorecase",
+        "logallrefupdates",
+        "objectformat",
+        "precomposeunicode",
+        "refstorage",
+        "repositoryformatversion",
+        "symlinks",
+    ];
+    const VALUES: [&str; 8] = ["true", "false", "0", "1", "sha1", "sha256", "files", "reftable"];
+    let ChangeKind::File { bytes, source, mode } = &change.kind else { return false };
+    if !change.path.ends_with(".git/config")
+        || change.before.is_some()
+        || *bytes > CONFIG_BYTES_MAX
+        || mode & 0o111 != 0
+    {
+        return false;
+    }
+    let Ok(text) = std::fs::read_to_string(source) else { return false };
+    text.lines().map(str::trim).all(|line| match line.split_once('=') {
+        None => matches!(line, "" | "[core]" | "[extensions]"),
+        Some((key, value)) => {
+            KEYS.iter().any(|known| known.eq_ignore_ascii_case(key.trim())) && VALUES.contains(&value.trim())
+        }
+    })
+}
+
+/// Puts changes into rows and differences.
+#[must_use]
+pub fn shown(changes: &[&Change], root: &Root) -> Shown {
+    let mut shown = Shown::default();
+    let mut bytes = 0;
+    let mut groups: Vec<Group> = Vec::new();
+    let mut order: Vec<&&Change> = changes.iter().collect();
+    order.sort_by_key(|change| (protection(change).is_none(), leads_out(change), rank(change)));
+    for change in order {
+        if protection(change).is_none()
+            && let Some(directory) = group_of(change, changes)
+        {
+            match groups.iter_mut().find(|it| it.directory == directory && it.is_deletion == is_deletion(change)) {
+                Some(group) => group.add(change),
+                None => groups.push(Group::new(directory, change)),
+            }
+            continue;
+        }
+        let has_room = shown.files.len() < FILES_MAX && bytes < ALL_BYTES_MAX;
+        let file = if has_room { difference(change, root) } else { None };
+        let size = file.iter().flat_map(|file| [&file.old, &file.new]).flatten().map(|it| it.len() as u64).sum::<u64>();
+        bytes += size;
+        let file = file.filter(|_| bytes <= ALL_BYTES_MAX);
+        // A difference says more than its row.
+        if file.is_none() || protection(change).is_some() {
+            shown.rows.push(row(change));
+        }
+        shown.files.extend(file);
+    }
+    shown.rows.extend(groups.iter().map(Group::row));
+    // A name with a line end mustn't look like a row of ours.
+    shown.rows.iter_mut().for_each(|row| *row = row.replace('\n', "\\n"));
+    let more = shown.rows.len().saturating_sub(ROWS_MAX);
+    if more > 0 {
+        shown.rows.truncate(ROWS_MAX);
+        shown.rows.push(format!("and {more} more"));
+    }
+    shown
+}
+
+/// The changes in one line, for a model.
+#[must_use]
+pub fn listed(changes: &[&Change]) -> String {
+    const PATHS_MAX: usize = 20;
+    let words: Vec<String> =
+        changes.iter().take(PATHS_MAX).map(|it| format!("{} {}", mark(it), it.path.display())).collect();
+    let more = changes.len().saturating_sub(PATHS_MAX);
+    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+    format!("{}{more}", words.join(", "))
+}
+
+/// Changes of one directory that are shown as one row.
+struct Group<'a> {
+    directory: &'a Path,
+    is_deletion: bool,
+    files: usize,
+    bytes: u64,
+}
+
+impl<'a> Group<'a> {
+    fn new(directory: &'a Path, change: &Change) -> Self {
+        let mut group = Self { directory, is_deletion: is_deletion(change), files: 0, bytes: 0 };
+        group.add(change);
+        group
+    }
+
+    fn add(&mut self, change: &Change) {
+        let (is_directory, bytes) = match &change.kind {
+            ChangeKind::File { bytes, .. } => (false, *bytes),
+            ChangeKind::Link { .. } => (false, 0),
+            ChangeKind::Directory { .. } => (true, 0),
+            ChangeKind::Deleted => {
+                (change.before.is_some_and(|it| it.is_directory()), change.before.map_or(0, |it| it.size))
+            }
+        };
+        self.files += usize::from(!is_directory);
+        self.bytes += if is_directory { 0 } else { bytes };
+    }
+
+    fn row(&self) -> String {
+        let mark = if self.is_deletion { "D" } else { "+" };
+        let derived = if known_paths::derived(self.directory) == Some(self.directory) { ", derived" } else { "" };
+        let files = if self.files == 1 { "1 file".to_owned() } else { format!("{} files", self.files) };
+        format!("{mark}  {}/  {files}, {}{derived}", self.directory.display(), size(self.bytes))
+    }
+}
+
+/// The directory under which a change is counted: one that was deleted as a whole, or one that tools fill.
+fn group_of<'a>(change: &'a Change, all: &[&'a Change]) -> Option<&'a Path> {
+    let derived = known_paths::derived(&change.path);
+    if derived.is_some() {
+        return derived;
+    }
+    let is_gone = |path: &Path| {
+        let found = all.binary_search_by(|it| it.path.as_path().cmp(path)).map(|at| all[at]);
+        found.is_ok_and(|it| it.kind == ChangeKind::Deleted && it.before.is_some_and(|it| it.is_directory()))
+    };
+    let above = change.path.ancestors().filter(|path| !path.as_os_str().is_empty() && is_gone(path));
+    above.last().filter(|_| is_deletion(change))
+}
+
+fn is_deletion(change: &Change) -> bool {
+    change.kind == ChangeKind::Deleted
+}
+
+/// Deletions first, then changes, then what is new.
+fn rank(change: &Change) -> u8 {
+    match (&change.kind, change.before) {
+        (ChangeKind::Deleted, _) => 0,
+        (_, Some(_)) => 1,
+        (_, None) => 2,
+    }
+}
+
+/// Links that lead out of the workspace come before others.
+fn leads_out(change: &Change) -> bool {
+    !matches!(&change.kind, ChangeKind::Link { target } if target.is_absolute() || target.starts_with(".."))
+}
+
+fn mark(change: &Change) -> &'static str {
+    match rank(change) {
+        0 => "D",
+        1 => "M",
+        _ => "+",
+    }
+}
+
+fn row(change: &Change) -> String {
+    let path = change.path.display();
+    let old = change.before;
+    let what = match &change.kind {
+        ChangeKind::Deleted if old.is_some_and(|it| it.is_directory()) => "directory deleted".to_owned(),
+        ChangeKind::Deleted => format!("deleted, {}", size(old.map_or(0, |it| it.size))),
+        ChangeKind::Directory { mode } => match old {
+            Some(old) => modes(&old, *mode),
+            None => "new directory".to_owned(),
+        },
+        ChangeKind::Link { target } => format!("-> {}", target.display()),
+        ChangeKind::File { mode, bytes, .. } => {
+            let executable = if mode & 0o111 != 0 { ", executable" } else { "" };
+            match old.filter(Stamp::is_file) {
+                None => format!("new, {}{executable}", size(*bytes)),
+                Some(old) if old.permissions() != *mode => {
+                    format!("{} to {}, {}", size(old.size), size(*bytes), modes(&old, *mode))
+                }
+                Some(old) => format!("{} to {}{executable}", size(old.size), size(*bytes)),
+            }
+        }
+    };
+    match protection(change) {
+        Some(why) => format!("!  {path}  {what}  PROTECTED: {why}"),
+        None => format!("{}  {path}  {what}", mark(change)),
+    }
+}
+
+fn modes(old: &Stamp, mode: u32) -> String {
+    format!("mode {:o} to {mode:o}", old.permissions())
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} bytes"),
+        10_000..1_000_000 => format!("{} kB", bytes / 1000),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes / 100_000 % 10),
+    }
+}
+
+/// The difference of a change, if it is one of text.
+fn difference(change: &Change, root: &Root) -> Option<FileChange> {
+    let old = match change.before {
+        None => None,
+        Some(before) if before.is_file() && before.size <= TEXT_BYTES_MAX => {
+            Some(root.held(&change.path, TEXT_BYTES_MAX).ok()?.1)
+        }
+        Some(_) => return None,
+    };
+    let new = match &change.kind {
+        ChangeKind::File { mode, bytes, source } if *bytes <= TEXT_BYTES_MAX => {
+            if change.before.is_some_and(|before| before.permissions() != *mode) {
+                return None;
+            }
+            Some(std::fs::read(source).ok()?)
+        }
+        ChangeKind::Deleted => None,
+        _ => return None,
+    };
+    let is_text = |bytes: &Option<Vec<u8>>| bytes.as_ref().is_none_or(|it| !it.contains(&0));
+    let path = change.path.to_str()?.to_owned();
+    (is_text(&old) && is_text(&new) && (old.is_some() || new.is_some())).then_some(FileChange { path, old, new })
+}

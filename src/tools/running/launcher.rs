@@ -1,0 +1,128 @@
+//! Start of programs for tools: held by the sandbox, on the terms that the gate's permit allows. Knows no tool.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use crate::proto::action::Hold;
+use crate::sandbox::{Layer, Outside, View};
+
+/// On which terms a program starts.
+#[derive(Clone, Debug, Default)]
+pub struct Terms {
+    /// Whether it has a network.
+    pub network: bool,
+    /// Way in which it sees the workspace.
+    pub view: View,
+    /// Paths outside the workspace that it may read.
+    pub readable: Vec<PathBuf>,
+    /// Paths outside the workspace that it may write, directly.
+    pub writable: Vec<PathBuf>,
+    /// A process started earlier whose loopback it shares.
+    pub network_of: Option<u32>,
+    /// More variables of its environment.
+    pub variables: Vec<(String, OsString)>,
+}
+
+impl Terms {
+    /// Whether the program gets more than its copy of the workspace: the network, or a path outside.
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
+        self.network || !self.readable.is_empty() || !self.writable.is_empty()
+    }
+}
+
+/// Makes the command that starts a program with these arguments on these terms; fails, in words, if it can't be held.
+type Start = dyn Fn(&str, &[&str], &Terms) -> Result<Command, String> + Send + Sync;
+/// Makes the layers of a copy of the workspace.
+type MakeLayer = dyn Fn() -> Result<Arc<Layer>, String> + Send + Sync;
+
+/// Way in which a jail shows a path outside of the workspace.
+type LookOutside = dyn Fn(&Path) -> Option<Outside> + Send + Sync;
+
+/// Starts programs for a model.
+#[derive(Clone)]
+pub struct Launcher {
+    start: Arc<Start>,
+    hold: Arc<dyn Fn() -> Hold + Send + Sync>,
+    layer: Arc<MakeLayer>,
+    outside: Arc<LookOutside>,
+    /// Jobs work on copies too.
+    is_bench: bool,
+}
+
+impl Launcher {
+    /// Puts it together. `hold` says how the machine can hold a program: it is asked only if one is to start. `layer` is
+    /// asked only if that is [`Hold::Copy`].
+    pub fn new(
+        start: impl Fn(&str, &[&str], &Terms) -> Result<Command, String> + Send + Sync + 'static,
+        hold: impl Fn() -> Hold + Send + Sync + 'static,
+        layer: impl Fn() -> Result<Arc<Layer>, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            start: Arc::new(start),
+            hold: Arc::new(hold),
+            layer: Arc::new(layer),
+            outside: Arc::new(|_| None),
+            is_bench: false,
+        }
+    }
+
+    /// The same, with what says how a jail shows a path outside of the workspace.
+    #[must_use]
+    pub fn with_outside(self, outside: impl Fn(&Path) -> Option<Outside> + Send + Sync + 'static) -> Self {
+        Self { outside: Arc::new(outside), ..self }
+    }
+
+    /// The same for the bench of a git session: what goes on as a job works on a copy of it, too.
+    #[must_use]
+    pub fn on_bench(self, is_bench: bool) -> Self {
+        Self { is_bench, ..self }
+    }
+
+    /// Whether programs work on the bench of a git session.
+    #[must_use]
+    pub fn is_on_bench(&self) -> bool {
+        self.is_bench
+    }
+
+    /// One that holds nothing.
+    #[cfg(test)]
+    pub(in crate::tools) fn plain() -> Self {
+        let start = |program: &str, arguments: &[&str], terms: &Terms| {
+            let mut command = Command::new(program);
+            command.args(arguments).envs(terms.variables.iter().cloned());
+            Ok(command)
+        };
+        Self::new(start, || Hold::Walls, || Err("there are no copies".into()))
+    }
+
+    /// Way in which a program is held.
+    #[must_use]
+    pub fn hold(&self) -> Hold {
+        (self.hold)()
+    }
+
+    /// The command that starts a program.
+    ///
+    /// # Errors
+    /// Why it can't be held as it must be.
+    pub fn command(&self, program: &str, arguments: &[&str], terms: &Terms) -> Result<Command, String> {
+        (self.start)(program, arguments, terms)
+    }
+
+    /// Way in which a jail shows a path outside of the workspace; nothing if it may not be opened to a program.
+    #[must_use]
+    pub fn outside(&self, path: &Path) -> Option<Outside> {
+        (self.outside)(path)
+    }
+
+    /// Layers for a copy of the workspace.
+    ///
+    /// # Errors
+    /// There is no room for them, or the machine has no copies.
+    pub fn layer(&self) -> Result<Arc<Layer>, String> {
+        (self.layer)()
+    }
+}

@@ -1,0 +1,9 @@
+//! Programs that tools run: their start, their terminal, what they may and what they leave.
+
+pub(super) mod bash;
+pub(super) mod copied;
+pub(super) mod launcher;
+pub(super) mod program;
+pub(super) mod refused;
+pub(super) mod spawner;
+pub(super) mod terminal;

@@ -1,0 +1,319 @@
+//! Refusals of the jail to a command: the network, sockets and paths to change, as the kernel saw it try, whatever came
+//! of the command; and paths to read, which programs name when they fail. A path counts only if it is there outside and
+//! the jail hides it or can't write it. Only if the jail couldn't look, the network is recognised by what is printed.
+
+use std::path::{Component, Path, PathBuf};
+
+use crate::proto::action::Need;
+use crate::sandbox::{Missed, Outside};
+
+/// Messages of programs without a network, in small letters.
+const NETWORK_SIGNS: &[&str] = &[
+    "could not resolve",
+    "couldn't resolve",
+    "temporary failure in name resolution",
+    "name or service not known",
+    "failed to lookup address",
+    "network is unreachable",
+    "eai_again",
+    "enetunreach",
+    "getaddrinfo",
+    "no address associated with hostname",
+    "dial tcp: lookup",
+    "failure resolving",
+    "unable to resolve host",
+    "nodename nor servname provided",
+    "network unreachable",
+    "failed to establish a new connection",
+];
+/// Words that programs print, in small letters, if they may not write.
+const READ_ONLY_SIGNS: &[&str] =
+    &["read-only file system", "permission denied", "operation not permitted", "erofs", "eacces", "eperm"];
+/// Characters of a line that are told.
+const LINE_CHARS_MAX: usize = 200;
+/// Lines in which paths are looked for, the last ones: most programs say at the end why they failed.
+const LINES_MAX: usize = 100;
+/// Paths of one command that are looked at.
+const PATHS_MAX: usize = 50;
+
+/// Services that libraries try by themselves, without being asked: names of users and hosts, the log.
+const TRIED_BY_LIBRARIES: &[&str] = &[
+    "/dev/log",
+    "/run/avahi-daemon",
+    "/run/dbus/system_bus_socket",
+    "/run/nscd",
+    "/run/systemd",
+    "/var/lib/sss",
+    "/var/run/avahi-daemon",
+    "/var/run/dbus/system_bus_socket",
+    "/var/run/nscd",
+    "/var/run/systemd",
+];
+
+/// Something that a command wanted and the jail doesn't give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The attempt, or the line in which the program reported it; text from outside.
+    pub line: String,
+    /// The permission that it would need; `None` if it can't be granted.
+    pub need: Option<Need>,
+    /// Didn't show by how the command ended.
+    pub is_hidden: bool,
+}
+
+/// Returns the attempts that the kernel saw, the network first: a host by its name if one was looked up.
+pub(in crate::tools) fn tried(
+    missed: &[Missed],
+    outside: &dyn Fn(&Path) -> Option<Outside>,
+    is_failed: bool,
+) -> Option<Refusal> {
+    let names: Vec<&str> =
+        missed.iter().filter_map(|it| if let Missed::Name(name) = it { Some(&**name) } else { None }).collect();
+    let addresses = missed.iter().filter_map(|it| if let Missed::Address(address) = it { Some(address) } else { None });
+    let network = match (&names[..], addresses.collect::<Vec<_>>().first()) {
+        ([], None) => None,
+        ([], Some(address)) => Some((format!("it tried to reach {address}"), address.to_string())),
+        ([first, more @ ..], _) => {
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            Some((format!("it looked for the host {first}{more}"), (*first).to_owned()))
+        }
+    };
+    let network = network.map(|(line, host)| (line, Need::Network { host }));
+    let socket = || {
+        let found =
+            missed.iter().find_map(|it| if let Missed::Socket(path) = it { service(path, outside) } else { None });
+        found.map(|path| (format!("it tried to connect to {path}"), Need::Socket { path }))
+    };
+    let write = || {
+        let found =
+            missed.iter().find_map(|it| if let Missed::Write(path) = it { to_write(path, outside) } else { None });
+        found.map(|path| (format!("it tried to write {path}"), Need::Write { path }))
+    };
+    let removal = || {
+        let found =
+            missed.iter().find_map(|it| if let Missed::Remove(path) = it { to_write(path, outside) } else { None });
+        let found = found.filter(|path| Path::new(path).symlink_metadata().is_ok());
+        found.map(|path| format!("it tried to delete or move {path}, which is never done outside the workspace"))
+    };
+    let (line, need) = match network.or_else(socket).or_else(write) {
+        Some((line, need)) => (line, Some(need)),
+        None => (removal()?, None),
+    };
+    Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
+}
+
+/// Returns the change of the workspace that a first look was refused: as the kernel saw it or, if nothing watched it, by what it
+/// printed.
+pub(in crate::tools) fn looked(
+    missed: Option<&[Missed]>,
+    errors: &str,
+    output: &str,
+    workspace: &Path,
+    is_failed: bool,
+) -> Option<Refusal> {
+    let line = match missed {
+        Some(missed) => missed.iter().find_map(|it| match it {
+            Missed::Write(path) => Some(format!("it tried to write {}", path.strip_prefix(workspace).ok()?.display())),
+            Missed::Remove(path) => {
+                Some(format!("it tried to delete or move {}", path.strip_prefix(workspace).ok()?.display()))
+            }
+            Missed::Name(_) | Missed::Address(_) | Missed::Socket(_) => None,
+        }),
+        None => {
+            let is_sign = |line: &&str| {
+                let line = line.to_lowercase();
+                READ_ONLY_SIGNS.iter().any(|sign| line.contains(sign))
+            };
+            errors.lines().chain(output.lines()).find(is_sign).map(|line| line.trim().to_owned())
+        }
+    }?;
+    let need = Some(Need::Write { path: workspace.to_str()?.to_owned() });
+    Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
+}
+
+/// A socket of a service outside that a command may be offered, by its true path.
+fn service(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<String> {
+    use std::os::unix::fs::FileTypeExt;
+    let found = path.canonicalize().ok()?;
+    let is_tried_anyway = |path: &Path| TRIED_BY_LIBRARIES.iter().any(|it| path.starts_with(it));
+    if is_tried_anyway(path) || is_tried_anyway(&found) || outside(path).is_none() || outside(&found).is_none() {
+        return None;
+    }
+    found.metadata().is_ok_and(|data| data.file_type().is_socket()).then(|| found.to_str().map(str::to_owned))?
+}
+
+/// A path outside that a command may be offered to write: the user can, and it is there or its directory is.
+fn to_write(path: &Path, outside: &dyn Fn(&Path) -> Option<Outside>) -> Option<String> {
+    use nix::unistd::{AccessFlags, access};
+    outside(path)?;
+    let place = if path.symlink_metadata().is_ok() { path } else { path.parent()? };
+    // A whole home isn't opened, so a new file right in it can't be.
+    outside(place)?;
+    access(place, AccessFlags::W_OK).ok()?;
+    path.to_str().map(str::to_owned)
+}
+
+/// Returns the refusals of a command that failed, from its error output and its output. `outside` says how the
+/// jail shows a path; `by_words` whether the network is to be recognised here, too.
+pub(in crate::tools) fn refused(
+    errors: &str,
+    output: &str,
+    cwd: &Path,
+    by_words: bool,
+    outside: &dyn Fn(&Path) -> Option<Outside>,
+) -> Option<Refusal> {
+    let told = |line: &str, need| {
+        let line = line.trim().chars().take(LINE_CHARS_MAX).collect();
+        Refusal { line, need: Some(need), is_hidden: false }
+    };
+    let is_network = |line: &&str| {
+        let line = line.to_lowercase();
+        NETWORK_SIGNS.iter().any(|sign| line.contains(sign))
+    };
+    if let Some(line) = errors.lines().chain(output.lines()).find(is_network).filter(|_| by_words) {
+        return Some(told(line, Need::Network { host: String::new() }));
+    }
+    let mut left = PATHS_MAX;
+    for line in errors.lines().rev().take(LINES_MAX) {
+        for path in paths(line, cwd) {
+            left = left.checked_sub(1)?;
+            // It may be shown, so that something else is the matter, or be missing outside, too.
+            if outside(&path) == Some(Outside::Hidden)
+                && path.symlink_metadata().is_ok()
+                && let Some(path) = path.to_str()
+            {
+                return Some(told(line, Need::Read { path: path.to_owned() }));
+            }
+        }
+    }
+    None
+}
+
+/// The paths that a line names, absolute and without `.` and `..`: in quotation marks, or between blanks.
+fn paths(line: &str, cwd: &Path) -> Vec<PathBuf> {
+    const QUOTES: [char; 7] = ['\'', '"', '`', '‘', '’', '“', '”'];
+    let quoted = line.split(QUOTES);
+    let words = line.split(|c: char| c.is_whitespace() || QUOTES.contains(&c) || "()[]{}<>,;=".contains(c));
+    let mut found: Vec<PathBuf> = Vec::new();
+    for word in quoted.chain(words) {
+        let word = word.trim_end_matches([':', '.', ',', '!', '?']);
+        if !(word.starts_with('/') || word.starts_with("../")) || word.len() < 2 {
+            continue;
+        }
+        let path = normal(&cwd.join(word));
+        if !found.contains(&path) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::from("/");
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => normal.push(name),
+            Component::ParentDir => drop(normal.pop()),
+            _ => {}
+        }
+    }
+    normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages of programs in a jail, and their needs: `R` with a path, `N` for the network.
+    #[test]
+    fn what_programs_say_that_were_refused_something() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let top = dir.path().canonicalize().expect("a path");
+        for name in ["hidden/data", "hidden/repo", "shown/lib", "secret/key", "ws"] {
+            std::fs::create_dir_all(top.join(name)).expect("a directory");
+        }
+        std::fs::write(top.join("hidden/data/a b.csv"), "1").expect("a file");
+        let outside = |path: &Path| {
+            let below = path.strip_prefix(&top).ok()?.to_str()?.to_owned();
+            let is = |name: &str| below.starts_with(name);
+            is("hidden").then_some(Outside::Hidden).or(is("shown").then_some(Outside::ReadOnly))
+        };
+        for (said, expected) in [
+            ("curl: (6) Could not resolve host: example.org", "N"),
+            ("npm error network request to https://r failed, reason: getaddrinfo EAI_AGAIN r", "N"),
+            (
+                "FileNotFoundError: [Errno 2] No such file or directory: 'T/hidden/data/a b.csv'",
+                "R T/hidden/data/a b.csv",
+            ),
+            ("cp: cannot stat 'T/hidden/data/a b.csv': No such file or directory", "R T/hidden/data/a b.csv"),
+            (
+                "ls: Zugriff auf '../hidden/data' nicht möglich: Datei oder Verzeichnis nicht gefunden",
+                "R T/hidden/data",
+            ),
+            ("bash: line 1: cd: T/hidden/repo: No such file or directory", "R T/hidden/repo"),
+            ("fatal: repository 'T/hidden/repo' does not exist", "R T/hidden/repo"),
+            // What was to be written the kernel saw.
+            ("cp: cannot create regular file 'T/hidden/data/new': No such file or directory", ""),
+            ("touch: cannot touch 'T/shown/new': Read-only file system", ""),
+            // It is shown, so that something else is the matter; it isn't there outside either; it is never offered.
+            ("T/shown/lib: syntax error", ""),
+            ("cat: T/hidden/none/x: No such file or directory", ""),
+            ("cat: T/secret/key: No such file or directory", ""),
+            ("cat: a.txt: No such file or directory", ""),
+        ] {
+            let here = |text: &str| text.replace("T/", &format!("{}/", top.display()));
+            let found = refused(&here(said), "", &top.join("ws"), true, &outside);
+            let words = found.map(|it| match it.need {
+                Some(Need::Network { .. }) => "N".to_owned(),
+                Some(Need::Read { path }) => format!("R {path}"),
+                other => format!("{other:?}"),
+            });
+            assert_eq!(words.unwrap_or_default(), here(expected), "{said}");
+        }
+        assert_eq!(refused("Could not resolve host", "", &top, false, &outside), None);
+    }
+
+    #[test]
+    fn what_the_kernel_saw_a_command_try_is_its_need() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let top = dir.path().canonicalize().expect("a path");
+        let (service, file) = (top.join("service.sock"), top.join("file"));
+        let _listener = std::os::unix::net::UnixListener::bind(&service).expect("a socket");
+        std::fs::write(&file, "").expect("a file");
+        let outside = |path: &Path| (!path.ends_with("secret.sock")).then_some(Outside::Hidden);
+        let socket = |path: &Path| Missed::Socket(path.to_owned());
+        let name = |name: &str| Missed::Name(name.to_owned());
+        let found = |missed: &[Missed]| tried(missed, &outside, false).map(|it| (it.line, it.need));
+        let network = |host: &str| Some(Need::Network { host: host.to_owned() });
+        let address = Missed::Address("192.0.2.1:443".parse().expect("an address"));
+        assert_eq!(found(&[]), None);
+        assert_eq!(
+            found(&[address.clone(), name("a.example"), name("b.example")]),
+            Some(("it looked for the host a.example and 1 more".into(), network("a.example")))
+        );
+        assert_eq!(found(&[address]), Some(("it tried to reach 192.0.2.1:443".into(), network("192.0.2.1:443"))));
+        let path = service.display().to_string();
+        assert_eq!(
+            found(&[socket(&file), socket(&service)]),
+            Some((format!("it tried to connect to {path}"), Some(Need::Socket { path })))
+        );
+        let write = |path: &Path| Missed::Write(path.to_owned());
+        for there in [file.clone(), top.join("new")] {
+            let path = there.display().to_string();
+            let needed = Some((format!("it tried to write {path}"), Some(Need::Write { path })));
+            assert_eq!(
+                found(&[write(Path::new("/nowhere/x")), write(&top.join("secret.sock")), write(&there)]),
+                needed
+            );
+        }
+        assert_eq!(found(&[write(&top.join("no/directory"))]), None);
+        let remove = |path: PathBuf| found(&[Missed::Remove(path)]);
+        let (line, need) = remove(file.clone()).expect("a refusal");
+        assert!(need.is_none() && line.contains(&format!("delete or move {},", file.display())), "{line}");
+        assert_eq!(remove(top.join("none")), None);
+        std::fs::rename(&service, top.join("secret.sock")).expect("another name");
+        for other in [top.join("secret.sock"), file, "/run/nscd/socket".into(), "/nowhere".into()] {
+            assert_eq!(found(&[socket(&other)]), None);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! A thread that starts processes: what the sandbox starts ends with the thread that started it, and a question's thread
+//! ends with the question.
+
+use std::process::{Child, Command};
+use std::sync::mpsc::{Sender, channel};
+use std::{io, thread};
+
+/// The thread; what it started ends when this is dropped.
+pub(in crate::tools) struct Spawner {
+    orders: Sender<(Command, Sender<io::Result<Child>>)>,
+}
+
+impl Spawner {
+    pub(in crate::tools) fn new() -> Self {
+        let (orders, ordered) = channel::<(Command, Sender<io::Result<Child>>)>();
+        thread::spawn(move || {
+            for (mut command, to) in ordered {
+                // Who doesn't wait for it doesn't want it: dropping the child leaves it to the sandbox's end.
+                let _ = to.send(command.spawn());
+            }
+        });
+        Self { orders }
+    }
+
+    pub(in crate::tools) fn spawn(&self, command: Command) -> io::Result<Child> {
+        let gone = || io::Error::other("the thread that starts programs has ended");
+        let (to, from) = channel();
+        self.orders.send((command, to)).map_err(|_| gone())?;
+        from.recv().map_err(|_| gone())?
+    }
+}
