@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nu_ansi_term::Style;
 
-use super::run::{Flow, Repl};
+use super::hub::{Flow, Repl};
 use crate::agent::goal::Journal;
 use crate::app::{
     Background, Progress, Request, StoredJournal, Wanted, find_run, goal_of, granted_lines, plan_lines, run_report,
@@ -80,7 +80,7 @@ impl Repl {
     }
 
     fn begin_run(&mut self, text: &str) -> Flow {
-        let cwd = super::state::read(&self.state).cwd.clone();
+        let cwd = super::editing::state::read(&self.state).cwd.clone();
         let (settings, env) = (self.runtime.settings(), self.runtime.env());
         let workspace = workspace_for(env, &cwd, &workspace_dir(settings, env));
         let goal = goal_of(settings, text, &workspace).map(|goal| {
@@ -107,7 +107,7 @@ impl Repl {
         let pump = self.terminal.session.handle();
         let request = Request {
             config: self.runtime.config().request.explicit.clone(),
-            cwd: Some(super::state::read(&self.state).cwd.clone()),
+            cwd: Some(super::editing::state::read(&self.state).cwd.clone()),
             store: Some(Arc::clone(self.runtime.store())),
             ..Request::default()
         };

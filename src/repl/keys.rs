@@ -102,7 +102,7 @@ fn add(bindings: &mut Keybindings) {
     wake_on_f35(bindings);
 }
 
-/// F35 is the pump's (`shell::feed::WAKE_KEY`).
+/// F35 is the pump's (`shell::keys::feed::WAKE_KEY`).
 fn wake_on_f35(bindings: &mut Keybindings) {
     bindings.add_binding(KeyModifiers::NONE, KeyCode::F(35), ReedlineEvent::ExecuteHostCommand(WAKE.into()));
 }

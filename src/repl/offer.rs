@@ -2,10 +2,11 @@
 
 use nu_ansi_term::Color;
 
-use super::run::{Flow, Repl};
+use super::hub::{Flow, Repl};
 use crate::ask::look;
 use crate::proto::ModelCommand;
 use crate::render::command_rows;
+use crate::repl::records::steps;
 use crate::shell::session::KeysTo;
 
 /// The person's choice about a proposal.
@@ -29,54 +30,52 @@ pub(super) fn choice(keys: &[u8]) -> Option<Choice> {
     }
 }
 
-impl Repl {
-    /// Offers the proposals that are left; stops where the person edits one (it comes back as the next line).
-    pub(super) fn offer_proposals(&mut self) -> Flow {
-        while let Some(command) = self.proposals.pop_front() {
-            let total = self.proposals_total;
-            let number = total - self.proposals.len();
-            match self.ask_choice(&command, number, total) {
-                Ok(Choice::Run) => {
-                    let flow = self.run_models_command(command);
-                    if flow != Flow::Continue {
-                        self.proposals.clear();
-                        return flow;
-                    }
-                }
-                Ok(Choice::Edit) => {
-                    self.edit_next(&command.text);
-                    return Flow::Continue;
-                }
-                Ok(Choice::Skip) => {}
-                Ok(Choice::Stop) => self.proposals.clear(),
-                Err(flow) => {
-                    self.proposals.clear();
+/// Offers the proposals that are left; stops where the person edits one (it comes back as the next line).
+pub(super) fn offer_proposals(repl: &mut Repl) -> Flow {
+    while let Some(command) = repl.proposals.pop_front() {
+        let total = repl.proposals_total;
+        let number = total - repl.proposals.len();
+        match ask_choice(repl, &command, number, total) {
+            Ok(Choice::Run) => {
+                let flow = steps::run_models_command(repl, command);
+                if flow != Flow::Continue {
+                    repl.proposals.clear();
                     return flow;
                 }
             }
+            Ok(Choice::Edit) => {
+                repl.edit_next(&command.text);
+                return Flow::Continue;
+            }
+            Ok(Choice::Skip) => {}
+            Ok(Choice::Stop) => repl.proposals.clear(),
+            Err(flow) => {
+                repl.proposals.clear();
+                return flow;
+            }
         }
-        Flow::Continue
     }
+    Flow::Continue
+}
 
-    fn ask_choice(&mut self, command: &ModelCommand, number: usize, total: usize) -> Result<Choice, Flow> {
-        let console = &self.console;
-        let head = format!("the model proposes ({number} of {total}):");
-        console.line(&console.paint(Color::Yellow.bold(), &head));
-        command_rows(&command.text, look(console)).iter().for_each(|row| console.line(row));
-        let answer = self.put_question("run [r]  edit [e]  skip [s, Enter]  stop [t]", choice, Choice::Stop);
-        if answer == Ok(Choice::Edit) {
-            // What was typed ahead mustn't submit a proposal that is being edited.
-            self.terminal.session.keys_to(KeysTo::HoldFresh);
-        }
-        let word = match answer {
-            Ok(Choice::Run) => "run",
-            Ok(Choice::Edit) => "edit",
-            Ok(Choice::Skip) => "skipped",
-            Ok(Choice::Stop) | Err(_) => "stopped",
-        };
-        self.console.line(word);
-        answer
+fn ask_choice(repl: &mut Repl, command: &ModelCommand, number: usize, total: usize) -> Result<Choice, Flow> {
+    let console = &repl.console;
+    let head = format!("the model proposes ({number} of {total}):");
+    console.line(&console.paint(Color::Yellow.bold(), &head));
+    command_rows(&command.text, look(console)).iter().for_each(|row| console.line(row));
+    let answer = repl.put_question("run [r]  edit [e]  skip [s, Enter]  stop [t]", choice, Choice::Stop);
+    if answer == Ok(Choice::Edit) {
+        // What was typed ahead mustn't submit a proposal that is being edited.
+        repl.terminal.session.keys_to(KeysTo::HoldFresh);
     }
+    let word = match answer {
+        Ok(Choice::Run) => "run",
+        Ok(Choice::Edit) => "edit",
+        Ok(Choice::Skip) => "skipped",
+        Ok(Choice::Stop) | Err(_) => "stopped",
+    };
+    repl.console.line(word);
+    answer
 }
 
 #[cfg(test)]

@@ -5,13 +5,14 @@ use std::sync::{Arc, PoisonError};
 
 use nu_ansi_term::Color;
 
-use super::run::{Flow, Repl};
-use super::state::{self, Learned};
+use super::editing::state::{self, Learned};
+use super::hub::{Flow, NOT_FOUND, Repl};
 use crate::config::RouteMode;
 use crate::host;
-use crate::proto::{CommandOutcome, Failure, FailureKind, LineKind, Route, RouteVerdict};
+use crate::proto::{Failure, FailureKind, LineKind, Route, RouteVerdict};
 use crate::render::sanitise;
 use crate::render::text::escape_visible;
+use crate::repl::answer;
 use crate::route::{self, Context};
 use crate::store::{Search, TextMatch};
 
@@ -49,294 +50,264 @@ fn yes_ask(keys: &[u8]) -> Option<bool> {
     }
 }
 
-/// Exit status of the shell for a command that it doesn't find.
-const NOT_FOUND: i32 = 127;
-
-/// The last command that failed.
-#[derive(Clone, Debug)]
-pub(super) struct Failed {
-    command: String,
-    status: i32,
+/// Settles where a line goes: asks where it may be either, or where a slip or a directory was typed. None where the
+/// person wants nothing done.
+pub(super) fn settle_route(
+    repl: &mut Repl,
+    line: &str,
+    verdict: RouteVerdict,
+    hidden: bool,
+) -> Result<Option<RouteVerdict>, Flow> {
+    if verdict.rule == "forced-by-key" {
+        let natural = state::read(&repl.state).natural_verdict(line).route;
+        if natural != verdict.route && matches!(natural, Route::Shell | Route::Ask | Route::Confirm) {
+            learn(repl, line, verdict.route, hidden);
+        }
+        return Ok(Some(verdict));
+    }
+    if verdict.route == Route::Shell {
+        if let Some(offered) = offer_for(repl, line, &verdict) {
+            return ask_about_offer(repl, verdict, offered);
+        }
+        if !repl.heading.differs(line, &verdict) {
+            return Ok(Some(verdict));
+        }
+    } else if verdict.route == Route::Confirm && ran_before(repl, line) {
+        let repeated = |context: &Context<'_>| route::decide(line, &Context { ran_before: true, ..*context });
+        let again = state::read(&repl.state).with_context(line, repeated);
+        if again.route == Route::Shell {
+            return Ok(Some(again));
+        }
+    } else if verdict.route != Route::Confirm && !repl.heading.differs(line, &verdict) {
+        return Ok(Some(verdict));
+    }
+    ask_way(repl, line, verdict, hidden)
 }
 
-impl Repl {
-    /// Settles where a line goes: asks where it may be either, or where a slip or a directory was typed. None where the
-    /// person wants nothing done.
-    pub(super) fn settle_route(
-        &mut self,
-        line: &str,
-        verdict: RouteVerdict,
-        hidden: bool,
-    ) -> Result<Option<RouteVerdict>, Flow> {
-        if verdict.rule == "forced-by-key" {
-            let natural = state::read(&self.state).natural_verdict(line).route;
-            if natural != verdict.route && matches!(natural, Route::Shell | Route::Ask | Route::Confirm) {
-                self.learn(line, verdict.route, hidden);
-            }
-            return Ok(Some(verdict));
+/// The question with three answers.
+fn ask_way(repl: &mut Repl, line: &str, verdict: RouteVerdict, hidden: bool) -> Result<Option<RouteVerdict>, Flow> {
+    repl.console.line(&repl.console.paint(Color::Yellow.bold(), &format!("{}:", sanitise(&verdict.reason))));
+    match repl.put_own_question("run it [r]  ask the model [a]  cancel [Enter, Esc]", way, Way::Cancel)? {
+        Way::Run => {
+            repl.console.line("run");
+            learn(repl, line, Route::Shell, hidden);
+            Ok(Some(answered(Route::Shell, line.to_owned())))
         }
-        if verdict.route == Route::Shell {
-            if let Some(offered) = self.offer_for(line, &verdict) {
-                return self.ask_about_offer(verdict, offered);
-            }
-            if !self.heading.differs(line, &verdict) {
-                return Ok(Some(verdict));
-            }
-        } else if verdict.route == Route::Confirm && self.ran_before(line) {
-            let repeated = |context: &Context<'_>| route::decide(line, &Context { ran_before: true, ..*context });
-            let again = state::read(&self.state).with_context(line, repeated);
-            if again.route == Route::Shell {
-                return Ok(Some(again));
-            }
-        } else if verdict.route != Route::Confirm && !self.heading.differs(line, &verdict) {
-            return Ok(Some(verdict));
+        Way::Ask => {
+            repl.console.line("ask");
+            learn(repl, line, Route::Ask, hidden);
+            Ok(Some(answered(Route::Ask, line.trim().to_owned())))
         }
-        self.ask_way(line, verdict, hidden)
-    }
-
-    /// The question with three answers.
-    fn ask_way(&mut self, line: &str, verdict: RouteVerdict, hidden: bool) -> Result<Option<RouteVerdict>, Flow> {
-        self.console.line(&self.console.paint(Color::Yellow.bold(), &format!("{}:", sanitise(&verdict.reason))));
-        match self.put_own_question("run it [r]  ask the model [a]  cancel [Enter, Esc]", way, Way::Cancel)? {
-            Way::Run => {
-                self.console.line("run");
-                self.learn(line, Route::Shell, hidden);
-                Ok(Some(answered(Route::Shell, line.to_owned())))
-            }
-            Way::Ask => {
-                self.console.line("ask");
-                self.learn(line, Route::Ask, hidden);
-                Ok(Some(answered(Route::Ask, line.trim().to_owned())))
-            }
-            Way::Cancel | Way::Offered => {
-                self.console.line("cancelled: nothing was run");
-                Ok(None)
-            }
+        Way::Cancel | Way::Offered => {
+            repl.console.line("cancelled: nothing was run");
+            Ok(None)
         }
     }
+}
 
-    /// The line that was probably meant: a slip corrected, or `cd` for a directory alone.
-    fn offer_for(&self, line: &str, verdict: &RouteVerdict) -> Option<String> {
-        let state = state::read(&self.state);
-        if verdict.rule == "forced-shell" && !state.other_grammar {
-            let word = line.trim_end().strip_prefix('!').filter(|word| !word.contains(char::is_whitespace))?;
-            let resolves = state.names.kind(word).is_some();
-            drop(state);
-            return self.repeated(word, resolves);
-        }
-        if verdict.rule == "slip" {
-            return state.with_context(line, |context| route::correction(&verdict.text, context));
-        }
-        let word = line.trim();
-        let plain =
-            !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || "\"'\\$`*?[;&|<>(){}!".contains(c));
-        if !plain || state.other_grammar || state.names.kind(word).is_some() {
-            return None;
-        }
-        let is_directory = state.resolve(word).is_some_and(|path| path.is_dir());
-        is_directory.then(|| format!("cd {}{word}", if word.starts_with('-') { "-- " } else { "" }))
+/// The line that was probably meant: a slip corrected, or `cd` for a directory alone.
+fn offer_for(repl: &Repl, line: &str, verdict: &RouteVerdict) -> Option<String> {
+    let state = state::read(&repl.state);
+    if verdict.rule == "forced-shell" && !state.other_grammar {
+        let word = line.trim_end().strip_prefix('!').filter(|word| !word.contains(char::is_whitespace))?;
+        let resolves = state.names.kind(word).is_some();
+        drop(state);
+        return repeated(repl, word, resolves);
     }
-
-    /// The last line that bash would run again for `!WORD`; a command itself is only taken for one with arguments.
-    fn repeated(&self, word: &str, resolves: bool) -> Option<String> {
-        if word.is_empty() {
-            return None;
-        }
-        let start = if resolves { format!("{word} ") } else { word.to_owned() };
-        let search = Search {
-            text: TextMatch::Prefix(start),
-            kind: Some(LineKind::Command),
-            limit: Some(1),
-            ..Search::default()
-        };
-        let rows = self.store().search(&search).ok()?;
-        rows.into_iter().next().map(|row| row.entry.line).filter(|line| line != word)
+    if verdict.rule == "slip" {
+        return state.with_context(line, |context| route::correction(&verdict.text, context));
     }
+    let word = line.trim();
+    let plain = !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || "\"'\\$`*?[;&|<>(){}!".contains(c));
+    if !plain || state.other_grammar || state.names.kind(word).is_some() {
+        return None;
+    }
+    let is_directory = state.resolve(word).is_some_and(|path| path.is_dir());
+    is_directory.then(|| format!("cd {}{word}", if word.starts_with('-') { "-- " } else { "" }))
+}
 
-    fn ask_about_offer(&mut self, verdict: RouteVerdict, offered: String) -> Result<Option<RouteVerdict>, Flow> {
-        let shown = self.console.paint(Color::Cyan.normal(), &escape_visible(&offered));
-        let reason = match verdict.rule {
-            "slip" => verdict.reason.clone(),
-            "forced-shell" => format!("`!{0}` runs `{0}` here, and repeats a line in bash", verdict.text.trim()),
-            _ => format!("`{}` is a directory", verdict.text.trim()),
-        };
-        self.console.line(&format!("{}. Run {shown} instead?", sanitise(&reason)));
-        let words = "yes [y]  run as typed [r]  ask the model [a]  cancel [Enter, Esc]";
-        match self.put_own_question(words, way_with_offer, Way::Cancel)? {
-            Way::Offered => {
-                self.console.line("yes");
-                let reason = format!("you took `{offered}` for it");
-                Ok(Some(RouteVerdict { reason, ..answered(Route::Shell, offered) }))
-            }
-            Way::Run => {
-                self.console.line("run as typed");
-                Ok(Some(verdict))
-            }
-            Way::Ask => {
-                self.console.line("ask");
-                Ok(Some(answered(Route::Ask, verdict.text.trim().to_owned())))
-            }
-            Way::Cancel => {
-                self.console.line("cancelled: nothing was run");
-                Ok(None)
-            }
+/// The last line that bash would run again for `!WORD`; a command itself is only taken for one with arguments.
+fn repeated(repl: &Repl, word: &str, resolves: bool) -> Option<String> {
+    if word.is_empty() {
+        return None;
+    }
+    let start = if resolves { format!("{word} ") } else { word.to_owned() };
+    let search =
+        Search { text: TextMatch::Prefix(start), kind: Some(LineKind::Command), limit: Some(1), ..Search::default() };
+    let rows = repl.store().search(&search).ok()?;
+    rows.into_iter().next().map(|row| row.entry.line).filter(|line| line != word)
+}
+
+fn ask_about_offer(repl: &mut Repl, verdict: RouteVerdict, offered: String) -> Result<Option<RouteVerdict>, Flow> {
+    let shown = repl.console.paint(Color::Cyan.normal(), &escape_visible(&offered));
+    let reason = match verdict.rule {
+        "slip" => verdict.reason.clone(),
+        "forced-shell" => format!("`!{0}` runs `{0}` here, and repeats a line in bash", verdict.text.trim()),
+        _ => format!("`{}` is a directory", verdict.text.trim()),
+    };
+    repl.console.line(&format!("{}. Run {shown} instead?", sanitise(&reason)));
+    let words = "yes [y]  run as typed [r]  ask the model [a]  cancel [Enter, Esc]";
+    match repl.put_own_question(words, way_with_offer, Way::Cancel)? {
+        Way::Offered => {
+            repl.console.line("yes");
+            let reason = format!("you took `{offered}` for it");
+            Ok(Some(RouteVerdict { reason, ..answered(Route::Shell, offered) }))
+        }
+        Way::Run => {
+            repl.console.line("run as typed");
+            Ok(Some(verdict))
+        }
+        Way::Ask => {
+            repl.console.line("ask");
+            Ok(Some(answered(Route::Ask, verdict.text.trim().to_owned())))
+        }
+        Way::Cancel => {
+            repl.console.line("cancelled: nothing was run");
+            Ok(None)
         }
     }
+}
 
-    /// Whether this very line is in the history as a command that was run.
-    fn ran_before(&self, line: &str) -> bool {
-        let search = Search {
-            text: TextMatch::Exact(line.to_owned()),
-            kind: Some(LineKind::Command),
-            successful: Some(true),
-            limit: Some(1),
-            ..Search::default()
-        };
-        self.store().search(&search).is_ok_and(|rows| !rows.is_empty())
+/// Whether this very line is in the history as a command that was run.
+fn ran_before(repl: &Repl, line: &str) -> bool {
+    let search = Search {
+        text: TextMatch::Exact(line.to_owned()),
+        kind: Some(LineKind::Command),
+        successful: Some(true),
+        limit: Some(1),
+        ..Search::default()
+    };
+    repl.store().search(&search).is_ok_and(|rows| !rows.is_empty())
+}
+
+/// Remembers that a line goes `route`, whatever is decided: the very line, and a small step of the weights.
+fn learn(repl: &mut Repl, line: &str, route: Route, hidden: bool) {
+    if !repl.runtime.settings().route.learn || hidden {
+        return;
     }
+    let (line, to_shell) = (line.trim(), route == Route::Shell);
+    let steps = state::read(&repl.state).with_context(line, |context| {
+        let features = route::features_of(line, context);
+        features.map(|features| route::lesson(&features, context.weights, to_shell)).unwrap_or_default()
+    });
+    {
+        let mut state = repl.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut learned = Learned::clone(&state.learned);
+        learned.answers.insert(line.to_owned(), route);
+        steps.iter().for_each(|(index, step)| learned.weights.shift(*index, *step));
+        state.learned = Arc::new(learned);
+    }
+    let written = repl.store().remember_route(line, to_shell, (route::FINGERPRINT, &steps), host::now_unix_ms());
+    if let Err(problem) = written {
+        repl.store().note_read_problem(problem);
+    }
+}
 
-    /// Remembers that a line goes `route`, whatever is decided: the very line, and a small step of the weights.
-    fn learn(&mut self, line: &str, route: Route, hidden: bool) {
-        if !self.runtime.settings().route.learn || hidden {
-            return;
-        }
-        let (line, to_shell) = (line.trim(), route == Route::Shell);
-        let steps = state::read(&self.state).with_context(line, |context| {
-            let features = route::features_of(line, context);
-            features.map(|features| route::lesson(&features, context.weights, to_shell)).unwrap_or_default()
+/// `:route forget`.
+pub(super) fn forget_routes(repl: &mut Repl, argument: &str) {
+    if argument != "forget" {
+        return repl.console.failure(&Failure {
+            kind: FailureKind::User,
+            message: format!(":route {} is unknown", sanitise(argument)),
+            hint: ":route forget".into(),
         });
-        {
-            let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-            let mut learned = Learned::clone(&state.learned);
-            learned.answers.insert(line.to_owned(), route);
-            steps.iter().for_each(|(index, step)| learned.weights.shift(*index, *step));
-            state.learned = Arc::new(learned);
-        }
-        let written = self.store().remember_route(line, to_shell, (route::FINGERPRINT, &steps), host::now_unix_ms());
-        if let Err(problem) = written {
-            self.store().note_read_problem(problem);
-        }
     }
+    let forgotten = repl.store().forget_routes();
+    match forgotten {
+        Ok(lines) => {
+            repl.state.write().unwrap_or_else(PoisonError::into_inner).learned = Arc::default();
+            let noun = if lines == 1 { "line" } else { "lines" };
+            repl.console.notice(&format!("Forgot {lines} {noun} and what was learned from it."));
+        }
+        Err(problem) => repl.console.failure(&problem.into()),
+    }
+}
 
-    /// `:route forget`.
-    pub(super) fn forget_routes(&mut self, argument: &str) {
-        if argument != "forget" {
-            return self.console.failure(&Failure {
+/// `:mode`.
+pub(super) fn set_mode(repl: &mut Repl, name: &str) {
+    if !name.is_empty() {
+        let Some(mode) = RouteMode::of(name) else {
+            return repl.console.failure(&Failure {
                 kind: FailureKind::User,
-                message: format!(":route {} is unknown", sanitise(argument)),
-                hint: ":route forget".into(),
+                message: format!(":mode {} is unknown", sanitise(name)),
+                hint: ":mode auto, :mode shell, :mode ask or :mode shadow".into(),
             });
-        }
-        let forgotten = self.store().forget_routes();
-        match forgotten {
-            Ok(lines) => {
-                self.state.write().unwrap_or_else(PoisonError::into_inner).learned = Arc::default();
-                let noun = if lines == 1 { "line" } else { "lines" };
-                self.console.notice(&format!("Forgot {lines} {noun} and what was learned from it."));
-            }
-            Err(problem) => self.console.failure(&problem.into()),
-        }
-    }
-
-    /// `:mode`.
-    pub(super) fn set_mode(&mut self, name: &str) {
-        if !name.is_empty() {
-            let Some(mode) = RouteMode::of(name) else {
-                return self.console.failure(&Failure {
-                    kind: FailureKind::User,
-                    message: format!(":mode {} is unknown", sanitise(name)),
-                    hint: ":mode auto, :mode shell, :mode ask or :mode shadow".into(),
-                });
-            };
-            self.state.write().unwrap_or_else(PoisonError::into_inner).mode = mode;
-        }
-        let mode = state::read(&self.state).mode;
-        self.console.notice(match mode {
-            RouteMode::Auto => "a command goes to the shell, a sentence to the model",
-            RouteMode::Shell => "every line goes to the shell; ?LINE to the model",
-            RouteMode::Ask => "every line goes to the model; !LINE to the shell",
-            RouteMode::Shadow => {
-                "every line goes to the shell, ?LINE to the model; the prompt tells what auto would do"
-            }
-        });
-    }
-
-    /// `:why`: the rule, the words that weighed most, and how to change it; and the last failure, if it was one.
-    pub(super) fn explain_route(&mut self, before: Option<&(String, RouteVerdict)>) -> Flow {
-        let Some((line, verdict)) = before else {
-            self.console.notice("no line has gone anywhere yet");
-            return Flow::Continue;
         };
-        let whither = match verdict.route {
-            Route::Shell => "the shell",
-            Route::Ask => "the model",
-            Route::Meta => "ReedClaw",
-            Route::Empty | Route::Confirm => "nowhere",
-        };
-        self.console.outside(&format!("{line}\n"));
-        self.console.paragraph(&format!("went to {whither}: {}", verdict.reason));
-        let weighed = matches!(verdict.rule, "first-word-resolves" | "sentence" | "not-a-command" | "answered")
-            || matches!(verdict.rule, "looks-like-a-command" | "slip");
-        if weighed && let Some(words) = self.heaviest_words(line) {
-            self.console.paragraph(&words);
-        }
-        self.console.notice(&format!("rule {}; Ctrl-T flips a line, ! forces the shell, ? the model", verdict.rule));
-        let Some(status) = self.failed.as_ref().map(|failed| failed.status) else { return Flow::Continue };
-        if verdict.route != Route::Shell || self.runtime.agent().current_model().is_none() {
-            return Flow::Continue;
-        }
-        let what = if status == NOT_FOUND { "wasn't found".to_owned() } else { format!("failed with status {status}") };
-        self.console.line(&format!("it {what}:"));
-        match self.put_own_question("ask the model about it [a]  no [Enter, Esc]", yes_ask, false) {
-            Ok(true) => {
-                self.console.line("ask");
-                self.ask_about_failure()
-            }
-            Ok(false) => {
-                self.console.line("no");
-                Flow::Continue
-            }
-            Err(flow) => flow,
-        }
+        repl.state.write().unwrap_or_else(PoisonError::into_inner).mode = mode;
     }
+    let mode = state::read(&repl.state).mode;
+    repl.console.notice(match mode {
+        RouteMode::Auto => "a command goes to the shell, a sentence to the model",
+        RouteMode::Shell => "every line goes to the shell; ?LINE to the model",
+        RouteMode::Ask => "every line goes to the model; !LINE to the shell",
+        RouteMode::Shadow => "every line goes to the shell, ?LINE to the model; the prompt tells what auto would do",
+    });
+}
 
-    fn heaviest_words(&self, line: &str) -> Option<String> {
-        const SHOWN: usize = 4;
-        let evidence = state::read(&self.state).with_context(line, |context| route::evidence(line, context));
-        let words: Vec<String> = evidence
-            .iter()
-            .take(SHOWN)
-            .map(|word| {
-                let side = if word.weight > 0.0 { "shell" } else { "model" };
-                format!("`{}` {:+.1} ({side})", escape_visible(&word.word), word.weight)
-            })
-            .collect();
-        (!words.is_empty()).then(|| format!("weighed most: {}", words.join(", ")))
+/// `:why`: the rule, the words that weighed most, and how to change it; and the last failure, if it was one.
+pub(super) fn explain_route(repl: &mut Repl, before: Option<&(String, RouteVerdict)>) -> Flow {
+    let Some((line, verdict)) = before else {
+        repl.console.notice("no line has gone anywhere yet");
+        return Flow::Continue;
+    };
+    let destination = match verdict.route {
+        Route::Shell => "the shell",
+        Route::Ask => "the model",
+        Route::Meta => "ReedClaw",
+        Route::Empty | Route::Confirm => "nowhere",
+    };
+    repl.console.outside(&format!("{line}\n"));
+    repl.console.paragraph(&format!("went to {destination}: {}", verdict.reason));
+    let weighed = matches!(verdict.rule, "first-word-resolves" | "sentence" | "not-a-command" | "answered")
+        || matches!(verdict.rule, "looks-like-a-command" | "slip");
+    if weighed && let Some(words) = heaviest_words(repl, line) {
+        repl.console.paragraph(&words);
     }
-
-    /// Keeps the last failure, and offers the model where the command wasn't found.
-    pub(super) fn note_failure(&mut self, outcome: &CommandOutcome, keep: bool) {
-        let failed = outcome.status != 0 && keep;
-        let can_ask = failed && self.runtime.agent().current_model().is_some();
-        self.state.write().unwrap_or_else(PoisonError::into_inner).failed = can_ask;
-        self.failed = failed.then(|| Failed { command: outcome.command.clone(), status: outcome.status });
-        if can_ask && outcome.status == NOT_FOUND {
-            self.console.notice("Alt-Enter on an empty line, or :why, asks the model about it");
+    repl.console.notice(&format!("rule {}; Ctrl-T flips a line, ! forces the shell, ? the model", verdict.rule));
+    let Some(status) = repl.failed.as_ref().map(|failed| failed.status) else { return Flow::Continue };
+    if verdict.route != Route::Shell || repl.runtime.agent().current_model().is_none() {
+        return Flow::Continue;
+    }
+    let what = if status == NOT_FOUND { "wasn't found".to_owned() } else { format!("failed with status {status}") };
+    repl.console.line(&format!("it {what}:"));
+    match repl.put_own_question("ask the model about it [a]  no [Enter, Esc]", yes_ask, false) {
+        Ok(true) => {
+            repl.console.line("ask");
+            ask_about_failure(repl)
         }
+        Ok(false) => {
+            repl.console.line("no");
+            Flow::Continue
+        }
+        Err(flow) => flow,
     }
+}
 
-    /// Asks the model about the last failure.
-    pub(super) fn ask_about_failure(&mut self) -> Flow {
-        self.state.write().unwrap_or_else(PoisonError::into_inner).failed = false;
-        let Some(failed) = self.failed.take() else { return Flow::Continue };
-        let question = format!(
-            "The command `{}` failed with status {}. Why, and what should I do?",
-            failed.command.trim(),
-            failed.status
-        );
-        self.console.outside(&format!("{question}\n"));
-        self.ask(Some(&question), &question)
-    }
+fn heaviest_words(repl: &Repl, line: &str) -> Option<String> {
+    const SHOWN: usize = 4;
+    let evidence = state::read(&repl.state).with_context(line, |context| route::evidence(line, context));
+    let words: Vec<String> = evidence
+        .iter()
+        .take(SHOWN)
+        .map(|word| {
+            let side = if word.weight > 0.0 { "shell" } else { "model" };
+            format!("`{}` {:+.1} ({side})", escape_visible(&word.word), word.weight)
+        })
+        .collect();
+    (!words.is_empty()).then(|| format!("weighed most: {}", words.join(", ")))
+}
+
+/// Asks the model about the last failure.
+pub(super) fn ask_about_failure(repl: &mut Repl) -> Flow {
+    repl.state.write().unwrap_or_else(PoisonError::into_inner).failed = false;
+    let Some(failed) = repl.failed.take() else { return Flow::Continue };
+    let question = format!(
+        "The command `{}` failed with status {}. Why, and what should I do?",
+        failed.command.trim(),
+        failed.status
+    );
+    repl.console.outside(&format!("{question}\n"));
+    answer::ask(repl, Some(&question), &question)
 }
 
 /// The verdict of a person.

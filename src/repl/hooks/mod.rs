@@ -1,15 +1,12 @@
 //! The hooks as the prompt's loop and the editor's slots ask them: a project's before the user's own. It runs no Lua itself
 //! and must not know how long a hook may take.
 
-mod acts;
+pub(super) mod acts;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
-use super::complete::ShellCompleter;
-use super::prompt::ReedPrompt;
-use super::state::RouteHook;
 use crate::config::{
     Action, Answer, HookContext, HookEvent, HookFailure, HookSet, Hooks, KeyDoes, KeyName, OverlayHooks,
 };
@@ -17,6 +14,9 @@ use crate::ops::commands;
 use crate::proto::Route;
 use crate::render::text::has_hidden;
 use crate::render::{CSI_CHARS_MAX, sanitise};
+use crate::repl::editing::complete::ShellCompleter;
+use crate::repl::editing::prompt::ReedPrompt;
+use crate::repl::editing::state::RouteHook;
 
 /// Longest text of a prompt, in characters: a screen of it is no prompt.
 const PROMPT_CHARS_MAX: usize = 2_000;

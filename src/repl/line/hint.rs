@@ -4,7 +4,7 @@
 use nu_ansi_term::Style;
 use reedline::{Hinter, History};
 
-use crate::repl::writer::Writer;
+use crate::repl::editing::writer::Writer;
 use crate::store::{Search, TextMatch};
 
 /// reedline's hinter over the store.

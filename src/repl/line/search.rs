@@ -9,10 +9,10 @@ use reedline::{Completer, Editor, Menu, MenuEvent, MenuSettings, Painter, Sugges
 
 use super::widget::set;
 use crate::host;
+use crate::repl::editing::prompt::with_tilde;
+use crate::repl::editing::state::{self, SharedState};
+use crate::repl::editing::writer::Writer;
 use crate::repl::keys::HISTORY_MENU;
-use crate::repl::prompt::with_tilde;
-use crate::repl::state::{self, SharedState};
-use crate::repl::writer::Writer;
 use crate::store::{Row, Search, TextMatch};
 
 /// Lines of the history that are shown at once.

@@ -9,8 +9,8 @@ use reedline::{Completer, Editor, Menu, MenuEvent, MenuSettings, Painter, Reedli
 
 use super::Links;
 use super::edits::{self, Edit};
-use crate::repl::state::{self, SharedState};
-use crate::repl::writer::Writer;
+use crate::repl::editing::state::{self, SharedState};
+use crate::repl::editing::writer::Writer;
 use crate::store::{Search, StoreError};
 
 /// Killed texts that are kept, as in readline.

@@ -10,7 +10,7 @@ use crate::config::{Env, HookEvent};
 use crate::console::Console;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{HumanLine, ModelCommand};
-use crate::repl::prompt::ReedPrompt;
+use crate::repl::editing::prompt::ReedPrompt;
 use crate::shell::session::KeysTo;
 use crate::shell::{Event, Session};
 use crate::turn::plain_text;

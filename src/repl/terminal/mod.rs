@@ -2,6 +2,7 @@
 //! It must not know the agent, so that an answer can borrow the agent while the terminal goes on.
 
 mod asking;
+mod attended;
 mod goals;
 
 use std::collections::VecDeque;
@@ -11,19 +12,19 @@ use std::time::Duration;
 
 use reedline::{EditCommand, Reedline, Signal};
 
-use super::editor;
 use super::hooks::SharedHooks;
 use super::keys::{self, Wanted};
 use super::line::Links;
-use super::programs::ProgramsThread;
-use super::prompt::{Heading, ReedPrompt, split_titles};
-use super::state::{self, Learned, SharedState};
-use super::writer::{Ticket, WRITE_AFTER, WriterThread};
 use crate::config::{EditorSettings, Env, HookEvent, PromptStyle, Settings};
 use crate::console::Console;
 use crate::host;
 use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind};
 use crate::render::text::{escape_visible, wrap};
+use crate::repl::editing::editor;
+use crate::repl::editing::programs::ProgramsThread;
+use crate::repl::editing::prompt::{Heading, ReedPrompt, split_titles};
+use crate::repl::editing::state::{self, Learned, SharedState};
+use crate::repl::editing::writer::{Ticket, WRITE_AFTER, WriterThread};
 use crate::route;
 use crate::shell::session::KeysTo;
 use crate::shell::supervise::Ending;
@@ -115,6 +116,8 @@ pub(super) struct Terminal {
     pub(super) named: bool,
     /// Whether a start-up file has written a part of a line, as one does that asks.
     pub(super) start_asks: bool,
+    /// Whether the editor must be made anew, so that it doesn't draw over a row of a start-up file.
+    pub(super) is_editor_stale: bool,
     /// The rows of the prompt and the line that was entered last.
     pub(super) drawn_rows: Option<usize>,
     /// The end of the command in the foreground.
@@ -301,6 +304,11 @@ impl Terminal {
             let short = memchr::memchr_iter(b'\n', bytes).count() < 2;
             match prompt.rows_below_cursor(buffer, self.editor.current_insertion_point(), columns) {
                 None if !short => self.console.raw(b"\r\x1b[J"),
+                // Nothing was typed yet: a new editor draws where the cursor is.
+                None if buffer.is_empty() && !self.ready => {
+                    self.console.raw(b"\r\x1b[J");
+                    self.is_editor_stale = true;
+                }
                 None if buffer.is_empty() => self.console.raw(b"\r\x1b[J\r\n"),
                 None => self.console.raw(b"\r\n"),
                 Some(rows) => {

@@ -1,0 +1,109 @@
+//! Keeps the list of programs on `PATH` fresh on a thread of its own, so that no prompt waits for a directory.
+
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use crate::proto::Names;
+use crate::repl::editing::state::SharedState;
+use crate::shell::Handle;
+use crate::shell::programs::Programs;
+
+/// Time for which the first look at thousands of files leaves the processors to the first prompt and to the shell's
+/// start. The shell's own report, which comes when it is ready, ends it.
+const FIRST_PROMPT: Duration = Duration::from_millis(20);
+
+/// The thread; it ends when this is dropped.
+pub(in crate::repl) struct ProgramsThread {
+    requests: Sender<Option<OsString>>,
+    asked: Cell<u64>,
+    progress: Arc<Progress>,
+}
+
+/// Progress of the thread.
+#[derive(Default)]
+struct Progress {
+    /// Number of requests that it has answered.
+    answered: AtomicU64,
+    /// Whether the loop waits for an answer.
+    awaited: AtomicBool,
+}
+
+impl ProgramsThread {
+    /// Starts it. Where the system has no thread left, the list stays as it is.
+    pub(in crate::repl) fn start(state: SharedState, pump: Handle) -> Self {
+        let (requests, incoming) = channel::<Option<OsString>>();
+        let progress = Arc::new(Progress::default());
+        let told = Arc::clone(&progress);
+        let work = move || {
+            let mut programs = Programs::new();
+            let mut path = OsString::new();
+            let mut first = true;
+            while let Ok(mut request) = incoming.recv() {
+                let mut requests = 1;
+                if first && let Ok(newer) = incoming.recv_timeout(FIRST_PROMPT) {
+                    request = newer.or(request);
+                    requests += 1;
+                }
+                // Only the newest request counts.
+                while let Ok(newer) = incoming.try_recv() {
+                    request = newer.or(request);
+                    requests += 1;
+                }
+                if let Some(new) = request {
+                    path = new;
+                }
+                let list = programs.refresh(&path);
+                let mut state = state.write().unwrap_or_else(PoisonError::into_inner);
+                if !Arc::ptr_eq(&state.names.programs, &list) {
+                    state.names = Arc::new(Names { programs: list, ..Names::clone(&state.names) });
+                }
+                drop(state);
+                told.answered.fetch_add(requests, Ordering::AcqRel);
+                // The line that is being typed was drawn without the first list.
+                if std::mem::take(&mut first) || told.awaited.swap(false, Ordering::AcqRel) {
+                    pump.nudge();
+                }
+            }
+        };
+        let this = Self { requests, asked: Cell::new(0), progress };
+        if std::thread::Builder::new().name("programs".into()).spawn(work).is_err() {
+            // Requests go nowhere; nobody must wait for an answer.
+            this.progress.answered.store(u64::MAX, Ordering::Release);
+        }
+        this
+    }
+
+    /// Asks for a fresh list, of a new `PATH` where one is given.
+    pub(in crate::repl) fn refresh(&self, path: Option<OsString>) {
+        self.asked.set(self.asked.get() + 1);
+        let _ = self.requests.send(path);
+    }
+
+    /// Whether the list is as fresh as it was asked to be; if not, the pump is nudged when it is.
+    pub(in crate::repl) fn is_fresh(&self) -> bool {
+        let fresh = || self.progress.answered.load(Ordering::Acquire) >= self.asked.get();
+        if fresh() {
+            return true;
+        }
+        self.progress.awaited.store(true, Ordering::Release);
+        // It may have answered just before it could see that it is awaited.
+        fresh()
+    }
+}
+
+/// The builtins and reserved words of every bash, for the time until the live shell has told its own.
+#[must_use]
+pub fn first_names() -> Names {
+    const BUILTINS: &str = ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare \
+        dirs disown echo enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout \
+        mapfile popd printf pushd pwd read readarray readonly return set shift shopt source suspend test times trap true \
+        type typeset ulimit umask unalias unset wait";
+    const KEYWORDS: &str = "! [[ ]] case coproc do done elif else esac fi for function if in select then time until while \
+        { }";
+    let words = |list: &str| list.split_whitespace().map(str::to_owned).collect();
+    Names { builtins: words(BUILTINS), keywords: words(KEYWORDS), ..Names::default() }
+}

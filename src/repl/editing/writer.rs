@@ -1,0 +1,208 @@
+//! Writes lines and how they ended to the history, on a thread of its own, so that no command and no prompt waits for
+//! the disk. Who reads the history takes what is still to be written first ([`Writer::store`]), so that nobody ever
+//! sees the history without the last line. It must not know what a line means.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::store::{Entry, HistoryId, Store};
+
+/// Stands for a line that may not have its row yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::repl) struct Ticket(u64);
+
+/// Time for which nothing more must come before it is written: the time of a short command and its prompt, which would
+/// otherwise share the processor with the disk. A crash loses no more than that.
+pub(in crate::repl) const WRITE_AFTER: Duration = Duration::from_millis(15);
+
+/// A task of the writer.
+enum Job {
+    Append(Ticket, Entry),
+    Outcome { ticket: Ticket, status: i32, duration_ms: u64, now_unix_ms: i64 },
+    Delete(Ticket),
+}
+
+/// The tasks that are left, and the row of the line that was written last.
+#[derive(Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    written: Option<(Ticket, HistoryId)>,
+}
+
+/// The history's writing side; clones share it.
+#[derive(Clone)]
+pub struct Writer {
+    store: Arc<Mutex<Store>>,
+    queue: Arc<Mutex<Queue>>,
+}
+
+/// A panic elsewhere leaves whole values behind, so a poisoned lock is as good as another.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Writer {
+    /// Makes a writer without a thread: what it is told is written when the store is next asked for.
+    #[must_use]
+    pub fn new(store: Arc<Mutex<Store>>) -> Self {
+        Self { store, queue: Arc::default() }
+    }
+
+    /// The store, as it is shared.
+    pub(in crate::repl) fn shared(&self) -> &Arc<Mutex<Store>> {
+        &self.store
+    }
+
+    /// The store, with all written that was to be written.
+    pub fn store(&self) -> MutexGuard<'_, Store> {
+        // Jobs are taken and done under the store's lock alone, so their order holds whoever does them.
+        let mut store = lock(&self.store);
+        loop {
+            let Some(job) = lock(&self.queue).jobs.pop_front() else { return store };
+            let row_of = |ticket| lock(&self.queue).written.filter(|(known, _)| *known == ticket).map(|(_, row)| row);
+            match job {
+                Job::Append(ticket, entry) => {
+                    let row = store.append(&entry);
+                    lock(&self.queue).written = Some((ticket, row));
+                }
+                Job::Outcome { ticket, status, duration_ms, now_unix_ms } => {
+                    if let Some(row) = row_of(ticket) {
+                        store.set_outcome(row, Some(status), Some(duration_ms), now_unix_ms);
+                    }
+                }
+                Job::Delete(ticket) => {
+                    if let Some(row) = row_of(ticket) {
+                        let _ = store.delete(row);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The thread. What it was told is in the store when this has been dropped.
+pub(in crate::repl) struct WriterThread {
+    writer: Writer,
+    /// None without a thread.
+    wake: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+    tickets: u64,
+}
+
+impl WriterThread {
+    /// Starts it. Where the system has no thread left, whoever asks for the store writes.
+    pub(in crate::repl) fn start(writer: Writer) -> Self {
+        let (wake, woken) = channel::<()>();
+        let own = writer.clone();
+        let work = move || {
+            while woken.recv().is_ok() {
+                // A command that ends at once is written when its prompt is drawn, with how it ended.
+                while woken.recv_timeout(WRITE_AFTER).is_ok() {}
+                drop(own.store());
+            }
+        };
+        let thread = std::thread::Builder::new().name("history".into()).spawn(work).ok();
+        Self { writer, wake: thread.is_some().then_some(wake), thread, tickets: 0 }
+    }
+
+    /// The writer, for those that read.
+    pub(in crate::repl) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// Adds a line; the thread hears of it with the next job or by [`WriterThread::wake`].
+    pub(in crate::repl) fn append(&mut self, entry: Entry) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        lock(&self.writer.queue).jobs.push_back(Job::Append(ticket, entry));
+        ticket
+    }
+
+    /// Notes how the line that was added last ended.
+    pub(in crate::repl) fn note(&self, ticket: Ticket, status: i32, duration_ms: u64, now_unix_ms: i64) {
+        self.push(Job::Outcome { ticket, status, duration_ms, now_unix_ms });
+    }
+
+    /// Takes the line that was added last away again.
+    pub(in crate::repl) fn delete(&self, ticket: Ticket) {
+        self.push(Job::Delete(ticket));
+    }
+
+    /// Wakes the thread, which writes the rest.
+    pub(in crate::repl) fn wake(&self) {
+        if let Some(wake) = &self.wake {
+            let _ = wake.send(());
+        }
+    }
+
+    fn push(&self, job: Job) {
+        lock(&self.writer.queue).jobs.push_back(job);
+        self.wake();
+    }
+}
+
+impl Drop for WriterThread {
+    fn drop(&mut self) {
+        self.wake = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        drop(self.writer.store());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::LineKind;
+
+    fn entry(time: i64) -> Entry {
+        Entry {
+            time,
+            session: 1,
+            cwd: None,
+            hostname: None,
+            line: format!("line {time}"),
+            kind: LineKind::Command,
+            status: None,
+            duration_ms: None,
+        }
+    }
+
+    fn writer() -> Writer {
+        Writer::new(Arc::new(Mutex::new(Store::in_memory().expect("a store"))))
+    }
+
+    #[test]
+    fn all_that_was_told_is_in_the_store_when_it_is_dropped() {
+        let writer = writer();
+        let mut thread = WriterThread::start(writer.clone());
+        for (time, status) in (0..50).zip(0..) {
+            let ticket = thread.append(entry(time));
+            thread.note(ticket, status, 7, time);
+        }
+        drop(thread);
+        let rows = lock(&writer.store).recent(100).expect("readable");
+        assert_eq!(rows.len(), 50);
+        for (row, status) in rows.iter().rev().zip(0..) {
+            assert_eq!((row.entry.status, row.entry.duration_ms), (Some(status), Some(7)));
+        }
+    }
+
+    #[test]
+    fn who_reads_sees_what_is_still_to_be_written() {
+        let writer = writer();
+        let mut unwoken = WriterThread { writer: writer.clone(), wake: None, thread: None, tickets: 0 };
+        let first = unwoken.append(entry(1));
+        unwoken.note(first, 3, 9, 2);
+        let newest = writer.store().recent(1).expect("readable").pop().expect("there").entry;
+        assert_eq!((newest.line.as_str(), newest.status), ("line 1", Some(3)));
+        let second = unwoken.append(entry(2));
+        unwoken.delete(second);
+        unwoken.note(second, 0, 0, 3);
+        assert_eq!(writer.store().count().expect("readable"), 1);
+    }
+}

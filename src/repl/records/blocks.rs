@@ -1,0 +1,106 @@
+//! Uses of the last answer: `:copy`, `:run` and `:save`. A block of code runs only by the key that a
+//! model's command needs.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+use crate::base::base64;
+use crate::host;
+use crate::proto::{Failure, FailureKind, ModelCommand};
+use crate::render::sanitise;
+use crate::repl::editing::state;
+use crate::repl::hub::{Flow, Repl};
+use crate::repl::offer;
+use crate::turn::{CodeBlock, code_blocks};
+
+/// Bytes that are sent to the terminal for its clipboard: beyond, many terminals drop the whole.
+const TERMINAL_BYTES_MAX: usize = 74_994 / 4 * 3;
+
+/// `:copy [N]`: the last answer, or its block N.
+pub(in crate::repl) fn copy(repl: &Repl, argument: &str) {
+    let (what, text) = if argument.is_empty() {
+        if repl.last_answer.is_empty() {
+            return repl.console.failure(&failure("there is no answer to copy".into(), "ask something first"));
+        }
+        ("the answer".to_owned(), sanitise(&repl.last_answer).into_owned())
+    } else {
+        match block(repl, argument) {
+            Ok(block) => (format!("block {argument}"), block.text),
+            Err(failure) => return repl.console.failure(&failure),
+        }
+    };
+    let fits = text.len() <= TERMINAL_BYTES_MAX;
+    if fits {
+        repl.console.raw(format!("\x1b]52;c;{}\x07", base64::encode(text.as_bytes())).as_bytes());
+    }
+    match (host::copy_to_clipboard(&text, repl.runtime.env()), fits) {
+        (Some(program), _) => repl.console.notice(&format!("{what} is copied, by {program}")),
+        (None, true) => repl.console.notice(&format!("{what} was sent to the terminal's clipboard")),
+        (None, false) => repl.console.failure(&failure(
+            format!("{what} is too long for a terminal's clipboard ({} bytes)", text.len()),
+            ":save N FILE writes a block to a file; wl-copy or xclip would take it",
+        )),
+    }
+}
+
+/// `:run N`: a block, through the live shell, with the question first.
+pub(in crate::repl) fn run_block(repl: &mut Repl, argument: &str) -> Flow {
+    match block(repl, argument) {
+        Ok(block) => {
+            repl.proposals_total = 1;
+            repl.proposals = [ModelCommand { text: block.text.trim_end().to_owned() }].into();
+            offer::offer_proposals(repl)
+        }
+        Err(failure) => {
+            repl.console.failure(&failure);
+            Flow::Continue
+        }
+    }
+}
+
+/// `:save N FILE`: a block, to a file that isn't there yet.
+pub(in crate::repl) fn save_block(repl: &Repl, argument: &str) {
+    let (number, file) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+    let path = state::read(&repl.state).resolve(file.trim()).filter(|_| !file.trim().is_empty());
+    let Some(path) = path else {
+        return repl.console.failure(&failure(":save needs a number and a file".into(), ":save N FILE"));
+    };
+    let saved = block(repl, number).and_then(|block| {
+        let file = OpenOptions::new().write(true).create_new(true).open(&path);
+        let done = file.and_then(|mut file| {
+            file.write_all(block.text.as_bytes())?;
+            file.sync_all()
+        });
+        done.map_err(|error| {
+            let hint = if error.kind() == std::io::ErrorKind::AlreadyExists {
+                "nothing was overwritten: choose another name, or remove it first"
+            } else {
+                ""
+            };
+            failure(format!("{} can't be written: {error}", path.display()), hint)
+        })
+    });
+    match saved {
+        Ok(()) => repl.console.notice(&format!("block {number} is in {}", path.display())),
+        Err(failure) => repl.console.failure(&failure),
+    }
+}
+
+/// A block of the last answer by its number from 1, as it was shown.
+fn block(repl: &Repl, number: &str) -> Result<CodeBlock, Failure> {
+    let blocks = code_blocks(&sanitise(&repl.last_answer));
+    let count = blocks.len();
+    let at = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    at.and_then(|at| blocks.into_iter().nth(at)).filter(|block| !block.text.trim().is_empty()).ok_or_else(|| {
+        let there = match count {
+            0 => "the last answer has no block of code".to_owned(),
+            1 => "the last answer has one block of code: 1".to_owned(),
+            _ => format!("the last answer has blocks 1 to {count}"),
+        };
+        failure(format!("there is no block {number}"), &there)
+    })
+}
+
+fn failure(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}

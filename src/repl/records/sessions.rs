@@ -1,0 +1,741 @@
+//! `:session`: sessions on git at the prompt. It must not know how they are kept.
+
+use std::sync::Arc;
+
+use crate::app::{Approvals, OwnCommand, Ruling, session_failure, session_on};
+use crate::app::{FOLDER, maker, summarise, to_summarise};
+use crate::ask::{Asking, ask_yes_or_no};
+use crate::base::text::{counted, one_line};
+use crate::git::{Program, short};
+use crate::host::PrivateCopy;
+use crate::ops::sessions::{
+    against, applied_lines, changes_at, difference, half_words, log_rows, merge_wish, merge_words, output_of,
+    own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
+};
+use crate::proto::{Failure, FailureKind};
+use crate::render::patch::parse;
+use crate::render::text::{escape_visible, table};
+use crate::repl::editing::state;
+use crate::repl::hub::{Flow, Repl};
+use crate::repl::records::changes;
+use crate::repl::records::conversations::rows_of;
+use crate::repl::records::memory;
+use crate::repl::rules::tooling;
+use crate::sessions::{
+    Half, Session, SessionError, Sessions, View, amend, drop_summaries, replay, rewind_half, short_id,
+};
+use crate::store::StoredTurn;
+
+impl Repl {
+    /// Carries out `:session`.
+    pub(in crate::repl) fn session(&mut self, argument: &str) -> Flow {
+        let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+        let rest = rest.trim();
+        let done = match word {
+            "" | "list" => self.session_list(rest),
+            "start" => self.session_start(rest),
+            "open" => self.session_open(rest),
+            "leave" => self.session_leave(),
+            "log" => self.session_log(),
+            "show" => return self.session_show(rest),
+            "diff" => return self.session_diff(rest),
+            "cat" => self.session_cat(rest),
+            "context" => self.session_context(rest),
+            "edit" => return self.session_edit(rest),
+            "files" => self.session_files(rest),
+            "dir" => self.session_dir(rest),
+            "message" => self.session_message(rest),
+            "amend" => self.session_amend(rest),
+            "run" => return self.session_run(rest),
+            "sync" => self.session_sync(rest),
+            "apply" => return self.session_apply(),
+            "undo" => self.session_undo(Session::undo),
+            "redo" => self.session_undo(Session::redo),
+            "merge" => return self.session_merge(rest),
+            "tools" => self.session_tools(),
+            "summaries" => return self.session_summaries(rest),
+            "approve" => return self.session_approve(rest),
+            "reject" => self.session_rule(rest, Ruling::Reject),
+            "revoke" => self.session_rule(rest, Ruling::Revoke),
+            "abandon" => self.session_abandon(rest),
+            "drop" => return self.session_drop(rest),
+            other => {
+                Err(user(format!(":session doesn't know {}", escape_visible(other)), ":help session lists its words"))
+            }
+        };
+        if let Err(failure) = done {
+            self.console.failure(&failure);
+        }
+        Flow::Continue
+    }
+
+    fn git_sessions(&self) -> Result<Sessions, Failure> {
+        match self.runtime.on_git() {
+            Some(on_git) => Ok(on_git.session.sessions().clone()),
+            None => self.runtime.sessions(&tooling::workspace(self)),
+        }
+    }
+
+    /// The session that is on and its newest turn, for the prompt.
+    pub(in crate::repl) fn session_mark(&self, unicode: bool) -> Option<String> {
+        let meta = self.runtime.on_git()?.session.meta();
+        let (id, turns) = (short_id(&meta.id), meta.turns);
+        Some(if unicode { format!("⎇ {id}·{turns}") } else { format!("session {id}:{turns}") })
+    }
+
+    /// The session that is on, to look at.
+    fn session_view(&self) -> Result<View, Failure> {
+        let none = || user("no session is on".into(), ":session start begins one, :session lists them");
+        Ok(self.runtime.on_git().ok_or_else(none)?.session.view())
+    }
+
+    fn session_list(&self, argument: &str) -> Result<(), Failure> {
+        let sessions = self.git_sessions()?;
+        let mut all = sessions.list().map_err(session_failure)?;
+        match argument {
+            "" => {}
+            "--all" => all.extend(sessions.list_left().map_err(session_failure)?),
+            other => {
+                return Err(user(format!("list doesn't know {}", escape_visible(other)), ":session list [--all]"));
+            }
+        }
+        if all.is_empty() {
+            self.console.notice("no session yet; :session start begins one");
+            return Ok(());
+        }
+        let here = self.runtime.on_git().map(|it| it.session.id());
+        self.console.write(&table(&session_rows(&all, here), self.console.width_columns()));
+        self.console.notice(":session open ID goes on with one");
+        Ok(())
+    }
+
+    fn session_start(&mut self, rest: &str) -> Result<(), Failure> {
+        let (with_changes, rest) = match rest.strip_prefix("--with-changes") {
+            Some(rest) => (true, rest.trim_start()),
+            None => (false, rest),
+        };
+        let named = |option: &str| {
+            let rest = rest.strip_prefix(option)?.trim_start();
+            let (value, title) = rest.split_once(' ').unwrap_or((rest, ""));
+            Some((value, title.trim()))
+        };
+        let (from, on) = (named("--from "), named("--on "));
+        let title = from.or(on).map_or(rest, |(_, title)| title);
+        let workspace = tooling::workspace(self);
+        memory::note_ended(self);
+        match (with_changes, from, on) {
+            (true, None, None) => self.runtime.start_session_with_changes(&workspace, title)?,
+            (true, ..) => return Err(user("--with-changes begins at HEAD".into(), "leave out --from and --on")),
+            (false, _, Some((branch, _))) => self.runtime.start_session_on(&workspace, branch, title)?,
+            (false, from, None) => self.runtime.start_session(&workspace, from.map(|it| it.0), title)?,
+        }
+        if let Some(on_git) = self.runtime.on_git() {
+            let (id, name) = (on_git.session.id(), on_git.session.reference());
+            let is_branch = name.starts_with("refs/heads/");
+            let name = name.trim_start_matches("refs/heads/");
+            let base = on_git.session.meta().base.clone().unwrap_or_default();
+            let base = if base.is_empty() { "no commit".to_owned() } else { base[..8.min(base.len())].to_owned() };
+            self.console.notice(&format!(
+                "session {} begins at {base}; your files stay as they are, each turn becomes a commit on {name}",
+                short_id(id)
+            ));
+            if is_branch {
+                self.console.notice("the branch holds the conversation too: git push --all would send it");
+            }
+        }
+        Ok(())
+    }
+
+    fn session_open(&mut self, wanted: &str) -> Result<(), Failure> {
+        if wanted.is_empty() {
+            return Err(user("which session?".into(), ":session lists them"));
+        }
+        let workspace = self.runtime.on_git().map_or_else(|| tooling::workspace(self), |it| it.workspace().to_owned());
+        memory::note_ended(self);
+        self.runtime.open_session(&workspace, wanted)?;
+        self.tell_session();
+        Ok(())
+    }
+
+    /// Tells where the session is, and what a turn that was cut off has left.
+    fn tell_session(&mut self) {
+        let Some(on_git) = self.runtime.on_git_mut() else { return };
+        let told = on_git.session.take_told();
+        let meta = on_git.session.meta();
+        let turns = counted(usize::try_from(meta.turns).unwrap_or(usize::MAX), "turn");
+        self.console.notice(&format!("session {}: {}, {turns}", short_id(&meta.id), escape_visible(&meta.title)));
+        told.iter().for_each(|told| self.console.notice(told));
+        if let Some(left) = on_git.session.left() {
+            let files = counted(left.files, "file");
+            self.console.notice(&format!(
+                "turn {} was cut off ({}): {files} of its draft are there; ask on, or :session undo drops them",
+                meta.turns + 1,
+                escape_visible(&one_line(&left.question))
+            ));
+        }
+    }
+
+    fn session_leave(&mut self) -> Result<(), Failure> {
+        memory::note_ended(self);
+        match self.runtime.leave_session() {
+            Some(id) => self.console.notice(&format!("left session {id}; :session open {id} goes on with it")),
+            None => self.console.notice("no session is on"),
+        }
+        Ok(())
+    }
+
+    fn session_log(&self) -> Result<(), Failure> {
+        let view = self.session_view()?;
+        let log = view.log().map_err(session_failure)?;
+        let rows = log_rows(&view, &log).map_err(session_failure)?;
+        self.console.write(&table(&rows, self.console.width_columns()));
+        self.console.notice(":session show N, :rewind N, :fork N");
+        Ok(())
+    }
+
+    fn session_show(&mut self, argument: &str) -> Flow {
+        let shown = self.session_view().and_then(|view| {
+            let turn = match argument {
+                "" => view.meta().map_err(session_failure)?.turns,
+                number => {
+                    number.parse().map_err(|_| user(format!("{number} is no turn"), ":session log lists them"))?
+                }
+            };
+            let record = view.record(turn).map_err(session_failure)?;
+            let changes = view.changes_of(turn).map_err(session_failure)?;
+            Ok((record, difference(&changes, &|side| view.text(side))))
+        });
+        match shown {
+            Err(failure) => self.console.failure(&failure),
+            Ok((record, text)) => {
+                self.console.outside(&format!("? {}\n", record.question));
+                for call in &record.calls {
+                    let sign = if call.success { "·" } else { "✗" };
+                    self.console.outside(&format!("{sign} {} {}\n", call.tool, one_line(&call.arguments)));
+                }
+                self.console.outside(&format!("{}\n", record.answer.trim_end()));
+                return changes::browse(self, parse(&text), Vec::new());
+            }
+        }
+        Flow::Continue
+    }
+
+    /// Returns the text for `[N|A..B] [PATH] [--against BRANCH]`.
+    fn session_difference(&self, argument: &str) -> Result<String, Failure> {
+        let view = self.session_view()?;
+        let (what, branch) = match argument.split_once("--against ") {
+            Some((what, branch)) => (what, Some(branch.trim())),
+            None => (argument, None),
+        };
+        let (range, path) = range_and_path(what);
+        let Some(branch) = branch else {
+            let changes = view.changes_in(range).and_then(|all| changes_at(all, path)).map_err(session_failure)?;
+            return Ok(difference(&changes, &|side| view.text(side)));
+        };
+        let (sessions, id) = (self.git_sessions()?, &view.meta().map_err(session_failure)?.id);
+        let mut plan = against(&sessions, id, range, branch, &self.git_program()?).map_err(session_failure)?;
+        let files = changes_at(std::mem::take(&mut plan.files), path).map_err(session_failure)?;
+        Ok(difference(&files, &|side| plan.text(side)))
+    }
+
+    fn session_diff(&mut self, argument: &str) -> Flow {
+        let shown = self.session_difference(argument);
+        match shown {
+            Err(failure) => self.console.failure(&failure),
+            Ok(text) if text.is_empty() => self.console.notice("nothing differs"),
+            Ok(text) => return changes::browse(self, parse(&text), Vec::new()),
+        }
+        Flow::Continue
+    }
+
+    fn session_cat(&self, argument: &str) -> Result<(), Failure> {
+        let view = self.session_view()?;
+        let (path, turn) = path_and_turn(argument);
+        let files = view.files(turn).map_err(session_failure)?;
+        let content = files.read(path, crate::sessions::FILE_BYTES_MAX);
+        let content =
+            content.map_err(|error| user(format!("{path}: {error}"), ":session cat PATH @N shows that of turn N"))?;
+        self.console.outside(&String::from_utf8_lossy(&content.bytes));
+        Ok(())
+    }
+
+    /// Goes back to a turn on the session's branch. If several turns leave, they are named and the person is asked.
+    pub(in crate::repl) fn session_rewind(&mut self, turn: usize, later: &[StoredTurn]) -> Flow {
+        if later.len() > 1 {
+            self.console.line("These turns leave the session, with their files:");
+            self.console.write(&table(&rows_of(later, turn + 1), self.console.width_columns()));
+            match ask_yes_or_no(&mut self.terminal, &format!("Go back to turn {turn}?")) {
+                Err(flow) => return flow,
+                Ok(Some(true)) => {}
+                Ok(_) => {
+                    self.console.notice("nothing was changed");
+                    return Flow::Continue;
+                }
+            }
+        }
+        let Some(mut on_git) = self.runtime.take_on_git() else { return Flow::Continue };
+        let done = on_git.session.rewind(u64::try_from(turn).unwrap_or(u64::MAX));
+        let taken = self.runtime.take_session(on_git.session);
+        match (done, taken) {
+            (Ok(kept), Ok(())) => self.console.notice(&format!(
+                "Back at turn {turn}, files and conversation; {} kept as {kept}; :session undo returns there.",
+                match later.len() {
+                    1 => "the later turn is".to_owned(),
+                    count => format!("{count} later turns are"),
+                }
+            )),
+            (Err(error), _) => self.console.failure(&session_failure(error)),
+            (_, Err(failure)) => self.console.failure(&failure),
+        }
+        Flow::Continue
+    }
+
+    /// Goes back to the files of a turn, or to the conversation up to it, on the session's branch.
+    pub(in crate::repl) fn session_rewind_half(&mut self, turn: usize, half: Half) {
+        let Some(mut on_git) = self.runtime.take_on_git() else {
+            let hint = ":session start begins one; :rewind N goes back in a conversation without files";
+            return self.console.failure(&user("no session is on, so no turn has files of its own".into(), hint));
+        };
+        let turn = u64::try_from(turn).unwrap_or(u64::MAX);
+        let done = rewind_half(&mut on_git.session, turn, half);
+        let taken = self.runtime.take_session(on_git.session);
+        match (done, taken) {
+            (Ok(_), Ok(())) => self.console.notice(&format!("{}; :session undo returns", half_words(turn, half))),
+            (Err(error), _) => self.console.failure(&session_failure(error)),
+            (_, Err(failure)) => self.console.failure(&failure),
+        }
+    }
+
+    /// Goes on in a fork of the session; `false` if no session is on.
+    pub(in crate::repl) fn session_fork(&mut self, turn: Option<u64>) -> bool {
+        let Some(on_git) = self.runtime.on_git() else { return false };
+        let (old, sessions) = (on_git.session.id().to_owned(), on_git.session.sessions().clone());
+        let forked = sessions.fork(&old, turn).map_err(session_failure);
+        match forked.and_then(|fork| self.runtime.take_session(fork)) {
+            Ok(()) => {
+                self.console.notice(&format!("forked from session {}, which stays as it is", short_id(&old)));
+                self.tell_session();
+            }
+            Err(failure) => self.console.failure(&failure),
+        }
+        true
+    }
+
+    fn session_files(&self, argument: &str) -> Result<(), Failure> {
+        let view = self.session_view()?;
+        let (path, turn) = path_and_turn(argument);
+        let names = view.names(path, turn).map_err(session_failure)?;
+        self.console.write(&names.iter().map(|it| escape_visible(it) + "\n").collect::<String>());
+        Ok(())
+    }
+
+    /// Writes the files of the session into a new directory.
+    fn session_dir(&self, argument: &str) -> Result<(), Failure> {
+        let (place, turn) = path_and_turn(argument);
+        if place.is_empty() {
+            return Err(user("which directory?".into(), ":session dir DIR [@N]; it must not exist yet"));
+        }
+        let place = {
+            let state = state::read(&self.state);
+            match (place.strip_prefix("~/"), &state.home) {
+                (Some(below), Some(home)) => home.join(below),
+                _ => state.cwd.join(place),
+            }
+        };
+        let files = self.session_view()?.write_to(turn, &place).map_err(session_failure)?;
+        let place = escape_visible(&place.display().to_string());
+        self.console.notice(&format!("{} written to {place}; changes there aren't taken over", counted(files, "file")));
+        Ok(())
+    }
+
+    /// Gives the commit of a turn another first line.
+    fn session_message(&mut self, argument: &str) -> Result<(), Failure> {
+        let (number, text) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+        let (turn, text) = match number.parse::<u64>() {
+            Ok(turn) if !text.trim().is_empty() => (Some(turn), text.trim()),
+            _ => (None, argument),
+        };
+        let text = self.runtime.agent().redacted(text);
+        let none = || user("no session is on".into(), ":session lists them");
+        let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
+        let kept = on_git.session.reword(turn, &text).map_err(session_failure)?;
+        self.console.notice(&format!("the commit has its new message; :session undo returns to {kept}"));
+        Ok(())
+    }
+
+    /// Lists the tools that lie in the repository.
+    fn session_tools(&mut self) -> Result<(), Failure> {
+        let all = session_on(self.runtime.on_git_mut())?.repository_tools();
+        if all.is_empty() {
+            self.console.notice("no tool lies in this session's tools/ (NAME.luau)");
+            return Ok(());
+        }
+        self.console.write(&table(&tool_rows(&all), self.console.width_columns()));
+        self.console.notice(":session approve NAME shows one and asks; revoke NAME takes that back");
+        Ok(())
+    }
+
+    /// Makes summaries of the repository's files after a question, or drops them.
+    fn session_summaries(&mut self, argument: &str) -> Flow {
+        if argument == "drop" {
+            let dropped = self.git_sessions().and_then(|it| drop_summaries(&it).map_err(session_failure));
+            match dropped {
+                Ok(()) => self.console.notice("the repository has no summaries any more"),
+                Err(failure) => self.console.failure(&failure),
+            }
+            return Flow::Continue;
+        }
+        let wanted = match to_summarise(&self.runtime) {
+            Ok(wanted) if wanted.files() == 0 => {
+                self.console.notice("each file has its summary");
+                return Flow::Continue;
+            }
+            Ok(wanted) => wanted,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        let files = counted(wanted.files(), "file");
+        let question = format!("Send {files} (about {} tokens) to the model for summaries?", wanted.tokens);
+        match ask_yes_or_no(&mut self.terminal, &question) {
+            Err(flow) => return flow,
+            Ok(Some(true)) => {}
+            Ok(_) => {
+                self.console.notice("nothing was sent");
+                return Flow::Continue;
+            }
+        }
+        let maker = match maker(&mut self.runtime) {
+            Ok(maker) => maker,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        let made = self
+            .terminal
+            .attended(&Arc::default(), &mut Approvals::none(), |cancel, _| summarise(maker, &wanted, cancel));
+        match made {
+            Err(flow) => return flow,
+            Ok(Ok(files)) => self.console.notice(&format!(
+                "{} have a summary; questions of sessions carry them, and changed files get theirs after a turn",
+                counted(files, "file")
+            )),
+            Ok(Err(failure)) => self.console.failure(&failure),
+        }
+        Flow::Continue
+    }
+
+    /// Shows a tool of the repository, and asks whether the model may have it.
+    fn session_approve(&mut self, name: &str) -> Flow {
+        let asked = {
+            let (settings, env) = (self.runtime.settings().clone(), self.runtime.env().clone());
+            session_on(self.runtime.on_git_mut()).and_then(|on_git| on_git.tool_asked(name, &settings, &env))
+        };
+        let asked = match asked {
+            Ok(asked) => asked,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        if let flow @ Flow::End(_) = changes::browse(self, parse(&asked.text), Vec::new()) {
+            return flow;
+        }
+        tool_lines(name, &asked).iter().for_each(|line| self.console.line(line));
+        match ask_yes_or_no(&mut self.terminal, "May the model run this tool from now on without being asked?") {
+            Err(flow) => return flow,
+            Ok(Some(true)) => {
+                if let Err(failure) = self.session_rule(name, Ruling::Approve) {
+                    self.console.failure(&failure);
+                }
+            }
+            Ok(_) => self.console.notice(&format!("not now; :session approve {name} asks again, reject never")),
+        }
+        Flow::Continue
+    }
+
+    fn session_rule(&mut self, name: &str, ruling: Ruling) -> Result<(), Failure> {
+        let told = session_on(self.runtime.on_git_mut())?.rule_tool(name, ruling)?;
+        self.console.notice(&escape_visible(&told));
+        Ok(())
+    }
+
+    /// Asks about the repository's tools that the newest turn has made or changed.
+    pub(in crate::repl) fn ask_about_tools(&mut self) -> Flow {
+        let Some(on_git) = self.runtime.on_git() else { return Flow::Continue };
+        let changed = on_git.session.view().changes_of(on_git.session.meta().turns).unwrap_or_default();
+        if !changed.iter().any(|it| it.path.starts_with(FOLDER)) {
+            return Flow::Continue;
+        }
+        for name in on_git.undecided_tools() {
+            self.console.notice(&format!("the repository has a tool that you haven't allowed: {name}"));
+            if let flow @ Flow::End(_) = self.session_approve(&name) {
+                return flow;
+            }
+        }
+        Flow::Continue
+    }
+
+    /// Joins the person's own commits since the newest turn into that turn's.
+    fn session_amend(&mut self, text: &str) -> Result<(), Failure> {
+        let text = self.runtime.agent().redacted(text);
+        let none = || user("no session is on".into(), ":session lists them");
+        let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
+        let kept = amend(&mut on_git.session, Some(&text).filter(|it| !it.is_empty()).map(String::as_str));
+        let kept = kept.map_err(session_failure)?;
+        self.console.notice(&format!("the newest turn has the changes now; :session undo returns to {kept}"));
+        Ok(())
+    }
+
+    /// Runs a command of the person's own on the bench; its changes become a commit after a yes.
+    fn session_run(&mut self, command: &str) -> Flow {
+        if command.is_empty() {
+            self.console.failure(&user("which command?".into(), ":session run COMMAND"));
+            return Flow::Continue;
+        }
+        let mut runner = match self.runtime.runner_on_bench() {
+            Ok(built) => built.runner,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        let wish = own_command(command);
+        let called = self.terminal.attended(&Arc::default(), &mut Approvals::none(), |cancel, person| {
+            runner.call(&wish, None, cancel, &mut OwnCommand::of(person), &mut |_| {})
+        });
+        drop(runner);
+        let outcome = match called {
+            Ok(outcome) => outcome,
+            Err(flow) => return flow,
+        };
+        let [out, err] = output_of(&outcome);
+        [out, err].iter().filter(|it| !it.is_empty()).for_each(|it| self.console.outside(&format!("{it}\n")));
+        outcome.error.iter().for_each(|error| self.console.notice(&escape_visible(&error.message)));
+        let changes = match self.runtime.own_changes() {
+            Ok(changes) => changes,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        own_change_lines(&changes).iter().for_each(|line| self.console.line(line));
+        if changes.files.is_empty() {
+            return Flow::Continue;
+        }
+        let is_wanted = match ask_yes_or_no(&mut self.terminal, "Commit these changes to the session?") {
+            Err(flow) => return flow,
+            Ok(said) => said == Some(true),
+        };
+        match self.runtime.end_own_command(command, is_wanted) {
+            Ok(told) => self.console.notice(&told),
+            Err(failure) => self.console.failure(&failure),
+        }
+        Flow::Continue
+    }
+
+    /// Opens a file of the session in the person's editor; what they save becomes a commit of their own.
+    fn session_edit(&mut self, path: &str) -> Flow {
+        let opened = self.runtime.session_file(path).and_then(|old| {
+            let copy = PrivateCopy::new(path, old.as_deref().unwrap_or_default(), self.runtime.env());
+            Ok((copy.map_err(|error| user(format!("no file can be made for the editor: {error}"), ""))?, old))
+        });
+        let (copy, old) = match opened {
+            Ok(opened) => opened,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        let status = match self.terminal.open_in_editor(copy.path()) {
+            Ok(Some(status)) => status,
+            Ok(None) => return Flow::Continue,
+            Err(flow) => return flow,
+        };
+        match copy.read() {
+            _ if status != 0 => self.console.notice(&format!("the editor ended with status {status}: nothing changed")),
+            Ok(new) if new == old.as_deref().unwrap_or_default() => self.console.notice("nothing changed"),
+            Ok(new) => match self.runtime.edit_session_file(path, old.as_deref(), &new) {
+                Ok(told) => self.console.notice(&escape_visible(&told)),
+                Err(failure) => self.console.failure(&failure),
+            },
+            Err(error) => self.console.notice(&format!("the editor's file can't be read: {error}")),
+        }
+        Flow::Continue
+    }
+
+    /// Lists the open files of the session, or opens and closes some: `PATH… -PATH…`.
+    fn session_context(&self, argument: &str) -> Result<(), Failure> {
+        let (closed, opened): (Vec<&str>, Vec<&str>) = argument.split_whitespace().partition(|it| it.starts_with('-'));
+        let closed: Vec<&str> = closed.into_iter().map(|it| &it[1..]).collect();
+        let open = self.runtime.update_open_files(&opened, &closed)?;
+        if open.is_empty() {
+            self.console.notice("no file is open; :session context PATH lets one go with every question");
+            return Ok(());
+        }
+        let row = |(name, tokens): &(String, usize)| vec![escape_visible(name), format!("about {tokens} tokens")];
+        let rows: Vec<Vec<String>> = open.iter().map(row).collect();
+        self.console.write(&table(&rows, self.console.width_columns()));
+        self.console.notice(":session context -PATH closes one");
+        Ok(())
+    }
+
+    fn session_sync(&mut self, argument: &str) -> Result<(), Failure> {
+        let program = self.git_program()?;
+        let replayed = argument.strip_prefix("--rebase").map(str::trim);
+        let branch = Some(replayed.unwrap_or(argument)).filter(|it| !it.is_empty());
+        let none = || user("no session is on".into(), ":session lists them");
+        let session = &mut self.runtime.on_git_mut().ok_or_else(none)?.session;
+        let synced = match replayed {
+            Some(_) => replay(session, branch, &program),
+            None => session.sync(branch, &program),
+        };
+        let synced = synced.map_err(session_failure)?;
+        self.console.notice(&format!("the session has all of {} now; :session undo takes it back", short(synced.from)));
+        if !synced.conflicts.is_empty() {
+            let paths: Vec<String> =
+                synced.conflicts.iter().map(|it| escape_visible(&it.display().to_string())).collect();
+            self.console
+                .notice(&format!("both sides changed {}: ask the model to solve the conflicts", paths.join(", ")));
+        }
+        Ok(())
+    }
+
+    fn git_program(&self) -> Result<Program, Failure> {
+        Program::find(self.runtime.env()).ok_or_else(|| user("git isn't installed".into(), "install git"))
+    }
+
+    fn session_apply(&mut self) -> Flow {
+        let planned = self.session_view().and_then(|view| {
+            let id = view.meta().map_err(session_failure)?.id;
+            let sessions = self.git_sessions()?;
+            let plan = self.runtime.plan_apply(&sessions, &id).map_err(session_failure)?;
+            Ok((sessions, id, plan))
+        });
+        let (sessions, id, plan) = match planned {
+            Ok(planned) => planned,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        applied_lines(&plan).iter().for_each(|line| self.console.line(line));
+        if plan.is_empty() {
+            return Flow::Continue;
+        }
+        match ask_yes_or_no(&mut self.terminal, "Change these files of your checkout?") {
+            Err(flow) => return flow,
+            Ok(Some(true)) => match self.runtime.apply(&sessions, &id, plan) {
+                Ok(told) => self.console.notice(&told),
+                Err(failure) => self.console.failure(&failure),
+            },
+            Ok(_) => self.console.notice("nothing was changed"),
+        }
+        Flow::Continue
+    }
+
+    /// Takes back the last operation on the session, or does it again.
+    fn session_undo(&mut self, act: fn(&mut Session) -> Result<String, SessionError>) -> Result<(), Failure> {
+        let none = || user("no session is on".into(), ":session lists them");
+        let mut on_git = self.runtime.take_on_git().ok_or_else(none)?;
+        let done = act(&mut on_git.session);
+        self.runtime.take_session(on_git.session)?;
+        self.console.notice(&done.map_err(session_failure)?);
+        Ok(())
+    }
+
+    fn session_merge(&mut self, argument: &str) -> Flow {
+        let usual = merge_words(&self.runtime.settings().sessions.merge);
+        let planned = merge_wish(argument, usual)
+            .map_err(|message| user(message, "[--squash|--merge|--rebase|--pick N,N] [--into BRANCH] [--keep-record]"))
+            .and_then(|wish| {
+                let program = self.git_program()?;
+                let view = self.session_view()?;
+                let id = view.meta().map_err(session_failure)?.id;
+                let sessions = self.git_sessions()?;
+                let plan = sessions.plan_merge(&id, wish, &program).map_err(session_failure)?;
+                Ok((sessions, plan, program))
+            });
+        let (sessions, plan, program) = match planned {
+            Ok(planned) => planned,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        let text = difference(&plan.files, &|side| plan.text(side));
+        if let flow @ Flow::End(_) = changes::browse(self, parse(&text), Vec::new()) {
+            return flow;
+        }
+        plan_lines(&plan).iter().for_each(|line| self.console.line(line));
+        match ask_yes_or_no(&mut self.terminal, &format!("Move {} there?", plan.target_name())) {
+            Err(flow) => return flow,
+            Ok(Some(true)) => match sessions.merge(&plan, self.runtime.settings().sessions.hooks, &program) {
+                Ok(commit) => {
+                    self.console.notice(&format!("{} is at {} now", plan.target_name(), short(commit)));
+                    let noted = self.runtime.on_git_mut().map(|it| it.session.note_merged(&plan, commit));
+                    if let Some(Err(error)) = noted {
+                        self.console.failure(&session_failure(error));
+                    }
+                }
+                Err(error) => self.console.failure(&session_failure(error)),
+            },
+            Ok(_) => self.console.notice("nothing was changed"),
+        }
+        Flow::Continue
+    }
+
+    fn session_abandon(&mut self, wanted: &str) -> Result<(), Failure> {
+        let sessions = self.git_sessions()?;
+        let id = match (wanted, self.runtime.on_git()) {
+            ("", Some(on_git)) => on_git.session.id().to_owned(),
+            _ => sessions.find(wanted).map_err(session_failure)?,
+        };
+        if self.runtime.on_git().is_some_and(|it| it.session.id() == id) {
+            self.session_leave()?;
+        }
+        let kept = sessions.abandon(&id).map_err(session_failure)?;
+        self.console.notice(&format!("session {} is off the list; its commits stay as {kept}", short_id(&id)));
+        Ok(())
+    }
+
+    fn session_drop(&mut self, wanted: &str) -> Flow {
+        let found = self.git_sessions().and_then(|sessions| {
+            let id = sessions.find(wanted).map_err(session_failure)?;
+            Ok((sessions, id))
+        });
+        let (sessions, id) = match found {
+            Ok(found) => found,
+            Err(failure) => {
+                self.console.failure(&failure);
+                return Flow::Continue;
+            }
+        };
+        match ask_yes_or_no(&mut self.terminal, &format!("Remove session {} with all its turns?", short_id(&id))) {
+            Err(flow) => return flow,
+            Ok(Some(true)) => {
+                if self.runtime.on_git().is_some_and(|it| it.session.id() == id) {
+                    self.runtime.leave_session();
+                }
+                match sessions.drop_for_good(&id) {
+                    Ok(()) => self.console.notice(&format!("session {} is removed", short_id(&id))),
+                    Err(error) => self.console.failure(&session_failure(error)),
+                }
+            }
+            Ok(_) => self.console.notice("nothing was changed"),
+        }
+        Flow::Continue
+    }
+}
+
+/// Reads `PATH [@N]`.
+fn path_and_turn(argument: &str) -> (&str, Option<u64>) {
+    let split = argument.rsplit_once('@').and_then(|(path, turn)| Some((path.trim(), turn.trim().parse().ok()?)));
+    split.map_or((argument.trim(), None), |(path, turn)| (path, Some(turn)))
+}
+
+fn user(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}

@@ -1,0 +1,157 @@
+//! A model's changes, step by step: listed, shown, undone, redone. The person's own act: no policy judges it, and
+//! the log records it.
+
+use crate::agent::changed_words;
+use crate::app::{steps, steps_failure};
+use crate::ops::steps::{
+    Direction, Wish, conflict_difference, cover_lines, revert, step_parts, step_rows, taken_back_lines, title, wish,
+};
+use crate::proto::{Failure, FailureKind, HumanLine, ModelCommand};
+use crate::render::patch::parse;
+use crate::render::text::{escape_visible, table};
+use crate::repl::hub::{Flow, Repl};
+use crate::repl::records::changes;
+use crate::repl::rules::tooling;
+use crate::steps::{Steps, StepsError};
+
+/// Steps that a list shows; all are kept until they make room.
+const SHOWN_MAX: usize = 30;
+
+fn own_steps(repl: &Repl) -> Option<Steps> {
+    if !repl.runtime.settings().undo.enabled {
+        repl.console.notice("undo is off: undo.enabled is false");
+        return None;
+    }
+    match steps(repl.runtime.settings(), repl.runtime.env(), &tooling::workspace(repl)) {
+        Ok(steps) => Some(steps),
+        Err(failure) => {
+            repl.console.failure(&failure);
+            None
+        }
+    }
+}
+
+/// Runs a command of a model that the person took over, and keeps what it changes.
+pub(in crate::repl) fn run_models_command(repl: &mut Repl, command: ModelCommand) -> Flow {
+    let mut kept = None;
+    if repl.runtime.settings().undo.enabled
+        && let Ok(mut steps) = steps(repl.runtime.settings(), repl.runtime.env(), &tooling::workspace(repl))
+    {
+        match steps.before(&repl.runtime.agent().redacted(&command.text)) {
+            Ok(open) => kept = Some((steps, open)),
+            Err(error) => repl.console.notice(&format!("what this changes can't be taken back: {error}")),
+        }
+    }
+    let flow = repl.run_command(&HumanLine::adopted(command), true);
+    if let Some((mut steps, open)) = kept {
+        match steps.after(open) {
+            Ok(made) if made.step.is_some() => repl.console.notice(&changed_words(made.files, made.lost, ":undo")),
+            Ok(_) => {}
+            Err(error) => repl.console.notice(&format!("what this changed can't be taken back: {error}")),
+        }
+    }
+    flow
+}
+
+/// Takes steps back, or one file.
+pub(in crate::repl) fn undo(repl: &mut Repl, argument: &str) {
+    turn(repl, argument, true);
+}
+
+/// Makes steps again that were taken back.
+pub(in crate::repl) fn redo(repl: &mut Repl, argument: &str) {
+    turn(repl, argument, false);
+}
+
+fn turn(repl: &mut Repl, argument: &str, is_undo: bool) {
+    let (wish, by_force) = match wish(argument, is_undo) {
+        Ok(wish) => wish,
+        Err(message) => {
+            let hint = if is_undo { ":undo [N] [--force], or :undo --file PATH" } else { ":redo [N] [--force]" };
+            return repl.console.failure(&Failure { kind: FailureKind::User, message, hint: hint.into() });
+        }
+    };
+    let nothing = if is_undo { "Nothing to undo." } else { "Nothing to redo." };
+    if !tooling::workspace(repl).is_dir() {
+        return repl.console.notice(nothing);
+    }
+    let Some(mut steps) = own_steps(repl) else { return };
+    if steps.list().is_empty() {
+        return repl.console.notice(nothing);
+    }
+    let cwd = crate::repl::editing::state::read(&repl.state).cwd.clone();
+    let direction = if is_undo { Direction::Undo } else { Direction::Redo };
+    match revert(&mut steps, direction, &wish, by_force, &cwd) {
+        Ok(done) => {
+            let verb = match (&wish, is_undo) {
+                (Wish::File(_), _) => "Restored one file to before",
+                (_, true) => "Undid",
+                (_, false) => "Redid",
+            };
+            taken_back_lines(&done, verb, ":").iter().for_each(|line| repl.console.notice(line));
+        }
+        Err(error) => {
+            if let StepsError::Conflicts(conflicts) = &error {
+                let text = conflict_difference(&steps, conflicts).unwrap_or_default();
+                repl.console.outside(&text);
+            }
+            let mut failure = steps_failure(&error, ":");
+            if let StepsError::Conflicts(_) = error {
+                let word = if is_undo { "undo" } else { "redo" };
+                failure.hint =
+                    format!("nothing was changed; :{word} --force does it all the same and keeps this as a step");
+            }
+            repl.console.failure(&failure);
+        }
+    }
+}
+
+/// Lists the steps.
+pub(in crate::repl) fn list_steps(repl: &Repl) {
+    let Some(steps) = own_steps(repl) else { return };
+    let list = steps.list();
+    if list.is_empty() {
+        return repl.console.notice("Nothing to undo.");
+    }
+    let newest = &list[list.len().saturating_sub(SHOWN_MAX)..];
+    if newest.len() < list.len() {
+        repl.console.notice(&format!("{} older steps aren't shown", list.len() - newest.len()));
+    }
+    repl.console.write(&table(&step_rows(newest), repl.console.width_columns()));
+    cover_lines(&steps).iter().for_each(|line| repl.console.notice(line));
+    repl.console.notice(":diff N shows a step, :undo [N] takes the last N back, :undo --file PATH one file");
+}
+
+/// Shows what a step changed.
+pub(in crate::repl) fn show_step(repl: &mut Repl, argument: &str) -> Flow {
+    let Some(steps) = own_steps(repl) else { return Flow::Continue };
+    let list = steps.list();
+    let found = argument.parse().ok().and_then(|number: u64| list.iter().find(|step| step.number == number));
+    let Some(step) = found else {
+        let hint = match (list.first(), list.last()) {
+            (Some(first), Some(last)) => {
+                format!("there are {} to {}; :steps lists them", first.number, last.number)
+            }
+            _ => "Nothing to undo.".to_owned(),
+        };
+        let message = format!("there is no step {argument}");
+        repl.console.failure(&Failure { kind: FailureKind::User, message, hint });
+        return Flow::Continue;
+    };
+    repl.console.notice(&format!("step {}: {}", step.number, title(step)));
+    let (mut patches, mut foot) = (Vec::new(), Vec::new());
+    let parts = match step_parts(&steps, step) {
+        Ok(parts) => parts,
+        Err(error) => {
+            repl.console.failure(&steps_failure(&error, ":"));
+            return Flow::Continue;
+        }
+    };
+    for text in parts {
+        // What is no text, and what changed beside it, is said in words.
+        let at = if text.starts_with("--- ") { 0 } else { text.find("\n--- ").map_or(text.len(), |at| at + 1) };
+        foot.extend(text[..at].lines().map(escape_visible));
+        patches.extend(parse(&text[at..]));
+    }
+    changes::browse(repl, patches, foot)
+}

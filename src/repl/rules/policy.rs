@@ -1,0 +1,52 @@
+//! `:policy`: what a model may do and where each rule comes from, and what a command of it would be judged.
+
+use crate::app::{policy_rules, sandbox_name};
+use crate::ops::policy::{explain, verdict_lines};
+use crate::policy::Rules;
+use crate::proto::{Failure, FailureKind};
+use crate::render::sanitise;
+use crate::repl::hub::Repl;
+use crate::repl::rules::tooling;
+
+/// The rules that hold now.
+fn rules(repl: &Repl) -> Rules {
+    policy_rules(repl.runtime.settings(), repl.runtime.env(), repl.runtime.config().path.as_deref())
+}
+
+/// `:policy`, `:policy explain CMD`.
+pub(in crate::repl) fn policy(repl: &Repl, argument: &str) {
+    let (word, command) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
+    match (word, command.trim()) {
+        ("", _) => show_policy(repl),
+        ("explain", command) if !command.is_empty() => {
+            let workspace = tooling::workspace(repl).display().to_string();
+            let rules = Rules { workspace, ..rules(repl) };
+            for line in verdict_lines(&explain(&rules, command)) {
+                repl.console.outside(&format!("{line}\n"));
+            }
+            repl.console.notice("a command of a model is judged so; what you type runs as you typed it");
+        }
+        _ => repl.console.failure(&Failure {
+            kind: FailureKind::User,
+            message: format!(":policy {} is nothing", sanitise(argument)),
+            hint: ":policy, or :policy explain CMD".into(),
+        }),
+    }
+}
+
+fn show_policy(repl: &Repl) {
+    let rows = repl.configured.effective.rows();
+    let rows = rows.iter().filter(|row| row.key.starts_with("security.") || row.key == "workspace_dir");
+    let text: String =
+        rows.map(|row| format!("{}\n", sanitise(&format!("{} = {}  -- {}", row.key, row.value, row.origin)))).collect();
+    repl.console.write(&text);
+    let own: Vec<String> = rules(repl).own_paths.iter().map(|path| sanitise(path).into_owned()).collect();
+    repl.console.paragraph(&format!("never touched by a model: {}", own.join(", ")));
+    let workspace = tooling::workspace(repl).display().to_string();
+    repl.console.paragraph(&format!("tools work here in: {}", sanitise(&workspace)));
+    repl.console.paragraph(&format!(
+        "sandbox of its commands: {}",
+        sandbox_name(repl.runtime.settings(), repl.runtime.env(), repl.runtime.cwd())
+    ));
+    repl.console.notice(":policy explain CMD says what a command would be judged, and runs nothing");
+}

@@ -1,0 +1,162 @@
+//! `:mcp`: the servers of tools that the configuration names.
+
+use std::sync::Arc;
+
+use crate::agent::Person;
+use crate::app::{Approvals, Done, Face, Replies, ToolCall, allow_tools, mcp_command, servers};
+use crate::ask::yes_or_no;
+use crate::config::ServerStart;
+use crate::console::{Console, Waiting};
+use crate::proto::tool::{Answer, Question};
+use crate::render::text::{escape_visible, table, wrap};
+use crate::repl::hub::{Flow, Repl};
+use crate::repl::rules::tooling;
+
+/// Carries out a line about servers.
+pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
+    tooling::refresh_tools(repl);
+    let own = repl.runtime.agent_mut().runner().and_then(|runner| runner.servers().cloned());
+    // Without a model there are no tools yet; the servers can be looked at all the same.
+    let servers = own.or_else(|| servers(repl.runtime.settings(), repl.runtime.env(), &tooling::workspace(repl)));
+    let Some(servers) = servers else {
+        repl.console.notice("no servers are configured: mcp.servers in the config names them");
+        return Flow::Continue;
+    };
+    let env = repl.runtime.env().clone();
+    let read = |path: &str| crate::host::read_text(std::path::Path::new(path));
+    let (waiting, console) = (Arc::<Waiting>::default(), repl.console.clone());
+    let sign = Arc::clone(&waiting);
+    // A start, an installation and a login may take minutes.
+    let done = repl.terminal.attended(&waiting, &mut Approvals::none(), |cancel, person| {
+        let mut said = TerminalReplies { person, console, sign };
+        let stop = || cancel.is_cancelled();
+        let mut face = Face { stop: &stop, person: &mut said, env: &env, read: &read };
+        mcp_command(&servers, argument, &mut face)
+    });
+    let done = match done {
+        Ok(done) => done,
+        Err(flow) => return flow,
+    };
+    let done = match done {
+        Ok(done) => done,
+        Err(failure) => {
+            repl.console.failure(&failure);
+            return Flow::Continue;
+        }
+    };
+    match done {
+        Done::Lines(lines) => lines.iter().for_each(|line| repl.console.line(line)),
+        Done::Rows(rows) => repl.console.write(&table(&rows, repl.console.width_columns())),
+        Done::Insert(text) => repl.insert_text(&text),
+        Done::Tested { lines, .. } => lines.iter().for_each(|line| repl.console.line(line)),
+        Done::Call { name, arguments } => return call_by_hand(repl, name, arguments),
+        Done::Ask { server, tools, lines } => {
+            for line in &lines {
+                repl.console.line(&wrap(line, repl.console.width_columns(), "              "));
+            }
+            repl.console.line("let a model call these tools, as they are?");
+            let yes = match repl.put_question("yes [y]  no [n, Enter]", yes_or_no, None) {
+                Ok(said) => said.unwrap_or(false),
+                Err(flow) => return flow,
+            };
+            match yes.then(|| allow_tools(&servers, &server, &tools)) {
+                Some(Ok(line)) => repl.console.notice(&line),
+                Some(Err(failure)) => repl.console.failure(&failure),
+                None => repl.console.notice("nothing was allowed"),
+            }
+        }
+    }
+    Flow::Continue
+}
+
+/// Starts the servers with the first line, if the config says so.
+pub(in crate::repl) fn start_servers(repl: &mut Repl) {
+    let mcp = &repl.runtime.settings().mcp;
+    if repl.tooling.are_servers_started || mcp.start != ServerStart::Eager || mcp.servers.is_empty() {
+        return;
+    }
+    repl.tooling.are_servers_started = true;
+    tooling::refresh_tools(repl);
+    if let Some(servers) = repl.runtime.agent_mut().runner().and_then(|runner| runner.servers()) {
+        servers.start_early();
+    }
+}
+
+/// `:call SERVER.TOOL {json}`.
+pub(in crate::repl) fn call_tool(repl: &mut Repl, argument: &str) -> Flow {
+    mcp(repl, &format!("call {argument}"))
+}
+
+/// Calls a tool of a server for the person, who has just typed the call.
+fn call_by_hand(repl: &mut Repl, name: String, arguments: String) -> Flow {
+    let workspace = tooling::workspace(repl);
+    let built = repl.runtime.runner_in(&workspace, None);
+    let mut runner = match built {
+        Ok(built) => built.runner,
+        Err(failure) => {
+            repl.console.failure(&failure);
+            return Flow::Continue;
+        }
+    };
+    let called = repl.terminal.attended(&Arc::default(), &mut Approvals::none(), |cancel, person| {
+        if let Some(servers) = runner.servers() {
+            servers.offer(&name);
+        }
+        runner.prepare(cancel, &mut |_| {});
+        let wish = ToolCall { id: "hand".into(), name, arguments };
+        runner.call(&wish, None, cancel, &mut Typed { person }, &mut |_| {})
+    });
+    let outcome = match called {
+        Ok(outcome) => outcome,
+        Err(flow) => return flow,
+    };
+    repl.console.outside(&format!("{}\n", outcome.output.trim_end_matches('\n')));
+    if let Some(error) = &outcome.error {
+        repl.console.notice(&escape_visible(&error.message));
+    }
+    Flow::Continue
+}
+
+/// The heading of a question that nobody puts a name to.
+const SERVERS: &str = "About servers of tools:";
+
+/// The person, as servers ask them.
+struct TerminalReplies<'p> {
+    person: &'p mut dyn Person,
+    console: Console,
+    /// The sign that is drawn meanwhile.
+    sign: Arc<Waiting>,
+}
+
+impl Replies for TerminalReplies<'_> {
+    fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        self.reply_to(SERVERS, question, choices)
+    }
+
+    fn tell(&mut self, line: &str) {
+        self.sign.above(&self.console, || self.console.line(line));
+    }
+
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        self.person.reply_to(heading, question, choices)
+    }
+}
+
+/// The person who typed a call: it may run.
+struct Typed<'p> {
+    person: &'p mut dyn Person,
+}
+
+impl Person for Typed<'_> {
+    fn can_ask(&self) -> bool {
+        true
+    }
+
+    fn approve(&mut self, _: &Question) -> Answer {
+        Answer::Once
+    }
+
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        self.person.reply_to(heading, question, choices)
+    }
+}

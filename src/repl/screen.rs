@@ -1,0 +1,330 @@
+//! The screen of a session: draws the answer that is awaited, and holds the lines that come beside it for the next prompt.
+//! It must not know how a question is answered.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::terminal::Beside;
+use crate::agent::changed_line;
+use crate::console::{Console, Waiting};
+use crate::gate::CHECK_TOOL;
+use crate::proto::action::Action;
+use crate::proto::tool::{Outcome, Step, ToolEvent};
+use crate::proto::{Event, FailureKind, Spent};
+use crate::render::text::escape_visible;
+use crate::render::{Markdown, Options};
+use crate::store::ConversationId;
+use crate::turn::Thinking;
+
+/// A handle of the screen.
+#[derive(Clone, Default)]
+pub(super) struct Screen {
+    drawn: Arc<Mutex<Drawn>>,
+    beside: Beside,
+}
+
+/// The conversation in which an answer is awaited, and what draws it.
+type Drawn = Option<(Option<ConversationId>, Drawing)>;
+
+impl Screen {
+    fn lock(&self) -> MutexGuard<'_, Drawn> {
+        self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lines that come beside an answer.
+    pub(super) fn beside(&self) -> Beside {
+        self.beside.clone()
+    }
+
+    /// Lets what is sent in a conversation be drawn.
+    pub(super) fn draw(&self, conversation: Option<ConversationId>, drawing: Drawing) {
+        *self.lock() = Some((conversation, drawing));
+    }
+
+    /// Ends that, and returns what was drawn.
+    pub(super) fn drawn(&self) -> Option<Drawing> {
+        self.lock().take().map(|(_, drawing)| drawing)
+    }
+
+    /// Draws an event of the awaited answer. Lines beside it wait for the next prompt, since they must not get between a
+    /// question and its keys.
+    pub(super) fn send(&self, conversation: Option<ConversationId>, message: Event) {
+        match &mut *self.lock() {
+            Some((awaited, drawing)) if *awaited == conversation => drawing.take(message),
+            _ => match message {
+                Event::Notice(text) => self.beside.push(text),
+                Event::Failed { failure, .. } => self.beside.push(failure.message),
+                // The record has it.
+                _ => {}
+            },
+        }
+    }
+}
+
+/// The result of a question.
+#[derive(Default)]
+pub(super) struct Reply {
+    /// The answer, as far as it came.
+    pub text: String,
+    /// Whether it is whole, so that its commands may be offered.
+    pub whole: bool,
+    /// Nobody could be asked, or nobody answered.
+    pub is_unanswered: bool,
+    /// The model's thoughts before the answer.
+    pub thoughts: String,
+    /// The cost of its last request.
+    pub spent: Option<Spent>,
+}
+
+/// The output of a tool.
+pub(super) struct ToolOutput {
+    /// In text.
+    pub text: String,
+    /// The files that it changed, in the unified form.
+    pub diff: String,
+}
+
+/// Draws an answer as this terminal shows it.
+pub(super) fn drawing(console: &Console) -> Markdown {
+    let options = console.options();
+    let width_columns = console.width_columns();
+    Markdown::new(Options { width_columns, color: options.color, markdown: options.markdown })
+}
+
+/// Draws an answer as its events come.
+pub(super) struct Drawing {
+    console: Console,
+    waiting: Arc<Waiting>,
+    markdown: Markdown,
+    thinking: Thinking,
+    /// The answer, as far as it came.
+    pub(super) reply: Reply,
+    /// The check that runs, in a line.
+    checking: Option<String>,
+    /// The command about which the person will be asked, in a line: the question shows it, so it is shown only if there is none.
+    unasked: Option<String>,
+    /// The whole outputs of tools.
+    pub(super) outputs: Vec<ToolOutput>,
+    /// The number of the first of them.
+    first_output: usize,
+}
+
+impl Drawing {
+    /// Draws on a console, below the sign; the first output of a tool has this number.
+    pub(super) fn new(console: Console, waiting: Arc<Waiting>, first_output: usize) -> Self {
+        Self {
+            markdown: drawing(&console),
+            console,
+            waiting,
+            thinking: Thinking::default(),
+            reply: Reply::default(),
+            checking: None,
+            unasked: None,
+            outputs: Vec::new(),
+            first_output,
+        }
+    }
+
+    /// Takes what happened.
+    pub(super) fn take(&mut self, event: Event) {
+        let console = &self.console.clone();
+        match event {
+            Event::Notice(text) => self.waiting.above(console, || {
+                console.write(&self.markdown.finish());
+                console.notice(&text);
+            }),
+            Event::Thought(piece) => {
+                if self.thinking.push(&piece, Instant::now()) {
+                    self.waiting.say("thinking… ");
+                }
+            }
+            Event::Usage(spent) => self.reply.spent = Some(*spent),
+            Event::Tool(event) => self.tool(*event),
+            Event::Text(piece) => {
+                self.rest();
+                console.write(&self.markdown.push(&piece));
+            }
+            Event::Answered { text } => self.end(text, true),
+            Event::Cancelled { text } => {
+                let told = stopped(&text);
+                self.end(text, false);
+                console.notice(told);
+            }
+            Event::Failed { text, failure } => {
+                let is_absent = matches!(failure.kind, FailureKind::NoModel | FailureKind::Unavailable);
+                self.reply.is_unanswered = text.is_empty() && is_absent;
+                self.end(text, false);
+                console.failure(&failure);
+            }
+        }
+    }
+
+    /// Tells what a call is about, and in one line what came of it.
+    fn tool(&mut self, ToolEvent { step, tool, .. }: ToolEvent) {
+        self.rest();
+        self.console.write(&self.markdown.finish());
+        match step {
+            Step::Requested { intent, .. } if tool == CHECK_TOOL => {
+                self.waiting.say("checking… ");
+                self.checking = Some(intent);
+            }
+            Step::Requested { intent, planned } => match planned.action {
+                Action::Shell { .. } if planned.is_asked => self.unasked = Some(shown(&intent)),
+                _ => self.console.notice(&shown(&intent)),
+            },
+            Step::Approved => {}
+            Step::Denied { why } => {
+                self.name_unasked();
+                self.console.notice(&format!("  denied: {}", shown(&why)));
+            }
+            Step::Done { outcome, duration } => {
+                self.name_unasked();
+                let number = self.first_output + self.outputs.len();
+                let line = match self.checking.take() {
+                    Some(intent) => Some(checked(&intent, &outcome, duration, number)),
+                    None => done(&outcome, duration.as_millis(), number),
+                };
+                self.outputs.push(whole(&outcome));
+                if let Some(line) = line {
+                    self.console.notice(&line);
+                }
+                if let Some(line) = changed_line(&outcome, ":undo") {
+                    self.console.notice(&format!("  {line}"));
+                }
+            }
+        }
+        self.waiting.go_on();
+    }
+
+    /// Shows the command that the person would have been asked about, if no question has shown it.
+    fn name_unasked(&mut self) {
+        let has_asked = self.waiting.take_question();
+        if let Some(intent) = self.unasked.take().filter(|_| !has_asked) {
+            self.console.notice(&intent);
+        }
+    }
+
+    /// Takes the sign away and folds the thoughts that came before.
+    fn rest(&mut self) {
+        self.waiting.rest(&self.console);
+        if let Some(line) = self.thinking.fold(Instant::now()) {
+            self.console.write(&self.markdown.finish());
+            self.console.notice(&line);
+        }
+    }
+
+    fn end(&mut self, text: String, whole: bool) {
+        self.rest();
+        self.waiting.end(&self.console);
+        self.console.write(&self.markdown.finish());
+        (self.reply.text, self.reply.whole) = (text, whole);
+        self.reply.thoughts = self.thinking.text().to_owned();
+    }
+}
+
+/// A model's words in one line of ours.
+fn shown(text: &str) -> String {
+    const CHARS_MAX: usize = 300;
+    let mut shown: String = escape_visible(text).replace('\n', " ⏎ ").chars().take(CHARS_MAX).collect();
+    if text.chars().count() > CHARS_MAX {
+        shown.push('…');
+    }
+    shown
+}
+
+/// One line on what came of a call; nothing where it was denied, which was told.
+fn done(outcome: &Outcome, ms: u128, number: usize) -> Option<String> {
+    let seconds = if ms >= 1000 { format!(", {}.{} s", ms / 1000, ms % 1000 / 100) } else { String::new() };
+    match &outcome.error {
+        Some(error) if error.code == "denied" => None,
+        Some(error) => {
+            let is_all = outcome.output.is_empty() && error.headline() == error.message;
+            let more = if is_all { String::new() } else { format!(" (:show {number})") };
+            let headline = shown(error.headline());
+            Some(match error.is_failure() {
+                true => format!("  failed: {headline}{seconds}{more}"),
+                false => format!("  {headline}{more}"),
+            })
+        }
+        // An edit says itself how much it was.
+        None if outcome.metadata.contains_key("stats") => {
+            let first = outcome.output.lines().next().unwrap_or_default();
+            Some(format!("  {}{seconds} (:show {number})", shown(first)))
+        }
+        None => {
+            let lines = outcome.output.lines().count();
+            let status = outcome.metadata.get("exitCode").map(|code| format!("status {code}, ")).unwrap_or_default();
+            let noun = if lines == 1 { "line" } else { "lines" };
+            let show = if lines > 0 { format!(" (:show {number})") } else { String::new() };
+            Some(format!("  {status}{lines} {noun}{seconds}{show}"))
+        }
+    }
+}
+
+/// One line on what came of the project's check.
+fn checked(intent: &str, outcome: &Outcome, took: Duration, number: usize) -> String {
+    let lines = match outcome.output.lines().count() {
+        0 => String::new(),
+        1 => format!(" (1 line, :show {number})"),
+        count => format!(" ({count} lines, :show {number})"),
+    };
+    let how = outcome.error.as_ref().map_or("passed".to_owned(), |error| format!("failed: {}", shown(&error.message)));
+    format!("{}: {how}, {:.1} s{lines}", shown(intent), took.as_secs_f64())
+}
+
+/// Returns the output of a call for `:show`.
+fn whole(outcome: &Outcome) -> ToolOutput {
+    let text = match &outcome.error {
+        Some(error) if outcome.output.is_empty() => format!("{}\n{}", error.message, error.hint),
+        _ => outcome.output.clone(),
+    };
+    let diff = outcome.metadata.get("diff").and_then(Value::as_str).unwrap_or_default().to_owned();
+    ToolOutput { text, diff }
+}
+
+/// Tells that the person stopped an answer, and whether something of it had come.
+#[must_use]
+pub fn stopped(text: &str) -> &'static str {
+    if text.trim().is_empty() { "Stopped." } else { "Stopped. The partial answer is kept." }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+    use crate::console;
+
+    #[test]
+    fn lines_of_no_awaited_answer_wait_for_the_prompt() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("terminal");
+        let options = console::Options {
+            color: false,
+            markdown: false,
+            unicode: true,
+            accessible: false,
+            keyboard_protocol: false,
+        };
+        let console = Console::on(options, Arc::new(File::create(&path).expect("a file")));
+        let screen = Screen::default();
+        let drawn = || std::fs::read_to_string(&path).expect("what was drawn");
+        let awaited = Some(ConversationId(1));
+        screen.draw(awaited, Drawing::new(console, Arc::<Waiting>::default(), 1));
+        for (conversation, text) in
+            [(None, "left behind"), (awaited, "of the answer"), (Some(ConversationId(2)), "other")]
+        {
+            screen.send(conversation, Event::Notice(text.to_owned()));
+        }
+        assert_eq!(drawn(), "of the answer\r\n");
+        assert!(screen.drawn().is_some());
+        screen.send(awaited, Event::Text("late".into()));
+        screen.send(awaited, Event::Notice("later".into()));
+        assert_eq!(
+            (drawn().as_str(), screen.beside().take().join(", ")),
+            ("of the answer\r\n", "left behind, other, later".into())
+        );
+    }
+}

@@ -1,0 +1,221 @@
+//! Work that may take long beside the terminal: the model is asked on a thread of its own, and the loop's thread stays with
+//! the terminal, so that whatever must be asked of the person meanwhile can be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use super::{Flow, Terminal};
+use crate::agent::{Cancel, Crossing, Person};
+use crate::app::Approvals;
+use crate::ask::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
+use crate::console::{Console, Waiting};
+use crate::proto::Failure;
+use crate::proto::action::Action;
+use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
+use crate::shell;
+use crate::shell::session::{Handle, KeysTo};
+
+/// A request of the thread that asks the model to the person, with the sender for the answer.
+enum Wanted {
+    /// A yes or a no.
+    Consent(String, Sender<bool>),
+    /// An approval of a call.
+    Approval(Box<Question>, Sender<Answer>),
+    /// A reply in words.
+    Words(String, String, Vec<String>, Sender<Option<String>>),
+    /// The choice about an overdue command; the question is shown until the command has ended.
+    OverdueChoice(Overdue, Arc<AtomicBool>, Sender<Option<OverdueChoice>>),
+    /// A command in the person's own shell.
+    Command(String, Sender<Option<Outcome>>),
+}
+
+impl Terminal {
+    /// Lets work that may take long go on beside the terminal: Ctrl-C stops it, and it can ask the person, whose yes goes to
+    /// `approvals`. Returns its result, or that the session ends.
+    pub(in crate::repl) fn attended<T: Send>(
+        &mut self,
+        waiting: &Arc<Waiting>,
+        approvals: &mut Approvals<'_>,
+        work: impl FnOnce(&Cancel, &mut dyn Person) -> T + Send,
+    ) -> Result<T, Flow> {
+        self.session.keys_to(KeysTo::Cancel);
+        let (cancel, pump) = (Cancel::new(), self.session.handle());
+        let console = &self.console.clone();
+        let is_over = &AtomicBool::new(false);
+        let (wants, wanted) = channel();
+        let (flow, done) = thread::scope(|scope| {
+            scope.spawn(|| waiting.draw(console));
+            let cancel_too = cancel.clone();
+            let working = scope.spawn(move || {
+                let mut person = AtTerminal { wants, pump: pump.clone(), waiting, console };
+                let done = work(&cancel_too, &mut person);
+                waiting.end(console);
+                is_over.store(true, Ordering::Release);
+                pump.nudge();
+                done
+            });
+            (self.attend(&wanted, is_over, &cancel, approvals), working.join())
+        });
+        self.session.keys_to(KeysTo::Hold);
+        match flow {
+            Flow::Continue => Ok(done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))),
+            flow => Err(flow),
+        }
+    }
+
+    /// Hears what happens in the terminal while a model answers, and asks the person what is wanted of them.
+    fn attend(
+        &mut self,
+        wanted: &Receiver<Wanted>,
+        is_over: &AtomicBool,
+        cancel: &Cancel,
+        approvals: &mut Approvals<'_>,
+    ) -> Flow {
+        let mut ending = Flow::Continue;
+        loop {
+            while let Ok(wanted) = wanted.try_recv() {
+                let flow = self.ask_person(wanted, cancel, approvals);
+                if flow != Flow::Continue {
+                    cancel.cancel();
+                    ending = flow;
+                }
+                self.session.keys_to(KeysTo::Cancel);
+            }
+            match self.session.next_event() {
+                // Others nudge too, such as the thread that lists programs.
+                shell::Event::Nudged if is_over.load(Ordering::Acquire) => return ending,
+                shell::Event::Nudged => {}
+                shell::Event::Cancel => cancel.cancel(),
+                shell::Event::Keys(keys, _) if keys.contains(&3) => cancel.cancel(),
+                shell::Event::Keys(..) => {}
+                event => {
+                    if matches!(event, shell::Event::Hangup | shell::Event::Ended(_)) {
+                        cancel.cancel();
+                    }
+                    self.deferred.push_back(event);
+                }
+            }
+        }
+    }
+
+    /// Shows that something of the session's turn couldn't be committed; the end of the turn commits it all the same.
+    fn committed(&self, done: Result<(), Failure>) {
+        if let Err(failure) = done {
+            self.console.failure(&failure);
+        }
+    }
+
+    /// Asks what is wanted; Ctrl-C says no and stops the whole question.
+    fn ask_person(&mut self, wanted: Wanted, cancel: &Cancel, approvals: &mut Approvals<'_>) -> Flow {
+        // A Ctrl-C that came just before says no to this, too: without a reply whoever waits takes it for no.
+        if cancel.is_cancelled() {
+            return Flow::Continue;
+        }
+        let flow = match wanted {
+            Wanted::Consent(text, to) => ask_yes_or_no(self, &text).map(|said| {
+                let yes = said.unwrap_or(false);
+                if said.is_none() {
+                    cancel.cancel();
+                }
+                let _ = to.send(yes);
+            }),
+            Wanted::Approval(question, to) => {
+                self.committed(approvals.commit_so_far());
+                approve(self, &question, cancel).map(|answer| {
+                    if matches!(answer, Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell) {
+                        self.committed(approvals.note(&agreed_to(&question)));
+                    }
+                    let _ = to.send(answer);
+                })
+            }
+            Wanted::Words(heading, question, choices, to) => words(self, &heading, &question, &choices).map(|said| {
+                let _ = to.send(said);
+            }),
+            Wanted::OverdueChoice(command, has_ended, to) => {
+                ask_overdue(self, &command, &has_ended, cancel).map(|said| {
+                    let _ = to.send(said);
+                })
+            }
+            Wanted::Command(command, to) => self.run_for_model(command).map(|outcome| {
+                let _ = to.send(outcome);
+            }),
+        };
+        // If it failed, there is no reply.
+        flow.err().unwrap_or(Flow::Continue)
+    }
+}
+
+/// A call that a person agreed to, in words for a commit.
+fn agreed_to(question: &Question) -> String {
+    match &question.action {
+        Action::Shell { command } => command.clone(),
+        Action::Keep { command, .. } => format!("the changes of {command}"),
+        Action::Write { path } => format!("write {path}"),
+        Action::Delete { path } => format!("delete {path}"),
+        Action::Edit { writes, deletes } => {
+            let paths: Vec<&str> = writes.iter().chain(deletes).map(String::as_str).collect();
+            format!("edit {}", paths.join(", "))
+        }
+        Action::Http { method, url } => format!("{method} {url}"),
+        _ => question.tool.clone(),
+    }
+}
+
+/// The person at this terminal, for the thread that asks the model.
+struct AtTerminal<'a> {
+    wants: Sender<Wanted>,
+    pump: Handle,
+    waiting: &'a Waiting,
+    console: &'a Console,
+}
+
+impl AtTerminal<'_> {
+    /// Asks the person through the loop, and waits; `None` if the terminal has gone.
+    fn want<T>(&self, make: impl FnOnce(Sender<T>) -> Wanted) -> Option<T> {
+        self.waiting.rest(self.console);
+        let (to, from) = channel();
+        let sent = self.wants.send(make(to));
+        self.pump.nudge();
+        let answer = sent.ok().and_then(|()| from.recv().ok());
+        self.waiting.go_on();
+        answer
+    }
+}
+
+impl Person for AtTerminal<'_> {
+    fn can_ask(&self) -> bool {
+        true
+    }
+
+    fn consent(&mut self, crossing: &Crossing) -> bool {
+        let text = crossing_question(crossing);
+        self.want(|answer| Wanted::Consent(text, answer)).unwrap_or(false)
+    }
+
+    fn approve(&mut self, question: &Question) -> Answer {
+        self.waiting.note_question();
+        let question = Box::new(question.clone());
+        self.want(|answer| Wanted::Approval(question, answer)).unwrap_or(Answer::No(String::new()))
+    }
+
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
+        let (heading, question, choices) = (heading.to_owned(), question.to_owned(), choices.to_vec());
+        self.want(|answer| Wanted::Words(heading, question, choices, answer)).flatten()
+    }
+
+    fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
+        let (command, has_ended) = (command.clone(), Arc::clone(has_ended));
+        self.want(|answer| Wanted::OverdueChoice(command, has_ended, answer)).flatten()
+    }
+
+    fn has_shell(&self) -> bool {
+        true
+    }
+
+    fn run_in_own_shell(&mut self, command: &str) -> Option<Outcome> {
+        let command = command.to_owned();
+        self.want(|answer| Wanted::Command(command, answer)).flatten()
+    }
+}
