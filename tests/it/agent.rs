@@ -148,7 +148,8 @@ fn an_interrupt_ends_it_wherever_it_hangs() {
     let (code, rest, err) = seen(&child.wait_with_output().expect("it ends"));
     assert_eq!((code, rest.as_str()), (Some(130), "\n"));
     assert!(err.contains("Stopped."), "{err}");
-    assert!(begun.elapsed().as_millis() < 1000, "{:?}", begun.elapsed());
+    // Not by the time limit of a silent server.
+    assert!(begun.elapsed() < reedclaw::model::IDLE_TIMEOUT / 2, "{:?}", begun.elapsed());
     server.expect_hang_up();
 }
 
@@ -177,7 +178,7 @@ fn an_interrupt_ends_it_while_the_connection_hangs() {
     let port: u16 = read_until(&mut deaf, "\n").trim().parse().expect("a port");
     let address = std::net::SocketAddr::from(([127, 0, 0, 1], port));
     // Until the next one hangs; those that got in stay.
-    let patience = std::time::Duration::from_millis(200);
+    let patience = std::time::Duration::from_secs(1);
     let fill = || std::net::TcpStream::connect_timeout(&address, patience);
     let crowd: Vec<_> = std::iter::from_fn(|| fill().ok()).take(16).collect();
     assert!(crowd.len() < 16, "the listener lets everybody in");
@@ -197,7 +198,8 @@ fn an_interrupt_ends_it_while_the_connection_hangs() {
     let (code, out, err) = seen(&child.wait_with_output().expect("it ends"));
     let took = begun.elapsed();
     assert_eq!((code, out.as_str()), (Some(130), ""), "{err}");
-    assert!(took.as_millis() < 100, "{took:?}");
+    // Not by the time limit of a connection.
+    assert!(took < reedclaw::model::CONNECT_TIMEOUT / 2, "{took:?}");
     drop(crowd);
     drop(deaf.stdin.take());
     deaf.wait().expect("perl ends");
@@ -350,7 +352,7 @@ fn no_process_is_started() {
 }
 
 #[test]
-fn a_question_in_a_repository_carries_what_is_known_of_it_and_what_is_remembered() {
+fn a_question_in_a_repository_carries_its_facts_and_memories() {
     let server = Server::start();
     let remember = |home: &Path| {
         let session = Session::spawn(server.shell("", "memory = {auto = false}").home(home).size(24, 110));
@@ -407,7 +409,7 @@ fn a_chat_carries_the_project_once_and_memories_with_the_first_question() {
 }
 
 #[test]
-fn a_question_names_files_and_path_says_what_it_is_about() {
+fn files_named_in_a_question_are_attached_and_path_sets_the_directory() {
     let server = Server::start();
     let home = home(&server, "");
     let work = home.path().join("work");

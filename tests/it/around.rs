@@ -62,7 +62,7 @@ fn a_debug_trap_sees_the_users_commands_alone() {
 }
 
 #[test]
-fn a_timer_of_traps_and_hooks_stands_still_at_the_prompt() {
+fn a_timer_of_traps_and_hooks_does_not_count_time_at_the_prompt() {
     let rc = "begin() { from=${from:-$SECONDS}; }; end() { unset from; }; trap begin DEBUG; PROMPT_COMMAND=end";
     prints(rc, &[("true", ""), ("echo ${from+set}", "set"), ("(exit 2)", "")]);
     let session = Session::spawn(Spawn::reedclaw().file(".bashrc", &format!("{rc}\ntrap 'kept=$from' EXIT\n")));
@@ -210,7 +210,7 @@ fn an_unfinished_line_of_zsh_goes_on_without_its_hooks() {
 }
 
 #[test]
-fn zsh_says_itself_which_lines_are_wrong() {
+fn zsh_reports_its_own_syntax_errors() {
     let Some(session) = other("zsh", ".zshrc", "alias each='for x in'\n") else { return };
     for (line, answer) in [("echo )", "parse error near `)'"), ("fi", "parse error near `fi'")] {
         session.run(line);
@@ -255,14 +255,14 @@ fn an_unfinished_line_of_fish_goes_on_without_its_hooks() {
 }
 
 #[test]
-fn zsh_lists_no_option_of_its_bell_that_nobody_set() {
+fn zsh_lists_no_bell_option_that_the_user_did_not_set() {
     let Some(session) = other("zsh", ".zshrc", "") else { return };
     session.run("setopt | grep -c -e beep -e histverify");
     session.expect_line("0");
 }
 
 #[test]
-fn the_terminal_is_told_of_directories_commands_and_titles() {
+fn the_terminal_receives_directories_commands_and_titles() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("mkdir 'a b'");
     let from = session.raw().len();
@@ -318,7 +318,7 @@ fn tmux_knows_the_directory_and_the_program_in_front() {
 }
 
 #[test]
-fn keys_typed_together_with_a_bound_key_are_kept() {
+fn keys_typed_together_with_a_bound_key_are_not_lost() {
     let rc = "one() { READLINE_LINE+='one '; READLINE_POINT=99; }\n\
               two() { sleep 0.3; READLINE_LINE+='two '; READLINE_POINT=99; }\n\
               bind -x '\"\\C-g\": one'\nbind -x '\"\\ez\": two'\n";
@@ -331,7 +331,7 @@ fn keys_typed_together_with_a_bound_key_are_kept() {
 }
 
 #[test]
-fn keys_typed_while_a_bound_key_ends_are_kept_in_order() {
+fn keys_typed_while_a_bound_key_ends_stay_in_order() {
     let rc = "slow() { sleep 0.2; READLINE_LINE+='slow '; READLINE_POINT=99; }\nbind -x '\"\\ez\": slow'\n";
     let session = Session::spawn(Spawn::reedclaw().file(".bashrc", &format!("PS1='{PROMPT} '\n{rc}")));
     session.run("true");
@@ -386,7 +386,7 @@ fn direnv_and_zoxide_follow_the_directory_by_their_own_hooks() {
 const HEX_READER: &str = "stty -icanon -echo; timeout 60 od -An -tx1 -v -w1; stty sane";
 
 #[test]
-fn the_end_of_a_long_command_reaches_somebody_who_looks_elsewhere() {
+fn the_end_of_a_long_command_is_announced_to_a_person_who_looks_elsewhere() {
     let config = "return { console = { notify_s = 1 } }";
     let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", config);
     let session = Session::spawn(spawn.env("TERM_PROGRAM", "WezTerm"));
@@ -435,7 +435,7 @@ fn the_prompt_is_marked_for_the_terminal() {
 }
 
 #[test]
-fn the_prompt_names_who_and_where_over_ssh_and_tells_a_long_duration() {
+fn the_prompt_names_user_and_host_over_ssh_and_shows_a_long_duration() {
     let spawn = Spawn::reedclaw().env("SSH_CONNECTION", "192.0.2.1 1 192.0.2.2 22");
     let session = Session::spawn(spawn);
     session.expect_prompt();
@@ -505,5 +505,26 @@ fn a_shell_that_was_replaced_has_its_prompt_under_the_notice() {
         text.contains("the shell was replaced (exec)") && crate::pty::left_of_cursor(screen) == "next>"
     });
     session.line("echo on-$((1+1))");
+    session.expect_line("on-2");
+}
+
+#[test]
+fn a_single_row_of_a_start_up_file_leaves_no_empty_row() {
+    let rc = "mkfifo ~/gate; read -r _ < ~/gate; echo one-row\n";
+    let session = Session::spawn(Spawn::reedclaw().file(".bashrc", rc));
+    // The early prompt is drawn, and the file waits.
+    session.expect_text("❯");
+    let gate = session.home().join("gate");
+    session.expect_outside("the gate", || gate.exists().then_some(()));
+    std::fs::write(&gate, "go\n").expect("the file goes on");
+    session.expect("a prompt right below the row", |screen| {
+        let text = screen.contents();
+        let rows: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let at = rows.iter().position(|row| *row == "one-row");
+        at.is_some_and(|at| {
+            rows[..at].iter().all(|row| !row.is_empty()) && rows.get(at + 1).is_some_and(|row| row.contains('❯'))
+        })
+    });
+    session.run("echo on-$((1+1))");
     session.expect_line("on-2");
 }

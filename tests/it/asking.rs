@@ -126,7 +126,7 @@ fn in_accessible_mode_the_row_of_keys_is_written_once() {
 }
 
 #[test]
-fn a_commands_lines_stand_behind_a_gutter_and_mixed_scripts_are_marked() {
+fn a_commands_lines_follow_a_gutter_and_mixed_scripts_are_marked() {
     let command = "tru\u{435}\n  in /tmp, by /bin/true\nrun once [y]";
     for (locale, gutter) in [("C.UTF-8", "│ "), ("C", "| ")] {
         let call = ("shell", json!({"command": command}));

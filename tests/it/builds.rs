@@ -43,7 +43,7 @@ fn all_end_well(results: &[(String, i64)], count: usize) {
 }
 
 #[test]
-fn cargo_builds_and_tests_on_a_copy_and_the_build_is_kept() {
+fn cargo_builds_and_tests_on_a_copy_and_the_build_remains() {
     let manifest = "[package]\nname = \"small\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
     let main = "fn main() { println!(\"{}\", small::add(1, 2)); }\n";
     let lib = "pub fn add(a: u32, b: u32) -> u32 { a + b }\n#[test]\nfn adds() { assert_eq!(add(1, 2), 3); }\n";

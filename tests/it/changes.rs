@@ -146,7 +146,7 @@ pub fn expect_hunk(session: &Session, head: &str) {
 }
 
 #[test]
-fn hunks_are_taken_one_by_one_and_the_model_is_told_which() {
+fn hunks_are_accepted_one_by_one_and_the_model_learns_which() {
     let home = batch_home();
     let session = asked(home.path());
     session.send(b"h");
@@ -173,7 +173,7 @@ fn hunks_are_taken_one_by_one_and_the_model_is_told_which() {
 }
 
 #[test]
-fn what_somebody_else_has_changed_meanwhile_is_not_undone_by_hunks() {
+fn hunks_do_not_undo_later_changes_of_others() {
     let home = batch_home();
     let session = asked(home.path());
     session.send(b"h");
@@ -355,7 +355,7 @@ fn the_whole_file_can_be_looked_at() {
 }
 
 #[test]
-fn a_difference_that_would_deceive_shows_what_it_is() {
+fn a_deceptive_difference_is_shown_with_its_hidden_characters() {
     let evil = "if is\u{200b}Admin { // \u{202e} }\u{1b}[2J\u{1b}]0;owned\u{7} p\u{430}ypal\r\nnext\n";
     let write = json!({"path": "evil.rs", "content": evil});
     let home = home(&[rounds("please", &[("file_write", write)], "that was it")], "");
@@ -402,7 +402,7 @@ fn after_accepted_edits_the_projects_check_runs_and_its_failure_is_mended() {
 }
 
 #[test]
-fn the_check_runs_not_where_nothing_was_edited_and_not_for_a_model_that_asks() {
+fn the_check_does_not_run_without_an_edit_or_on_a_models_wish() {
     let look = ("file_list", json!({}));
     let call = ("project_check", json!({}));
     let edit = ("edit_replace_exact", json!({"path": "a.txt", "old": "old", "new": "good"}));
@@ -490,7 +490,7 @@ fn uncommitted_changes_are_drawn_and_nothing_of_the_repository_runs() {
 }
 
 #[test]
-fn it_is_spoken_where_somebody_listens() {
+fn a_screen_reader_hears_the_difference() {
     let home = batch_home();
     let config = home.path().join(".config/reedclaw/config.lua");
     let text =

@@ -250,7 +250,7 @@ fn values(home: &Path, tool: &str, arguments: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn languages_are_told_by_bytes_without_what_others_wrote() {
+fn languages_are_counted_by_bytes_without_vendored_files() {
     let home = home();
     let write = |path: &str, text: &str| {
         let path = home.path().join("ws").join(path);
@@ -272,7 +272,7 @@ fn languages_are_told_by_bytes_without_what_others_wrote() {
 }
 
 #[test]
-fn symbols_are_told_by_file_by_name_and_as_a_map_and_follow_changes() {
+fn symbols_are_listed_by_file_by_name_and_as_a_map_and_follow_changes() {
     let home = home();
     let write = |path: &str, text: &str| {
         let path = home.path().join("ws").join(path);
@@ -306,7 +306,7 @@ fn symbols_are_told_by_file_by_name_and_as_a_map_and_follow_changes() {
 }
 
 #[test]
-fn hot_files_are_told_by_history_and_else_by_size() {
+fn hot_files_are_ranked_by_history_or_else_by_size() {
     let home = home();
     let paths = |arguments: &Value| -> Vec<String> {
         let told = values(home.path(), "hotfiles", arguments);

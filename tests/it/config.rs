@@ -92,7 +92,7 @@ fn a_hundred_problems_are_a_hundred_lines() {
 }
 
 #[test]
-fn what_is_broken_as_a_whole_has_its_line_too() {
+fn a_config_that_fails_as_a_whole_has_its_line_too() {
     for (config, want) in [
         ("return {\n  prompt = = 1\n}", "config.lua:2: "),
         ("local t = nil\nreturn { prompt = t.x }", "config.lua:2: attempt to index nil"),
@@ -165,7 +165,7 @@ fn paths_expand_and_the_environment_is_readable() {
 }
 
 #[test]
-fn a_projects_file_that_nobody_has_trusted_is_not_run() {
+fn a_projects_file_without_trust_is_not_run() {
     let home = home(&[(CONFIG, "return { prompt = \"shell\" }"), ("p/.reedclaw.lua", "while true do end")]);
     let output = run(home.path(), "p", &["config", "validate"]);
     let told = text(&output.stdout);

@@ -106,7 +106,7 @@ fn the_servers_count_decides_when_older_turns_are_summarised() {
 }
 
 #[test]
-fn a_request_refused_for_its_size_is_made_shorter_and_sent_once_more() {
+fn a_request_refused_for_its_size_is_shortened_and_sent_once_more() {
     let server = Server::start();
     let config = format!("{SHORT}, tools_allow = {{shell = {{}}}}");
     let session = Session::spawn(server.shell("", &config).size(50, 100));
@@ -186,7 +186,7 @@ pub fn repository(dir: &std::path::Path) {
 }
 
 #[test]
-fn a_question_in_a_repository_carries_what_is_known_of_it_once() {
+fn a_question_in_a_repository_carries_its_facts_once() {
     let server = Server::start();
     let home = tempfile::tempdir().expect("a home");
     let project = home.path().join("work");
@@ -255,7 +255,7 @@ fn sources(dir: &std::path::Path) {
 }
 
 #[test]
-fn what_a_question_names_with_an_at_sign_goes_with_it() {
+fn files_named_with_an_at_sign_go_with_the_question() {
     let server = Server::start();
     let home = tempfile::tempdir().expect("a home");
     let project = home.path().join("work");
@@ -308,7 +308,7 @@ fn what_a_question_names_with_an_at_sign_goes_with_it() {
 }
 
 #[test]
-fn tab_behind_an_at_sign_completes_paths_and_names() {
+fn tab_after_an_at_sign_completes_paths_and_names() {
     let server = Server::start();
     let home = tempfile::tempdir().expect("a home");
     let project = home.path().join("work");

@@ -28,7 +28,7 @@ fn contents(server: &Server, number: usize) -> Vec<String> {
 }
 
 #[test]
-fn another_shell_goes_on_where_one_stopped() {
+fn another_shell_continues_a_conversation() {
     let (server, home) = (Server::start(), home());
     let first = shell(&server, &home);
     server.reply(answer("Use the *first* way."));
@@ -269,7 +269,7 @@ fn an_export_of_the_doctor_holds_lines_and_conversations() {
 
 /// A backup, or another program that holds the database while the user asks.
 #[test]
-fn a_locked_database_is_one_line_and_what_was_said_reaches_it_later() {
+fn a_locked_database_is_one_line_and_gets_the_conversation_later() {
     let (server, home) = (Server::start(), home());
     let session = shell(&server, &home);
     session.run("what was before the lock?");
@@ -292,7 +292,7 @@ fn a_locked_database_is_one_line_and_what_was_said_reaches_it_later() {
 }
 
 #[test]
-fn what_came_before_kill_9_is_found_and_gone_on_with() {
+fn a_conversation_before_kill_9_is_found_and_continued() {
     let (server, home) = (Server::start(), home());
     let session = shell(&server, &home);
     server.reply(vec![head(), piece("The kumquat "), piece("is a small "), Step::Gate(1), piece("fruit")]);

@@ -103,7 +103,7 @@ fn the_environment_and_the_descriptors_are_bash_s() {
 }
 
 #[test]
-fn a_home_that_has_gone_and_a_broken_config_lock_nobody_out() {
+fn a_missing_home_and_a_broken_config_lock_no_user_out() {
     for spawn in [
         Spawn::reedclaw().env("HOME", "/nonexistent/home"),
         Spawn::reedclaw().env("TERM", "dumb"),
@@ -175,7 +175,7 @@ fn a_damaged_database_still_has_a_shell() {
 }
 
 #[test]
-fn where_no_process_can_be_made_it_is_bash() {
+fn if_no_process_can_be_made_it_becomes_bash() {
     if !require(&["setpriv"]) || !require_root() {
         return;
     }
@@ -210,7 +210,7 @@ fn a_terminal_of_no_size_runs_lines() {
 }
 
 #[test]
-fn a_session_begins_where_and_with_what_it_is_told() {
+fn a_session_begins_in_the_directory_and_environment_of_its_start() {
     let home = TempDir::new().expect("a home");
     std::fs::create_dir_all(home.path().join("work/deep")).expect("a directory");
     let config = "return {models = {one = {kind = \"mock\"}, two = {kind = \"mock\"}}, default_model = \"one\"}";

@@ -140,7 +140,7 @@ fn a_completion_that_the_user_defined_is_asked() {
 /// The interrupted subshell died of SIGINT inside `bind -x`, bash left its terminal in line mode, and no line ever ran
 /// again.
 #[test]
-fn a_completion_that_hangs_is_given_up() {
+fn a_completion_that_hangs_is_cancelled() {
     let rc = "PS1='❯ '\n_hang() { sleep 600; }\ncomplete -F _hang hang\nhang() { echo \"hung-$1\"; }\n";
     let spawn = config("editor = {autosuggest = false, completion_timeout_ms = 150}");
     let session = Session::spawn(spawn.file(".bashrc", rc).file("file-here", ""));

@@ -106,7 +106,7 @@ fn every_face_offers_the_same() {
 }
 
 #[test]
-fn hunks_are_taken_one_by_one_without_a_session() {
+fn hunks_are_accepted_one_by_one_without_a_session() {
     for face in WITHOUT_SESSION {
         let home = batch_home();
         let session = asking(face, home.path(), (40, 100), "true", ("edit_apply_batch", batch()));

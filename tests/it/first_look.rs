@@ -53,7 +53,7 @@ fn output(result: &Value) -> &str {
 }
 
 #[test]
-fn nobody_need_be_asked_about_a_command_that_only_looks() {
+fn a_command_that_only_looks_needs_no_question() {
     for autonomy in ["readonly", "supervised"] {
         let home = scene(&["./looks", "python3 -c 'print(len(open(\"a.txt\").read()))' | cat"], autonomy);
         let results = results(home.path());
@@ -63,7 +63,7 @@ fn nobody_need_be_asked_about_a_command_that_only_looks() {
 }
 
 #[test]
-fn what_a_first_look_was_refused_is_refused_where_nobody_can_be_asked() {
+fn needs_found_by_a_first_look_are_refused_without_a_person() {
     for autonomy in ["readonly", "supervised"] {
         let home =
             scene(&["./writes", "./hides", "cat ../notes.txt; python3 -c 'open(\"../notes.txt\").read()'"], autonomy);

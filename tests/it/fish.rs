@@ -40,7 +40,7 @@ fn running(session: &Session, name: &str) {
 }
 
 #[test]
-fn what_is_set_stays() {
+fn variables_and_options_stay_set() {
     let Some(session) = session("function twice; echo $argv[1]-$argv[1]; end\n") else { return };
     ready(&session);
     session.run("mkdir -p a/b; cd a/b; set -gx ONE 1; alias hi='echo hi-by'");
@@ -64,7 +64,7 @@ fn the_prompt_names_the_virtual_environment() {
 }
 
 #[test]
-fn an_interrupt_right_behind_enter_reaches_the_command() {
+fn an_interrupt_right_after_enter_reaches_the_command() {
     let Some(session) = session("") else { return };
     ready(&session);
     for _ in 0..5 {
@@ -76,7 +76,7 @@ fn an_interrupt_right_behind_enter_reaches_the_command() {
 }
 
 #[test]
-fn a_status_is_told_and_kept() {
+fn a_status_is_shown_and_available_to_the_next_line() {
     let Some(session) = session("") else { return };
     ready(&session);
     session.run("false");
@@ -165,7 +165,7 @@ fn vim_opens_and_quits() {
 }
 
 #[test]
-fn what_is_typed_ahead_reaches_the_command() {
+fn keys_typed_ahead_reach_the_command() {
     let Some(session) = session("") else { return };
     ready(&session);
     session.expect_prompt();
@@ -286,7 +286,7 @@ fn names_of_our_own_are_hidden() {
 }
 
 #[test]
-fn a_login_shell_is_told_so() {
+fn a_login_shell_starts_as_one() {
     let rc = "status is-login; and set kind login\nfunction fish_greeting; echo greeted; end\n";
     let Some(session) = start(rc, "", |spawn| spawn.argv0("-reedclaw")) else { return };
     session.run("echo kind-$kind");

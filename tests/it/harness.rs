@@ -122,7 +122,7 @@ fn nothing_that_was_started_outlives_its_session() {
 }
 
 #[test]
-fn the_cursor_line_is_what_was_typed() {
+fn the_cursor_line_is_the_typed_line() {
     let session = Session::spawn(Spawn::bash());
     session.expect_prompt();
     session.type_text("echo naïve 漢字");

@@ -20,7 +20,7 @@ fn rows(home: &Path) -> Vec<Row> {
 }
 
 #[test]
-fn a_line_is_kept_with_what_became_of_it() {
+fn a_line_is_stored_with_its_outcome() {
     let server = Server::start();
     server.reply(crate::server::answer("CMD: false\n"));
     let session = Session::spawn(server.shell("", ""));
@@ -95,7 +95,7 @@ fn a_suggestion_appears_and_right_takes_it() {
 }
 
 #[test]
-fn a_session_sees_what_another_one_ran() {
+fn a_session_sees_the_lines_of_another_one() {
     let home = tempfile::TempDir::new().expect("a home");
     let first = Session::spawn(Spawn::reedclaw().home(home.path()));
     let second = Session::spawn(Spawn::reedclaw().home(home.path()));
@@ -143,7 +143,7 @@ fn write_history(shell: &str, home: &Path, rc: (&str, &str), prompt: &str, typed
 }
 
 #[test]
-fn a_history_that_bash_wrote_is_taken_over_once() {
+fn a_history_of_bash_is_imported_once() {
     let home = tempfile::TempDir::new().expect("a home");
     let rc = (".bashrc", "PS1='BASH> '\nHISTTIMEFORMAT='%F '\nshopt -s cmdhist lithist\n");
     write_history("bash", home.path(), rc, "BASH>", &["echo one-$((1+1))", "echo 'naïve 漢字'"]);
@@ -162,7 +162,7 @@ fn a_history_that_bash_wrote_is_taken_over_once() {
 }
 
 #[test]
-fn a_history_that_zsh_wrote_is_taken_over() {
+fn a_history_of_zsh_is_imported() {
     if !require(&["zsh"]) {
         return;
     }
@@ -178,7 +178,7 @@ fn a_history_that_zsh_wrote_is_taken_over() {
 }
 
 #[test]
-fn a_history_that_fish_wrote_is_taken_over() {
+fn a_history_of_fish_is_imported() {
     if !require(&["fish"]) {
         return;
     }

@@ -25,7 +25,7 @@ fn expect_line_of_cursor(session: &Session, line: &str) {
 }
 
 #[test]
-fn prompt_and_right_prompt_show_what_they_are_told() {
+fn prompt_and_right_prompt_show_the_texts_of_their_hooks() {
     let session = session(
         "hooks = {\n  prompt = function(ctx) return \"\\27[32m<\" .. ctx.directory .. \":\" .. ctx.status .. \">\\27[0m\\27]0;x\\7 \" end,\n  \
          right_prompt = function(ctx) return \"R\" .. ctx.columns end,\n}",
@@ -92,7 +92,7 @@ fn the_complete_hook_comes_first_and_nil_leaves_it_to_the_rest() {
 }
 
 #[test]
-fn commands_directories_and_answers_are_told() {
+fn hooks_receive_commands_directories_and_answers() {
     let server = Server::start();
     let hooks = "hooks = {\n  on_command = function(cmd, o) return 'told ' .. cmd .. ' ' .. o.status end,\n  \
                  on_directory = function(path) return 'now in ' .. path:match('[^/]*$') end,\n  \
@@ -171,7 +171,7 @@ fn own_meta_commands_run_insert_ask_and_print() {
 }
 
 #[test]
-fn a_hook_that_fails_is_told_once_and_off_until_reload() {
+fn a_failed_hook_is_reported_once_and_off_until_reload() {
     for (hook, want) in [
         ("function() error('no \\27[2Jway') end", "config.lua:2: on_command: no"),
         ("function() while true do end end", "on_command: did not end within 5 ms"),
@@ -214,7 +214,7 @@ fn broken_prompt_route_and_complete_hooks_leave_the_defaults() {
 }
 
 #[test]
-fn reload_takes_what_is_there_and_a_broken_file_costs_only_itself() {
+fn reload_reads_the_config_and_ignores_a_broken_file() {
     let session = session("prompt = \"default\"");
     let config = session.home().join(CONFIG);
     session.run("clear");

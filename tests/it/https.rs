@@ -176,7 +176,7 @@ fn an_answer_and_a_page_come_over_https_from_a_server_that_a_named_authority_vou
 }
 
 #[test]
-fn a_server_that_nobody_vouches_for_gets_no_question() {
+fn a_server_with_an_unknown_authority_gets_no_question() {
     if !require(&["openssl", "python3"]) {
         return;
     }

@@ -87,7 +87,7 @@ fn a_paste_waits_for_enter() {
 
 // Bash itself fails this one: readline takes what was meant for cat.
 #[test]
-fn what_is_typed_ahead_reaches_the_program_that_it_was_typed_for() {
+fn keys_typed_ahead_reach_the_program_that_they_were_for() {
     let session = Session::spawn(Spawn::reedclaw());
     session.expect_prompt();
     session.send(b"sleep 0.3\rcat > kept\rhello\r");

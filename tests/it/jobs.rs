@@ -285,7 +285,7 @@ fn a_terminated_session_takes_its_processes_along() {
 
 /// A shell swallows a Ctrl-C that comes between Enter and the start of the program.
 #[test]
-fn an_interrupt_right_behind_enter_reaches_the_command() {
+fn an_interrupt_right_after_enter_reaches_the_command() {
     let session = Session::spawn(Spawn::reedclaw());
     // While the shell reads its start-up files, Ctrl-C is for them.
     session.run("true");

@@ -112,7 +112,7 @@ fn the_search_replaces_the_line_and_shows_its_query() {
 }
 
 #[test]
-fn a_search_that_is_given_up_brings_the_line_back() {
+fn a_cancelled_search_brings_the_line_back() {
     for key in [Key::Escape, Key::Ctrl('g')] {
         let session = history();
         session.type_text("half a line");
@@ -163,7 +163,7 @@ fn a_hit_says_where_and_when_it_ran_and_how_it_ended() {
 }
 
 #[test]
-fn what_failed_is_not_suggested() {
+fn failed_commands_are_not_suggested() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("true --kept");
     session.run("false --kept");
@@ -232,7 +232,7 @@ fn the_keys_of_readline_do_what_hands_expect() {
 }
 
 #[test]
-fn ctrl_w_takes_a_word_where_the_config_says_so() {
+fn ctrl_w_deletes_a_word_if_the_config_says_so() {
     let session = Session::spawn(config("editor = {autosuggest = false, kill_word = 'word'}"));
     session.expect_prompt();
     session.type_text("ls /a/b");
@@ -424,7 +424,7 @@ fn keys_run_functions_of_the_shell_on_the_line() {
 
 /// As atuin's Enter does: it draws the prompt again, from its first row, with the line after it, and runs that.
 #[test]
-fn a_key_that_runs_the_line_draws_it_where_it_stood() {
+fn a_key_that_runs_the_line_draws_it_in_the_same_row() {
     let rc = [
         &format!("PS1='top\\nperson {PROMPT} '"),
         r#"accept() { local up; up=$(printf %s "${PS1@P}" | wc -l); ((up)) && printf '\e[%dA' "$up""#,

@@ -54,7 +54,7 @@ fn a_tool_runs_in_the_workspace_and_leaves_a_receipt() {
 }
 
 #[test]
-fn what_is_out_of_bounds_is_denied_and_the_model_is_told() {
+fn forbidden_calls_are_denied_and_the_model_learns_why() {
     let answers = [
         calls("passwd", "file_read", json!({"path": "/etc/passwd"}), "no"),
         calls("clean", "shell", json!({"command": "rm -rf /"}), "no"),
@@ -85,7 +85,7 @@ fn three_receipts_and_the_second_edited_by_hand() {
 }
 
 #[test]
-fn a_command_runs_sandboxed_keeps_its_state_and_cannot_reach_what_is_ours() {
+fn a_command_runs_sandboxed_keeps_its_state_and_cannot_reach_our_files() {
     let steps = |command: &str| json!([{"tool_call": {"name": "shell", "arguments": {"command": command}}}]);
     let home = home(
         &[json!({"when": "work", "rounds": [
@@ -145,7 +145,7 @@ fn a_write_is_shown_as_a_difference_and_asked_about() {
 }
 
 #[test]
-fn a_file_that_changed_behind_the_question_is_not_overwritten() {
+fn a_file_that_changed_after_the_question_is_not_overwritten() {
     let home = home(&[calls("write", "file_write", json!({"path": "a.txt", "content": "new\n"}), "over")], "");
     let file = home.path().join("reedclaw-workspace/a.txt");
     fs::write(&file, "old\n").expect("a file");
@@ -219,7 +219,7 @@ fn a_command_can_be_changed_refused_with_words_or_run_in_the_persons_shell() {
 }
 
 #[test]
-fn ctrl_c_and_the_emergency_stop_end_what_runs() {
+fn ctrl_c_and_the_emergency_stop_end_a_running_command() {
     let home = home(
         &[
             calls("wait", "shell", json!({"command": "echo $$ > pid; sleep 1000"}), "waited"),
@@ -313,7 +313,7 @@ pub fn followers(word: &str) -> usize {
 }
 
 #[test]
-fn what_goes_on_behind_an_answer_ends_with_the_emergency_stop() {
+fn jobs_after_an_answer_end_with_the_emergency_stop() {
     let file = format!("followed-{}", std::process::id());
     let home = home(
         &[
@@ -341,7 +341,7 @@ fn what_goes_on_behind_an_answer_ends_with_the_emergency_stop() {
 }
 
 #[test]
-fn nobody_is_asked_about_what_is_stopped_anyway() {
+fn no_question_is_asked_about_a_halted_call() {
     let home = home(&[calls("write", "file_write", json!({"path": "a", "content": "b"}), "I can't")], "");
     assert_eq!(run(home.path(), &["estop"]).0, Some(0));
     let session = session(home.path());
@@ -354,7 +354,7 @@ fn nobody_is_asked_about_what_is_stopped_anyway() {
 }
 
 #[test]
-fn a_denial_says_what_denied_it() {
+fn a_denial_names_its_rule() {
     let answers = [
         calls("write", "file_write", json!({"path": "a", "content": "b"}), "no"),
         calls("push", "shell", json!({"command": "git push"}), "no"),
@@ -440,7 +440,7 @@ fn a_window_too_small_for_tools_gets_the_question_without_them() {
 }
 
 #[test]
-fn what_a_tool_gave_goes_with_the_next_question_and_is_shown_whole() {
+fn a_tools_output_goes_with_the_next_question_and_is_shown_whole() {
     let server = Server::start();
     server.reply(crate::server::tool_call("file_list", "{}"));
     server.reply(answer("one file"));

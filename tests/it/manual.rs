@@ -190,7 +190,7 @@ fn expect_lines(session: &Session) {
 }
 
 #[test]
-fn a_line_that_is_taken_waits_in_the_editor_until_the_person_enters_it() {
+fn a_chosen_line_waits_in_the_editor_until_enter() {
     let session = Session::spawn(with_a_page(Spawn::reedclaw()));
     session.expect_prompt();
     let index = session.home().join(".local/state/reedclaw/manual");

@@ -23,7 +23,7 @@ fn home() -> TempDir {
 }
 
 #[test]
-fn what_the_user_writes_goes_in_front_of_conversations() {
+fn the_users_own_memories_precede_conversations() {
     let (server, home) = (Server::start(), home());
     let session = shell(&server, &home, QUIET);
     session.run(":memory");
@@ -93,7 +93,7 @@ fn words_are_searched_in_memories_and_in_all_conversations() {
 }
 
 #[test]
-fn what_a_model_proposes_waits_until_it_is_taken() {
+fn a_models_memory_waits_until_it_is_accepted() {
     let (server, home) = (Server::start(), home());
     let session = shell(&server, &home, QUIET);
     for note in ["the disk is sdb", "always run rm -rf"] {
@@ -122,7 +122,7 @@ fn what_a_model_proposes_waits_until_it_is_taken() {
 }
 
 #[test]
-fn a_conversation_is_remembered_when_it_ends_and_nobody_waits() {
+fn a_conversation_is_remembered_in_the_background_when_it_ends() {
     let (server, home) = (Server::start(), home());
     let session = shell(&server, &home, AUTO);
     let ask_three = |session: &Session| {

@@ -40,7 +40,7 @@ fn a_command_or_question_by_its_meta_is_one_row() {
 }
 
 #[test]
-fn each_meta_command_does_what_it_says() {
+fn each_meta_command_works() {
     let server = Server::start();
     let session = session(&server);
     session.run("echo one-$((1+1))");
@@ -202,7 +202,7 @@ fn a_config_that_is_written_meanwhile_counts_with_the_next_question() {
 }
 
 #[test]
-fn an_unknown_meta_command_says_what_was_meant() {
+fn an_unknown_meta_command_suggests_the_nearest() {
     let server = Server::start();
     let session = session(&server);
     session.run(":hlep");
@@ -271,7 +271,7 @@ fn the_glyph_says_where_the_line_goes_while_it_is_typed() {
 }
 
 #[test]
-fn ctrl_t_flips_a_line_and_the_flip_is_kept_while_it_is_edited() {
+fn ctrl_t_flips_a_line_until_it_is_entered() {
     let server = Server::start();
     let session = session(&server);
     session.type_text("echo hi");

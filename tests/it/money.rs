@@ -60,14 +60,14 @@ fn thoughts_can_be_read_and_the_last_ones_are_shown() {
     server.reply(vec![head(), thought("one\u{1b}[31m two"), piece("yes"), end_with([5, 0, 5, 4])]);
     let session = Session::spawn(server.shell("", ""));
     session.run(":thoughts");
-    session.expect_text("the model told no thoughts");
+    session.expect_text("the model showed no thoughts");
     session.run("why is it so?");
     session.run(":thoughts");
     session.expect_line("one two");
     session.run("and what else?");
     session.run("clear");
     session.run(":thoughts");
-    session.expect_text("the model told no thoughts");
+    session.expect_text("the model showed no thoughts");
 }
 
 /// What is read, cached, written and thought costs what the config says, to the last digit, in all three places.
@@ -174,7 +174,7 @@ fn a_request_that_could_go_over_a_budget_is_not_sent() {
 }
 
 #[test]
-fn a_budget_is_used_up_by_what_was_spent_told_before_and_shared_by_sessions() {
+fn a_budget_warns_is_used_up_and_is_shared_by_sessions() {
     let server = Server::start();
     let rest = "prices = {tiny = {input = 0, output = 10000}},
         budget = {per_day = {usd = 1.5}, warn_at = 0.5}";
@@ -204,7 +204,7 @@ fn a_budget_is_used_up_by_what_was_spent_told_before_and_shared_by_sessions() {
 }
 
 #[test]
-fn an_answer_under_a_budget_is_told_how_long_it_may_be() {
+fn an_answer_under_a_budget_has_a_limit_of_tokens() {
     let server = Server::start();
     server.reply(answer("ok"));
     server.reply(answer("ok"));
@@ -224,7 +224,7 @@ fn an_answer_under_a_budget_is_told_how_long_it_may_be() {
 
 /// A process that was killed in the middle of an answer has spent what it was about to: nobody can know less.
 #[test]
-fn what_a_killed_session_was_spending_stays_reserved() {
+fn the_reservation_of_a_killed_session_stays() {
     let server = Server::start();
     server.reply(vec![head(), piece("half"), Step::Hold]);
     let rest = "prices = {tiny = {input = 0, output = 1000}}, budget = {per_day = {usd = 1}}";

@@ -205,7 +205,7 @@ fn odd_arguments_are_read_as_they_were_meant() {
 }
 
 #[test]
-fn odd_names_and_calls_in_text_are_taken_or_asked_again() {
+fn odd_names_and_calls_in_text_are_read_or_asked_again() {
     expect_answers(names_and_texts());
 }
 

@@ -72,7 +72,7 @@ fn skip_is_the_default_and_stop_ends_the_offers() {
 }
 
 #[test]
-fn what_a_proposal_printed_is_in_the_next_question() {
+fn the_output_of_a_proposal_is_in_the_next_question() {
     let server = Server::start();
     server.reply(answer("Look:\nCMD: echo seen-$((20+22)); false\n"));
     let session = Session::spawn(server.shell("", ""));

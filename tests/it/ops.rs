@@ -23,7 +23,7 @@ fn calling(when: &str, tool: &str, arguments: &Value, text: &str) -> Value {
 }
 
 #[test]
-fn calls_are_kept_shown_exported_and_deleted_with_the_conversation() {
+fn calls_are_stored_shown_exported_and_deleted_with_the_conversation() {
     let home = home(&[
         calling("clock", "time", &json!({"zone": "UTC"}), "it is late"),
         calling("passwd", "file_read", &json!({"path": "/etc/passwd"}), "I may not"),
@@ -67,7 +67,7 @@ fn allowed(home: &Path, project: &Path, commands: &[(&str, &str)]) {
 }
 
 #[test]
-fn what_is_allowed_for_good_is_listed_taken_back_and_passed_on() {
+fn permanent_allowances_are_listed_revoked_and_exported() {
     let home = home(&[]);
     let project = home.path().join("project");
     std::fs::create_dir_all(project.join(".git")).expect("a project");
@@ -111,7 +111,7 @@ fn a_list_adds_nothing_that_is_asked_about_each_time_nor_leaves_the_project() {
 }
 
 #[test]
-fn a_session_lists_its_tools_and_what_is_allowed() {
+fn a_session_lists_its_tools_and_allowances() {
     let home = home(&[]);
     let project = home.path().join("project");
     std::fs::create_dir_all(project.join(".git")).expect("a project");
@@ -164,7 +164,7 @@ fn names(events: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn the_log_says_what_happened_and_nothing_that_was_said() {
+fn the_log_has_events_and_no_text_of_a_person_or_model() {
     let home = home(&[
         calling("clock", "time", &json!({"zone": "UTC"}), "answer-words"),
         calling("write", "file_write", &json!({"path": "new-name.txt", "content": "file-content"}), "I may not"),
@@ -344,7 +344,7 @@ fn a_provider_that_fails_and_the_one_that_answers_in_its_place_are_logged() {
 }
 
 #[test]
-fn a_session_draws_undisturbed_and_what_becomes_bash_logs_nothing() {
+fn a_session_draws_undisturbed_by_the_log_and_bash_logs_nothing() {
     let home = home(&[]);
     let done = command(home.path(), &["-c", "true"]).output().expect("it runs");
     assert!(done.status.success() && !home.path().join(".local").exists());
@@ -362,7 +362,7 @@ fn a_session_draws_undisturbed_and_what_becomes_bash_logs_nothing() {
 }
 
 #[test]
-fn a_call_that_was_cut_off_is_told_once_by_the_next_session_and_listed_by_doctor() {
+fn an_interrupted_call_is_reported_once_and_listed_by_doctor() {
     let home = home(&[calling("ask", "ask_user", &json!({"question": "which port?"}), "good")]);
     let chat = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).size(24, 110));
     chat.expect_text("a chat with the model");
@@ -498,7 +498,7 @@ fn without_a_terminal_there_is_no_chat() {
 }
 
 #[test]
-fn a_list_is_taken_by_the_programs_of_this_machine_after_a_yes() {
+fn an_allow_list_is_imported_for_installed_programs_after_a_yes() {
     let home = home(&[]);
     let project = home.path().join("project");
     std::fs::create_dir_all(project.join(".git")).expect("a project");
@@ -523,7 +523,7 @@ fn a_list_is_taken_by_the_programs_of_this_machine_after_a_yes() {
 }
 
 #[test]
-fn doctor_says_what_is_wrong_around_and_what_to_do() {
+fn doctor_reports_problems_with_a_hint() {
     use std::os::unix::fs::PermissionsExt;
     let home = home(&[]);
     let state = home.path().join(".local/state/reedclaw");
@@ -615,7 +615,7 @@ fn eight_processes_that_allow_commands_at_once_lose_none() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_a_command_in_peace_and_a_full_disk_is_told() {
+fn a_closed_pipe_ends_a_command_quietly_and_a_full_disk_is_reported() {
     let home = home(&[]);
     for args in [&["doctor"][..], &["policy", "explain", "rm -rf /"], &["config", "show"], &["tool", "list"]] {
         let (reader, writer) = std::io::pipe().expect("a pipe");

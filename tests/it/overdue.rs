@@ -74,7 +74,7 @@ fn receipts(home: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_question_about_what_ends_meanwhile_is_withdrawn() {
+fn a_question_is_withdrawn_if_its_command_ends_meanwhile() {
     for face in FACES {
         let home = home();
         let session = standing(face, home.path());
@@ -94,7 +94,7 @@ fn a_question_about_what_ends_meanwhile_is_withdrawn() {
 }
 
 #[test]
-fn what_is_waited_for_is_as_if_it_had_no_limit() {
+fn waiting_for_an_overdue_command_ignores_the_limit() {
     for face in FACES {
         let home = home();
         let session = standing(face, home.path());
@@ -109,7 +109,7 @@ fn what_is_waited_for_is_as_if_it_had_no_limit() {
 }
 
 #[test]
-fn what_is_ended_is_gone_and_no_failure() {
+fn an_ended_overdue_command_is_gone_and_no_failure() {
     for face in FACES {
         let home = home();
         let session = standing(face, home.path());
@@ -126,7 +126,7 @@ fn what_is_ended_is_gone_and_no_failure() {
 }
 
 #[test]
-fn what_is_plainly_no_other_answer_makes_a_job() {
+fn j_enter_or_escape_makes_an_overdue_command_a_job() {
     for (face, keys) in [
         (Face::Shell, &b"j"[..]),
         (Face::Shell, b"\r"),
@@ -146,7 +146,7 @@ fn what_is_plainly_no_other_answer_makes_a_job() {
 
 /// In `tool run` nobody could wait for a job: it would end with the call.
 #[test]
-fn where_no_job_can_be_a_lone_enter_ends_it() {
+fn without_jobs_enter_ends_an_overdue_command() {
     let home = home();
     let session = standing(Face::Tool, home.path());
     session.expect_text("it can't go on as a job: it would end with this call");
@@ -180,7 +180,7 @@ fn ctrl_c_and_the_emergency_stop_end_it_under_the_question() {
 }
 
 #[test]
-fn ctrl_c_ends_what_is_waited_for() {
+fn ctrl_c_ends_an_overdue_command() {
     for face in FACES {
         let home = home();
         let session = standing(face, home.path());
@@ -210,7 +210,7 @@ fn keys_from_before_it_and_a_paste_do_not_answer_it() {
 }
 
 #[test]
-fn the_model_is_told_what_was_chosen_and_its_jobs_are_not_offered_again() {
+fn the_model_learns_the_choice_and_its_jobs_are_not_offered_again() {
     let server = Server::start();
     let shell = |arguments: Value| tool_call("shell", &arguments.to_string());
     server.reply(shell(json!({"command": "cat go"})));

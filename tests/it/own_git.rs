@@ -128,7 +128,7 @@ fn a_filter_that_runs_all_the_same_runs_in_a_jail() {
 
 /// The same on every tier that the machine has, for whatever git runs: filters, a monitor, a converter.
 #[test]
-fn what_git_runs_writes_nothing_on_any_tier() {
+fn programs_of_git_write_nothing_on_any_tier() {
     if !require(&["git"]) {
         return;
     }

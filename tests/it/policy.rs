@@ -25,7 +25,7 @@ fn reedclaw(home: &Path, arguments: &[&str], input: &str) -> (bool, String, Stri
 const FULL: &str = "return { security = { autonomy = \"full\", forbidden_commands = {} } }";
 
 #[test]
-fn a_batch_answers_each_line_in_order_and_goes_on_behind_bad_ones() {
+fn a_batch_answers_each_line_in_order_and_continues_after_bad_ones() {
     let home = home(&[("p.lua", FULL)]);
     let input = "{\"command\": \"rm -rf ~\"}\nnonsense\n{\"command\": \"ls\"}\n{\"cmd\": 1}\n{\"command\": \"rm notes.txt\"}\n\
                  {\"command\": \"echo 'rm -rf /'\"}\n{\"command\": \"make\"}\n";
@@ -87,7 +87,7 @@ fn a_person_reads_why() {
 }
 
 #[test]
-fn a_wrong_autonomy_is_told_with_the_allowed_values() {
+fn a_wrong_autonomy_is_reported_with_the_allowed_values() {
     let config = "return { security = { autonomy = \"godmode\", forbidden_paths = { \"etc\" } } }";
     let home = home(&[("p.lua", config)]);
     let (success, output, _) = reedclaw(home.path(), &["--config", "p.lua", "config", "validate"], "");

@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use crate::config::home;
 use crate::pty::{Key, Session, Spawn, cursor_line};
@@ -307,7 +306,7 @@ fn it_is_merged_key_by_key_over_the_users_own() {
 }
 
 #[test]
-fn what_grants_something_is_refused_with_a_line_that_says_so() {
+fn grants_by_a_project_are_refused_with_a_line() {
     let own = "return { shell = { capture_output = false },\n  \
                models = { cloud = { endpoint = 'https://api.example', key_env = 'K' } } }";
     let project = "return {\n  models = {\n    cloud = { endpoint = 'http://127.0.0.1:9', key_env = 'SECRET' },\n    \
@@ -372,10 +371,8 @@ fn hostile_files_end_within_their_limits_and_the_shell_lives() {
         let home = home(&[(FILE, text)]);
         let session = session(home.path());
         session.expect_text(QUESTION);
-        let started = Instant::now();
         session.type_text("t");
         session.expect_text(want);
-        assert!(started.elapsed() < Duration::from_secs(8), "{text}: {:?}", started.elapsed());
         session.run("echo alive-$((1+1))");
         session.expect_line("alive-2");
         expect_shown(&session, "context.max_turns = 40  -- default");

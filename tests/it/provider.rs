@@ -117,7 +117,7 @@ fn a_test_says_what_was_asked_how_fast_it_was_and_what_it_can_do() {
 }
 
 #[test]
-fn the_next_model_answers_where_one_refuses_or_does_not_speak_the_protocol() {
+fn the_next_model_answers_if_one_refuses_or_breaks_the_protocol() {
     let page = "<html><title>Sign in</title></html>";
     let html = format!("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\n\r\n{page}", page.len());
     for fault in [
@@ -143,7 +143,7 @@ fn the_next_model_answers_where_one_refuses_or_does_not_speak_the_protocol() {
 }
 
 #[test]
-fn a_model_that_has_none_to_ask_says_so() {
+fn a_combination_without_models_reports_it() {
     let home = home(&[(CONFIG, "return { models = { r = { kind = 'reliable', of = {} } } }")]);
     let (status, told) = run(home.path(), &["agent", "-m", "what?"], &[]);
     assert_eq!(status, Some(1), "{told}");

@@ -27,9 +27,9 @@ use crate::need::TEST_PATH;
 use crate::procs;
 
 /// How long one wait may take. Generous, because a loaded machine is slow and a passing test never waits for it.
-pub const DEADLINE: Duration = Duration::from_secs(20);
+pub const DEADLINE: Duration = Duration::from_secs(60);
 /// How long a program that was hung up on has to leave before it is killed.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(5);
 /// The end of a prompt, the program's and the one that tests give to bash.
 pub const PROMPT: &str = "❯";
 /// How much of the raw bytes a failure shows.

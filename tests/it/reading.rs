@@ -49,7 +49,7 @@ fn a_block_runs_only_after_the_question() {
 }
 
 #[test]
-fn a_block_is_saved_where_nothing_is_overwritten() {
+fn a_block_is_saved_without_overwriting_a_file() {
     let server = Server::start();
     let session = asked(&server, "");
     session.run("mkdir sub; cd sub");

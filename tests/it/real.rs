@@ -51,7 +51,7 @@ fn is_at_prompt(screen: &vt100::Screen) -> bool {
 }
 
 #[test]
-fn a_real_model_mends_a_bug_and_everything_is_taken_back() {
+fn a_real_model_mends_a_bug_and_undo_reverts_everything() {
     let Some(endpoint) = need::instruct() else { return };
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
     let (work, whole) = shlex(home.path());

@@ -27,7 +27,7 @@ fn home_with_names() -> TempDir {
 }
 
 #[test]
-fn a_stream_of_lines_is_decided_by_the_names_that_are_given() {
+fn a_stream_of_lines_is_decided_by_given_names() {
     let home = home_with_names();
     let lines: [(&[u8], &str); 14] = [
         (b"ls -la", "shell"),
@@ -133,7 +133,7 @@ fn the_mode_of_the_config_holds() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_input_is_reported() {
     let home = home_with_names();
     let output = route(&["--batch", "--names", "missing"], b"ls\n", home.path());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

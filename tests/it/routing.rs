@@ -135,7 +135,7 @@ fn a_line_that_may_be_either_is_asked_about_and_nothing_runs_to_find_out() {
 }
 
 #[test]
-fn what_was_said_outlives_the_session_until_it_is_forgotten() {
+fn routing_answers_outlive_the_session_until_they_are_forgotten() {
     let server = Server::start();
     let lines = unsure_lines();
     let first = session(&server);

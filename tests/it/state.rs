@@ -84,7 +84,7 @@ fn history_expands() {
 }
 
 #[test]
-fn the_environment_is_what_bash_would_have() {
+fn the_environment_is_that_of_bash() {
     let variables = |spawn: Spawn| {
         let session = Session::spawn(spawn);
         session.run("env | cut -d= -f1 | sort > names; echo level-$SHLVL-$TERM");
@@ -145,7 +145,7 @@ fn it_works_inside_tmux_and_screen_and_script() {
 }
 
 #[test]
-fn the_umask_and_the_limits_are_what_bash_would_have() {
+fn the_umask_and_the_limits_are_those_of_bash() {
     let surroundings = |spawn: Spawn| {
         let session = Session::spawn(spawn.size(24, 160));
         session.run("{ umask; ulimit -a; nice; grep -e SigIgn -e SigBlk /proc/self/status; } > all");
@@ -156,7 +156,7 @@ fn the_umask_and_the_limits_are_what_bash_would_have() {
 
 /// As under `nohup`, or in the background of a script.
 #[test]
-fn what_was_ignored_at_the_start_stays_ignored_in_the_shell() {
+fn signals_ignored_at_the_start_stay_ignored_in_the_shell() {
     let ignored = |program: &std::path::Path| {
         let program = program.display().to_string();
         let spawn = Spawn::new("/bin/bash").args(&["-c", "trap '' HUP INT QUIT; exec \"$0\" -i", &program]);
@@ -170,7 +170,7 @@ fn what_was_ignored_at_the_start_stays_ignored_in_the_shell() {
 }
 
 #[test]
-fn what_is_asked_for_a_completion_leaves_no_trace() {
+fn completion_leaves_no_trace_in_the_shell() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("fruit() { return 7; }; complete -W 'apple apricot' fruit");
     session.run("fruit word | fruit; true; fruit last");
@@ -205,7 +205,7 @@ fn a_trace_shows_the_user_s_commands_and_not_ours() {
 }
 
 #[test]
-fn what_is_exported_by_default_isn_t_ours() {
+fn set_a_exports_no_variable_of_ours() {
     let session = Session::spawn(Spawn::reedclaw().file(".bashrc", "set -a; PS1='❯ '; MINE=yes\n"));
     session.run("true");
     session.run("env > all; echo written");

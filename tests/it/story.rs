@@ -192,7 +192,7 @@ pub fn shlex(home: &Path) -> (PathBuf, String) {
 }
 
 #[test]
-fn a_bug_of_a_library_is_mended_and_everything_is_taken_back() {
+fn a_bug_of_a_library_is_mended_and_undo_reverts_everything() {
     let call = |name: &str, arguments: Value| json!([{"tool_call": {"name": name, "arguments": arguments}}]);
     let home = home(
         &[json!({"when": "backslash", "rounds": [

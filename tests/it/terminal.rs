@@ -131,7 +131,7 @@ fn programs_find_a_terminal_of_their_own_and_their_outputs_stay_apart() {
 }
 
 #[test]
-fn what_waits_for_a_person_is_ended_and_offered_to_their_own_shell() {
+fn a_command_that_waits_for_input_is_ended_and_offered_to_the_users_shell() {
     let table = [
         ("read -rsp 'Password: ' word < /dev/tty 2> /dev/tty", "Password:"),
         ("python3 -c 'import getpass; getpass.getpass(\"Passphrase? \")'", "Passphrase?"),

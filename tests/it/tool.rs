@@ -310,7 +310,7 @@ fn directories_of_the_workspace_are_listed_and_no_others() {
 
 /// Needs the real policy.
 #[test]
-fn the_policy_denies_what_is_out_of_bounds_and_asks_about_what_is_protected() {
+fn the_policy_denies_forbidden_paths_and_asks_about_protected_ones() {
     let home = home();
     fs::create_dir_all(home.path().join(".ssh")).expect("a directory");
     fs::write(home.path().join(".ssh/id_ed25519"), SECRET).expect("a file");
@@ -477,7 +477,7 @@ fn untouched_but_config(home: &Path) {
 }
 
 #[test]
-fn a_change_that_a_crash_cut_off_is_finished_and_told() {
+fn a_change_interrupted_by_a_crash_is_finished_and_reported() {
     let home = home();
     let hex = |text: &str| text.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
     let hash = |text: &str| reedclaw::base::hash::sha256_hex(text.as_bytes());
@@ -505,7 +505,7 @@ fn a_change_that_a_crash_cut_off_is_finished_and_told() {
 }
 
 #[test]
-fn before_an_edit_the_person_sees_what_and_how_much() {
+fn before_an_edit_the_person_sees_its_difference_and_size() {
     let home = home();
     fs::write(home.path().join("ws/a.txt"), "one\ntwo\nthree\n").expect("a file");
     let workspace = home.path().join("ws").display().to_string();
@@ -523,7 +523,7 @@ fn before_an_edit_the_person_sees_what_and_how_much() {
 }
 
 #[test]
-fn at_a_terminal_hunks_are_taken_one_by_one() {
+fn at_a_terminal_hunks_are_accepted_one_by_one() {
     let home = home();
     let old: String = (1..30).map(|line| format!("line {line}\n")).collect();
     fs::write(home.path().join("ws/a.txt"), &old).expect("a file");
@@ -627,7 +627,7 @@ fn pdf(pages: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn the_text_of_a_pdf_comes_by_pages() {
+fn the_text_of_a_pdf_is_read_page_by_page() {
     let home = home();
     fs::write(home.path().join("ws/three.pdf"), pdf(&["First page", "Second page", "Third page"])).expect("a PDF");
     let read = |arguments: Value| call(home.path(), "pdf_extract", &arguments, &["--yes"]);

@@ -4,7 +4,7 @@ use crate::need::require;
 use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line};
 
 #[test]
-fn vim_edits_stops_and_comes_back() {
+fn vim_edits_stops_and_resumes() {
     if !require(&["vim"]) {
         return;
     }
@@ -140,7 +140,7 @@ fn a_python_prompt_reads_lines_and_keeps_its_ctrl_c() {
 }
 
 #[test]
-fn what_is_read_in_secret_is_not_shown() {
+fn a_password_is_not_shown() {
     let session = Session::spawn(Spawn::reedclaw());
     session.expect_prompt();
     session.line("read -rsp 'secret: ' word; echo; echo \"length-${#word}\"");
@@ -163,7 +163,7 @@ fn select_asks_and_answers() {
 }
 
 #[test]
-fn a_reply_of_the_terminal_reaches_who_asked() {
+fn a_reply_of_the_terminal_reaches_the_program_that_asked() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("clear");
     session.run("IFS= read -rsd R -p $'\\e[6n' at; echo \"at-${at#??}\"");
@@ -175,7 +175,7 @@ fn a_reply_of_the_terminal_reaches_who_asked() {
 }
 
 #[test]
-fn what_a_killed_program_leaves_on_is_turned_off() {
+fn modes_left_on_by_a_killed_program_are_reset() {
     let wild = "printf '\\e[?1049h\\e[?1000h\\e[?1002h\\e[?1006h\\e[?2004h\\e[?25l'; stty raw -echo; kill -9 $$\n";
     let session = Session::spawn(Spawn::reedclaw().file("wild", wild));
     session.expect_prompt();

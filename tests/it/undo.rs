@@ -79,7 +79,7 @@ fn held(top: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 }
 
 #[test]
-fn a_command_and_an_edit_are_taken_back_without_a_session() {
+fn a_command_and_an_edit_are_undone_without_a_session() {
     let answers = [
         runs("mess", "printf 'new\\n' >a.txt; mkdir -p sub/deep; echo made >sub/deep/b; mv gone sub; chmod 600 kept"),
         calls("edit", "edit_replace_exact", json!({"path": "a.txt", "old": "new", "new": "edited"})),
@@ -132,7 +132,7 @@ fn no_edit_is_made_over_what_was_written_since_the_model_read() {
 }
 
 #[test]
-fn the_undo_that_is_told_finds_what_was_changed_from_where_the_person_is() {
+fn the_suggested_undo_works_from_the_persons_directory() {
     let home = home(&[runs("mess", "echo new >a.txt")], "");
     let elsewhere = home.path().join("elsewhere");
     fs::create_dir_all(elsewhere.join(".git")).expect("a repository");
@@ -208,7 +208,7 @@ fn git_s_own_state_is_never_touched() {
 }
 
 #[test]
-fn a_session_takes_back_and_leaves_alone_what_the_person_changed() {
+fn undo_leaves_the_persons_own_changes_alone() {
     let ws = "reedclaw-workspace";
     let script = runs("mess", "echo new >a.txt; echo new >b.txt").to_string();
     let config = CONFIG.replace("SCRIPT", "os.getenv(\"HOME\") .. \"/answers.jsonl\"").replace("MORE", "");
@@ -248,7 +248,7 @@ fn a_session_takes_back_and_leaves_alone_what_the_person_changed() {
 }
 
 #[test]
-fn without_undo_nothing_is_kept() {
+fn without_undo_no_contents_are_stored() {
     let home = home(&[runs("mess", "echo new >a.txt")], "undo = {enabled = false}");
     let told = ask(home.path(), "mess it up");
     assert!(!told.contains("undo"), "{told}");
@@ -257,7 +257,7 @@ fn without_undo_nothing_is_kept() {
 }
 
 #[test]
-fn a_workspace_that_is_too_large_is_told_once() {
+fn a_workspace_that_is_too_large_is_reported_once() {
     let home = asked_before(&[runs("mess", "echo new >a.txt")], "undo = {files_max = 3}");
     let ws = home.path().join("reedclaw-workspace");
     (0..10).for_each(|number| fs::write(ws.join(number.to_string()), "x").expect("a file"));
@@ -313,7 +313,7 @@ fn the_first_question_in_a_repository_begins_the_look_and_elsewhere_it_does_not(
 }
 
 #[test]
-fn where_nothing_can_be_kept_the_person_is_asked() {
+fn if_undo_is_impossible_the_person_is_asked() {
     let script = runs("mess", "echo new >a.txt").to_string();
     let config = CONFIG.replace("SCRIPT", "os.getenv(\"HOME\") .. \"/answers.jsonl\"").replace("MORE", "");
     let config = config.replace("security = {", "security = {tier = \"landlock\", ");

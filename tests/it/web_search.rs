@@ -43,7 +43,7 @@ fn search(tools: &str, key: &str) -> Value {
 }
 
 #[test]
-fn results_come_as_strangers_words_from_the_chosen_service_alone() {
+fn results_come_as_untrusted_text_from_the_chosen_service_alone() {
     let body = r#"{"results": [{"title": "Lemons\u001b[31m\u202e", "url": "https://a.example/x", "content": "<b>sour</b>\u200b"},
         {"title": "bad", "url": "javascript:alert(1)", "content": ""}]}"#;
     let (port, served) = serve(body);
@@ -63,7 +63,7 @@ fn results_come_as_strangers_words_from_the_chosen_service_alone() {
 }
 
 #[test]
-fn without_a_service_or_its_key_the_search_says_so() {
+fn without_a_service_or_its_key_the_search_reports_it() {
     let done = search("search = \"off\"", "").to_string();
     assert!(done.contains("no web search is set up"), "{done}");
     let done = search("search = \"brave\"", "").to_string();

@@ -38,7 +38,7 @@ fn running(session: &Session, name: &str) {
 }
 
 #[test]
-fn what_is_set_stays() {
+fn variables_and_options_stay_set() {
     let Some(session) = session("") else { return };
     ready(&session);
     session.run("mkdir -p a/b; cd a/b; export ONE=1; alias hi='echo hi-by'");
@@ -63,7 +63,7 @@ fn the_prompt_names_the_virtual_environment() {
 }
 
 #[test]
-fn an_interrupt_right_behind_enter_reaches_the_command() {
+fn an_interrupt_right_after_enter_reaches_the_command() {
     let Some(session) = session("") else { return };
     ready(&session);
     for _ in 0..5 {
@@ -73,7 +73,7 @@ fn an_interrupt_right_behind_enter_reaches_the_command() {
 }
 
 #[test]
-fn a_status_is_told_and_kept() {
+fn a_status_is_shown_and_available_to_the_next_line() {
     let Some(session) = session("") else { return };
     ready(&session);
     session.run("false");
@@ -164,7 +164,7 @@ fn vim_opens_and_quits() {
 }
 
 #[test]
-fn what_is_typed_ahead_reaches_the_command() {
+fn keys_typed_ahead_reach_the_command() {
     let Some(session) = session("") else { return };
     ready(&session);
     session.expect_prompt();

@@ -107,7 +107,7 @@ fn unsaved_changes_in_the_editor_are_neither_lost_nor_overwritten() {
 }
 
 #[test]
-fn what_a_prompt_brings_reaches_the_model_and_what_is_closed_does_not() {
+fn attachments_of_a_prompt_reach_the_model_unless_their_files_are_forbidden() {
     let server = Server::start();
     server.reply(answer("seen"));
     let home = home(&[], "");

@@ -40,7 +40,7 @@ fn with_list(list: &Path, more: &str) -> String {
 }
 
 #[test]
-fn what_a_server_prints_beside_the_protocol_breaks_no_call() {
+fn output_beside_the_protocol_breaks_no_call() {
     if !has_python() {
         return;
     }

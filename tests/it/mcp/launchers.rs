@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use super::{at, has_python, run, wait_until};
 use crate::changes::home;
-use crate::need::require;
+use crate::need::{mcp_servers, require, require_that};
 
 /// A registry with one package, for as long as this lives.
 struct Registry {
@@ -44,18 +44,15 @@ impl Drop for Registry {
     }
 }
 
-#[test]
-fn a_launcher_installs_its_server_once_by_word_and_starts_it_offline_afterwards() {
-    if !has_python() || !require(&["node", "npx"]) {
-        return;
-    }
+/// A server behind a launcher: the command, as Lua has it, the variable that names the registry, and the path of the package there.
+fn is_installed_by_word(command: &str, registry_variable: &str, registry_path: &str, package: &str) {
     let mut registry = Registry::start();
-    let address = format!("http://127.0.0.1:{}/", registry.port);
+    let address = format!("http://127.0.0.1:{}/{registry_path}", registry.port);
     let home = home(
         &[],
         &format!(
-            "mcp = {{ servers = {{ packed = {{ command = {{ \"npx\", \"-y\", \"reedclaw-test-server@1.0.0\" }}, \
-             start_ms = 120000, env = {{ npm_config_registry = \"{address}\" }} }} }} }}"
+            "mcp = {{ servers = {{ packed = {{ command = {{ {command} }}, \
+             start_ms = 120000, env = {{ {registry_variable} = \"{address}\" }} }} }} }}"
         ),
     );
     let entries = || {
@@ -74,7 +71,7 @@ fn a_launcher_installs_its_server_once_by_word_and_starts_it_offline_afterwards(
 
     let (code, out, err) = run(at(&home), &["mcp", "fetch", "packed"]);
     assert!(code == Some(0) && out.contains("starts without the network"), "{code:?}{out}{err}");
-    assert!(registry.asked().contains("/reedclaw-test-server.tgz"), "{}", registry.asked());
+    assert!(registry.asked().contains(package), "{}", registry.asked());
 
     registry.end();
     let (code, out, err) = run(at(&home), &["mcp", "test", "packed"]);
@@ -83,4 +80,27 @@ fn a_launcher_installs_its_server_once_by_word_and_starts_it_offline_afterwards(
         "{code:?}{out}{err}"
     );
     assert_eq!(entries(), before, "the home is as it was");
+}
+
+#[test]
+fn a_launcher_installs_its_server_once_by_word_and_starts_it_offline_afterwards() {
+    if has_python() && require(&["node", "npx"]) {
+        let command = "\"npx\", \"-y\", \"reedclaw-test-server@1.0.0\"";
+        is_installed_by_word(command, "npm_config_registry", "", "/reedclaw-test-server.tgz");
+    }
+}
+
+/// What the index said is out of date at once, so that only a launcher that doesn't ask again starts the server.
+#[test]
+fn uvx_installs_its_server_once_by_word_and_starts_it_offline_afterwards() {
+    if !has_python() {
+        return;
+    }
+    let Some(servers) = mcp_servers() else { return };
+    let uvx = servers.join("python/bin/uvx");
+    if require_that(uvx.is_file(), "uvx is not installed beside the servers of tools") {
+        let command =
+            format!("\"{}\", \"--python\", \"/usr/bin/python3\", \"reedclaw-test-server@1.0.0\"", uvx.display());
+        is_installed_by_word(&command, "UV_DEFAULT_INDEX", "simple", "/files/reedclaw_test_server-1.0.0");
+    }
 }

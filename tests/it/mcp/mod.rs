@@ -274,7 +274,7 @@ fn results(lines: &[Value]) -> Vec<&Value> {
 }
 
 #[test]
-fn with_nobody_there_only_what_the_config_grants_runs() {
+fn without_a_person_only_granted_tools_run() {
     if !has_python() {
         return;
     }

@@ -1,4 +1,4 @@
-"""A registry of npm with one package, which is a server of the Model Context Protocol.
+"""A registry of npm, and an index of PyPI, with one package each, which is a server of the Model Context Protocol.
 
     registry.py FILE
 
@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import tarfile
+import zipfile
 
 NAME, VERSION = "reedclaw-test-server", "1.0.0"
 PACKAGE = {"name": NAME, "version": VERSION, "bin": {NAME: "server.js"}}
@@ -34,6 +35,45 @@ lines.on("line", (line) => {
 });
 """
 
+WHEEL = f"{NAME.replace('-', '_')}-{VERSION}-py3-none-any.whl"
+MODULE = """import json, sys
+RESULTS = {
+    "initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}},
+                   "serverInfo": {"name": "packed", "version": "1"}},
+    "tools/list": {"tools": [{"name": "echo", "description": "Gives its text back.",
+                              "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}}}]},
+    "ping": {},
+}
+
+def main():
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" not in message:
+            continue
+        reply = {"jsonrpc": "2.0", "id": message["id"]}
+        if message["method"] in RESULTS:
+            reply["result"] = RESULTS[message["method"]]
+        else:
+            reply["error"] = {"code": -32601, "message": "no such method"}
+        print(json.dumps(reply), flush=True)
+"""
+
+
+def wheel():
+    module, info = NAME.replace("-", "_"), f"{NAME.replace('-', '_')}-{VERSION}.dist-info"
+    files = {
+        f"{module}.py": MODULE,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {VERSION}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[console_scripts]\n{NAME} = {module}:main\n",
+    }
+    files[f"{info}/RECORD"] = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return out.getvalue()
+
 
 def packed():
     out = io.BytesIO()
@@ -46,7 +86,7 @@ def packed():
 
 
 class Registry(http.server.BaseHTTPRequestHandler):
-    tarball = packed()
+    tarball, wheel = packed(), wheel()
 
     def do_GET(self):
         print(self.path, flush=True)
@@ -58,14 +98,26 @@ class Registry(http.server.BaseHTTPRequestHandler):
             return self.give("application/json", json.dumps(body).encode())
         if self.path == f"/{NAME}.tgz":
             return self.give("application/octet-stream", self.tarball)
+        if self.path == f"/simple/{NAME}/":
+            digest = hashlib.sha256(self.wheel).hexdigest()
+            page = f'<!DOCTYPE html><a href="/files/{WHEEL}#sha256={digest}">{WHEEL}</a>'
+            return self.give("text/html", page.encode())
+        if self.path == f"/files/{WHEEL}":
+            return self.give("application/octet-stream", self.wheel)
         return self.send_error(404)
+
+    def do_HEAD(self):
+        self.do_GET()
 
     def give(self, kind, body):
         self.send_response(200)
         self.send_header("Content-Type", kind)
+        # What was read is out of date at once.
+        self.send_header("Cache-Control", "max-age=0")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if self.command == "GET":
+            self.wfile.write(body)
 
     def log_message(self, *_):
         pass

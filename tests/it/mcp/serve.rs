@@ -124,7 +124,7 @@ fn session(home: &Path) -> Session {
 }
 
 #[test]
-fn another_agent_sees_what_was_typed_without_secrets_and_can_do_nothing() {
+fn another_agent_sees_typed_lines_without_secrets_and_can_do_nothing() {
     let home = home(&[], "");
     let session = session(at(&home));
     session.run("echo token=ghp_abcdefghijklmnopqrstuvwxyz0123456789");

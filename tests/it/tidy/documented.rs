@@ -120,7 +120,10 @@ fn each_page_of_decisions_belongs_to_a_room() {
     let is_known = |name: &str| {
         let page = name.strip_suffix(".md");
         page.is_some_and(|page| {
-            matches!(page, "README" | "dependencies" | "shell-review" | "security-review" | "wall-acceptance")
+            matches!(
+                page,
+                "README" | "dependencies" | "house-review" | "shell-review" | "security-review" | "wall-acceptance"
+            )
                 || ROOMS.iter().any(|room| room.name == page)
         })
     };
@@ -229,6 +232,35 @@ fn links_lead_somewhere() {
     hold("links that lead nowhere", &broken);
 }
 
+/// The paths of a document's code that begin with a room, such as `room::file::Type`.
+fn paths_of_rooms(text: &str) -> Vec<Vec<&str>> {
+    let words = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let paths = words.map(|word| word.split("::").collect::<Vec<_>>());
+    let is_path = |path: &Vec<&str>| path.len() > 1 && path.iter().all(|name| super::source::is_name(name));
+    paths.filter(|path| is_path(path) && ROOMS.iter().any(|room| room.name == path[0])).collect()
+}
+
+#[test]
+fn names_in_the_documents_are_in_the_code() {
+    let mut files = super::files("src");
+    files.extend(super::files("tests"));
+    let in_room = |room: &str, name: &str| {
+        let is_of_room = |path: &str| path.split(['/', '.']).nth(1) == Some(room) || path.starts_with("tests/it/");
+        let is_file = |path: &str| path.split(['/', '.']).any(|part| part == name);
+        let has_name = |file: &super::SourceFile| file.tokens.iter().any(|token| token.text == name);
+        files.iter().any(|file| is_of_room(&file.path) && (is_file(&file.path) || has_name(file)))
+    };
+    let mut missing = Vec::new();
+    for (document, text) in documents() {
+        for path in paths_of_rooms(&text) {
+            if let Some(name) = path[1..].iter().find(|name| !in_room(path[0], name)) {
+                missing.push(format!("{document}: {} has no {name}", path.join("::")));
+            }
+        }
+    }
+    hold("names of the code that the documents have and the code hasn't", &missing);
+}
+
 #[test]
 fn tables_of_the_documents_are_whole() {
     let documents = documents();
@@ -248,5 +280,6 @@ fn the_readers_of_documents_find_what_is_missing() {
     assert_eq!(links(broken), ["docs/none.md", "#two", "https://example.com"]);
     assert_eq!(anchors("# One `two`, three\n## How to add\n"), ["one-two-three", "how-to-add"]);
     assert_eq!(torn_rows(broken), ["| x |"]);
+    assert_eq!(paths_of_rooms("`repl::act` and `Repl::run`, `repl::{a}`, `cli`"), [["repl", "act"]]);
     assert_eq!(torn_rows("| a | b |\n|---|---|\n| `x \\| y` | z |\n| x | y |\n| x | y |\n"), ["| x | y |"]);
 }

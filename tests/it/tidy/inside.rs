@@ -198,7 +198,7 @@ fn paths(tokens: &[Token], module: &[&str]) -> Vec<Vec<String>> {
                     break;
                 }
             }
-            if !is_shown_use(tokens, at) {
+            if !is_shown_use(tokens, at) && !is_visibility(tokens, at) {
                 tree(tokens, here, &base, &mut found);
             }
         }
@@ -222,6 +222,11 @@ fn paths(tokens: &[Token], module: &[&str]) -> Vec<Vec<String>> {
 fn is_shown_use(tokens: &[Token], at: usize) -> bool {
     let Some(start) = at.checked_sub(1).filter(|&before| tokens[before].text == "use") else { return false };
     start > 0 && matches!(tokens[start - 1].text.as_str(), "pub" | ")")
+}
+
+/// Whether the path at `at` says who may see something, as in `pub(in crate::room)`.
+fn is_visibility(tokens: &[Token], at: usize) -> bool {
+    at > 1 && tokens[at - 1].text == "in" && tokens[at - 2].text == "("
 }
 
 /// Reads a path and its groups: `a::b`, `a::{b, c::d}`.

@@ -79,6 +79,11 @@ fn end_of_raw_string(chars: &[char], at: usize) -> usize {
         .map_or(chars.len(), |i| i + 1 + hashes)
 }
 
+/// Whether a text is one name of Rust.
+pub fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_alphabetic() || c == '_') && text.chars().all(is_word)
+}
+
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
