@@ -30,8 +30,7 @@ const EDITS_MAX: usize = 20;
 const NOT_UNDOABLE: &str = "the user said no: it couldn't be taken back";
 /// Paths that are remembered as in use.
 const USED_MAX: usize = 50;
-/// The delay between a change of ours and a copy. A change within a tick of the file system's clock before the copy, or
-/// after it, counts as another program's.
+/// The delay between a change of ours and a copy: one within a tick of the file system's clock counts as another program's.
 const OWN_CHANGES: Duration = Duration::from_millis(15);
 /// The fact that names arguments which were left out.
 const LEFT_OUT: &str = "unknown_arguments_ignored";
