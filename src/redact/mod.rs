@@ -15,6 +15,7 @@ mod looks;
 mod personal;
 mod read;
 mod rules;
+mod stars;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,8 @@ use std::sync::{Arc, OnceLock};
 use known::Known;
 use read::{Seen, Text};
 use rules::{RULES, Rule};
+
+pub use stars::Stars;
 
 /// The beginning of the mark that replaces a secret; the kind of secret follows.
 const MARK: &str = "[redacted: ";
@@ -124,6 +127,18 @@ impl Redactor {
             }
         }
         false
+    }
+
+    /// The end of a text, if at least `least` bytes of a known value begin there.
+    fn begun(&self, text: &[u8], least: usize) -> Option<Span> {
+        let begins = |known: &Known| {
+            let value = known.value.as_bytes();
+            let longest = value.len().saturating_sub(1).min(text.len());
+            (least..=longest).rev().find(|length| text.ends_with(&value[..*length]))
+        };
+        let (length, name) = self.known.iter().filter_map(|it| Some((begins(it)?, &it.name))).max()?;
+        let range = text.len() - length..text.len();
+        Some(Span { kind: name.clone(), anchor: range.start, range })
     }
 
     /// Finds the secrets, in order, and the length of the text that is decided: the rest may yet become a secret, or
