@@ -121,6 +121,14 @@ pub enum KeysTo {
     HoldFresh,
 }
 
+/// Sees what commands print, once the terminal has it. It must not wait: the shell would wait with it.
+pub trait Tap: std::fmt::Debug + Send {
+    /// Bytes were printed.
+    fn output(&self, bytes: &[u8]);
+    /// The terminal has another size.
+    fn resized(&self, columns: u16, rows: u16);
+}
+
 /// The state that the editor's slots share with the pump about an Enter that they passed on.
 #[derive(Debug, Default)]
 pub struct Gate {

@@ -199,6 +199,14 @@ impl Pump {
             current.open_line = ends_open(bytes, current.open_line);
         }
         self.out.extend_from_slice(bytes);
+        self.leave_to_tap(bytes);
+    }
+
+    /// Leaves bytes to whoever sees what commands print.
+    fn leave_to_tap(&mut self, bytes: &[u8]) {
+        if self.tap.is_some() {
+            self.untapped.extend_from_slice(bytes);
+        }
     }
 
     /// Shows the start of a line that was held back because it might have been one of ours.
@@ -504,6 +512,7 @@ impl Pump {
         }
         let reset = self.modes.reset();
         self.out.extend_from_slice(reset.as_bytes());
+        self.leave_to_tap(reset.as_bytes());
     }
 
     /// Readline reads, or should by now: the line before is over, and what waits is handed over.

@@ -24,4 +24,4 @@ pub use bytes::{capture, input, modes, scan};
 
 pub use around::takes_sequences;
 pub use pump::Asked;
-pub use session::{Event, Handle, Notify, Options, Session, ShellPrompt, Wanted};
+pub use session::{Event, Handle, Notify, Options, Session, ShellPrompt, Tap, Wanted};

@@ -18,7 +18,7 @@ use super::around::Around;
 use super::bytes::capture::Recorder;
 use super::bytes::modes::Modes;
 use super::bytes::scan::Scanner;
-use super::event::{Event, Gate, KeysTo, Options, ShellPrompt, Wanted};
+use super::event::{Event, Gate, KeysTo, Options, ShellPrompt, Tap, Wanted};
 use super::flow::{Current, Phase};
 use super::session::write_fully;
 use super::spawn::{Dialect, Running};
@@ -111,6 +111,7 @@ pub enum Command {
     },
     AbandonCompletion,
     Want(Wanted),
+    Tap(Option<Box<dyn Tap>>),
     Nudge,
     Close,
 }
@@ -140,6 +141,10 @@ pub struct Pump {
     pub(super) options: Options,
     /// Output gathered for one write.
     pub(super) out: Vec<u8>,
+    /// Sees what commands print, once the terminal has it.
+    pub(super) tap: Option<Box<dyn Tap>>,
+    /// Bytes that it hasn't seen yet.
+    pub(super) untapped: Vec<u8>,
     report: Vec<u8>,
     /// Until when a report that is being written is left alone.
     pub(super) report_after: Option<Instant>,
@@ -226,6 +231,8 @@ impl Pump {
             recorder: Recorder::new(options.wanted.capture_head_bytes, options.wanted.capture_tail_bytes),
             options: options.clone(),
             out: Vec::with_capacity(OUTPUT_BYTES_GATHERED),
+            tap: None,
+            untapped: Vec::new(),
             report: Vec::new(),
             report_after: None,
             buffer: vec![0; OUTPUT_BYTES_GATHERED],
@@ -468,6 +475,7 @@ impl Pump {
                 self.recorder = Recorder::new(wanted.capture_head_bytes, wanted.capture_tail_bytes);
                 self.around.announce(wanted.notify);
             }
+            Command::Tap(tap) => self.tap = tap,
             Command::Nudge => self.tell(Event::Nudged),
             Command::Close => (self.ended, self.closed) = (true, true),
         }
@@ -615,6 +623,10 @@ impl Pump {
             }
             self.out.clear();
         }
+        if let Some(tap) = self.tap.as_ref().filter(|_| !self.untapped.is_empty()) {
+            tap.output(&self.untapped);
+            self.untapped.clear();
+        }
     }
 
     fn write_pending(&mut self) {
@@ -685,6 +697,9 @@ impl Pump {
             && let Ok(size) = sys::window_size(self.terminal.as_fd())
         {
             let _ = sys::set_window_size(self.shell.master.as_fd(), size.bearable());
+            if let Some(tap) = &self.tap {
+                tap.resized(size.bearable().columns, size.bearable().rows);
+            }
             self.overheard_look = Some((Instant::now() + OVERHEARD_LOOK, OVERHEARD_LOOKS));
         }
         if self.signals.end.swap(false, Ordering::AcqRel) {

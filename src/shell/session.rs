@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::pty::PtyMaster;
 
-pub use super::event::{Event, Gate, KeysTo, Notify, Options, ShellPrompt, Wanted};
+pub use super::event::{Event, Gate, KeysTo, Notify, Options, ShellPrompt, Tap, Wanted};
 use super::pump::{Asked, Command, Pump};
 use super::spawn::{self, Start};
 use super::sys;
@@ -254,6 +254,11 @@ impl Session {
     /// Changes what is wanted of the commands from here on.
     pub fn want(&self, wanted: Wanted) {
         self.handle.send(Command::Want(wanted));
+    }
+
+    /// Lets something see what commands print from here on, or nothing any more.
+    pub fn tap(&self, tap: Option<Box<dyn Tap>>) {
+        self.handle.send(Command::Tap(tap));
     }
 
     /// Says that the editor has ended by the pump's wake key.

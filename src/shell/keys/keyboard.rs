@@ -153,6 +153,7 @@ impl Keyboard {
             | Command::Press { .. }
             | Command::DrawPrompt { .. }
             | Command::AbandonCompletion
+            | Command::Tap(_)
             | Command::Want(_) => {}
         }
     }
