@@ -3,14 +3,12 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::Gateway;
 use super::chained::TeamChain;
 use crate::agent::{Cancel, Person};
 use crate::ledger::{Asked, LedgerError, uuid_v7};
-use crate::proto::action::{Action, Effect};
 use crate::proto::tool::{Answer, Question};
+use crate::share::card;
 
 /// The longest time until a stop is seen while a question is open.
 const LOOK: Duration = Duration::from_millis(100);
@@ -129,64 +127,5 @@ impl Remote {
             }
             self.gateway.bell.wait(seen);
         }
-    }
-}
-
-/// A call as persons see it.
-fn card(question: &Question) -> Value {
-    let verdict = &question.verdict;
-    let reasons: Vec<Value> = verdict
-        .reasons
-        .iter()
-        .map(|reason| json!({"rule": reason.rule, "risk": reason.risk.word(), "text": reason.text}))
-        .collect();
-    let text = |bytes: &Option<Vec<u8>>| bytes.as_ref().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    let changes: Vec<Value> = question
-        .changes
-        .iter()
-        .map(|it| json!({"path": it.path, "old": text(&it.old), "new": text(&it.new)}))
-        .collect();
-    json!({
-        "tool": question.tool, "action": action_text(&question.action), "risk": verdict.risk.word(), "reasons": reasons,
-        "effects": verdict.effects.iter().map(effect_text).collect::<Vec<String>>(),
-        "needs": verdict.needs.iter().map(ToString::to_string).collect::<Vec<String>>(),
-        "cwd": question.cwd, "program": question.program, "preview": question.preview, "changes": changes,
-    })
-}
-
-/// An action in a line.
-fn action_text(action: &Action) -> String {
-    match action {
-        Action::Shell { command } => command.clone(),
-        Action::Read { path } => format!("read {path}"),
-        Action::Open { paths } => format!("read {}", paths.join(", ")),
-        Action::List { path } => format!("list {path}"),
-        Action::Write { path } => format!("write {path}"),
-        Action::Delete { path } => format!("delete {path}"),
-        Action::Edit { writes, deletes } => {
-            let all =
-                writes.iter().map(|it| format!("write {it}")).chain(deletes.iter().map(|it| format!("delete {it}")));
-            all.collect::<Vec<String>>().join(", ")
-        }
-        Action::Keep { command, writes, deletes } => {
-            let count = writes.len() + deletes.len();
-            format!("keep the {count} changed files of: {command}")
-        }
-        Action::Http { method, url } => format!("{method} {url}"),
-        Action::Inert { name } | Action::External { name } => name.clone(),
-        Action::Served { .. } => "call a tool of a server".to_owned(),
-    }
-}
-
-/// An effect in a line.
-fn effect_text(effect: &Effect) -> String {
-    match effect {
-        Effect::Exec { argv } => format!("run {}", argv.join(" ")),
-        Effect::Write { path, how } => format!("{} {path}", how.word()),
-        Effect::Read { path } => format!("read {path}"),
-        Effect::Net { host } if host.is_empty() => "use the network".to_owned(),
-        Effect::Net { host } => format!("speak to {host}"),
-        Effect::Signal { target } => format!("send a signal to {target}"),
-        Effect::Define { name } => format!("define {name}"),
     }
 }

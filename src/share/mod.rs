@@ -1,0 +1,230 @@
+//! A live session as others see it: what commands print, the lines that ran, the model's events, questions. It owns what is sent to the
+//! gateway and how, the stars over secrets, and the rule that a session never waits for those who watch.
+//!
+//! It must not know who watches, how anything is drawn, or what a key is: no key ever gets here. Nothing of it exists until
+//! [`Share::begin`] is called: no thread, no socket.
+//!
+//! ```text
+//! share-out      takes what has gathered, hides secrets, sends frames
+//! share-control  hears who watches, and answers to questions
+//! ```
+
+mod card;
+mod elsewhere;
+mod publisher;
+mod queue;
+mod socket;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::proto::Event;
+use crate::proto::tool::Question;
+use crate::proto::wire::Line;
+use crate::redact::Redactor;
+
+pub use card::card;
+pub use elsewhere::{ELSEWHERE_WAIT, Elsewhere, Refusal, RemoteAnswer};
+
+use publisher::Link;
+use queue::Queue;
+use socket::Request;
+
+/// The name of the gateway's socket in the state directory.
+pub const SOCKET_NAME: &str = "gateway.sock";
+/// Stands for everybody among those who may watch or answer.
+pub const EVERYBODY: &str = "*";
+/// Bytes of a question that others are asked; a longer one is for the terminal alone.
+const CARD_BYTES_MAX: usize = 160 * 1024;
+/// Time that the end of a session waits for its last frames.
+const END_WAIT: Duration = Duration::from_secs(1);
+
+/// The wishes of whoever shares a session: what, and with whom.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// `shell` or `agent`.
+    pub kind: &'static str,
+    /// A line about it.
+    pub title: String,
+    /// The size of its screen.
+    pub columns: u16,
+    /// The size of its screen.
+    pub rows: u16,
+    /// Those who may watch; [`EVERYBODY`] for all members.
+    pub watch: Vec<String>,
+    /// Those who may watch and answer; [`EVERYBODY`] for all approvers.
+    pub approve: Vec<String>,
+}
+
+/// Reason why a session isn't shared.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShareError {
+    /// No gateway listens.
+    #[error("no gateway runs here")]
+    NoGateway,
+    /// The gateway refuses, in its words.
+    #[error("{0}")]
+    Refused(String),
+    /// The gateway doesn't answer.
+    #[error("the gateway doesn't answer: {0}")]
+    Failed(String),
+}
+
+/// A session that is shared, until this is dropped.
+#[derive(Debug)]
+pub struct Share {
+    url: String,
+    wanted: Wanted,
+    queue: Arc<Queue>,
+    asked: AtomicU64,
+    ended: Receiver<()>,
+}
+
+impl Share {
+    /// Begins to share, by the gateway that listens at a socket.
+    ///
+    /// # Errors
+    /// There is no gateway, it refuses, or there are no more threads.
+    pub fn begin(socket: &Path, wanted: Wanted, redactor: Redactor) -> Result<Self, ShareError> {
+        let body = json!({"kind": wanted.kind, "title": redactor.redact(&wanted.title).text, "cols": wanted.columns,
+            "rows": wanted.rows, "watch": wanted.watch, "approve": wanted.approve, "record": true})
+        .to_string();
+        let request = Request { method: "POST", path: "/shares", token: None, kind: JSON, body: body.as_bytes() };
+        let answer = request.answer(socket).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => ShareError::NoGateway,
+            _ => ShareError::Failed(error.to_string()),
+        })?;
+        let text = |name: &str| answer.body[name].as_str().map(str::to_owned);
+        let (Some(url), Some(id), Some(token)) = (text("url"), text("share_id"), text("publish_token")) else {
+            let why = answer.body["error"]["message"].as_str().unwrap_or("it gives no reason");
+            return Err(ShareError::Refused(format!("the gateway refuses to share it: {why}")));
+        };
+        let queue = Arc::<Queue>::default();
+        let link = Link { socket: PathBuf::from(socket), id, token, approve: wanted.approve.clone() };
+        let (ends, ended) = sync_channel(1);
+        let failed = |error: std::io::Error| ShareError::Failed(error.to_string());
+        let thread = |name: &str| std::thread::Builder::new().name(name.into());
+        let (out, sent, redactor) = (Arc::clone(&queue), link.clone(), redactor);
+        let publish = move || {
+            publisher::publish(&out, &sent, &redactor);
+            let _ = ends.send(());
+        };
+        thread("share-out").spawn(publish).map_err(failed)?;
+        let control = Arc::clone(&queue);
+        thread("share-control").spawn(move || publisher::control(&control, &link)).map_err(failed)?;
+        Ok(Self { url, wanted, queue, asked: AtomicU64::new(0), ended })
+    }
+
+    /// The address at which it can be watched.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The wishes with which it began.
+    #[must_use]
+    pub fn wanted(&self) -> &Wanted {
+        &self.wanted
+    }
+
+    /// Those who watch now.
+    #[must_use]
+    pub fn viewers(&self) -> usize {
+        self.queue.viewers()
+    }
+
+    /// Reason why it is over, if the gateway has ended it.
+    #[must_use]
+    pub fn is_over(&self) -> Option<String> {
+        self.queue.over_by_gateway()
+    }
+
+    /// A handle for what programs print.
+    #[must_use]
+    pub fn output(&self) -> Output {
+        Output(Arc::clone(&self.queue))
+    }
+
+    /// A line was submitted: to the `shell`, the `model`, or as a `meta` line. A hidden one says that there was one, and not what.
+    pub fn line(&self, text: &str, to: &str, is_hidden: bool) {
+        let text = if is_hidden { "" } else { text };
+        self.queue.push(json!({"k": "l", "text": text, "to": to, "hidden": is_hidden}), false);
+    }
+
+    /// A command ended.
+    pub fn command_ended(&self, status: i32, duration: Duration, cwd: Option<&Path>) {
+        let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+        let cwd = cwd.map(|cwd| cwd.display().to_string());
+        self.queue.push(json!({"k": "c", "status": status, "ms": ms, "cwd": cwd}), false);
+    }
+
+    /// Something happened in an answer.
+    pub fn event(&self, event: &Event) {
+        let line: Value = serde_json::from_str(&Line::of(event).to_json()).unwrap_or_default();
+        self.queue.push(json!({"k": "e", "event": line}), false);
+    }
+
+    /// The person at the terminal is asked: others may answer, too, if that was wanted.
+    pub fn ask(&self, question: &Question) -> Option<Arc<Elsewhere>> {
+        let may_answer = !self.wanted.approve.is_empty() && !question.only_own_shell && self.is_over().is_none();
+        let card = card(question);
+        let is_short = card.to_string().len() <= CARD_BYTES_MAX;
+        let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        let may_answer = may_answer && is_short;
+        let mut frame = json!({"k": "q", "number": number, "may_answer": may_answer});
+        frame["card"] =
+            if is_short { card } else { json!({"tool": question.tool, "action": "too long to be shown here"}) };
+        frame["digest"] = question.digest.clone().into();
+        let whom = if self.wanted.approve.iter().any(|user| user == EVERYBODY) {
+            "every approver".to_owned()
+        } else {
+            self.wanted.approve.join(", ")
+        };
+        let open = Arc::new(Elsewhere::new(number, question.digest.clone(), whom));
+        if may_answer {
+            self.queue.open(Some(Arc::clone(&open)));
+        }
+        self.queue.push(frame, true);
+        may_answer.then_some(open)
+    }
+
+    /// The question that was asked last is over: it was answered at the terminal with `word`, or elsewhere.
+    pub fn answered(&self, word: &str, by: Option<&str>) {
+        self.queue.open(None);
+        // An answer from elsewhere was reported when it came.
+        if by.is_none() {
+            let number = self.asked.load(Ordering::Relaxed);
+            self.queue.push(json!({"k": "a", "number": number, "answer": word, "by": null}), true);
+        }
+    }
+}
+
+const JSON: &str = "application/json";
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.queue.end();
+        let _ = self.ended.recv_timeout(END_WAIT);
+    }
+}
+
+/// Takes what programs print, without ever waiting.
+#[derive(Clone, Debug)]
+pub struct Output(Arc<Queue>);
+
+impl Output {
+    /// Takes bytes that were written to the terminal.
+    pub fn write(&self, bytes: &[u8]) {
+        self.0.push_output(bytes);
+    }
+
+    /// The terminal has another size.
+    pub fn resize(&self, columns: u16, rows: u16) {
+        self.0.push(json!({"k": "r", "cols": columns, "rows": rows}), false);
+    }
+}

@@ -1,0 +1,384 @@
+//! The two threads of a shared session: one hides secrets and sends frames, the other hears who watches and what they answer.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::elsewhere::{Refusal, RemoteAnswer};
+use super::queue::{Batch, Item, Queue};
+use super::socket::Request;
+use super::{EVERYBODY, JSON};
+use crate::base::base64;
+use crate::base::text::shorten;
+use crate::redact::{Redactor, Settling, Stars};
+
+/// Bytes of one request with frames.
+const REQUEST_BYTES_MAX: usize = 256 * 1024;
+/// Bytes that wait while the gateway doesn't answer; older output goes.
+const WAITING_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of output in a frame.
+const FRAME_BYTES: usize = 16 * 1024;
+/// Characters of a text in a frame.
+const TEXT_CHARS_MAX: usize = 32 * 1024;
+/// Time for which output is held back that may become a secret.
+const HELD: Duration = Duration::from_millis(50);
+/// The session says that it lives after so long.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// The gateway says so, too; a longer silence is a lost connection.
+const SILENCE: Duration = Duration::from_secs(45);
+/// Waits between attempts, the first and the longest.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
+
+/// The way to the gateway.
+#[derive(Clone, Debug)]
+pub(super) struct Link {
+    pub socket: PathBuf,
+    pub id: String,
+    pub token: String,
+    /// Those whose answers count.
+    pub approve: Vec<String>,
+}
+
+/// A frame that waits.
+struct Waiting {
+    text: String,
+    /// Bytes of output in it; zero for other frames, which are never dropped.
+    output_bytes: usize,
+}
+
+/// Frames on their way, made harmless.
+struct Outgoing<'p> {
+    redactor: &'p Redactor,
+    stars: Stars,
+    /// Pieces of an answer and of a thought.
+    pieces: [Settling; 2],
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
+    /// Frames at the front that have a number already.
+    numbered: usize,
+    lost: u64,
+}
+
+/// Sends what is shared until it is over.
+pub(super) fn publish(queue: &Queue, link: &Link, redactor: &Redactor) {
+    let mut out = Outgoing {
+        redactor,
+        stars: Stars::default(),
+        pieces: Default::default(),
+        waiting: VecDeque::new(),
+        waiting_bytes: 0,
+        numbered: 0,
+        lost: 0,
+    };
+    let (mut accepted, mut spoken, mut again) = (0, Instant::now(), None::<Duration>);
+    loop {
+        let wait = match again {
+            Some(wait) => wait,
+            None if out.stars.holds() => HELD,
+            None => HEARTBEAT.saturating_sub(spoken.elapsed()),
+        };
+        let batch = queue.take(wait);
+        let (is_over, is_idle) = (batch.is_over, batch.items.is_empty());
+        out.take(batch);
+        if is_idle || is_over {
+            out.release();
+        }
+        if is_over {
+            out.push(json!({"k": "end"}), 0);
+        }
+        while !out.waiting.is_empty() || spoken.elapsed() >= HEARTBEAT {
+            match send(link, &mut out, &mut accepted) {
+                Ok(()) => {
+                    (spoken, again) = (Instant::now(), None);
+                }
+                Err(Unsent::Ended(why)) => return queue.end_by_gateway(why),
+                Err(Unsent::Later) => {
+                    again = Some(again.map_or(AGAIN.0, |wait| (wait * 2).min(AGAIN.1)));
+                    break;
+                }
+            }
+        }
+        if is_over {
+            return;
+        }
+    }
+}
+
+/// Reason why frames weren't taken.
+enum Unsent {
+    /// The gateway doesn't know the session any more.
+    Ended(String),
+    /// The gateway doesn't answer now.
+    Later,
+}
+
+/// Sends as many frames as one request holds.
+fn send(link: &Link, out: &mut Outgoing<'_>, accepted: &mut u64) -> Result<(), Unsent> {
+    let mut body = String::new();
+    let mut count = 0;
+    for (number, frame) in (*accepted + 1..).zip(&out.waiting) {
+        let line = format!("{{\"seq\":{number},{}\n", &frame.text[1..]);
+        if count > 0 && body.len() + line.len() > REQUEST_BYTES_MAX {
+            break;
+        }
+        body.push_str(&line);
+        count += 1;
+    }
+    // From now on these may be known there: the numbers stay theirs.
+    out.numbered = out.numbered.max(count);
+    let path = format!("/shares/{}/frames", link.id);
+    let request = Request {
+        method: "POST",
+        path: &path,
+        token: Some(&link.token),
+        kind: "application/x-ndjson",
+        body: body.as_bytes(),
+    };
+    let answer = request.answer(&link.socket).map_err(|_| Unsent::Later)?;
+    let known = match answer.status {
+        202 => answer.body["accepted_to"].as_u64(),
+        409 => answer.body["error"]["context"]["expected_seq"].as_u64().map(|next| next.saturating_sub(1)),
+        429 | 503 => return Err(Unsent::Later),
+        401 | 404 | 410 => return Err(Unsent::Ended("the gateway has ended it".into())),
+        status => return Err(Unsent::Ended(format!("the gateway refuses it ({status})"))),
+    };
+    let known = known.ok_or_else(|| Unsent::Ended("the gateway answers something else".into()))?;
+    if known < *accepted || answer.status == 409 && known == *accepted {
+        return Err(Unsent::Ended("the gateway has lost a part of it".into()));
+    }
+    out.forget(usize::try_from(known - *accepted).unwrap_or(usize::MAX));
+    *accepted = known;
+    Ok(())
+}
+
+impl Outgoing<'_> {
+    fn take(&mut self, batch: Batch) {
+        for item in batch.items {
+            match item {
+                Item::Output(at, bytes) => {
+                    let bytes = self.stars.push(self.redactor, &bytes);
+                    self.output(at, &bytes);
+                }
+                Item::Frame(at, frame) => self.frame(at, frame),
+            }
+        }
+        self.lost += batch.lost;
+        if self.lost > 0 {
+            let lost = std::mem::take(&mut self.lost);
+            self.push(json!({"k": "g", "bytes": lost}), 0);
+        }
+    }
+
+    /// Lets output go that was held back, since nothing has come that would decide it.
+    fn release(&mut self) {
+        let bytes = self.stars.release(self.redactor);
+        self.output(0, &bytes);
+    }
+
+    fn output(&mut self, at: u64, bytes: &[u8]) {
+        for piece in bytes.chunks(FRAME_BYTES) {
+            let mut frame = json!({"k": "o", "d": base64::encode(piece)});
+            if at > 0 {
+                frame["at_ms"] = at.into();
+            }
+            self.push(frame, piece.len());
+        }
+    }
+
+    fn frame(&mut self, at: u64, mut frame: Value) {
+        self.release();
+        let digest = frame.as_object_mut().and_then(|fields| fields.remove("digest"));
+        if frame["k"] == "e" {
+            self.settle_pieces(at, &mut frame);
+            if frame.is_null() {
+                return;
+            }
+        } else {
+            frame = redacted(self.redactor, frame);
+        }
+        if let Some(digest) = digest {
+            frame["digest"] = digest;
+        }
+        frame["at_ms"] = at.into();
+        self.push(frame, 0);
+    }
+
+    /// Hides secrets in an event of an answer, also those that come in two pieces.
+    fn settle_pieces(&mut self, at: u64, frame: &mut Value) {
+        let kind = frame["event"]["event"].as_str().unwrap_or_default().to_owned();
+        let kinds = ["text", "thought"];
+        let is_piece = kinds.iter().position(|it| *it == kind);
+        for (number, name) in kinds.iter().enumerate() {
+            if is_piece == Some(number) {
+                continue;
+            }
+            let (rest, _) = self.pieces[number].finish(self.redactor);
+            if !rest.is_empty() {
+                let event = json!({"event": name, "text": rest});
+                self.push(json!({"k": "e", "at_ms": at, "event": event}), 0);
+            }
+        }
+        let Some(number) = is_piece else {
+            *frame = redacted(self.redactor, frame.take());
+            return;
+        };
+        let text = frame["event"]["text"].as_str().unwrap_or_default().to_owned();
+        let (text, _) = self.pieces[number].push(self.redactor, &text);
+        if text.is_empty() {
+            *frame = Value::Null;
+        } else {
+            frame["event"]["text"] = text.into();
+        }
+    }
+
+    fn push(&mut self, frame: Value, output_bytes: usize) {
+        let text = frame.to_string();
+        self.waiting_bytes += text.len();
+        self.waiting.push_back(Waiting { text, output_bytes });
+        while self.waiting_bytes > WAITING_BYTES_MAX {
+            // What may be known to the gateway already keeps its place.
+            let output = (self.numbered..self.waiting.len()).find(|at| self.waiting[*at].output_bytes > 0);
+            let Some(gone) = output.and_then(|at| self.waiting.remove(at)) else { break };
+            self.waiting_bytes -= gone.text.len();
+            self.lost += gone.output_bytes as u64;
+        }
+    }
+
+    /// Forgets frames that the gateway has.
+    fn forget(&mut self, count: usize) {
+        let count = count.min(self.waiting.len());
+        for frame in self.waiting.drain(..count) {
+            self.waiting_bytes -= frame.text.len();
+        }
+        self.numbered = self.numbered.saturating_sub(count);
+    }
+}
+
+/// The same value, with the secrets of its texts hidden and long ones cut.
+fn redacted(redactor: &Redactor, value: Value) -> Value {
+    match value {
+        Value::String(text) => shorten(&redactor.redact(&text).text, TEXT_CHARS_MAX).into(),
+        Value::Array(items) => items.into_iter().map(|item| redacted(redactor, item)).collect(),
+        Value::Object(fields) => {
+            let fields = fields.into_iter().map(|(name, field)| (name, redacted(redactor, field)));
+            Value::Object(fields.collect::<Map<_, _>>())
+        }
+        other => other,
+    }
+}
+
+/// Hears what the gateway says about a session until it is over.
+pub(super) fn control(queue: &Queue, link: &Link) {
+    let mut again = AGAIN.0;
+    while !queue.is_over() {
+        if let Ok(true) = hear(queue, link) {
+            again = AGAIN.0;
+        }
+        queue.rest(again);
+        again = (again * 2).min(AGAIN.1);
+    }
+}
+
+/// Hears events until the connection is lost; whether there was one.
+fn hear(queue: &Queue, link: &Link) -> io::Result<bool> {
+    let path = format!("/shares/{}/control", link.id);
+    let request = Request { method: "GET", path: &path, token: Some(&link.token), kind: JSON, body: b"" };
+    let mut events = request.events(&link.socket)?;
+    queue.hears_by(Some(events.socket.try_clone()?));
+    while let Ok((name, data)) = events.next(SILENCE) {
+        match name.as_str() {
+            "viewers" => queue.set_viewers(data["count"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0)),
+            "answer" => answer(queue, link, &data),
+            "end" => {
+                let why = data["why"].as_str().unwrap_or("the gateway has ended it").to_owned();
+                queue.end_by_gateway(why);
+            }
+            _ => {}
+        }
+    }
+    queue.hears_by(None);
+    Ok(true)
+}
+
+/// Takes an answer from elsewhere. The gateway has checked it; that it counts is decided here, where the terminal's answer is.
+fn answer(queue: &Queue, link: &Link, data: &Value) {
+    let text = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
+    let (by, word, number) = (text("by"), text("answer"), &data["number"]);
+    let may_answer = link.approve.iter().any(|user| *user == by || user == EVERYBODY);
+    let is_seen = data["seen_to_end"] == true;
+    let open = queue.opened().filter(|open| *number == open.number && may_answer && is_seen);
+    let given = RemoteAnswer { is_yes: word == "once", note: text("note"), by: by.clone() };
+    let done = open.as_ref().map_or(Err(Refusal::Late), |open| open.answer_there(&text("digest"), given));
+    let frame = match done {
+        Ok(()) => json!({"k": "a", "number": number, "answer": word, "by": by}),
+        // The answer that counts was reported, or is about to be.
+        Err(Refusal::Answered(_)) => return,
+        Err(refusal) => {
+            let why = if refusal == Refusal::OtherCall { "other_call" } else { "late" };
+            json!({"k": "x", "number": number, "by": by, "why": why})
+        }
+    };
+    queue.push(frame, true);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outgoing(redactor: &Redactor) -> Outgoing<'_> {
+        Outgoing {
+            redactor,
+            stars: Stars::default(),
+            pieces: Default::default(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            numbered: 0,
+            lost: 0,
+        }
+    }
+
+    fn all(out: &Outgoing<'_>) -> String {
+        out.waiting.iter().map(|it| it.text.as_str()).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn scenario_55_secrets_are_hidden_in_every_frame_before_it_is_sent() {
+        let redactor = Redactor::new([("a key", "s3cr3t-value")]);
+        let mut out = outgoing(&redactor);
+        let frames = [
+            json!({"k": "l", "text": "curl -H s3cr3t-value", "to": "shell"}),
+            json!({"k": "q", "digest": "d1", "card": {"action": "echo s3cr3t-value", "changes": [{"new": "s3cr3t-value"}]}}),
+            json!({"k": "e", "event": {"event": "text", "text": "it is s3cr3t-"}}),
+            json!({"k": "e", "event": {"event": "text", "text": "value, and no more"}}),
+            json!({"k": "e", "event": {"event": "answered", "text": "it is s3cr3t-value, and no more"}}),
+        ];
+        let items = frames.into_iter().map(|frame| Item::Frame(1, frame));
+        let output = [b"\x1b[1ms3cr3t".to_vec(), b"-value\x1b[0m\n".to_vec()].map(|bytes| Item::Output(2, bytes));
+        out.take(Batch { items: items.chain(output).collect(), lost: 0, is_over: false });
+        out.release();
+        let text = all(&out);
+        assert!(!text.contains("s3cr3t") && !text.contains(&base64::encode(b"s3cr3t")[..6]), "{text}");
+        assert!(text.contains(&base64::encode(b"\x1b[1m************\x1b[0m\n")[..8]), "{text}");
+        assert!(text.contains("\"digest\":\"d1\"") && text.contains("and no more"), "{text}");
+    }
+
+    #[test]
+    fn while_nobody_takes_frames_the_oldest_output_goes_and_is_counted() {
+        let redactor = Redactor::default();
+        let mut out = outgoing(&redactor);
+        out.push(json!({"k": "l", "text": "first"}), 0);
+        out.numbered = 1;
+        for _ in 0..200 {
+            out.output(1, &[b'x'; FRAME_BYTES]);
+        }
+        assert!(out.waiting_bytes <= WAITING_BYTES_MAX, "{}", out.waiting_bytes);
+        out.take(Batch { items: VecDeque::new(), lost: 5, is_over: false });
+        let left = out.waiting.iter().map(|it| it.output_bytes).sum::<usize>() as u64;
+        let last = &out.waiting.back().expect("a gap").text;
+        assert_eq!(*last, json!({"k": "g", "bytes": 200 * FRAME_BYTES as u64 - left + 5}).to_string());
+        assert!(out.waiting[0].text.contains("first"));
+    }
+}
