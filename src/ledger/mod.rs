@@ -38,6 +38,7 @@ pub use more::artifacts::{Artifact, Artifacts};
 pub use more::backends::{self, Backend, Backends, Unfit};
 pub use more::figures::{self, Figure, Figures};
 pub use more::nodes::{self, Neighbours, Nodes};
+pub use more::shares::{NewShare, Shares};
 pub use permits::{NewLicence, NewLock};
 pub use questions::{Asked, Given};
 pub use row::Event;
@@ -51,12 +52,13 @@ pub use verify::{Broken, Verified};
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "gateway.db";
 /// The steps to the schema that this program reads and writes; their number is its version.
-const SCHEMAS: [&str; 5] = [
+const SCHEMAS: [&str; 6] = [
     include_str!("schema.sql"),
     include_str!("schema-2.sql"),
     include_str!("schema-3.sql"),
     include_str!("schema-4.sql"),
     include_str!("schema-5.sql"),
+    include_str!("schema-6.sql"),
 ];
 /// The same on PostgreSQL.
 const SCHEMA_SERVER: &str = include_str!("schema-pg.sql");
@@ -252,6 +254,12 @@ impl Ledger {
     #[must_use]
     pub fn artifacts(&self) -> Artifacts<'_> {
         Artifacts(self)
+    }
+
+    /// Sessions that are shared.
+    #[must_use]
+    pub fn shares(&self) -> Shares<'_> {
+        Shares(self)
     }
 
     /// Routes to back-ends.

@@ -1,7 +1,7 @@
--- The gateway's database on PostgreSQL, version 5: the same tables and columns as the steps for SQLite together, which a test
+-- The gateway's database on PostgreSQL, version 6: the same tables and columns as the steps for SQLite together, which a test
 -- compares. A released version is never edited; a later one is added beside it.
 CREATE TABLE schema_version (version BIGINT NOT NULL);
-INSERT INTO schema_version VALUES (5);
+INSERT INTO schema_version VALUES (6);
 CREATE TABLE node (node_id TEXT PRIMARY KEY, until_ms BIGINT NOT NULL);
 CREATE TABLE instance (one BIGINT PRIMARY KEY CHECK (one = 1), system_id TEXT NOT NULL, created_at TEXT NOT NULL);
 CREATE TABLE tenant (tenant TEXT PRIMARY KEY, mode TEXT NOT NULL, flags TEXT NOT NULL DEFAULT '{}', epoch BIGINT NOT NULL DEFAULT 1);
@@ -98,6 +98,13 @@ CREATE TABLE artifact_part (tenant TEXT NOT NULL, sha256 TEXT NOT NULL, n BIGINT
     PRIMARY KEY (tenant, sha256, n));
 CREATE TABLE route (tenant TEXT NOT NULL, service TEXT NOT NULL, backend TEXT NOT NULL, location TEXT, version BIGINT NOT NULL,
     PRIMARY KEY (tenant, service));
+CREATE TABLE share (
+    tenant TEXT NOT NULL, share_id TEXT NOT NULL, project TEXT NOT NULL, owner TEXT NOT NULL, kind TEXT NOT NULL, title TEXT NOT NULL,
+    cols BIGINT NOT NULL, rows BIGINT NOT NULL, watch TEXT NOT NULL, approve TEXT NOT NULL, state TEXT NOT NULL, why TEXT,
+    started_ms BIGINT NOT NULL, ended_ms BIGINT, node TEXT, PRIMARY KEY (tenant, share_id)
+);
+CREATE TABLE share_chunk (tenant TEXT NOT NULL, share_id TEXT NOT NULL, n BIGINT NOT NULL, data TEXT NOT NULL,
+    PRIMARY KEY (tenant, share_id, n));
 CREATE TABLE erased (tenant TEXT NOT NULL, position BIGINT NOT NULL, body_sha256 TEXT NOT NULL, PRIMARY KEY (tenant, position));
 
 -- The log is append-only, but for texts that were erased and whose hash is known.

@@ -7,3 +7,4 @@ pub mod backends;
 pub mod boards;
 pub mod figures;
 pub mod nodes;
+pub mod shares;

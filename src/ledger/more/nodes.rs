@@ -76,6 +76,7 @@ impl Nodes<'_> {
         self.0.settle_left()?;
         self.0.close_left_questions()?;
         self.0.end_left_runs()?;
+        self.0.shares().end_left()?;
         Ok(())
     }
 }

@@ -1,0 +1,198 @@
+//! Sessions that are shared: who may see each, how it ended, and its recording in pieces.
+
+use serde_json::{Value, json};
+
+use crate::base::time::utc_ms;
+use crate::ledger::permits::settling;
+use crate::ledger::sql::{OptionalExtension as _, Row, params};
+use crate::ledger::stores::note;
+use crate::ledger::{LEFT, Ledger, LedgerError, now_ms};
+use crate::proto::team::Identity;
+
+/// Time for which a recording can be seen: seven days.
+const RETENTION_MS: i64 = 7 * 24 * 3_600 * 1_000;
+
+/// A session that begins to be shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewShare {
+    /// Its id.
+    pub share_id: String,
+    /// `shell` or `agent`.
+    pub kind: String,
+    /// A line about it.
+    pub title: String,
+    /// The size of its screen, in columns and rows.
+    pub size: (u16, u16),
+    /// Those who may watch.
+    pub watch: Vec<String>,
+    /// Those who may watch and answer.
+    pub approve: Vec<String>,
+}
+
+/// Shared sessions.
+pub struct Shares<'l>(pub(in crate::ledger) &'l Ledger);
+
+const COLUMNS: &str =
+    "share_id, project, owner, kind, title, cols, rows, watch, approve, state, why, started_ms, ended_ms";
+
+impl Shares<'_> {
+    /// Notes that a session begins to be shared.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn begin(&self, who: &Identity, new: &NewShare) -> Result<(), LedgerError> {
+        self.0.write(&who.tenant, |transaction| {
+            let sql = "INSERT INTO share (tenant, share_id, project, owner, kind, title, cols, rows, watch, approve, state, started_ms, \
+                       node) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'live', ?11, ?12)";
+            let now = now_ms(transaction)?;
+            let (watch, approve) = (json!(new.watch).to_string(), json!(new.approve).to_string());
+            let (cols, rows) = (i64::from(new.size.0), i64::from(new.size.1));
+            transaction.execute(
+                sql,
+                params![
+                    who.tenant,
+                    new.share_id,
+                    who.project,
+                    who.user,
+                    new.kind,
+                    new.title,
+                    cols,
+                    rows,
+                    watch,
+                    approve,
+                    now,
+                    transaction.node()
+                ],
+            )?;
+            let body = json!({"share_id": new.share_id, "kind": new.kind, "watch": new.watch, "approve": new.approve});
+            note(transaction, who, "share.started", stream(&new.share_id), body)
+        })
+    }
+
+    /// Notes that somebody watches.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn joined(&self, who: &Identity, share_id: &str) -> Result<(), LedgerError> {
+        let body = json!({"share_id": share_id, "user": who.user});
+        self.0.write(&who.tenant, |transaction| note(transaction, who, "share.joined", stream(share_id), body))
+    }
+
+    /// Notes that a session is shared no more; again changes nothing.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn end(&self, who: &Identity, share_id: &str, why: &str) -> Result<(), LedgerError> {
+        self.0.write(&who.tenant, |transaction| {
+            let sql = "UPDATE share SET state = 'ended', why = ?3, ended_ms = ?4 WHERE tenant = ?1 AND share_id = ?2 \
+                       AND state = 'live'";
+            if transaction.execute(sql, params![who.tenant, share_id, why, now_ms(transaction)?])? == 0 {
+                return Ok(());
+            }
+            let body = json!({"share_id": share_id, "why": why});
+            note(transaction, who, "share.ended", stream(share_id), body)
+        })
+    }
+
+    /// Ends those that gateways have left which serve no more.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn end_left(&self) -> Result<(), LedgerError> {
+        let mut left: Vec<(Identity, String)> = Vec::new();
+        for (tenant, _) in self.0.tenants()? {
+            let connection = self.0.view(&tenant)?;
+            let sql = format!(
+                "SELECT tenant, project, owner, share_id FROM share WHERE tenant = ?1 AND state = 'live' AND {LEFT}"
+            );
+            let mut statement = connection.prepare_cached(&sql)?;
+            let rows = statement.query_map(params![tenant, now_ms(&connection)?], |row| {
+                Ok((settling(row.get(0)?, row.get(1)?, row.get(2)?, None), row.get(3)?))
+            })?;
+            left.extend(rows.collect::<crate::ledger::sql::Result<Vec<_>>>()?);
+        }
+        left.iter().try_for_each(|(who, share_id)| self.end(who, share_id, "the gateway ended"))
+    }
+
+    /// Deletes the recordings whose time is over. The log still tells that there were some.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn forget_old(&self) -> Result<(), LedgerError> {
+        for (tenant, _) in self.0.tenants()? {
+            self.0.write(&tenant, |transaction| {
+                let before = now_ms(transaction)? - RETENTION_MS;
+                let old = "SELECT share_id FROM share WHERE tenant = ?1 AND ended_ms < ?2";
+                let sql = format!("DELETE FROM share_chunk WHERE tenant = ?1 AND share_id IN ({old})");
+                transaction.execute(&sql, params![tenant, before])?;
+                transaction
+                    .execute("DELETE FROM share WHERE tenant = ?1 AND ended_ms < ?2", params![tenant, before])?;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Adds a piece to a recording: lines of JSON.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn record(&self, who: &Identity, share_id: &str, number: i64, lines: &str) -> Result<(), LedgerError> {
+        self.0.write(&who.tenant, |transaction| {
+            let sql = "INSERT INTO share_chunk VALUES (?1, ?2, ?3, ?4)";
+            transaction.execute(sql, params![who.tenant, share_id, number, lines])?;
+            Ok(())
+        })
+    }
+
+    /// A piece of a recording; `None` after its end.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn piece(&self, who: &Identity, share_id: &str, number: i64) -> Result<Option<String>, LedgerError> {
+        let connection = self.0.view(&who.tenant)?;
+        let sql = "SELECT data FROM share_chunk WHERE tenant = ?1 AND share_id = ?2 AND n = ?3";
+        let values = params![who.tenant, share_id, number];
+        Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?)
+    }
+
+    /// The sessions of a tenant, the newest first.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn list(&self, who: &Identity, limit: usize) -> Result<Vec<Value>, LedgerError> {
+        let connection = self.0.view(&who.tenant)?;
+        let sql = format!("SELECT {COLUMNS} FROM share WHERE tenant = ?1 ORDER BY started_ms DESC LIMIT ?2");
+        let mut statement = connection.prepare_cached(&sql)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement.query_map(params![who.tenant, limit], value)?;
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
+    }
+
+    /// A session.
+    ///
+    /// # Errors
+    /// There is none in this tenant, or the database fails.
+    pub fn get(&self, who: &Identity, share_id: &str) -> Result<Value, LedgerError> {
+        let connection = self.0.view(&who.tenant)?;
+        let sql = format!("SELECT {COLUMNS} FROM share WHERE tenant = ?1 AND share_id = ?2");
+        let found = connection.query_row(&sql, params![who.tenant, share_id], value).optional()?;
+        found.ok_or(LedgerError::NotFound)
+    }
+}
+
+/// The stream of the events about a session.
+fn stream(share_id: &str) -> String {
+    format!("share/{share_id}")
+}
+
+fn value(row: &Row<'_>) -> crate::ledger::sql::Result<Value> {
+    let users = |text: String| serde_json::from_str::<Value>(&text).unwrap_or_default();
+    let ended: Option<i64> = row.get(12)?;
+    Ok(json!({
+        "share_id": row.get::<String>(0)?, "project": row.get::<String>(1)?, "owner": row.get::<String>(2)?,
+        "kind": row.get::<String>(3)?, "title": row.get::<String>(4)?, "cols": row.get::<i64>(5)?, "rows": row.get::<i64>(6)?,
+        "watch": users(row.get(7)?), "approve": users(row.get(8)?), "state": row.get::<String>(9)?,
+        "why": row.get::<Option<String>>(10)?, "started_at": utc_ms(row.get(11)?), "started_ms": row.get::<i64>(11)?, "ended_at": ended.map(utc_ms),
+    }))
+}
