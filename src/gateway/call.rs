@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::Gateway;
 use super::problem::{Answered, Problem};
 use super::routes::Route;
+use super::shares::follow::ShareStream;
 use super::stream::{RunStream, Stream};
 use crate::ledger::Who;
 use crate::proto::team::Identity;
@@ -38,6 +39,8 @@ pub struct Sent {
     pub body: Vec<u8>,
     /// The client's address.
     pub address: SocketAddr,
+    /// Whether it came by the Unix socket, from a process of the gateway's own user.
+    pub is_own: bool,
 }
 
 /// A request whose sender is known.
@@ -82,6 +85,8 @@ pub enum Content {
     Stream(Box<Stream>),
     /// The events of a run of the agent.
     Run(Box<RunStream>),
+    /// A shared session, for a viewer or for its publisher.
+    Share(Box<ShareStream>),
     /// The reports of an action on a thread of its own. The client waits for its end; if it has a question, so long at
     /// most.
     Later(mpsc::UnboundedReceiver<Progress>, Duration),

@@ -24,15 +24,16 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::call::{Content, Progress, Reply, Sent};
 use super::identity::request_id;
 use super::problem::{Answered, Problem};
 use super::routes::{self, Route};
+use super::shares::follow::{self, ShareStream};
 use super::{DROP_WAIT, END_WAIT, Gateway, ROUTES, stream};
 
 /// Connections at once.
@@ -47,53 +48,114 @@ const HEAD_WAIT: Duration = Duration::from_secs(5);
 const BODY_WAIT: Duration = Duration::from_secs(30);
 /// Bytes of a body that comes without a token.
 const UNKNOWN_BYTES_MAX: usize = 64 * 1024;
+/// Interval at which shared sessions are looked after.
+const TICK: Duration = Duration::from_secs(1);
 /// A client that takes nothing for so long is dropped.
 const STALLED: Duration = Duration::from_secs(30);
 
+/// The listeners: on the network, and for sessions of the same user.
+pub struct Listeners {
+    pub net: std::net::TcpListener,
+    pub own: Option<std::os::unix::net::UnixListener>,
+}
+
+/// The other side of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Peer {
+    Net(SocketAddr),
+    /// A process of the same user, by the Unix socket.
+    Own,
+}
+
 /// Starts the thread; the receiver says when it has ended.
-pub fn start(gateway: Arc<Gateway>, listener: std::net::TcpListener) -> io::Result<(JoinHandle<()>, Receiver<()>)> {
+pub fn start(gateway: Arc<Gateway>, listeners: Listeners) -> io::Result<(JoinHandle<()>, Receiver<()>)> {
     let (ended, has_ended) = sync_channel(1);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let thread = std::thread::Builder::new().name("gw-http".into()).spawn(move || {
-        runtime.block_on(accept(gateway, listener));
+        runtime.block_on(accept(gateway, listeners));
         runtime.shutdown_timeout(DROP_WAIT);
         let _ = ended.send(());
     })?;
     Ok((thread, has_ended))
 }
 
-async fn accept(gateway: Arc<Gateway>, listener: std::net::TcpListener) {
-    let Ok(listener) = TcpListener::from_std(listener) else { return };
+async fn accept(gateway: Arc<Gateway>, listeners: Listeners) {
+    let Ok(listener) = TcpListener::from_std(listeners.net) else { return };
+    let own = listeners.own.and_then(|own| UnixListener::from_std(own).ok());
     let router = router(&gateway);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut stopping = gateway.stopping.subscribe();
+    tokio::spawn(tick(Arc::clone(&gateway)));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+        let (gateway, router) = (Arc::clone(&gateway), router.clone());
+        let is_accepted = tokio::select! {
+            accepted = listener.accept() => accepted.map(|(socket, address)| {
+                let _ = socket.set_nodelay(true);
+                spawn_connection((gateway, router), Watched { socket, deadline: None }, Peer::Net(address), place);
+            }),
+            accepted = next(own.as_ref()) => accepted.map(|socket| {
+                // Whoever can reach it is the same user, by the directory's mode; the kernel says so, too.
+                if socket.peer_cred().is_ok_and(|peer| peer.uid() == nix::unistd::getuid().as_raw()) {
+                    spawn_connection((gateway, router), Watched { socket, deadline: None }, Peer::Own, place);
+                }
+            }),
             _ = stopping.wait_for(|is_stopping| *is_stopping) => break,
         };
-        let Ok((socket, address)) = accepted else {
+        if is_accepted.is_err() {
             // Usually no descriptors are left: they come back when others end.
             sleep(Duration::from_millis(100)).await;
-            continue;
-        };
-        let (gateway, router) = (Arc::clone(&gateway), router.clone());
-        tokio::spawn(async move {
-            connection(gateway, router, socket, address).await;
-            drop(place);
-        });
+        }
     }
     let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
     let _ = timeout(END_WAIT + DROP_WAIT, places.acquire_many(all)).await;
 }
 
-async fn connection(gateway: Arc<Gateway>, router: Router, socket: TcpStream, address: SocketAddr) {
-    let _ = socket.set_nodelay(true);
+/// The next connection by the Unix socket; never, if there is none.
+async fn next(own: Option<&UnixListener>) -> io::Result<tokio::net::UnixStream> {
+    match own {
+        Some(own) => own.accept().await.map(|(socket, _)| socket),
+        None => std::future::pending().await,
+    }
+}
+
+/// Looks after shared sessions while the gateway serves.
+async fn tick(gateway: Arc<Gateway>) {
+    let mut stopping = gateway.stopping.subscribe();
+    loop {
+        tokio::select! {
+            () = sleep(TICK) => {}
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => return,
+        }
+        if gateway.shares.are_some() {
+            let at_work = Arc::clone(&gateway);
+            let _ = gateway.work.run(move || at_work.shares.tick(Instant::now())).await;
+        }
+    }
+}
+
+fn spawn_connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    (gateway, router): (Arc<Gateway>, Router),
+    socket: Watched<S>,
+    peer: Peer,
+    place: OwnedSemaphorePermit,
+) {
+    tokio::spawn(async move {
+        connection(gateway, router, socket, peer).await;
+        drop(place);
+    });
+}
+
+async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    gateway: Arc<Gateway>,
+    router: Router,
+    socket: Watched<S>,
+    peer: Peer,
+) {
     let mut stopping = gateway.stopping.subscribe();
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         let (gateway, router) = (Arc::clone(&gateway), router.clone());
-        async move { Ok::<_, Infallible>(answer(&gateway, router, request.map(Body::new), address).await) }
+        async move { Ok::<_, Infallible>(answer(&gateway, router, request.map(Body::new), peer).await) }
     });
     let mut builder = http1::Builder::new();
     builder
@@ -101,7 +163,7 @@ async fn connection(gateway: Arc<Gateway>, router: Router, socket: TcpStream, ad
         .header_read_timeout(HEAD_WAIT)
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX);
-    let serving = builder.serve_connection(TokioIo::new(Watched { socket, deadline: None }), service);
+    let serving = builder.serve_connection(TokioIo::new(socket), service);
     let mut serving = std::pin::pin!(serving);
     tokio::select! {
         _ = serving.as_mut() => return,
@@ -128,17 +190,19 @@ fn router(gateway: &Arc<Gateway>) -> Router {
 }
 
 /// Answers a request: checks in front of routing, then the route.
-async fn answer(gateway: &Arc<Gateway>, router: Router, mut request: Request, address: SocketAddr) -> Response {
+async fn answer(gateway: &Arc<Gateway>, router: Router, mut request: Request, peer: Peer) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
-    request.extensions_mut().insert(ConnectInfo(address));
+    request.extensions_mut().insert(ConnectInfo(peer));
     request.extensions_mut().insert(RequestId(id.clone()));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let mut response = match gateway.names.check(
-        &method,
-        request.headers(),
-        (routes::is_raw(&path), path == "/" || path.starts_with("/ui/")),
-    ) {
+    let kind = (routes::is_raw(&path), path == "/" || path.starts_with("/ui/"));
+    let checked = match peer {
+        Peer::Net(_) => gateway.names.check(&method, request.headers(), kind),
+        // No page can reach it.
+        Peer::Own => Ok(()),
+    };
+    let mut response = match checked {
         Err(problem) => respond_problem(&problem, &id),
         Ok(()) => {
             let router = TowerToHyperService::new(router);
@@ -198,8 +262,11 @@ async fn handled(
     let params: BTreeMap<String, String> =
         params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let query = request.uri().query().unwrap_or_default().to_owned();
-    let address = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-    let address = address.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)));
+    let peer = request.extensions().get::<ConnectInfo<Peer>>().map(|info| info.0);
+    let address = match peer {
+        Some(Peer::Net(address)) => address,
+        _ => SocketAddr::from(([127, 0, 0, 1], 0)),
+    };
     let request_id = id_of(&request);
     let (head, body) = request.into_parts();
     let headers = head.headers;
@@ -214,7 +281,8 @@ async fn handled(
     let body = timeout(BODY_WAIT, to_bytes(body, bytes_max)).await;
     let body = body.map_err(|_| Problem::new(408, "timeout", "the body didn't come in time"))?;
     let body = body.map_err(|_| too_large())?.to_vec();
-    let sent = Sent { route, request_id, params, query, headers, body, address };
+    let is_own = peer == Some(Peer::Own);
+    let sent = Sent { route, request_id, params, query, headers, body, address, is_own };
     let at_work = Arc::clone(gateway);
     let reply = gateway.work.run(move || routes::answer(&at_work, &sent)).await??;
     match reply.content {
@@ -265,6 +333,10 @@ fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
             kind = "text/event-stream";
             stream::run_body(gateway, *wanted)
         }
+        Content::Share(wanted) => {
+            kind = "text/event-stream";
+            share_body(gateway, *wanted)
+        }
         // Waited for before this.
         Content::Later(..) => Body::empty(),
         Content::Stream(wanted) => {
@@ -274,6 +346,27 @@ fn respond(gateway: &Arc<Gateway>, reply: Reply) -> Response {
     };
     set_headers(&mut response, (reply.status != 204).then_some(kind), &reply.headers);
     response
+}
+
+/// A body that follows a shared session for as long as its viewer may watch.
+fn share_body(gateway: &Arc<Gateway>, wanted: ShareStream) -> Body {
+    let right = match &wanted {
+        ShareStream::Viewer { right, .. } => right.clone(),
+        ShareStream::Publisher(_) => Default::default(),
+    };
+    let at_work = Arc::clone(gateway);
+    let may_watch: follow::MayWatch = Box::new(move || {
+        let (gateway, (tenant, secret)) = (Arc::clone(&at_work), right.clone());
+        Box::pin(async move {
+            let look = Arc::clone(&gateway);
+            let may_read = move || {
+                let holder = look.ledger.authenticate(&secret).ok()??;
+                look.ledger.member(&tenant, &holder.user).ok()?
+            };
+            gateway.work.run(may_read).await.ok().map(|role| role.is_some())
+        })
+    });
+    follow::body(wanted, gateway.stopping.subscribe(), may_watch)
 }
 
 fn respond_problem(problem: &Problem, request_id: &str) -> Response {
@@ -303,12 +396,12 @@ fn set_headers(response: &mut Response, kind: Option<&'static str>, more: &[(&'s
 
 /// A socket whose writes have a deadline: a body isn't polled while its client takes nothing, so a deadline within the body
 /// would never come.
-struct Watched {
-    socket: TcpStream,
+struct Watched<S> {
+    socket: S,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl Watched {
+impl<S> Watched<S> {
     fn watch<T>(&mut self, written: Poll<io::Result<T>>, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.deadline = None;
@@ -322,7 +415,7 @@ impl Watched {
     }
 }
 
-impl AsyncRead for Watched {
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -332,7 +425,7 @@ impl AsyncRead for Watched {
     }
 }
 
-impl AsyncWrite for Watched {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.socket).poll_write(context, bytes);
         self.watch(written, context)

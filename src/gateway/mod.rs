@@ -27,22 +27,25 @@ mod rates;
 mod routes;
 mod runners;
 mod running;
+mod shares;
 mod state;
 mod stream;
 mod work;
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::config::Env;
+use crate::config::{Env, state_directory};
 use crate::ledger::{Ledger, LedgerError, Neighbours, Target, Unfit, backends, nodes};
 use crate::proto::team::Mode;
 use crate::proto::{Failure, FailureKind};
+use crate::share::SOCKET_NAME;
 
 pub use api::ROUTES;
 pub use identity::is_id;
@@ -50,12 +53,15 @@ pub use openapi::document as openapi;
 pub use routes::Route;
 pub use state::{Gateway, Parts};
 
+use front::Listeners;
 use guard::Names;
 use live::Live;
 use metrics::Metrics;
 use person::Bell;
 use rates::{Rates, Streams};
 use runners::Runners;
+use shares::Shares;
+use shares::socket::Socket;
 use work::Pool;
 
 /// The usual address.
@@ -148,7 +154,9 @@ pub fn serve(
     let address = allowed_address(&options.listen)?;
     let ledger = Arc::new(Ledger::open_at(target).map_err(|error| of_ledger(&error))?);
     let _served = ledger.serve().map_err(|error| Failure { kind: FailureKind::Unavailable, ..of_ledger(&error) })?;
-    ledger.nodes().renew().and_then(|_| ledger.nodes().settle_dead()).map_err(|error| of_ledger(&error))?;
+    let nodes = ledger.nodes();
+    nodes.renew().and_then(|_| nodes.settle_dead()).map_err(|error| of_ledger(&error))?;
+    ledger.shares().forget_old().map_err(|error| of_ledger(&error))?;
     check_routes(&ledger)?;
     let unusable = |what: &str, error: std::io::Error| failed(format!("{what}: {error}"));
     let listener = TcpListener::bind(address).map_err(|error| unusable(&address.to_string(), error))?;
@@ -168,6 +176,8 @@ pub fn serve(
         bell: Bell::default(),
         live: Live::default(),
         gestures: Arc::default(),
+        shares: Shares::default(),
+        url: format!("http://{address}"),
         rates: Rates::default(),
         streams: Streams::default(),
         metrics: Metrics::default(),
@@ -176,11 +186,14 @@ pub fn serve(
         receipts: Mutex::new(None),
     });
     let neighbours = meet_neighbours(&gateway).map_err(threads)?;
-    let (http, done) = front::start(Arc::clone(&gateway), listener).map_err(threads)?;
+    let (own, socket) = own_socket(&gateway).unzip();
+    let (http, done) = front::start(Arc::clone(&gateway), Listeners { net: listener, own }).map_err(threads)?;
     tracing::info!(event = "channel_started", channel = "gateway", address = %address);
     begun(&Listening { address, mode: mode.word(), database: gateway.ledger.place() });
     ended();
     gateway.stopping.send_replace(true);
+    drop(socket);
+    gateway.shares.end_all("the gateway ended");
     // The thread ends by itself when the last request was answered; one that hangs is left behind.
     if done.recv_timeout(END_WAIT).is_err() {
         gateway.running.stop_all();
@@ -192,6 +205,21 @@ pub fn serve(
         tracing::warn!(event = "lease_failed", error = %error);
     }
     Ok(())
+}
+
+/// The socket for sessions of the same user, where one user has the tenant. Without it the gateway works, and no session is shared.
+fn own_socket(gateway: &Gateway) -> Option<(UnixListener, Socket)> {
+    if gateway.mode != Mode::Lab {
+        return None;
+    }
+    let path = state_directory(&gateway.parts.env)?.join(SOCKET_NAME);
+    match shares::socket::listen(&path) {
+        Ok(found) => found,
+        Err(error) => {
+            tracing::warn!(event = "socket_failed", path = %path.display(), why = error.to_string());
+            None
+        }
+    }
 }
 
 /// Wakes the streams of this gateway and of its neighbours when a log has grown.

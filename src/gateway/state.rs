@@ -14,6 +14,7 @@ use super::person::Bell;
 use super::rates::{Rates, Streams};
 use super::runners::Runners;
 use super::running::Running;
+use super::shares::Shares;
 use super::work::Pool;
 use crate::app;
 use crate::config::{Env, Settings};
@@ -47,6 +48,9 @@ pub struct Gateway {
     pub(super) bell: Bell,
     pub(super) live: Live,
     pub(super) gestures: Arc<Gestures>,
+    pub(super) shares: Shares,
+    /// The address of this gateway, as a browser needs it.
+    pub(super) url: String,
     pub(super) rates: Rates,
     pub(super) streams: Streams,
     pub(super) metrics: Metrics,

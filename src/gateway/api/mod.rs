@@ -9,6 +9,7 @@ mod pages;
 mod questions;
 mod registry;
 mod runs;
+mod shares;
 
 use engine::{actions, analytics, artifacts, canvas, events, routing, safety, stores};
 
@@ -158,6 +159,39 @@ pub static ROUTES: &[Route] = &[
         questions::answer,
     ),
     get("/sse/inbox", APPROVER_READS, &["last_event_id"], "Questions as they come", questions::inbox),
+    write("POST", "/shares", MEMBER, shares::BEGIN, &[201], "Begins to share a session", shares::begin),
+    Route {
+        body: None,
+        bytes_max: shares::FRAMES_BYTES_MAX,
+        raw: &[shares::FRAMES],
+        ..write(
+            "POST",
+            "/shares/{share_id}/frames",
+            Needs::Nothing,
+            NOTHING,
+            &[202],
+            "Takes frames of a shared session, with its publisher's secret",
+            shares::publish,
+        )
+    },
+    get(
+        "/shares/{share_id}/control",
+        Needs::Nothing,
+        &[],
+        "Who watches a shared session and what they answer, for its publisher",
+        shares::control,
+    ),
+    get("/shares", VIEWER, &["limit"], "The shared sessions that the caller may watch", shares::list),
+    get("/shares/{share_id}", VIEWER, &[], "A shared session", shares::get),
+    delete("/shares/{share_id}", MEMBER, &[], "Ends the sharing of a session, by its owner", shares::end),
+    get("/sse/shares/{share_id}", VIEWER, &["last_event_id"], "A shared session as it goes on", shares::follow),
+    get(
+        "/shares/{share_id}/recording",
+        VIEWER,
+        &["from", "to"],
+        "The recording of a session as asciicast, between two times in seconds",
+        shares::recording,
+    ),
     write("POST", "/canvas/{canvas_id}/commands", MEMBER, canvas::COMMAND, &[200], "Changes a canvas", canvas::command),
     get("/canvas/{canvas_id}/snapshot", VIEWER, &[], "A canvas as it is", canvas::snapshot),
     get("/canvas/{canvas_id}/replay", VIEWER, &["after_event_id"], "The commits of a canvas", canvas::replay),

@@ -12,6 +12,16 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
                       frame-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'; trusted-types reedclaw";
 
+/// The policy of the frame in which a session's screen is drawn: two scripts of ours, no network. Its styles come from its script.
+fn frame_policy(call: &Call<'_>) -> String {
+    // It was compared with the names of this gateway.
+    let host = call.header("host").unwrap_or_default();
+    format!(
+        "default-src 'none'; script-src http://{host}; style-src http://{host} 'unsafe-inline'; connect-src 'none'; \
+         form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
+    )
+}
+
 /// `GET /`: leads to the console.
 pub fn root(_: &Call<'_>) -> Answered<Reply> {
     Ok(Reply { status: 302, headers: vec![("Location", "/ui/".to_owned())], content: Content::Empty })
@@ -21,14 +31,18 @@ pub fn root(_: &Call<'_>) -> Answered<Reply> {
 pub fn file(call: &Call<'_>) -> Answered<Reply> {
     let file = web::file(call.param("path")).ok_or_else(Problem::not_found)?;
     let tag = format!("\"{}\"", &hash::sha256_hex(file.bytes)[..32]);
+    let is_of_frame = file.path.starts_with("terminal/") || file.path.starts_with("vendor/xterm");
+    let policy = if is_of_frame { frame_policy(call) } else { POLICY.to_owned() };
+    // The frame has an origin of its own, for which this one is another.
+    let resource = if is_of_frame { "cross-origin" } else { "same-origin" };
     let headers = vec![
         ("ETag", tag.clone()),
         // Files have no version in their names: each load asks whether they have changed.
         ("Cache-Control", "no-cache".to_owned()),
-        ("Content-Security-Policy", POLICY.to_owned()),
+        ("Content-Security-Policy", policy),
         ("Referrer-Policy", "no-referrer".to_owned()),
         ("Cross-Origin-Opener-Policy", "same-origin".to_owned()),
-        ("Cross-Origin-Resource-Policy", "same-origin".to_owned()),
+        ("Cross-Origin-Resource-Policy", resource.to_owned()),
     ];
     let is_known = call.sent.headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     if is_known {

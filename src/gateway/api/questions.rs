@@ -1,11 +1,16 @@
 //! Questions over HTTP: the open ones, one with its outcome, and the answer, which counts once.
 
-use serde_json::{Value, json};
+use std::time::Duration;
 
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::shares;
 use crate::gateway::api::engine::events::follow;
-use crate::gateway::call::{Call, Reply};
+use crate::gateway::call::{Call, Progress, Reply};
 use crate::gateway::problem::{Answered, Problem};
-use crate::ledger::Filter;
+use crate::gateway::shares::{Attempt, may_answer as is_granted};
+use crate::ledger::{Filter, LedgerError};
 use crate::proto::team::{Mode, TeamRole, TokenKind};
 
 /// The body of `POST /questions/{question_id}/answer`.
@@ -24,8 +29,12 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
         Some(_) => return Err(Problem::body("state in the query must be open or all")),
     };
     let mut items = call.gateway.ledger.questions(call.who()?, only_open, call.limit()?)?;
-    for item in &mut items {
+    let mut hidden = Vec::new();
+    for (at, item) in items.iter_mut().enumerate() {
         let why = may_answer(call, item)?.err();
+        if why == Some(NOT_SHARED) {
+            hidden.push(at);
+        }
         item["may_answer"] = why.is_none().into();
         item["why_not"] = why.into();
         if let Some(fields) = item.as_object_mut() {
@@ -33,6 +42,8 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
             fields.remove("http_status");
         }
     }
+    // Questions of sessions that aren't shared with the caller are as if they weren't there.
+    hidden.into_iter().rev().for_each(|at| drop(items.remove(at)));
     Ok(Reply::ok(json!({"items": items, "next": null})))
 }
 
@@ -44,6 +55,9 @@ pub fn get(call: &Call<'_>) -> Answered<Reply> {
         return Err(Problem::not_found());
     }
     let why = may_answer(call, &found)?.err();
+    if why == Some(NOT_SHARED) && found["asked_by"] != *who.user {
+        return Err(Problem::not_found());
+    }
     found["may_answer"] = why.is_none().into();
     found["why_not"] = why.into();
     Ok(Reply::ok(found))
@@ -52,6 +66,11 @@ pub fn get(call: &Call<'_>) -> Answered<Reply> {
 /// Whether the caller may answer a question, or why not.
 fn may_answer(call: &Call<'_>, question: &Value) -> Answered<Result<(), &'static str>> {
     let who = call.who()?;
+    if let Some(id) = share_of(question)
+        && !shares::watched(call, id).is_ok_and(|row| is_granted(who, &row))
+    {
+        return Ok(Err(NOT_SHARED));
+    }
     let has_four_eyes = who.mode == Mode::Enterprise || call.gateway.parts.settings.gateway.four_eyes;
     Ok(match () {
         () if who.kind != TokenKind::Person => Err("only a person's token may answer"),
@@ -64,6 +83,14 @@ fn may_answer(call: &Call<'_>, question: &Value) -> Answered<Result<(), &'static
     })
 }
 
+/// The reason of somebody whom a session isn't shared with.
+const NOT_SHARED: &str = "the session isn't shared with you for answering";
+
+/// The shared session that a question belongs to.
+fn share_of(question: &Value) -> Option<&str> {
+    question["stream"].as_str()?.strip_prefix("share/")
+}
+
 /// `POST /questions/{question_id}/answer`.
 pub fn answer(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, call.param("question_id"));
@@ -71,16 +98,53 @@ pub fn answer(call: &Call<'_>) -> Answered<Reply> {
         return Err(Problem::body("seen_to_end must be true: a question is answered after all of it was seen"));
     }
     let question = call.gateway.ledger.question(who, id)?;
+    let may = may_answer(call, &question)?;
+    if may == Err(NOT_SHARED) {
+        return Err(Problem::not_found());
+    }
     if question["state"] == "open"
-        && let Err(why) = may_answer(call, &question)?
+        && let Err(why) = may
     {
         return Err(Problem::new(403, "forbidden", why));
+    }
+    if let Some(share_id) = share_of(&question) {
+        return answer_shared(call, share_id, &question);
     }
     let is_yes = call.body["answer"] == "once";
     let (digest, note) = (call.text("digest").unwrap_or_default(), call.text("note").unwrap_or_default());
     call.gateway.ledger.answer_question(who, id, &digest, is_yes, &note)?;
     call.gateway.bell.ring();
     Ok(Reply::ok(json!({"accepted": true})))
+}
+
+/// Carries an answer to the session that asks: only there is it known whether the person at the terminal was first.
+fn answer_shared(call: &Call<'_>, share_id: &str, question: &Value) -> Answered<Reply> {
+    let who = call.who()?;
+    if question["state"] == "answered" {
+        return Err(LedgerError::AlreadyAnswered(question["by"].as_str().unwrap_or_default().to_owned()).into());
+    }
+    if question["state"] != "open" {
+        return Err(LedgerError::Late.into());
+    }
+    let digest = call.text("digest").unwrap_or_default();
+    if question["digest"] != *digest {
+        return Err(LedgerError::OtherCall.into());
+    }
+    let share = call.gateway.shares.find(who, share_id).ok_or_else(shares::elsewhere)?;
+    let (steps, received) = mpsc::unbounded_channel();
+    let told = Box::new(move |done: Answered<()>| {
+        let done = done.map(|()| Reply::ok(json!({"accepted": true})));
+        let _ = steps.send(Progress::Done(Box::new(done)));
+    });
+    let attempt = Attempt {
+        who: who.clone(),
+        is_yes: call.body["answer"] == "once",
+        note: call.text("note").unwrap_or_default(),
+        digest,
+        told,
+    };
+    share.answer(call.param("question_id"), attempt)?;
+    Ok(Reply::later(received, Duration::ZERO))
 }
 
 /// `GET /sse/inbox`: questions as they are asked and answered.

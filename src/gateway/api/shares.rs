@@ -1,0 +1,162 @@
+//! Shared sessions over HTTP: a session publishes by its own secret, viewers who are named in it watch, and its recording stays.
+
+use serde_json::{Value, json};
+
+use crate::gateway::call::{Call, Content, Reply};
+use crate::gateway::identity::is_id;
+use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::routes;
+use crate::gateway::shares::follow::ShareStream;
+use crate::gateway::shares::recording::{Lines, head};
+use crate::gateway::shares::{LiveShare, may_watch};
+use crate::gateway::stream;
+use crate::ledger::NewShare;
+use crate::share::EVERYBODY;
+
+/// The body of `POST /shares`.
+pub const BEGIN: &str = r#"{"type": "object", "additionalProperties": false, "required": ["kind", "cols", "rows"], "properties": {
+    "kind": {"enum": ["shell", "agent"]}, "title": {"type": "string", "maxLength": 500},
+    "cols": {"type": "integer", "minimum": 1, "maximum": 1000}, "rows": {"type": "integer", "minimum": 1, "maximum": 1000},
+    "watch": {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 128}},
+    "approve": {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 128}},
+    "record": {"type": "boolean"}}}"#;
+/// The type of frames.
+pub const FRAMES: &str = "application/x-ndjson";
+/// Bytes of one request with frames; the last of them may begin below the publisher's own limit.
+pub const FRAMES_BYTES_MAX: usize = 512 * 1024;
+
+/// `POST /shares`.
+pub fn begin(call: &Call<'_>) -> Answered<Reply> {
+    let (gateway, who) = (call.gateway, call.who()?);
+    let users = |name: &str| -> Vec<String> {
+        call.body[name].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect()
+    };
+    let cells = |name: &str| call.whole(name).and_then(|it| u16::try_from(it).ok()).unwrap_or(80);
+    let new = NewShare {
+        share_id: String::new(),
+        kind: call.text("kind").unwrap_or_default(),
+        title: call.text("title").unwrap_or_default(),
+        size: (cells("cols"), cells("rows")),
+        watch: users("watch"),
+        approve: users("approve"),
+    };
+    let wrong = new.watch.iter().chain(&new.approve).find(|user| *user != EVERYBODY && !is_id(user));
+    if let Some(user) = wrong {
+        return Err(Problem::body(format!("{user:?} isn't a user's name")));
+    }
+    let begun = gateway.shares.begin(&gateway.ledger, who, new)?;
+    let (id, secret) = begun.ok_or_else(Problem::overloaded)?;
+    let url = format!("{}/ui/#/sessions/{id}", gateway.url);
+    Ok(Reply::json(201, json!({"share_id": id, "url": url, "publish_token": secret})))
+}
+
+/// The session that the request's publisher secret belongs to.
+fn published(call: &Call<'_>) -> Answered<std::sync::Arc<LiveShare>> {
+    let secret = routes::secret(call.sent).ok_or_else(Problem::unauthenticated)?;
+    call.gateway.shares.published(call.param("share_id"), secret).ok_or_else(Problem::unauthenticated)
+}
+
+/// `POST /shares/{share_id}/frames`.
+pub fn publish(call: &Call<'_>) -> Answered<Reply> {
+    let accepted = published(call)?.publish(&call.sent.body)?;
+    Ok(Reply::json(202, json!({"accepted_to": accepted})))
+}
+
+/// `GET /shares/{share_id}/control`.
+pub fn control(call: &Call<'_>) -> Answered<Reply> {
+    let content = Content::Share(Box::new(ShareStream::Publisher(published(call)?)));
+    Ok(Reply { status: 200, headers: Vec::new(), content })
+}
+
+/// The row of a session that the caller may watch. What isn't for them is like what doesn't exist.
+pub fn watched(call: &Call<'_>, id: &str) -> Answered<Value> {
+    let who = call.who()?;
+    let row = call.gateway.ledger.shares().get(who, id)?;
+    if may_watch(who, &row) { Ok(row) } else { Err(Problem::not_found()) }
+}
+
+/// `GET /shares`.
+pub fn list(call: &Call<'_>) -> Answered<Reply> {
+    let who = call.who()?;
+    let mut items = call.gateway.ledger.shares().list(who, call.limit()?)?;
+    items.retain(|row| may_watch(who, row));
+    for item in &mut items {
+        complete(call, item)?;
+    }
+    Ok(Reply::ok(json!({"items": items, "next": null})))
+}
+
+/// Adds who watches now.
+fn complete(call: &Call<'_>, row: &mut Value) -> Answered<()> {
+    let id = row["share_id"].as_str().unwrap_or_default();
+    let viewers = call.gateway.shares.find(call.who()?, id).map(|share| share.viewers());
+    row["viewers"] = json!(viewers.unwrap_or_default());
+    Ok(())
+}
+
+/// `GET /shares/{share_id}`.
+pub fn get(call: &Call<'_>) -> Answered<Reply> {
+    let mut row = watched(call, call.param("share_id"))?;
+    complete(call, &mut row)?;
+    Ok(Reply::ok(row))
+}
+
+/// `DELETE /shares/{share_id}`: again changes nothing.
+pub fn end(call: &Call<'_>) -> Answered<Reply> {
+    let (who, id) = (call.who()?, call.param("share_id"));
+    let row = watched(call, id)?;
+    if row["owner"] != *who.user {
+        return Err(Problem::new(403, "forbidden", "only its owner ends the sharing of a session"));
+    }
+    match call.gateway.shares.find(who, id) {
+        Some(share) => share.end("its owner has ended it"),
+        None => call.gateway.ledger.shares().end(who, id, "its owner has ended it")?,
+    }
+    Ok(Reply::empty())
+}
+
+/// `GET /sse/shares/{share_id}`.
+pub fn follow(call: &Call<'_>) -> Answered<Reply> {
+    let (who, id) = (call.who()?, call.param("share_id"));
+    let row = watched(call, id)?;
+    let wanted = call.header("last-event-id").map(str::to_owned).or_else(|| call.asked("last_event_id"));
+    let cursor = wanted.as_deref().map(stream::cursor).transpose()?;
+    let after = cursor.map_or(0, |(_, number)| u64::try_from(number).unwrap_or_default());
+    let Some(share) = call.gateway.shares.find(who, id) else {
+        if row["state"] == "live" {
+            return Err(elsewhere());
+        }
+        let text = format!("retry: 2000\n\nevent: ended\ndata: {}\n\n", json!({"why": row["why"]}));
+        return Ok(Reply::text("text/event-stream", text));
+    };
+    let place = call.gateway.streams.take(&who.tenant, &who.user).ok_or_else(Problem::too_many_streams)?;
+    let right = (who.tenant.clone(), routes::secret(call.sent).unwrap_or_default().to_owned());
+    let viewer = share.join(who);
+    let content = Content::Share(Box::new(ShareStream::Viewer { share, after, right, viewer, place }));
+    Ok(Reply { status: 200, headers: Vec::new(), content })
+}
+
+/// Another gateway of the same database has the session.
+pub fn elsewhere() -> Problem {
+    Problem::new(503, "workspace_elsewhere", "the session is shared by another gateway").header("Retry-After", "5")
+}
+
+/// `GET /shares/{share_id}/recording`.
+pub fn recording(call: &Call<'_>) -> Answered<Reply> {
+    let (who, id) = (call.who()?, call.param("share_id"));
+    let row = watched(call, id)?;
+    let milliseconds = |name: &str| -> Answered<Option<u64>> {
+        let seconds = call.number(name)?;
+        Ok(seconds.map(|it| u64::try_from(it).unwrap_or_default().saturating_mul(1_000)))
+    };
+    let (from, to) = (milliseconds("from")?.unwrap_or(0), milliseconds("to")?.unwrap_or(u64::MAX));
+    let mut lines = Lines::between(from, to);
+    let mut text = head(&row, row["started_ms"].as_i64().unwrap_or_default() / 1_000);
+    let mut number = 0;
+    while let Some(piece) = call.gateway.ledger.shares().piece(who, id, number)? {
+        text.push_str(&lines.of(&piece));
+        number += 1;
+    }
+    Ok(Reply::text("application/x-asciicast", text)
+        .header("Content-Disposition", format!("attachment; filename=\"{id}.cast\"")))
+}

@@ -1,0 +1,168 @@
+//! Streams of a shared session: to its publisher, who hears who watches and what they answer, and to viewers.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use serde_json::{Value, json};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
+
+use super::live::{LiveShare, News, Viewer};
+use crate::gateway::rates::StreamPlace;
+
+/// Frames that wait for a client.
+const FRAMES_MAX: usize = 64;
+/// A comment is sent after so long without a frame.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+/// The viewer's right to watch is looked at again after so long.
+const CHECK: Duration = Duration::from_secs(2);
+/// A client that takes no frame for so long is dropped; a right that can't be looked at counts for so long.
+const SLOW: Duration = Duration::from_secs(30);
+
+/// Looks whether the viewer may still watch; `None` if that can't be known now.
+pub type MayWatch = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Option<bool>> + Send>> + Send + Sync>;
+
+/// A shared session that somebody follows.
+pub enum ShareStream {
+    /// Its publisher.
+    Publisher(Arc<LiveShare>),
+    /// A viewer.
+    Viewer {
+        /// The session.
+        share: Arc<LiveShare>,
+        /// The number of the last frame that the client has; 0 for none.
+        after: u64,
+        /// The tenant of the viewer, and the secret of the token: if it is revoked, the stream ends.
+        right: (String, String),
+        /// The viewer, for as long as this lives.
+        viewer: Viewer,
+        /// Its place among the streams.
+        place: StreamPlace,
+    },
+}
+
+/// The client has gone, or takes nothing.
+struct ClientGone;
+
+/// The body of an answer that follows a session; it ends with the session.
+pub fn body(stream: ShareStream, stopping: watch::Receiver<bool>, may_watch: MayWatch) -> Body {
+    let (frames, receiver) = mpsc::channel::<Bytes>(FRAMES_MAX);
+    tokio::spawn(async move {
+        let _ = match stream {
+            ShareStream::Publisher(share) => control(&share, stopping, &frames).await,
+            ShareStream::Viewer { share, after, viewer: _viewer, place: _place, .. } => {
+                show(&share, after, stopping, &may_watch, &frames).await
+            }
+        };
+    });
+    let next = |mut receiver: Receiver<Bytes>| async move {
+        let frame = receiver.recv().await?;
+        Some((Ok::<_, Infallible>(frame), receiver))
+    };
+    Body::from_stream(futures::stream::unfold(receiver, next))
+}
+
+async fn send(frames: &Sender<Bytes>, frame: String) -> Result<(), ClientGone> {
+    timeout(SLOW, frames.send(Bytes::from(frame))).await.map_err(|_| ClientGone)?.map_err(|_| ClientGone)
+}
+
+fn event(name: &str, data: &Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}
+
+/// Tells the publisher of a session who watches and what they answer.
+async fn control(
+    share: &LiveShare,
+    mut stopping: watch::Receiver<bool>,
+    frames: &Sender<Bytes>,
+) -> Result<(), ClientGone> {
+    let mut called = share.called.subscribe();
+    send(frames, event("viewers", &json!({"count": share.viewers().len()}))).await?;
+    loop {
+        called.borrow_and_update();
+        for (name, value) in share.calls() {
+            send(frames, event(name, &value)).await?;
+        }
+        if let Some(why) = share.over() {
+            return send(frames, event("end", &json!({"why": why}))).await;
+        }
+        if *stopping.borrow() {
+            return send(frames, event("end", &json!({"why": "the gateway ended"}))).await;
+        }
+        let is_silent = tokio::select! {
+            _ = called.changed() => false,
+            _ = stopping.changed() => false,
+            () = frames.closed() => return Ok(()),
+            () = tokio::time::sleep(HEARTBEAT) => true,
+        };
+        if is_silent {
+            send(frames, ":\n\n".into()).await?;
+        }
+    }
+}
+
+/// Shows a session to a viewer: what it is now, then each frame. One who falls too far behind begins anew.
+async fn show(
+    share: &LiveShare,
+    mut after: u64,
+    mut stopping: watch::Receiver<bool>,
+    may_watch: &MayWatch,
+    frames: &Sender<Bytes>,
+) -> Result<(), ClientGone> {
+    let mut grown = share.grown.subscribe();
+    send(frames, "retry: 2000\n\n".into()).await?;
+    let (mut spoken, mut checked, mut allowed) = (Instant::now(), Instant::now(), Instant::now());
+    let mut watching = None;
+    loop {
+        grown.borrow_and_update();
+        // Before the news: frames that come in between are in them, and the end is the last.
+        let over = share.over();
+        match share.news(after) {
+            News::Anew => {
+                let (number, snapshot) = share.snapshot();
+                send(frames, format!("id: 1-{number}\n{}", event("snapshot", &snapshot))).await?;
+                (after, spoken) = (number, Instant::now());
+            }
+            News::Frames(missed) => {
+                for (number, frame) in missed {
+                    send(frames, format!("id: 1-{number}\nevent: frame\ndata: {frame}\n\n")).await?;
+                    (after, spoken) = (number, Instant::now());
+                }
+            }
+        }
+        let viewers = share.viewers();
+        if watching.as_ref() != Some(&viewers) {
+            send(frames, event("viewers", &json!({"users": viewers}))).await?;
+            watching = Some(viewers);
+        }
+        if let Some(why) = over {
+            return send(frames, event("ended", &json!({"why": why}))).await;
+        }
+        if *stopping.borrow() {
+            return send(frames, event("system", &json!({"kind": "shutting_down"}))).await;
+        }
+        if spoken.elapsed() >= HEARTBEAT {
+            send(frames, ":\n\n".into()).await?;
+            spoken = Instant::now();
+        }
+        if checked.elapsed() >= CHECK {
+            checked = Instant::now();
+            match may_watch().await {
+                Some(true) => allowed = Instant::now(),
+                None if allowed.elapsed() < SLOW => {}
+                Some(false) | None => return Err(ClientGone),
+            }
+        }
+        tokio::select! {
+            _ = grown.changed() => {}
+            _ = stopping.changed() => {}
+            () = frames.closed() => return Ok(()),
+            () = tokio::time::sleep(CHECK) => {}
+        }
+    }
+}

@@ -1,0 +1,581 @@
+//! One shared session: it takes the frames of its publisher, keeps the screen and the list of lines for late viewers, and carries
+//! answers to the publisher, who alone decides which one counts.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::picture::Picture;
+use crate::base::base64;
+use crate::gateway::problem::{Answered, Problem};
+use crate::ledger::{Asked, Ledger, NewShare, uuid_v7};
+use crate::proto::Capture;
+use crate::proto::team::Identity;
+use crate::share::ELSEWHERE_WAIT;
+use crate::turn::plain_text;
+
+/// Bytes of frames that viewers may still want; one that is further behind begins anew.
+const RING_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Entries of the list for late viewers, and their bytes.
+const ITEMS_MAX: (usize, usize) = (1_000, 1024 * 1024);
+/// Bytes of a command's output that are kept for the list.
+const OUTPUT_BYTES_MAX: usize = 32 * 1024;
+/// Bytes of a text in the list.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a recording, and of one piece of it; a piece is stored after so long at the latest.
+const RECORDING_BYTES_MAX: usize = 64 * 1024 * 1024;
+const PIECE_BYTES: usize = 64 * 1024;
+const PIECE_AGE: Duration = Duration::from_secs(5);
+/// A session that says nothing for so long has gone.
+const SILENCE: Duration = Duration::from_secs(30);
+/// An answer that the session doesn't decide about in so long gets an error.
+const DECISION_WAIT: Duration = Duration::from_secs(5);
+
+/// Tells whoever answered what became of it.
+type Report = Box<dyn FnOnce(Answered<()>) + Send>;
+
+/// Somebody's answer to a question, on its way to the session.
+pub struct Attempt {
+    /// The person.
+    pub who: Identity,
+    /// Whether the call may run.
+    pub is_yes: bool,
+    /// The person's reason.
+    pub note: String,
+    /// The fingerprint of the call that was shown.
+    pub digest: String,
+    /// Called once, with what became of it.
+    pub told: Report,
+}
+
+/// The news for a viewer.
+pub enum News {
+    /// These frames, with their numbers.
+    Frames(Vec<(u64, String)>),
+    /// Too much: it begins anew, with a snapshot.
+    Anew,
+}
+
+/// A session that is shared.
+pub struct LiveShare {
+    /// Its id.
+    pub id: String,
+    /// Whoever shares it.
+    pub owner: Identity,
+    secret_hash: String,
+    row: Value,
+    ledger: Arc<Ledger>,
+    inner: Mutex<Inner>,
+    /// Changes with each frame, and at the end.
+    pub grown: watch::Sender<u64>,
+    /// Changes when the publisher has something to hear.
+    pub called: watch::Sender<u64>,
+}
+
+struct Inner {
+    /// The number of the last frame.
+    last: u64,
+    picture: Picture,
+    ring: VecDeque<(u64, String)>,
+    ring_bytes: usize,
+    /// The last frame after which viewers begin anew.
+    gap: u64,
+    items: VecDeque<Value>,
+    items_bytes: usize,
+    /// The output of the last line, as far as it is kept, and the bytes before it.
+    output: String,
+    output_lost: u64,
+    question: Option<OpenQuestion>,
+    /// The question that was answered last, and by whom.
+    decided: Option<(String, String)>,
+    attempts: Vec<(Attempt, Instant)>,
+    /// Messages for the publisher.
+    calls: VecDeque<(&'static str, Value, Instant)>,
+    viewers: BTreeMap<String, usize>,
+    heard: Instant,
+    piece: String,
+    piece_number: i64,
+    piece_since: Instant,
+    recorded_bytes: usize,
+    /// Reason why it has ended.
+    over: Option<String>,
+}
+
+/// A change of the database, made once the session isn't locked any more: streams must not wait for a disk.
+enum Chore {
+    Ask(Asked),
+    Answer { who: Box<Identity>, question_id: String, digest: String, is_yes: bool, note: String },
+    CloseQuestion(String, String),
+    Record(i64, String),
+    End(String),
+}
+
+/// A question that is open at the terminal, too.
+struct OpenQuestion {
+    id: String,
+    number: u64,
+    digest: String,
+    frame: Value,
+}
+
+impl LiveShare {
+    pub(super) fn new(ledger: Arc<Ledger>, owner: Identity, new: NewShare, secret_hash: String) -> Self {
+        let row = json!({"share_id": new.share_id, "owner": owner.user, "kind": new.kind, "title": new.title,
+            "watch": new.watch, "approve": new.approve});
+        let now = Instant::now();
+        let inner = Inner {
+            last: 0,
+            picture: Picture::new(new.size.0, new.size.1),
+            ring: VecDeque::new(),
+            ring_bytes: 0,
+            gap: 0,
+            items: VecDeque::new(),
+            items_bytes: 0,
+            output: String::new(),
+            output_lost: 0,
+            question: None,
+            decided: None,
+            attempts: Vec::new(),
+            calls: VecDeque::new(),
+            viewers: BTreeMap::new(),
+            heard: now,
+            piece: String::new(),
+            piece_number: 0,
+            piece_since: now,
+            recorded_bytes: 0,
+            over: None,
+        };
+        let (grown, called) = (watch::Sender::new(0), watch::Sender::new(0));
+        Self { id: new.share_id, owner, secret_hash, row, ledger, inner: Mutex::new(inner), grown, called }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_published_with(&self, secret_hash: &str) -> bool {
+        // Hashes are compared, so that time says nothing about the secret.
+        self.secret_hash == secret_hash
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.inner().over.is_some()
+    }
+
+    /// Reason why it has ended.
+    pub fn over(&self) -> Option<String> {
+        self.inner().over.clone()
+    }
+
+    /// Takes frames of the publisher, a line each; returns the number of the last one that is known. Those that are known
+    /// already change nothing.
+    ///
+    /// # Errors
+    /// A frame is none, or one before it is missing (409 with `expected_seq`).
+    pub fn publish(&self, lines: &[u8]) -> Answered<u64> {
+        let wrong = || Problem::body("a frame is a line of JSON with seq and k");
+        let lines = std::str::from_utf8(lines).map_err(|_| wrong())?;
+        let mut chores = Vec::new();
+        let taken = {
+            let mut inner = self.inner();
+            if inner.over.is_some() {
+                return Err(Problem::new(410, "ended", "the session isn't shared any more"));
+            }
+            inner.heard = Instant::now();
+            lines.lines().filter(|line| !line.is_empty()).try_for_each(|line| {
+                let frame: Value = serde_json::from_str(line).map_err(|_| wrong())?;
+                let number = frame["seq"].as_u64().ok_or_else(wrong)?;
+                if number > inner.last + 1 {
+                    let expected = json!({"expected_seq": inner.last + 1});
+                    return Err(Problem::new(409, "conflict", "a frame before this one is missing").context(expected));
+                }
+                if number == inner.last + 1 && inner.over.is_none() {
+                    inner.last = number;
+                    self.take(&mut inner, frame, &mut chores);
+                }
+                Ok(())
+            })
+        };
+        self.carry_out(chores);
+        self.grow();
+        taken.map(|()| self.inner().last)
+    }
+
+    /// Makes the changes of the database that are due.
+    fn carry_out(&self, chores: Vec<Chore>) {
+        for chore in chores {
+            let (shares, owner) = (self.ledger.shares(), &self.owner);
+            let done = match chore {
+                Chore::Ask(asked) => self.ledger.ask(owner, &asked),
+                Chore::Answer { who, question_id, digest, is_yes, note } => {
+                    self.ledger.answer_question(&who, &question_id, &digest, is_yes, &note)
+                }
+                Chore::CloseQuestion(id, why) => self.ledger.close_question(owner, &id, &why),
+                Chore::Record(number, lines) => shares.record(owner, &self.id, number, &lines),
+                Chore::End(why) => shares.end(owner, &self.id, &why),
+            };
+            if let Err(error) = done {
+                tracing::error!(event = "share_not_stored", why = error.to_string());
+            }
+        }
+    }
+
+    fn grow(&self) {
+        self.grown.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    fn take(&self, inner: &mut Inner, frame: Value, chores: &mut Vec<Chore>) {
+        let kind = frame["k"].as_str().unwrap_or_default().to_owned();
+        let mut shown = frame;
+        if let Some(fields) = shown.as_object_mut() {
+            fields.remove("seq");
+        }
+        match kind.as_str() {
+            "o" => {
+                let bytes = shown["d"].as_str().and_then(base64::decode).unwrap_or_default();
+                let text = inner.picture.write(&bytes);
+                inner.keep_output(&text);
+                shown["d"] = text.into();
+            }
+            "l" => {
+                inner.end_output();
+                let text = if shown["hidden"] == true {
+                    "(a line that isn't shown)"
+                } else {
+                    shown["text"].as_str().unwrap_or_default()
+                };
+                let written = inner.picture.line(text);
+                shown["d"] = written.into();
+                inner.keep(&shown);
+            }
+            "c" | "e" => inner.keep(&shown),
+            "r" => {
+                let cells = |name: &str| shown[name].as_u64().and_then(|it| u16::try_from(it).ok()).unwrap_or(1);
+                let (columns, rows) = (cells("cols"), cells("rows"));
+                inner.picture.resize(columns, rows);
+            }
+            "g" => inner.gap = inner.last,
+            "q" => self.ask(inner, &mut shown, chores),
+            "a" => self.answered(inner, &mut shown, chores),
+            "x" => return inner.refuse(&shown),
+            "end" => return self.close(inner, "whoever shared it has ended it", chores),
+            // A newer session may tell more.
+            _ => return,
+        }
+        inner.show(&shown);
+        inner.record(&shown, false, chores);
+    }
+
+    /// Puts a question where those who may answer it find it.
+    fn ask(&self, inner: &mut Inner, frame: &mut Value, chores: &mut Vec<Chore>) {
+        let may_answer = frame["may_answer"] == true;
+        let digest = frame["digest"].as_str().unwrap_or_default().to_owned();
+        if may_answer {
+            let id = uuid_v7();
+            let wait_ms = i64::try_from(ELSEWHERE_WAIT.as_millis()).unwrap_or(i64::MAX);
+            let stream = format!("share/{}", self.id);
+            let card = frame["card"].to_string();
+            chores.push(Chore::Ask(Asked { question_id: id.clone(), stream, digest: digest.clone(), card, wait_ms }));
+            frame["question_id"] = id.clone().into();
+            let number = frame["number"].as_u64().unwrap_or_default();
+            inner.question = Some(OpenQuestion { id, number, digest, frame: frame.clone() });
+        }
+        inner.keep(frame);
+    }
+
+    /// An answer counts: that of the person at the terminal, or somebody's here.
+    fn answered(&self, inner: &mut Inner, frame: &mut Value, chores: &mut Vec<Chore>) {
+        let by = frame["by"].as_str().unwrap_or(&self.owner.user).to_owned();
+        if frame["by"].is_null() {
+            frame["at_terminal"] = true.into();
+            frame["by"] = by.clone().into();
+        }
+        inner.keep(frame);
+        let Some(question) = inner.question.take_if(|open| frame["number"] == open.number) else { return };
+        frame["question_id"] = question.id.clone().into();
+        inner.decided = Some((question.id.clone(), by.clone()));
+        let is_yes = frame["answer"] == "once";
+        let (mine, others): (Vec<_>, Vec<_>) =
+            inner.attempts.drain(..).partition(|(attempt, _)| attempt.who.user == by && frame["at_terminal"] != true);
+        let who = Box::new(mine.first().map_or(&self.owner, |(attempt, _)| &attempt.who).clone());
+        let note = mine.first().map(|(attempt, _)| attempt.note.clone()).unwrap_or_default();
+        chores.push(Chore::Answer { who, question_id: question.id, digest: question.digest, is_yes, note });
+        mine.into_iter().for_each(|(attempt, _)| (attempt.told)(Ok(())));
+        for (attempt, _) in others {
+            (attempt.told)(Err(already_answered(&by)));
+        }
+    }
+
+    /// Carries somebody's answer to the session, which decides whether it counts.
+    ///
+    /// # Errors
+    /// The question isn't open here any more.
+    pub fn answer(&self, question_id: &str, attempt: Attempt) -> Answered<()> {
+        let mut inner = self.inner();
+        let Some(open) = inner.question.as_ref().filter(|open| open.id == question_id) else {
+            let decided = inner.decided.as_ref().filter(|(id, _)| id == question_id);
+            let late = || Problem::new(410, "question_expired", "the question's time is over");
+            return Err(decided.map_or_else(late, |(_, by)| already_answered(by)));
+        };
+        let call = json!({"number": open.number, "digest": attempt.digest, "answer": if attempt.is_yes { "once" } else { "no" },
+            "note": attempt.note, "by": attempt.who.user, "seen_to_end": true});
+        inner.calls.push_back(("answer", call, Instant::now()));
+        inner.attempts.push((attempt, Instant::now()));
+        drop(inner);
+        self.call();
+        Ok(())
+    }
+
+    fn call(&self) {
+        self.called.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// Takes what the publisher is to hear; an answer that nobody has heard in time is none.
+    pub fn calls(&self) -> Vec<(&'static str, Value)> {
+        let mut inner = self.inner();
+        let fresh = inner.calls.drain(..).filter(|(_, _, at)| at.elapsed() < DECISION_WAIT);
+        fresh.map(|(name, value, _)| (name, value)).collect()
+    }
+
+    /// A viewer joins, until the value is dropped.
+    pub fn join(self: &Arc<Self>, who: &Identity) -> Viewer {
+        let is_first = {
+            let mut inner = self.inner();
+            let count = inner.viewers.entry(who.user.clone()).or_default();
+            *count += 1;
+            *count == 1
+        };
+        if is_first && let Err(error) = self.ledger.shares().joined(who, &self.id) {
+            tracing::warn!(event = "viewer_not_noted", why = error.to_string());
+        }
+        self.tell_viewers();
+        Viewer { share: Arc::clone(self), user: who.user.clone() }
+    }
+
+    fn tell_viewers(&self) {
+        {
+            let mut inner = self.inner();
+            let users: Vec<&String> = inner.viewers.keys().collect();
+            let value = json!({"count": users.len(), "users": users});
+            inner.calls.retain(|(name, ..)| *name != "viewers");
+            inner.calls.push_back(("viewers", value, Instant::now()));
+        }
+        self.call();
+        self.grow();
+    }
+
+    /// The users that watch.
+    pub fn viewers(&self) -> Vec<String> {
+        self.inner().viewers.keys().cloned().collect()
+    }
+
+    /// The news for a viewer who has the frames up to a number; 0 for one who has seen nothing.
+    pub fn news(&self, after: u64) -> News {
+        let inner = self.inner();
+        let first = inner.ring.front().map_or(inner.last + 1, |(number, _)| *number);
+        if after == 0 || after + 1 < first && after < inner.last || after < inner.gap {
+            return News::Anew;
+        }
+        News::Frames(inner.ring.iter().filter(|(number, _)| *number > after).cloned().collect())
+    }
+
+    /// All that a late viewer needs, and the number of the last frame in it.
+    pub fn snapshot(&self) -> (u64, Value) {
+        let inner = self.inner();
+        let (columns, rows) = inner.picture.size();
+        let screen = inner.picture.redraw();
+        let mut items: Vec<Value> = inner.items.iter().cloned().collect();
+        if let Some(line) = items.iter_mut().rev().find(|item| item["k"] == "l") {
+            line["output"] = inner.output_text().into();
+        }
+        let mut value = self.row.clone();
+        value["screen_lost"] = screen.is_none().into();
+        value["screen"] = screen.unwrap_or_default().into();
+        (value["cols"], value["rows"]) = (columns.into(), rows.into());
+        value["items"] = items.into();
+        value["question"] = inner.question.as_ref().map(|open| open.frame.clone()).into();
+        value["viewers"] = json!(inner.viewers.keys().collect::<Vec<_>>());
+        // Frames are numbered from 1; before the first one there is something to see, too.
+        (inner.last.max(1), value)
+    }
+
+    pub(super) fn tick(&self, now: Instant) {
+        if now.saturating_duration_since(self.inner().heard) > SILENCE {
+            return self.end("the session has gone");
+        }
+        let mut chores = Vec::new();
+        let mut inner = self.inner();
+        let is_late = |at: &Instant| now.saturating_duration_since(*at) > DECISION_WAIT;
+        let (late, waiting): (Vec<_>, Vec<_>) = inner.attempts.drain(..).partition(|(_, at)| is_late(at));
+        inner.attempts = waiting;
+        for (attempt, _) in late {
+            let message = "the session doesn't answer, so it isn't known whether the answer counts";
+            (attempt.told)(Err(Problem::new(503, "overloaded", message).header("Retry-After", "1")));
+        }
+        if !inner.piece.is_empty() && now.saturating_duration_since(inner.piece_since) > PIECE_AGE {
+            inner.store(&mut chores);
+        }
+        drop(inner);
+        self.carry_out(chores);
+    }
+
+    /// Ends it.
+    pub fn end(&self, why: &str) {
+        let mut chores = Vec::new();
+        {
+            let mut inner = self.inner();
+            if inner.over.is_none() {
+                self.close(&mut inner, why, &mut chores);
+            }
+        }
+        self.carry_out(chores);
+        self.grow();
+    }
+
+    fn close(&self, inner: &mut Inner, why: &str, chores: &mut Vec<Chore>) {
+        inner.end_output();
+        inner.over = Some(why.to_owned());
+        for (attempt, _) in inner.attempts.drain(..) {
+            (attempt.told)(Err(Problem::new(410, "question_expired", "the session isn't shared any more")));
+        }
+        if let Some(open) = inner.question.take() {
+            chores.push(Chore::CloseQuestion(open.id, why.to_owned()));
+        }
+        inner.record(&json!({"k": "end", "why": why}), true, chores);
+        chores.push(Chore::End(why.to_owned()));
+        inner.calls.push_back(("end", json!({"why": why}), Instant::now()));
+        self.call();
+    }
+}
+
+/// The answer to somebody who was too late.
+fn already_answered(by: &str) -> Problem {
+    let message = format!("the question was answered by {by}");
+    Problem::new(409, "already_answered", message).context(json!({"by": by}))
+}
+
+impl Inner {
+    /// Adds a frame to the recording.
+    fn record(&mut self, frame: &Value, is_last: bool, chores: &mut Vec<Chore>) {
+        if self.recorded_bytes > RECORDING_BYTES_MAX && !is_last {
+            return;
+        }
+        let line = frame.to_string();
+        if self.piece.is_empty() {
+            self.piece_since = Instant::now();
+        }
+        self.recorded_bytes += line.len() + 1;
+        self.piece.push_str(&line);
+        self.piece.push('\n');
+        if is_last || self.piece.len() >= PIECE_BYTES {
+            self.store(chores);
+        }
+    }
+
+    fn store(&mut self, chores: &mut Vec<Chore>) {
+        chores.push(Chore::Record(self.piece_number, std::mem::take(&mut self.piece)));
+        self.piece_number += 1;
+    }
+
+    /// Puts a frame where viewers find it.
+    fn show(&mut self, frame: &Value) {
+        let text = frame.to_string();
+        self.ring_bytes += text.len();
+        self.ring.push_back((self.last, text));
+        while self.ring_bytes > RING_BYTES_MAX && self.ring.len() > 1 {
+            let gone = self.ring.pop_front();
+            self.ring_bytes -= gone.map_or(0, |(_, text)| text.len());
+        }
+    }
+
+    /// Puts an entry into the list for late viewers. Pieces of one text are one entry.
+    fn keep(&mut self, frame: &Value) {
+        let event = &frame["event"];
+        if event["event"] == "text"
+            && let Some(last) = self.items.back_mut().filter(|last| last["event"]["event"] == "text")
+            && let (Some(old), Some(more)) = (last["event"]["text"].as_str(), event["text"].as_str())
+            && old.len() + more.len() < TEXT_BYTES_MAX
+        {
+            let text = format!("{old}{more}");
+            self.items_bytes += more.len();
+            last["event"]["text"] = text.into();
+            return;
+        }
+        let mut item = frame.clone();
+        if let Some(fields) = item.as_object_mut() {
+            fields.remove("d");
+        }
+        self.items_bytes += item.to_string().len();
+        self.items.push_back(item);
+        while self.items.len() > ITEMS_MAX.0 || self.items_bytes > ITEMS_MAX.1 && self.items.len() > 1 {
+            let gone = self.items.pop_front();
+            self.items_bytes = self.items_bytes.saturating_sub(gone.map_or(0, |item| item.to_string().len()));
+        }
+    }
+
+    fn keep_output(&mut self, text: &str) {
+        self.output.push_str(text);
+        if self.output.len() > OUTPUT_BYTES_MAX {
+            let cut = self.output.ceil_char_boundary(self.output.len() - OUTPUT_BYTES_MAX / 2);
+            self.output_lost += cut as u64;
+            self.output.drain(..cut);
+        }
+    }
+
+    fn output_text(&self) -> String {
+        let tail = self.output.as_bytes().to_vec();
+        plain_text(&Capture { head: Vec::new(), tail, omitted_bytes: self.output_lost })
+    }
+
+    /// The output so far belongs to the line before the next one.
+    fn end_output(&mut self) {
+        let text = self.output_text();
+        (self.output, self.output_lost) = (String::new(), 0);
+        if let Some(line) = self.items.iter_mut().rev().find(|item| item["k"] == "l") {
+            self.items_bytes += text.len();
+            line["output"] = text.into();
+        }
+    }
+
+    /// The session doesn't take somebody's answer.
+    fn refuse(&mut self, frame: &Value) {
+        let is_other = frame["why"] == "other_call";
+        let (refused, waiting): (Vec<_>, Vec<_>) =
+            self.attempts.drain(..).partition(|(attempt, _)| frame["by"] == *attempt.who.user);
+        self.attempts = waiting;
+        for (attempt, _) in refused {
+            let problem = match is_other {
+                true => {
+                    Problem::new(409, "conflict", "the answer is for another call than the one that was asked about")
+                }
+                false => Problem::new(410, "question_expired", "the question's time is over"),
+            };
+            (attempt.told)(Err(problem));
+        }
+    }
+}
+
+/// Somebody who watches, until this is dropped.
+pub struct Viewer {
+    share: Arc<LiveShare>,
+    user: String,
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        {
+            let mut inner = self.share.inner();
+            if let Some(count) = inner.viewers.get_mut(&self.user) {
+                *count -= 1;
+                if *count == 0 {
+                    inner.viewers.remove(&self.user);
+                }
+            }
+        }
+        self.share.tell_viewers();
+    }
+}

@@ -1,0 +1,106 @@
+//! Sessions that are shared now: each with its screen, the frames that viewers still may want, and what its publisher has to hear.
+//!
+//! It must not know routes and rights: a session publishes and a viewer reads by values, and streams wait for `grown`.
+
+pub mod follow;
+mod live;
+mod picture;
+pub mod recording;
+pub mod socket;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use crate::base::hash;
+use crate::ledger::{Ledger, LedgerError, NewShare, random_text};
+use crate::proto::team::Identity;
+use crate::share::EVERYBODY;
+
+pub use live::{Attempt, LiveShare};
+
+/// Letters of an id: a viewer needs a token beside it.
+const ID_LETTERS: usize = 8;
+/// Letters of a publisher's secret: 130 bits.
+const SECRET_LETTERS: usize = 26;
+/// Sessions at once.
+const LIVE_MAX: usize = 64;
+
+/// The sessions that are shared by this gateway now.
+#[derive(Default)]
+pub struct Shares {
+    live: Mutex<BTreeMap<String, Arc<LiveShare>>>,
+}
+
+impl Shares {
+    fn live(&self) -> MutexGuard<'_, BTreeMap<String, Arc<LiveShare>>> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to share a session; returns its id and the publisher's secret. `None` if there are too many.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn begin(
+        &self,
+        ledger: &Arc<Ledger>,
+        owner: &Identity,
+        wanted: NewShare,
+    ) -> Result<Option<(String, String)>, LedgerError> {
+        if self.live().len() >= LIVE_MAX {
+            return Ok(None);
+        }
+        let new = NewShare { share_id: random_text(ID_LETTERS), ..wanted };
+        let secret = format!("rc_share_{}", random_text(SECRET_LETTERS));
+        ledger.shares().begin(owner, &new)?;
+        let id = new.share_id.clone();
+        let share = LiveShare::new(Arc::clone(ledger), owner.clone(), new, hash::sha256_hex(secret.as_bytes()));
+        self.live().insert(id.clone(), Arc::new(share));
+        Ok(Some((id, secret)))
+    }
+
+    /// A session that goes on, for whoever has its publisher's secret.
+    pub fn published(&self, id: &str, secret: &str) -> Option<Arc<LiveShare>> {
+        let found = self.live().get(id).cloned()?;
+        found.is_published_with(&hash::sha256_hex(secret.as_bytes())).then_some(found)
+    }
+
+    /// A session of a tenant that goes on.
+    pub fn find(&self, who: &Identity, id: &str) -> Option<Arc<LiveShare>> {
+        self.live().get(id).filter(|share| share.owner.tenant == who.tenant).cloned()
+    }
+
+    /// Whether there are any.
+    pub fn are_some(&self) -> bool {
+        !self.live().is_empty()
+    }
+
+    /// Ends what is silent, and answers those who have waited too long.
+    pub fn tick(&self, now: Instant) {
+        let all: Vec<Arc<LiveShare>> = self.live().values().cloned().collect();
+        all.iter().for_each(|share| share.tick(now));
+        self.live().retain(|_, share| !share.is_over());
+    }
+
+    /// Ends all of them.
+    pub fn end_all(&self, why: &str) {
+        let all = std::mem::take(&mut *self.live());
+        all.values().for_each(|share| share.end(why));
+    }
+}
+
+/// Whether a user may watch a session, of which the row has `owner`, `watch` and `approve`.
+pub fn may_watch(who: &Identity, row: &Value) -> bool {
+    row["owner"] == *who.user || is_named(&row["watch"], &who.user) || may_answer(who, row)
+}
+
+/// Whether a user may answer its questions.
+pub fn may_answer(who: &Identity, row: &Value) -> bool {
+    is_named(&row["approve"], &who.user)
+}
+
+fn is_named(users: &Value, user: &str) -> bool {
+    users.as_array().is_some_and(|users| users.iter().any(|it| *it == *user || it == EVERYBODY))
+}
