@@ -12,6 +12,7 @@ use crate::render::patch::FilePatch;
 use crate::render::sheet::{Look, Sheet};
 use crate::render::text::escape_visible;
 use crate::render::{asked_rows, chosen, named, question_sheet};
+use crate::share::RemoteAnswer;
 
 /// The choice of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,14 +98,25 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
     let make = |look: Look| question_sheet(question, look);
     let choice = |keys: &[u8], is_seen: bool| key(keys, if is_seen { &offered } else { &[] });
     let console = person.console().clone();
+    let elsewhere = person.elsewhere();
+    if let Some(open) = &elsewhere {
+        console.notice(&format!("also asked: {}", escape_visible(&open.whom)));
+    }
     let (mut top, mut is_seen) = (0, false);
     loop {
-        let mut pager = Pager::new(&console, &make, [&all, &more], &choice);
+        let flag = elsewhere.as_ref().map(|open| open.withdrawn());
+        let mut pager = Pager::new(&console, &make, [&all, &more], &choice).withdrawn_by(flag);
         pager.go_to(top, is_seen);
         let said = put(person, Some(WAIT), &mut pager, Key::Stop, Key::No)?;
         (top, is_seen) = (pager.shown().start, pager.is_seen());
         let file = pager.sheet().file_at(pager.shown());
         pager.leave(&console);
+        // Looking at a file decides nothing; any other key does, unless somebody elsewhere was first.
+        if said != Key::Whole
+            && let Some(Err(given)) = elsewhere.as_ref().map(|open| open.answer_here())
+        {
+            return Ok(given_elsewhere(&console, &make, given));
+        }
         if said == Key::Whole {
             let change = &question.changes[file];
             let make = |look: Look| Sheet::new(look, Vec::new(), vec![FilePatch::of(change, true)], Vec::new());
@@ -129,19 +141,9 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
                 conclude(&console, &make, &word);
                 return Ok(answer);
             }
-            Key::Edit => match &question.action {
-                Action::Shell { command } => {
-                    conclude(&console, &make, "edit");
-                    let edited = person.write_line("run instead: ", command)?;
-                    return Ok(edited.map_or(Answer::No(String::new()), Answer::Edited));
-                }
-                _ => match rewrite(person, &question.changes[file])? {
-                    Some(content) => {
-                        console.notice("you changed the proposal; here is what it is now");
-                        return Ok(Answer::Rewritten(file, content));
-                    }
-                    None => continue,
-                },
+            Key::Edit => match edit(person, question, (file, &make))? {
+                Some(answer) => return Ok(answer),
+                None => continue,
             },
             Key::NoBecause => {
                 conclude(&console, &make, "no");
@@ -158,6 +160,35 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
         conclude(&console, &make, word);
         return Ok(answer);
     }
+}
+
+/// Lets the person edit the call; `None` if they leave it as it is.
+fn edit<P: Asking>(
+    person: &mut P,
+    question: &Question,
+    (file, make): (usize, &dyn Fn(Look) -> Sheet),
+) -> Result<Option<Answer>, P::Hangup> {
+    let console = person.console().clone();
+    if let Action::Shell { command } = &question.action {
+        conclude(&console, make, "edit");
+        let edited = person.write_line("run instead: ", command)?;
+        return Ok(Some(edited.map_or(Answer::No(String::new()), Answer::Edited)));
+    }
+    let content = rewrite(person, &question.changes[file])?;
+    if content.is_some() {
+        console.notice("you changed the proposal; here is what it is now");
+    }
+    Ok(content.map(|content| Answer::Rewritten(file, content)))
+}
+
+/// Ends the question by the answer that came from elsewhere.
+fn given_elsewhere(console: &Console, make: &dyn Fn(Look) -> Sheet, given: RemoteAnswer) -> Answer {
+    let by = escape_visible(&given.by);
+    conclude(console, make, &format!("{}, by {by}", if given.is_yes { "once" } else { "no" }));
+    if given.is_yes {
+        return Answer::Once;
+    }
+    Answer::No(if given.note.is_empty() { given.by } else { format!("{}: {}", given.by, given.note) })
 }
 
 /// Asks for a second key before something is allowed permanently: `a` again for the same command, or `e` for every command

@@ -2,6 +2,7 @@
 //! lines above it alone, and what it has drawn it takes away again.
 
 use std::ops::Range;
+use std::sync::atomic::AtomicBool;
 
 use super::question::{Asked, KeyMeaning};
 use super::quiet::{KeyRow, Listening, height};
@@ -42,6 +43,8 @@ pub struct Pager<'q, T> {
     row: KeyRow,
     /// Whether an answer does nothing but leave.
     is_harmless: bool,
+    /// Set when somebody elsewhere has answered.
+    withdrawn_by: Option<&'q AtomicBool>,
 }
 
 /// The direction of a key.
@@ -110,7 +113,14 @@ impl<'q, T> Pager<'q, T> {
             drawn: 0,
             row: KeyRow::default(),
             is_harmless: false,
+            withdrawn_by: None,
         }
+    }
+
+    /// The same for a question that somebody elsewhere may answer first.
+    pub fn withdrawn_by(mut self, flag: Option<&'q AtomicBool>) -> Self {
+        self.withdrawn_by = flag;
+        self
     }
 
     /// The same for looking only: its keys count from the drawing on.
@@ -224,6 +234,10 @@ impl<T: Clone> Asked for Pager<'_, T> {
     fn disturbed(&mut self) {
         self.drawn = 0;
         self.row.forget();
+    }
+
+    fn withdrawn_by(&self) -> Option<&AtomicBool> {
+        self.withdrawn_by
     }
 
     fn is_harmless(&self) -> bool {

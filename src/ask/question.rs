@@ -1,12 +1,14 @@
 //! A question that a lone key answers. A paste, an escape sequence and keys that were typed before it are no answer.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::quiet::{KeyRow, Listening, Quiet};
 use crate::config::Env;
 use crate::console::Console;
+use crate::share::Elsewhere;
 use crate::shell::session::KeysTo;
 use crate::shell::{Event, Session};
 
@@ -164,6 +166,11 @@ pub trait Asking {
 
     /// Whether they have a shell of their own here.
     fn has_shell(&self) -> bool;
+
+    /// The same question where others may answer it, if they may.
+    fn elsewhere(&self) -> Option<Arc<Elsewhere>> {
+        None
+    }
 }
 
 /// Puts a question and waits for an answer by keys; afterwards keys are kept for the editor again. `stop` is the answer
@@ -343,7 +350,6 @@ pub fn put_row<P: Asking, T: Clone>(
 #[cfg(test)]
 mod tests {
     use std::fs::File;
-    use std::sync::Arc;
 
     use super::*;
     use crate::console;

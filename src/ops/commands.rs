@@ -190,6 +190,8 @@ pub enum Op {
     Man,
     /// Answers the calls of other agents that wait for a yes.
     Approve,
+    /// Shows the session to others.
+    Share,
     /// Lists skills and prompt templates; trusts a project's.
     Skills,
     /// Asks what a prompt template says.
@@ -233,7 +235,7 @@ pub struct Command {
 }
 
 /// The table, in the order of help.
-pub const COMMANDS: [Command; 50] = [
+pub const COMMANDS: [Command; 51] = [
     row(
         Group::Lines,
         &["exec"],
@@ -512,6 +514,14 @@ pub const COMMANDS: [Command; 50] = [
         FREE,
         "shows a call of another agent (`reedclaw mcp serve`) and asks whether it may run; without N the oldest",
         Op::Approve,
+    ),
+    row(
+        Group::Session,
+        &["share"],
+        "[watch|approve [USER…]|off]",
+        Argument::Optional(&["approve", "off", "watch"]),
+        "shows this session in the gateway's console, to all members or to these; approve: they may answer questions, too; alone tells who watches",
+        Op::Share,
     ),
     row(
         Group::Tools,

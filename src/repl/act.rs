@@ -2,9 +2,11 @@
 
 use nu_ansi_term::Style;
 
+use super::editing::state;
 use super::hub::{Flow, Repl};
 use super::keys::KEYS;
 use crate::agent::Agent;
+use crate::config::state_directory;
 use crate::ops;
 use crate::ops::commands::{self, Command, CommandError, Group, Op, of_shell};
 use crate::proto::{Failure, FailureKind, HumanLine, RouteVerdict};
@@ -27,8 +29,10 @@ use crate::repl::rules::estop;
 use crate::repl::rules::policy;
 use crate::repl::rules::secrets;
 use crate::repl::rules::served;
+use crate::repl::rules::sharing::{Wish, wish};
 use crate::repl::rules::skills;
 use crate::repl::rules::tooling;
+use crate::share::{SOCKET_NAME, ShareError, Wanted};
 
 /// Carries out a meta line; a hidden one leaves nothing in the history and, but for a question, nothing for the
 /// model. `before` is the line before it.
@@ -93,6 +97,7 @@ pub(super) fn meta(repl: &mut Repl, line: &str, hidden: bool, before: Option<&(S
         Op::Redo => steps::redo(repl, argument),
         Op::Steps => steps::list_steps(repl),
         Op::Approve => return approve::approve_call(repl, argument),
+        Op::Share => share(repl, argument),
         Op::Skills => return skills::skills(repl, argument),
         Op::Prompt => return skills::prompt_template(repl, argument, hidden),
         Op::Man => return manual::man(repl, argument),
@@ -111,6 +116,53 @@ fn exec(repl: &mut Repl, argument: &str, hidden: bool) -> Flow {
 fn sop(repl: &mut Repl, argument: &str, hidden: bool) -> Flow {
     let kept = (!hidden).then(|| format!(":sop {argument}"));
     repl.run_kept(&HumanLine::typed(sop_line(argument)), kept.as_deref())
+}
+
+/// Shows the session to others, or no longer, or tells who watches.
+fn share(repl: &mut Repl, argument: &str) {
+    let sharing = repl.terminal.sharing.clone();
+    let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.into() };
+    let (watch, approve) = match wish(argument) {
+        Some(Wish::Begin(watch, approve)) => (watch, approve),
+        Some(Wish::End) => {
+            repl.terminal.session.tap(None);
+            let told = if sharing.end() { "the session is shared no more" } else { "the session isn't shared" };
+            return repl.console.notice(told);
+        }
+        Some(Wish::Tell) => {
+            let told = sharing.summary().map(|line| format!("[share] {line}"));
+            let nothing = "the session isn't shared; :share watch lets members of the gateway watch it";
+            return repl.console.notice(told.as_deref().unwrap_or(nothing));
+        }
+        None => {
+            let message = format!(":share {} is nothing", escape_visible(argument));
+            return repl.console.failure(&user(message, ":share watch [USER…], :share approve [USER…], :share off"));
+        }
+    };
+    let Some(directory) = state_directory(repl.runtime.env()) else {
+        return repl.console.notice("no HOME says where the gateway's socket is");
+    };
+    let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
+    let wanted = Wanted {
+        kind: "shell",
+        title: state::read(&repl.state).cwd.display().to_string(),
+        columns: cells(repl.console.width_columns()),
+        rows: cells(repl.console.height_rows()),
+        watch,
+        approve,
+    };
+    let redactor = repl.runtime.agent().redactor().clone();
+    match sharing.begin(&directory.join(SOCKET_NAME), wanted, redactor) {
+        Ok((tap, line)) => {
+            repl.terminal.session.tap(Some(tap));
+            repl.console.notice(&format!("[share] {line}"));
+        }
+        Err(error) => {
+            let hint = if error == ShareError::NoGateway { "reedclaw gateway --open starts one" } else { "" };
+            let failure = Failure { kind: FailureKind::Unavailable, message: error.to_string(), hint: hint.into() };
+            repl.console.failure(&failure);
+        }
+    }
 }
 
 /// Carries out a meta command of the config's, where the line isn't one of ours.

@@ -9,7 +9,7 @@ use crate::agent::{Agent, Cancel, Person};
 use crate::app::make_title;
 use crate::config::HookEvent;
 use crate::console::Waiting;
-use crate::proto::{Event, LineKind};
+use crate::proto::{Event, LineKind, Route};
 use crate::repl::offer;
 use crate::repl::records::cost;
 use crate::repl::records::manual;
@@ -26,6 +26,7 @@ pub(super) fn ask(repl: &mut Repl, line: Option<&str>, question: &str) -> Flow {
         // It is sent, so it is kept as it is sent.
         repl.terminal.remember(&repl.runtime.agent().redacted(line), LineKind::Question);
     }
+    repl.terminal.sharing.line(question, Route::Ask, line.is_none());
     repl.proposals.clear();
     tooling::refresh_tools(repl);
     if let Some(runner) = repl.runtime.agent_mut().runner() {

@@ -96,6 +96,7 @@ pub(super) fn start(
         console: console.clone(),
         state: SharedState::clone(&state),
         beside: screen.beside(),
+        sharing: screen.sharing(),
         hooks: hooks.clone(),
         heading: heading.clone(),
         editor,
@@ -353,7 +354,7 @@ fn make_prompt(repl: &Repl) -> ReedPrompt {
     let prompt = match &repl.terminal.shell_prompt {
         Some(rendered) => ReedPrompt::from_shell(rendered, repl.heading.clone(), color, unicode),
         None => ReedPrompt::from_facts(&facts(&cwd), repl.heading.clone(), color, unicode)
-            .with_texts(None, cost::edge_text(repl)),
+            .with_texts(None, cost::edge_text(repl, unicode)),
     };
     repl.hooks.decorate(prompt, || {
         let Facts { directory, branch, status, model, .. } = facts(&cwd);

@@ -15,6 +15,7 @@ use crate::proto::tool::{Outcome, Step, ToolEvent};
 use crate::proto::{Event, FailureKind, Spent};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options};
+use crate::repl::rules::sharing::Sharing;
 use crate::store::ConversationId;
 use crate::turn::Thinking;
 
@@ -23,6 +24,7 @@ use crate::turn::Thinking;
 pub(super) struct Screen {
     drawn: Arc<Mutex<Drawn>>,
     beside: Beside,
+    sharing: Sharing,
 }
 
 /// The conversation in which an answer is awaited, and what draws it.
@@ -36,6 +38,11 @@ impl Screen {
     /// The lines that come beside an answer.
     pub(super) fn beside(&self) -> Beside {
         self.beside.clone()
+    }
+
+    /// The session as others see it.
+    pub(super) fn sharing(&self) -> Sharing {
+        self.sharing.clone()
     }
 
     /// Lets what is sent in a conversation be drawn.
@@ -52,7 +59,10 @@ impl Screen {
     /// question and its keys.
     pub(super) fn send(&self, conversation: Option<ConversationId>, message: Event) {
         match &mut *self.lock() {
-            Some((awaited, drawing)) if *awaited == conversation => drawing.take(message),
+            Some((awaited, drawing)) if *awaited == conversation => {
+                self.sharing.event(&message);
+                drawing.take(message);
+            }
             _ => match message {
                 Event::Notice(text) => self.beside.push(text),
                 Event::Failed { failure, .. } => self.beside.push(failure.message),

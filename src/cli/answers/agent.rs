@@ -9,6 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::time::Instant;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -18,11 +19,13 @@ use signal_hook::iterator::Signals;
 
 use crate::agent::{Cancel, changed_line};
 use crate::app::{self, Channel, ChannelKind, Request, Resume, Runtime};
+use crate::base::text::shorten;
 use crate::cli::answers::chat::{has_terminal, next_question, unreadable};
 use crate::cli::answers::norris;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, set_autonomy};
+use crate::config::state_directory;
 use crate::host;
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
@@ -30,6 +33,7 @@ use crate::proto::{Event, Failure, FailureKind};
 use crate::render::text::{escape_json, escape_visible};
 use crate::render::{Markdown, Options, sanitise, strip_controls};
 use crate::schema::Schema;
+use crate::share::{EVERYBODY, SOCKET_NAME, Share, ShareError, Wanted};
 use crate::shell::supervise::Ending;
 use crate::shell::terminal::RawTerminal;
 use crate::store::ConversationId;
@@ -37,6 +41,8 @@ use crate::turn::Thinking;
 
 /// Bytes of standard input that are attached: far more than most models read at once.
 const ATTACHED_BYTES_MAX: usize = 1024 * 1024;
+/// Characters of the title of what is shared.
+const TITLE_CHARS_MAX: usize = 200;
 /// Bytes of a file with a schema.
 const SCHEMA_BYTES_MAX: usize = 1024 * 1024;
 /// Milliseconds without a byte on standard input after which the user learns what the program waits for.
@@ -74,19 +80,13 @@ pub(in crate::cli) fn definition() -> Command {
                 .conflicts_with("conversation")
                 .help("Goes on with a session on git; `new` begins one, whose turns become commits"),
         )
+        .args(shown_args())
         .arg(
             Arg::new("json")
                 .long("json")
                 .action(ArgAction::SetTrue)
                 .requires("message")
                 .help("Prints the events of the answer as JSON, one a line (see config/schema/events.json)"),
-        )
-        .arg(
-            Arg::new("plain")
-                .long("plain")
-                .action(ArgAction::SetTrue)
-                .conflicts_with("json")
-                .help("Prints the text as it comes, on a terminal too: no drawn Markdown, no colour"),
         )
         .arg(
             Arg::new("auto")
@@ -112,6 +112,20 @@ pub(in crate::cli) fn definition() -> Command {
                 .requires("message")
                 .help("Answers with JSON that is valid against the JSON Schema in FILE, or fails"),
         )
+}
+
+/// The flags that say how the answer is shown, and to whom.
+fn shown_args() -> [Arg; 2] {
+    [
+        Arg::new("share").long("share").value_name("watch|approve[=USER,…]").conflicts_with("auto").help(
+            "Shows it in the gateway's console, to all members or to these; approve: they may answer questions, too",
+        ),
+        Arg::new("plain")
+            .long("plain")
+            .action(ArgAction::SetTrue)
+            .conflicts_with("json")
+            .help("Prints the text as it comes, on a terminal too: no drawn Markdown, no colour"),
+    ]
 }
 
 fn conversation(word: &str) -> Result<Resume, String> {
@@ -213,7 +227,33 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
         channel.face().undo = format!("reedclaw undo --workspace {place}");
     }
     runtime.take_tools(&workspace).iter().for_each(tell);
+    if let Some(words) = matches.get_one::<String>("share") {
+        let share = shared(words, &runtime, channel.message.as_deref().unwrap_or("a chat"))?;
+        channel.face().take(Event::Notice(format!("[share] {}", share.url())));
+        channel.share.replace(Some(Rc::new(share)));
+    }
     Ok(runtime)
+}
+
+/// Begins to share what is asked and answered.
+fn shared(words: &str, runtime: &Runtime, title: &str) -> Result<Share, Failure> {
+    let (verb, users) = words.split_once('=').unwrap_or((words, EVERYBODY));
+    let users: Vec<String> = users.split(',').filter(|user| !user.is_empty()).map(str::to_owned).collect();
+    let (watch, approve) = match verb {
+        "watch" => (users, Vec::new()),
+        "approve" => (Vec::new(), users),
+        _ => return Err(usage(format!("--share {words} is nothing"), "--share watch, or --share approve=USER")),
+    };
+    let unavailable =
+        |message: String, hint: &str| Failure { kind: FailureKind::Unavailable, message, hint: hint.into() };
+    let state = state_directory(runtime.env()).ok_or_else(|| unavailable("no HOME is set".into(), ""))?;
+    let title = shorten(title, TITLE_CHARS_MAX);
+    let wanted = Wanted { kind: "agent", title, columns: 80, rows: 24, watch, approve };
+    let begun = Share::begin(&state.join(SOCKET_NAME), wanted, runtime.agent().redactor().clone());
+    begun.map_err(|error| {
+        let hint = if error == ShareError::NoGateway { "reedclaw gateway --open starts one" } else { "" };
+        unavailable(error.to_string(), hint)
+    })
 }
 
 /// The command line as a channel: one question, or a chat.
@@ -222,13 +262,15 @@ struct AtCli {
     message: Option<String>,
     cancel: Cancel,
     face: RefCell<Face>,
+    /// Others who see it.
+    share: RefCell<Option<Rc<Share>>>,
 }
 
 impl AtCli {
     fn new(matches: &ArgMatches) -> Self {
         let cancel = Cancel::new();
         let face = RefCell::new(Face::new(matches, cancel.clone()));
-        Self { message: matches.get_one::<String>("message").cloned(), cancel, face }
+        Self { message: matches.get_one::<String>("message").cloned(), cancel, face, share: RefCell::default() }
     }
 
     fn face(&self) -> RefMut<'_, Face> {
@@ -245,6 +287,9 @@ impl AtCli {
     /// Asks, and returns the exit status.
     fn ask(&self, runtime: &mut Runtime, question: &str, person: &mut AtTty) -> u8 {
         self.face().code = exit::FAILED;
+        if let Some(share) = &*self.share.borrow() {
+            share.line(question, "model", false);
+        }
         runtime.answer(self, question, &self.cancel, person);
         self.face().code
     }
@@ -257,7 +302,7 @@ impl AtCli {
         if question.trim().is_empty() {
             return Err(usage("the question is empty".into(), "reedclaw agent -m MESSAGE"));
         }
-        let mut person = AtTty::new(runtime, false, self.cancel.clone());
+        let mut person = AtTty::new(runtime, false, self.cancel.clone()).shared(self.share.borrow().clone());
         watch_interrupts(&self.cancel, person.modes());
         if let Some(schema) = &self.face().schema {
             question.push_str(&format!(
@@ -281,7 +326,7 @@ impl AtCli {
 
     /// Talks until the person ends it.
     fn chat(&self, runtime: &mut Runtime) -> Result<u8, Failure> {
-        let mut person = AtTty::new(runtime, true, self.cancel.clone());
+        let mut person = AtTty::new(runtime, true, self.cancel.clone()).shared(self.share.borrow().clone());
         watch_interrupts(&self.cancel, person.modes());
         person.listen().map_err(unreadable)?;
         say("a chat with the model; /help lists its commands, /exit or Ctrl-D ends it");
@@ -316,6 +361,9 @@ impl Channel for AtCli {
     }
 
     fn send(&self, _: Option<ConversationId>, message: Event) {
+        if let Some(share) = &*self.share.borrow() {
+            share.event(&message);
+        }
         self.face().receive(message);
     }
 

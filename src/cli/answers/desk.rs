@@ -14,6 +14,7 @@ use crate::ask::Asking;
 use crate::config::Env;
 use crate::console::{Console, Options};
 use crate::repl::editor_program;
+use crate::share::Elsewhere;
 use crate::shell::session::KeysTo;
 use crate::shell::{Event, Handle, Session};
 
@@ -39,6 +40,8 @@ pub(in crate::cli) struct Desk {
     env: Env,
     /// The receiver of keys between questions.
     idle: KeysTo,
+    /// The question that others may answer, too.
+    elsewhere: Option<Arc<Elsewhere>>,
 }
 
 impl Desk {
@@ -50,9 +53,14 @@ impl Desk {
         let editor =
             manner.can_edit.then(|| Reedline::create().use_bracketed_paste(true).with_highlighter(Box::new(told)));
         let idle = if manner.listens && manner.can_edit { KeysTo::Cancel } else { KeysTo::Shell };
-        let desk = Self { session, console, editor, tty, env: manner.env.clone(), idle };
+        let desk = Self { session, console, editor, tty, env: manner.env.clone(), idle, elsewhere: None };
         desk.rest();
         Ok(desk)
+    }
+
+    /// Says where the next question can be answered, too.
+    pub(super) fn ask_elsewhere(&mut self, elsewhere: Option<Arc<Elsewhere>>) {
+        self.elsewhere = elsewhere;
     }
 
     /// No question is open any more: Ctrl-C stops the running work.
@@ -150,6 +158,10 @@ impl Asking for Desk {
 
     fn has_shell(&self) -> bool {
         false
+    }
+
+    fn elsewhere(&self) -> Option<Arc<Elsewhere>> {
+        self.elsewhere.clone()
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -12,6 +13,7 @@ use crate::ask::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
 use crate::cli::answers::desk::{Desk, Manner};
 use crate::console::Options;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
+use crate::share::Share;
 use crate::shell::terminal::RawTerminal;
 
 /// A person at the controlling terminal.
@@ -21,6 +23,10 @@ pub(in crate::cli) struct AtTty {
     /// Taken with the first question.
     desk: Option<Desk>,
     cancel: Cancel,
+    /// Others who see it, and may answer.
+    share: Option<Rc<Share>>,
+    /// Whoever has answered the last question elsewhere.
+    by: Option<String>,
 }
 
 impl AtTty {
@@ -38,7 +44,13 @@ impl AtTty {
         };
         let can_edit = can_draw && io::stderr().is_terminal();
         let manner = Manner { options, can_edit, listens, env: runtime.env().clone() };
-        Self { tty: io::stdin().is_terminal().then(open).flatten(), manner, desk: None, cancel }
+        let tty = io::stdin().is_terminal().then(open).flatten();
+        Self { tty, manner, desk: None, cancel, share: None, by: None }
+    }
+
+    /// The same person, whose questions others see, too.
+    pub(super) fn shared(self, share: Option<Rc<Share>>) -> Self {
+        Self { share, ..self }
     }
 
     /// The terminal's present modes, to be restored if the process ends in the middle of a question.
@@ -91,6 +103,10 @@ impl Person for AtTty {
         self.tty.is_some()
     }
 
+    fn name(&self) -> Option<String> {
+        self.by.clone()
+    }
+
     fn consent(&mut self, crossing: &Crossing) -> bool {
         let said = self.ask(|desk, cancel| {
             let said = ask_yes_or_no(desk, &crossing_question(crossing))?;
@@ -103,7 +119,21 @@ impl Person for AtTty {
     }
 
     fn approve(&mut self, question: &Question) -> Answer {
-        self.ask(|desk, cancel| approve(desk, question, cancel)).unwrap_or(Answer::No(String::new()))
+        let share = self.share.clone();
+        let open = share.as_ref().and_then(|share| share.ask(question));
+        let answer = self.ask(|desk, cancel| {
+            desk.ask_elsewhere(open.clone());
+            let answer = approve(desk, question, cancel);
+            desk.ask_elsewhere(None);
+            answer
+        });
+        let answer = answer.unwrap_or(Answer::No(String::new()));
+        self.by = open.and_then(|open| open.answer()).map(|given| given.by);
+        if let Some(share) = share {
+            let is_yes = matches!(answer, Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell);
+            share.answered(if is_yes { "once" } else { "no" }, self.by.as_deref());
+        }
+        answer
     }
 
     fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {

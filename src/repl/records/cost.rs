@@ -145,8 +145,10 @@ pub(in crate::repl) fn keep_spending(repl: &mut Repl, last: Option<&Spent>, thou
     repl.spending.edge = Some((conversation, format!("{context}{percent} % {cost}")));
 }
 
-/// Returns the text at the right edge, until the conversation changes.
-pub(in crate::repl) fn edge_text(repl: &Repl) -> Option<String> {
-    let (conversation, text) = repl.spending.edge.as_ref()?;
-    (Some(*conversation) == repl.runtime.agent().conversation()).then(|| text.clone())
+/// Returns the text at the right edge: how many watch, and the cost until the conversation changes.
+pub(in crate::repl) fn edge_text(repl: &Repl, is_unicode: bool) -> Option<String> {
+    let edge = repl.spending.edge.as_ref();
+    let edge = edge.filter(|(conversation, _)| Some(*conversation) == repl.runtime.agent().conversation());
+    let shared = repl.terminal.sharing.mark(is_unicode);
+    shared.into_iter().chain(edge.map(|(_, text)| text.clone())).reduce(|all, text| format!("{all}  {text}"))
 }

@@ -8,5 +8,6 @@ pub(super) mod policy;
 pub(super) mod project;
 pub(super) mod secrets;
 pub(super) mod served;
+pub(super) mod sharing;
 pub(super) mod skills;
 pub(super) mod tooling;

@@ -1,6 +1,7 @@
 //! The session as one that can be asked: its terminal, its editor, its live shell.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use reedline::{EditCommand, Signal};
 
@@ -11,6 +12,7 @@ use crate::console::Console;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{HumanLine, ModelCommand};
 use crate::repl::editing::prompt::ReedPrompt;
+use crate::share::Elsewhere;
 use crate::shell::session::KeysTo;
 use crate::shell::{Event, Session};
 use crate::turn::plain_text;
@@ -74,6 +76,10 @@ impl Asking for Terminal {
 
     fn has_shell(&self) -> bool {
         true
+    }
+
+    fn elsewhere(&self) -> Option<Arc<Elsewhere>> {
+        self.sharing.open()
     }
 
     fn write_line(&mut self, label: &str, text: &str) -> Result<Option<String>, Flow> {

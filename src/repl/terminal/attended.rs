@@ -17,12 +17,15 @@ use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
 use crate::shell;
 use crate::shell::session::{Handle, KeysTo};
 
+/// An answer about a call, and who has given it if that isn't the person at the terminal.
+type Approved = (Answer, Option<String>);
+
 /// A request of the thread that asks the model to the person, with the sender for the answer.
 enum Wanted {
     /// A yes or a no.
     Consent(String, Sender<bool>),
     /// An approval of a call.
-    Approval(Box<Question>, Sender<Answer>),
+    Approval(Box<Question>, Sender<Approved>),
     /// A reply in words.
     Words(String, String, Vec<String>, Sender<Option<String>>),
     /// The choice about an overdue command; the question is shown until the command has ended.
@@ -49,7 +52,7 @@ impl Terminal {
             scope.spawn(|| waiting.draw(console));
             let cancel_too = cancel.clone();
             let working = scope.spawn(move || {
-                let mut person = AtTerminal { wants, pump: pump.clone(), waiting, console };
+                let mut person = AtTerminal { wants, pump: pump.clone(), waiting, console, by: None };
                 let done = work(&cancel_too, &mut person);
                 waiting.end(console);
                 is_over.store(true, Ordering::Release);
@@ -123,11 +126,14 @@ impl Terminal {
             }),
             Wanted::Approval(question, to) => {
                 self.committed(approvals.commit_so_far());
-                approve(self, &question, cancel).map(|answer| {
+                self.sharing.ask(&question);
+                let answer = approve(self, &question, cancel);
+                let by = self.sharing.asked(answer.as_ref().ok());
+                answer.map(|answer| {
                     if matches!(answer, Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell) {
                         self.committed(approvals.note(&agreed_to(&question)));
                     }
-                    let _ = to.send(answer);
+                    let _ = to.send((answer, by));
                 })
             }
             Wanted::Words(heading, question, choices, to) => words(self, &heading, &question, &choices).map(|said| {
@@ -169,6 +175,8 @@ struct AtTerminal<'a> {
     pump: Handle,
     waiting: &'a Waiting,
     console: &'a Console,
+    /// Whoever has answered the last question elsewhere.
+    by: Option<String>,
 }
 
 impl AtTerminal<'_> {
@@ -189,6 +197,10 @@ impl Person for AtTerminal<'_> {
         true
     }
 
+    fn name(&self) -> Option<String> {
+        self.by.clone()
+    }
+
     fn consent(&mut self, crossing: &Crossing) -> bool {
         let text = crossing_question(crossing);
         self.want(|answer| Wanted::Consent(text, answer)).unwrap_or(false)
@@ -197,7 +209,10 @@ impl Person for AtTerminal<'_> {
     fn approve(&mut self, question: &Question) -> Answer {
         self.waiting.note_question();
         let question = Box::new(question.clone());
-        self.want(|answer| Wanted::Approval(question, answer)).unwrap_or(Answer::No(String::new()))
+        let (answer, by) =
+            self.want(|answer| Wanted::Approval(question, answer)).unwrap_or((Answer::No(String::new()), None));
+        self.by = by;
+        answer
     }
 
     fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {

@@ -18,13 +18,14 @@ use super::line::Links;
 use crate::config::{EditorSettings, Env, HookEvent, PromptStyle, Settings};
 use crate::console::Console;
 use crate::host;
-use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind};
+use crate::proto::{CommandOutcome, Failure, HumanLine, LineKind, Route};
 use crate::render::text::{escape_visible, wrap};
 use crate::repl::editing::editor;
 use crate::repl::editing::programs::ProgramsThread;
 use crate::repl::editing::prompt::{Heading, ReedPrompt, split_titles};
 use crate::repl::editing::state::{self, Learned, SharedState};
 use crate::repl::editing::writer::{Ticket, WRITE_AFTER, WriterThread};
+use crate::repl::rules::sharing::Sharing;
 use crate::route;
 use crate::shell::session::KeysTo;
 use crate::shell::supervise::Ending;
@@ -91,6 +92,8 @@ pub(super) struct Terminal {
     pub(super) console: Console,
     pub(super) state: SharedState,
     pub(super) beside: Beside,
+    /// The session as others see it.
+    pub(super) sharing: Sharing,
     pub(super) hooks: SharedHooks,
     pub(super) heading: Heading,
     pub(super) editor: Reedline,
@@ -153,6 +156,7 @@ impl Terminal {
             });
             return Flow::Continue;
         }
+        self.sharing.line(line.text(), Route::Shell, kept.is_none());
         (self.finished, self.last_outcome) = (None, None);
         // The disk is written while the command runs, unless it has ended by then.
         let mut event = self.session.next_event_within(WRITE_AFTER);
@@ -187,6 +191,7 @@ impl Terminal {
     }
 
     fn command_ended(&mut self, outcome: CommandOutcome, row: Option<Ticket>, names: bool) {
+        self.sharing.command_ended(&outcome);
         self.status = outcome.status;
         self.environment.clone_from(&outcome.environment);
         self.took = Some(outcome.duration);
@@ -333,6 +338,7 @@ impl Terminal {
     /// Tells what was sent beside an answer, above the editor where it waits.
     pub(in crate::repl) fn tell_beside(&mut self, editing: Option<&ReedPrompt>) {
         let mut lines = self.beside.take();
+        lines.extend(self.sharing.lost().map(|why| format!("[share] it is over: {why}")));
         let news = self.goals.news(self.history.writer().shared());
         lines.extend(news);
         if lines.is_empty() {
