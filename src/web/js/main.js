@@ -9,6 +9,7 @@ import { html, visible } from './ui.js';
 import { Home } from './screens/home.js';
 import { Inbox } from './screens/inbox.js';
 import { Run, Runs } from './screens/runs.js';
+import { Session, Sessions } from './screens/session.js';
 import { Timeline } from './screens/timeline.js';
 import { Canvas } from './screens/canvas.js';
 import { Memory } from './screens/memory.js';
@@ -18,7 +19,7 @@ import { Admin } from './screens/admin.js';
 
 const SCREENS = [
   ['home', 'Home', Home, 'h'], ['inbox', 'Inbox', Inbox, 'i'], ['runs', 'Runs', Runs, 'r'],
-  ['canvas', 'Canvas', Canvas, 'c'], ['timeline', 'Timeline', Timeline, 't'], ['memory', 'Memory', Memory, 'm'],
+  ['sessions', 'Sessions', Sessions, 'l'], ['canvas', 'Canvas', Canvas, 'c'], ['timeline', 'Timeline', Timeline, 't'], ['memory', 'Memory', Memory, 'm'],
   ['safety', 'Safety', Safety, 's'], ['registry', 'Registry', Registry, 'e'], ['admin', 'Admin', Admin, 'a'],
 ];
 const place = () => location.hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
@@ -66,6 +67,11 @@ function Help({ close }) {
       <tr><th scope="row"><kbd>j</kbd> <kbd>k</kbd></th><td>next and previous entry</td></tr>
       <tr><th scope="row"><kbd>o</kbd> <kbd>n</kbd></th><td>yes, once, and no, to the question that has the focus, after its end was seen</td></tr>
       <tr><th scope="row">arrows</th><td>move the atom that has the focus</td></tr>
+      <tr><th scope="row"><kbd>[</kbd> <kbd>]</kbd></th><td>the revision before and the next one, among a canvas's earlier ones</td></tr>
+      <tr><th scope="row"><kbd>space</kbd></th><td>pause or go on, in a session and its replay</td></tr>
+      <tr><th scope="row"><kbd>←</kbd> <kbd>→</kbd></th><td>five seconds back or on, in a replay</td></tr>
+      <tr><th scope="row"><kbd>,</kbd> <kbd>.</kbd></th><td>the line before and the next one, in a replay</td></tr>
+      <tr><th scope="row"><kbd>f</kbd> <kbd>t</kbd></th><td>fit the screen of a session, or show it as text</td></tr>
       <tr><th scope="row"><kbd>?</kbd></th><td>this list</td></tr>
     </tbody></table>
     <button onClick=${() => box.current.close()}>Close</button>
@@ -117,7 +123,7 @@ function Shell() {
   }, []);
   const [name = 'home', ...rest] = at[0] ? at : ['home'];
   const found = SCREENS.find(([id]) => id === name) ?? SCREENS[0];
-  const Screen = name === 'runs' && rest[0] ? Run : found[2];
+  const Screen = rest[0] ? { runs: Run, sessions: Session }[name] ?? found[2] : found[2];
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('main h1')?.focus(); }}>Skip to the page</a>
     <header class="top"><strong>ReedClaw</strong>
       <span class="badge">${who.mode} · ${visible(who.tenant)}</span>

@@ -4,6 +4,7 @@ import { useEffect, useMemo, useRef, useState } from '../../vendor/hooks.js';
 import { api } from '../api.js';
 import { get, onEvent, say } from '../store.js';
 import { Files } from '../canvas/files.js';
+import { Past } from '../canvas/past.js';
 import { apply, draw, send } from '../canvas/sync.js';
 import { Failed, Title, html, useOnline, visible } from '../ui.js';
 
@@ -54,6 +55,7 @@ export function Canvas({ at }) {
   const [error, fail] = useState(null);
   const [state, tell] = useState('loading');
   const [cursors, point] = useState([]);
+  const [isPast, look] = useState(false);
   const told = useRef(0);
   const shown = () => { redraw((count) => count + 1); tell(sync.held ? 'held' : sync.pending.length ? `${sync.pending.length} pending` : 'synced'); };
   const load = async () => {
@@ -106,9 +108,11 @@ export function Canvas({ at }) {
   const change = (atom, name, value) => push([{ op: 'set', id: atom.id, path: `/${name}`, value }]);
   const drop = (atom) => push([{ op: 'delete', id: atom.id }]);
   const mine = new Set(sync.pending.flatMap((it) => it.ops.map((op) => op.id ?? op.atom?.id)));
+  if (isPast) return html`<${Title}>Canvas ${visible(id)}<//><${Past} id=${id} close=${() => look(false)} />`;
   return html`<${Title}>Canvas ${visible(id)}<//>
     <p class="row"><span class="badge" role="status" id="sync">${state}</span><span class="soft small">revision ${sync.rev}</span>
-      <button disabled=${!online || sync.held} onClick=${add}>Add a note</button></p>
+      <button disabled=${!online || sync.held} onClick=${add}>Add a note</button>
+      <button disabled=${!online || !sync.rev} onClick=${() => look(true)}>Earlier revisions</button></p>
     ${sync.held ? html`<div class="notice bad" role="alert" id="held"><p>⊘ Held by the gate ${sync.held.code}: ${visible(sync.held.message)}</p>
       ${WAYS[sync.held.code] ? html`<p>${sync.held.context?.lock_id ? `Lock ${sync.held.context.lock_id}. ` : ''}${WAYS[sync.held.code]}</p>` : null}
       <p class="row"><button onClick=${() => { sync.held = null; flush(); }}>Retry</button>
