@@ -190,6 +190,15 @@ impl Browser {
         self.eval(&format!("{button}.click()"));
     }
 
+    /// Follows the link with these words, once it is there.
+    #[track_caller]
+    pub fn press_link(&mut self, words: &str) {
+        let link =
+            format!("[...document.querySelectorAll('a')].find((it) => it.innerText.trim() === {})", Value::from(words));
+        self.wait(&link);
+        self.eval(&format!("{link}.click()"));
+    }
+
     /// Presses a key.
     pub fn key(&mut self, key: &str) {
         let code = match key {

@@ -21,7 +21,7 @@ fn code(home: &std::path::Path, role: &str) -> String {
 }
 
 /// A browser that is signed in.
-fn signed_in(home: &std::path::Path, gateway: &Gateway, role: &str) -> Option<Browser> {
+pub fn signed_in(home: &std::path::Path, gateway: &Gateway, role: &str) -> Option<Browser> {
     let mut browser = Browser::start()?;
     browser.look(1100, 800, "light");
     browser.open(&format!("http://{}/ui/#pair={}", gateway.address, code(home, role)));
@@ -30,7 +30,7 @@ fn signed_in(home: &std::path::Path, gateway: &Gateway, role: &str) -> Option<Br
     Some(browser)
 }
 
-fn go(browser: &mut Browser, key: &str, title: &str) {
+pub fn go(browser: &mut Browser, key: &str, title: &str) {
     browser.key("g");
     browser.key(key);
     browser.wait(&format!("document.querySelector('h1')?.innerText.startsWith({})", Value::from(title)));
@@ -378,6 +378,15 @@ fn scenario_65_two_browsers_and_an_agent_change_one_canvas_through_a_cut_network
     for browser in [&mut one, &mut two] {
         browser.expect(&format!("revision {}", atoms["rev"]));
     }
+    // Each earlier revision is there to be looked at.
+    one.press("Earlier revisions");
+    one.expect(&format!("revision {} of {}", atoms["rev"], atoms["rev"]));
+    one.eval("document.querySelector('h1').focus()");
+    one.key("[");
+    one.expect(&format!("revision {} of", atoms["rev"].as_i64().expect("a number") - 1));
+    one.wait("document.querySelectorAll('#past li').length === 14");
+    one.key("Escape");
+    one.wait("document.querySelectorAll('.atom').length === 15");
 }
 
 #[test]
@@ -395,6 +404,7 @@ fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
         ("h", "Home"),
         ("i", "Inbox"),
         ("r", "Runs"),
+        ("l", "Sessions"),
         ("c", "Canvas"),
         ("t", "Timeline"),
         ("m", "Memory"),

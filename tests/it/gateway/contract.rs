@@ -154,12 +154,16 @@ fn things(home: &Path, zoe: &Client<'_>) -> impl Fn(&Row, &str) -> String {
     let sql = "INSERT INTO run (tenant, run_id, project, \"user\", state, question, started_ms) VALUES \
                ('acme', 'their-run', 'default', 'zoe', 'answered', 'secret', 1)";
     super::change(home, sql);
+    let sql = "INSERT INTO share (tenant, share_id, project, owner, kind, title, cols, rows, watch, approve, state, started_ms) \
+               VALUES ('acme', 'their-share', 'default', 'zoe', 'shell', 'secret', 80, 24, '[\"*\"]', '[]', 'ended', 1)";
+    super::change(home, sql);
     move |row, name| {
         match name {
             "canvas_id" => "their-board",
             "artifact_id" => &artifact,
             "question_id" => &question,
             "run_id" => "their-run",
+            "share_id" => "their-share",
             "stream_id" => "blackboard%2Ftheir-run",
             "key" => "plan",
             "id" if row.path.starts_with("/firearms") => &licence,

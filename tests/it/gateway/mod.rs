@@ -13,6 +13,7 @@ mod limits;
 mod log;
 mod runs;
 mod server;
+mod sharing;
 mod stores;
 mod streams;
 

@@ -1,0 +1,342 @@
+//! Sessions that are shared: what viewers see of a real shell, who may answer its questions, which answer counts, and the console's
+//! screens for it.
+
+use std::path::Path;
+
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
+
+use super::console::{go, signed_in};
+use super::streams::Reader;
+use super::{Answer, Client, Gateway, home, home_with, run, token};
+use crate::pty::{Key, Session};
+use crate::server::{Server, answer, tool_call};
+
+/// A shell at a terminal.
+fn shell(home: &Path) -> Session {
+    let session = Session::spawn(super::spawn(home, &[]).size(30, 100));
+    session.expect_prompt();
+    session
+}
+
+/// Shares a shell; returns the session's id.
+fn share(session: &Session, words: &str, me: &Client<'_>) -> String {
+    let known = shares(me).len();
+    session.run(&format!(":share {words}"));
+    let all = shares(me);
+    assert_eq!(all.len(), known + 1, "{all:?}\n{}", session.screen_text());
+    all[0]["share_id"].as_str().expect("an id").to_owned()
+}
+
+fn shares(client: &Client<'_>) -> Vec<Value> {
+    let answer = client.get("/shares");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.json()["items"].as_array().expect("items").clone()
+}
+
+/// Frames of a session until one has a text.
+#[track_caller]
+fn frames_until(reader: &mut Reader, text: &str) -> Vec<Value> {
+    let mut all = Vec::new();
+    while let Some((_, event, data)) = reader.next() {
+        let is_last = data.to_string().contains(text);
+        if event == "frame" {
+            all.push(data);
+        }
+        if is_last {
+            return all;
+        }
+    }
+    panic!("the stream ended without {text}: {all:?}");
+}
+
+/// Text that the viewers' screens got.
+fn printed(frames: &[Value]) -> String {
+    frames.iter().filter_map(|frame| frame["d"].as_str()).collect()
+}
+
+#[test]
+fn scenario_55_viewers_see_what_ran_and_never_keys_or_secrets() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let me = gateway.client(&token(home.path(), "me", "viewer", &[]));
+    let session = shell(home.path());
+    session.run("echo early-$((40 + 1))");
+    let id = share(&session, "watch", &me);
+    assert!(session.screen_text().contains(&format!("/ui/#/sessions/{id}")), "{}", session.screen_text());
+    let mut reader = Reader::new(me.open(&format!("/sse/shares/{id}")));
+    let snapshot = reader.expect("snapshot").2;
+    assert_eq!((&snapshot["cols"], &snapshot["rows"], &snapshot["items"]), (&json!(100), &json!(30), &json!([])));
+    session.run("echo shown-$((40 + 2))");
+    let secret = format!("ghp_{}", "a1B2".repeat(9));
+    session.run(&format!("echo {secret}"));
+    session.run("printf 'a\\033]52;c;aGVsbG8=\\007b\\n'");
+    session.line("read -rs word; echo read-$((1 + 1))");
+    session.type_text("hid-den-word");
+    session.press(Key::Enter);
+    session.run(" echo a-line-of-my-own");
+    session.run("false");
+    session.run("echo at-the-end");
+    let frames = frames_until(&mut reader, "at-the-end\\r\\n");
+    let screen = printed(&frames);
+    for shown in ["shown-42\r\n", &"*".repeat(40), "ab\r\n", "read-2\r\n", "a-line-of-my-own\r\n"] {
+        assert!(screen.contains(shown), "{shown:?} in {screen:?}");
+    }
+    let all = json!(frames).to_string();
+    for hidden in ["early-", "hid-den-word", "ghp_a1B2", "]52;", " echo a-line"] {
+        assert!(!all.contains(hidden), "{hidden} in {all}");
+    }
+    let ended = |status: i64| frames.iter().any(|frame| frame["k"] == "c" && frame["status"] == status);
+    assert!(ended(0) && ended(1), "{all}");
+    // A late viewer has the screen and the lines with what they printed.
+    let late = Reader::new(me.open(&format!("/sse/shares/{id}"))).expect("snapshot").2;
+    assert!(late["screen"].as_str().is_some_and(|screen| screen.contains("shown-42")), "{late}");
+    let line = late["items"].as_array().expect("items").iter().find(|item| item["text"] == "echo shown-$((40 + 2))");
+    assert_eq!(line.map(|line| line["output"].clone()), Some(json!("shown-42\n")), "{late}");
+    session.run("seq 20000 | tail -n 1");
+    session.run(":share off");
+    let rest = frames_until(&mut reader, "has ended it");
+    assert!(printed(&rest).contains("20000\r\n"), "{rest:?}");
+    // Its recording is asciicast, and has no more than was shown.
+    let recording = me.get(&format!("/shares/{id}/recording"));
+    assert_eq!((recording.status, recording.headers["content-type"].as_str()), (200, "application/x-asciicast"));
+    let lines: Vec<Value> = recording.text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((&lines[0]["version"], &lines[0]["term"]), (&json!(3), &json!({"cols": 100, "rows": 30})));
+    assert!(lines.iter().any(|line| line[1] == "m" && line[2] == "echo shown-$((40 + 2))"), "{lines:?}");
+    assert!(!recording.text.contains("hid-den") && !recording.text.contains("ghp_"), "{}", recording.text);
+    assert_eq!(shares(&me)[0]["state"], "ended");
+    // A gateway that dies changes nothing for the shell.
+    share(&session, "watch", &me);
+    gateway.end(Signal::SIGKILL);
+    session.run("echo still-$((40 + 3))");
+    session.expect_line("still-43");
+    session.line("exit");
+    session.expect_exit();
+}
+
+fn said(client: &Client<'_>, question: &Value, word: &str) -> Answer {
+    let id = question["question_id"].as_str().expect("an id");
+    let body = json!({"digest": question["digest"], "answer": word, "seen_to_end": true});
+    client.post(&format!("/questions/{id}/answer"), &body)
+}
+
+/// The one open question, once it is there.
+fn open_question(client: &Client<'_>) -> Value {
+    loop {
+        let open = client.get("/questions?state=open").json()["items"].clone();
+        if let Some(found) = open.get(0) {
+            return found.clone();
+        }
+        std::thread::park_timeout(std::time::Duration::from_millis(50));
+    }
+}
+
+fn home_of(server: &Server) -> tempfile::TempDir {
+    let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}", server.endpoint());
+    home_with(&format!("{models}, memory = {{auto = false}}, context = {{project = false}}"))
+}
+
+#[test]
+fn scenario_54_a_question_of_a_shared_session_is_answered_once_here_or_at_the_terminal() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let me = gateway.client(&token(home.path(), "me", "admin", &[]));
+    let anna = gateway.client(&token(home.path(), "anna", "approver", &[]));
+    let ben = gateway.client(&token(home.path(), "ben", "approver", &[]));
+    let bot = gateway.client(&token(home.path(), "anna", "approver", &["--kind", "agent"]));
+    let session = shell(home.path());
+    let id = share(&session, "approve anna", &me);
+    let write = |path: &str| tool_call("file_write", &json!({"path": path, "content": "x"}).to_string());
+    server.reply(write("first.txt"));
+    server.reply(answer("It is written."));
+    session.line("?write the first file");
+    session.expect_text("also asked: anna");
+    let question = open_question(&anna);
+    assert_eq!((&question["tool"], &question["may_answer"]), (&json!("file_write"), &json!(true)), "{question}");
+    assert_eq!(question["changes"][0]["new"], "x", "{question}");
+    // Whoever isn't named sees nothing of it, and an agent doesn't answer.
+    assert_eq!(ben.get("/questions?state=open").json()["items"], json!([]));
+    assert_eq!(said(&ben, &question, "once").code(), "not_found");
+    assert_eq!(ben.get(&format!("/sse/shares/{id}")).code(), "not_found");
+    assert_eq!(said(&bot, &question, "once").code(), "forbidden");
+    let mut other = question.clone();
+    other["digest"] = "0".repeat(64).into();
+    assert_eq!(said(&anna, &other, "once").code(), "conflict");
+    let path = format!("/questions/{}/answer", question["question_id"].as_str().expect("an id"));
+    let unseen = json!({"digest": question["digest"], "answer": "once", "seen_to_end": false});
+    assert_eq!(anna.post(&path, &unseen).code(), "body_invalid");
+    assert!(!home.path().join("ws/first.txt").exists());
+    let yes = said(&anna, &question, "once");
+    assert_eq!((yes.status, &yes.json()), (200, &json!({"accepted": true})), "{yes:?}");
+    session.expect_text("once, by anna");
+    session.expect_text("It is written.");
+    assert_eq!(std::fs::read_to_string(home.path().join("ws/first.txt")).expect("the file"), "x");
+    let again = said(&anna, &question, "once");
+    assert_eq!((again.code().as_str(), &again.json()["error"]["context"]["by"]), ("already_answered", &json!("anna")));
+    assert!(me.get("/receipts?tool=file_write").text.contains("person:anna"));
+    // At the terminal first: who is late learns who was first.
+    session.expect_prompt();
+    server.reply(write("second.txt"));
+    server.reply(answer("That one, too."));
+    session.line("?write the second file");
+    session.expect_text("accept [y]");
+    let question = open_question(&anna);
+    session.send(b"y");
+    session.expect_text("That one, too.");
+    let late = said(&anna, &question, "no");
+    assert_eq!((late.code().as_str(), &late.json()["error"]["context"]["by"]), ("already_answered", &json!("me")));
+    assert!(home.path().join("ws/second.txt").exists());
+    // A refusal from elsewhere reaches the model with its reason.
+    session.expect_prompt();
+    server.reply(write("third.txt"));
+    server.reply(answer("Then not."));
+    session.line("?write the third file");
+    session.expect_text("write the third file");
+    let question = open_question(&anna);
+    assert_eq!(said(&anna, &question, "no").status, 200);
+    session.expect_text("no, by anna");
+    session.expect_text("Then not.");
+    assert!(!home.path().join("ws/third.txt").exists());
+    let log = me.get("/events/list?type=question.answered").json();
+    assert_eq!(log["items"].as_array().map(Vec::len), Some(3), "{log}");
+    session.run(":share off");
+    session.line("exit");
+    session.expect_exit();
+}
+
+#[test]
+fn only_those_who_are_named_watch_and_only_the_owner_ends_a_session() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let me = gateway.client(&token(home.path(), "me", "member", &[]));
+    let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    let ben = gateway.client(&token(home.path(), "ben", "admin", &[]));
+    let wanted = json!({"kind": "agent", "cols": 80, "rows": 24, "title": "mine", "watch": ["anna"]});
+    let begun = me.post("/shares", &wanted);
+    assert_eq!(begun.status, 201, "{begun:?}");
+    let (id, secret) = (begun.json()["share_id"].clone(), begun.json()["publish_token"].clone());
+    let (id, secret) = (id.as_str().expect("an id"), secret.as_str().expect("a secret"));
+    assert!(ben.get("/shares").json()["items"] == json!([]) && shares(&anna).len() == 1);
+    for path in [format!("/shares/{id}"), format!("/shares/{id}/recording"), format!("/sse/shares/{id}")] {
+        assert_eq!(ben.get(&path).code(), "not_found", "{path}");
+    }
+    let authorization = format!("Bearer {secret}");
+    let headers = [("Authorization", authorization.as_str()), ("Content-Type", "application/x-ndjson")];
+    let publish = |body: &str| gateway.send("POST", &format!("/shares/{id}/frames"), &headers, body);
+    assert_eq!(publish("{\"seq\":1,\"k\":\"l\",\"text\":\"one\"}\n").json(), json!({"accepted_to": 1}));
+    // What is known already changes nothing, and a gap is refused.
+    assert_eq!(publish("{\"seq\":1,\"k\":\"l\",\"text\":\"one\"}\n").json(), json!({"accepted_to": 1}));
+    let ahead = publish("{\"seq\":3,\"k\":\"l\",\"text\":\"three\"}\n");
+    assert_eq!((ahead.code().as_str(), &ahead.json()["error"]["context"]["expected_seq"]), ("conflict", &json!(2)));
+    assert_eq!(publish("no frame\n").code(), "body_invalid");
+    let wrong = [("Authorization", "Bearer rc_share_x"), ("Content-Type", "application/x-ndjson")];
+    assert_eq!(gateway.send("POST", &format!("/shares/{id}/frames"), &wrong, "").code(), "unauthenticated");
+    let mut reader = Reader::new(anna.open(&format!("/sse/shares/{id}")));
+    let (cursor, _, snapshot) = reader.expect("snapshot");
+    assert_eq!(snapshot["items"][0]["text"], "one", "{snapshot}");
+    assert_eq!(shares(&me)[0]["viewers"], json!(["anna"]));
+    // Who comes back goes on where they were; after a gap they begin anew.
+    drop(reader);
+    assert_eq!(publish("{\"seq\":2,\"k\":\"l\",\"text\":\"two\"}\n").status, 202);
+    let back = anna.with("Last-Event-ID", &cursor.expect("an id"));
+    let mut reader = Reader::new(back.open(&format!("/sse/shares/{id}")));
+    assert_eq!(reader.expect("frame").2["text"], "two");
+    assert_eq!(publish("{\"seq\":3,\"k\":\"g\",\"bytes\":5}\n").status, 202);
+    assert_eq!(reader.expect("snapshot").2["items"][1]["text"], "two");
+    assert_eq!(anna.delete(&format!("/shares/{id}")).code(), "forbidden");
+    assert_eq!(me.delete(&format!("/shares/{id}")).status, 204);
+    assert_eq!(reader.expect("ended").2["why"], "its owner has ended it");
+    assert_eq!(publish("{\"seq\":4,\"k\":\"l\",\"text\":\"four\"}\n").status, 401);
+    let kinds = anna.get("/events/list?limit=500").text;
+    for kind in ["share.started", "share.joined", "share.ended"] {
+        assert!(kinds.contains(kind), "{kind}");
+    }
+    let (status, out, err) = run(home.path(), &["gateway", "verify"]);
+    assert_eq!(status, Some(0), "{out}{err}");
+}
+
+#[test]
+fn a_shell_that_finds_no_gateway_says_how_to_start_one() {
+    let home = home();
+    let session = shell(home.path());
+    session.run(":share watch");
+    assert!(session.screen_text().contains("no gateway runs here"), "{}", session.screen_text());
+    assert!(session.screen_text().contains("reedclaw gateway --open"), "{}", session.screen_text());
+    session.line("exit");
+    session.expect_exit();
+}
+
+#[test]
+fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let me = gateway.client(&token(home.path(), "me", "admin", &[]));
+    let Some(mut browser) = signed_in(home.path(), &gateway, "approver") else { return };
+    go(&mut browser, "l", "Sessions");
+    browser.expect("No session is shared with you.");
+    let session = shell(home.path());
+    session.run("cd ws");
+    let id = share(&session, "approve mia", &me);
+    session.run("printf '\\033[1;32mgreen\\033[0m and plain\\n'; echo line-$((6 * 7))");
+    // The list follows by itself; its entry leads to the session.
+    browser.wait("document.querySelector('a[data-entry]')");
+    browser.eval("document.querySelector('a[data-entry]').click()");
+    browser.wait("document.querySelector('#session-state')?.innerText.includes('live')");
+    browser.expect("watched by mia");
+    session.run("echo from-$((1 + 1))-on");
+    browser.wait("document.querySelector('#lines').innerText.includes('echo from-$((1 + 1))-on')");
+    // The screen lies in a frame that has no access to this page, its network or its storage.
+    assert_eq!(browser.eval("document.querySelector('iframe').contentDocument"), Value::Null);
+    assert_eq!(browser.eval("document.querySelector('iframe').getAttribute('sandbox')"), "allow-scripts");
+    browser.key("t");
+    browser.wait("document.querySelector('.output')?.innerText.includes('line-42')");
+    browser.wait("[...document.querySelectorAll('.output')].some((it) => it.innerText.includes('from-2-on'))");
+    browser.key("t");
+    // A question is answered here; the terminal learns by whom.
+    server.reply(tool_call("file_write", &json!({"path": "plan.txt", "content": "the plan\n"}).to_string()));
+    server.reply(answer("The plan is **written**."));
+    session.line("?write down the plan");
+    session.expect_text("also asked: mia");
+    browser.expect("the plan");
+    browser.look(1280, 1000, "light");
+    browser.picture("gateway-session.png");
+    browser.look(1100, 800, "light");
+    browser.press("Yes, once");
+    session.expect_text("once, by mia");
+    session.expect_text("written");
+    browser.wait("document.querySelector('#lines').innerText.includes('✓ yes, mia')");
+    for (width, scheme) in [(1100, "light"), (1100, "dark"), (640, "light"), (320, "light")] {
+        browser.look(width, 800, scheme);
+        let found = browser.violations();
+        assert!(found.is_empty(), "session at {width} {scheme}: {found:#?}");
+        let wide = browser.eval("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+        assert!(wide.as_i64() <= Some(0), "the session is {wide} too wide at {width}");
+    }
+    browser.look(1100, 800, "light");
+    // A lost connection is shown, and what was missed comes after it.
+    browser.offline(true);
+    session.run("echo while-$((2 + 2))-away");
+    browser.wait("document.querySelector('#session-state').innerText.includes('catching up')");
+    browser.offline(false);
+    browser.wait("document.querySelector('#session-state').innerText.includes('live')");
+    browser.wait("document.querySelector('#lines').innerText.includes('echo while-$((2 + 2))-away')");
+    session.run(":share off");
+    browser.expect("The session has ended");
+    browser.press_link("Replay it");
+    browser.wait("document.querySelector('h1')?.innerText.startsWith('Replay')");
+    browser.wait("document.querySelector('#clock')");
+    assert_eq!(browser.eval("document.querySelector('#lines').innerText"), "No line yet.");
+    browser.key(".");
+    browser.wait("document.querySelector('#lines').innerText.includes('line-$((6 * 7))')");
+    browser.eval("document.querySelector('#time').value = document.querySelector('#time').max, document.querySelector('#time').dispatchEvent(new Event('input', {bubbles: true}))");
+    browser.wait("document.querySelector('#lines').innerText.includes('while-$((2 + 2))-away')");
+    let found = browser.violations();
+    assert!(found.is_empty(), "replay: {found:#?}");
+    browser.picture("gateway-replay.png");
+    assert_eq!(browser.complaints, Vec::<String>::new(), "the page's policy was kept");
+    assert!(me.get(&format!("/shares/{id}")).json()["state"] == "ended");
+    session.line("exit");
+    session.expect_exit();
+}
