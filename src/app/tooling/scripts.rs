@@ -31,7 +31,7 @@ pub(in crate::app) fn loaded(
     let may_read = move |path: &Path| {
         let (path, cwd) = (at.join(path).display().to_string(), at.display().to_string());
         let rules = policy::Rules { workspace: cwd.clone(), ..rules.clone() };
-        let context = Context { can_ask: true, files: &Disk, cwd: &cwd, ..Context::new(&rules) };
+        let context = Context { can_ask: true, files: &Disk::default(), cwd: &cwd, ..Context::new(&rules) };
         policy::judge(&Action::Read { path }, &context).risk < Risk::Blocked
     };
     let journals = crate::files::Journals::new(PathBuf::new());

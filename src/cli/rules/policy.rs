@@ -76,7 +76,8 @@ pub(in crate::cli) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> Ex
             return exit::failed(&failure);
         }
     };
-    let files: &dyn Files = if is_of_disk { &Disk } else { &NoFiles };
+    let disk = Disk::default();
+    let files: &dyn Files = if is_of_disk { &disk } else { &NoFiles };
     let tier = matches.get_one::<String>("tier").map_or(TIERS[0].0, String::as_str);
     let hold = TIERS.iter().find(|(name, _)| *name == tier).map_or(Hold::Nothing, |(_, hold)| *hold);
     let context = Context { files, hold, ..Context::new(&rules) };
