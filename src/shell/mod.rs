@@ -7,6 +7,8 @@
 
 mod around;
 mod bytes;
+#[cfg(own_entry)]
+mod entry;
 mod event;
 mod flow;
 mod keys;

@@ -299,6 +299,15 @@ pub fn release_program_pages() {
     unsafe { libc::dl_iterate_phdr(Some(release), std::ptr::null_mut()) };
 }
 
+/// Gives memory that was allocated and is free again back to the system, where the C library can.
+pub fn release_free_memory() {
+    // SAFETY: malloc_trim takes the allocator's own locks and touches free memory alone.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0)
+    };
+}
+
 /// Closes the descriptors of this process from `first` to `last`. For a process in which nothing owns them any more.
 ///
 /// # Errors
@@ -468,4 +477,108 @@ pub fn bytes_waiting(terminal: BorrowedFd) -> usize {
     // SAFETY: FIONREAD writes one int to the pointer, which is valid for the call.
     let result = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
     if result < 0 { 0 } else { usize::try_from(waiting).unwrap_or(0) }
+}
+
+/// The process before anything is loaded: its entry, memory by address and calls of the kernel. Only `entry` may use it.
+#[cfg(own_entry)]
+pub(super) mod bare {
+    use std::arch::{asm, naked_asm};
+
+    /// Bytes below the first stack frame for paths and the head of a file.
+    pub const ROOM_BYTES: usize = 16 * 1024;
+    /// The directory of the process, for paths.
+    pub const AT_CWD: usize = libc::AT_FDCWD as usize;
+
+    // SAFETY: the C library's start-up code and the linker define them; only their addresses are taken.
+    unsafe extern "C" {
+        fn _start();
+        static _DYNAMIC: u8;
+    }
+
+    /// The program's entry, as `build.rs` names it to the linker: the kernel jumps here, or a loader that was started by hand.
+    // SAFETY: nothing else has this name.
+    #[unsafe(no_mangle)]
+    // SAFETY: `begin` gets the stack as it was, with room below it, and goes on with the stack and the register that a loader
+    // has left a function in as they were.
+    #[unsafe(naked)]
+    pub extern "C" fn reedclaw_entry() {
+        naked_asm!(
+            "mov r12, rsp",
+            "mov r13, rdx",
+            "sub rsp, {room}",
+            "and rsp, -16",
+            "mov rdi, r12",
+            "mov rsi, rsp",
+            "lea rdx, [rip + reedclaw_entry]",
+            "lea rcx, [rip + {start}]",
+            "lea r8, [rip + {dynamic}]",
+            "call {begin}",
+            "mov rsp, r12",
+            "mov rdx, r13",
+            "jmp rax",
+            room = const ROOM_BYTES,
+            start = sym _start,
+            dynamic = sym _DYNAMIC,
+            begin = sym super::super::entry::begin,
+        )
+    }
+
+    pub fn byte(at: usize) -> u8 {
+        let value: u32;
+        // SAFETY: all addresses lie in what the kernel has put on the stack, in the room below it, in the program or in mappings
+        // that `entry` has made.
+        unsafe { asm!("movzx {:e}, byte ptr [{}]", out(reg) value, in(reg) at, options(nostack, readonly)) };
+        value as u8
+    }
+
+    pub fn half(at: usize) -> u32 {
+        let value: u32;
+        // SAFETY: as in `byte`.
+        unsafe { asm!("mov {:e}, dword ptr [{}]", out(reg) value, in(reg) at, options(nostack, readonly)) };
+        value
+    }
+
+    pub fn word(at: usize) -> usize {
+        let value;
+        // SAFETY: as in `byte`.
+        unsafe { asm!("mov {}, qword ptr [{}]", out(reg) value, in(reg) at, options(nostack, readonly)) };
+        value
+    }
+
+    /// Writes a byte and returns the address of the next one.
+    pub fn put(to: usize, byte: u8) -> usize {
+        // SAFETY: as in `byte`; only the kernel's vectors, the room and mappings are written to, which are the process's own.
+        unsafe { asm!("mov byte ptr [{}], {}", in(reg) to, in(reg_byte) byte, options(nostack)) };
+        to + 1
+    }
+
+    pub fn set_word(to: usize, word: usize) {
+        // SAFETY: as in `put`.
+        unsafe { asm!("mov qword ptr [{}], {}", in(reg) to, in(reg) word, options(nostack)) };
+    }
+
+    pub fn is_error(result: usize) -> bool {
+        result > usize::MAX - 4096
+    }
+
+    pub fn call(number: libc::c_long, arguments: [usize; 6]) -> usize {
+        let result;
+        // SAFETY: pointers among the arguments lead to memory as described at `byte`; the kernel clobbers these registers.
+        unsafe {
+            asm!(
+                "syscall",
+                inlateout("rax") number as usize => result,
+                in("rdi") arguments[0],
+                in("rsi") arguments[1],
+                in("rdx") arguments[2],
+                in("r10") arguments[3],
+                in("r8") arguments[4],
+                in("r9") arguments[5],
+                lateout("rcx") _,
+                lateout("r11") _,
+                options(nostack),
+            );
+        }
+        result
+    }
 }

@@ -103,6 +103,54 @@ fn the_environment_and_the_descriptors_are_bash_s() {
 }
 
 #[test]
+fn ignored_and_blocked_signals_reach_the_command_as_they_were() {
+    let home = TempDir::new().expect("a home");
+    let seen = |shell: &str| {
+        let command = format!("trap '' PIPE USR1; exec {shell} -c 'grep -E \"^Sig(Blk|Ign|Cgt)\" /proc/self/status'");
+        piped("/bin/bash".as_ref(), "bash", &["-c", &command], b"", home.path())
+    };
+    let ours = seen(&program().display().to_string());
+    assert_eq!(ours, seen("/bin/bash"));
+    assert!(ours.status.success() && ours.stdout.starts_with(b"Sig"), "{ours:?}");
+}
+
+#[test]
+fn a_config_that_may_name_a_shell_is_read_before_a_command() {
+    let home = TempDir::new().expect("a home");
+    let folder = home.path().join(".config/reedclaw");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let shell = |config: &str| {
+        std::fs::write(folder.join("config.lua"), config).expect("a config");
+        let output = piped(&program(), "shell", &["-c", "echo $0"], b"", home.path());
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    };
+    assert_eq!(shell("return { shell = { program = \"/bin/sh\" } }"), "sh");
+    assert_eq!(shell("-- nothing but a long comment, and no shell\n".repeat(2000).as_str()), "bash");
+    // The word lies across the end of what is read at once.
+    let long = format!("--{}\nreturn {{ shell = {{ program = \"/bin/sh\" }} }}", "x".repeat(16 * 1024 - 26));
+    assert_eq!(shell(&long), "sh");
+}
+
+#[test]
+fn a_bash_that_is_this_program_is_passed_over() {
+    let home = TempDir::new().expect("a home");
+    std::os::unix::fs::symlink(program(), home.path().join("bash")).expect("a link");
+    let path = format!("relative::{}:{TEST_PATH}", home.path().display());
+    let mut command = Command::new(program());
+    command.args(["-c", "echo ran"]).env_clear().env("PATH", path).env("HOME", home.path()).current_dir(&home);
+    let output = command.output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "ran\n");
+}
+
+/// The loader of the C library, started by hand with the program as its argument.
+#[test]
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+fn a_loader_started_by_hand_runs_the_program() {
+    let output = Command::new("/lib64/ld-linux-x86-64.so.2").arg(program()).arg("--version").output().expect("it runs");
+    assert!(output.status.success() && output.stdout.starts_with(b"reedclaw "), "{output:?}");
+}
+
+#[test]
 fn a_missing_home_and_a_broken_config_lock_no_user_out() {
     for spawn in [
         Spawn::reedclaw().env("HOME", "/nonexistent/home"),
