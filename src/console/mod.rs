@@ -127,6 +127,12 @@ impl Console {
         self.open_columns.store(columns, Ordering::Relaxed);
     }
 
+    /// Whether the next line continues a row.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open_columns.load(Ordering::Relaxed) > 0
+    }
+
     /// Writes a sentence of ours, in as many rows as it needs.
     pub fn paragraph(&self, text: &str) {
         self.wrapped(Style::new(), &render::sanitise(text), "  ");

@@ -34,8 +34,8 @@ pub fn now_unix_ms() -> i64 {
 /// Returns the machine's name.
 #[must_use]
 pub fn host_name() -> Option<String> {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
-    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+    let name = nix::unistd::gethostname().ok()?.into_string().ok()?;
+    Some(name).filter(|name| !name.is_empty())
 }
 
 /// Longest program that is read whole, in bytes.

@@ -115,6 +115,7 @@ pub(super) fn start(
         start_asks: false,
         is_editor_stale: false,
         drawn_rows: None,
+        first_column: false,
         finished: None,
         last_outcome: None,
     };
@@ -204,7 +205,16 @@ fn step(repl: &mut Repl) -> Flow {
     if is_fresh {
         acts::tell_hook_failures(repl);
     }
+    repl.terminal.show_prompt_early(&prompt);
     let signal = repl.terminal.read_line(&prompt);
+    let entered = matches!(signal, Ok(Signal::Success(_)));
+    let flow = take_signal(repl, signal, &prompt);
+    repl.terminal.first_column &= entered;
+    flow
+}
+
+/// Does what the editor ended with.
+fn take_signal(repl: &mut Repl, signal: std::io::Result<Signal>, prompt: &ReedPrompt) -> Flow {
     match signal {
         Ok(Signal::Success(line)) => {
             repl.terminal.drawn_rows = Some(prompt.rows(&line, repl.console.width_columns()));
@@ -222,26 +232,26 @@ fn step(repl: &mut Repl) -> Flow {
             flip(repl);
             Flow::Continue
         }
-        Ok(Signal::HostCommand(command)) if command == OPEN => outside::edit_line(repl, &prompt),
-        Ok(Signal::HostCommand(command)) if command == TURNS => conversations::choose_turn(repl, &prompt),
+        Ok(Signal::HostCommand(command)) if command == OPEN => outside::edit_line(repl, prompt),
+        Ok(Signal::HostCommand(command)) if command == TURNS => conversations::choose_turn(repl, prompt),
         Ok(Signal::HostCommand(command)) if command.starts_with(SHELL_KEY) => {
-            outside::press_in_shell(repl, &command[SHELL_KEY.len()..], "", &prompt)
+            outside::press_in_shell(repl, &command[SHELL_KEY.len()..], "", prompt)
         }
         Ok(Signal::HostCommand(command)) if command == WAKE => {
             repl.terminal.session.woken();
             if outside::shell_completes(repl) {
-                return outside::press_in_shell(repl, "\\C-i", "", &prompt);
+                return outside::press_in_shell(repl, "\\C-i", "", prompt);
             }
             if state::read(&repl.state).asks_about_failure(repl.terminal.editor.current_buffer_contents()) {
                 repl.terminal.editor.run_edit_commands(&[EditCommand::Clear]);
                 return route::ask_about_failure(repl);
             }
-            repl.terminal.take_pending(Some(&prompt))
+            repl.terminal.take_pending(Some(prompt))
         }
         Ok(Signal::HostCommand(command)) if command.starts_with(KEY_COMMAND) => {
-            acts::key_pressed(repl, &command[KEY_COMMAND.len()..], &prompt)
+            acts::key_pressed(repl, &command[KEY_COMMAND.len()..], prompt)
         }
-        Ok(_) => repl.terminal.take_pending(Some(&prompt)),
+        Ok(_) => repl.terminal.take_pending(Some(prompt)),
         Err(error) => Flow::End(Ending::NotStarted(format!("the line editor can't read the terminal: {error}"))),
     }
 }
@@ -298,6 +308,7 @@ fn take_line(repl: &mut Repl, line: &str) -> Flow {
             answer::ask(repl, Some(line), &verdict.text)
         }
     };
+    repl.terminal.first_column &= verdict.route == Route::Shell && !was_edited;
     if was_edited && flow == Flow::Continue { offer::offer_proposals(repl) } else { flow }
 }
 

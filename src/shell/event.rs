@@ -69,7 +69,12 @@ pub enum Event {
     /// The shell has read its start-up files and takes lines.
     Ready,
     /// The line that was handed over has ended.
-    Finished(CommandOutcome),
+    Finished {
+        /// How it ended.
+        outcome: CommandOutcome,
+        /// Whether the cursor is certainly in the first column.
+        first_column: bool,
+    },
     /// The shell says that the line needs more lines; nothing has run.
     Incomplete,
     /// Output that no command in the foreground made: a background job's, or a start-up file's.
@@ -136,6 +141,8 @@ pub struct Gate {
     pub(super) enter_pending: AtomicBool,
     /// The editor has accepted the line, or a key at which it hands over control: the loop says for whom the keys behind are.
     pub(super) accepted: AtomicBool,
+    /// The terminal says where the cursor is if it is asked.
+    pub(super) answers: AtomicBool,
     /// Keys at which the editor hands over control, beside Enter and its like.
     pub(super) stops: Mutex<Vec<Vec<u8>>>,
     /// Time when the terminal last sent keys, whoever they were for.

@@ -9,7 +9,7 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 
-use super::bytes::drawing::{Echo, OwnLines, around_abandoned_line, ends_open, without_drawing};
+use super::bytes::drawing::{Echo, OwnLines, around_abandoned_line, ends_in_first_column, ends_open, without_drawing};
 use super::bytes::modes::without_modes;
 use super::bytes::scan::{Mark, Piece, Scanner};
 use super::event::{Event, KeysTo};
@@ -84,6 +84,8 @@ pub struct Current {
     incomplete: bool,
     /// Whether the last byte shown wasn't a line feed.
     open_line: bool,
+    /// Whether the cursor is certainly in the first column.
+    first_column: bool,
 }
 
 impl Current {
@@ -105,6 +107,7 @@ impl Current {
             echo: Echo::new(has_echo),
             incomplete: false,
             open_line: false,
+            first_column: true,
         }
     }
 }
@@ -185,10 +188,15 @@ impl Pump {
         if bytes.is_empty() {
             return;
         }
-        self.feed.note_output(bytes);
         self.around.quiet = false;
         let alternate = self.modes.alternate_screen();
-        self.modes.feed(bytes);
+        // Nearly all output of most programs is plain text.
+        if memchr::memchr(0x1b, bytes).is_some() {
+            self.feed.note_output(bytes);
+            self.modes.feed(bytes);
+        } else if self.modes.is_cut() {
+            self.modes.feed(bytes);
+        }
         if let Phase::Running { recording: true, .. } | Phase::Sent { .. } = self.phase {
             // What a full-screen program draws says nothing to a model.
             if !alternate && !self.modes.alternate_screen() {
@@ -197,6 +205,7 @@ impl Pump {
         }
         if let Some(current) = &mut self.current {
             current.open_line = ends_open(bytes, current.open_line);
+            current.first_column = ends_in_first_column(bytes, current.first_column);
         }
         self.out.extend_from_slice(bytes);
         self.leave_to_tap(bytes);
@@ -497,12 +506,13 @@ impl Pump {
             go_on.push(b'p');
         }
         go_on.push(b'\n');
-        let _ = self.shell.channels.acknowledge.write_all(&go_on);
         self.prompt_mark_late = false;
         self.phase = Phase::Prompting { since: Instant::now(), first };
+        // The loop is told first: whoever waits for the prompt doesn't wait for the shell to wake.
         if quiet && go_on == b"\n" && self.pressed.is_none() && !self.plain {
             self.finish();
         }
+        let _ = self.shell.channels.acknowledge.write_all(&go_on);
     }
 
     /// Switches off what a program has left on.
@@ -511,6 +521,10 @@ impl Pump {
             self.around.stopped_watching();
         }
         let reset = self.modes.reset();
+        if let Some(current) = &mut self.current {
+            // The end of an alternate screen, for one, moves the cursor back to where it was before.
+            current.first_column &= reset.is_empty();
+        }
         self.out.extend_from_slice(reset.as_bytes());
         self.leave_to_tap(reset.as_bytes());
     }
@@ -604,7 +618,8 @@ impl Pump {
             environment: current.environment,
             output: self.recorder.take(),
         };
-        self.tell(Event::Finished(outcome));
+        let first_column = current.open_line || current.first_column;
+        self.tell(Event::Finished { outcome, first_column });
     }
 
     /// Marks output that didn't end its last line, and leaves the cursor at the start of a line either way: the mark,

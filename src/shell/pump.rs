@@ -422,6 +422,7 @@ impl Pump {
             // What only the start needed is not kept for the days of a session.
             self.started = None;
             sys::release_program_pages();
+            sys::release_free_memory();
         }
         self.feed.report_is_late(now);
         let editor_has_all = self.feed.editor_has_all();

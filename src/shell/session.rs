@@ -217,6 +217,12 @@ impl Session {
         self.handle.clone()
     }
 
+    /// Whether the terminal is known to say where the cursor is.
+    #[must_use]
+    pub fn terminal_answers(&self) -> bool {
+        self.handle.gate.answers.load(Ordering::Acquire)
+    }
+
     /// Time when the terminal last sent keys, whoever they were for.
     #[must_use]
     pub fn last_keys(&self) -> Option<Instant> {

@@ -1,7 +1,7 @@
 //! The line as hands know it from other shells: Up, Ctrl-R, readline's keys, vi's keys.
 
 use crate::need::require;
-use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line, left_of_cursor};
+use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line, left_of_cursor, status_code};
 
 fn config(lines: &str) -> Spawn {
     Spawn::reedclaw().file(".config/reedclaw/config.lua", &format!("return {{\n{lines}\n}}\n"))
@@ -531,4 +531,25 @@ fn fzfs_keys_and_completion_work_from_its_own_files() {
     session.run("pwd");
     session
         .expect("the new directory", |screen| screen.contents().lines().any(|row| row.ends_with("/work/sub/deeper")));
+}
+
+#[test]
+fn the_next_prompt_is_shown_before_the_terminal_says_where_the_cursor_is() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("true");
+    session.type_text("echo shown-$((40+2))");
+    // The editor draws what is typed only when it knows where it is.
+    session.expect("the line", |screen| cursor_line(screen).ends_with("$((40+2))"));
+    session.stop_answering();
+    session.line("");
+    session.expect("the next prompt", |screen| {
+        screen.contents().contains("\nshown-42\n") && cursor_line(screen).trim_end().ends_with('❯')
+    });
+    let row = session.screen_text().lines().count();
+    session.send(format!("\x1b[{row};1R").as_bytes());
+    session.type_text("exit 3");
+    session.expect("one prompt, in its row", |screen| cursor_line(screen).ends_with("❯ exit 3"));
+    assert_eq!(session.screen_text().lines().count(), row, "{}", session.screen_text());
+    session.line("");
+    assert_eq!(status_code(session.expect_exit()), 3);
 }

@@ -365,6 +365,11 @@ impl Session {
         self.shared.lock().parser.callbacks().queries
     }
 
+    /// Makes it a terminal that answers no query from here on.
+    pub fn stop_answering(&self) {
+        self.shared.lock().parser.callbacks_mut().deaf = true;
+    }
+
     /// The settings of the terminal as the outside sees them.
     pub fn termios(&self) -> Termios {
         tcgetattr(self.master().as_fd()).expect("the terminal's settings")

@@ -51,12 +51,11 @@ impl ToldHighlighter {
     }
 }
 
-impl ToldHighlighter {
-    fn tell_heading(&self, line: &str, verdict: &RouteVerdict, state: &EditorState) {
-        let modal = matches!(verdict.rule, "mode" | "prefixes-decide");
-        let natural = modal.then(|| state.natural_verdict(line).route);
-        self.heading.set(line, verdict, natural.filter(|natural| *natural != verdict.route));
-    }
+/// Says in the prompt where a line goes.
+pub(in crate::repl) fn tell_heading(heading: &Heading, line: &str, verdict: &RouteVerdict, state: &EditorState) {
+    let modal = matches!(verdict.rule, "mode" | "prefixes-decide");
+    let natural = modal.then(|| state.natural_verdict(line).route);
+    heading.set(line, verdict, natural.filter(|natural| *natural != verdict.route));
 }
 
 impl Highlighter for ToldHighlighter {
@@ -65,7 +64,7 @@ impl Highlighter for ToldHighlighter {
         let state = state::read(&self.state);
         // Once for glyph and colours: a hook of the user's may have a word in it.
         let verdict = state.verdict(line);
-        self.tell_heading(line, &verdict, &state);
+        tell_heading(&self.heading, line, &verdict, &state);
         if state.asks_about_failure(line) {
             self.pump.nudge();
         }

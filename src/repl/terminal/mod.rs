@@ -23,6 +23,7 @@ use crate::render::text::{escape_visible, wrap};
 use crate::repl::editing::editor;
 use crate::repl::editing::programs::ProgramsThread;
 use crate::repl::editing::prompt::{Heading, ReedPrompt, split_titles};
+use crate::repl::editing::slots::tell_heading;
 use crate::repl::editing::state::{self, Learned, SharedState};
 use crate::repl::editing::writer::{Ticket, WRITE_AFTER, WriterThread};
 use crate::repl::rules::sharing::Sharing;
@@ -123,6 +124,8 @@ pub(super) struct Terminal {
     pub(super) is_editor_stale: bool,
     /// The rows of the prompt and the line that was entered last.
     pub(super) drawn_rows: Option<usize>,
+    /// Whether a line was entered, and ran as a command that certainly left the cursor in the first column.
+    pub(super) first_column: bool,
     /// The end of the command in the foreground.
     pub(super) finished: Option<Finished>,
     /// The outcome of the last command, until it is taken.
@@ -255,7 +258,10 @@ impl Terminal {
                 self.shell_prompt = Some(ShellPrompt { left, right, more });
             }
             Event::Output(bytes) => self.show_above(&bytes, editing),
-            Event::Finished(outcome) => self.finished = Some(Finished::Outcome(outcome)),
+            Event::Finished { outcome, first_column } => {
+                self.finished = Some(Finished::Outcome(outcome));
+                self.first_column = first_column;
+            }
             Event::Incomplete => self.finished = Some(Finished::Incomplete),
             Event::Replaced(None) => {}
             Event::Replaced(Some(row)) => {
@@ -363,7 +369,29 @@ impl Terminal {
         }
     }
 
+    /// Shows the next prompt at once after a command, where it is sure to come out the same: the editor first asks the
+    /// terminal where the cursor is, which takes as long as the link to it, and draws over this.
+    pub(in crate::repl) fn show_prompt_early(&mut self, prompt: &ReedPrompt) {
+        let sure = std::mem::take(&mut self.first_column)
+            && self.session.terminal_answers()
+            && !self.console.options().accessible
+            && !self.console.is_open()
+            && self.editor.current_buffer_contents().is_empty();
+        if !sure {
+            return;
+        }
+        let state = state::read(&self.state);
+        tell_heading(&self.heading, "", &state.verdict(""), &state);
+        drop(state);
+        // A terminal may draw some characters wider than they are counted here: half a row is left for that. The editor shows
+        // the cursor again when it has drawn itself.
+        if prompt.rows("", self.console.width_columns() / 2) == 1 {
+            self.console.raw(format!("\x1b[0m\x1b[?25l{}\x1b[0m\r", prompt.drawn()).as_bytes());
+        }
+    }
+
     pub(in crate::repl) fn read_line(&mut self, prompt: &ReedPrompt) -> std::io::Result<Signal> {
+        self.first_column = false;
         if self.console.options().keyboard_protocol {
             self.console.raw(b"\x1b[>1u");
         }

@@ -163,6 +163,21 @@ pub(in crate::shell) fn around_abandoned_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     (before, &bytes[end..])
 }
 
+/// Whether the cursor is certainly in the first column after this output, if it was `before`: nothing but colours since the
+/// last full line end. Where a program has moved the cursor itself, nothing is certain.
+pub(in crate::shell) fn ends_in_first_column(bytes: &[u8], before: bool) -> bool {
+    let (mut certain, mut rest) = match memchr::memmem::rfind(bytes, b"\r\n") {
+        Some(at) => (true, &bytes[at + 2..]),
+        None => (before, bytes),
+    };
+    while certain && let Some(after) = rest.strip_prefix(b"\x1b[") {
+        let end = after.iter().position(|byte| !matches!(byte, b'0'..=b'9' | b';' | b':'));
+        certain = end.is_some_and(|end| after[end] == b'm');
+        rest = &after[end.map_or(after.len(), |end| end + 1)..];
+    }
+    certain && rest.is_empty()
+}
+
 /// Whether output leaves the cursor inside a line, judged by its last byte that isn't part of an escape sequence.
 pub(in crate::shell) fn ends_open(bytes: &[u8], before: bool) -> bool {
     let mut open = before;
@@ -262,6 +277,26 @@ mod tests {
         let before_hook = "\x1b[2m⏎\x1b(B\x1b[m     \r⏎ \r\x1b[Khook\r\n".as_bytes();
         assert_eq!(around_abandoned_line(before_hook), (&b""[..], &b"hook\r\n"[..]));
         assert_eq!(around_abandoned_line(b"plain\r\n"), (&b"plain\r\n"[..], &b""[..]));
+    }
+
+    #[test]
+    fn the_first_column_is_certain_after_a_full_line_end_alone() {
+        for (output, expected) in [
+            (&b""[..], true),
+            (b"text\r\n", true),
+            (b"\x1b[31mtext\r\n\x1b[0m\x1b[m", true),
+            (b"\x1b[5;5Hx\r\n", true),
+            (b"text", false),
+            (b"text\n", false),
+            (b"text\r\nmore", false),
+            (b"text\r\n\x1b[A", false),
+            (b"text\r\n\x1b[3", false),
+            (b"\x1b[?1049l", false),
+            (b"\x1b[0m", true),
+        ] {
+            assert_eq!(ends_in_first_column(output, true), expected, "{output:?}");
+        }
+        assert!(!ends_in_first_column(b"\x1b[0m", false) && ends_in_first_column(b"\r\n", false));
     }
 
     #[test]

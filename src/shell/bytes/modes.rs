@@ -67,6 +67,11 @@ impl Modes {
         }
     }
 
+    /// Whether the last piece ended within an escape sequence.
+    pub(in crate::shell) fn is_cut(&self) -> bool {
+        !self.cut.is_empty()
+    }
+
     fn scan(&mut self, bytes: &[u8]) {
         let mut handled_bytes = 0;
         for at in memchr_iter(0x1b, bytes) {

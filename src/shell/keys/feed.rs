@@ -196,13 +196,18 @@ impl Feed {
         self.answered_for = true;
     }
 
+    fn set_hearing(&mut self, hearing: Hearing) {
+        self.hearing = hearing;
+        self.gate.answers.store(hearing == Hearing::Answers, Ordering::Release);
+    }
+
     /// Drops a late answer to a question that was answered in the terminal's place: the editor would take it for the
     /// answer to its next question, and each one after for the next but one.
     fn drop_late_report(&mut self, keys: &mut Vec<u8>) {
         let mut rest = keys.clone();
         let reports = take_cursor_reports(&mut rest);
         let Some(end) = reports.iter().position(|byte| *byte == b'R') else { return };
-        self.hearing = Hearing::Answers;
+        self.set_hearing(Hearing::Answers);
         self.answered_for = false;
         *keys = [&reports[end + 1..], &rest].concat();
     }
@@ -211,7 +216,7 @@ impl Feed {
     pub(in crate::shell) fn report_is_late(&mut self, now: Instant) {
         if self.report_due.is_some_and(|at| at <= now) {
             self.report_due = None;
-            self.hearing = Hearing::Deaf;
+            self.set_hearing(Hearing::Deaf);
             self.answer_for_terminal();
         }
     }
@@ -288,7 +293,7 @@ impl Feed {
             KeysTo::Editor => {
                 let mut keys = keys.to_vec();
                 if self.hearing != Hearing::Answers && !take_cursor_reports(&mut keys.clone()).is_empty() {
-                    self.hearing = Hearing::Answers;
+                    self.set_hearing(Hearing::Answers);
                     self.report_due = None;
                 }
                 self.held.append(&mut keys);
@@ -506,10 +511,12 @@ mod tests {
         let mut feed = feed();
         feed.edit(0);
         feed.report_is_late(Instant::now() + REPORT_WAIT);
+        assert!(!feed.gate.answers.load(Ordering::Acquire));
         let answered = fed(&mut feed);
         assert!(answered.starts_with(b"\x1b[") && answered.ends_with(b";1R"), "{answered:?}");
         feed.take(b"l\x1b[5;1Rs");
         assert_eq!(fed(&mut feed), b"ls");
+        assert!(feed.gate.answers.load(Ordering::Acquire), "late, but it answers");
         feed.take(b"\x1b[6;1R");
         assert_eq!(fed(&mut feed), b"\x1b[6;1R", "the next one is in time");
         feed.edit(0);
