@@ -7,6 +7,7 @@
 
 mod commit;
 pub mod holes;
+mod layers;
 mod lock;
 mod place;
 mod replace;
@@ -28,6 +29,7 @@ use nix::sys::stat::{FileStat, Mode, fchmod, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 pub use commit::{Change, CommitError, Journals, Recovery};
+pub use layers::{Layers, OPAQUE, is_opaque};
 pub use lock::Locked;
 pub use place::{Places, Stage};
 pub use replace::{make_private, replace_private};

@@ -19,12 +19,12 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::scratch::Layer;
-use crate::files::{Links, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, holes};
+use crate::files::{Layers, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, holes, is_opaque};
 
-/// Marks a directory that hides what the workspace has at its place.
-const OPAQUE: &str = "user.overlay.opaque";
 /// Clocks of file systems go in ticks: a change in the same tick as the copy may be older or newer.
 const TICK_NS: i64 = 10_000_000;
+/// Longest target of a link, as in Linux (`PATH_MAX`).
+const TARGET_BYTES_MAX: u64 = 4096;
 
 /// Limits of what is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,17 +116,16 @@ impl Changes {
     }
 }
 
-/// Reads what a program changed on the copy of `workspace`; the program has ended.
+/// Reads what a program changed on the copy of `workspace`, which is one directory or several over each other; the program has
+/// ended.
 ///
 /// # Errors
 /// There is too much of it, or it can't be read.
-pub fn collect(layer: &Layer, workspace: &Path, limits: &CollectLimits) -> Result<Changes, CollectError> {
-    let open =
-        |path: &Path| Root::open(path, None).map_err(|error| CollectError::Path { path: path.to_owned(), error });
-    let (upper, lower) = (open(&layer.upper)?, open(workspace)?);
+pub fn collect(layer: &Layer, workspace: &Layers, limits: &CollectLimits) -> Result<Changes, CollectError> {
+    let upper =
+        Root::open(&layer.upper, None).map_err(|error| CollectError::Path { path: layer.upper.clone(), error })?;
     let deadline = Instant::now() + limits.time;
-    let (links, changes) = (Links::default(), Mutex::default());
-    let collector = Collector { layer, upper: &upper, lower: &lower, limits, deadline, links, changes };
+    let collector = Collector { layer, upper: &upper, lower: workspace, limits, deadline, changes: Mutex::default() };
     let mut directories: BTreeMap<PathBuf, Vec<Seen>> = BTreeMap::new();
     let (found, closed) = (Mutex::new(&mut directories), Mutex::new(None));
     let survey = SurveyLimits { entries_max: limits.entries_max, deadline };
@@ -172,11 +171,9 @@ fn one_for_each_path(mut items: Vec<Change>) -> Vec<Change> {
 struct Collector<'a> {
     layer: &'a Layer,
     upper: &'a Root,
-    lower: &'a Root,
+    lower: &'a Layers,
     limits: &'a CollectLimits,
     deadline: Instant,
-    /// Counted once: a file with several names is looked for under all of them.
-    links: Links,
     changes: Mutex<Changes>,
 }
 
@@ -196,10 +193,10 @@ impl Collector<'_> {
         let Some(entries) = all.get(path) else { return Ok(()) };
         for Seen { name, stamp } in entries {
             let path = path.join(OsStr::from_bytes(name));
-            let lower = if is_merged { self.stamp(self.lower, &path)? } else { None };
+            let lower = if is_merged { self.stamp(&path)? } else { None };
             if stamp.is_directory() {
                 let shows = lower.is_some_and(|it| it.is_directory());
-                let is_merged = shows && !self.is_opaque(&path);
+                let is_merged = shows && !is_opaque(&self.upper.path().join(&path));
                 match lower {
                     Some(lower) if !lower.is_directory() => self.note(&path, ChangeKind::Deleted, Some(lower))?,
                     _ => {}
@@ -245,7 +242,10 @@ impl Collector<'_> {
         if stamp.is_link() {
             let target = fs::read_link(&source).map_err(|error| self.failed(path, &error))?;
             let is_same = lower.is_some_and(|it| it.is_link())
-                && fs::read_link(self.lower.path().join(path)).is_ok_and(|before| before == target);
+                && self
+                    .lower
+                    .held(path, TARGET_BYTES_MAX)
+                    .is_ok_and(|(_, before)| before == target.as_os_str().as_bytes());
             return if is_same { Ok(()) } else { self.note(path, ChangeKind::Link { target }, lower) };
         }
         if !stamp.is_file() {
@@ -270,25 +270,16 @@ impl Collector<'_> {
 
     /// Notes that all is gone below a directory of the workspace, apart from what is `kept`.
     fn deleted_below(&self, path: &Path, kept: &(dyn Fn(&Path) -> bool + Sync)) -> Result<(), CollectError> {
-        let below = self.lower.path().join(path);
-        let root = Root::open(&below, None).map_err(|error| CollectError::Path { path: below, error })?;
         let survey = SurveyLimits { entries_max: self.limits.entries_max, deadline: self.deadline };
         let failure = Mutex::new(None);
-        let end = root.survey(survey, &|looked| {
-            let mut directories = Vec::new();
-            for Seen { name, stamp } in looked.entries {
-                let path = path.join(looked.path).join(OsStr::from_bytes(&name));
-                if stamp.is_directory() {
-                    directories.push(name);
-                }
-                if !kept(&path)
-                    && let Err(error) = self.note(&path, ChangeKind::Deleted, Some(stamp))
-                {
-                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                }
+        let end = self.lower.survey(path, survey, &|path, stamp| {
+            if !kept(path)
+                && let Err(error) = self.note(path, ChangeKind::Deleted, Some(stamp))
+            {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
-            directories
         });
+        let end = end.map_err(|error| CollectError::Path { path: path.to_owned(), error })?;
         failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)?;
         self.ended(end)
     }
@@ -310,8 +301,8 @@ impl Collector<'_> {
         Ok(())
     }
 
-    fn stamp(&self, root: &Root, path: &Path) -> Result<Option<Stamp>, CollectError> {
-        match root.stamp(path) {
+    fn stamp(&self, path: &Path) -> Result<Option<Stamp>, CollectError> {
+        match self.lower.stamp(path) {
             Ok(stamp) => Ok(stamp),
             // A file or a link of the workspace stands in the way: nothing of it shows through.
             Err(PathError::NotDirectory | PathError::Outside) => Ok(None),
@@ -319,14 +310,8 @@ impl Collector<'_> {
         }
     }
 
-    fn is_opaque(&self, path: &Path) -> bool {
-        let mut value = [0_u8; 2];
-        let read = rustix::fs::lgetxattr(self.upper.path().join(path), OPAQUE, &mut value[..]);
-        matches!(read, Ok(1)) && value[0] == b'y'
-    }
-
     fn holds_the_same(&self, path: &Path, source: &Path) -> Result<bool, CollectError> {
-        let Ok((before, _)) = self.lower.open_found(path, &self.links) else { return Ok(false) };
+        let Ok((before, _)) = self.lower.open_found(path) else { return Ok(false) };
         let Ok(after) = File::open(source) else { return Ok(false) };
         match holes::are_equal(&before, &after, &|| Instant::now() < self.deadline) {
             Ok(Some(is_equal)) => Ok(is_equal),

@@ -8,6 +8,7 @@ use nix::sys::stat::{Mode, SFlag, mknod};
 
 use super::scratch::{Layer, Scratch};
 use super::*;
+use crate::files::Layers;
 
 /// A workspace and the layer of a copy of it.
 struct Scene {
@@ -49,8 +50,12 @@ impl Scene {
         rustix::fs::lsetxattr(self.upper(name), attribute, b"y", rustix::fs::XattrFlags::empty()).unwrap();
     }
 
+    fn lower(&self) -> Layers {
+        Layers::open([&*self.work("")]).unwrap()
+    }
+
     fn changes(&self) -> Changes {
-        collect(&self.layer, &self.work(""), &CollectLimits::default()).unwrap()
+        collect(&self.layer, &self.lower(), &CollectLimits::default()).unwrap()
     }
 
     /// The changes in words: path, kind, and whether they are contested.
@@ -196,12 +201,12 @@ fn too_much_is_refused_as_a_whole() {
     let scene = Scene::of(&[("dir/a", "x"), ("dir/b", "x"), ("dir/c", "x")]);
     scene.whiteout("dir");
     let limits = CollectLimits { entries_max: 3, ..CollectLimits::default() };
-    let collected = collect(&scene.layer, &scene.work(""), &limits);
+    let collected = collect(&scene.layer, &scene.lower(), &limits);
     assert_eq!(collected, Err(CollectError::TooMany(3)));
     if !nix::unistd::geteuid().is_root() {
         fs::create_dir(scene.upper("closed")).unwrap();
         fs::set_permissions(scene.upper("closed"), fs::Permissions::from_mode(0o000)).unwrap();
-        let collected = collect(&scene.layer, &scene.work(""), &CollectLimits::default());
+        let collected = collect(&scene.layer, &scene.lower(), &CollectLimits::default());
         assert!(matches!(collected, Err(CollectError::Path { .. })), "{collected:?}");
     }
 }

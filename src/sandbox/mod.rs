@@ -52,6 +52,7 @@ pub use missed::Missed;
 pub use scratch::Layer;
 pub use waiting::{AtTerminal, at_terminal};
 
+use crate::files::Layers;
 use crate::proto::{Failure, FailureKind};
 use helper::wire::{JailWire, PathWire, Spec, ViewWire, paths};
 use scratch::Scratch;
@@ -129,8 +130,9 @@ pub enum View {
 pub struct Grant {
     /// The directory that it works in.
     pub workspace: PathBuf,
-    /// A directory of ours that is shown in the workspace's place: held by the overlay tier only.
-    pub shown_instead: Option<PathBuf>,
+    /// Directories of ours that are shown in the workspace's place, over each other, the topmost first; none shows the
+    /// workspace. Held by the overlay tier only.
+    pub shown_instead: Vec<PathBuf>,
     /// Way in which it sees that.
     pub view: View,
     /// Further places where it may write; files and directories that are there.
@@ -185,7 +187,7 @@ impl Grant {
         Self {
             cwd: workspace.clone(),
             workspace,
-            shown_instead: None,
+            shown_instead: Vec::new(),
             view: View::default(),
             writable: Vec::new(),
             readable: Vec::new(),
@@ -364,7 +366,7 @@ impl Sandbox {
     /// Returns the helper's orders.
     fn spec(&self, grant: &Grant) -> Result<Spec, SandboxError> {
         let workspace = directory(&grant.workspace)?;
-        if grant.shown_instead.is_some() && self.tier != Tier::Overlay {
+        if !grant.shown_instead.is_empty() && self.tier != Tier::Overlay {
             return Err(SandboxError {
                 message: format!(
                     "a command of a git session needs the overlay sandbox, and here it is {}",
@@ -441,7 +443,7 @@ impl Sandbox {
         let (homes, kept) = homes_and_tools(grant);
         Ok(JailWire {
             workspace: of(workspace),
-            shown_instead: grant.shown_instead.as_deref().map(of),
+            shown_instead: grant.shown_instead.iter().map(|path| of(path)).collect(),
             view: match &grant.view {
                 View::Look | View::First(_) => ViewWire::Look,
                 View::Work => ViewWire::Work,
@@ -502,7 +504,8 @@ impl Sandbox {
         let layer = self.layer(&lower).map_err(|error| error.message)?;
         let grant = Grant { view: View::Copy(Arc::clone(&layer)), ..Grant::new(lower.clone()) };
         let tried = self.try_program(&["/bin/sh", "-c", CHANGES], &grant).and_then(|()| {
-            let changes = collect(&layer, &lower, &CollectLimits::default()).map_err(|error| error.to_string())?;
+            let below = Layers::open([&*lower]).map_err(|(path, error)| format!("{}: {error}", path.display()))?;
+            let changes = collect(&layer, &below, &CollectLimits::default()).map_err(|error| error.to_string())?;
             let paths: Vec<_> = changes.items.iter().map(|it| it.path.display().to_string()).collect();
             if paths == ["again/below", "gone", "new"] {
                 Ok(())

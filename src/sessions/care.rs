@@ -8,7 +8,7 @@ use super::wire::{self, Meta, TurnFile};
 use super::{KEPT, SessionError, Sessions, View, names, short_id, turn};
 use crate::git::{Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
-use crate::tree::RECORDS;
+use crate::tree::{RECORDS, clear_up_shared};
 
 /// Tips of a session that are kept however old they are.
 const KEPT_NEWEST: usize = 20;
@@ -154,6 +154,15 @@ pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, Se
             _ => {}
         }
     }
+    // A bench that is removed just now names its tree no more.
+    let states: Vec<PathBuf> = std::fs::read_dir(&sessions.folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|it| it.path().join("bench.state"))
+        .collect();
+    let trees = clear_up_shared(&sessions.shared_trees(), &states, only_names);
+    told.extend(trees.iter().map(|name| format!("the files {} that commands of several sessions shared", &name[..8])));
     Ok(told)
 }
 

@@ -201,8 +201,7 @@ impl View {
     /// # Errors
     /// There is no such turn, something is at `dir`, or it can't be written.
     pub fn write_to(&self, turn: Option<u64>, dir: &Path) -> Result<usize, SessionError> {
-        let files = Arc::new(self.tree_of(turn)?);
-        Bench::write_out(files, dir).map_err(|error| SessionError::Disk(dir.to_owned(), error))
+        Bench::write_out(&self.tree_of(turn)?, dir).map_err(|error| SessionError::Disk(dir.to_owned(), error))
     }
 
     /// Returns the differences between two commits of it, without records.

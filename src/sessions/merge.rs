@@ -381,6 +381,11 @@ impl Work<'_> {
 }
 
 impl Sessions {
+    /// The folder of the trees that the commands of all sessions share.
+    pub(super) fn shared_trees(&self) -> PathBuf {
+        self.folder.join("trees")
+    }
+
     /// The records that a tree holds.
     pub(super) fn records_in(&self, tree: Oid) -> Result<Option<Oid>, SessionError> {
         Ok(self.entry(tree, Path::new(RECORDS)).unwrap_or(None))
@@ -392,5 +397,11 @@ impl Session {
     #[must_use]
     pub fn bench(&self) -> PathBuf {
         self.desk.bench()
+    }
+
+    /// The folder of the trees that the commands of all sessions of this repository share.
+    #[must_use]
+    pub fn shared_trees(&self) -> PathBuf {
+        self.sessions.shared_trees()
     }
 }

@@ -1,21 +1,26 @@
-//! The bench: a directory of ours with the files of a draft, shown to commands in the workspace's place. It is a cache:
-//! only what a draft takes of it counts, and it can be made anew at any time. What git ignores stays on it.
+//! The bench: the files of a draft as a directory, shown to commands in the workspace's place. It is a cache: only what a draft
+//! takes of it counts, and it can be made anew at any time. What git ignores stays on it.
+//!
+//! A bench has what differs from a tree that all sessions of the repository share ([`super::lower`]); both are shown over
+//! each other. Where a directory can't hide what lies below it, and if that is wanted, a bench has all files itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, DirBuilder};
+use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use super::layer::{Layer, can_hide, write};
+use super::lower::{Lower, Lowers};
 use super::{Draft, FILE_BYTES_MAX, RECORDS};
-use crate::files::{PathError, holes};
-use crate::git::{Changed as Differs, Mode, Oid, diff, empty_tree, oid_of};
+use crate::files::PathError;
+use crate::git::{Changed as Differs, Mode, Objects, Oid, diff, empty_tree, oid_of};
 
 /// Threads that write files.
 const THREADS_MAX: usize = 8;
@@ -55,6 +60,8 @@ pub enum Did {
 pub struct Bench {
     dir: PathBuf,
     draft: Arc<Draft>,
+    /// Place of the trees that benches share; `None` if this one is to have all files itself.
+    shared: Option<Lowers>,
     /// Lines of the repository's and the user's own ignore files.
     excludes: Vec<String>,
     known: Mutex<Option<Known>>,
@@ -66,19 +73,31 @@ pub struct Bench {
 struct Known {
     base: Oid,
     changed: BTreeMap<PathBuf, Option<(Mode, Oid)>>,
+    /// The tree below the bench's own files.
+    lower: Option<Arc<Lower>>,
 }
 
 impl Bench {
-    /// A bench at `dir` for a draft; nothing is written yet. `excludes` are lines as of `.git/info/exclude`.
+    /// A bench at `dir` for a draft; nothing is written yet. `shared` is the folder of the trees that it shares with other
+    /// benches, `excludes` are lines as of `.git/info/exclude`.
     #[must_use]
-    pub fn new(dir: PathBuf, draft: Arc<Draft>, excludes: Vec<String>) -> Self {
-        Self { dir, draft, excludes, known: Mutex::new(None), left_out: Mutex::default() }
+    pub fn new(dir: PathBuf, shared: Option<PathBuf>, draft: Arc<Draft>, excludes: Vec<String>) -> Self {
+        let shared = shared.map(Lowers);
+        Self { dir, shared, draft, excludes, known: Mutex::new(None), left_out: Mutex::default() }
     }
 
-    /// Its place.
+    /// The directory of its own files.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The directories that show its files over each other, the topmost first. They are right after [`Bench::ready`].
+    #[must_use]
+    pub fn layers(&self) -> Vec<PathBuf> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let lower = known.as_ref().and_then(|it| it.lower.as_ref());
+        std::iter::once(self.dir.clone()).chain(lower.map(|it| it.files.clone())).collect()
     }
 
     /// The draft whose files it shows.
@@ -101,16 +120,13 @@ impl Bench {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match known.take().or_else(|| self.remembered()) {
             Some(before) => before,
-            None => {
-                // What is there is of a state that nobody knows.
-                clear(&self.dir).map_err(told)?;
-                Known { base: empty_tree(), changed: BTreeMap::new() }
-            }
+            None => self.begun().map_err(told)?,
         };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(told)?;
-        let now = self.state()?;
+        let now = Known { lower: before.lower.clone(), ..self.state()? };
         let differ = diff(&*self.draft.objects, before.base, now.base).map_err(|error| error.to_string())?;
-        let differ: BTreeMap<&Path, &Differs> = differ.iter().map(|it| (it.path.as_path(), it)).collect();
+        let differ = differ.iter().filter(|it| !it.path.starts_with(RECORDS));
+        let differ: BTreeMap<&Path, &Differs> = differ.map(|it| (it.path.as_path(), it)).collect();
         let mut paths: BTreeSet<&Path> = differ.keys().copied().collect();
         paths.extend(before.changed.keys().chain(now.changed.keys()).map(PathBuf::as_path));
         // A path that is in neither list is the same in both trees.
@@ -122,29 +138,40 @@ impl Bench {
         let work: Vec<&Path> = paths.into_iter().filter(outdated).collect();
         if !work.is_empty() || before.base != now.base {
             self.forget().map_err(told)?;
-            self.bring(&work).map_err(told)?;
+            self.bring(&work, now.lower.as_deref()).map_err(told)?;
             self.remember(&now).map_err(told)?;
         }
         *known = Some(now);
         Ok(())
     }
 
+    /// Begins an empty bench, over the tree that it shares with others. What is there is of a state that nobody knows.
+    fn begun(&self) -> io::Result<Known> {
+        Layer { top: &self.dir, below: None }.clear()?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
+        let lower = match &self.shared {
+            Some(shared) if can_hide(&self.dir) => {
+                Some(Arc::new(shared.for_tree(&*self.draft.objects, self.draft.base())?))
+            }
+            _ => None,
+        };
+        let base = lower.as_ref().map_or_else(empty_tree, |it| it.tree);
+        Ok(Known { base, changed: BTreeMap::new(), lower })
+    }
+
     /// Writes the files of a tree into a new directory, without records of sessions. Returns their number.
     ///
     /// # Errors
     /// Something is there, or it can't be written.
-    pub fn write_out(files: Arc<Draft>, dir: &Path) -> io::Result<usize> {
+    pub fn write_out(files: &Draft, dir: &Path) -> io::Result<usize> {
         DirBuilder::new().mode(0o700).create(dir)?;
-        let bench = Self::new(dir.to_owned(), files, Vec::new());
-        let all = diff(&*bench.draft.objects, empty_tree(), bench.draft.base()).map_err(io::Error::other)?;
-        let paths = all.iter().map(|it| it.path.as_path()).filter(|path| !path.starts_with(RECORDS));
-        let paths: Vec<&Path> = paths.collect();
-        bench.bring(&paths)?;
-        Ok(paths.len())
+        let all = diff(&*files.objects, empty_tree(), files.base()).map_err(io::Error::other)?;
+        write_files(&*files.objects, &all, dir)
     }
 
     /// Writes or removes these paths as the draft has them.
-    fn bring(&self, paths: &[&Path]) -> io::Result<()> {
+    fn bring(&self, paths: &[&Path], lower: Option<&Lower>) -> io::Result<()> {
+        let layer = Layer { top: &self.dir, below: lower.map(|it| &*it.files) };
         let leaf = |path: &Path| match self.draft.leaf(path, u64::MAX) {
             Ok(leaf) => Ok(Some(leaf)),
             Err(PathError::Missing | PathError::NotDirectory | PathError::Directory) => Ok(None),
@@ -153,33 +180,20 @@ impl Bench {
         // What has gone makes room first.
         for path in paths {
             if self.draft.leaf(path, 0).is_err_and(|error| !matches!(error, PathError::Long(_))) {
-                remove(&self.dir, path)?;
+                layer.remove(path)?;
             }
         }
         let parents: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
         for parent in parents {
             if self.draft.is_directory(parent) {
-                make_directories(&self.dir, parent)?;
+                layer.make_directories(parent)?;
             }
         }
-        let next = AtomicUsize::new(0);
-        let work = || {
-            while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match leaf(path)? {
-                    Some((mode, bytes)) => put(&self.dir, path, mode, &bytes)?,
-                    // Its content is another repository's.
-                    None if self.draft.is_submodule(path) => put(&self.dir, path, Mode::Submodule, b"")?,
-                    None => {}
-                }
-            }
-            Ok(())
-        };
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(paths.len());
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let first: io::Result<()> = work();
-            let panicked = || Err(io::Error::other("a thread panicked"));
-            workers.into_iter().map(|it| it.join().unwrap_or_else(|_| panicked())).fold(first, Result::and)
+        by_several(paths, &|path: &&Path| match leaf(path)? {
+            Some((mode, bytes)) => layer.put(path, mode, &bytes),
+            // Its content is another repository's.
+            None if self.draft.is_submodule(path) => layer.put(path, Mode::Submodule, b""),
+            None => Ok(()),
         })
     }
 
@@ -191,12 +205,13 @@ impl Bench {
     pub fn adopt(&self, changes: &[(&Path, Did)]) -> Result<Vec<String>, String> {
         let told = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = None;
+        let lower = known.take().and_then(|it| it.lower);
+        let layer = Layer { top: &self.dir, below: lower.as_ref().map(|it| &*it.files) };
         self.forget().map_err(told)?;
         let (mut left_out, mut paths, mut bytes, mut rules) = (Vec::new(), 0, 0, Rules::default());
         let (is_flood, mut flood) = (self.is_flood(changes, &mut rules), BTreeMap::<PathBuf, usize>::new());
         for (path, did) in changes {
-            self.carry_out(path, did).map_err(told)?;
+            carry_out(layer, path, did).map_err(told)?;
             let leaf = match did {
                 Did::Directory => continue,
                 Did::Gone => None,
@@ -234,7 +249,7 @@ impl Bench {
         if !self.draft.tell() {
             return Err("the draft can't be kept in the state directory".to_owned());
         }
-        let now = self.state()?;
+        let now = Known { lower, ..self.state()? };
         self.remember(&now).map_err(told)?;
         *known = Some(now);
         self.left_out.lock().unwrap_or_else(PoisonError::into_inner).extend(left_out.iter().cloned());
@@ -263,28 +278,11 @@ impl Bench {
         }
     }
 
-    /// Does on the bench what a command did on its copy.
-    fn carry_out(&self, path: &Path, did: &Did) -> io::Result<()> {
-        match did {
-            Did::Gone => remove(&self.dir, path),
-            Did::Directory => make_directories(&self.dir, path),
-            Did::Link(target) => put(&self.dir, path, Mode::Link, target.as_os_str().as_bytes()),
-            Did::File(source, mode) => {
-                make_directories(&self.dir, path.parent().unwrap_or(Path::new("")))?;
-                remove(&self.dir, path)?;
-                let target = self.dir.join(path);
-                // A copy with the holes of the file: one of 2 GiB may be almost empty.
-                holes::copy(&File::open(source)?, &OpenOptions::new().write(true).create_new(true).open(&target)?)?;
-                fs::set_permissions(&target, fs::Permissions::from_mode(mode & 0o777))
-            }
-        }
-    }
-
     /// Returns the present state of the draft.
     fn state(&self) -> Result<Known, String> {
         let changes = self.draft.changes().map_err(|error| error.to_string())?;
         let one = |it: super::Changed| (it.path, it.now.map(|(mode, content)| (mode, content.id())));
-        Ok(Known { base: self.draft.base(), changed: changes.into_iter().map(one).collect() })
+        Ok(Known { base: self.draft.base(), changed: changes.into_iter().map(one).collect(), lower: None })
     }
 
     fn state_file(&self) -> PathBuf {
@@ -294,14 +292,22 @@ impl Bench {
     /// Returns the written state of the bench; another process takes up only a bench without changes.
     fn remembered(&self) -> Option<Known> {
         let text = fs::read_to_string(self.state_file()).ok()?;
-        Some(Known { base: oid_of(text.strip_prefix("tree ")?)?, changed: BTreeMap::new() })
+        let base = oid_of(text.lines().next()?.strip_prefix("tree ")?)?;
+        let lower = match (name_in(&text), &self.shared) {
+            (Some(name), Some(shared)) => Some(Arc::new(shared.take(name)?)),
+            (None, None) => None,
+            // It was made in the other way.
+            _ => return None,
+        };
+        Some(Known { base, changed: BTreeMap::new(), lower })
     }
 
     fn remember(&self, known: &Known) -> io::Result<()> {
         if !known.changed.is_empty() {
             return Ok(());
         }
-        fs::write(self.state_file(), format!("tree {}\n", known.base))
+        let lower = known.lower.as_ref().map(|it| format!("over {}\n", it.name)).unwrap_or_default();
+        fs::write(self.state_file(), format!("tree {}\n{lower}", known.base))
     }
 
     fn forget(&self) -> io::Result<()> {
@@ -349,67 +355,63 @@ fn summed_up(mut lines: Vec<String>, flood: &BTreeMap<PathBuf, usize>) -> Vec<St
     lines
 }
 
-/// Removes what is in a directory; the directory itself stays, since others hold it open.
-fn clear(top: &Path) -> io::Result<()> {
-    let entries = match fs::read_dir(top) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
+/// The name of the shared tree that the written state of a bench names.
+fn name_in(state: &str) -> Option<&str> {
+    state.lines().find_map(|line| line.strip_prefix("over "))
+}
+
+/// Removes the trees in the folder `shared` that no bench uses, but for the newest. `states` are the files beside benches that
+/// say what they show. If `only_names`, none is removed. Returns the names.
+#[must_use]
+pub fn clear_up_shared(shared: &Path, states: &[PathBuf], only_names: bool) -> Vec<String> {
+    let texts: Vec<String> = states.iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+    let used: Vec<String> = texts.iter().filter_map(|text| name_in(text)).map(str::to_owned).collect();
+    Lowers(shared.to_owned()).clear_up(&used, only_names)
+}
+
+/// Does on the bench what a command did on its copy.
+fn carry_out(layer: Layer<'_>, path: &Path, did: &Did) -> io::Result<()> {
+    match did {
+        Did::Gone => layer.remove(path),
+        Did::Directory => layer.make_directories(path),
+        Did::Link(target) => layer.put(path, Mode::Link, target.as_os_str().as_bytes()),
+        Did::File(source, bits) => layer.copy(path, source, *bits),
+    }
+}
+
+/// Writes files of a tree into an empty directory, without records of sessions. Returns their number.
+pub(super) fn write_files(objects: &dyn Objects, all: &[Differs], dir: &Path) -> io::Result<usize> {
+    let files: Vec<(&Path, Mode, Oid)> = all
+        .iter()
+        .filter(|it| !it.path.starts_with(RECORDS))
+        .filter_map(|it| it.new.map(|(mode, id)| (it.path.as_path(), mode, id)))
+        .collect();
+    let parents: BTreeSet<&Path> = files.iter().filter_map(|(path, ..)| path.parent()).collect();
+    for parent in parents {
+        fs::create_dir_all(dir.join(parent))?;
+    }
+    by_several(&files, &|&(path, mode, id)| {
+        let bytes =
+            if mode == Mode::Submodule { Vec::new() } else { objects.blob(id, u64::MAX).map_err(io::Error::other)? };
+        write(&dir.join(path), mode, &bytes)
+    })?;
+    Ok(files.len())
+}
+
+/// Does something with each item, by several threads.
+fn by_several<T: Sync>(all: &[T], each: &(dyn Fn(&T) -> io::Result<()> + Sync)) -> io::Result<()> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some(item) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            each(item)?;
+        }
+        Ok(())
     };
-    for entry in entries {
-        remove(top, Path::new(&entry?.file_name()))?;
-    }
-    Ok(())
-}
-
-/// Makes directories beneath `top`; what isn't a directory on the way makes room. Nobody else writes there meanwhile.
-fn make_directories(top: &Path, path: &Path) -> io::Result<()> {
-    let mut at = top.to_owned();
-    for part in path.iter() {
-        at.push(part);
-        match at.symlink_metadata() {
-            Ok(data) if data.is_dir() => continue,
-            Ok(_) => fs::remove_file(&at)?,
-            Err(_) => {}
-        }
-        fs::create_dir(&at)?;
-    }
-    Ok(())
-}
-
-/// Removes what is at a path beneath `top`; a link on the way isn't followed.
-fn remove(top: &Path, path: &Path) -> io::Result<()> {
-    let mut at = top.to_owned();
-    for part in path.parent().unwrap_or(Path::new("")).iter() {
-        at.push(part);
-        if !at.symlink_metadata().is_ok_and(|data| data.is_dir()) {
-            return Ok(());
-        }
-    }
-    let target = top.join(path);
-    match target.symlink_metadata() {
-        Ok(data) if data.is_dir() => fs::remove_dir_all(&target),
-        Ok(_) => fs::remove_file(&target),
-        Err(_) => Ok(()),
-    }
-}
-
-/// Puts a file or a link at a path beneath `top`.
-fn put(top: &Path, path: &Path, mode: Mode, bytes: &[u8]) -> io::Result<()> {
-    let target = top.join(path);
-    let parent = path.parent().unwrap_or(Path::new(""));
-    let is_plain = |at: &Path| at.symlink_metadata().is_ok_and(|data| data.is_dir());
-    if !parent.ancestors().filter(|it| !it.as_os_str().is_empty()).all(|it| is_plain(&top.join(it))) {
-        make_directories(top, parent)?;
-    }
-    if target.symlink_metadata().is_ok() {
-        remove(top, path)?;
-    }
-    match mode {
-        Mode::Link => symlink(OsStr::from_bytes(bytes), &target),
-        Mode::Submodule | Mode::Directory => fs::create_dir(&target),
-        Mode::File | Mode::Executable => {
-            let bits = if mode == Mode::Executable { 0o755 } else { 0o644 };
-            OpenOptions::new().write(true).create_new(true).mode(bits).open(&target)?.write_all(bytes)
-        }
-    }
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX).min(all.len());
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let first: io::Result<()> = work();
+        let panicked = || Err(io::Error::other("a thread panicked"));
+        workers.into_iter().map(|it| it.join().unwrap_or_else(|_| panicked())).fold(first, Result::and)
+    })
 }

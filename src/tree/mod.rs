@@ -12,6 +12,8 @@
 
 mod bench;
 mod edit;
+mod layer;
+mod lower;
 mod memory;
 mod node;
 mod read;
@@ -24,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::git::{GitError, Mode, Objects, Oid};
 
-pub use bench::{Bench, Did, may_hold_secrets};
+pub use bench::{Bench, Did, clear_up_shared, may_hold_secrets};
 pub use edit::RECORDS;
 pub use memory::Memory;
 pub use node::Content;

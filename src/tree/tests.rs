@@ -1,5 +1,6 @@
 //! Trees against a real directory, and against git's program.
 
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
@@ -342,7 +343,7 @@ fn bench(dir: &Path) -> Bench {
     let draft = Draft::on(Arc::new(Memory::default()), empty_tree(), Path::new("/project"), None);
     draft.put(Path::new("a.txt"), Some((Mode::File, b"a\n"))).expect("put");
     draft.put(Path::new(".gitignore"), Some((Mode::File, b"built/\n"))).expect("put");
-    Bench::new(dir.join("bench"), Arc::new(draft), Vec::new())
+    Bench::new(dir.join("bench"), Some(dir.join("trees")), Arc::new(draft), Vec::new())
 }
 
 #[test]
@@ -392,4 +393,146 @@ fn a_file_with_a_known_key_is_refused_and_taken_back_if_the_key_is_known_later()
         draft.change(&Journals::new("/nonexistent".into()), &[change]).expect_err("refused");
     }
     assert_eq!(draft.changes().expect("changes").len(), 1, "{:?}", draft.changes());
+}
+
+/// What shows of a bench: paths with the contents of files, and links.
+fn shown(bench: &Bench) -> Vec<String> {
+    let layers = bench.layers();
+    let layers = crate::files::Layers::open(layers.iter().map(PathBuf::as_path)).expect("layers");
+    let all = std::sync::Mutex::new(Vec::new());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let limits = crate::files::SurveyLimits { entries_max: 10_000, deadline };
+    let see = |path: &Path, stamp: crate::files::Stamp| {
+        let text = if stamp.is_directory() { "/".into() } else { layers.held(path, 1000).expect("a file").1 };
+        all.lock().expect("a lock").push(format!("{} {}", path.display(), String::from_utf8_lossy(&text)));
+    };
+    let end = layers.survey(Path::new(""), limits, &see).expect("a directory");
+    assert_eq!(end, crate::files::SurveyEnd::Whole);
+    let mut all = all.into_inner().expect("a lock");
+    all.sort();
+    all
+}
+
+/// Every file below a directory with its content.
+fn held(top: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut all = Vec::new();
+    let mut waiting = vec![top.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        for entry in std::fs::read_dir(dir).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            match path.symlink_metadata().expect("looked at") {
+                it if it.is_dir() => waiting.push(path),
+                it if it.is_symlink() => {
+                    all.push((path.clone(), std::fs::read_link(path).expect("a link").into_os_string().into_vec()));
+                }
+                _ => all.push((path.clone(), std::fs::read(&path).expect("a file"))),
+            }
+        }
+    }
+    all.sort();
+    all
+}
+
+/// A commit's tree with some files, in a repository.
+fn tree_with(repo: &Arc<Repo>, files: &[(&str, &str)]) -> Oid {
+    let mut batch = repo.batch();
+    let mut edits = Vec::new();
+    for (path, text) in files {
+        edits.push((PathBuf::from(path), Some((Mode::File, batch.blob_of(text.as_bytes()).expect("a blob")))));
+    }
+    let tree = batch.tree(empty_tree(), &edits).expect("a tree");
+    batch.settle().expect("written");
+    tree
+}
+
+#[test]
+fn benches_share_one_tree_that_none_of_them_changes() {
+    let dir = crate::git::in_memory();
+    let at = dir.path().join("repository");
+    git(dir.path(), &["init", "-q", "repository"]);
+    let repo = Arc::new(Repo::open(&at).expect("a repository"));
+    let files = [("a", "a"), ("d/1", "1"), ("d/2", "2"), ("e/f/g", "g"), (".reedclaw/sessions/x/session.json", "{}")];
+    let trees = dir.path().join("trees");
+    let bench_of = |name: &str, files: &[(&str, &str)]| {
+        let draft = Draft::on(repo.clone(), tree_with(&repo, files), Path::new("/project"), None);
+        Bench::new(dir.path().join(name), Some(trees.clone()), Arc::new(draft), Vec::new())
+    };
+    let (one, two) = (
+        bench_of("one", &files),
+        bench_of("two", &[&files[..4], &[(".reedclaw/sessions/y/session.json", "{}")]].concat()),
+    );
+    one.ready().expect("ready");
+    two.ready().expect("ready");
+    let lower = one.layers()[1].clone();
+    assert_eq!(two.layers()[1], lower, "the record makes no difference");
+    let before = held(&lower);
+    assert_eq!(before.len(), 4);
+    assert_eq!((held(one.dir()), held(two.dir())), (Vec::new(), Vec::new()), "neither has files of its own");
+
+    let source = dir.path().join("source");
+    std::fs::write(&source, "new").expect("a file");
+    let file = || Did::File(source.clone(), 0o644);
+    let did = [
+        ("a", Did::Gone),
+        ("d", Did::Gone),
+        ("d/1", Did::Gone),
+        ("d/2", Did::Gone),
+        ("d/3", file()),
+        ("e/f/g", file()),
+    ];
+    let did: Vec<(&Path, Did)> = did.iter().map(|(path, did)| (Path::new(*path), did.clone())).collect();
+    assert_eq!(one.adopt(&did).expect("adopted"), Vec::<String>::new());
+    assert_eq!(shown(&one), ["d /", "d/3 new", "e /", "e/f /", "e/f/g new"]);
+    assert_eq!(shown(&two), ["a a", "d /", "d/1 1", "d/2 2", "e /", "e/f /", "e/f/g g"]);
+
+    // A file tool's changes reach the bench in the same way; a file takes the place of a directory, and the other way round.
+    let draft = one.draft();
+    draft.put(Path::new("d/1"), Some((Mode::File, b"again"))).expect("put");
+    draft.put(Path::new("e/f"), Some((Mode::Link, b"../a"))).expect("put");
+    draft.put(Path::new("a/below"), Some((Mode::File, b"x"))).expect("put");
+    one.ready().expect("ready");
+    assert_eq!(shown(&one), ["a /", "a/below x", "d /", "d/1 again", "d/3 new", "e /", "e/f ../a"]);
+    draft.start_over(draft.base());
+    one.ready().expect("ready");
+    assert_eq!(shown(&one), shown(&two));
+    assert_eq!(held(&lower), before, "nothing has changed below");
+
+    // A tree that differs by few files stands over the same one.
+    let three = bench_of("three", &[("a", "other"), ("d/1", "1")]);
+    three.ready().expect("ready");
+    assert_eq!(three.layers()[1], lower);
+    assert_eq!(shown(&three), ["a other", "d /", "d/1 1"]);
+}
+
+#[test]
+fn a_shared_tree_stays_while_a_bench_uses_it() {
+    let dir = crate::git::in_memory();
+    let at = dir.path().join("repository");
+    git(dir.path(), &["init", "-q", "repository"]);
+    let repo = Arc::new(Repo::open(&at).expect("a repository"));
+    let trees = dir.path().join("trees");
+    // Trees that have too little in common to share one.
+    let many = |number: usize| -> Vec<(String, String)> {
+        (0..2_600).map(|file| (format!("{}/{file}", number), number.to_string())).collect()
+    };
+    let bench_of = |number: usize| {
+        let files = many(number);
+        let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+        let draft = Draft::on(repo.clone(), tree_with(&repo, &files), Path::new("/project"), None);
+        let bench =
+            Bench::new(dir.path().join(format!("bench{number}")), Some(trees.clone()), Arc::new(draft), Vec::new());
+        bench.ready().expect("ready");
+        bench
+    };
+    let mut benches: Vec<Bench> = (0..4).map(bench_of).collect();
+    let state = |number: usize| dir.path().join(format!("bench{number}.state"));
+    assert_eq!(clear_up_shared(&trees, &[], false), Vec::<String>::new(), "all are in use");
+    let kept = benches.remove(0);
+    drop(benches);
+    let states = [state(1)];
+    let named = clear_up_shared(&trees, &states, true);
+    assert_eq!(clear_up_shared(&trees, &states, false), named, "naming them removes none");
+    assert_eq!(named.len(), 0, "two that nobody uses stay for the next session");
+    assert_eq!(clear_up_shared(&trees, &[], false).len(), 1);
+    assert_eq!(shown(&kept).len(), 2_601);
 }

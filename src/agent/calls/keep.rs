@@ -3,7 +3,7 @@
 //! offered to run it again with the permission.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -14,13 +14,13 @@ use crate::agent::calls::runner::{Ruling, ToolRunner};
 use crate::agent::person::{Person, yes};
 use crate::base::hash::Hasher;
 use crate::base::text::counted;
-use crate::files::holes;
+use crate::files::{Layers, holes};
 use crate::gate::{Approver, Call, Permit};
 use crate::model::Cancel;
 use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Need};
 use crate::proto::tool::{FileChange, Outcome, Step, ToolError, ToolEvent};
-use crate::sandbox::{Change, ChangeKind, Changes, CollectLimits, collect};
+use crate::sandbox::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
 use crate::steps::{Incoming, NewContent, are_alike_indices};
 use crate::tools::{Copied, Refusal, is_plain_config, listed, protection, shown};
 use crate::tree::{Bench, Did};
@@ -58,7 +58,7 @@ impl ToolRunner {
         let call = permit.call().clone();
         let root = self.options.root.path().to_owned();
         let limits = CollectLimits { time: self.options.limits.tool, ..CollectLimits::default() };
-        let mut changes = collect(&copied.layer, &root, &limits);
+        let mut changes = self.layers().and_then(|below| collect(&copied.layer, &below, &limits));
         if let Ok(changes) = &mut changes {
             changes.items.retain(|change| !is_refreshed_index(change, &root));
             outcome.metadata.insert("changes".into(), changes.items.len().into());
@@ -147,6 +147,13 @@ impl ToolRunner {
         matches!(need, Need::Write { path } if Path::new(path) == self.workspace())
     }
 
+    /// The directories that a command's copy is one of.
+    fn layers(&self) -> Result<Layers, CollectError> {
+        let own = || vec![self.options.root.path().to_owned()];
+        let shown = self.options.bench.as_ref().map_or_else(own, |bench| bench.layers());
+        Layers::open(shown.iter().map(PathBuf::as_path)).map_err(|(path, error)| CollectError::Path { path, error })
+    }
+
     fn keep(&mut self, command: &str, call: &Call, changes: Changes, outcome: &mut Outcome, around: &mut Around<'_>) {
         let Changes { items, left_out } = changes;
         // Only this session writes on the bench of a git session, so its files may be as new as the copy.
@@ -178,7 +185,8 @@ impl ToolRunner {
 
     /// The call that applies changes: its question, its fingerprint and its receipt.
     fn keep_call(&self, command: &str, call: &Call, group: &[&Change], outcome: &Outcome) -> Call {
-        let mut shown = shown(group, &self.options.root);
+        let before = self.layers().ok();
+        let mut shown = shown(group, before.as_ref());
         shown.rows.insert(0, how_it_ended(outcome));
         let path = |change: &&&Change| change.path.display().to_string();
         let is_gone = |change: &&&Change| change.kind == ChangeKind::Deleted;

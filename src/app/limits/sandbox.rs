@@ -133,9 +133,9 @@ pub(in crate::app) fn launcher(
     chosen: &Chosen,
     bench: Option<&Arc<Bench>>,
 ) -> Launcher {
-    let shown_instead = bench.map(|bench| bench.dir().to_owned());
-    let copied = shown_instead.clone().unwrap_or_else(|| workspace.to_owned());
-    let grant = Arc::new(Grant { shown_instead, ..grant(settings, env, workspace) });
+    let copied = bench.map_or(workspace, |bench| bench.dir()).to_owned();
+    let shown = bench.map(Arc::clone);
+    let grant = Arc::new(grant(settings, env, workspace));
     let seen = Arc::clone(&grant);
     let (start, hold, layer) = (chosen.clone(), chosen.clone(), chosen.clone());
     let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
@@ -145,6 +145,8 @@ pub(in crate::app) fn launcher(
             let mut grant = Grant {
                 network: terms.network,
                 view: terms.view.clone(),
+                // Known only when the bench is ready.
+                shown_instead: shown.as_ref().map(|bench| bench.layers()).unwrap_or_default(),
                 network_of: terms.network_of,
                 ..Grant::clone(&grant)
             };

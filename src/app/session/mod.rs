@@ -53,7 +53,8 @@ impl OnGit {
         let excludes = session.sessions().repo().common_dir().join("info/exclude");
         let excludes = crate::host::read_text(&excludes).unwrap_or_default();
         let lines = excludes.lines().map(str::to_owned).collect();
-        let bench = Arc::new(Bench::new(session.bench(), session.draft().clone(), lines));
+        let trees = Some(session.shared_trees());
+        let bench = Arc::new(Bench::new(session.bench(), trees, session.draft().clone(), lines));
         Self { session, bench, summarised: BTreeMap::new() }
     }
 }

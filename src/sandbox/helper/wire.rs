@@ -80,8 +80,8 @@ enum TierName {
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::sandbox) struct JailWire {
     pub(in crate::sandbox) workspace: PathWire,
-    /// The path that is shown in its place.
-    pub(in crate::sandbox) shown_instead: Option<PathWire>,
+    /// The directories that are shown in its place, the topmost first.
+    pub(in crate::sandbox) shown_instead: Vec<PathWire>,
     pub(in crate::sandbox) view: ViewWire,
     /// The replacements of `/tmp` and of the homes.
     pub(in crate::sandbox) tmp: PathWire,

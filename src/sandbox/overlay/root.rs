@@ -68,11 +68,14 @@ impl Source {
         Some(Self { fd, path: path.to_owned(), is_directory: kind.is_dir() })
     }
 
-    /// Opens the workspace, or what is shown in its place.
-    fn open_as(jail: &JailWire) -> Option<Self> {
+    /// Opens the workspace, or the directories that are shown in its place, the topmost first.
+    fn shown(jail: &JailWire) -> Result<Vec<Self>, String> {
         let path = jail.workspace.path();
-        let shown = jail.shown_instead.as_ref().map(PathWire::path);
-        Some(Self { path: path.clone(), ..Self::open(&shown.unwrap_or(path))? })
+        if jail.shown_instead.is_empty() {
+            return Ok(vec![Self::open(&path).ok_or("the workspace can't be opened")?]);
+        }
+        let one = |it: Self| Self { path: path.clone(), ..it };
+        Ok(needed(&jail.shown_instead)?.into_iter().map(one).collect())
     }
 }
 
@@ -143,7 +146,8 @@ impl NewRoot {
     /// Puts it together on a tmpfs; `sockets` are covered.
     pub(super) fn build(spec: &Spec, sockets: &[PathBuf], has_names: bool, calls: Calls) -> Result<Self, String> {
         let jail = spec.jail.as_ref().ok_or("the description of the jail is missing")?;
-        let workspace = Source::open_as(jail).ok_or("the workspace can't be opened")?;
+        let shown = Source::shown(jail)?;
+        let workspace = &shown[0];
         let (tmp, home) = (needed(slice::from_ref(&jail.tmp))?, needed(slice::from_ref(&jail.home))?);
         let layers = match &jail.view {
             ViewWire::Copy { upper, work, .. } => needed(&[upper.clone(), work.clone()])?,
@@ -187,7 +191,7 @@ impl NewRoot {
         for open in &writable {
             new.bind(open, &open.path, NO_SUID | NO_DEV)?;
         }
-        new.workspace(&workspace, &layers, &jail.view)?;
+        new.workspace(&shown, &layers, &jail.view)?;
         if matches!(jail.view, ViewWire::Work) {
             let locked = paths(&spec.read_only).filter(|path| new.shows(path)).collect();
             new.lock(&outermost(locked), &workspace.path)?;
@@ -382,24 +386,28 @@ impl NewRoot {
         })
     }
 
-    fn workspace(&self, workspace: &Source, layers: &[Source], view: &ViewWire) -> Result<(), String> {
-        let path = &workspace.path;
-        match (view, layers) {
-            (ViewWire::Look, _) => self.bind(workspace, path, READ_ONLY | NO_SUID | NO_DEV),
-            (ViewWire::Work, _) => self.bind(workspace, path, NO_SUID | NO_DEV),
-            (ViewWire::Copy { .. }, [upper, work]) => {
-                let place = self.place(path, true)?;
-                let options = format!(
-                    "lowerdir={},upperdir={},workdir={},userxattr,volatile",
-                    through(&workspace.fd).display(),
-                    through(&upper.fd).display(),
-                    through(&work.fd).display()
-                );
-                let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-                mount(Some("overlay"), &through(&place), Some("overlay"), flags, Some(options.as_str()))
-                    .map_err(|error| format!("a copy-on-write view of {}: {error}", path.display()))
+    /// Shows the workspace: `shown` is what lies there, the topmost first.
+    fn workspace(&self, shown: &[Source], layers: &[Source], view: &ViewWire) -> Result<(), String> {
+        let path = &shown[0].path;
+        let lowers: Vec<String> = shown.iter().map(|it| through(&it.fd).display().to_string()).collect();
+        let lowers = lowers.join(":");
+        let merge = |options: String, more: MsFlags| {
+            let place = self.place(path, true)?;
+            let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | more;
+            mount(Some("overlay"), &through(&place), Some("overlay"), flags, Some(options.as_str()))
+                .map_err(|error| format!("a copy-on-write view of {}: {error}", path.display()))
+        };
+        match (view, layers, shown) {
+            (ViewWire::Look, _, [one]) => self.bind(one, path, READ_ONLY | NO_SUID | NO_DEV),
+            (ViewWire::Look, ..) => merge(format!("lowerdir={lowers},userxattr"), MsFlags::MS_RDONLY),
+            (ViewWire::Work, _, [one]) => self.bind(one, path, NO_SUID | NO_DEV),
+            (ViewWire::Work, ..) => Err("a program can't write on files that others share".into()),
+            (ViewWire::Copy { .. }, [upper, work], _) => {
+                let (upper, work) = (through(&upper.fd), through(&work.fd));
+                let (upper, work) = (upper.display(), work.display());
+                merge(format!("lowerdir={lowers},upperdir={upper},workdir={work},userxattr,volatile"), MsFlags::empty())
             }
-            (ViewWire::Copy { .. }, _) => Err("the layers of the copy are missing".into()),
+            (ViewWire::Copy { .. }, ..) => Err("the layers of the copy are missing".into()),
         }
     }
 

@@ -10,11 +10,12 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use super::{Launcher, Offer, Place, Plan, Spec, Terms, Tool, Work};
+use super::{Copied, Launcher, Offer, Place, Plan, Spec, Terms, Tool, Work};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::render::strip_controls;
+use crate::sandbox::View;
 use crate::tools::running::program::{self, Bounds};
 
 pub use folder::{Bundle, PluginError, PluginState, Plugins, Standing};
@@ -94,7 +95,13 @@ impl Tool for PluginTool {
             None => return ToolError::new("internal", "it has no command", "").into(),
         };
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let terms = Terms { network: self.has_network, ..Terms::default() };
+        let mut terms = Terms { network: self.has_network, ..Terms::default() };
+        // What it changes is the turn's, as for a command.
+        let layer = match self.launcher.is_on_bench().then(|| self.launcher.layer()).transpose() {
+            Ok(layer) => layer,
+            Err(why) => return ToolError::new("sandbox", why, "tell the user").into(),
+        };
+        terms.view = layer.clone().map_or(terms.view, View::Copy);
         let command = match self.launcher.command(&program.display().to_string(), &arguments, &terms) {
             Ok(command) => command,
             Err(why) => return ToolError::new("sandbox", why, "tell the user").into(),
@@ -102,7 +109,10 @@ impl Tool for PluginTool {
         let own_name = &self.entry.full_name[self.plugin.len() + 1..];
         let input = json!({"tool": own_name, "arguments": permit.arguments(), "workspace": work.place.tree.path()});
         let bounds = Bounds { time: work.limits.tool, output_bytes_max: OUTPUT_BYTES_MAX, is_stopped: work.is_stopped };
-        match program::run(command, input.to_string().into_bytes(), bounds) {
+        let ran = program::run(command, input.to_string().into_bytes(), bounds);
+        let command = format!("plugin {}", self.entry.full_name);
+        work.copied = layer.map(|layer| Copied { command, layer, refused: None });
+        match ran {
             Ok(output) => outcome(&output),
             Err(error) => error.into(),
         }

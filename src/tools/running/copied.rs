@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::files::{Root, Stamp};
+use crate::files::{Layers, Stamp};
 use crate::proto::known_paths;
 use crate::proto::tool::FileChange;
 use crate::sandbox::{Change, ChangeKind, Layer};
@@ -84,9 +84,9 @@ pub fn is_plain_config(change: &Change) -> bool {
     })
 }
 
-/// Puts changes into rows and differences.
+/// Puts changes into rows and differences. `before` is the workspace as it was; without it there are no differences.
 #[must_use]
-pub fn shown(changes: &[&Change], root: &Root) -> Shown {
+pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
     let mut shown = Shown::default();
     let mut bytes = 0;
     let mut groups: Vec<Group> = Vec::new();
@@ -103,7 +103,7 @@ pub fn shown(changes: &[&Change], root: &Root) -> Shown {
             continue;
         }
         let has_room = shown.files.len() < FILES_MAX && bytes < ALL_BYTES_MAX;
-        let file = if has_room { difference(change, root) } else { None };
+        let file = if has_room { difference(change, before) } else { None };
         let size = file.iter().flat_map(|file| [&file.old, &file.new]).flatten().map(|it| it.len() as u64).sum::<u64>();
         bytes += size;
         let file = file.filter(|_| bytes <= ALL_BYTES_MAX);
@@ -252,11 +252,11 @@ fn size(bytes: u64) -> String {
 }
 
 /// The difference of a change, if it is one of text.
-fn difference(change: &Change, root: &Root) -> Option<FileChange> {
+fn difference(change: &Change, workspace: Option<&Layers>) -> Option<FileChange> {
     let old = match change.before {
         None => None,
         Some(before) if before.is_file() && before.size <= TEXT_BYTES_MAX => {
-            Some(root.held(&change.path, TEXT_BYTES_MAX).ok()?.1)
+            Some(workspace?.held(&change.path, TEXT_BYTES_MAX).ok()?.1)
         }
         Some(_) => return None,
     };

@@ -1,0 +1,147 @@
+//! The files of a bench: a directory, alone or over a tree that is written out and that nobody changes. What the directory has
+//! hides what lies below; a name that is gone is marked as overlayfs does it.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::{Mode as Bits, SFlag, mknod};
+
+use crate::files::{OPAQUE, holes};
+use crate::git::Mode;
+
+/// A directory in which a bench's files are written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layer<'a> {
+    /// The directory.
+    pub(super) top: &'a Path,
+    /// The tree below it.
+    pub(super) below: Option<&'a Path>,
+}
+
+/// Whether a directory can hide what lies below it: not every file system and not every kernel lets an ordinary user mark it.
+pub(super) fn can_hide(place: &Path) -> bool {
+    let trial = place.with_extension("trial");
+    let tried = fs::create_dir(&trial).and_then(|()| whiteout(&trial.join("gone"))).and_then(|()| hide(&trial));
+    let _ = fs::remove_dir_all(&trial);
+    tried.is_ok()
+}
+
+fn whiteout(path: &Path) -> io::Result<()> {
+    mknod(path, SFlag::S_IFCHR, Bits::empty(), 0).map_err(io::Error::from)
+}
+
+fn hide(directory: &Path) -> io::Result<()> {
+    Ok(rustix::fs::lsetxattr(directory, OPAQUE, b"y", rustix::fs::XattrFlags::empty())?)
+}
+
+impl Layer<'_> {
+    fn is_below(&self, path: &Path) -> bool {
+        self.below.is_some_and(|below| below.join(path).symlink_metadata().is_ok())
+    }
+
+    /// Removes what the directory has; the directory itself stays, since others hold it open.
+    pub(super) fn clear(&self) -> io::Result<()> {
+        let entries = match fs::read_dir(self.top) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            self.vacate(Path::new(&entry?.file_name()))?;
+        }
+        Ok(())
+    }
+
+    /// Makes directories; what isn't a directory on the way makes room. Nobody else writes there meanwhile.
+    pub(super) fn make_directories(&self, path: &Path) -> io::Result<()> {
+        let (mut at, mut relative) = (self.top.to_owned(), PathBuf::new());
+        for part in path.iter() {
+            at.push(part);
+            relative.push(part);
+            let is_new = match at.symlink_metadata() {
+                Ok(data) if data.is_dir() => continue,
+                Ok(_) => {
+                    fs::remove_file(&at)?;
+                    true
+                }
+                Err(_) => false,
+            };
+            fs::create_dir(&at)?;
+            // What was there, or the mark that nothing is, has hidden the directory below.
+            if is_new && self.is_below(&relative) {
+                hide(&at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what is at a path; a link on the way isn't followed.
+    pub(super) fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut at = self.top.to_owned();
+        for part in path.parent().unwrap_or(Path::new("")).iter() {
+            at.push(part);
+            match at.symlink_metadata() {
+                Ok(data) if data.is_dir() => {}
+                // A file, a link, or the mark that nothing is there.
+                Ok(_) => return Ok(()),
+                Err(_) => break,
+            }
+        }
+        self.vacate(path)?;
+        if self.is_below(path) {
+            self.make_directories(path.parent().unwrap_or(Path::new("")))?;
+            whiteout(&self.top.join(path))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what the directory itself has at a path.
+    fn vacate(&self, path: &Path) -> io::Result<()> {
+        let target = self.top.join(path);
+        match target.symlink_metadata() {
+            Ok(data) if data.is_dir() => fs::remove_dir_all(&target),
+            Ok(_) => fs::remove_file(&target),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// Puts a file, a link or an empty directory at a path.
+    pub(super) fn put(&self, path: &Path, mode: Mode, bytes: &[u8]) -> io::Result<()> {
+        let target = self.top.join(path);
+        self.make_directories(path.parent().unwrap_or(Path::new("")))?;
+        match mode {
+            Mode::Submodule | Mode::Directory => {
+                self.remove(path)?;
+                self.make_directories(path)
+            }
+            mode => {
+                self.vacate(path)?;
+                write(&target, mode, bytes)
+            }
+        }
+    }
+
+    /// Puts a copy of a file at a path, with the holes of that file: one of 2 GiB may be almost empty.
+    pub(super) fn copy(&self, path: &Path, source: &Path, bits: u32) -> io::Result<()> {
+        let target = self.top.join(path);
+        self.make_directories(path.parent().unwrap_or(Path::new("")))?;
+        self.vacate(path)?;
+        holes::copy(&File::open(source)?, &OpenOptions::new().write(true).create_new(true).open(&target)?)?;
+        fs::set_permissions(&target, fs::Permissions::from_mode(bits & 0o777))
+    }
+}
+
+/// Writes a file, a link or an empty directory where nothing is.
+pub(super) fn write(target: &Path, mode: Mode, bytes: &[u8]) -> io::Result<()> {
+    match mode {
+        Mode::Link => symlink(OsStr::from_bytes(bytes), target),
+        Mode::Submodule | Mode::Directory => fs::create_dir(target),
+        Mode::File | Mode::Executable => {
+            let bits = if mode == Mode::Executable { 0o755 } else { 0o644 };
+            OpenOptions::new().write(true).create_new(true).mode(bits).open(target)?.write_all(bytes)
+        }
+    }
+}
