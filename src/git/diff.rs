@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::{Entry, GitError, Mode, Objects, Oid};
+use super::{Entry, GitError, Mode, Objects, Oid, is_empty_tree};
 
 /// One path that differs. Directories appear as what is in them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ fn walk(
     if old == new {
         return Ok(());
     }
+    let is_some = |tree: Option<Oid>| tree.filter(|it| !is_empty_tree(*it));
+    let (old, new) = (is_some(old), is_some(new));
     let entries = |tree: Option<Oid>| {
         let mut entries = tree.map_or(Ok(Vec::new()), |tree| objects.entries(tree))?;
         entries.sort_by(|left, right| left.name.cmp(&right.name));

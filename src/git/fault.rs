@@ -23,7 +23,8 @@ pub fn point() {
     }
 }
 
-/// The variable that names the number of the first write that finds the disk full; all later ones do, too.
+/// The variable that names the number of the first write that finds the disk full; all later ones do, too. After a blank it may
+/// say that the disk is `damaged` instead: only this write fails then.
 #[cfg(test)]
 pub const FULL_AT: &str = "REEDCLAW_TEST_FULL_AT";
 
@@ -37,19 +38,25 @@ pub fn write() -> std::io::Result<()> {
     Ok(())
 }
 
-/// A write: in a process that a test has started, the one with its number and all later ones find the disk full.
+/// A write: in a process that a test has started, the one with its number fails, or that and all later ones.
 #[cfg(test)]
 pub fn write() -> std::io::Result<()> {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU64, Ordering};
 
     static PASSED: AtomicU64 = AtomicU64::new(0);
-    static FULL: OnceLock<Option<u64>> = OnceLock::new();
-    let Some(full) = *FULL.get_or_init(|| std::env::var(FULL_AT).ok()?.parse().ok()) else { return Ok(()) };
-    if PASSED.fetch_add(1, Ordering::SeqCst) + 1 >= full {
-        return Err(std::io::ErrorKind::StorageFull.into());
+    static FULL: OnceLock<Option<(u64, bool)>> = OnceLock::new();
+    let read = || {
+        let text = std::env::var(FULL_AT).ok()?;
+        let number = text.split(' ').next()?.parse().ok()?;
+        Some((number, text.ends_with(" damaged")))
+    };
+    let Some((at, is_damaged)) = *FULL.get_or_init(read) else { return Ok(()) };
+    match PASSED.fetch_add(1, Ordering::SeqCst) + 1 {
+        passed if is_damaged && passed == at => Err(std::io::Error::from_raw_os_error(libc::EIO)),
+        passed if !is_damaged && passed >= at => Err(std::io::ErrorKind::StorageFull.into()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// A directory in memory, if the system has such a place: tests with hundreds of repositories wait for the disk otherwise.

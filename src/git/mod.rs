@@ -4,6 +4,7 @@
 mod diff;
 pub mod fault;
 mod program;
+mod tables;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -22,7 +23,8 @@ pub use diff::{Changed, diff};
 pub use fault::in_memory;
 pub use gix::ObjectId as Oid;
 pub use program::{Merged, Program, make_bare};
-pub use write::{Batch, NewCommit, TreeEdit};
+use tables::Tables;
+pub use write::{Batch, NewCommit, TreeEdit, Unnamed};
 
 /// Time for which a reference is tried to be moved while others hold its lock, or remove the empty folders that it lies
 /// in. A
@@ -198,6 +200,10 @@ pub struct Repo {
     work_dir: Option<PathBuf>,
     common_dir: PathBuf,
     git_dir: PathBuf,
+    /// The hash by which its objects are named.
+    hash: gix::hash::Kind,
+    /// Its references, if the library can't read them.
+    tables: Option<Tables>,
 }
 
 impl std::fmt::Debug for Repo {
@@ -211,16 +217,20 @@ impl Repo {
     /// nothing that it names is run.
     ///
     /// # Errors
-    /// There is none, or it is of a kind that isn't supported: SHA-256 names, references in tables, another owner's.
+    /// There is none, or it is of a kind that isn't supported: another owner's, or with references in tables where git's
+    /// program isn't installed.
     pub fn open(path: &Path) -> Result<Self, GitError> {
         let repo = gix::open_opts(path, gix::open::Options::isolated()).map_err(|error| why_unusable(path, &error))?;
-        if repo.object_hash() != gix::hash::Kind::Sha1 {
-            return Err(GitError::Unsupported("its objects have SHA-256 names".into()));
-        }
         let storage = repo.config_snapshot().string("extensions.refStorage").map(|it| it.to_string());
-        if let Some(storage) = storage.filter(|it| it != "files") {
-            return Err(GitError::Unsupported(format!("its references are kept in the form {storage}")));
-        }
+        let tables = match storage.filter(|it| it != "files") {
+            None => None,
+            Some(storage) if storage == "reftable" => Some(Tables::of(repo.git_dir()).ok_or_else(|| {
+                GitError::Unsupported("its references are kept as reftable, and git isn't installed".into())
+            })?),
+            Some(storage) => {
+                return Err(GitError::Unsupported(format!("its references are kept in the form {storage}")));
+            }
+        };
         if repo.git_dir_trust() != gix::sec::Trust::Full {
             return Err(GitError::Unsupported("it belongs to another user".into()));
         }
@@ -229,6 +239,8 @@ impl Repo {
             work_dir: repo.workdir().map(real),
             common_dir: real(repo.common_dir()),
             git_dir: real(repo.git_dir()),
+            hash: repo.object_hash(),
+            tables,
             shared: repo.into_sync(),
             handles: Mutex::default(),
         })
@@ -252,6 +264,11 @@ impl Repo {
         &self.common_dir
     }
 
+    /// The hash by which its objects are named.
+    fn hash(&self) -> gix::hash::Kind {
+        self.hash
+    }
+
     /// Runs `work` with a handle of this thread's own.
     fn with<T>(&self, work: impl FnOnce(&gix::Repository) -> T) -> T {
         let handle = self.handles.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -266,6 +283,9 @@ impl Repo {
     /// # Errors
     /// HEAD can't be read.
     pub fn head(&self) -> Result<Head, GitError> {
+        if let Some(tables) = &self.tables {
+            return tables.head();
+        }
         self.with(|repo| {
             let head = repo.head().map_err(other)?;
             let branch = head.referent_name().map(|name| name.as_bstr().to_string());
@@ -279,6 +299,9 @@ impl Repo {
     /// It names none.
     pub fn find_commit(&self, revision: &str) -> Result<Oid, GitError> {
         let missing = || GitError::NoCommit(revision.to_owned());
+        if let Some(tables) = &self.tables {
+            return tables.find_commit(revision)?.ok_or_else(missing);
+        }
         self.with(|repo| {
             let id = repo.rev_parse_single(revision).map_err(|_| missing())?;
             let object = id.object().map_err(|_| missing())?;
@@ -291,6 +314,9 @@ impl Repo {
     /// # Errors
     /// It can't be read.
     pub fn tip(&self, name: &str) -> Result<Option<Oid>, GitError> {
+        if let Some(tables) = &self.tables {
+            return tables.tip(name);
+        }
         self.with(|repo| {
             let found = repo.try_find_reference(name).map_err(other)?;
             Ok(found.and_then(|found| found.try_id().map(gix::Id::detach)))
@@ -302,6 +328,9 @@ impl Repo {
     /// # Errors
     /// They can't be read.
     pub fn refs(&self, prefix: &str) -> Result<Vec<(String, Oid)>, GitError> {
+        if let Some(tables) = &self.tables {
+            return tables.refs(prefix);
+        }
         self.with(|repo| {
             let platform = repo.references().map_err(other)?;
             let found = platform.prefixed(prefix).map_err(other)?;
@@ -320,10 +349,17 @@ impl Repo {
         if old == new {
             return Ok(());
         }
-        let full = FullName::try_from(BString::from(name)).map_err(other)?;
         if old.is_none() {
             self.is_free(name)?;
         }
+        if let Some(tables) = &self.tables {
+            fault::point();
+            fault::write().map_err(other)?;
+            tables.swap(name, (old, new), who)?;
+            fault::point();
+            return Ok(());
+        }
+        let full = FullName::try_from(BString::from(name)).map_err(other)?;
         let expected =
             old.map_or(PreviousValue::MustNotExist, |id| PreviousValue::MustExistAndMatch(Target::Object(id)));
         let change = match new {
@@ -362,6 +398,9 @@ impl Repo {
     /// The full name of the reference that a symbolic one leads to; `None` if there is none of this name.
     #[must_use]
     pub fn link(&self, name: &str) -> Option<String> {
+        if let Some(tables) = &self.tables {
+            return tables.link(name);
+        }
         self.with(|repo| {
             let found = repo.try_find_reference(name).ok()??;
             found.target().try_name().map(|target| target.as_bstr().to_string())
@@ -373,6 +412,9 @@ impl Repo {
     /// # Errors
     /// They can't be read.
     pub fn links(&self, prefix: &str) -> Result<Vec<(String, String)>, GitError> {
+        if let Some(tables) = &self.tables {
+            return tables.links(prefix);
+        }
         self.with(|repo| {
             let platform = repo.references().map_err(other)?;
             let found = platform.prefixed(prefix).map_err(other)?;
@@ -388,6 +430,11 @@ impl Repo {
     /// # Errors
     /// There is one already, or the repository can't be written.
     pub fn set_link(&self, name: &str, target: Option<&str>, who: &Identity) -> Result<(), GitError> {
+        if let Some(tables) = &self.tables {
+            fault::point();
+            fault::write().map_err(other)?;
+            return tables.set_link(name, target);
+        }
         let full = |name: &str| FullName::try_from(BString::from(name)).map_err(other);
         let change = match target {
             Some(target) => {
@@ -471,6 +518,9 @@ impl Repo {
     /// The names of branches that are checked out, each with its work tree.
     #[must_use]
     pub fn checked_out(&self) -> Vec<(String, PathBuf)> {
+        if let Some(tables) = &self.tables {
+            return tables.checked_out();
+        }
         self.with(|repo| {
             let Ok(all) = repo.worktrees_including_main() else { return Vec::new() };
             let one = |it: gix::Repository| {
@@ -505,26 +555,11 @@ impl Repo {
 
 /// Reason why the library can't open what is at `path`: there is no repository, or one of a kind that it doesn't know.
 fn why_unusable(path: &Path, error: &dyn std::error::Error) -> GitError {
-    let config = [path.join(".git/config"), path.join("config")];
-    let Some(config) = config
-        .iter()
-        .filter(|_| path.join(".git").exists() || path.join("objects").is_dir())
-        .find_map(|config| std::fs::read_to_string(config).ok())
-    else {
+    if !path.join(".git").exists() && !path.join("objects").is_dir() {
         return GitError::None(path.display().to_string());
-    };
-    let config = config.to_ascii_lowercase();
-    let sets = |name: &str, value: &str| {
-        let of_name = |line: &&str| line.trim_start().starts_with(name);
-        config.lines().filter(of_name).any(|line| line.contains(value))
-    };
-    GitError::Unsupported(match () {
-        () if sets("objectformat", "sha256") => "its objects have SHA-256 names".to_owned(),
-        () if sets("refstorage", "reftable") => "its references are kept in the form reftable".to_owned(),
-        () => {
-            std::iter::successors(Some(error), |it| it.source()).map(ToString::to_string).collect::<Vec<_>>().join(": ")
-        }
-    })
+    }
+    let causes = std::iter::successors(Some(error), |it| it.source()).map(ToString::to_string);
+    GitError::Unsupported(causes.collect::<Vec<_>>().join(": "))
 }
 
 /// Place where the objects of trees are read: a repository, or memory.
@@ -546,10 +581,18 @@ pub trait Objects: Send + Sync {
     /// # Errors
     /// It can't be read.
     fn size(&self, id: Oid) -> Result<u64, GitError>;
+
+    /// The name that a content gets here; `None` for one that was made to have another's name.
+    fn blob_id(&self, bytes: &[u8]) -> Option<Oid> {
+        blob_id(gix::hash::Kind::Sha1, bytes)
+    }
 }
 
 impl Objects for Repo {
     fn entries(&self, tree: Oid) -> Result<Vec<Entry>, GitError> {
+        if is_empty_tree(tree) {
+            return Ok(Vec::new());
+        }
         self.with(|repo| {
             let tree_object = repo.find_tree(tree).map_err(|_| GitError::Object(tree))?;
             let mut entries = Vec::new();
@@ -572,9 +615,13 @@ impl Objects for Repo {
     fn size(&self, id: Oid) -> Result<u64, GitError> {
         self.with(|repo| Ok(repo.find_header(id).map_err(|_| GitError::Object(id))?.size()))
     }
+
+    fn blob_id(&self, bytes: &[u8]) -> Option<Oid> {
+        blob_id(self.hash, bytes)
+    }
 }
 
-/// The empty tree.
+/// The empty tree, by the name that it has in most repositories: whatever its name, it is read as empty in all of them.
 #[must_use]
 pub fn empty_tree() -> Oid {
     Oid::empty_tree(gix::hash::Kind::Sha1)
@@ -586,8 +633,13 @@ pub fn oid_of(text: &str) -> Option<Oid> {
     Oid::from_hex(text.trim().as_bytes()).ok()
 }
 
-/// The name of a content, as git has it; `None` for one that was made to have another's name.
+/// Whether a tree is the empty one.
 #[must_use]
-pub fn blob_id(bytes: &[u8]) -> Option<Oid> {
-    gix::objs::compute_hash(gix::hash::Kind::Sha1, gix::objs::Kind::Blob, bytes).ok()
+pub fn is_empty_tree(id: Oid) -> bool {
+    id == Oid::empty_tree(id.kind())
+}
+
+/// The name of a content; `None` for one that was made to have another's name.
+fn blob_id(hash: gix::hash::Kind, bytes: &[u8]) -> Option<Oid> {
+    gix::objs::compute_hash(hash, gix::objs::Kind::Blob, bytes).ok()
 }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::DirBuilder;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -36,14 +36,14 @@ pub struct Merged {
 /// Git's program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    path: PathBuf,
+    pub(super) path: PathBuf,
     env: BTreeMap<OsString, OsString>,
 }
 
-struct Ran {
-    status: Option<i32>,
-    out: Vec<u8>,
-    err: String,
+pub(super) struct Ran {
+    pub(super) status: Option<i32>,
+    pub(super) out: Vec<u8>,
+    pub(super) err: String,
 }
 
 impl Program {
@@ -223,13 +223,26 @@ pub fn make_bare(path: &Path, repo: &Repo) -> std::io::Result<()> {
     alternates.push(b'\n');
     std::fs::write(path.join("objects/info/alternates"), alternates)?;
     std::fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
-    std::fs::write(path.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")
+    let format = match repo.hash() {
+        gix::hash::Kind::Sha1 => "0\n",
+        _ => "1\n[extensions]\n\tobjectFormat = sha256\n",
+    };
+    std::fs::write(path.join("config"), format!("[core]\n\tbare = true\n\trepositoryformatversion = {format}"))
 }
 
-fn run(mut command: Command) -> Result<Ran, GitError> {
+fn run(command: Command) -> Result<Ran, GitError> {
+    run_with(command, b"")
+}
+
+/// Runs git with a short input: no more than a pipe takes at once.
+pub(super) fn run_with(mut command: Command, input: &[u8]) -> Result<Ran, GitError> {
     let deadline = Instant::now() + TIME;
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(other)?;
+    let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+    let mut child = command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(other)?;
+    if let Some(mut pipe) = child.stdin.take() {
+        // Git that has ended already says why.
+        let _ = pipe.write_all(input);
+    }
     let read = |pipe: Option<Box<dyn Read + Send>>| {
         thread::spawn(move || {
             let mut bytes = Vec::new();

@@ -237,11 +237,10 @@ fn a_merge_runs_nothing_that_the_repository_configures() {
 fn kinds_of_repositories_that_cant_be_used_are_named() {
     let dir = tempfile::tempdir().expect("a directory");
     assert!(matches!(Repo::open(dir.path()), Err(GitError::None(_))));
-    let sha256 = dir.path().join("sha256");
-    git(dir.path(), &["init", "-q", "--object-format=sha256", "sha256"]);
-    let refused = Repo::open(&sha256).expect_err("refused");
-    assert!(matches!(&refused, GitError::Unsupported(why) if why.contains("SHA-256")), "{refused}");
-    git(dir.path(), &["init", "-q", "--ref-format=reftable", "tables"]);
-    let refused = Repo::open(&dir.path().join("tables")).expect_err("refused");
-    assert!(matches!(&refused, GitError::Unsupported(why) if why.contains("reftable")), "{refused}");
+    git(dir.path(), &["init", "-q", "other"]);
+    let other = dir.path().join("other");
+    git(&other, &["config", "core.repositoryFormatVersion", "1"]);
+    git(&other, &["config", "extensions.refStorage", "unheard-of"]);
+    let refused = Repo::open(&other).expect_err("refused");
+    assert!(matches!(&refused, GitError::Unsupported(why) if why.contains("unheard-of")), "{refused}");
 }

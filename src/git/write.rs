@@ -16,7 +16,7 @@ use gix::actor::Signature;
 use gix::objs::tree::Entry as GixEntry;
 use gix::objs::{Commit as GixCommit, Kind, Tree, WriteTo};
 
-use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, empty_tree, fault, other};
+use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, fault, other};
 
 /// Threads that wait for the disk at once: it takes many files in hardly more than the time of one.
 const SYNCING_THREADS: usize = 8;
@@ -62,7 +62,7 @@ impl Repo {
 impl Objects for Batch<'_> {
     fn entries(&self, tree: Oid) -> Result<Vec<Entry>, GitError> {
         let Some((_, bytes)) = self.new.get(&tree) else { return self.repo.entries(tree) };
-        let decoded = gix::objs::TreeRef::from_bytes(bytes, gix::hash::Kind::Sha1);
+        let decoded = gix::objs::TreeRef::from_bytes(bytes, self.repo.hash());
         let decoded = decoded.map_err(|_| GitError::Object(tree))?;
         let one = |it: &gix::objs::tree::EntryRef<'_>| Entry {
             name: it.filename.to_vec(),
@@ -83,11 +83,15 @@ impl Objects for Batch<'_> {
     fn size(&self, id: Oid) -> Result<u64, GitError> {
         self.new.get(&id).map_or_else(|| self.repo.size(id), |(_, bytes)| Ok(bytes.len() as u64))
     }
+
+    fn blob_id(&self, bytes: &[u8]) -> Option<Oid> {
+        self.repo.blob_id(bytes)
+    }
 }
 
 impl Batch<'_> {
     fn add(&mut self, kind: Kind, bytes: Vec<u8>) -> Result<Oid, GitError> {
-        let id = gix::objs::compute_hash(gix::hash::Kind::Sha1, kind, &bytes).map_err(other)?;
+        let id = gix::objs::compute_hash(self.repo.hash(), kind, &bytes).map_err(other)?;
         if !self.new.contains_key(&id) && !self.repo.has(id) {
             self.new.insert(id, (kind, bytes));
             self.order.push(id);
@@ -117,7 +121,7 @@ impl Batch<'_> {
             }
             at.leaf = Some(*leaf);
         }
-        Ok(self.tree_of(Some(base), &top)?.unwrap_or_else(empty_tree))
+        Ok(self.tree_of(Some(base), &top)?.unwrap_or_else(|| Oid::empty_tree(self.repo.hash())))
     }
 
     /// Adds a subtree; `None` if nothing is left of it.
@@ -216,6 +220,12 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// The new objects, for the time until a reference names them.
+    #[must_use]
+    pub fn into_unnamed(self) -> Unnamed {
+        Unnamed { new: self.new, order: self.order }
+    }
+
     /// Number of new objects.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -257,14 +267,44 @@ impl Batch<'_> {
         for (_, it) in ready {
             folders.extend(it.publish().map_err(failed)?);
         }
-        for folder in folders {
-            match File::open(&folder).and_then(|folder| folder.sync_all()) {
-                // A `git gc` has packed what was in it, and synced the pack.
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                done => done.map_err(failed)?,
-            }
-        }
-        Ok(())
+        let folders: Vec<PathBuf> = folders.into_iter().collect();
+        let sync = |folder: &PathBuf| match File::open(folder).and_then(|folder| folder.sync_all()) {
+            // A `git gc` has packed what was in it, and synced the pack.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            done => done.map_err(failed),
+        };
+        // Together they wait hardly longer than one.
+        std::thread::scope(|scope| {
+            let (own, others) = folders.split_first().map_or((None, &[][..]), |(own, others)| (Some(own), others));
+            let others: Vec<_> = others.iter().map(|folder| scope.spawn(move || sync(folder))).collect();
+            let own = own.map_or(Ok(()), sync);
+            let rest = others.into_iter().map(|it| it.join().unwrap_or_else(|_| Err(other("a thread panicked"))));
+            rest.fold(own, Result::and)
+        })
+    }
+}
+
+/// Objects that were written and that no reference names yet: a `git gc --prune=now` may remove them until then.
+pub struct Unnamed {
+    new: HashMap<Oid, (Kind, Vec<u8>)>,
+    order: Vec<Oid>,
+}
+
+impl std::fmt::Debug for Unnamed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.order).finish()
+    }
+}
+
+impl Unnamed {
+    /// Writes those again that are gone.
+    ///
+    /// # Errors
+    /// As of [`Batch::settle`].
+    pub fn write_again(self, repo: &Repo) -> Result<(), GitError> {
+        let Self { new, order } = self;
+        let order: Vec<Oid> = order.into_iter().filter(|id| !repo.has(*id)).collect();
+        if order.is_empty() { Ok(()) } else { Batch { repo, new, order }.settle() }
     }
 }
 

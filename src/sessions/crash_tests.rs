@@ -199,13 +199,23 @@ fn a_turn_is_committed_or_its_draft_is_found() {
 
 #[test]
 fn a_turn_on_a_full_disk_is_refused_and_loses_nothing() {
+    refused_at_each_write("");
+}
+
+#[test]
+fn a_turn_on_a_damaged_disk_is_refused_and_loses_nothing() {
+    refused_at_each_write(" damaged");
+}
+
+/// A turn in which each write fails once; `how` is the end of the variable that says so.
+fn refused_at_each_write(how: &str) {
     let (scene, id) = prepared();
     let old = scene.sessions.look(&id).expect("found").tip();
     let copies = crate::git::in_memory();
     for write in 1.. {
         let place = copy_of(&scene, copies.path(), write);
         let mut command = process("turn while the disk becomes full", &place);
-        let ended = command.env(FULL_AT, write.to_string()).output().expect("started");
+        let ended = command.env(FULL_AT, format!("{write}{how}")).output().expect("started");
         assert!(ended.status.success(), "write {write}: {}", String::from_utf8_lossy(&ended.stderr));
         let told = std::fs::read_to_string(place.join("told")).expect("told");
         let session = sessions_at(&place).open(&id).expect("opened");

@@ -165,6 +165,20 @@ impl Desk {
         (std::fs::metadata(&path).ok()?.len() <= BYTES_MAX).then(|| std::fs::read_to_string(path).ok())?
     }
 
+    /// Notes that the person of the running turn is asked, or no more.
+    pub(super) fn ask(&self, what: Option<&str>) {
+        // Only a help for other shells.
+        let _ = match what {
+            Some(what) => self.put("asks", what.as_bytes(), false),
+            None => std::fs::remove_file(self.folder.join("asks")),
+        };
+    }
+
+    /// The question that the person of the running turn is asked.
+    pub(super) fn asks(&self) -> Option<String> {
+        self.text("asks").filter(|_| self.holder().is_some())
+    }
+
     /// Notes the question of a turn that begins.
     pub(super) fn begin(&self, question: &str) -> Result<(), SessionError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join("draft/blobs"));
@@ -225,7 +239,7 @@ impl Desk {
                 (Some(mode), Some(_)) if change.is_new => {
                     let name = format!("draft/blobs/{}", change.id.unwrap_or_default());
                     let bytes = std::fs::read(self.folder.join(name)).map_err(|error| self.failed(error))?;
-                    Some((mode, Content::new(&bytes).ok_or_else(damaged)?))
+                    Some((mode, draft.content(&bytes).ok_or_else(damaged)?))
                 }
                 (Some(mode), Some(id)) => Some((mode, Content::Object(id))),
                 _ => None,

@@ -214,6 +214,68 @@ fn a_repository_without_a_commit_stays_untouched() {
     stays_untouched(&scene, &scene.ws(), 6);
 }
 
+/// Puts another repository with the same files in the scene's place.
+fn of_another_kind(scene: &Scene, options: &[&str]) {
+    std::fs::remove_dir_all(scene.ws().join(".git")).expect("removed");
+    git(&scene.ws(), &[&["init", "-q", "-b", "main"], options].concat());
+    git(&scene.ws(), &["config", "user.name", "A Person"]);
+    git(&scene.ws(), &["config", "user.email", "person@example.org"]);
+    git(&scene.ws(), &["add", "-A"]);
+    git(&scene.ws(), &["commit", "-q", "-m", "first"]);
+}
+
+#[test]
+fn repositories_with_long_names_and_with_references_in_tables_stay_untouched_and_are_merged_into() {
+    for (options, seed) in [
+        (&["--object-format=sha256"][..], 12),
+        (&["--ref-format=reftable"], 13),
+        (&["--object-format=sha256", "--ref-format=reftable"], 14),
+    ] {
+        let scene = Scene::new();
+        of_another_kind(&scene, options);
+        // The tables change as a whole: what is in them is compared by name.
+        let references = || git(&scene.ws(), &["for-each-ref", "refs/heads/main", "refs/tags", "refs/stash"]);
+        let before = references();
+        let is_in_tables = options.contains(&"--ref-format=reftable");
+        if !is_in_tables {
+            stays_untouched(&scene, &scene.ws(), seed);
+        }
+        let sessions =
+            Sessions::at(&scene.ws(), &scene.dir.path().join("state"), None, "tester").expect("a repository");
+        let mut session = sessions.start(None, "a title").expect("begun");
+        for number in 0..24 {
+            session = operate(&scene, &scene.ws(), session, number + seed);
+        }
+        assert_eq!(
+            (references(), git(&scene.ws(), &["status", "--porcelain"])),
+            (before, String::new()),
+            "{options:?}"
+        );
+        turn(&mut session, "q", "new.txt", None, Some("x\n"));
+        let plan = sessions.plan_merge(session.id(), How::Squash, &scene.program()).expect("a plan");
+        sessions.merge(&plan, true, &scene.program()).expect("merged");
+        assert_eq!(std::fs::read_to_string(scene.ws().join("new.txt")).expect("a file"), "x\n");
+        let on = sessions.start_on("side", "").expect_err("there is no such branch");
+        assert!(on.to_string().contains("there is no branch side"), "{on}");
+        git(&scene.ws(), &["branch", "side"]);
+        let mut side = sessions.start_on("side", "").expect("begun");
+        turn(&mut side, "q", "side.txt", None, Some("side\n"));
+        assert_eq!(git(&scene.ws(), &["show", "side:side.txt"]), "side");
+        let id = side.id().to_owned();
+        drop((session, side));
+        assert_eq!(sessions.find(&id).expect("it is listed"), id);
+        git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+        for listed in sessions.list().expect("a list").into_iter().chain(sessions.list_left().expect("a list")) {
+            sessions.drop_for_good(&listed.meta.id).expect("dropped");
+        }
+        for (name, tip) in sessions.repo().refs(KEPT).expect("references") {
+            sessions.repo().swap(&name, Some(tip), None, &sessions.who).expect("removed");
+        }
+        let left = git(&scene.ws(), &["for-each-ref", "--format=%(refname)", "refs/heads/reedclaw", "refs/reedclaw"]);
+        assert_eq!(left, "", "{options:?}");
+    }
+}
+
 #[test]
 fn a_checkout_with_a_submodule_stays_untouched() {
     let scene = Scene::new();

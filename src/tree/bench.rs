@@ -64,6 +64,8 @@ pub struct Bench {
     shared: Option<Lowers>,
     /// Lines of the repository's and the user's own ignore files.
     excludes: Vec<String>,
+    /// Why no command may run on it.
+    closed: Option<&'static str>,
     known: Mutex<Option<Known>>,
     left_out: Mutex<Vec<String>>,
 }
@@ -83,7 +85,13 @@ impl Bench {
     #[must_use]
     pub fn new(dir: PathBuf, shared: Option<PathBuf>, draft: Arc<Draft>, excludes: Vec<String>) -> Self {
         let shared = shared.map(Lowers);
-        Self { dir, shared, draft, excludes, known: Mutex::new(None), left_out: Mutex::default() }
+        Self { dir, shared, draft, excludes, closed: None, known: Mutex::new(None), left_out: Mutex::default() }
+    }
+
+    /// The same, on which no command may run, for this reason.
+    #[must_use]
+    pub fn closed(self, why: Option<&'static str>) -> Self {
+        Self { closed: why, ..self }
     }
 
     /// The directory of its own files.
@@ -114,8 +122,11 @@ impl Bench {
     /// Brings it to the state of the draft: only paths that differ are written.
     ///
     /// # Errors
-    /// A file can't be written or read, in words.
+    /// A file can't be written or read, in words; or no command may run.
     pub fn ready(&self) -> Result<(), String> {
+        if let Some(why) = self.closed {
+            return Err(why.to_owned());
+        }
         let told = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let before = match known.take().or_else(|| self.remembered()) {

@@ -88,7 +88,7 @@ impl Draft {
         let leaf = match change.new {
             None => None,
             Some(bytes) if bytes.len() as u64 > FILE_BYTES_MAX => return Err(PathError::Long(FILE_BYTES_MAX)),
-            Some(bytes) => Some((mode, Content::new(bytes).ok_or(PathError::Changed)?)),
+            Some(bytes) => Some((mode, Content::new(&*self.objects, bytes).ok_or(PathError::Changed)?)),
         };
         Ok((path, leaf))
     }
@@ -103,7 +103,7 @@ impl Draft {
             return Err(KEY);
         }
         let leaf = match leaf {
-            Some((mode, bytes)) => Some((mode, Content::new(bytes).ok_or(PathError::Changed)?)),
+            Some((mode, bytes)) => Some((mode, Content::new(&*self.objects, bytes).ok_or(PathError::Changed)?)),
             None => None,
         };
         let parts: Vec<&[u8]> = path.iter().map(OsStrExt::as_bytes).collect();

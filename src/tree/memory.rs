@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use crate::git::{Entry, GitError, Objects, Oid, blob_id};
+use crate::git::{Entry, GitError, Objects, Oid, is_empty_tree};
 
 /// Blobs in memory. Directories of a draft over it are the draft's own.
 #[derive(Debug, Default)]
@@ -14,7 +14,7 @@ pub struct Memory {
 impl Memory {
     /// Keeps a content and gives its name; `None` for one that was made to have another's name.
     pub fn keep(&self, bytes: &[u8]) -> Option<Oid> {
-        let id = blob_id(bytes)?;
+        let id = self.blob_id(bytes)?;
         self.blobs.lock().unwrap_or_else(PoisonError::into_inner).insert(id, bytes.to_vec());
         Some(id)
     }
@@ -22,7 +22,7 @@ impl Memory {
 
 impl Objects for Memory {
     fn entries(&self, tree: Oid) -> Result<Vec<Entry>, GitError> {
-        if tree == crate::git::empty_tree() { Ok(Vec::new()) } else { Err(GitError::Object(tree)) }
+        if is_empty_tree(tree) { Ok(Vec::new()) } else { Err(GitError::Object(tree)) }
     }
 
     fn blob(&self, id: Oid, bytes_max: u64) -> Result<Vec<u8>, GitError> {

@@ -136,7 +136,10 @@ impl Draft {
         }
         let before = Self::on(self.objects.clone(), self.base(), &self.path, None);
         let now = |path: &Path| {
-            before.leaf(path, u64::MAX).ok().and_then(|(mode, bytes)| Some((mode, Content::new(&bytes)?)))
+            before
+                .leaf(path, u64::MAX)
+                .ok()
+                .and_then(|(mode, bytes)| Some((mode, Content::new(&*self.objects, &bytes)?)))
         };
         let back: Vec<Changed> = found.iter().map(|path| Changed { path: path.clone(), now: now(path) }).collect();
         self.apply(&back)?;
@@ -194,6 +197,12 @@ impl Draft {
         state.top.changes(&*self.objects, Some(state.base), Path::new(""), &mut all)?;
         all.sort_by(|left, right| left.path.cmp(&right.path));
         Ok(all)
+    }
+
+    /// A content that isn't in the store yet; `None` for one that was made to have another's name.
+    #[must_use]
+    pub fn content(&self, bytes: &[u8]) -> Option<Content> {
+        Content::new(&*self.objects, bytes)
     }
 
     /// Whether something is at a path, with no link on the way to it.

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Changed;
-use crate::git::{Entry, GitError, Mode, Objects, Oid, blob_id};
+use crate::git::{Entry, GitError, Mode, Objects, Oid};
 
 /// The content of a file or the target of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ pub enum Content {
 impl Content {
     /// A content that isn't in the store yet; `None` for one that was made to have another's name.
     #[must_use]
-    pub fn new(bytes: &[u8]) -> Option<Self> {
-        Some(Self::New(bytes.into(), blob_id(bytes)?))
+    pub fn new(objects: &dyn Objects, bytes: &[u8]) -> Option<Self> {
+        Some(Self::New(bytes.into(), objects.blob_id(bytes)?))
     }
 
     /// Its name in git.
@@ -48,7 +48,7 @@ pub(super) enum Node {
 
 impl Node {
     pub(super) fn of_tree(id: Oid) -> Self {
-        if id == crate::git::empty_tree() { Self::Directory(BTreeMap::new()) } else { Self::Unread(id) }
+        if crate::git::is_empty_tree(id) { Self::Directory(BTreeMap::new()) } else { Self::Unread(id) }
     }
 
     fn of_entry(entry: &Entry) -> Self {

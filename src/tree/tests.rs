@@ -274,9 +274,15 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..25)
 }
 
+/// Number of random series, unless the environment wants another.
+fn cases(usual: u32) -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|it| it.parse().ok()).unwrap_or(usual)
+}
+
 proptest! {
     // Each case starts git twice; the whole takes some seconds.
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    // PROPTEST_CASES=10000 has more of them.
+    #![proptest_config(ProptestConfig { cases: cases(150), ..ProptestConfig::default() })]
 
     #[test]
     fn a_draft_becomes_the_tree_that_git_makes_of_the_directory(acts in acts()) {
