@@ -505,6 +505,15 @@ return {
     -- "branches" or "hidden": new sessions are branches, or references that `git branch` doesn't list and
     -- `git push --all` doesn't send.
     refs = "branches",
+    -- "full" or "talk": the commit of a turn has all that was said, or question and answer without the calls of tools.
+    record = "full",
+    -- "shared", "copy" or "off": commands of sessions share the files that none of them has changed, each session has a copy
+    -- of its own, or no command runs.
+    bench = "shared",
+    -- true or false: ask about edits of a session's files as about edits of the workspace.
+    ask_edits = false,
+    -- true or false: offer the tools of a repository (tools/NAME.luau) that you have allowed.
+    tools = true,
     -- "squash", "merge" or "rebase": the commits that `:session merge` makes, unless an option says otherwise.
     merge = "squash",
     -- "user" or "model": the author of the commits of a model's turns.

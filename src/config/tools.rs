@@ -144,6 +144,14 @@ impl GatewaySettings {
 pub struct SessionSettings {
     /// Place of new sessions: a word.
     pub refs: String,
+    /// The content of a turn's record: a word.
+    pub record: String,
+    /// Way in which commands get their files: a word.
+    pub bench: String,
+    /// Whether edits of a draft are asked about.
+    pub ask_edits: bool,
+    /// Whether the tools of a repository are offered.
+    pub tools: bool,
     /// The commits of a merge: a word.
     pub merge: String,
     /// Whether hooks check the commit of a merge.
@@ -162,6 +170,10 @@ impl SessionSettings {
     pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
         Ok(Self {
             refs: values.text(&["sessions", "refs"])?,
+            record: values.text(&["sessions", "record"])?,
+            bench: values.text(&["sessions", "bench"])?,
+            ask_edits: values.bool(&["sessions", "ask_edits"])?,
+            tools: values.bool(&["sessions", "tools"])?,
             merge: values.text(&["sessions", "merge"])?,
             hooks: values.bool(&["sessions", "hooks"])?,
             message_ms: values.integer(&["sessions", "message_ms"])?,

@@ -14,31 +14,55 @@ use crate::sessions::{
 /// Files that a list names.
 const NAMED_MAX: usize = 30;
 
-/// The sessions as rows of a table: id, title, turns, age, state.
+/// The sessions as rows of a table: id, title, turns, files, age, state.
 #[must_use]
-pub fn session_rows(all: &[Listed], here: Option<&str>) -> Vec<Vec<String>> {
+pub fn session_rows(sessions: &Sessions, all: &[Listed], here: Option<&str>) -> Vec<Vec<String>> {
     let now_s = host::now_unix_ms() / 1000;
     let row = |it: &Listed| {
         let state = match it.state() {
             _ if here == Some(&it.meta.id) => "here".to_owned(),
             "damaged" => "damaged record".to_owned(),
-            "running" => "a turn runs in another shell".to_owned(),
-            "open" => "open in another shell".to_owned(),
+            "asking" => format!("waits for an answer{}: {}", held_by(it), it.asks.as_deref().unwrap_or_default()),
+            "running" => format!("a turn runs in another shell{}", held_by(it)),
+            "open" => format!("open in another shell{}", held_by(it)),
             "cut" => "a turn was cut off".to_owned(),
             "conflicted" => "conflicts to solve".to_owned(),
             "left" => "abandoned; open takes it up again".to_owned(),
             "merged" => format!("merged into {}", it.meta.merged.as_ref().map_or("", |it| &it.into)),
             _ => String::new(),
         };
+        let (files, moved) = sessions.progress(it).unwrap_or_default();
+        let branch = it.meta.base_branch.as_deref().unwrap_or_default().trim_start_matches("refs/heads/");
+        let moved =
+            moved.filter(|count| *count > 0).map(|count| format!("{branch} has {} more", counted(count, "commit")));
+        let state: Vec<String> = [state].into_iter().chain(moved).filter(|it| !it.is_empty()).collect();
         vec![
             short_id(&it.meta.id).to_owned(),
             escape_visible(&it.meta.title),
             counted(usize::try_from(it.meta.turns).unwrap_or(usize::MAX), "turn"),
+            counted(files, "file"),
             age((now_s - it.time_s) * 1000),
-            escape_visible(&state),
+            escape_visible(&state.join(" · ")),
         ]
     };
     all.iter().map(row).collect()
+}
+
+/// The process that has a session open.
+fn held_by(it: &Listed) -> String {
+    it.holder.as_ref().map(|holder| format!(" (process {holder})")).unwrap_or_default()
+}
+
+/// The tips of a session that are kept although it has left them, as rows like those of [`log_rows`].
+#[must_use]
+pub fn kept_rows(kept: &[(u64, LogEntry)]) -> Vec<Vec<String>> {
+    let now_s = host::now_unix_ms() / 1000;
+    let row = |(number, it): &(u64, LogEntry)| {
+        let turn = it.turn.map(|turn| format!("turn {turn}")).unwrap_or_default();
+        let age = age((now_s - it.time_s) * 1000);
+        vec![format!("kept {number}"), short(it.id), age, turn, "left".to_owned(), escape_visible(&it.subject)]
+    };
+    kept.iter().map(row).collect()
 }
 
 /// The turns of a session as rows of a table, the oldest first: number, commit, age, files, state, question.
@@ -50,7 +74,7 @@ pub fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, Sessi
     let row = |it: &LogEntry| {
         let number = it.turn.map_or_else(|| it.act.clone(), |turn| turn.to_string());
         let files = match it.act.as_str() {
-            "turn" => counted(view.changes_of(it.turn.unwrap_or(0))?.len(), "file"),
+            "turn" => counted(view.changes_by(it)?.len(), "file"),
             _ => String::new(),
         };
         let state = if it.state == "whole" { String::new() } else { it.state.clone() };

@@ -7,7 +7,7 @@ use super::hub::{Flow, Repl};
 use super::screen::{Drawing, Reply};
 use crate::agent::{Agent, Cancel, Person};
 use crate::app::make_title;
-use crate::config::HookEvent;
+use crate::config::{HookEvent, state_directory};
 use crate::console::Waiting;
 use crate::proto::{Event, LineKind, Route};
 use crate::repl::offer;
@@ -17,6 +17,7 @@ use crate::repl::records::memory;
 use crate::repl::rules::configure;
 use crate::repl::rules::tooling;
 use crate::route::ends_with_question;
+use crate::serve::Asks;
 use crate::store::ConversationId;
 use crate::turn;
 
@@ -104,7 +105,11 @@ fn with_model(
     work: impl FnOnce(&mut Agent, &Cancel, &mut dyn Person) + Send,
 ) -> Result<Reply, Flow> {
     let Repl { runtime, terminal, .. } = repl;
+    let asks = state_directory(runtime.env()).map(|state| Asks::at(&state));
     let (agent, mut approvals) = runtime.agent_and_approvals();
+    if let Some(asks) = asks {
+        approvals.announce_by(move |line| asks.announce(line));
+    }
     let done = terminal.attended(waiting, &mut approvals, |cancel, person| work(agent, cancel, person));
     // A command of the model may have changed the directory.
     let cwd = state::read(&repl.state).cwd.clone();

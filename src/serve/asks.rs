@@ -121,12 +121,20 @@ impl Asks {
         }
     }
 
-    /// Tells every session that is at work.
+    /// Tells every shell that is at work.
     fn tell(&self, ask: &Ask) {
         let what = ask.lines.first().map(String::as_str).unwrap_or_default();
-        let mut line =
-            format!("[serve] {} asks: {what}; :approve {} shows it", escape_visible(&ask.client), ask.number);
-        line.truncate(line.floor_char_boundary(TOLD_BYTES_MAX));
+        self.send(&format!("[serve] {} asks: {what}; :approve {} shows it", escape_visible(&ask.client), ask.number));
+    }
+
+    /// Sends a line to every other shell that is at work: its person is asked something here.
+    pub fn announce(&self, line: &str) {
+        self.send(&escape_visible(line));
+    }
+
+    fn send(&self, line: &str) {
+        let own = format!("{}.sock", std::process::id());
+        let line = &line[..line.floor_char_boundary(TOLD_BYTES_MAX)];
         let Ok(socket) = UnixDatagram::unbound() else { return };
         // A session that doesn't read must not hold up a call.
         let _ = socket.set_nonblocking(true);
@@ -134,6 +142,9 @@ impl Asks {
         for path in
             files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|it| it == "sock"))
         {
+            if path.ends_with(&own) {
+                continue;
+            }
             if let Err(error) = socket.send_to(line.as_bytes(), &path)
                 && error.kind() == io::ErrorKind::ConnectionRefused
             {

@@ -220,9 +220,18 @@ impl View {
     /// # Errors
     /// There is no such turn, or a tree can't be read.
     pub fn changes_of(&self, turn: u64) -> Result<Vec<Changed>, SessionError> {
-        let entry = self.turn(Some(turn))?;
+        self.changes_by(&self.turn(Some(turn))?)
+    }
+
+    /// Returns the changes of the turn whose commit this is; none for turn 0 and for other commits.
+    ///
+    /// # Errors
+    /// A tree can't be read.
+    pub fn changes_by(&self, entry: &LogEntry) -> Result<Vec<Changed>, SessionError> {
         match entry.parents.first() {
-            Some(parent) if turn > 0 => self.differ(self.before_parts(*parent)?, entry.id),
+            Some(parent) if entry.turn.is_some_and(|turn| turn > 0) => {
+                self.differ(self.before_parts(*parent)?, entry.id)
+            }
             _ => Ok(Vec::new()),
         }
     }

@@ -39,10 +39,10 @@ pub mod wire;
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::files::Locked;
-use crate::git::{GitError, Identity, Objects as _, Oid, Program, Repo, diff, empty_tree};
+use crate::git::{GitError, Identity, Objects as _, Oid, Program, Repo, Unnamed, diff, empty_tree};
 use crate::host::now_unix_ms;
 use crate::tree::{Draft, may_hold_secrets};
 
@@ -106,6 +106,8 @@ pub enum SessionError {
     Damaged(u64),
 }
 
+/// Commits by which a branch is followed back to where a session began.
+const MOVED_MAX: usize = 1_000;
 /// Paths that a message names.
 const NAMED_MAX: usize = 8;
 
@@ -158,8 +160,12 @@ pub struct Listed {
     pub time_s: i64,
     /// Whether a shell has it open.
     pub is_open: bool,
+    /// The number of that shell's process.
+    pub holder: Option<u32>,
     /// Whether a turn has begun and isn't committed: it runs in another shell, or was cut off.
     pub has_draft: bool,
+    /// The question that its person is asked just now.
+    pub asks: Option<String>,
     /// Whether its record can't be read.
     pub is_damaged: bool,
     /// Whether it was abandoned, so that only its newest commit is kept.
@@ -167,12 +173,13 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// The word for its state: `damaged`, `left`, `running`, `open`, `cut`, `conflicted`, `merged` or `idle`.
+    /// The word for its state: `damaged`, `left`, `asking`, `running`, `open`, `cut`, `conflicted`, `merged` or `idle`.
     #[must_use]
     pub fn state(&self) -> &'static str {
         match self {
             Self { is_damaged: true, .. } => "damaged",
             Self { is_left: true, .. } => "left",
+            Self { asks: Some(_), .. } => "asking",
             Self { is_open: true, has_draft: true, .. } => "running",
             Self { is_open: true, .. } => "open",
             Self { has_draft: true, .. } => "cut",
@@ -206,6 +213,8 @@ pub struct Session {
     tip: Oid,
     desk: Desk,
     draft: Arc<Draft>,
+    /// The newest commit that was written, with its objects, until the branch names it.
+    unnamed: Mutex<Option<(Oid, Unnamed)>>,
     /// A message about a draft that an earlier process left.
     notice: Option<String>,
     _lock: Locked<std::fs::File>,
@@ -299,15 +308,46 @@ impl Sessions {
         Ok(all)
     }
 
+    /// Whether a session other than `id` waits for its person's answer. Only the state directory is looked at.
+    #[must_use]
+    pub fn others_ask(&self, id: &str) -> bool {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|it| it.file_name().into_string().ok());
+        names.filter(|it| it != id && names::is_id(it)).any(|it| Desk::of(&self.folder, &it).asks().is_some())
+    }
+
+    /// Number of files that a session has changed since it began, and of commits that the branch it began at has since; the
+    /// latter is `None` if that branch has gone or been made anew.
+    ///
+    /// # Errors
+    /// A tree or commit can't be read.
+    pub fn progress(&self, of: &Listed) -> Result<(usize, Option<usize>), SessionError> {
+        let files = View::new(self.repo.clone(), of.meta.id.clone(), of.tip).changes()?.len();
+        let base = of.meta.base.as_deref().and_then(crate::git::oid_of);
+        let branch = of.meta.base_branch.as_deref().map(|name| self.repo.tip(name)).transpose()?.flatten();
+        let (Some(base), Some(mut at)) = (base, branch) else { return Ok((files, None)) };
+        for count in 0..=MOVED_MAX {
+            if at == base {
+                return Ok((files, Some(count)));
+            }
+            let Some(parent) = self.repo.commit(at)?.parents.first().copied() else { break };
+            at = parent;
+        }
+        Ok((files, None))
+    }
+
     fn listed(&self, id: &str, tip: Oid, is_left: bool) -> Listed {
         let desk = Desk::of(&self.folder, id);
-        let (is_open, has_draft) = (desk.holder().is_some(), desk.has_draft());
+        let (holder, has_draft) = (desk.holder(), desk.has_draft());
+        let is_open = holder.is_some();
+        let holder = holder.and_then(|it| it.trim().parse().ok());
         let time_s = self.repo.commit(tip).map_or(0, |it| it.time_s);
         let (meta, is_damaged) = match self.meta(id, tip) {
             Ok(meta) => (meta, false),
             Err(_) => (Meta { id: id.to_owned(), ..Meta::default() }, true),
         };
-        Listed { meta, tip, time_s, is_open, has_draft, is_damaged, is_left }
+        let asks = desk.asks().filter(|_| has_draft);
+        Listed { meta, tip, time_s, is_open, holder, has_draft, asks, is_damaged, is_left }
     }
 
     /// The tip of a session that was kept last.
@@ -321,6 +361,10 @@ impl Sessions {
     /// # Errors
     /// None or several are meant.
     pub fn find(&self, wanted: &str) -> Result<String, SessionError> {
+        // A whole id needs no list.
+        if names::is_id(wanted) && self.repo.tip(&self.reference(wanted))?.is_some() {
+            return Ok(wanted.to_owned());
+        }
         let mut all = self.list()?;
         all.extend(self.list_left()?);
         let is_id = |it: &&Listed| it.meta.id.starts_with(wanted) || it.meta.id.ends_with(wanted);
@@ -482,8 +526,17 @@ impl Sessions {
         draft.start_open(&meta.active);
         desk.load_draft(&draft, at)?;
         let draft = Arc::new(draft);
-        let mut session =
-            Session { sessions: self.clone(), meta, name, tip: at, desk, draft, notice: None, _lock: lock };
+        let mut session = Session {
+            sessions: self.clone(),
+            meta,
+            name,
+            tip: at,
+            desk,
+            draft,
+            unnamed: Mutex::default(),
+            notice: None,
+            _lock: lock,
+        };
         session.watch();
         if at != tip {
             session.keep_draft_elsewhere(tip)?;
@@ -538,6 +591,19 @@ impl Sessions {
         desk.remove()?;
         drop(lock);
         Ok(())
+    }
+
+    /// The tips of a session that a rewind, an undo or its end left, each with the number under which it is kept.
+    ///
+    /// # Errors
+    /// A reference or a commit can't be read.
+    pub fn kept(&self, id: &str) -> Result<Vec<(u64, LogEntry)>, SessionError> {
+        let mut all = Vec::new();
+        for (name, tip) in self.repo.refs(&format!("{KEPT}{id}/"))? {
+            all.push((kept_number(&name), View::new(self.repo.clone(), id.to_owned(), tip).turn(None)?));
+        }
+        all.sort_by_key(|(number, _)| *number);
+        Ok(all)
     }
 
     /// Keeps a tip under a name of its own.
@@ -609,6 +675,11 @@ impl Session {
     #[must_use]
     pub fn view(&self) -> View {
         View::new(self.sessions.repo.clone(), self.meta.id.clone(), self.tip)
+    }
+
+    /// Lets other shells see that the person of the running turn is asked, and what; `None`: no more.
+    pub fn ask(&self, what: Option<&str>) {
+        self.desk.ask(what);
     }
 
     /// Takes the message about a draft that an earlier process left and that is kept elsewhere now.

@@ -468,3 +468,70 @@ fn the_model_is_an_author_and_is_named_if_its_person_wants_that() {
         git(&scene.ws(), &["reset", "-q", "--hard", "HEAD~1"]);
     }
 }
+
+#[test]
+fn objects_of_a_turn_that_a_gc_prunes_before_the_branch_names_them_are_written_again() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    session.begin_turn("q").expect("begun");
+    write(&session, "deep/x.txt", None, Some("x\n"));
+    let (meta, commit) = session.write_turn(&turn_report("q", State::Whole)).expect("written");
+    git(&scene.ws(), &["gc", "-q", "--prune=now"]);
+    let is_there = |id: Oid| Repo::open(&scene.ws()).expect("a repository").has(id);
+    assert!(!is_there(commit), "nothing names it");
+    session.publish(commit).expect("published");
+    session.meta = meta;
+    assert!(is_there(commit));
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    assert_eq!(git(&scene.ws(), &["show", &format!("{}:deep/x.txt", branch(session.id()))]), "x");
+    turn(&mut session, "q2", "deep/y.txt", None, Some("y\n"));
+    git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn a_question_to_the_person_of_one_session_is_seen_by_others() {
+    let scene = Scene::new();
+    let one = scene.sessions.start(None, "one").expect("begun");
+    let mut two = scene.sessions.start(None, "two").expect("begun");
+    let state = |id: &str| {
+        let all = scene.sessions.list().expect("a list");
+        let it = all.iter().find(|it| it.meta.id == id).expect("it is listed");
+        (it.state(), it.asks.clone())
+    };
+    two.begin_turn("q").expect("begun");
+    assert_eq!(state(two.id()), ("running", None));
+    assert!(!scene.sessions.others_ask(one.id()));
+    two.ask(Some("run make"));
+    assert_eq!(state(two.id()), ("asking", Some("run make".to_owned())));
+    assert!(scene.sessions.others_ask(one.id()) && !scene.sessions.others_ask(two.id()));
+    two.ask(None);
+    assert_eq!((state(two.id()), scene.sessions.others_ask(one.id())), (("running", None), false));
+    two.ask(Some("run make"));
+    let id = two.id().to_owned();
+    drop(two);
+    assert_eq!(state(&id), ("cut", None), "whoever asked has gone");
+    assert!(!scene.sessions.others_ask(one.id()));
+}
+
+#[test]
+fn a_list_says_what_a_session_changed_and_how_far_its_branch_has_moved() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x\n"));
+    let progress = || {
+        let all = scene.sessions.list().expect("a list");
+        scene.sessions.progress(&all[0]).expect("progress")
+    };
+    assert_eq!(progress(), (1, Some(0)));
+    git(&scene.ws(), &["commit", "-q", "--allow-empty", "-m", "second"]);
+    git(&scene.ws(), &["commit", "-q", "--allow-empty", "-m", "third"]);
+    assert_eq!(progress(), (1, Some(2)));
+    git(&scene.ws(), &["commit", "-q", "--amend", "--allow-empty", "-m", "third again"]);
+    assert_eq!(progress(), (1, Some(2)));
+    git(&scene.ws(), &["checkout", "-q", "--orphan", "other"]);
+    git(&scene.ws(), &["commit", "-q", "-m", "made anew"]);
+    git(&scene.ws(), &["branch", "-q", "-M", "main"]);
+    assert_eq!(progress(), (1, None));
+    session.rewind(0).expect("back");
+    assert_eq!(scene.sessions.kept(session.id()).expect("kept").len(), 1);
+}

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::PoisonError;
 
 use super::history::record_path;
 use super::wire::{self, CallFile, ChangeFile, Meta, TurnFile};
@@ -390,6 +391,7 @@ impl Session {
         let tree = batch.tree(repo.commit(self.tip)?.tree, &edits)?;
         let commit = batch.commit(&self.sessions.new_commit(tree, vec![self.tip], now_unix_ms(), message))?;
         batch.settle()?;
+        *self.unnamed.lock().unwrap_or_else(PoisonError::into_inner) = Some((commit, batch.into_unnamed()));
         Ok(commit)
     }
 
@@ -402,7 +404,14 @@ impl Session {
             self.desk.clear_journal();
             return Err(error.into());
         }
-        self.moved_to(commit)
+        // Somebody's `git gc --prune=now` may have taken them in between.
+        let unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let whole = match unnamed.filter(|(id, _)| *id == commit) {
+            Some((_, unnamed)) => unnamed.write_again(&repo),
+            None => Ok(()),
+        };
+        self.moved_to(commit)?;
+        Ok(whole?)
     }
 
     /// Takes up a tip that the branch is at: the draft begins anew.

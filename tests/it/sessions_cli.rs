@@ -164,6 +164,33 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
 }
 
 #[test]
+fn a_session_is_asked_and_its_open_files_are_listed_and_changed() {
+    if !require(&["git"]) {
+        return;
+    }
+    let home = home(&[write("first", "b.txt", "new\n")], "sessions = {record = \"talk\"},");
+    let at = home.path();
+    let id = output(at, &["session", "start", "a title"]).trim().to_owned();
+    assert_eq!(output(at, &["session", "context", &id]), "");
+    let open = output(at, &["session", "context", &id, "--add", "a.txt"]);
+    assert!(open.contains("a.txt") && open.contains("about 1 tokens"), "{open}");
+    let (code, _, told) = reedclaw(at, &["session", "ask", &id, "-m", "first change"]);
+    assert_eq!((code, told.contains("turn 1 · 1 file")), (Some(0), true), "{told}");
+    let shown = output(at, &["session", "show", &id, "1", "--json"]);
+    let record: Value = serde_json::from_str(&shown).expect("JSON");
+    assert_eq!(record["record"]["calls"], json!([]), "the talk alone is recorded");
+    assert_eq!(record["record"]["question"], "first change");
+    let listed = output(at, &["session", "list"]);
+    assert!(listed.contains("a title") && listed.contains("1 file"), "{listed}");
+    git(&at.join("project"), &["commit", "-q", "--allow-empty", "-m", "on"]);
+    assert!(output(at, &["session", "list"]).contains("main has 1 commit more"));
+    assert!(output(at, &["session", "context", &id]).contains("a.txt"), "the commit has the list");
+    assert_eq!(output(at, &["session", "context", &id, "--remove", "a.txt"]), "");
+    output(at, &["session", "rewind", &id, "0"]);
+    assert!(output(at, &["session", "log", &id]).contains("kept 1"));
+}
+
+#[test]
 fn the_json_of_sessions_is_what_its_schema_says() {
     if !require(&["git"]) {
         return;

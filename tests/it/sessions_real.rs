@@ -2,14 +2,14 @@
 //! have them, with line ends of Windows, composed and decomposed names, and many submodules.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::json;
 
 use crate::need::require;
 use crate::sessions::{calls, git};
-use crate::sessions_cli::{home, output, reedclaw, write};
+use crate::sessions_cli::{differing, held, home, output, reedclaw, write};
 
 /// Numbers that look random and are the same in every run.
 struct Numbers(u64);
@@ -67,7 +67,9 @@ fn what_a_command_changed_is_what_git_finds_in_a_copy() {
     let id = output(at, &["session", "start"]).trim().to_owned();
     let (copy, mut numbers) = (at.join("copy"), Numbers(1));
     git(at, &["clone", "-q", "project", "copy"]);
-    for round in 0..12 {
+    // Each is another one: REEDCLAW_TEST_SCRIPTS=500 has more of them.
+    let rounds = std::env::var("REEDCLAW_TEST_SCRIPTS").ok().and_then(|it| it.parse().ok()).unwrap_or(12);
+    for round in 0..rounds {
         let script = script(&mut numbers);
         Command::new("bash").args(["-c", &script]).current_dir(&copy).output().expect("bash");
         git(&copy, &["add", "-A"]);
@@ -77,6 +79,64 @@ fn what_a_command_changed_is_what_git_finds_in_a_copy() {
             git(&project, &["ls-tree", "-r", "--format=%(objectmode) %(objectname) 0\t%(path)", &tip(&project, &id)]);
         let found: Vec<&str> = found.lines().filter(|it| !it.contains("\t.reedclaw/")).collect();
         assert_eq!(found.join("\n"), wanted, "round {round}\n{script}\n{err}");
+    }
+}
+
+/// The only tree that is written out for the repository of a home.
+fn shared_tree(home: &Path) -> PathBuf {
+    let only = |at: &Path| {
+        let mut all: Vec<PathBuf> = fs::read_dir(at).expect("a directory").flatten().map(|it| it.path()).collect();
+        all.retain(|it| it.is_dir());
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.remove(0)
+    };
+    let repository = only(&home.join(".local/state/reedclaw/sessions"));
+    only(&repository.join("trees")).join("files")
+}
+
+/// Statement 13.
+#[test]
+fn commands_of_two_sessions_share_files_that_neither_changes() {
+    if !require(&["git", "bwrap", "python3"]) {
+        return;
+    }
+    let home = home(&[], "");
+    let (at, project) = (home.path(), home.path().join("project"));
+    for path in ["sed", "append", "cut", "mapped", "d/moved", "d/gone", "e/f/g"] {
+        fs::create_dir_all(project.join(path).parent().expect("a parent")).expect("a directory");
+        fs::write(project.join(path), "one\n").expect("a file");
+    }
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "files"]);
+    let [one, two] = ["one", "two"].map(|title| output(at, &["session", "start", title]).trim().to_owned());
+    output(at, &["session", "run", &two, "--yes", "cat sed"]);
+    let shared = shared_tree(at);
+    let before = held(&shared);
+    assert_eq!(before.len(), 8);
+    let script = "sed -i s/one/two/ sed; echo more >>append; truncate -s 1 cut; rm d/gone; mv d/moved moved\n\
+        python3 -c 'import mmap\nf = open(\"mapped\", \"r+b\")\nm = mmap.mmap(f.fileno(), 0)\nm[0:3] = b\"two\"\nm.flush()'\n\
+        rm -r e; mkdir -p e/new; echo new >e/new/file; chmod +x sed";
+    output(at, &["session", "run", &one, "--yes", script]);
+    let files = |id: &str| git(&project, &["ls-tree", "-r", "--name-only", &tip(&project, id)]);
+    let own =
+        |text: String| text.lines().filter(|it| !it.starts_with(".reedclaw/")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(own(files(&one)), ["a.txt", "append", "cut", "e/new/file", "mapped", "moved", "sed"]);
+    assert_eq!(git(&project, &["show", &format!("{}:mapped", tip(&project, &one))]), "two");
+    // The next command of each sees its own files.
+    let seen = |id: &str| output(at, &["session", "run", id, "--yes", "cat sed append mapped; find . -type f | wc -l"]);
+    assert_eq!(seen(&one), "two\none\nmore\ntwo\n7\n");
+    assert_eq!(seen(&two), "one\none\none\n8\n");
+    assert_eq!(differing(&before, &held(&shared)), Vec::<&PathBuf>::new(), "nobody has changed what both share");
+    assert_eq!(shared_tree(at), shared);
+    // A bench of its own has all files.
+    let config = at.join(".config/reedclaw/config.lua");
+    let text = fs::read_to_string(&config).expect("a config");
+    for word in ["copy", "off"] {
+        fs::write(&config, text.replace("return {", &format!("return {{ sessions = {{bench = \"{word}\"}},")))
+            .expect("written");
+        let (ended, out, err) = reedclaw(at, &["session", "run", &two, "--yes", "cat sed"]);
+        assert_eq!(ended == Some(0), word == "copy", "{word}: {out}{err}");
+        assert!(word == "copy" && out == "one\n" || err.contains("sessions.bench"), "{word}: {out}{err}");
     }
 }
 

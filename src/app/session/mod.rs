@@ -49,12 +49,15 @@ impl OnGit {
         crate::files::Tree::path(&**self.session.draft())
     }
 
-    fn new(session: Session) -> Self {
+    /// `bench` is the word of the settings for the files of commands.
+    fn new(session: Session, bench: &str) -> Self {
         let excludes = session.sessions().repo().common_dir().join("info/exclude");
         let excludes = crate::host::read_text(&excludes).unwrap_or_default();
         let lines = excludes.lines().map(str::to_owned).collect();
-        let trees = Some(session.shared_trees());
-        let bench = Arc::new(Bench::new(session.bench(), trees, session.draft().clone(), lines));
+        let trees = (bench == "shared").then(|| session.shared_trees());
+        let closed = (bench == "off").then_some("commands of sessions are off (sessions.bench)");
+        let bench = Bench::new(session.bench(), trees, session.draft().clone(), lines).closed(closed);
+        let bench = Arc::new(bench);
         Self { session, bench, summarised: BTreeMap::new() }
     }
 }
@@ -105,28 +108,46 @@ impl Person for OwnCommand<'_> {
 pub struct Approvals<'a> {
     on_git: Option<&'a mut OnGit>,
     hide: Box<dyn Fn(&str) -> String + Send>,
+    announce: Box<dyn Fn(&str) + Send>,
 }
 
 impl Approvals<'_> {
     /// Approvals of what belongs to no session.
     #[must_use]
     pub fn none() -> Self {
-        Self { on_git: None, hide: Box::new(str::to_owned) }
+        Self { on_git: None, hide: Box::new(str::to_owned), announce: Box::new(|_| {}) }
     }
 
-    /// Commits what the running turn has changed so far.
+    /// Has `announce` tell the person's other shells once of each question.
+    pub fn announce_by(&mut self, announce: impl Fn(&str) + Send + 'static) {
+        self.announce = Box::new(announce);
+    }
+
+    /// Commits what the running turn has changed so far, since the person is about to be asked `what`. Other shells see that.
     ///
     /// # Errors
     /// It can't be written, or the branch has moved; the draft stays as it is.
-    pub fn commit_so_far(&mut self) -> Result<(), Failure> {
+    pub fn begin(&mut self, what: &str) -> Result<(), Failure> {
+        let what = (self.hide)(what);
         let Some(on_git) = &mut self.on_git else { return Ok(()) };
-        on_git.session.commit_so_far().map(drop).map_err(session_failure)
+        let committed = on_git.session.commit_so_far().map(drop).map_err(session_failure);
+        on_git.session.ask(Some(&what));
+        let (id, what) = (short_id(on_git.session.id()), crate::base::text::one_line(&what));
+        (self.announce)(&format!("[session] {id} in {} waits for your answer: {what}", on_git.workspace().display()));
+        committed
+    }
+
+    /// The person has answered.
+    pub fn end(&mut self) {
+        if let Some(on_git) = &self.on_git {
+            on_git.session.ask(None);
+        }
     }
 
     /// Commits that the person has agreed to a call of the running turn.
     ///
     /// # Errors
-    /// As of [`Approvals::commit_so_far`].
+    /// As of [`Approvals::begin`].
     pub fn note(&mut self, what: &str) -> Result<(), Failure> {
         let what = (self.hide)(what);
         let Some(on_git) = &mut self.on_git else { return Ok(()) };
@@ -203,7 +224,7 @@ impl Runtime {
 
     fn begin_in(&mut self, session: Session) {
         self.agent.clear();
-        self.on_git = Some(OnGit::new(session));
+        self.on_git = Some(OnGit::new(session, &self.settings.sessions.bench));
     }
 
     /// Begins a session on a branch of the user's that is checked out nowhere.
@@ -237,7 +258,7 @@ impl Runtime {
     /// A record can't be read, or the conversation not be stored.
     pub fn take_session(&mut self, session: Session) -> Result<(), Failure> {
         let records = session.view().records(session.meta().turns).map_err(session_failure)?;
-        self.on_git = Some(OnGit::new(session));
+        self.on_git = Some(OnGit::new(session, &self.settings.sessions.bench));
         let turns: Vec<StoredTurn> = records
             .into_iter()
             .map(|it| StoredTurn {
@@ -428,7 +449,7 @@ impl Runtime {
     /// The agent, and beside it the approvals of the turn that it is asked for.
     pub fn agent_and_approvals(&mut self) -> (&mut Agent, Approvals<'_>) {
         let hide = self.agent.redactor().hiding();
-        (&mut self.agent, Approvals { on_git: self.on_git.as_mut(), hide })
+        (&mut self.agent, Approvals { on_git: self.on_git.as_mut(), hide, ..Approvals::none() })
     }
 
     /// Notes that a turn begins; returns a notice.
@@ -513,6 +534,9 @@ impl Runtime {
         let Some(on_git) = &self.on_git else { return Ok(None) };
         let Some(mut said) = said_last(&self.agent, &self.store) else { return Ok(None) };
         said.left_out = on_git.bench.take_left_out();
+        if self.settings.sessions.record == "talk" {
+            said.calls.clear();
+        }
         // Some keys are read with the first question only.
         on_git.session.draft().guard(key_test(&self.agent));
         let taken_back = on_git.session.draft().take_back_keys().map_err(|error| session_failure(error.into()))?;
@@ -541,13 +565,19 @@ impl Runtime {
     }
 }
 
-/// A line for each session of the repository at `workspace` with a turn that a crash cut off.
+/// The sessions of the repository at `workspace`; none if there is no repository.
 #[must_use]
-pub fn cut_off_turns(env: &Env, workspace: &Path) -> Vec<String> {
+pub fn sessions_here(env: &Env, workspace: &Path) -> Vec<Listed> {
     // Without a session so far there is no such directory, and no repository is opened.
     let state = state_directory(env).filter(|state| state.join("sessions").is_dir());
     let sessions = state.and_then(|state| Sessions::at(workspace, &state, None, "user").ok());
-    let all = sessions.and_then(|sessions| sessions.list().ok()).unwrap_or_default();
+    sessions.and_then(|sessions| sessions.list().ok()).unwrap_or_default()
+}
+
+/// A line for each session of the repository at `workspace` with a turn that a crash cut off.
+#[must_use]
+pub fn cut_off_turns(env: &Env, workspace: &Path) -> Vec<String> {
+    let all = sessions_here(env, workspace);
     let line = |it: &Listed| {
         let id = short_id(&it.meta.id);
         let turn = it.meta.turns + 1;

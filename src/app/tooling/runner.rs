@@ -125,7 +125,11 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let chosen = Chosen::for_workspace(settings, env, &place);
     let rules = policy_rules(settings, env, config);
     let options = gate::Options {
-        rules: Rules { workspace: place.display().to_string(), is_draft: bench.is_some(), ..rules },
+        rules: Rules {
+            workspace: place.display().to_string(),
+            is_draft: bench.is_some() && !settings.sessions.ask_edits,
+            ..rules
+        },
         ceiling: ceiling.clone(),
         sandbox: Box::new({
             let chosen = chosen.clone();
@@ -142,7 +146,7 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let (mut registry, lacking) = tools(settings, env, &launcher);
     add_tools_of_conversations(&mut registry, env, &place, channel);
     add_of_sessions(&mut registry, bench.is_some());
-    if let Some(bench) = bench {
+    if let Some(bench) = bench.filter(|_| settings.sessions.tools) {
         problems.extend(crate::app::tooling::scripts::add_repository_tools(
             &mut registry,
             bench,

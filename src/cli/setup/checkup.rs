@@ -49,7 +49,31 @@ pub(in crate::cli) fn look(loaded: &Loaded, env: &Env, cwd: &Path) -> Found {
     places(&mut found, &loaded.settings, env, cwd);
     plugins(&mut found, env);
     servers(&mut found, &loaded.settings, env, cwd);
+    sessions(&mut found, &loaded.settings, env, cwd);
     found
+}
+
+/// The sessions on git of the repository around the working directory.
+fn sessions(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
+    let all = app::sessions_here(env, &app::workspace_for(env, cwd, &app::workspace_dir(settings, env)));
+    if all.is_empty() {
+        return;
+    }
+    let of = |state: &str| all.iter().filter(|it| it.state() == state).count();
+    let commands = match settings.sessions.bench.as_str() {
+        "off" => "none of their commands runs (sessions.bench)",
+        "copy" => "commands of each have a copy of all files (sessions.bench)",
+        _ => "their commands share unchanged files",
+    };
+    let cut = match of("cut") {
+        0 => String::new(),
+        count => format!(", {count} with a turn that was cut off"),
+    };
+    found.fact(format!("sessions here: {}{cut}; {commands}", all.len()));
+    if of("damaged") > 0 {
+        let how = "reedclaw session doctor --repair makes them anew";
+        found.fault(format!("sessions here: {} with records that can't be read; {how}", of("damaged")));
+    }
 }
 
 fn config_file(found: &mut Found, loaded: &Loaded, env: &Env) {

@@ -581,6 +581,20 @@ pub const ROWS: &[Row] = &[
         "the commits that `:session merge` makes, unless an option says otherwise",
         Project::May,
     ),
+    row(
+        "sessions.record",
+        Kind::Choice(RECORDED),
+        "what a turn's commit says: all, or question and answer without the calls of tools",
+        Project::Stricter(RECORDED),
+    ),
+    row(
+        "sessions.bench",
+        Kind::Choice(BENCHES),
+        "commands of sessions share unchanged files, have a copy of their own, or don't run",
+        Project::Stricter(BENCHES),
+    ),
+    row("sessions.ask_edits", Kind::Bool, "ask about edits of a session's files as about others", Only(true)),
+    row("sessions.tools", Kind::Bool, "offer the tools of a repository that you have allowed", Only(false)),
     row("sessions.author", Kind::Choice(AUTHORS), "the author of the commits of a model's turns", Project::May),
     row("sessions.assisted_by", Kind::Bool, "name the models in the message of a merge with one commit", Project::May),
     row(
@@ -638,6 +652,8 @@ pub const ROWS: &[Row] = &[
 
 /// The commits of a session's merge.
 const SESSION_REFS: &[&str] = &["hidden", "branches"];
+const RECORDED: &[&str] = &["talk", "full"];
+const BENCHES: &[&str] = &["off", "copy", "shared"];
 const MERGES: &[&str] = &["squash", "merge", "rebase"];
 const AUTHORS: &[&str] = &["user", "model"];
 /// The refusal for a project that sets something of the gateway.

@@ -9,8 +9,8 @@ use crate::base::text::{counted, one_line};
 use crate::git::{Program, short};
 use crate::host::PrivateCopy;
 use crate::ops::sessions::{
-    against, applied_lines, changes_at, difference, half_words, log_rows, merge_wish, merge_words, output_of,
-    own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
+    against, applied_lines, changes_at, difference, half_words, kept_rows, log_rows, merge_wish, merge_words,
+    output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
 };
 use crate::proto::{Failure, FailureKind};
 use crate::render::patch::parse;
@@ -78,9 +78,16 @@ impl Repl {
 
     /// The session that is on and its newest turn, for the prompt.
     pub(in crate::repl) fn session_mark(&self, unicode: bool) -> Option<String> {
-        let meta = self.runtime.on_git()?.session.meta();
+        let session = &self.runtime.on_git()?.session;
+        let meta = session.meta();
         let (id, turns) = (short_id(&meta.id), meta.turns);
-        Some(if unicode { format!("⎇ {id}·{turns}") } else { format!("session {id}:{turns}") })
+        // Another one of the repository waits for an answer.
+        let asks = match (session.sessions().others_ask(&meta.id), unicode) {
+            (false, _) => "",
+            (true, true) => " …",
+            (true, false) => " ...",
+        };
+        Some(if unicode { format!("⎇ {id}·{turns}{asks}") } else { format!("session {id}:{turns}{asks}") })
     }
 
     /// The session that is on, to look at.
@@ -104,7 +111,7 @@ impl Repl {
             return Ok(());
         }
         let here = self.runtime.on_git().map(|it| it.session.id());
-        self.console.write(&table(&session_rows(&all, here), self.console.width_columns()));
+        self.console.write(&table(&session_rows(&sessions, &all, here), self.console.width_columns()));
         self.console.notice(":session open ID goes on with one");
         Ok(())
     }
@@ -187,7 +194,9 @@ impl Repl {
     fn session_log(&self) -> Result<(), Failure> {
         let view = self.session_view()?;
         let log = view.log().map_err(session_failure)?;
-        let rows = log_rows(&view, &log).map_err(session_failure)?;
+        let mut rows = log_rows(&view, &log).map_err(session_failure)?;
+        let id = view.meta().map_err(session_failure)?.id;
+        rows.extend(kept_rows(&self.git_sessions()?.kept(&id).map_err(session_failure)?));
         self.console.write(&table(&rows, self.console.width_columns()));
         self.console.notice(":session show N, :rewind N, :fork N");
         Ok(())

@@ -71,7 +71,11 @@ fn turn(repl: &mut Repl, argument: &str, is_undo: bool) {
             return repl.console.failure(&Failure { kind: FailureKind::User, message, hint: hint.into() });
         }
     };
-    let nothing = if is_undo { "Nothing to undo." } else { "Nothing to redo." };
+    let nothing = match (is_undo, repl.runtime.on_git().is_some()) {
+        (_, true) => "Nothing was changed in the checkout; :rewind N goes back in the session, :session undo returns.",
+        (true, false) => "Nothing to undo.",
+        (false, false) => "Nothing to redo.",
+    };
     if !tooling::workspace(repl).is_dir() {
         return repl.console.notice(nothing);
     }

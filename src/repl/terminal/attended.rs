@@ -125,10 +125,11 @@ impl Terminal {
                 let _ = to.send(yes);
             }),
             Wanted::Approval(question, to) => {
-                self.committed(approvals.commit_so_far());
+                self.committed(approvals.begin(&agreed_to(&question)));
                 self.sharing.ask(&question);
                 let answer = approve(self, &question, cancel);
                 let by = self.sharing.asked(answer.as_ref().ok());
+                approvals.end();
                 answer.map(|answer| {
                     if matches!(answer, Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell) {
                         self.committed(approvals.note(&agreed_to(&question)));

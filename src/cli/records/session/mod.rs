@@ -1,14 +1,17 @@
 //! `reedclaw session`: sessions on git without the shell. Lists go to standard output, one JSON object a line with `--json`.
 
+mod words;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use crate::agent::Cancel;
 use crate::app::{OwnCommand, RepositoryTool, Request, Ruling, Runtime, session_failure, session_on};
 use crate::base::text::counted;
+use crate::cli::answers::agent;
 use crate::cli::answers::agent::watch_interrupts;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
@@ -16,8 +19,8 @@ use crate::cli::out::{is_yes, out, outln, print_lines, report};
 use crate::git::{Changed, Program, short};
 use crate::host;
 use crate::ops::sessions::{
-    against, applied_lines, changes_at, difference, half_words, log_rows, merge_words, output_of, own_change_lines,
-    own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
+    against, applied_lines, changes_at, difference, half_words, kept_rows, log_rows, merge_words, output_of,
+    own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
 };
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
@@ -27,209 +30,19 @@ use crate::sessions::{
     examine, replay, rewind_half, short_id,
 };
 
+pub(in crate::cli) use words::definition;
+
 /// The width where there is no terminal to ask.
 const COLUMNS: usize = 100;
 /// Version of the JSON lines.
 const VERSION: u32 = 1;
 
-fn flag(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
-}
-
-fn id() -> Arg {
-    Arg::new("id").value_name("ID").required(true).help("Digits that `list` shows, or words of the title")
-}
-
-fn turn(help: &'static str) -> Arg {
-    Arg::new("turn").value_name("N").value_parser(value_parser!(u64)).help(help)
-}
-
-fn as_json() -> Arg {
-    flag("json", "Prints JSON, one object a line (see config/schema/sessions.json)")
-}
-
-fn yes() -> Arg {
-    flag("yes", "Does it without a question")
-}
-
-/// The subcommand, as clap knows it.
-pub(in crate::cli) fn definition() -> Command {
-    let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
-    Command::new("session")
-        .about("Lists, shows, rewinds and merges sessions on git, whose turns are commits")
-        .arg(
-            Arg::new("workspace")
-                .long("workspace")
-                .value_name("DIR")
-                .global(true)
-                .value_parser(value_parser!(PathBuf))
-                .help("The repository, instead of the one around the working directory"),
-        )
-        .subcommand(
-            command("list", "Lists the sessions, the last used first")
-                .arg(flag("all", "Lists abandoned sessions, too, whose commits are still kept"))
-                .arg(as_json()),
-        )
-        .subcommand(start_definition())
-        .subcommand(command("log", "Lists the turns of a session, the oldest first").arg(id()).arg(as_json()))
-        .subcommand(
-            command("show", "Prints a turn: question, calls, answer and changes")
-                .arg(id())
-                .arg(turn("The turn; the default is the newest"))
-                .arg(as_json()),
-        )
-        .subcommand(diff_definition())
-        .subcommand(
-            command("cat", "Prints a file of a session")
-                .arg(id())
-                .arg(Arg::new("path").value_name("PATH").required(true))
-                .arg(turn("The turn; the default is the newest")),
-        )
-        .subcommand(
-            command("files", "Lists a directory of a session")
-                .arg(id())
-                .arg(Arg::new("path").value_name("DIR").default_value(""))
-                .arg(turn("The turn; the default is the newest")),
-        )
-        .subcommand(
-            command("fork", "Begins a session that goes on from a turn of another, and prints its id")
-                .arg(id())
-                .arg(turn("The turn; the default is the newest")),
-        )
-        .subcommand(
-            command("rewind", "Goes back to a turn; the newest commit is kept")
-                .arg(id())
-                .arg(turn("The turn").required(true))
-                .arg(flag("code", "Its files alone, as a new turn: the conversation goes on"))
-                .arg(flag("talk", "The conversation alone: the files stay as they are").conflicts_with("code")),
-        )
-        .subcommands(care_definitions())
-        .subcommand(command("undo", "Takes back the last rewind or sync").arg(id()))
-        .subcommand(command("redo", "Does again what undo took back").arg(id()))
-        .subcommand(
-            command("sync", "Merges your branch into a session")
-                .arg(id())
-                .arg(flag("rebase", "Makes the session's commits anew on your branch; with conflicts nothing moves"))
-                .arg(Arg::new("branch").value_name("BRANCH").help("The default is the branch that it began at")),
-        )
-        .subcommand(merge_definition())
-        .subcommand(command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()))
-        .subcommand(command("abandon", "Takes a session off the list; its commits are kept").arg(id()))
-        .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
-}
-
-fn diff_definition() -> Command {
-    Command::new("diff")
-        .about("Prints what a session changed: since its start, in a turn, or between two")
-        .arg(id())
-        .arg(
-            Arg::new("what")
-                .value_names(["N|A..B", "PATH"])
-                .num_args(0..=2)
-                .help("A turn or a range of turns, and a file or directory"),
-        )
-        .arg(
-            Arg::new("against")
-                .long("against")
-                .value_name("BRANCH")
-                .help("Prints what a merge would bring to this branch"),
-        )
-}
-
-fn start_definition() -> Command {
-    Command::new("start")
-        .about("Begins a session and prints its id")
-        .arg(Arg::new("from").long("from").value_name("REV").help("Begins at this commit instead of HEAD"))
-        .arg(
-            Arg::new("on")
-                .long("on")
-                .value_name("BRANCH")
-                .conflicts_with("from")
-                .help("Works on this branch of yours, which must not be checked out"),
-        )
-        .arg(
-            flag("with-changes", "Begins with the checkout's uncommitted files that git doesn't ignore")
-                .conflicts_with_all(["from", "on"]),
-        )
-        .arg(Arg::new("title").value_name("TITLE").num_args(0..))
-}
-
-/// The commands that change or write a commit, and those that look after sessions.
-fn care_definitions() -> [Command; 7] {
-    let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
-    [
-        command("message", "Gives the commit of a turn another first line; the newest commit is kept")
-            .arg(id())
-            .arg(turn("The turn; the default is the newest"))
-            .arg(Arg::new("text").short('m').long("message").value_name("TEXT").required(true).help("The line")),
-        command("amend", "Joins your own commits since the newest turn into that turn's; the old commits are kept")
-            .arg(id())
-            .arg(Arg::new("text").short('m').long("message").value_name("TEXT").help("Another first line")),
-        command("run", "Runs a command on the files of a session, in the sandbox; its changes become a commit")
-            .arg(id())
-            .arg(yes())
-            .arg(
-                Arg::new("command")
-                    .value_name("COMMAND")
-                    .required(true)
-                    .num_args(1..)
-                    .trailing_var_arg(true)
-                    .allow_hyphen_values(true)
-                    .help("One word is a line for bash; of several each is a word of its own"),
-            ),
-        command("tools", "Lists the tools that lie in the repository (tools/NAME.luau), or decides about one")
-            .arg(id())
-            .arg(Arg::new("ruling").value_name("WHAT").value_parser(["approve", "reject", "revoke"]).requires("name"))
-            .arg(Arg::new("name").value_name("NAME").help("The tool"))
-            .arg(yes())
-            .arg(as_json()),
-        command("dir", "Writes the files of a session into a new directory")
-            .arg(id())
-            .arg(
-                Arg::new("to")
-                    .value_name("DIR")
-                    .required(true)
-                    .value_parser(value_parser!(PathBuf))
-                    .help("The directory, which must not exist yet"),
-            )
-            .arg(turn("The turn; the default is the newest")),
-        command("doctor", "Looks for records that can't be read")
-            .arg(flag("repair", "Makes them anew from older commits, as a commit on the session's branch")),
-        command(
-            "gc",
-            "Removes commits that were left longer ago than `sessions.keep_days`, and directories that nobody needs",
-        )
-        .arg(flag("dry-run", "Prints what would be removed, and removes nothing")),
-    ]
-}
-
-fn merge_definition() -> Command {
-    Command::new("merge")
-        .about("Moves your branch to a result with the changes of a session")
-        .after_help("Exit status: 0 merged, 3 refused or without --yes, 6 conflicts; nothing has moved then.")
-        .arg(id())
-        .arg(flag("squash", "One commit with everything"))
-        .arg(flag("merge", "A merge commit, with the session's own commits").conflicts_with("squash"))
-        .arg(flag("rebase", "A commit for each turn that changed files").conflicts_with_all(["squash", "merge"]))
-        .arg(
-            Arg::new("pick")
-                .long("pick")
-                .value_name("N,N")
-                .value_delimiter(',')
-                .value_parser(value_parser!(u64))
-                .conflicts_with_all(["squash", "merge", "rebase"])
-                .help("The same for these turns only"),
-        )
-        .arg(Arg::new("into").long("into").value_name("BRANCH").help("Another branch than the one it began at"))
-        .arg(flag("keep-record", "Takes the record of the conversation over, too"))
-        .arg(flag("dry-run", "Prints what would change, and changes nothing"))
-        .arg(yes())
-        .arg(as_json())
-}
-
 /// Carries it out; `config` is what `--config` named.
 pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
     let (name, inner) = matches.subcommand().map_or(("list", None), |(name, inner)| (name, Some(inner)));
+    if let Some(inner) = inner.filter(|_| name == "ask") {
+        return ask(inner, config);
+    }
     let asked = match Asked::new(matches, config) {
         Ok(Ok(asked)) => asked,
         Ok(Err(failure)) => {
@@ -239,6 +52,17 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
         Err(failure) => return exit::failed(&failure),
     };
     asked.carry_out(name, inner.unwrap_or(matches)).unwrap_or_else(|failure| exit::failed(&failure))
+}
+
+/// Asks in a session, as `reedclaw agent` does.
+fn ask(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let word = |name: &str| matches.get_one::<String>(name).map(String::as_str).unwrap_or_default();
+    let session = format!("--session={}", word("id"));
+    let message = format!("--message={}", word("message"));
+    let json = matches.get_flag("json").then(|| "--json".to_owned());
+    let words = ["agent".to_owned(), session, message].into_iter().chain(json);
+    let asked = agent::definition().get_matches_from(words);
+    agent::run(&asked, config, matches.get_one::<PathBuf>("workspace").cloned(), None)
 }
 
 /// The inputs of the commands.
@@ -265,6 +89,7 @@ impl Asked {
         match name {
             "run" => return self.run(matches),
             "tools" => return self.tools(matches),
+            "context" => return self.context(matches),
             _ => {}
         }
         let sessions = &self.sessions;
@@ -360,9 +185,9 @@ impl Asked {
             all.extend(self.sessions.list_left().map_err(session_failure)?);
         }
         if is_json {
-            print_lines(all.iter().map(|it| listed_json(it).to_string()));
+            print_lines(all.iter().map(|it| listed_json(&self.sessions, it).to_string()));
         } else {
-            print_table(&session_rows(&all, None));
+            print_table(&session_rows(&self.sessions, &all, None));
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -410,7 +235,9 @@ impl Asked {
         let view = self.view(id)?;
         let log = view.log().map_err(session_failure)?;
         if !is_json {
-            print_table(&log_rows(&view, &log).map_err(session_failure)?);
+            let mut rows = log_rows(&view, &log).map_err(session_failure)?;
+            rows.extend(kept_rows(&self.sessions.kept(id).map_err(session_failure)?));
+            print_table(&rows);
             return Ok(());
         }
         let line = |it: &crate::sessions::LogEntry| {
@@ -560,6 +387,19 @@ impl Asked {
         Ok(ExitCode::from(crate::cli::rules::tool::status(&outcome)))
     }
 
+    /// Lists the open files of a session, after some were opened or closed.
+    fn context(&mut self, matches: &ArgMatches) -> Result<ExitCode, Failure> {
+        let words = |name: &str| matches.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect();
+        let (opened, closed): (Vec<&str>, Vec<&str>) = (words("add"), words("remove"));
+        let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
+        let workspace = self.workspace.clone();
+        self.runtime.open_session(&workspace, wanted)?;
+        let open = self.runtime.update_open_files(&opened, &closed)?;
+        let row = |(name, tokens): &(String, usize)| vec![escape_visible(name), format!("about {tokens} tokens")];
+        print_table(&open.iter().map(row).collect::<Vec<_>>());
+        Ok(ExitCode::SUCCESS)
+    }
+
     /// Lists the tools of the repository, or decides about one.
     fn tools(&mut self, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         let word = |name: &str| matches.get_one::<String>(name).map(String::as_str);
@@ -669,8 +509,9 @@ fn print_table(rows: &[Vec<String>]) {
     out!("{}", table(rows, columns));
 }
 
-fn listed_json(it: &Listed) -> Value {
-    json!({"v": VERSION, "kind": "session", "session": it.meta.id, "title": it.meta.title, "turns": it.meta.turns,
+fn listed_json(sessions: &Sessions, it: &Listed) -> Value {
+    let (files, moved) = sessions.progress(it).unwrap_or_default();
+    json!({"files": files, "moved": moved, "asks": it.asks, "process": it.holder, "v": VERSION, "kind": "session", "session": it.meta.id, "title": it.meta.title, "turns": it.meta.turns,
         "base": it.meta.base, "branch": it.meta.base_branch, "commit": it.tip.to_string(), "time_s": it.time_s,
         "state": it.state()})
 }

@@ -1,0 +1,235 @@
+//! The words of `reedclaw session`, as clap knows them. Must not know what they do.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, Command, value_parser};
+
+fn flag(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn id() -> Arg {
+    Arg::new("id").value_name("ID").required(true).help("Digits that `list` shows, or words of the title")
+}
+
+fn turn(help: &'static str) -> Arg {
+    Arg::new("turn").value_name("N").value_parser(value_parser!(u64)).help(help)
+}
+
+fn as_json() -> Arg {
+    flag("json", "Prints JSON, one object a line (see config/schema/sessions.json)")
+}
+
+fn yes() -> Arg {
+    flag("yes", "Does it without a question")
+}
+
+/// The subcommand, as clap knows it.
+pub(in crate::cli) fn definition() -> Command {
+    let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    Command::new("session")
+        .about("Lists, shows, rewinds and merges sessions on git, whose turns are commits")
+        .arg(
+            Arg::new("workspace")
+                .long("workspace")
+                .value_name("DIR")
+                .global(true)
+                .value_parser(value_parser!(PathBuf))
+                .help("The repository, instead of the one around the working directory"),
+        )
+        .subcommand(
+            command("list", "Lists the sessions, the last used first")
+                .arg(flag("all", "Lists abandoned sessions, too, whose commits are still kept"))
+                .arg(as_json()),
+        )
+        .subcommand(start_definition())
+        .subcommand(command("log", "Lists the turns of a session, the oldest first").arg(id()).arg(as_json()))
+        .subcommand(
+            command("show", "Prints a turn: question, calls, answer and changes")
+                .arg(id())
+                .arg(turn("The turn; the default is the newest"))
+                .arg(as_json()),
+        )
+        .subcommand(diff_definition())
+        .subcommand(
+            command("ask", "Asks a model in a session, and prints the answer")
+                .arg(id())
+                .arg(
+                    Arg::new("message")
+                        .short('m')
+                        .long("message")
+                        .value_name("MESSAGE")
+                        .required(true)
+                        .allow_hyphen_values(true)
+                        .help("The question"),
+                )
+                .arg(flag(
+                    "json",
+                    "Prints the events of the answer as JSON, one a line (see config/schema/events.json)",
+                )),
+        )
+        .subcommand(
+            command("context", "Lists the open files of a session, which go with each question; opens or closes some")
+                .arg(id())
+                .arg(
+                    Arg::new("add")
+                        .long("add")
+                        .value_name("PATH")
+                        .action(ArgAction::Append)
+                        .help("Opens a file; several times for several"),
+                )
+                .arg(
+                    Arg::new("remove")
+                        .long("remove")
+                        .value_name("PATH")
+                        .action(ArgAction::Append)
+                        .help("Closes a file; several times for several"),
+                ),
+        )
+        .subcommand(
+            command("cat", "Prints a file of a session")
+                .arg(id())
+                .arg(Arg::new("path").value_name("PATH").required(true))
+                .arg(turn("The turn; the default is the newest")),
+        )
+        .subcommand(
+            command("files", "Lists a directory of a session")
+                .arg(id())
+                .arg(Arg::new("path").value_name("DIR").default_value(""))
+                .arg(turn("The turn; the default is the newest")),
+        )
+        .subcommand(
+            command("fork", "Begins a session that goes on from a turn of another, and prints its id")
+                .arg(id())
+                .arg(turn("The turn; the default is the newest")),
+        )
+        .subcommand(
+            command("rewind", "Goes back to a turn; the newest commit is kept")
+                .arg(id())
+                .arg(turn("The turn").required(true))
+                .arg(flag("code", "Its files alone, as a new turn: the conversation goes on"))
+                .arg(flag("talk", "The conversation alone: the files stay as they are").conflicts_with("code")),
+        )
+        .subcommands(care_definitions())
+        .subcommand(command("undo", "Takes back the last rewind or sync").arg(id()))
+        .subcommand(command("redo", "Does again what undo took back").arg(id()))
+        .subcommand(
+            command("sync", "Merges your branch into a session")
+                .arg(id())
+                .arg(flag("rebase", "Makes the session's commits anew on your branch; with conflicts nothing moves"))
+                .arg(Arg::new("branch").value_name("BRANCH").help("The default is the branch that it began at")),
+        )
+        .subcommand(merge_definition())
+        .subcommand(command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()))
+        .subcommand(command("abandon", "Takes a session off the list; its commits are kept").arg(id()))
+        .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
+}
+
+fn diff_definition() -> Command {
+    Command::new("diff")
+        .about("Prints what a session changed: since its start, in a turn, or between two")
+        .arg(id())
+        .arg(
+            Arg::new("what")
+                .value_names(["N|A..B", "PATH"])
+                .num_args(0..=2)
+                .help("A turn or a range of turns, and a file or directory"),
+        )
+        .arg(
+            Arg::new("against")
+                .long("against")
+                .value_name("BRANCH")
+                .help("Prints what a merge would bring to this branch"),
+        )
+}
+
+fn start_definition() -> Command {
+    Command::new("start")
+        .about("Begins a session and prints its id")
+        .arg(Arg::new("from").long("from").value_name("REV").help("Begins at this commit instead of HEAD"))
+        .arg(
+            Arg::new("on")
+                .long("on")
+                .value_name("BRANCH")
+                .conflicts_with("from")
+                .help("Works on this branch of yours, which must not be checked out"),
+        )
+        .arg(
+            flag("with-changes", "Begins with the checkout's uncommitted files that git doesn't ignore")
+                .conflicts_with_all(["from", "on"]),
+        )
+        .arg(Arg::new("title").value_name("TITLE").num_args(0..))
+}
+
+/// The commands that change or write a commit, and those that look after sessions.
+fn care_definitions() -> [Command; 7] {
+    let command = |name: &'static str, about: &'static str| Command::new(name).about(about);
+    [
+        command("message", "Gives the commit of a turn another first line; the newest commit is kept")
+            .arg(id())
+            .arg(turn("The turn; the default is the newest"))
+            .arg(Arg::new("text").short('m').long("message").value_name("TEXT").required(true).help("The line")),
+        command("amend", "Joins your own commits since the newest turn into that turn's; the old commits are kept")
+            .arg(id())
+            .arg(Arg::new("text").short('m').long("message").value_name("TEXT").help("Another first line")),
+        command("run", "Runs a command on the files of a session, in the sandbox; its changes become a commit")
+            .arg(id())
+            .arg(yes())
+            .arg(
+                Arg::new("command")
+                    .value_name("COMMAND")
+                    .required(true)
+                    .num_args(1..)
+                    .trailing_var_arg(true)
+                    .allow_hyphen_values(true)
+                    .help("One word is a line for bash; of several each is a word of its own"),
+            ),
+        command("tools", "Lists the tools that lie in the repository (tools/NAME.luau), or decides about one")
+            .arg(id())
+            .arg(Arg::new("ruling").value_name("WHAT").value_parser(["approve", "reject", "revoke"]).requires("name"))
+            .arg(Arg::new("name").value_name("NAME").help("The tool"))
+            .arg(yes())
+            .arg(as_json()),
+        command("dir", "Writes the files of a session into a new directory")
+            .arg(id())
+            .arg(
+                Arg::new("to")
+                    .value_name("DIR")
+                    .required(true)
+                    .value_parser(value_parser!(PathBuf))
+                    .help("The directory, which must not exist yet"),
+            )
+            .arg(turn("The turn; the default is the newest")),
+        command("doctor", "Looks for records that can't be read")
+            .arg(flag("repair", "Makes them anew from older commits, as a commit on the session's branch")),
+        command(
+            "gc",
+            "Removes commits that were left longer ago than `sessions.keep_days`, and directories that nobody needs",
+        )
+        .arg(flag("dry-run", "Prints what would be removed, and removes nothing")),
+    ]
+}
+
+fn merge_definition() -> Command {
+    Command::new("merge")
+        .about("Moves your branch to a result with the changes of a session")
+        .after_help("Exit status: 0 merged, 3 refused or without --yes, 6 conflicts; nothing has moved then.")
+        .arg(id())
+        .arg(flag("squash", "One commit with everything"))
+        .arg(flag("merge", "A merge commit, with the session's own commits").conflicts_with("squash"))
+        .arg(flag("rebase", "A commit for each turn that changed files").conflicts_with_all(["squash", "merge"]))
+        .arg(
+            Arg::new("pick")
+                .long("pick")
+                .value_name("N,N")
+                .value_delimiter(',')
+                .value_parser(value_parser!(u64))
+                .conflicts_with_all(["squash", "merge", "rebase"])
+                .help("The same for these turns only"),
+        )
+        .arg(Arg::new("into").long("into").value_name("BRANCH").help("Another branch than the one it began at"))
+        .arg(flag("keep-record", "Takes the record of the conversation over, too"))
+        .arg(flag("dry-run", "Prints what would change, and changes nothing"))
+        .arg(yes())
+        .arg(as_json())
+}
