@@ -174,6 +174,10 @@ return {
 
   sessions = {
     refs = "hidden",
+    record = "talk",
+    bench = "copy",
+    ask_edits = true,
+    tools = false,
     merge = "rebase",
     author = "model",
     assisted_by = true,

@@ -124,16 +124,17 @@ impl Asks {
     /// Tells every shell that is at work.
     fn tell(&self, ask: &Ask) {
         let what = ask.lines.first().map(String::as_str).unwrap_or_default();
-        self.send(&format!("[serve] {} asks: {what}; :approve {} shows it", escape_visible(&ask.client), ask.number));
+        let line = format!("[serve] {} asks: {what}; :approve {} shows it", escape_visible(&ask.client), ask.number);
+        self.send(&line, None);
     }
 
     /// Sends a line to every other shell that is at work: its person is asked something here.
     pub fn announce(&self, line: &str) {
-        self.send(&escape_visible(line));
+        self.send(&escape_visible(line), Some(&format!("{}.sock", std::process::id())));
     }
 
-    fn send(&self, line: &str) {
-        let own = format!("{}.sock", std::process::id());
+    /// Sends a line to all shells but the one that listens at `own`.
+    fn send(&self, line: &str, own: Option<&str>) {
         let line = &line[..line.floor_char_boundary(TOLD_BYTES_MAX)];
         let Ok(socket) = UnixDatagram::unbound() else { return };
         // A session that doesn't read must not hold up a call.
@@ -142,7 +143,7 @@ impl Asks {
         for path in
             files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|it| it == "sock"))
         {
-            if path.ends_with(&own) {
+            if own.is_some_and(|own| path.ends_with(own)) {
                 continue;
             }
             if let Err(error) = socket.send_to(line.as_bytes(), &path)

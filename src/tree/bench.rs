@@ -140,14 +140,12 @@ impl Bench {
         let differ: BTreeMap<&Path, &Differs> = differ.map(|it| (it.path.as_path(), it)).collect();
         let mut paths: BTreeSet<&Path> = differ.keys().copied().collect();
         paths.extend(before.changed.keys().chain(now.changed.keys()).map(PathBuf::as_path));
-        // A path that is in neither list is the same in both trees.
-        let was =
-            |path: &Path| before.changed.get(path).copied().unwrap_or_else(|| differ.get(path).and_then(|it| it.old));
-        let is = |path: &Path| now.changed.get(path).copied().unwrap_or_else(|| differ.get(path).and_then(|it| it.new));
-        let outdated =
-            |path: &&Path| was(path) != is(path) || !before.changed.contains_key(*path) && !differ.contains_key(path);
+        // A path that is in none of these is as both trees have it, and that isn't looked up: it is written again.
+        let was = |path: &Path| before.changed.get(path).copied().or_else(|| differ.get(path).map(|it| it.old));
+        let is = |path: &Path| now.changed.get(path).copied().or_else(|| differ.get(path).map(|it| it.new));
+        let outdated = |path: &&Path| was(path).is_none() || is(path).is_none() || was(path) != is(path);
         let work: Vec<&Path> = paths.into_iter().filter(outdated).collect();
-        if !work.is_empty() || before.base != now.base {
+        if !work.is_empty() || before.base != now.base || !self.state_file().exists() {
             self.forget().map_err(told)?;
             self.bring(&work, now.lower.as_deref()).map_err(told)?;
             self.remember(&now).map_err(told)?;

@@ -40,17 +40,19 @@ pub(super) struct Lower {
 pub(super) struct Lowers(pub(super) PathBuf);
 
 impl Lowers {
+    /// The same, whose age counts from now.
+    fn used(&self, lower: Lower) -> Lower {
+        let file = File::options().write(true).open(self.0.join(&lower.name).join("tree"));
+        let _ = file.and_then(|it| it.set_modified(SystemTime::now()));
+        lower
+    }
+
     /// The tree of this name, if it is there.
     pub(super) fn take(&self, name: &str) -> Option<Lower> {
         let lock = self.lock(name, true, Duration::ZERO).ok()?;
         let text = fs::read_to_string(self.0.join(name).join("tree")).ok()?;
         let files = self.0.join(name).join("files");
         files.is_dir().then_some(())?;
-        // Its age counts from its last use.
-        let _ = File::options()
-            .write(true)
-            .open(self.0.join(name).join("tree"))
-            .and_then(|it| it.set_modified(SystemTime::now()));
         Some(Lower { name: name.to_owned(), tree: oid_of(&text)?, files, _lock: lock })
     }
 
@@ -61,12 +63,12 @@ impl Lowers {
     pub(super) fn for_tree(&self, objects: &dyn Objects, tree: Oid) -> io::Result<Lower> {
         let name = name_of(objects, tree).map_err(io::Error::other)?;
         if let Some(same) = self.take(&name) {
-            return Ok(Lower { tree, ..same });
+            return Ok(self.used(Lower { tree, ..same }));
         }
         if let Some(like) =
             self.names().into_iter().filter_map(|it| self.take(&it)).find(|it| is_near(objects, it.tree, tree))
         {
-            return Ok(like);
+            return Ok(self.used(like));
         }
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         {
