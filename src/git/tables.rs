@@ -45,7 +45,7 @@ impl Tables {
         run_with(command, input)
     }
 
-    fn said(&self, words: &[&str]) -> Result<Option<String>, GitError> {
+    fn output(&self, words: &[&str]) -> Result<Option<String>, GitError> {
         Ok(text(&self.run(words, b"", None)?))
     }
 
@@ -55,7 +55,7 @@ impl Tables {
 
     pub(super) fn find_commit(&self, revision: &str) -> Result<Option<Oid>, GitError> {
         let commit = format!("{revision}^{{commit}}");
-        let found = self.said(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])?;
+        let found = self.output(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])?;
         Ok(found.as_deref().and_then(oid_of))
     }
 
@@ -88,7 +88,7 @@ impl Tables {
     }
 
     pub(super) fn link(&self, name: &str) -> Option<String> {
-        self.said(&["symbolic-ref", "--quiet", name]).ok()?
+        self.output(&["symbolic-ref", "--quiet", name]).ok()?
     }
 
     pub(super) fn set_link(&self, name: &str, target: Option<&str>) -> Result<(), GitError> {

@@ -597,7 +597,7 @@ impl Sessions {
     ///
     /// # Errors
     /// A reference or a commit can't be read.
-    pub fn kept(&self, id: &str) -> Result<Vec<(u64, LogEntry)>, SessionError> {
+    pub fn kept_tips(&self, id: &str) -> Result<Vec<(u64, LogEntry)>, SessionError> {
         let mut all = Vec::new();
         for (name, tip) in self.repo.refs(&format!("{KEPT}{id}/"))? {
             all.push((kept_number(&name), View::new(self.repo.clone(), id.to_owned(), tip).turn(None)?));

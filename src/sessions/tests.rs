@@ -533,5 +533,5 @@ fn a_list_says_what_a_session_changed_and_how_far_its_branch_has_moved() {
     git(&scene.ws(), &["branch", "-q", "-M", "main"]);
     assert_eq!(progress(), (1, None));
     session.rewind(0).expect("back");
-    assert_eq!(scene.sessions.kept(session.id()).expect("kept").len(), 1);
+    assert_eq!(scene.sessions.kept_tips(session.id()).expect("kept").len(), 1);
 }

@@ -64,7 +64,7 @@ pub struct Bench {
     shared: Option<Lowers>,
     /// Lines of the repository's and the user's own ignore files.
     excludes: Vec<String>,
-    /// Why no command may run on it.
+    /// Reason why no command may run on it.
     closed: Option<&'static str>,
     known: Mutex<Option<Known>>,
     left_out: Mutex<Vec<String>>,

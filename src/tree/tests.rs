@@ -401,7 +401,7 @@ fn a_file_with_a_known_key_is_refused_and_taken_back_if_the_key_is_known_later()
     assert_eq!(draft.changes().expect("changes").len(), 1, "{:?}", draft.changes());
 }
 
-/// What shows of a bench: paths with the contents of files, and links.
+/// Paths that show on a bench, with the contents of files and links.
 fn shown(bench: &Bench) -> Vec<String> {
     let layers = bench.layers();
     let layers = crate::files::Layers::open(layers.iter().map(PathBuf::as_path)).expect("layers");

@@ -118,7 +118,7 @@ impl Approvals<'_> {
         Self { on_git: None, hide: Box::new(str::to_owned), announce: Box::new(|_| {}) }
     }
 
-    /// Has `announce` tell the person's other shells once of each question.
+    /// Sets the way in which the person's other shells hear of each question.
     pub fn announce_by(&mut self, announce: impl Fn(&str) + Send + 'static) {
         self.announce = Box::new(announce);
     }

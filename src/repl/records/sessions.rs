@@ -196,7 +196,7 @@ impl Repl {
         let log = view.log().map_err(session_failure)?;
         let mut rows = log_rows(&view, &log).map_err(session_failure)?;
         let id = view.meta().map_err(session_failure)?.id;
-        rows.extend(kept_rows(&self.git_sessions()?.kept(&id).map_err(session_failure)?));
+        rows.extend(kept_rows(&self.git_sessions()?.kept_tips(&id).map_err(session_failure)?));
         self.console.write(&table(&rows, self.console.width_columns()));
         self.console.notice(":session show N, :rewind N, :fork N");
         Ok(())

@@ -236,7 +236,7 @@ impl Asked {
         let log = view.log().map_err(session_failure)?;
         if !is_json {
             let mut rows = log_rows(&view, &log).map_err(session_failure)?;
-            rows.extend(kept_rows(&self.sessions.kept(id).map_err(session_failure)?));
+            rows.extend(kept_rows(&self.sessions.kept_tips(id).map_err(session_failure)?));
             print_table(&rows);
             return Ok(());
         }

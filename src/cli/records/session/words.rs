@@ -51,41 +51,7 @@ pub(in crate::cli) fn definition() -> Command {
                 .arg(as_json()),
         )
         .subcommand(diff_definition())
-        .subcommand(
-            command("ask", "Asks a model in a session, and prints the answer")
-                .arg(id())
-                .arg(
-                    Arg::new("message")
-                        .short('m')
-                        .long("message")
-                        .value_name("MESSAGE")
-                        .required(true)
-                        .allow_hyphen_values(true)
-                        .help("The question"),
-                )
-                .arg(flag(
-                    "json",
-                    "Prints the events of the answer as JSON, one a line (see config/schema/events.json)",
-                )),
-        )
-        .subcommand(
-            command("context", "Lists the open files of a session, which go with each question; opens or closes some")
-                .arg(id())
-                .arg(
-                    Arg::new("add")
-                        .long("add")
-                        .value_name("PATH")
-                        .action(ArgAction::Append)
-                        .help("Opens a file; several times for several"),
-                )
-                .arg(
-                    Arg::new("remove")
-                        .long("remove")
-                        .value_name("PATH")
-                        .action(ArgAction::Append)
-                        .help("Closes a file; several times for several"),
-                ),
-        )
+        .subcommands(talk_definitions())
         .subcommand(
             command("cat", "Prints a file of a session")
                 .arg(id())
@@ -123,6 +89,24 @@ pub(in crate::cli) fn definition() -> Command {
         .subcommand(command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()))
         .subcommand(command("abandon", "Takes a session off the list; its commits are kept").arg(id()))
         .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
+}
+
+/// The commands about the conversation.
+fn talk_definitions() -> [Command; 2] {
+    let path = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("PATH").action(ArgAction::Append).help(help)
+    };
+    let ask = Command::new("ask").about("Asks a model in a session, and prints the answer").arg(id());
+    let message = Arg::new("message").short('m').long("message").value_name("MESSAGE").required(true);
+    let context = Command::new("context")
+        .about("Lists the open files of a session, which go with each question; opens or closes some")
+        .arg(id())
+        .arg(path("add", "Opens a file; several times for several"))
+        .arg(path("remove", "Closes a file; several times for several"));
+    let ask = ask
+        .arg(message.allow_hyphen_values(true).help("The question"))
+        .arg(flag("json", "Prints the events of the answer as JSON, one a line (see config/schema/events.json)"));
+    [ask, context]
 }
 
 fn diff_definition() -> Command {
