@@ -11,6 +11,8 @@ use crate::app::ChannelKind;
 use crate::app::limits::guard::policy_rules;
 use crate::app::limits::safety::{estop, receipt_options};
 use crate::app::limits::sandbox::{Chosen, launcher};
+use crate::app::tooling::scripts::add_repository_tools;
+use crate::app::tooling::servers::servers_in;
 use crate::app::tooling::tools::{allowed_tools, tool_limits, tool_set, tools};
 use crate::app::tooling::workspace::{variable, workspace_dir};
 use crate::config::{Env, Settings, state_directory};
@@ -123,13 +125,9 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         .map_err(|error| failed(format!("the receipts: {error}"), "see reedclaw doctor"))?;
     let estop = estop(env)?;
     let chosen = Chosen::for_workspace(settings, env, &place);
-    let rules = policy_rules(settings, env, config);
+    let is_draft = bench.is_some() && !settings.sessions.ask_edits;
     let options = gate::Options {
-        rules: Rules {
-            workspace: place.display().to_string(),
-            is_draft: bench.is_some() && !settings.sessions.ask_edits,
-            ..rules
-        },
+        rules: Rules { workspace: place.display().to_string(), is_draft, ..policy_rules(settings, env, config) },
         ceiling: ceiling.clone(),
         sandbox: Box::new({
             let chosen = chosen.clone();
@@ -145,29 +143,16 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let launcher = launcher(settings, env, &place, &chosen, bench);
     let (mut registry, lacking) = tools(settings, env, &launcher);
     add_tools_of_conversations(&mut registry, env, &place, channel);
-    add_of_sessions(&mut registry, bench.is_some());
-    if let Some(bench) = bench.filter(|_| settings.sessions.tools) {
-        problems.extend(crate::app::tooling::scripts::add_repository_tools(
-            &mut registry,
-            bench,
-            (settings, env, config),
-        ));
-    }
+    problems.extend(bench.iter().flat_map(|bench| add_of_sessions(&mut registry, bench, (settings, env, config))));
     problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
         keep_allowed(&mut registry, names, &mut problems);
     }
     let steps = bench.is_none().then(|| crate::app::steps::steps(settings, env, workspace)).transpose()?;
+    let servers = servers_in(settings, env, &place, &chosen, channel == Some(ChannelKind::Acp));
     let runner = ToolRunner::new(ToolRunnerOptions {
         // A server of tools works on the checkout, which a git session leaves alone.
-        servers: crate::app::tooling::servers::servers_in(
-            settings,
-            env,
-            &place,
-            &chosen,
-            channel == Some(ChannelKind::Acp),
-        )
-        .filter(|_| bench.is_none()),
+        servers: servers.filter(|_| bench.is_none()),
         bench: bench.map(Arc::clone),
         registry,
         gate: Gate::new(options),
@@ -182,12 +167,15 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     Ok(BuiltRunner { runner, problems })
 }
 
-/// Adds the tools that only a session on git has.
-fn add_of_sessions(registry: &mut Registry, is_on_git: bool) {
-    if is_on_git {
-        let added = registry.add(Box::new(crate::tools::UpdateContext(registry.reads().clone())));
-        debug_assert_eq!(added, Ok(()));
-    }
+/// Adds the tools that only a session on git has; returns the problems of those that lie in its repository.
+fn add_of_sessions(
+    registry: &mut Registry,
+    bench: &Arc<Bench>,
+    from: (&Settings, &Env, Option<&Path>),
+) -> Vec<Failure> {
+    let added = registry.add(Box::new(crate::tools::UpdateContext(registry.reads().clone())));
+    debug_assert_eq!(added, Ok(()));
+    if from.0.sessions.tools { add_repository_tools(registry, bench, from) } else { Vec::new() }
 }
 
 /// Names in `tools_allow` that are no tool's: each with its setting. A tool of a server counts only once it is offered, so names
