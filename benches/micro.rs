@@ -18,6 +18,7 @@ use reedclaw::config::{LoadRequest, load};
 use reedclaw::files::{Journals, Root};
 use reedclaw::gate::{Allowed, Approver, Call, Gate, Options as GateOptions};
 use reedclaw::mcp::{Era, Mcp, Options as McpOptions, Order, Place as ServerPlace, Server, ServerLimits, Web};
+use reedclaw::norris::{Event, Goal, Run, Used};
 use reedclaw::policy::{self, Rules, judge};
 use reedclaw::project;
 use reedclaw::proto::action::{Action, Autonomy, Hold};
@@ -36,7 +37,7 @@ use reedclaw::sandbox::{
 };
 use reedclaw::shell::scan::Scanner;
 use reedclaw::steps::{Incoming, Limits as StepLimits, NewContent, Steps};
-use reedclaw::store::{Entry, MessageState, Search, Store, TextMatch};
+use reedclaw::store::{Entry, MessageState, NewRun, Search, Store, TextMatch};
 use reedclaw::tools::{Found, Limits, Memory, Place, Registry, Replies, Spill, Work, edit_tools};
 
 /// How a run was asked for.
@@ -107,6 +108,7 @@ fn main() {
     recall(&plan);
     redact(&plan);
     receipts(&plan);
+    norris(&plan);
     sandbox(&plan);
     project(&plan);
     edits(&plan);
@@ -580,6 +582,22 @@ fn receipts(plan: &Plan) {
         black_box(log.denied(&entry("low")).is_ok());
     });
     drop(log);
+    let _ = std::fs::remove_dir_all(directory);
+}
+
+fn norris(plan: &Plan) {
+    let directory = std::env::temp_dir().join(format!("reedclaw-norris-{}", std::process::id()));
+    let Ok(mut store) = Store::open(&directory) else { return };
+    let new = NewRun { kind: "norris", name: "", workspace: "/w", body: "{}", slot: None };
+    let Ok(Some(run)) = store.begin_run(0, &new) else { return };
+    plan.measure("norris: an event on the disk", 2_000, 0, |_| {
+        black_box(store.add_run_event(run, 0, r#"{"event":"called","success":true}"#).is_ok());
+    });
+    let events = [Event::Began { goal: Goal::default() }, Event::Calling { intent: "Reading `a`".into() }];
+    let events: Vec<&Event> = events.iter().chain(std::iter::repeat_n(&events[1], 9_998)).collect();
+    plan.measure("norris: 10,000 events folded, and the next step", 200, 0, |_| {
+        black_box(Run::of(events.iter().map(|event| (0, *event))).next(&Used::default()));
+    });
     let _ = std::fs::remove_dir_all(directory);
 }
 

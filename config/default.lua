@@ -555,6 +555,12 @@ return {
     preplanner = "",
     -- the name of a model: it works through the tasks. Empty: the model that answers.
     executor = "",
+    -- the name of a model: it gives a second opinion on each call of medium risk that would run without a question. It can
+    -- only make the call asked; a reviewer that can't be reached does so too. Empty: none.
+    reviewer = "",
+    -- true or false: the model that works may give side work to a helper, which reads and searches files, with a fifth of
+    -- what is left of each budget.
+    delegate = true,
     -- list of commands: the goal is reached when each ends with status 0. Empty: `project.check`, if it is set.
     checks = {},
     -- What a run may do without a question. Its checks may run as well.

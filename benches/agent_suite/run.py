@@ -3,6 +3,9 @@
 
   run.py perfect [--program P]              17 tasks by a scripted model that makes no mistake: what a harness allows
   run.py odd [--program P]                  32 odd answers of small models and odd servers: is the question answered?
+  run.py auto [--program P]                 runs towards a goal (`agent -m … --auto --check …`), by three scripted models: one makes
+                                            no mistake, one only says that it is done, one stops half-way
+  run.py auto-model --url URL               the same by a real model: how many goals are verified, and how many falsely
   run.py model --url URL [--tasks a,b] [--agent NAME='cmd {url} {work} {prompt}']…
                                             24 tasks by a real model behind an OpenAI-compatible server, beside other agents
 
@@ -22,7 +25,7 @@ WORD = "MARIGOLD"
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=["perfect", "odd", "model"])
+    parser.add_argument("mode", choices=["perfect", "odd", "auto", "auto-model", "model"])
     parser.add_argument("--program", default=str(HERE.parent.parent / "target/release/reedclaw"))
     parser.add_argument("--url", help="the model's server, without /v1")
     parser.add_argument("--agent", action="append", default=[], help="NAME='cmd {url} {work} {prompt}'")
@@ -270,6 +273,88 @@ def odd(options, folder):
                    wall=round(wall, 2), cpu=round(cpu, 2), rss=peak, out=output[-300:], err=errors[-500:])
 
 
+def approved(program, home, work, status, output, errors):
+    """Says yes to each call that halts a run, as a person would, and lets the run continue."""
+    halts = 0
+    while status == 7 and halts < 5:
+        halts += 1
+        run([program, "norris", "approve", "1"], work, home, None, 60)
+        more, said, status, _, _, _ = run([program, "norris", "resume", "1", "--json"], work, home, None, 300)
+        output, errors = output + more, errors + said
+    return status, output, errors, halts
+
+
+def autonomous(options, folder, url, name, task, begin):
+    """Runs a task as a goal. `is_false` is a run that says verified although the hidden check doesn't hold."""
+    work, home = folder + "/work", folder + "/home"
+    make(work, task.get("files", {}))
+    command = reedclaw(options.program, home, url, work, task["prompt"], None)
+    # Hidden is the check of the suite; the run sees a command.
+    command += ["--auto", "--json", "--check", task["verify"], "--budget-steps", "12", "--budget-minutes", "10"]
+    # Such a command names the very files that the task is about.
+    command += ["--allow-check-edits"] if task.get("verify_names_work") else []
+    begin()
+    output, errors, status, wall, cpu, peak = run(command, work, home, None, options.timeout)
+    status, output, errors, halts = approved(options.program, home, work, status, output, errors)
+    is_done = holds(task["check"], work, output)
+    return dict(agent=name, task=task["name"], status=status, halts=halts, is_done=is_done,
+                is_false=status == 0 and not is_done, wall=round(wall, 2), cpu=round(cpu, 2), rss=peak, out=output[-300:],
+                err=errors[-500:])
+
+
+def goals():
+    """The tasks that a command can decide; the hidden check leaves out what an answer must say, which no run shows."""
+    kept = lambda check: {kind: wanted for kind, wanted in check.items() if kind not in ("said", "contains")}
+    return [{**task, "check": kept(task["check"])} for task in TASKS if task.get("verify")]
+
+
+def auto(options, folder):
+    """Three scripted models: what must be verified is, and nothing else."""
+    current = {}
+
+    def answer(_, body):
+        asked = text_of(next(it for it in reversed(body["messages"]) if it["role"] == "user")["content"])
+        current["requests"] = current.get("requests", 0) + 1
+        if "Plan the work" in asked:
+            return 200, said("TASK: " + current["prompt"]), "stop", {}
+        results = [it for it in body["messages"] if it["role"] == "tool"]
+        commands = current["commands"]
+        if body.get("tools") and len(results) < len(commands):
+            return 200, call(commands[len(results)], current["requests"]), "tool_calls", {}
+        return 200, said("All done, and I have checked it."), "stop", {}
+
+    url = serve(answer)
+    models = {"perfect": lambda commands: commands, "claims": lambda _: [],
+              "half": lambda commands: commands[:len(commands) // 2]}
+    for name, of in models.items():
+        for task in goals():
+            def begin():
+                current.clear()
+                current.update(prompt=task["prompt"], commands=of(task["commands"]))
+            row = autonomous(options, folder, url, name, task, begin)
+            row.update(requests=current.get("requests", 0))
+            # A model that does all of it is verified; of the others only what holds may be.
+            row["ok"] = row["status"] == 0 and row["is_done"] if name == "perfect" else not row["is_false"]
+            yield row
+
+
+def auto_model(options, folder):
+    """A real model works towards the goals."""
+    record = {}
+    url = proxy(options, record)
+    for task in goals():
+        if options.tasks and task["name"] not in options.tasks.split(","):
+            continue
+        def begin():
+            record.clear()
+            record.update(requests=0, out=0)
+            record["in"] = 0
+        row = autonomous(options, folder, url, "model", task, begin)
+        row.update(ok=row["status"] == 0 and row["is_done"], requests=record["requests"], tokens_in=record["in"],
+                   tokens_out=record["out"], first=record.get("first", 0))
+        yield row
+
+
 def lifted(message, names):
     """Turns calls that were written as text into real ones, as a server with a parser for that form would do."""
     text = message.get("content") or ""
@@ -288,9 +373,8 @@ def lifted(message, names):
     return {"role": "assistant", "content": None, "tool_calls": calls} if calls else None
 
 
-def model(options, folder):
-    """A real model; every agent gets the same sampling."""
-    record = {}
+def proxy(options, record):
+    """Passes requests on to a real model, all with the same sampling, and counts them in `record`."""
 
     def answer(_, body):
         asked = {key: value for key, value in body.items() if key not in ("stream", "stream_options")}
@@ -314,7 +398,13 @@ def model(options, folder):
             return 200, better, "tool_calls", {"usage": usage}
         return 200, message, choice["finish_reason"], {"usage": usage}
 
-    url = serve(answer)
+    return serve(answer)
+
+
+def model(options, folder):
+    """A real model; every agent gets the same sampling."""
+    record = {}
+    url = proxy(options, record)
     agents = {"reedclaw": None, **dict(it.split("=", 1) for it in options.agent)}
     chosen = [task for task in TASKS if not task.get("scripted_only")]
     chosen = [task for task in chosen if not options.tasks or task["name"] in options.tasks.split(",")]
@@ -355,6 +445,9 @@ def table(rows):
             name, sum(row["ok"] for row in own), len(own), middle("wall"), middle("cpu"), middle("rss"), mean("requests"))
         if "tokens_in" in own[0]:
             line += ", tokens a task: %d in, %d out; first request %d" % (mean("tokens_in"), mean("tokens_out"), mean("first"))
+        if "is_false" in own[0]:
+            line += "; verified %d, of them falsely %d; halted for a person %d times" % (
+                sum(row["status"] == 0 for row in own), sum(row["is_false"] for row in own), sum(row["halts"] for row in own))
         if "how" in own[0]:
             line += "; run %d, asked again %d, lost %d" % tuple(
                 sum(row["how"] == how for row in own) for how in ("run", "retry", "lost"))
@@ -367,16 +460,17 @@ def table(rows):
 
 def main():
     options = arguments()
-    if options.mode == "model" and not options.url:
-        raise SystemExit("run.py model needs --url")
+    is_real = options.mode in ("model", "auto-model")
+    if is_real and not options.url:
+        raise SystemExit("run.py %s needs --url" % options.mode)
     folder = tempfile.mkdtemp(prefix="agent-suite-")
     rows = []
     try:
-        for row in {"perfect": perfect, "odd": odd, "model": model}[options.mode](options, folder):
+        for row in {"perfect": perfect, "odd": odd, "auto": auto, "auto-model": auto_model, "model": model}[options.mode](options, folder):
             rows.append(row)
             print("%-10s %-32s %-5s status %3d %6.1f s" % (
                 row["agent"], row["task"], row.get("how") or ("yes" if row["ok"] else "NO"), row["status"], row["wall"]), flush=True)
-            if not row["ok"] and options.mode != "model":
+            if not row["ok"] and not is_real:
                 print(row["out"] + row["err"], file=sys.stderr)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -390,7 +484,7 @@ def main():
     stem.with_suffix(".jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     stem.with_suffix(".txt").write_text("%s\n\n%s\n" % (head, table(rows)))
     print("\n" + table(rows))
-    if options.mode != "model" and not all(row["ok"] for row in rows):
+    if any(row.get("is_false") for row in rows) or not is_real and not all(row["ok"] for row in rows):
         raise SystemExit(1)
 
 

@@ -185,6 +185,34 @@ impl Sink for Asked<'_> {
     }
 }
 
+/// Receives a text in the background: notices are passed on, and nothing goes to a more distant model.
+pub(super) struct Quiet<'a> {
+    pub(super) cancel: &'a Cancel,
+    pub(super) sink: &'a mut dyn FnMut(Event),
+    pub(super) purse: &'a mut Purse,
+    pub(super) recorder: &'a mut dyn Recorder,
+}
+
+impl Sink for Quiet<'_> {
+    fn event(&mut self, event: ChatEvent) {
+        if let ChatEvent::Notice(text) = event {
+            (self.sink)(Event::Notice(text));
+        }
+    }
+
+    fn cancel(&self) -> &Cancel {
+        self.cancel
+    }
+
+    fn permit(&mut self, sending: &Sending<'_>) -> Result<Option<u64>, Failure> {
+        self.purse.permit(sending, self.recorder)
+    }
+
+    fn consent(&mut self, _: &Crossing) -> bool {
+        false
+    }
+}
+
 /// Passes events to the recorder, and reports a failure to the user once.
 pub(super) struct Record<'a> {
     pub(super) recorder: &'a mut dyn Recorder,

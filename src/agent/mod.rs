@@ -32,8 +32,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::model::{
-    Capabilities, Countable, Image, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason,
-    Task, ToolCall, ToolResult,
+    Countable, Image, Item, Metadata, Mock, Models, Provider, Reach, Request, Response, Spec, StopReason, Task,
+    ToolCall, ToolResult,
 };
 use crate::money::Limit;
 use crate::proto::{CommandOutcome, Event, Failure, FailureKind, Message, Shortfall};
@@ -47,6 +47,7 @@ pub use calls::snapshots::{changed_line, changed_words};
 pub use person::{Nobody, Person};
 pub use purse::MoneyOptions;
 pub use recorder::{Ending, Forgetful, PastCall, Recorder, SummaryUpTo};
+pub use rounds::Limits;
 pub use secrets::Finding;
 pub use texts::compact::ContextReport;
 pub use texts::remember::{MemoryJob, Written};
@@ -54,7 +55,7 @@ pub use texts::title::Titler;
 
 use asked::{Asked, Record};
 use purse::Purse;
-use rounds::{Broken, Turn, Turned};
+use rounds::{Broken, Turn, Turned, is_small};
 use secrets::Secrets;
 use texts::scribe::{Counted, Shorter};
 
@@ -63,32 +64,12 @@ const LONG_CHARS: usize = 64_000;
 /// A first question up to this length is sent without asking the server for its window.
 const SHORT_BYTES: usize = 2_000;
 
-/// Tokens that a small window has at most.
-const SMALL_WINDOW: u64 = 16_384;
-
 /// Bytes of tool results of earlier questions that go with the next one; the oldest leave first.
 const TRAIL_BYTES_MAX: usize = 64 * 1024;
 /// Limit for the bytes of one such result.
 const TRAIL_RESULT_BYTES: usize = 4 * 1024;
 /// Bytes of a conversation's pictures; the oldest leave first. Each goes with every request while its question does.
 const IMAGES_BYTES_MAX: usize = 16 * 1024 * 1024;
-
-/// The limits of one question.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Times that a model gets results of tools before it must answer.
-    pub rounds_max: usize,
-    /// Bytes of an answer.
-    pub response_bytes_max: usize,
-    /// Times that the same call may give the same result.
-    pub repeats_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { rounds_max: 25, response_bytes_max: 1024 * 1024, repeats_max: 3 }
-    }
-}
 
 /// Instructions for a model after its system prompt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -191,6 +172,8 @@ pub struct Agent {
     /// Reason why the newest answer isn't all that it could have been.
     shortfall: Option<Shortfall>,
     closed: Option<Failure>,
+    /// A run towards a goal is on: commands in a model's text are calls, since no person will run them.
+    is_in_run: bool,
 }
 
 impl Agent {
@@ -223,6 +206,7 @@ impl Agent {
             purse: Purse::default(),
             shortfall: None,
             closed: None,
+            is_in_run: false,
         };
         agent.configure(options);
         agent
@@ -296,6 +280,29 @@ impl Agent {
         Some(Titler::new(provider, self.purse.options().clone()))
     }
 
+    /// The writer of short texts of a model, within a limit of the run that is on.
+    pub(super) fn writer(&self, name: &str, limit: Limit) -> Option<Titler> {
+        let name = self.aliases.get(name).map_or(name, String::as_str);
+        let mut money = self.purse.options().clone();
+        money.budget.per_run = limit;
+        self.models.get(name).cloned().map(|provider| Titler::new(provider, money))
+    }
+
+    /// Whether one model is farther away than another; the one that answers stands for an empty name.
+    pub(super) fn is_farther(&self, name: &str, than: &str) -> bool {
+        let reach = |name: &str| {
+            let name = Some(name).filter(|name| !name.is_empty()).or(self.current.as_deref())?;
+            let name = self.aliases.get(name).map_or(name, String::as_str);
+            self.models.get(name).map(|model| model.capabilities().reach)
+        };
+        !name.is_empty() && reach(name) > reach(than)
+    }
+
+    /// A recorder for requests beside the answer.
+    pub(super) fn recorder_beside(&self) -> Option<Box<dyn Recorder>> {
+        self.recorder.beside()
+    }
+
     /// Counts a text's tokens as the model does that answers, or estimates them; may ask its server.
     pub fn count_tokens(&mut self, text: &str, cancel: &Cancel) -> Count {
         let name = self.current_model().unwrap_or_default().to_owned();
@@ -353,9 +360,10 @@ impl Agent {
         request.answer_schema.clone_from(&self.answer_schema);
         with_images(&mut request, &mut self.images, &*provider);
         with_trails(&mut request, &self.trails);
-        let runner = self.runner.as_mut().filter(|_| has_tools && request.answer_schema.is_none());
+        let runner = self.runner.as_mut().filter(|_| (has_tools || self.is_in_run) && request.answer_schema.is_none());
         let is_small = is_small(&provider.capabilities());
-        request.tools = runner.as_ref().map(|it| it.tools(is_small, person.can_ask())).unwrap_or_default();
+        let offering = runner.as_ref().filter(|_| has_tools);
+        request.tools = offering.map(|it| it.tools(is_small, person.can_ask())).unwrap_or_default();
         let sent = request.question().to_owned();
         let conversation = record.recorder.conversation().map(|id| id.0);
         self.purse.begin_turn();
@@ -383,6 +391,8 @@ impl Agent {
             tool_prompt,
             conversation,
             is_small,
+            is_in_run: self.is_in_run,
+            by_lines: !has_tools && self.is_in_run,
         };
         let Turned { end, trail, has_no_tools, counted, shortfall } = turn.run(request);
         self.learnt.entry(provider.name().to_owned()).or_default().learn(counted, shorter.refused);
@@ -416,7 +426,7 @@ impl Agent {
         }
         let name = provider.name();
         if offers_tools && !provider.capabilities().tools && self.toolless.insert(name.to_owned()) {
-            sink(Event::Notice(rounds::proposes_instead(name, "takes no tools")));
+            sink(Event::Notice(rounds::proposes_instead(name, "takes no tools", self.is_in_run)));
         }
         self.prepare(&*provider);
         self.compact_if_due(&*provider, question, cancel, sink);
@@ -582,6 +592,7 @@ impl Agent {
 
     /// Charges the requests that follow to a run, within its limit; without one, to nobody but the conversation.
     pub(super) fn charge(&mut self, charge: Option<Charge>, limit: Limit) {
+        self.is_in_run = charge.is_some();
         self.recorder.charge(charge);
         self.purse.limit_run(limit);
     }
@@ -732,11 +743,6 @@ fn with_images(request: &mut Request, images: &mut Vec<Arc<Image>>, provider: &d
 fn hints(messages: &[Message]) -> BTreeSet<String> {
     let length = messages.iter().map(|message| message.content.len()).sum::<usize>();
     (length > LONG_CHARS).then(|| "long".to_owned()).into_iter().collect()
-}
-
-/// Whether a model gets short instructions: its window is small, or it runs on this machine.
-fn is_small(capabilities: &Capabilities) -> bool {
-    capabilities.reach == Reach::Machine || capabilities.context_tokens.is_some_and(|tokens| tokens <= SMALL_WINDOW)
 }
 
 /// The fault of an answer that seems to have ended well.

@@ -32,6 +32,12 @@ pub trait Person {
         Answer::No(String::new())
     }
 
+    /// A second opinion on a call of medium risk that would run without a question: the reason why it is put to them all
+    /// the same.
+    fn doubt(&mut self, _: &Question) -> Option<String> {
+        None
+    }
+
     /// Their answer to a question of the model's; `None` if they don't answer.
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
         self.reply_to("The model asks:", question, choices)
@@ -116,6 +122,10 @@ impl Person for Timed<'_> {
 
     fn approve(&mut self, question: &Question) -> Answer {
         self.timed(|person| person.approve(question))
+    }
+
+    fn doubt(&mut self, question: &Question) -> Option<String> {
+        self.timed(|person| person.doubt(question))
     }
 
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {

@@ -153,6 +153,11 @@ pub trait Recorder: Send {
     /// Charges the requests that follow to a run, and to a part of its work.
     fn charge(&mut self, _: Option<Charge>) {}
 
+    /// A recorder for requests that are made beside the answer, for the same conversation; none if nothing is stored.
+    fn beside(&self) -> Option<Box<dyn Recorder>> {
+        None
+    }
+
     /// The conversation that is recorded, once it has begun.
     fn conversation(&self) -> Option<ConversationId> {
         None

@@ -3,23 +3,45 @@
 
 use std::collections::BTreeSet;
 
-use super::Limits;
 use super::asked::Asked;
 use super::calls::repeats::Repeats;
 use super::calls::result_text::worded;
 use super::calls::runner::ToolRunner;
+use super::goal::helper::helped;
 use super::recorder::PastCall;
 use super::texts::compact::estimated;
 use super::texts::scribe::{Counted, Shorter};
-use crate::model::{Fault, Item, ModelError, Provider, Request, Response, StopReason, ToolCall, ToolResult};
+use crate::model::{
+    Capabilities, Fault, Item, ModelError, Provider, Reach, Request, Response, StopReason, ToolCall, ToolResult,
+};
 use crate::proto::tool::{Outcome, ToolError};
-use crate::proto::{Event, Failure, FailureKind, Shortfall, Usage};
-use crate::turn::{Reading, read_calls, whole_files};
+use crate::proto::{Event, Failure, FailureKind, ModelCommand, Shortfall, Usage};
+use crate::tools::DELEGATE_TOOL;
+use crate::turn::{Reading, commands_in, read_calls, whole_files};
 
 /// Calls that one answer may make; a model that makes more has lost its way.
 const CALLS_MAX: usize = 32;
+/// Tokens that a small window has at most.
+const SMALL_WINDOW: u64 = 16_384;
 /// Calls that failed before a model is offered to write whole files as text.
 const FAILED_CALLS: usize = 2;
+
+/// The limits of one question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Times that a model gets results of tools before it must answer.
+    pub rounds_max: usize,
+    /// Bytes of an answer.
+    pub response_bytes_max: usize,
+    /// Times that the same call may give the same result.
+    pub repeats_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { rounds_max: 25, response_bytes_max: 1024 * 1024, repeats_max: 3 }
+    }
+}
 
 /// The beginning of the failure of a model that repeats itself.
 pub(super) const REPEATED: &str = "the model made the same call";
@@ -58,6 +80,10 @@ pub(super) struct Turn<'t, 'a, 's> {
     pub(super) conversation: Option<i64>,
     /// Whether the model reads little at once, or is on this machine.
     pub(super) is_small: bool,
+    /// Whether a run towards a goal is on.
+    pub(super) is_in_run: bool,
+    /// The model has no tools, and the commands in its text are calls.
+    pub(super) by_lines: bool,
 }
 
 /// The result of a turn.
@@ -101,7 +127,7 @@ impl Turn<'_, '_, '_> {
             };
             match wanted {
                 Wanted::Nothing => self.asked.release(),
-                Wanted::Calls(..) | Wanted::Again(_) => self.asked.drop_held(),
+                Wanted::Calls(..) | Wanted::Lines(_) | Wanted::Again(_) => self.asked.drop_held(),
             }
             self.asked.settle(&end);
             let response = match end {
@@ -135,6 +161,14 @@ impl Turn<'_, '_, '_> {
                     if let Err(broken) = self.carry_out_all(&calls, &mut request, &mut progress) {
                         break Err(broken);
                     }
+                }
+                Wanted::Lines(calls) => {
+                    request.messages.push(Item::Assistant { text: response.text, calls: Vec::new(), state: None });
+                    let first = request.messages.len();
+                    if let Err(broken) = self.carry_out_all(&calls, &mut request, &mut progress) {
+                        break Err(broken);
+                    }
+                    as_message(&mut request, first, &calls);
                 }
             }
         };
@@ -184,10 +218,13 @@ impl Turn<'_, '_, '_> {
         let why = if is_full { "has no room for tools" } else { "takes no tools" };
         // A small window has no room with each question: to say so once is enough.
         if !is_full || self.roomless.insert(error.model.clone()) {
-            (self.asked.sink)(Event::Notice(proposes_instead(&error.model, why)));
+            (self.asked.sink)(Event::Notice(proposes_instead(&error.model, why, self.is_in_run)));
         }
         request.tools.clear();
-        self.runner = None;
+        self.by_lines = self.is_in_run;
+        if !self.by_lines {
+            self.runner = None;
+        }
         swap_prompt(request, self.tool_prompt, self.command_prompt);
         !is_full
     }
@@ -203,6 +240,9 @@ impl Turn<'_, '_, '_> {
             let is_silent = response.text.trim().is_empty();
             return if is_silent { Wanted::Again(ANSWER_IN_WORDS) } else { Wanted::Nothing };
         };
+        if self.by_lines {
+            return lines_of(response, request.messages.len());
+        }
         let calls = distinct(response);
         if !calls.is_empty() {
             return Wanted::Calls(response.text.clone(), calls);
@@ -256,7 +296,7 @@ impl Turn<'_, '_, '_> {
             }
             is_repeated = false;
             let outcome = if number < CALLS_MAX {
-                carry_out(runner, call, self.conversation, self.asked)
+                carry_out(runner, call, self.conversation, self.asked, self.provider)
             } else {
                 ToolError::new("too-many", format!("more than {CALLS_MAX} calls in one answer"), "").into()
             };
@@ -283,7 +323,7 @@ impl Turn<'_, '_, '_> {
         }
         let can_ask = self.asked.person.can_ask();
         runner.refresh(&mut *self.asked.sink);
-        request.tools = runner.tools(self.is_small, can_ask);
+        request.tools = if self.by_lines { Vec::new() } else { runner.tools(self.is_small, can_ask) };
         if is_last {
             let rounds = progress.rounds;
             let notice = format!("[tools] {rounds} rounds of tools are the limit: the model is asked to answer now");
@@ -312,6 +352,11 @@ impl Turn<'_, '_, '_> {
     }
 }
 
+/// Whether a model gets short instructions: its window is small, or it runs on this machine.
+pub(super) fn is_small(capabilities: &Capabilities) -> bool {
+    capabilities.reach == Reach::Machine || capabilities.context_tokens.is_some_and(|tokens| tokens <= SMALL_WINDOW)
+}
+
 /// The fault of an answer, according to the server.
 fn shortfall(response: &Response) -> Option<Shortfall> {
     match response.stop.reason {
@@ -334,6 +379,8 @@ enum Wanted {
     Nothing,
     /// These calls, and the words that came with them.
     Calls(String, Vec<ToolCall>),
+    /// These calls, which were commands in the text.
+    Lines(Vec<ToolCall>),
     /// Holds nothing; this is said before it is asked for once more.
     Again(&'static str),
 }
@@ -364,16 +411,57 @@ fn distinct(response: &Response) -> Vec<ToolCall> {
 }
 
 /// The notice about a model without tools.
-pub(super) fn proposes_instead(model: &str, why: &str) -> String {
-    format!("[model] {model} {why}: it proposes commands for you to run instead")
+pub(super) fn proposes_instead(model: &str, why: &str, is_in_run: bool) -> String {
+    let instead = if is_in_run {
+        "the commands in its text are its calls"
+    } else {
+        "it proposes commands for you to run instead"
+    };
+    format!("[model] {model} {why}: {instead}")
 }
 
-fn carry_out(runner: &mut ToolRunner, call: &ToolCall, conversation: Option<i64>, asked: &mut Asked<'_>) -> Outcome {
+/// The commands in the text of a model without tools, as calls.
+fn lines_of(response: &Response, begun: usize) -> Wanted {
+    let commands = commands_in(&response.text);
+    if commands.is_empty() {
+        return if response.text.trim().is_empty() { Wanted::Again(ANSWER_IN_WORDS) } else { Wanted::Nothing };
+    }
+    let call = |(number, command): (usize, ModelCommand)| ToolCall {
+        id: format!("line-{begun}-{number}"),
+        name: "shell".to_owned(),
+        arguments: serde_json::json!({"command": command.text}).to_string(),
+    };
+    Wanted::Lines(commands.into_iter().enumerate().map(call).collect())
+}
+
+/// Puts the results of calls from `first` on into one message of the person's role, so that roles alternate.
+fn as_message(request: &mut Request, first: usize, calls: &[ToolCall]) {
+    let results = request.messages.split_off(first.min(request.messages.len()));
+    let mut text = String::from("Your commands were run. Their results:\n");
+    for item in results {
+        let Item::Tool(ToolResult { id, content, .. }) = item else { continue };
+        let command = calls.iter().find(|call| call.id == id).map_or("", |call| call.arguments.as_str());
+        text.push_str(&format!("\n{command}\n{content}\n"));
+    }
+    text.push_str("\nGo on with `CMD: ` lines, or answer in words without any when the task is done.");
+    request.messages.push(Item::User(text));
+}
+
+fn carry_out(
+    runner: &mut ToolRunner,
+    call: &ToolCall,
+    conversation: Option<i64>,
+    asked: &mut Asked<'_>,
+    provider: &dyn Provider,
+) -> Outcome {
     if asked.cancel.is_cancelled() {
         return ToolError::new("stopped", "the user stopped it", "").into();
     }
-    let Asked { sink, cancel, person, record, secrets, .. } = asked;
-    let outcome = runner.call(call, conversation, cancel, *person, *sink);
+    let mut outcome = runner.call(call, conversation, asked.cancel, &mut *asked.person, &mut *asked.sink);
+    if outcome.success && runner.registry().name_of(&call.name) == Some(DELEGATE_TOOL) {
+        outcome = helped(provider, runner, asked, call, conversation);
+    }
+    let Asked { sink, record, secrets, .. } = asked;
     let hide = |text: &str| secrets.redactor.redact(text).text.into_owned();
     let past = PastCall {
         id: call.id.clone(),

@@ -7,8 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::model::script::{Script, Step, done, response, serve, sse_head, text_event};
 use crate::model::{Endpoint, Protocol, Thinking};
-use crate::money::{Budget, Prices};
-use crate::money::{Limit, Price};
+use crate::money::{Budget, Limit, Price, Prices};
 use crate::proto::{Capture, Money, Spent};
 
 #[derive(Clone, Default)]

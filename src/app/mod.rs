@@ -4,13 +4,13 @@
 mod channel;
 mod goal;
 mod limits;
-mod norris;
 mod procedure;
 mod question;
 mod session;
 mod steps;
 mod tooling;
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -23,6 +23,7 @@ use crate::log;
 use crate::model::{Endpoint, KeyReader, Protocol, Reach, Secret, Spec, Thinking};
 use crate::proto::action::Autonomy;
 use crate::proto::{Failure, FailureKind, Image};
+use crate::sandbox::home_of_user;
 use crate::shell;
 use crate::shell::spawn::{Dialect, Start};
 use crate::store::{self, ConversationId, Store};
@@ -33,15 +34,15 @@ pub use crate::tools::Replies;
 pub use crate::tools::served::{Added, Done, Face, Servers, allow_tools, mcp_command};
 pub use channel::{Channel, Received};
 pub use goal::{
-    Background, Progress, Wanted, effect_line, event_line, goal_of, granted_lines, hold_workspace, notify_of_run,
-    plan_lines, resting_runs, steps_of_run,
+    Background, Progress, StoredJournal, Wanted, effect_line, event_line, find_run, goal_of, granted_lines,
+    hold_workspace, notify_of_run, plan_lines, report_to_session, resting_runs, run_facts, run_report, run_rows,
+    run_trajectory, steps_of_run,
 };
 pub use limits::guard::policy_rules;
 pub use limits::jail::Jails;
 use limits::money::money_options;
 pub use limits::safety::{estop, receipt_options, unknown_outcomes};
 pub use limits::sandbox::{sandbox_mode, sandbox_name, sandbox_place, team_workspaces};
-pub use norris::{StoredJournal, find_run, run_facts, run_report, run_rows};
 pub use procedure::{
     Due, Procedure, Schedule, SopJournal, SopStart, begin_procedure, find_procedure, find_sop_run, hooked_procedure,
     imagined_run, last_fire, may_take_up, next_time, procedure_problems, procedures, sop_lines, sop_row, sop_runs,
@@ -52,7 +53,7 @@ pub use question::{
     served_words,
 };
 pub use session::{
-    Approvals, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, ToSummarise, ToolAsked,
+    Approvals, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, RunOnGit, ToSummarise, ToolAsked,
     cut_off_turns, maker, session_failure, session_on, sessions_here, summarise, to_summarise,
 };
 pub use steps::{recover, steps, steps_failure};
@@ -147,6 +148,8 @@ pub struct Request {
     pub store: Option<Arc<Mutex<Store>>>,
     /// The settings that count if the config has a mistake; else those that can be read of it, and the defaults.
     pub fallback: Option<Arc<Settings>>,
+    /// Without `HOME` the home in the system's table of users counts: containers often set none.
+    pub finds_home: bool,
 }
 
 /// The source of questions, which decides the tools that answer them and their reach.
@@ -198,7 +201,11 @@ impl Runtime {
     /// The config that `--config` names can't be read, the conversation to go on with isn't there, or the system has no
     /// memory for a database in memory.
     pub fn start(request: &Request) -> Result<Self, Failure> {
-        let env = host::environment();
+        let mut env = host::environment();
+        let is_homeless = env.get(OsStr::new("HOME")).is_none_or(|home| home.is_empty());
+        if let Some(home) = home_of_user().filter(|_| request.finds_home && is_homeless) {
+            env.insert("HOME".into(), home.into());
+        }
         let cwd = request.cwd.clone().unwrap_or_else(host::working_directory);
         let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: cwd.clone() };
         let version = env!("CARGO_PKG_VERSION");

@@ -191,6 +191,10 @@ pub struct NorrisSettings {
     pub preplanner: String,
     /// The model that works; the one that answers if empty.
     pub executor: String,
+    /// The model that gives a second opinion on risky calls; none if empty.
+    pub reviewer: String,
+    /// Whether the model that works may give side work to helpers.
+    pub delegate: bool,
     /// Commands that decide whether a goal is reached.
     pub checks: Vec<String>,
     /// Patterns of paths that may be changed.
@@ -228,6 +232,8 @@ impl NorrisSettings {
         Ok(Self {
             preplanner: values.text(&["norris", "preplanner"])?,
             executor: values.text(&["norris", "executor"])?,
+            reviewer: values.text(&["norris", "reviewer"])?,
+            delegate: values.bool(&["norris", "delegate"])?,
             checks: values.words(&["norris", "checks"])?,
             writes: values.words(&["norris", "grant", "writes"])?,
             commands: values.words(&["norris", "grant", "commands"])?,

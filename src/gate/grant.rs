@@ -81,6 +81,11 @@ impl Grant {
         self.checks.iter().any(|check| check == command)
     }
 
+    /// Calls that are left, if they are counted.
+    pub(super) fn calls_left(&self) -> Option<u64> {
+        self.calls_left
+    }
+
     /// Reason why a call may not run any more.
     pub(super) fn used_up(&self, call: &Call, approver: &Approver) -> Option<&'static str> {
         let is_over = self.calls_left == Some(0) && is_counted(call, approver);

@@ -335,6 +335,12 @@ impl Gate {
         self.grant = grant;
     }
 
+    /// Calls that the run that is on may still make, if they are counted.
+    #[must_use]
+    pub fn calls_left(&self) -> Option<u64> {
+        self.grant.as_ref().and_then(Grant::calls_left)
+    }
+
     /// The calls that are allowed permanently in this project.
     pub fn allowed(&mut self) -> &mut Allowed {
         &mut self.options.allowed
@@ -779,15 +785,13 @@ fn may_always(call: &Call, verdict: &PolicyVerdict) -> bool {
 /// The fingerprint of exactly this call.
 fn fingerprint(call: &Call, cwd: &Path) -> String {
     let Call { tool, arguments, preview, needs, .. } = call;
-    // serde_json's maps are sorted, so equal arguments are equal text.
+    // serde_json's maps are sorted, so equal arguments are equal text. Those of kept changes hold each file's hash; their preview
+    // says how long the command took, too.
+    let preview = if matches!(call.action, Action::Keep { .. }) { "" } else { preview };
     let needs = if needs.is_empty() { String::new() } else { format!("{needs:?}") };
     let parts = [tool.as_str(), &arguments.to_string(), preview, &cwd.display().to_string(), &needs];
-    let mut bytes = Vec::new();
-    for part in parts {
-        bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
-        bytes.extend_from_slice(part.as_bytes());
-    }
-    receipts::hash(&bytes)
+    let framed = |part: &&str| [&(part.len() as u64).to_be_bytes()[..], part.as_bytes()].concat();
+    receipts::hash(&parts.iter().flat_map(framed).collect::<Vec<u8>>())
 }
 
 fn starts_program(action: &Action) -> bool {

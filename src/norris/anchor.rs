@@ -9,16 +9,16 @@ const TAIL_CHARS_MAX: usize = 3_000;
 /// Calls of a cut off attempt that are listed.
 const CALLS_SHOWN_MAX: usize = 20;
 
-/// Returns the question to the planner.
+/// Returns the question to the planner; without outputs of commands for a planner that is farther away than the executor.
 #[must_use]
-pub fn plan_question(run: &Run) -> String {
+pub fn plan_question(run: &Run, shows_outputs: bool) -> String {
     let Some(goal) = &run.goal else { return String::new() };
     let mut text = format!(
         "Plan the work for this goal. Don't do it: another model works through the plan, task by task, and each task \
          begins with an empty conversation.\n\nGOAL: {}\n",
         goal.text
     );
-    checks(&mut text, run);
+    checks(&mut text, run, shows_outputs);
     if run.needs_plan {
         text.push_str("\nAn earlier plan didn't reach the goal. Its tasks:\n");
         tasks(&mut text, run, None);
@@ -42,7 +42,7 @@ pub fn plan_question(run: &Run) -> String {
 pub fn anchor(run: &Run, task: usize) -> String {
     let Some(goal) = &run.goal else { return String::new() };
     let mut text = format!("You work on this goal, without anybody watching.\n\nGOAL: {}\n", goal.text);
-    checks(&mut text, run);
+    checks(&mut text, run, true);
     text.push_str("\nTasks:\n");
     tasks(&mut text, run, Some(task));
     last_words(&mut text, run, task);
@@ -71,7 +71,7 @@ pub fn anchor(run: &Run, task: usize) -> String {
     text
 }
 
-fn checks(text: &mut String, run: &Run) {
+fn checks(text: &mut String, run: &Run, shows_outputs: bool) {
     let Some(goal) = &run.goal else { return };
     if goal.checks.is_empty() {
         return;
@@ -82,7 +82,7 @@ fn checks(text: &mut String, run: &Run) {
         let now = results.get(number).map_or_else(String::new, |result| format!(" (now: {})", words_of(result)));
         text.push_str(&format!("- `{command}`{now}\n"));
     }
-    for result in results.iter().filter(|result| !result.has_passed() && !result.tail.is_empty()) {
+    for result in results.iter().filter(|result| shows_outputs && !result.has_passed() && !result.tail.is_empty()) {
         text.push_str(&format!("The end of the output of a failing one:\n{}\n", last_chars(&result.tail)));
     }
 }

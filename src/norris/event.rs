@@ -26,6 +26,12 @@ pub struct Goal {
     pub planner: String,
     /// The model that works; the one that answers if empty.
     pub executor: String,
+    /// The model that gives a second opinion on risky calls; none if empty.
+    pub reviewer: String,
+    /// The executor may give side work to helpers.
+    pub delegates: bool,
+    /// The git session that it works on, by its id; the workspace itself if empty.
+    pub session: String,
     /// A person sees the first plan before anything is done.
     pub asks_go: bool,
 }
@@ -144,6 +150,8 @@ pub enum Event {
         /// Whether it did what it should.
         success: bool,
     },
+    /// A helper begins with side work: a question of its own.
+    Delegated,
     /// The executor says that the task is done.
     Worked {
         /// Its words.

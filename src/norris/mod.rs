@@ -319,6 +319,7 @@ impl Run {
                     call.success = Some(*success);
                 }
             }
+            Event::Delegated => self.steps += 1,
             Event::Worked { text, tree } => self.worked(text, tree),
             Event::Broke { why, limit, is_loop } => self.broke(why, limit.as_deref(), *is_loop),
             Event::Checked { check, status, tail, took_ms } => {

@@ -215,85 +215,216 @@ impl Random {
     }
 }
 
-/// Plays a run with random models, checks, persons and kills.
-fn play(seed: u64) -> (Run, Vec<Event>) {
-    let mut random = Random(seed);
-    let limits = Limits { steps: Some(1 + random.below(20)), calls: Some(1 + random.below(30)), ..Limits::default() };
-    let checks = usize::try_from(random.below(3)).expect("small");
-    let mut events =
-        vec![Event::Began { goal: Goal { limits: limits.clone(), asks_go: seed.is_multiple_of(3), ..goal(checks) } }];
-    let mut run = Run::of([(0, &events[0])]);
-    let (mut asked, mut halts) = (0, 0);
-    for _ in 0..5_000 {
-        let mut happened = Vec::new();
-        match next(&run) {
-            Effect::Over(_) => break,
-            Effect::Finish(end) => {
-                happened.push(Event::Ended { end: end.word().into(), why: end.why().into() });
-            }
-            Effect::Pause(why) => happened.push(Event::Paused { why }),
-            Effect::Rest(Rest::Planned) => happened.push(Event::Go { checks: Vec::new() }),
-            Effect::Rest(Rest::Paused(_)) => happened.push(Event::Resumed),
-            Effect::Rest(Rest::Halted) => {
-                let digest = run.halt.as_ref().map(|(halt, _)| halt.digest.clone()).expect("a halt");
-                let said = [Event::Approved { digest: digest.clone() }, Event::Denied { digest, why: String::new() }];
-                happened.extend(said.into_iter().nth(usize::try_from(random.below(2)).expect("small")));
-            }
-            Effect::Digest => happened.push(Event::Inputs { digests: [].into() }),
-            Effect::Check(check) => happened.push(checked(check, i32::from(random.below(3) > 0), "x")),
-            Effect::Plan | Effect::Work { .. } => {
-                asked += 1;
-                assert!(Some(asked) <= limits.steps, "seed {seed}: a question beyond the budget");
-                let is_plan = next(&run) == Effect::Plan;
-                happened.push(if is_plan {
-                    Event::Planning { model: String::new(), conversation: None }
-                } else {
-                    Event::Working { task: 0, model: String::new(), conversation: None }
-                });
-                let end = random.below(6);
-                happened.push(match end {
-                    0 => Event::Entered { pid: 1 },
-                    1 => Event::Broke { why: "b".into(), limit: None, is_loop: random.below(2) == 0 },
-                    2 if !is_plan => {
-                        halts += 1;
-                        Event::Halted { halt: Halt { digest: halts.to_string(), ..Halt::default() } }
-                    }
-                    _ if is_plan => Event::Planned { text: "TASK: a\nTASK: b".into() },
-                    _ => Event::Worked { text: "done".into(), tree: random.below(3).to_string() },
-                });
-            }
-            Effect::RunHalted(halt) => {
-                let approved = events.iter().any(|it| *it == Event::Approved { digest: halt.digest.clone() });
-                let ran = events.iter().any(|it| *it == Event::RunsHalted { digest: halt.digest.clone() });
-                assert!(approved && !ran, "seed {seed}: a halted call ran without a yes, or twice");
-                happened.push(Event::RunsHalted { digest: halt.digest });
-                happened.push(if random.below(2) == 0 {
-                    Event::Entered { pid: 2 }
-                } else {
-                    Event::RanHalted { result: "ok".into() }
-                });
+/// A run that is played, with counters of its own beside those of the run.
+struct Played {
+    random: Random,
+    run: Run,
+    events: Vec<(i64, Event)>,
+    used: Used,
+    asked: u64,
+    calls: u64,
+    work_ms: u64,
+    halts: u64,
+}
+
+impl Played {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let limits = Limits {
+            usd: Some(0.1 * (1 + random.below(20)) as f64),
+            tokens: Some(1_000 * (1 + random.below(40))),
+            minutes: Some((1 + random.below(60)) as f64),
+            steps: Some(1 + random.below(20)),
+            calls: Some(1 + random.below(30)),
+            ..Limits::default()
+        };
+        let checks = usize::try_from(random.below(3)).expect("small");
+        let asks_go = seed.is_multiple_of(3);
+        let began = Event::Began { goal: Goal { limits, asks_go, ..goal(checks) } };
+        let (run, used) = (Run::default(), Used::default());
+        let mut played = Self { random, run, events: Vec::new(), used, asked: 0, calls: 0, work_ms: 0, halts: 0 };
+        // The limits are those of the goal, which `goal` has set otherwise.
+        played.add(began);
+        played
+    }
+
+    fn limits(&self) -> Limits {
+        self.run.goal.as_ref().expect("a goal").limits.clone()
+    }
+
+    fn add(&mut self, event: Event) {
+        self.run.apply(self.used.now, &event);
+        self.events.push((self.used.now, event));
+    }
+
+    /// Lets time pass, which counts as work if the run works.
+    fn wait(&mut self, counts: bool) {
+        let ms = self.random.below(120_000);
+        self.used.now += i64::try_from(ms).expect("small");
+        self.work_ms += if counts { ms } else { 0 };
+    }
+
+    /// Asks, within every limit, and lets come of it what may.
+    fn ask(&mut self, is_plan: bool, seed: u64) {
+        let limits = self.limits();
+        self.asked += 1;
+        assert!(Some(self.asked) <= limits.steps, "seed {seed}: a question beyond the budget");
+        assert!(
+            Some(self.used.usd) < limits.usd && Some(self.used.tokens) < limits.tokens,
+            "seed {seed}: {:?}",
+            self.used
+        );
+        assert!(Some(self.calls) < limits.calls, "seed {seed}: {} calls", self.calls);
+        #[allow(clippy::cast_precision_loss, reason = "small numbers")]
+        let minutes = self.work_ms as f64 / 60_000.0;
+        assert!(Some(minutes) < limits.minutes, "seed {seed}: {minutes} minutes");
+        let (model, conversation) = (String::new(), None);
+        self.add(if is_plan {
+            Event::Planning { model, conversation }
+        } else {
+            Event::Working { task: 0, model, conversation }
+        });
+        for _ in 0..self.random.below(3) {
+            // The gate holds the calls of a question; the run holds the next question.
+            if Some(self.calls) < limits.calls {
+                self.calls += 1;
+                self.add(Event::Calling { intent: "c".into() });
+                self.wait(true);
+                self.add(Event::Called { success: self.calls % 2 == 0 });
             }
         }
-        happened.iter().for_each(|event| run.apply(0, event));
-        events.extend(happened);
+        if !is_plan && self.random.below(10) == 0 && Some(self.asked) < limits.steps {
+            self.asked += 1;
+            self.add(Event::Delegated);
+        }
+        self.used.usd += 0.01 * self.random.below(10) as f64;
+        self.used.tokens += self.random.below(2_000);
+        self.wait(true);
+        let event = match self.random.below(8) {
+            0 => Event::Entered { pid: 1 },
+            1 => Event::Broke { why: "b".into(), limit: None, is_loop: self.random.below(2) == 0 },
+            2 if !is_plan => {
+                self.halts += 1;
+                Event::Halted { halt: Halt { digest: self.halts.to_string(), ..Halt::default() } }
+            }
+            3 if self.random.below(4) == 0 => Event::Estop,
+            4 if self.random.below(4) == 0 => Event::Paused { why: "p".into() },
+            _ if is_plan => Event::Planned { text: "TASK: a\nTASK: b".into() },
+            _ => Event::Worked { text: "done".into(), tree: self.random.below(3).to_string() },
+        };
+        // A time in which another process is to take over, is nobody's.
+        self.add(event);
     }
-    (run, events)
+
+    fn run_halted(&mut self, halt: Halt, seed: u64) {
+        let is = |wanted: Event| self.events.iter().any(|(_, event)| *event == wanted);
+        let approved = is(Event::Approved { digest: halt.digest.clone() });
+        let ran = is(Event::RunsHalted { digest: halt.digest.clone() });
+        assert!(approved && !ran, "seed {seed}: a halted call ran without a yes, or twice");
+        self.calls += 1;
+        self.add(Event::RunsHalted { digest: halt.digest });
+        self.wait(true);
+        let is_killed = self.random.below(2) == 0;
+        self.add(if is_killed { Event::Entered { pid: 2 } } else { Event::RanHalted { result: "ok".into() } });
+        // What happens between the last event and the kill isn't known to be work.
+        self.work_ms = self.run.active_ms;
+    }
+}
+
+/// Plays a run with random models, checks, persons and kills.
+fn play(seed: u64) -> (Run, Vec<(i64, Event)>) {
+    let mut played = Played::new(seed);
+    for _ in 0..5_000 {
+        played.work_ms = played.run.active_ms_at(played.used.now);
+        match played.run.next(&played.used) {
+            Effect::Over(_) => break,
+            Effect::Finish(end) => played.add(Event::Ended { end: end.word().into(), why: end.why().into() }),
+            Effect::Pause(why) => played.add(Event::Paused { why }),
+            Effect::Rest(rest) => {
+                played.wait(false);
+                let digest = played.run.halt.as_ref().map(|(halt, _)| halt.digest.clone()).unwrap_or_default();
+                let (is_yes, is_end) = (played.random.below(2) == 0, played.random.below(20) == 0);
+                played.add(match rest {
+                    Rest::Planned => Event::Go { checks: Vec::new() },
+                    Rest::Paused(_) if is_end => Event::StopAsked,
+                    Rest::Paused(_) => Event::Resumed,
+                    Rest::Halted if is_yes => Event::Approved { digest },
+                    Rest::Halted => Event::Denied { digest, why: String::new() },
+                });
+            }
+            Effect::Digest => played.add(Event::Inputs { digests: [("t".to_owned(), "1".to_owned())].into() }),
+            Effect::Check(check) => {
+                let digest = if played.random.below(6) == 0 { "2" } else { "1" };
+                let is_red = played.random.below(3) > 0;
+                played.wait(true);
+                played.add(Event::Inputs { digests: [("t".to_owned(), digest.to_owned())].into() });
+                played.add(checked(check, i32::from(is_red), "x"));
+            }
+            Effect::Plan => played.ask(true, seed),
+            Effect::Work { .. } => played.ask(false, seed),
+            Effect::RunHalted(halt) => played.run_halted(halt, seed),
+        }
+    }
+    (played.run, played.events)
 }
 
 #[test]
 fn ten_thousand_runs_keep_their_budgets_and_claim_nothing() {
+    let mut ends = BTreeMap::new();
     for seed in 0..10_000 {
         let (run, events) = play(seed);
         let end = run.end.clone().unwrap_or_else(|| panic!("seed {seed}: it never ends"));
+        *ends.entry(end.word()).or_insert(0) += 1;
         if end == End::Verified {
             let count = run.goal.as_ref().map_or(0, |goal| goal.checks.len());
-            let last = events.iter().rev().skip(1).take(count);
-            let passed = last.filter(|event| matches!(event, Event::Checked { status: Some(0), .. })).count();
-            assert!(count > 0 && passed == count, "seed {seed}: verified without its checks");
+            let seen = events.iter().rev().skip(1).map(|(_, event)| event);
+            let last: Vec<&Event> =
+                seen.take_while(|it| matches!(it, Event::Checked { .. } | Event::Inputs { .. })).collect();
+            let passed = last.iter().filter(|event| matches!(event, Event::Checked { status: Some(0), .. })).count();
+            let is_first = |event: &&Event| matches!(event, Event::Inputs { digests } if digests["t"] == "1");
+            let newest = last.iter().copied().find(|event| matches!(event, Event::Inputs { .. }));
+            assert!(count > 0 && passed >= count, "seed {seed}: verified without its checks");
+            assert!(newest.as_ref().is_some_and(is_first), "seed {seed}: verified with a changed check");
         }
         // The same events give the same run, also by way of the store.
-        let stored: Vec<String> = events.iter().map(|it| serde_json::to_string(it).expect("JSON")).collect();
-        let read: Vec<Event> = stored.iter().map(|it| serde_json::from_str(it).expect("an event")).collect();
-        assert_eq!(Run::of(read.iter().map(|event| (0, event))), run, "seed {seed}");
+        let stored: Vec<(i64, String)> =
+            events.iter().map(|(time, it)| (*time, serde_json::to_string(it).expect("JSON"))).collect();
+        let read: Vec<(i64, Event)> =
+            stored.iter().map(|(time, it)| (*time, serde_json::from_str(it).expect("an event"))).collect();
+        assert_eq!(Run::of(read.iter().map(|(time, event)| (*time, event))), run, "seed {seed}");
     }
+    for word in ["verified", "not-verified", "budget", "stuck", "stopped"] {
+        assert!(ends.get(word).is_some_and(|count| *count > 20), "{word} is hardly reached: {ends:?}");
+    }
+}
+
+#[test]
+fn files_that_go_back_and_forth_are_no_progress() {
+    let limits = Limits { attempts: 20, replans: 0, ..Limits::default() };
+    let mut run = begun(Goal { limits, ..goal(1) });
+    apply(&mut run, &[checked(0, 1, ""), Event::Planned { text: "TASK: a".into() }]);
+    let mut attempts = 0;
+    let end = loop {
+        match next(&run) {
+            Effect::Work { .. } => {
+                attempts += 1;
+                apply(&mut run, &worked(if attempts % 2 == 0 { "b" } else { "a" }));
+            }
+            Effect::Check(check) => apply(&mut run, &[checked(check, 1, "the same failure")]),
+            Effect::Finish(end) => break end,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!(matches!(end, End::Stuck(_)), "{end:?}");
+    assert_eq!(attempts, 5, "a, b, and three times what was there before");
+}
+
+#[test]
+fn a_planner_that_is_farther_away_gets_no_outputs() {
+    let mut run = begun(goal(1));
+    apply(&mut run, &[checked(0, 1, "OUTPUT"), Event::Planned { text: "TASK: a".into() }]);
+    let (near, far) = (plan_question(&run, true), plan_question(&run, false));
+    assert!(near.contains("OUTPUT") && !far.contains("OUTPUT"), "{far}");
+    assert!(far.contains("`check 0` (now: fails with status 1)"), "{far}");
+    assert!(anchor(&run, 0).contains("OUTPUT"), "the executor sees them");
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::action::{Action, PolicyVerdict};
+use super::action::{Action, PolicyVerdict, Reason};
 
 /// A call that the person is asked about.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,16 @@ pub struct Question {
     pub filled: Vec<String>,
     /// Ran and wanted a terminal: only "in my shell" counts, and no.
     pub only_own_shell: bool,
+}
+
+impl Question {
+    /// Adds the reason of a second opinion. It counts this once, so nothing is allowed permanently.
+    pub fn doubt(&mut self, text: String) {
+        let risk = self.verdict.risk;
+        self.verdict.reasons.push(Reason { rule: "reviewer", risk, text });
+        self.may_always = false;
+        self.filled.clear();
+    }
 }
 
 /// One file of a proposal, with its present and its new content.

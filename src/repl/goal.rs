@@ -163,7 +163,7 @@ impl Repl {
     }
 
     fn watch_keys(&mut self) -> Result<Watched, Flow> {
-        let mut stopped_at: Option<Instant> = None;
+        self.terminal.goals.interrupted_at = None;
         let mut is_drawn = false;
         loop {
             let Some(running) = &self.terminal.goals.running else { return Ok(Watched::Rests) };
@@ -175,8 +175,8 @@ impl Repl {
             }
             match self.terminal.session.next_event_within(DRAWN_EVERY) {
                 None | Some(shell::Event::Nudged) => {}
-                Some(shell::Event::Cancel) => self.interrupt_run(&mut stopped_at),
-                Some(shell::Event::Keys(keys, _)) if keys.contains(&3) => self.interrupt_run(&mut stopped_at),
+                Some(shell::Event::Cancel) => self.interrupt_run(),
+                Some(shell::Event::Keys(keys, _)) if keys.contains(&3) => self.interrupt_run(),
                 Some(shell::Event::Keys(keys, _)) => match keys.as_slice() {
                     b"p" => self.add_to_run(&Event::Paused { why: "its person paused it".into() }),
                     b"b" => {
@@ -202,14 +202,30 @@ impl Repl {
     }
 
     /// The first Ctrl-C pauses a run, a second one ends it.
-    fn interrupt_run(&mut self, stopped_at: &mut Option<Instant>) {
-        let Some(running) = &self.terminal.goals.running else { return };
-        if stopped_at.is_some_and(|at| at.elapsed() < TWICE) {
+    fn interrupt_run(&mut self) {
+        if self.is_second_interrupt() {
             self.add_to_run(&Event::StopAsked);
             return;
         }
-        *stopped_at = Some(Instant::now());
-        running.interrupt();
+        self.terminal.goals.interrupted_at = Some(Instant::now());
+        if let Some(running) = &self.terminal.goals.running {
+            running.interrupt();
+        }
+    }
+
+    fn is_second_interrupt(&self) -> bool {
+        self.terminal.goals.interrupted_at.is_some_and(|at| at.elapsed() < TWICE)
+    }
+
+    /// Ends the run that a Ctrl-C paused, if this one at the prompt comes soon after it.
+    pub(super) fn interrupted_again(&mut self) {
+        if self.is_second_interrupt()
+            && self.terminal.goals.running.is_none()
+            && let Err(failure) = self.stop_run(None)
+        {
+            self.console.failure(&failure);
+        }
+        self.terminal.goals.interrupted_at = None;
     }
 
     fn say_by_keys(&mut self) -> Result<(), Flow> {
@@ -266,6 +282,8 @@ impl Repl {
     /// The run doesn't work any more: shows why, and puts what it waits for.
     fn take_rested(&mut self) -> Flow {
         let Some(mut running) = self.terminal.goals.running.take() else { return Flow::Continue };
+        // From here on the person sees that it is paused.
+        self.terminal.goals.interrupted_at = self.terminal.goals.interrupted_at.map(|_| Instant::now());
         running.join();
         if let Some(failure) = running.progress().failure {
             self.console.failure(&failure);

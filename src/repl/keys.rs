@@ -43,7 +43,7 @@ pub const COMPLETION_MENU: &str = "completion";
 pub const HISTORY_MENU: &str = "history";
 
 /// The keys that are ours, beside those of emacs or vi.
-pub const KEYS: [Key; 7] = [
+pub const KEYS: [Key; 8] = [
     Key {
         name: "Ctrl-T",
         help: "sends this line the other way: to the model instead of the shell, or back",
@@ -85,6 +85,19 @@ pub const KEYS: [Key; 7] = [
         modifiers: KeyModifiers::SHIFT,
         code: KeyCode::Enter,
         event: || ReedlineEvent::Edit(vec![EditCommand::InsertNewline]),
+    },
+    Key {
+        name: "Alt-N",
+        help: "makes the line a goal: puts :norris before it",
+        modifiers: KeyModifiers::ALT,
+        code: KeyCode::Char('n'),
+        event: || {
+            ReedlineEvent::Edit(vec![
+                EditCommand::MoveToStart { select: false },
+                EditCommand::InsertString(":norris ".to_owned()),
+                EditCommand::MoveToEnd { select: false },
+            ])
+        },
     },
     Key {
         name: "Ctrl-X",

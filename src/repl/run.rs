@@ -221,10 +221,7 @@ fn take_signal(repl: &mut Repl, signal: std::io::Result<Signal>, prompt: &ReedPr
             take_line(repl, &line)
         }
         Ok(Signal::CtrlC) => {
-            repl.proposals.clear();
-            repl.editing_proposal = false;
-            repl.set_forced(None);
-            repl.terminal.status = 130;
+            interrupted(repl);
             Flow::Continue
         }
         Ok(Signal::CtrlD) => end_of_file(repl),
@@ -254,6 +251,15 @@ fn take_signal(repl: &mut Repl, signal: std::io::Result<Signal>, prompt: &ReedPr
         Ok(_) => repl.terminal.take_pending(Some(prompt)),
         Err(error) => Flow::End(Ending::NotStarted(format!("the line editor can't read the terminal: {error}"))),
     }
+}
+
+/// Drops the line and what was proposed for it.
+fn interrupted(repl: &mut Repl) {
+    repl.interrupted_again();
+    repl.proposals.clear();
+    repl.editing_proposal = false;
+    repl.set_forced(None);
+    repl.terminal.status = 130;
 }
 
 /// Sends the line in the editor the other way; once more, back to what the rules say.

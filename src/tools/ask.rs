@@ -1,4 +1,5 @@
-//! `ask_user`: a question of the model's to the person.
+//! Calls that somebody else answers: `ask_user` puts a question of the model's to the person, `delegate` gives side work to
+//! a helper, whose own question the caller of the tool asks.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,10 @@ use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 
-/// The tool.
+/// Characters of a helper's task in the line about its call.
+const INTENT_CHARS_MAX: usize = 200;
+
+/// The tool that asks the person.
 pub(super) struct Ask;
 
 impl Tool for Ask {
@@ -46,6 +50,59 @@ impl Tool for Ask {
                 let hint = "go on with what you know, or say what you would need";
                 ToolError::new("no-answer", "the user gave no answer", hint).into()
             }
+        }
+    }
+}
+
+/// The tool by which a model gives side work to a helper.
+pub const DELEGATE_TOOL: &str = "delegate";
+
+/// Tools of a helper: it looks, and neither changes, starts nor asks anything.
+pub const HELPER_TOOLS: [&str; 9] = [
+    "detect_languages",
+    "file_list",
+    "file_read",
+    "find_files",
+    "hotfiles",
+    "read_readme",
+    "search_text",
+    "symbols",
+    "time",
+];
+
+/// The tool that gives side work to a helper.
+pub struct Delegate;
+
+impl Tool for Delegate {
+    fn spec(&self) -> Spec {
+        Spec {
+            name: DELEGATE_TOOL.into(),
+            aliases: &[],
+            description:
+                "Lets a helper find something out: it reads and searches files, changes nothing, and answers in \
+                          words. It knows only your text."
+                    .into(),
+            schema: json!({
+                "type": "object",
+                "properties": {
+                    "task": {"type": "string", "minLength": 1, "maxLength": 4000},
+                    "paths": {"type": "array", "items": {"type": "string", "maxLength": 400}, "maxItems": 20},
+                },
+                "required": ["task"],
+                "additionalProperties": false,
+            }),
+        }
+    }
+
+    fn plan(&self, arguments: &Value, _: Place<'_>) -> Result<Plan, ToolError> {
+        let task: String = text(arguments, "task").chars().take(INTENT_CHARS_MAX).collect();
+        Ok(Plan::of(Action::Inert { name: DELEGATE_TOOL.into() }).saying(format!("Delegating: {task}")))
+    }
+
+    fn run(&mut self, _: &Permit, work: &mut Work<'_>) -> Outcome {
+        match work.no_helper {
+            None => Outcome::of("a helper begins"),
+            Some(why) => ToolError::new("no-helper", why, "do it yourself").into(),
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, Overdue, OverdueChoice, ToolError};
 
+pub use ask::{DELEGATE_TOOL, Delegate, HELPER_TOOLS};
 pub use catalog::offer::{Offer, ToolSet};
 pub use catalog::registry::Registry;
 pub use catalog::spill::Spill;
@@ -175,6 +176,8 @@ pub struct Work<'a> {
     pub copied: Option<Copied>,
     /// Jobs go on that work on the workspace itself.
     pub has_jobs: bool,
+    /// Reason why no helper can begin.
+    pub no_helper: Option<&'static str>,
 }
 
 /// Answers a model's questions.

@@ -20,7 +20,7 @@ use crate::need::require;
 use crate::pty::{Session, Spawn, program};
 
 /// Kills its process before call number `KILL_BEFORE` of those that write, sync, rename or remove.
-const KILLER: &str = r#"
+pub const KILLER: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <signal.h>
@@ -155,7 +155,7 @@ fn home(autonomy: &str, answers: &[Value]) -> TempDir {
 }
 
 /// Builds a library that kills.
-fn killer(source_text: &str) -> (TempDir, PathBuf) {
+pub fn killer(source_text: &str) -> (TempDir, PathBuf) {
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let (source, library) = (place.path().join("killer.c"), place.path().join("killer.so"));
     fs::write(&source, source_text).expect("a source");

@@ -204,7 +204,7 @@ impl ToolRunner {
         };
         Call {
             tool: call.tool.clone(),
-            arguments: arguments(command, group),
+            arguments: arguments(command, group, outcome),
             action,
             preview: shown.rows.join("\n"),
             changes: shown.files.into(),
@@ -343,8 +343,9 @@ fn how_it_ended(outcome: &Outcome) -> String {
     format!("{status}, {}.{} s", tenths / 10, tenths % 10)
 }
 
-/// The arguments for the receipt and the fingerprint of the question: the command, and each path with its new content.
-fn arguments(command: &str, group: &[&Change]) -> Value {
+/// The arguments for the receipt and the fingerprint of the question: the command with its exit status, and each path with its new
+/// content.
+fn arguments(command: &str, group: &[&Change], outcome: &Outcome) -> Value {
     let mut all = Hasher::new();
     let mut named = Vec::new();
     for (change, hash) in group.iter().zip(hashes(group)) {
@@ -361,7 +362,8 @@ fn arguments(command: &str, group: &[&Change]) -> Value {
             named.push(line);
         }
     }
-    json!({"command": command, "changes": named, "changes_sha256": all.finish_hex()})
+    let status = outcome.metadata.get("exitCode").cloned().unwrap_or_default();
+    json!({"command": command, "changes": named, "changes_sha256": all.finish_hex(), "status": status})
 }
 
 /// The hash of each change's new content, empty if it has none; several threads read them.

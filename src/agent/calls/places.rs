@@ -7,6 +7,9 @@ use crate::files::{Root, Tree};
 use crate::proto::action::Action;
 use crate::tree::Bench;
 
+/// Files that an intent names.
+const INTENT_PATHS_MAX: usize = 5;
+
 /// The files that calls work on.
 pub(in crate::agent) fn tree_of<'a>(bench: Option<&'a Arc<Bench>>, root: &'a Root) -> &'a dyn Tree {
     bench.map_or(root as &dyn Tree, |bench| &**bench.draft())
@@ -44,4 +47,26 @@ pub(in crate::agent) fn beneath_root(mut action: Action, root: &Root) -> Action 
         _ => {}
     }
     action
+}
+
+/// A call's effect, in a line; it quotes the call, so the caller must escape it before showing it.
+pub(super) fn intent(action: &Action) -> String {
+    match action {
+        Action::Shell { command } => format!("Command requested: `{command}`"),
+        Action::Read { path } => format!("Reading `{path}`"),
+        Action::Open { paths } => format!("Opening {} files", paths.len()),
+        Action::List { path } => format!("Listing `{path}`"),
+        Action::Write { path } => format!("Preparing to write `{path}`"),
+        Action::Delete { path } => format!("Preparing to delete `{path}`"),
+        Action::Edit { writes, deletes } => {
+            let paths: Vec<String> = writes.iter().chain(deletes).map(|path| format!("`{path}`")).collect();
+            let (shown, more) = paths.split_at(paths.len().min(INTENT_PATHS_MAX));
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            format!("Preparing edits in {}{more}", shown.join(", "))
+        }
+        Action::Keep { command, .. } => format!("Keeping what `{command}` changed"),
+        Action::Http { method, url } => format!("Requesting {method} {url}"),
+        Action::Inert { name } | Action::External { name } => format!("Calling {name}"),
+        Action::Served { server, tool, .. } => format!("Calling {server}.{tool}"),
+    }
 }

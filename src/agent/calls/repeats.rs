@@ -44,9 +44,11 @@ impl Repeats {
             self.past.iter_mut().for_each(|past| past.holds = false);
         }
         let is_running = outcome.error.as_ref().is_some_and(|error| error.code == STILL_RUNNING);
-        let holds = outcome.success && !is_running && !call.name.ends_with("job");
+        // A job that goes on is waited for, however often that is looked at.
+        let is_wait = is_running || call.name.ends_with("job");
+        let holds = outcome.success && !is_wait;
         match self.past.iter_mut().find(|past| past.is(call)) {
-            Some(past) if past.result == result => (past.times, past.holds) = (past.times + 1, holds),
+            Some(past) if past.result == result && !is_wait => (past.times, past.holds) = (past.times + 1, holds),
             Some(past) => (past.times, past.holds, past.result) = (1, holds, result.to_owned()),
             None => self.past.push(Past {
                 name: call.name.clone(),
@@ -82,5 +84,16 @@ mod tests {
         let failed: Outcome = ToolError::new("exit", "it ended with status 1", "").into();
         (0..3).for_each(|_| repeats.note(&call("test"), &failed, "[exit 1]", false));
         assert_eq!((repeats.known(&call("test")), repeats.most()), (None, 3));
+    }
+
+    #[test]
+    fn looking_at_a_job_ten_times_is_no_repetition() {
+        let call = ToolCall { id: String::new(), name: "shell_job".into(), arguments: r#"{"job":1}"#.into() };
+        let mut repeats = Repeats::default();
+        for _ in 0..10 {
+            assert_eq!(repeats.known(&call), None);
+            repeats.note(&call, &Outcome::of("it still runs"), "it still runs", true);
+        }
+        assert_eq!(repeats.most(), 1);
     }
 }

@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 use crate::agent::calls::guard;
 use crate::agent::calls::keep::{Around, wait_until};
 use crate::agent::calls::log::{Logged, UNKNOWN};
-use crate::agent::calls::places::{beneath_root, edited_paths, made_ready, tree_of};
+use crate::agent::calls::places::{beneath_root, edited_paths, intent, made_ready, tree_of};
 use crate::agent::calls::snapshots::{Keeper, Refused, Snapshot};
+use crate::agent::goal::Share;
 use crate::agent::person::{Asking, Person, Timed, unsaved, yes};
 use crate::files::{Root, Tree};
 use crate::gate::{Approver, Blocked, CHECK_TOOL, Call, Gate, Lasting, Ticket, reasons};
@@ -34,8 +35,6 @@ const USED_MAX: usize = 50;
 const OWN_CHANGES: Duration = Duration::from_millis(15);
 /// The fact that names arguments which were left out.
 const LEFT_OUT: &str = "unknown_arguments_ignored";
-/// Files that an intent names.
-const INTENT_PATHS_MAX: usize = 5;
 /// Characters of the arguments that are shown of a call that its tool could not plan.
 const INTENT_ARGUMENTS_MAX: usize = 200;
 
@@ -98,6 +97,8 @@ pub struct ToolRunner {
     pub(in crate::agent) guard: Option<Guard>,
     /// Jobs go on that work on the workspace itself.
     pub(in crate::agent) has_jobs: bool,
+    /// The share of a run that a helper may use, while a run lets one work.
+    pub(in crate::agent) helper: Option<Share>,
 }
 
 impl ToolRunner {
@@ -118,6 +119,7 @@ impl ToolRunner {
             has_only_looked: false,
             guard: None,
             has_jobs: false,
+            helper: None,
         }
     }
 
@@ -444,15 +446,18 @@ impl ToolRunner {
         {
             return Ruling::Refused("unsaved", why);
         }
-        match verdict.decision {
-            Decision::Run => return Ruling::Run(Approver::Policy),
-            Decision::Deny => {
-                let (code, why) = self.options.gate.denial(verdict, person.can_ask());
-                return Ruling::Refused(code, why);
-            }
-            Decision::Ask => {}
+        if verdict.decision == Decision::Deny {
+            let (code, why) = self.options.gate.denial(verdict, person.can_ask());
+            return Ruling::Refused(code, why);
         }
-        let question = self.options.gate.question(ticket);
+        if verdict.decision == Decision::Run && verdict.risk < Risk::Medium {
+            return Ruling::Run(Approver::Policy);
+        }
+        let mut question = self.options.gate.question(ticket);
+        if verdict.decision == Decision::Run {
+            let Some(why) = person.doubt(&question) else { return Ruling::Run(Approver::Policy) };
+            question.doubt(why);
+        }
         let (may_always, has_filled) = (question.may_always, !question.filled.is_empty());
         let answer = person.approve(&question);
         let by = person.name();
@@ -542,9 +547,10 @@ impl ToolRunner {
         };
         let ToolRunnerOptions { registry, gate, root, bench, spill, limits, memory, .. } = &mut self.options;
         let tree = tree_of(bench.as_ref(), root);
+        let no_helper =
+            self.helper.as_ref().and_then(|share| share.refusal(gate.calls_left().map(|left| left.saturating_sub(1))));
         let permit = gate.admit(ticket, approver)?;
-        let edited = edited_paths(permit.action());
-        let stop = gate.stop().clone();
+        let (edited, stop) = (edited_paths(permit.action()), gate.stop().clone());
         let is_stopped = || cancel.is_cancelled() || stop().is_some();
         let mut work = Work {
             place: Place { tree, spill },
@@ -557,6 +563,7 @@ impl ToolRunner {
             is_again: self.is_again,
             copied: None,
             has_jobs: self.has_jobs,
+            no_helper,
         };
         let mut outcome = match made_ready(bench.as_ref(), permit.action()) {
             Ok(()) => registry.run(&permit, &mut work),
@@ -775,26 +782,4 @@ fn edited(ticket: &Ticket, command: &str) -> Option<String> {
     let mut arguments = ticket.call().arguments.clone();
     *arguments.get_mut("command")? = command.into();
     Some(arguments.to_string())
-}
-
-/// A call's effect, in a line; it quotes the call, so the caller must escape it before showing it.
-fn intent(action: &Action) -> String {
-    match action {
-        Action::Shell { command } => format!("Command requested: `{command}`"),
-        Action::Read { path } => format!("Reading `{path}`"),
-        Action::Open { paths } => format!("Opening {} files", paths.len()),
-        Action::List { path } => format!("Listing `{path}`"),
-        Action::Write { path } => format!("Preparing to write `{path}`"),
-        Action::Delete { path } => format!("Preparing to delete `{path}`"),
-        Action::Edit { writes, deletes } => {
-            let paths: Vec<String> = writes.iter().chain(deletes).map(|path| format!("`{path}`")).collect();
-            let (shown, more) = paths.split_at(paths.len().min(INTENT_PATHS_MAX));
-            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-            format!("Preparing edits in {}{more}", shown.join(", "))
-        }
-        Action::Keep { command, .. } => format!("Keeping what `{command}` changed"),
-        Action::Http { method, url } => format!("Requesting {method} {url}"),
-        Action::Inert { name } | Action::External { name } => format!("Calling {name}"),
-        Action::Served { server, tool, .. } => format!("Calling {server}.{tool}"),
-    }
 }

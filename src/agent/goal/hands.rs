@@ -6,7 +6,7 @@ use std::path::Path;
 use globset::{Glob, GlobSetBuilder};
 use serde_json::json;
 
-use super::inputs;
+use super::{Share, inputs};
 use crate::agent::calls::runner::ToolRunner;
 use crate::agent::person::Person;
 use crate::base::hash::{Hasher, sha256_hex};
@@ -16,7 +16,7 @@ use crate::model::Cancel;
 use crate::proto::Event;
 use crate::proto::action::Decision;
 use crate::proto::tool::{Outcome, Step, ToolEvent};
-use crate::tools::Place;
+use crate::tools::{Delegate, Place};
 
 /// Bytes of a file that is compared by its content.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -67,7 +67,7 @@ impl ToolRunner {
     pub(super) fn check_inputs(&self, checks: &[String], protect: &[String]) -> BTreeMap<String, String> {
         let mut names = Vec::new();
         for word in checks.iter().flat_map(|check| inputs::of(check)) {
-            match self.options.root.look(&word) {
+            match self.tree().look(&word) {
                 Ok((_, false)) => names.push(word),
                 // The workspace itself is what the goal is about.
                 Ok((_, true)) if !matches!(word.trim_end_matches('/'), "" | "." | "..") => {
@@ -84,7 +84,7 @@ impl ToolRunner {
             self.matching("", DEPTH_MAX, &|path| patterns.is_match(path), &mut names);
         }
         let digest = |name: String| {
-            let content = self.options.root.read(&name, FILE_BYTES_MAX);
+            let content = self.tree().read(&name, FILE_BYTES_MAX);
             let digest = content.map_or_else(|error| error.to_string(), |content| sha256_hex(&content.bytes));
             (name, digest)
         };
@@ -93,7 +93,7 @@ impl ToolRunner {
 
     fn matching(&self, below: &str, depth: usize, is_wanted: &dyn Fn(&Path) -> bool, found: &mut Vec<String>) {
         let place = if below.is_empty() { "." } else { below };
-        for entry in self.options.root.list(place).unwrap_or_default() {
+        for entry in self.tree().list(place).unwrap_or_default() {
             let name = entry.name.as_str();
             let path = if below.is_empty() { name.to_owned() } else { format!("{below}/{name}") };
             if entry.kind == EntryKind::Directory {
@@ -106,14 +106,28 @@ impl ToolRunner {
         }
     }
 
+    /// Lets a helper work beside the model, within a share; none from now on without one.
+    pub(super) fn lend_helper(&mut self, share: Option<Share>) {
+        self.options.registry.lend(Box::new(Delegate), share.is_some());
+        self.helper = share;
+    }
+
     /// Says to which run the next steps belong.
     pub(super) fn work_for(&mut self, run: Option<i64>) {
         self.keeper.work_for(run);
     }
 
-    /// Digests the files that steps since a time have changed: the same state has the same digest.
+    /// Digests the files that steps since a time have changed, or a git session since it began: the same state has the same
+    /// digest.
     pub(super) fn state_since(&self, time: i64) -> String {
         let mut state = Hasher::new();
+        if let Some(bench) = &self.options.bench {
+            state.update(bench.draft().base().to_string().as_bytes());
+            for change in bench.draft().changes().unwrap_or_default() {
+                state.update(format!("{change:?}").as_bytes());
+            }
+            return state.finish_hex();
+        }
         for path in self.keeper.changed_since(time) {
             let name = path.to_string_lossy().into_owned();
             let bytes = self.options.root.read(&name, FILE_BYTES_MAX).map(|content| content.bytes).unwrap_or_default();

@@ -2,29 +2,38 @@
 //! anything follows from it. It never prints, and asks nobody but through a stand-in.
 
 mod hands;
+pub(super) mod helper;
 mod inputs;
+mod review;
+mod share;
 mod standin;
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
 
 use super::rounds::REPEATED;
 use super::{Agent, Cancel};
-use crate::gate::Grant;
+use crate::gate::{Grant, Stop};
 use crate::model::ToolCall;
 use crate::money::Limit;
 use crate::norris::{self, Effect, Goal, Halt, Run, TAIL_BYTES_MAX, Used};
-use crate::proto::action::Autonomy;
+use crate::proto::action::{Autonomy, Risk};
 use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind, Money};
+use crate::tools::DELEGATE_TOOL;
 
+use review::Reviewer;
+
+pub(super) use share::Share;
 pub(super) use standin::{Calls, StandIn};
 
 /// Interval at which the journal is looked at for a person's word while a model works.
 const POLL: Duration = Duration::from_millis(100);
 /// Bytes of an answer that the journal keeps.
 const SAID_BYTES_MAX: usize = 8 * 1024;
+/// The part of a run's cost that is work on its tasks.
+const STEP: &str = "norris-step";
 /// Characters of a call's result that the next question carries.
 const RESULT_CHARS_MAX: usize = 2_000;
 
@@ -64,6 +73,21 @@ pub trait Watcher {
     fn event(&mut self, event: Event);
 }
 
+/// The commits of a run on a git session: one for each attempt at a task.
+pub trait Turns {
+    /// An attempt begins.
+    ///
+    /// # Errors
+    /// The session can't be written.
+    fn begin(&mut self, agent: &Agent, task: &str) -> Result<(), Failure>;
+
+    /// An attempt is over: what it changed becomes a commit.
+    ///
+    /// # Errors
+    /// The commit can't be made.
+    fn end(&mut self, agent: &Agent, task: &str) -> Result<(), Failure>;
+}
+
 /// Sees the events of questions alone.
 impl<F: FnMut(Event)> Watcher for F {
     fn begins(&mut self, _: &Run, _: &Effect) {}
@@ -92,6 +116,8 @@ pub struct Work<'a> {
     pub on_halt: OnHalt,
     /// Stops it.
     pub cancel: &'a Cancel,
+    /// The git session that it works on.
+    pub turns: Option<&'a mut (dyn Turns + 'static)>,
 }
 
 /// Whether a run can work: tools are there, and the models that it names. A run begins only then.
@@ -100,7 +126,7 @@ pub struct Work<'a> {
 /// Says what is missing.
 pub fn ready(agent: &mut Agent, goal: &Goal) -> Result<(), Failure> {
     agent.answering()?;
-    let names = [&goal.planner, &goal.executor];
+    let names = [&goal.planner, &goal.executor, &goal.reviewer];
     let first = agent.current_model().map(str::to_owned);
     let known = names.into_iter().filter(|name| !name.is_empty()).try_for_each(|name| agent.use_model(name));
     if let Some(first) = first {
@@ -115,9 +141,9 @@ pub fn ready(agent: &mut Agent, goal: &Goal) -> Result<(), Failure> {
 /// # Errors
 /// The journal can't be read or written, no model can answer, or there are no tools.
 pub fn work(agent: &mut Agent, work: Work<'_>) -> Result<Run, Failure> {
-    let Work { journal, watcher, on_halt, cancel } = work;
+    let Work { journal, watcher, on_halt, cancel, turns } = work;
     let first = agent.current_model().map(str::to_owned);
-    let mut driver = Driver { agent, journal, watcher, on_halt, cancel, run: Run::default(), seen: 0, first };
+    let mut driver = Driver { agent, journal, watcher, on_halt, cancel, turns, run: Run::default(), seen: 0, first };
     driver.sync()?;
     let done = driver.enter().and_then(|()| driver.work());
     let Driver { agent, run, first, .. } = driver;
@@ -126,6 +152,7 @@ pub fn work(agent: &mut Agent, work: Work<'_>) -> Result<Run, Failure> {
     if let Some(runner) = agent.runner() {
         runner.gate().grant(None);
         runner.work_for(None);
+        runner.lend_helper(None);
     }
     if let Some(first) = first {
         agent.use_model(&first)?;
@@ -139,6 +166,7 @@ struct Driver<'a> {
     watcher: &'a mut dyn Watcher,
     on_halt: OnHalt,
     cancel: &'a Cancel,
+    turns: Option<&'a mut (dyn Turns + 'static)>,
     run: Run,
     /// The newest event that the run knows.
     seen: i64,
@@ -149,6 +177,10 @@ struct Driver<'a> {
 /// Reason why a question was cut short.
 const BY_JOURNAL: u8 = 1;
 const BY_TIME: u8 = 2;
+const BY_ESTOP: u8 = 3;
+const BY_BLOCKED: u8 = 4;
+/// Calls in an attempt that the policy never allows; then the model has lost its way.
+const BLOCKED_MAX: usize = 3;
 
 /// End of a question.
 struct Asked {
@@ -185,7 +217,9 @@ impl Driver<'_> {
         let mut protect = goal.protect.clone();
         protect.extend(inputs::NEVER_GRANTED.map(str::to_owned));
         let runner = self.agent.runner().ok_or_else(no_tools)?;
-        protect.extend(runner.check_inputs(&goal.checks, &[]).into_keys().map(|path| escaped(&path)));
+        if !goal.allow_check_edits {
+            protect.extend(runner.check_inputs(&goal.checks, &[]).into_keys().map(|path| escaped(&path)));
+        }
         let grant = Grant::new(&granted.writes, &protect, &commands, &goal.checks, calls_left);
         let grant = grant.map_err(|error| Failure {
             kind: FailureKind::User,
@@ -259,7 +293,9 @@ impl Driver<'_> {
     fn plan(&mut self) -> Result<(), Failure> {
         let goal = self.goal();
         let model = self.use_model(&goal.planner, &goal.executor)?;
-        let question = norris::plan_question(&self.run);
+        let executor = [goal.executor.as_str(), self.first.as_deref().unwrap_or_default()].into_iter();
+        let executor = executor.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+        let question = norris::plan_question(&self.run, !self.agent.is_farther(&goal.planner, executor));
         let conversation = self.fresh();
         self.add(&norris::Event::Planning { model, conversation })?;
         let category = if self.run.needs_plan { "norris-replan" } else { "norris-preplan" };
@@ -280,8 +316,11 @@ impl Driver<'_> {
         let conversation = self.fresh();
         self.add(&norris::Event::Working { task, model, conversation })?;
         let journal = self.journal;
-        let asked = self.ask(&question, "norris-step", &mut |event| journal.add(event))?;
-        let began = self.run.began;
+        let text = self.run.tasks.get(task).map(|task| task.text.clone()).unwrap_or_default();
+        self.begin_turn(&text)?;
+        let asked = self.ask(&question, STEP, &mut |event| journal.add(event));
+        self.end_turn(&text)?;
+        let (asked, began) = (asked?, self.run.began);
         self.concluded(asked, |text, runner| norris::Event::Worked { text, tree: runner.state_since(began) })
     }
 
@@ -301,6 +340,15 @@ impl Driver<'_> {
             let limit = self.goal().limits.minutes.unwrap_or_default();
             let why = format!("minutes: {limit} of {limit}");
             return self.add(&norris::Event::Broke { why: why.clone(), limit: Some(why), is_loop: false });
+        }
+        if cut == BY_ESTOP {
+            self.cancel.rearm();
+            return self.add(&norris::Event::Estop);
+        }
+        if cut == BY_BLOCKED {
+            self.cancel.rearm();
+            let why = format!("{BLOCKED_MAX} calls that are never allowed");
+            return self.add(&norris::Event::Broke { why, limit: None, is_loop: true });
         }
         if cut == BY_JOURNAL {
             self.cancel.rearm();
@@ -328,11 +376,13 @@ impl Driver<'_> {
         self.add(&norris::Event::RunsHalted { digest: halt.digest.clone() })?;
         let mut person = StandIn::new(OnHalt::Halt, self.cancel.clone(), self.run.approved.clone());
         let call = ToolCall { id: "approved".into(), name: halt.tool.clone(), arguments: halt.arguments.clone() };
+        self.begin_turn(&halt.intent)?;
         let (watcher, cancel) = (&mut *self.watcher, self.cancel);
         let runner = self.agent.runner().ok_or_else(no_tools)?;
         let outcome = runner.call(&call, halt.conversation, cancel, &mut person, &mut |event| {
             watcher.event(event);
         });
+        self.end_turn(&halt.intent)?;
         if let Some(again) = person.halt.take() {
             self.cancel.rearm();
             let halt = Halt {
@@ -347,6 +397,38 @@ impl Driver<'_> {
         let error = outcome.error.as_ref().map(|error| format!("it failed: {error}\n")).unwrap_or_default();
         let output: String = outcome.output.chars().take(RESULT_CHARS_MAX).collect();
         self.add(&norris::Event::RanHalted { result: format!("{error}{output}") })
+    }
+
+    /// The second opinion on calls of the question that begins, if the goal names a model for it.
+    fn reviewer(&self, limit: Limit) -> Option<Reviewer> {
+        let goal = self.run.goal.as_ref().filter(|goal| !goal.reviewer.is_empty())?;
+        let writer = self.agent.writer(&goal.reviewer, limit)?.stopped_by(self.cancel.clone());
+        let mut recorder = self.agent.recorder_beside()?;
+        recorder.charge(Some((self.journal.run(), review::CATEGORY)));
+        Some(Reviewer::new(writer, recorder, &goal.text))
+    }
+
+    /// Lets the executor give side work away, within a fifth of what is left.
+    fn lend_helper(&mut self, category: &'static str, limit: Limit, left_ms: Option<u64>) -> Result<(), Failure> {
+        let goal = self.goal();
+        let share = Share {
+            run: self.journal.run(),
+            category,
+            limit,
+            questions_left: goal.limits.steps.map(|most| most.saturating_sub(self.run.steps)),
+            until: left_ms.and_then(|left| Instant::now().checked_add(Duration::from_millis(left))),
+        };
+        let runner = self.agent.runner().ok_or_else(no_tools)?;
+        runner.lend_helper((goal.delegates && category == STEP).then_some(share));
+        Ok(())
+    }
+
+    fn begin_turn(&mut self, task: &str) -> Result<(), Failure> {
+        self.turns.as_mut().map_or(Ok(()), |turns| turns.begin(self.agent, task))
+    }
+
+    fn end_turn(&mut self, task: &str) -> Result<(), Failure> {
+        self.turns.as_mut().map_or(Ok(()), |turns| turns.end(self.agent, task))
     }
 
     fn interrupted(&mut self) -> Result<(), Failure> {
@@ -379,45 +461,37 @@ impl Driver<'_> {
         let limit = Limit { money: goal.limits.usd.map(Money::from_usd), tokens: goal.limits.tokens };
         self.agent.charge(Some((self.journal.run(), category)), limit);
         let mut person = StandIn::new(self.on_halt, self.cancel.clone(), Vec::new());
+        person.reviewer = self.reviewer(limit);
         let calls = person.calls();
         let conversation = self.agent.conversation().map(|id| id.0);
         let left_ms = goal.limits.minutes.map(|minutes| {
             let most = Duration::from_secs_f64((minutes * 60.0).max(0.0)).as_millis();
             u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(self.run.active_ms_at(self.journal.now()))
         });
+        self.lend_helper(category, limit, left_ms)?;
         let deadline = left_ms.map(|left| self.journal.now().saturating_add(i64::try_from(left).unwrap_or(i64::MAX)));
+        let stop = self.agent.runner().ok_or_else(no_tools)?.gate().stop().clone();
         let cut = AtomicU8::new(0);
         let (journal, cancel, after) = (self.journal, self.cancel, self.seen);
-        let (mut text, mut failure, mut broken) = (None, None, None);
+        let (mut text, mut failure, mut broken, mut blocked) = (None, None, None, 0);
         let (agent, watcher) = (&mut *self.agent, &mut *self.watcher);
         std::thread::scope(|scope| {
             let (done, is_done) = channel::<()>();
-            let cut = &cut;
-            scope.spawn(move || {
-                while is_done.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
-                    let is_late = deadline.is_some_and(|at| journal.now() >= at);
-                    let reason = if is_late {
-                        BY_TIME
-                    } else if is_wanted(journal, after) {
-                        BY_JOURNAL
-                    } else {
-                        0
-                    };
-                    if reason != 0 && cut.compare_exchange(0, reason, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            let watch = Watch { journal, after, deadline, stop, cut: &cut, cancel };
+            scope.spawn(move || watch.until(&is_done));
+            let mut sink = |event: Event| {
+                for event in journal_events(&event) {
+                    if let Err(failure) = note(&event) {
+                        // Without a record nothing goes on.
+                        broken.get_or_insert(failure);
                         cancel.cancel();
-                        return;
                     }
                 }
-            });
-            let mut sink = |event: Event| {
-                if let Some(event) = journal_event(&event)
-                    && let Err(failure) = note(&event)
-                {
-                    // Without a record nothing goes on.
-                    broken.get_or_insert(failure);
-                    cancel.cancel();
-                }
                 calls.sees(&event);
+                blocked += usize::from(is_blocked(&event));
+                if blocked == BLOCKED_MAX {
+                    cut_by(BY_BLOCKED, &cut, cancel);
+                }
                 match &event {
                     Event::Answered { text: whole } => text = Some(whole.clone()),
                     Event::Failed { failure: why, .. } => failure = Some(why.clone()),
@@ -436,19 +510,66 @@ impl Driver<'_> {
     }
 }
 
+/// Looks beside a question for reasons to cut it short.
+struct Watch<'w> {
+    journal: &'w dyn Journal,
+    /// The newest event that the run knew before the question.
+    after: i64,
+    /// The end of the run's time, Unix milliseconds.
+    deadline: Option<i64>,
+    stop: Stop,
+    cut: &'w AtomicU8,
+    cancel: &'w Cancel,
+}
+
+impl Watch<'_> {
+    fn until(&self, is_done: &Receiver<()>) {
+        while is_done.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
+            let reason = if self.deadline.is_some_and(|at| self.journal.now() >= at) {
+                BY_TIME
+            } else if is_wanted(self.journal, self.after) {
+                BY_JOURNAL
+            } else if (self.stop)().is_some() {
+                BY_ESTOP
+            } else {
+                continue;
+            };
+            return cut_by(reason, self.cut, self.cancel);
+        }
+    }
+}
+
+/// Cuts a question short for the first reason.
+fn cut_by(reason: u8, cut: &AtomicU8, cancel: &Cancel) {
+    if cut.compare_exchange(0, reason, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+        cancel.cancel();
+    }
+}
+
 /// Whether a person wants the run to pause or to end.
 fn is_wanted(journal: &dyn Journal, after: i64) -> bool {
     let wants = |event: &norris::Event| matches!(event, norris::Event::StopAsked | norris::Event::Paused { .. });
     journal.events(after).is_ok_and(|events| events.iter().any(|(_, _, event)| wants(event)))
 }
 
-/// The journal's event for a step of a call.
-fn journal_event(event: &Event) -> Option<norris::Event> {
-    let Event::Tool(tool) = event else { return None };
+/// Whether an event is the end of a call that the policy never allows.
+fn is_blocked(event: &Event) -> bool {
+    let Event::Tool(tool) = event else { return false };
+    let Step::Done { outcome, .. } = &tool.step else { return false };
+    outcome.metadata.get("risk").is_some_and(|risk| *risk == Risk::Blocked.word())
+}
+
+/// The journal's events for a step of a call.
+fn journal_events(event: &Event) -> Vec<norris::Event> {
+    let Event::Tool(tool) = event else { return Vec::new() };
     match &tool.step {
-        Step::Requested { intent, .. } => Some(norris::Event::Calling { intent: intent.chars().take(500).collect() }),
-        Step::Done { outcome, .. } => Some(norris::Event::Called { success: outcome.success }),
-        Step::Approved | Step::Denied { .. } => None,
+        Step::Requested { intent, .. } => vec![norris::Event::Calling { intent: intent.chars().take(500).collect() }],
+        Step::Done { outcome, .. } => {
+            let mut events = vec![norris::Event::Called { success: outcome.success }];
+            events.extend((outcome.success && tool.tool == DELEGATE_TOOL).then_some(norris::Event::Delegated));
+            events
+        }
+        Step::Approved | Step::Denied { .. } => Vec::new(),
     }
 }
 

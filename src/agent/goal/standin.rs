@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::OnHalt;
+use super::review::Reviewer;
 use crate::agent::{Cancel, Person};
 use crate::norris::Halt;
 use crate::proto::Event;
@@ -40,11 +41,13 @@ pub(in crate::agent) struct StandIn {
     pub(in crate::agent) waits: bool,
     /// The call that halts the run.
     pub(in crate::agent) halt: Option<Halt>,
+    /// The second opinion on calls that would run without a question.
+    pub(super) reviewer: Option<Reviewer>,
 }
 
 impl StandIn {
     pub(in crate::agent) fn new(on_halt: OnHalt, cancel: Cancel, approved: Vec<String>) -> Self {
-        Self { on_halt, cancel, approved, calls: Calls::default(), waits: false, halt: None }
+        Self { on_halt, cancel, approved, calls: Calls::default(), waits: false, halt: None, reviewer: None }
     }
 
     /// Returns the observer of the answer's events.
@@ -61,6 +64,13 @@ impl Person for StandIn {
 
     fn overdue(&mut self, _: &Overdue, _: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         self.waits.then_some(OverdueChoice::Wait)
+    }
+
+    fn doubt(&mut self, question: &Question) -> Option<String> {
+        if self.approved.contains(&question.digest) {
+            return Some("a person was asked about it".to_owned());
+        }
+        self.reviewer.as_mut()?.doubt(question)
     }
 
     fn approve(&mut self, question: &Question) -> Answer {

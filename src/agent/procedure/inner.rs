@@ -85,7 +85,8 @@ pub(super) fn work_inner(agent: &mut Agent, outer: Work<'_>, inner: &InnerRun) -
             goal::ready(agent, goal)?;
             let Work { watcher, cancel, .. } = outer;
             let mut watcher = |event: Event| watcher.event(event);
-            let parts = goal::Work { journal: &**journal, watcher: &mut watcher, on_halt: OnHalt::Halt, cancel };
+            let parts =
+                goal::Work { journal: &**journal, watcher: &mut watcher, on_halt: OnHalt::Halt, cancel, turns: None };
             goal::work(agent, parts).map(|run| Standing::of_goal(journal.run(), &run))
         }
     }

@@ -1,11 +1,9 @@
 //! Replaces the older part of a conversation by a summary, written by the small model if there is one. It must not lose
 //! a question: without a summary the conversation goes on all the same.
 
-use crate::agent::purse::Purse;
-use crate::agent::recorder::Recorder;
 use crate::agent::texts::scribe::Scribe;
 use crate::agent::{Agent, Cancel, Learnt, choose};
-use crate::model::{ChatEvent, Crossing, Provider, Request, Sending, Sink};
+use crate::model::{Provider, Request};
 use crate::proto::{Event, Failure, FailureKind};
 use crate::turn::{self, Older, Part, Scale, estimate_tokens};
 
@@ -174,32 +172,4 @@ pub(in crate::agent) fn estimated(request: &Request) -> usize {
 
 fn tool_tokens(tool: &crate::model::Tool) -> usize {
     estimate_tokens(&format!("{} {} {}", tool.name, tool.description, tool.schema))
-}
-
-/// Receives a text in the background: notices are passed on, and nothing goes to a more distant model.
-pub(in crate::agent) struct Quiet<'a> {
-    pub(in crate::agent) cancel: &'a Cancel,
-    pub(in crate::agent) sink: &'a mut dyn FnMut(Event),
-    pub(in crate::agent) purse: &'a mut Purse,
-    pub(in crate::agent) recorder: &'a mut dyn Recorder,
-}
-
-impl Sink for Quiet<'_> {
-    fn event(&mut self, event: ChatEvent) {
-        if let ChatEvent::Notice(text) = event {
-            (self.sink)(Event::Notice(text));
-        }
-    }
-
-    fn cancel(&self) -> &Cancel {
-        self.cancel
-    }
-
-    fn permit(&mut self, sending: &Sending<'_>) -> Result<Option<u64>, Failure> {
-        self.purse.permit(sending, self.recorder)
-    }
-
-    fn consent(&mut self, _: &Crossing) -> bool {
-        false
-    }
 }

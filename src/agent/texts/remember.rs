@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
+use crate::agent::asked::Quiet;
 use crate::agent::purse::Purse;
 use crate::agent::recorder::Recorder;
-use crate::agent::texts::compact::Quiet;
 use crate::agent::{Agent, Cancel, choose};
 use crate::model::{Fault, Metadata, Models, Provider, Reach, Request, Task};
 use crate::proto::{Event, Failure, FailureKind};

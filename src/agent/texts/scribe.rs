@@ -1,11 +1,10 @@
 //! Lets a model write a text that isn't shown: the summary of a conversation's older part, a memory. It must not lose a
 //! question: without a summary the conversation goes on, or its oldest turns leave.
 
-use crate::agent::asked::Asked;
+use crate::agent::asked::{Asked, Quiet};
 use crate::agent::purse::{Purse, Settled};
 use crate::agent::recorder::Recorder;
 use crate::agent::secrets::Secrets;
-use crate::agent::texts::compact::Quiet;
 use crate::agent::{Cancel, with_trails};
 use crate::model::{Fault, Item, Metadata, Models, Provider, Request, Task};
 use crate::proto::{Event, Failure, FailureKind, Message};

@@ -1,4 +1,5 @@
-//! A conversation's title, from the model that a router uses for summaries. Meant for a background thread.
+//! Short texts of a model that aren't part of a conversation: its title, the first line of a commit, the summary of a file, an
+//! opinion. Meant for work beside an answer.
 
 use std::sync::Arc;
 
@@ -30,11 +31,17 @@ const SUMMARY_CHARS_MAX: usize = 400;
 pub struct Titler {
     provider: Arc<dyn Provider>,
     money: MoneyOptions,
+    cancel: Cancel,
 }
 
 impl Titler {
     pub(in crate::agent) fn new(provider: Arc<dyn Provider>, money: MoneyOptions) -> Self {
-        Self { provider, money }
+        Self { provider, money, cancel: Cancel::new() }
+    }
+
+    /// The same, stopped by this handle.
+    pub(in crate::agent) fn stopped_by(self, cancel: Cancel) -> Self {
+        Self { cancel, ..self }
     }
 
     /// Asks for the title of a conversation that begins like this. `None` if there is no answer, it isn't a title, or a
@@ -76,7 +83,8 @@ impl Titler {
         Some(self.asked(system, begin, OUTPUT_TOKENS_MAX, recorder).unwrap_or_default())
     }
 
-    fn asked(
+    /// Asks for a text.
+    pub(in crate::agent) fn asked(
         &self,
         system: &str,
         question: String,
@@ -93,7 +101,7 @@ impl Titler {
         };
         let mut purse = Purse::default();
         purse.configure(self.money.clone());
-        let mut quiet = Quiet { purse, recorder, cancel: Cancel::new(), thoughts: String::new() };
+        let mut quiet = Quiet { purse, recorder, cancel: self.cancel.clone(), thoughts: String::new() };
         let end = self.provider.chat(&request, &mut quiet);
         let Quiet { mut purse, recorder, thoughts, .. } = quiet;
         let text = end.as_ref().map_or("", |response| &response.text);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Procedure;
 use crate::agent::goal::Journal as _;
 use crate::agent::procedure::{InnerRun, Journal, Order};
-use crate::app::norris::stored_events;
+use crate::app::goal::stored_events;
 use crate::app::{StoredJournal, find_run, goal_of};
 use crate::base::hash::sha256_hex;
 use crate::base::time::{utc, utc_ms};

@@ -117,6 +117,11 @@ impl Recorder for StoreRecorder {
         self.charge = charge;
     }
 
+    fn beside(&self) -> Option<Box<dyn Recorder>> {
+        let beside = Self { conversation: self.conversation, is_quiet: true, ..Self::new(Arc::clone(&self.store)) };
+        Some(Box::new(beside))
+    }
+
     fn conversation(&self) -> Option<ConversationId> {
         self.conversation
     }

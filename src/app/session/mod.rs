@@ -1,6 +1,7 @@
 //! Sessions on git, joined to conversations: a session begins and ends, each turn that was answered becomes a commit, and
 //! the conversation goes where its branch goes.
 
+mod run;
 mod summaries;
 mod tools;
 
@@ -17,6 +18,7 @@ use crate::config::{Env, state_directory};
 use crate::files::{PathError, Root, Tree};
 use crate::git::Mode;
 use crate::host::now_unix_ms;
+use crate::norris::Goal;
 use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
 use crate::proto::{Failure, FailureKind, Money};
@@ -27,6 +29,7 @@ use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::{Bench, Guard};
 
 pub use crate::tools::script::FOLDER;
+pub use run::RunOnGit;
 pub use summaries::{Maker, ToSummarise, maker, summarise, to_summarise};
 pub use tools::{RepositoryTool, Ruling, ToolAsked, session_on};
 
@@ -314,6 +317,29 @@ impl Runtime {
         Some(short_id(left.session.id()).to_owned())
     }
 
+    /// Begins the session of a run that wants a new one, or continues the one that it names; the tools that are taken next
+    /// work on it. Sets its id in the goal.
+    ///
+    /// # Errors
+    /// There is no repository, no such session, or another process has it open.
+    pub fn begin_run_session(&mut self, workspace: &Path, goal: &mut Goal) -> Result<(), Failure> {
+        match goal.session.as_str() {
+            "" => return Ok(()),
+            "new" => self.start_session(workspace, None, &goal.text)?,
+            wanted => self.open_session(workspace, wanted)?,
+        }
+        goal.session = self.on_git().map(|on_git| on_git.session.id().to_owned()).unwrap_or_default();
+        Ok(())
+    }
+
+    /// Hands the session over to the run.
+    #[must_use]
+    pub fn take_run_session(&mut self) -> Option<RunOnGit> {
+        let on_git = self.take_on_git()?;
+        let keeps_calls = self.settings.sessions.record != "talk";
+        Some(RunOnGit { on_git, store: Arc::clone(self.store()), keeps_calls })
+    }
+
     /// The open files of the session that is on, each as a note for a question. One that the policy closes isn't sent; one
     /// that is too long, or beyond what all may have together, is named.
     pub(super) fn open_files(&self) -> Vec<String> {
@@ -533,15 +559,10 @@ impl Runtime {
     pub fn end_turn(&mut self) -> Result<Option<String>, Failure> {
         let Some(on_git) = &self.on_git else { return Ok(None) };
         let Some(mut said) = said_last(&self.agent, &self.store) else { return Ok(None) };
-        said.left_out = on_git.bench.take_left_out();
+        said.left_out = without_keys(on_git, &self.agent)?;
         if self.settings.sessions.record == "talk" {
             said.calls.clear();
         }
-        // Some keys are read with the first question only.
-        on_git.session.draft().guard(key_test(&self.agent));
-        let taken_back = on_git.session.draft().take_back_keys().map_err(|error| session_failure(error.into()))?;
-        said.left_out.extend(taken_back.iter().map(|path| format!("{} (it holds a key)", path.display())));
-        said.left_out.iter_mut().for_each(|it| *it = self.agent.redacted(it));
         if !on_git.session.draft().is_unchanged() {
             said.subject = self.subject_of(&said).map(|it| self.agent.redacted(&it));
         }
@@ -584,6 +605,17 @@ pub fn cut_off_turns(env: &Env, workspace: &Path) -> Vec<String> {
         format!("session {id}: turn {turn} was cut off; :session open {id} goes on with its files")
     };
     all.iter().filter(|it| it.state() == "cut").map(line).collect()
+}
+
+/// Takes keys out of what the turn that ends has changed; names what its commit leaves out.
+fn without_keys(on_git: &OnGit, agent: &Agent) -> Result<Vec<String>, Failure> {
+    let mut left_out = on_git.bench.take_left_out();
+    // Some keys are read with the first question only.
+    on_git.session.draft().guard(key_test(agent));
+    let taken_back = on_git.session.draft().take_back_keys().map_err(|error| session_failure(error.into()))?;
+    left_out.extend(taken_back.iter().map(|path| format!("{} (it holds a key)", path.display())));
+    left_out.iter_mut().for_each(|it| *it = agent.redacted(it));
+    Ok(left_out)
 }
 
 /// The test whether bytes hold a key that is known by now.

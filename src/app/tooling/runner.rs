@@ -186,7 +186,7 @@ pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
     let launcher = Launcher::new(|_, _, _| Err(String::new()), || Hold::Walls, || Err(String::new()));
     let (registry, _) = tools(settings, env, &launcher);
     let is_known = |name: &String| {
-        ["skill", "update_context", "remember"].contains(&name.as_str())
+        ["skill", "update_context", "remember", "delegate"].contains(&name.as_str())
             || name.contains("__")
             || registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)))
     };

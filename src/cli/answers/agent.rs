@@ -96,16 +96,7 @@ pub(in crate::cli) fn definition() -> Command {
                 .conflicts_with_all(["conversation", "output-schema", "autonomy"])
                 .help("Takes the message as a goal and works until it is reached, as reedclaw norris does"),
         )
-        .args(norris::run_args().into_iter().filter(|arg| !matches!(arg.get_id().as_str(), "path" | "json")).map(
-            |arg| {
-                let is_optional = arg.get_default_values().is_empty();
-                if is_optional {
-                    arg.requires("auto").help_heading("With --auto")
-                } else {
-                    arg.help_heading("With --auto")
-                }
-            },
-        ))
+        .args(args_of_auto())
         .arg(
             text("output-schema", "FILE")
                 .value_parser(clap::value_parser!(PathBuf))
@@ -126,6 +117,16 @@ fn shown_args() -> [Arg; 2] {
             .conflicts_with("json")
             .help("Prints the text as it comes, on a terminal too: no drawn Markdown, no colour"),
     ]
+}
+
+/// The options of a run that aren't options of a question too.
+fn args_of_auto() -> impl Iterator<Item = Arg> {
+    let own = norris::run_args().into_iter();
+    own.filter(|arg| !matches!(arg.get_id().as_str(), "path" | "json" | "session")).map(|arg| {
+        let is_optional = arg.get_default_values().is_empty();
+        let arg = arg.help_heading("With --auto");
+        if is_optional { arg.requires("auto") } else { arg }
+    })
 }
 
 fn conversation(word: &str) -> Result<Resume, String> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::agent::Cancel;
-use crate::agent::goal::{self, Journal, OnHalt, Watcher, Work};
+use crate::agent::goal::{self, Journal, OnHalt, Turns, Watcher, Work};
 use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
 use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::exit;
@@ -59,6 +59,7 @@ pub(in crate::cli) fn definition() -> Command {
         Command::new("list").about("Lists the runs, the newest first"),
         Command::new("show")
             .about("Prints the report of a run")
+            .visible_alias("report")
             .arg(id())
             .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints JSON")),
         Command::new("watch").about("Prints what happens in a run, until it ends or waits").arg(id()),
@@ -72,6 +73,10 @@ pub(in crate::cli) fn definition() -> Command {
                     .action(ArgAction::SetTrue)
                     .help("Overwrites later changes, which become a step of their own"),
             ),
+        Command::new("export")
+            .about("Prints a run as a trajectory (ATIF 1.7, JSON), with every question, call and check")
+            .arg(id())
+            .arg(text("atif", "FILE").value_parser(clap::value_parser!(PathBuf)).help("Writes it to FILE instead")),
         Command::new("say").about("Gives the run a note for its next question").args(words("text", "The note")),
         Command::new("pause").about("Pauses a run").arg(id()),
         Command::new("stop").about("Ends a run for good").arg(id()),
@@ -107,10 +112,9 @@ fn resume_args(command: Command) -> Command {
 }
 
 fn on_halt() -> Arg {
-    text("on-halt", "WHAT")
-        .value_parser(["stop", "deny"])
-        .default_value("stop")
-        .help("A call beyond the grant halts the run, or is denied")
+    text("on-halt", "WHAT").value_parser(["stop", "wait", "deny"]).default_value("stop").help(
+        "A call beyond the grant halts the run and ends its process, halts it and waits for your answer, or is denied",
+    )
 }
 
 /// The options of a run; `reedclaw agent --auto` has them too.
@@ -130,6 +134,7 @@ pub(in crate::cli) fn run_args() -> Vec<Arg> {
         text("protect", "GLOB").action(ArgAction::Append).help("Paths that never change without a question"),
         text("planner", "NAME").help("The model that plans"),
         text("executor", "NAME").help("The model that works"),
+        text("reviewer", "NAME").help("The model that gives a second opinion on risky calls"),
         Arg::new("allow-check-edits")
             .long("allow-check-edits")
             .action(ArgAction::SetTrue)
@@ -150,6 +155,9 @@ pub(in crate::cli) fn run_args() -> Vec<Arg> {
     args.push(
         text("path", "DIR").value_parser(clap::value_parser!(PathBuf)).help("Works in DIR's repository or project"),
     );
+    args.push(text("session", "ID").help(
+        "Works on a session on git; `new` begins one: each task becomes a commit, and the checkout stays as it is",
+    ));
     args.push(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Prints events as JSON, one a line"));
     args
 }
@@ -169,7 +177,8 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
     if word == "run" {
         return begin(inner, "goal", Begin { config, path, model: None });
     }
-    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    let runtime =
+        Runtime::start(&Request { config, channel: ChannelKind::Agent, finds_home: true, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
     if word == "list" {
         let rows = app::run_rows(runtime.store(), LISTED_MAX)?;
@@ -186,6 +195,7 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
     };
     match word {
         "show" => show(&runtime, &journal, inner.get_flag("json")),
+        "export" => export(&journal, inner.get_one::<PathBuf>("atif").map(PathBuf::as_path)),
         "undo" => undo(&runtime, &journal, inner.get_flag("force")),
         "watch" => watch(&journal),
         "resume" => resume(runtime, journal, inner),
@@ -226,7 +236,8 @@ struct Begin {
 fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure> {
     let Begin { config, path, model } = options;
     let text = matches.get_one::<String>(name).cloned().unwrap_or_default();
-    let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+    let mut runtime =
+        Runtime::start(&Request { config, channel: ChannelKind::Agent, finds_home: true, ..Request::default() })?;
     runtime.problems().iter().for_each(tell);
     if let Some(failure) = app::closed(runtime.settings(), ChannelKind::Agent) {
         return Err(failure);
@@ -240,6 +251,8 @@ fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure
     if goal.executor.is_empty() {
         goal.executor = model.unwrap_or_default();
     }
+    goal.session = matches.get_one::<String>("session").cloned().unwrap_or_default();
+    runtime.begin_run_session(&workspace, &mut goal)?;
     runtime.take_tools(&workspace).iter().for_each(tell);
     goal::ready(runtime.agent_mut(), &goal)?;
     let plan = matches.get_one::<PathBuf>("plan").map(|path| plan_of(path)).transpose()?;
@@ -277,6 +290,7 @@ fn goal_of(matches: &ArgMatches, goal: Goal) -> Result<Goal, Failure> {
         asks_go: matches.get_flag("plan-only"),
         planner: one("planner", goal.planner),
         executor: one("executor", goal.executor),
+        reviewer: one("reviewer", goal.reviewer),
         ..goal
     })
 }
@@ -299,8 +313,10 @@ fn resume(mut runtime: Runtime, journal: StoredJournal, matches: &ArgMatches) ->
     let workspace = PathBuf::from(run.goal.as_ref().map(|goal| goal.workspace.clone()).unwrap_or_default());
     let held = app::hold_workspace(runtime.env(), &workspace)?;
     runtime.stand_in(workspace.clone());
+    let mut goal = run.goal.unwrap_or_default();
+    runtime.begin_run_session(&workspace, &mut goal)?;
     runtime.take_tools(&workspace).iter().for_each(tell);
-    goal::ready(runtime.agent_mut(), run.goal.as_ref().unwrap_or(&Goal::default()))?;
+    goal::ready(runtime.agent_mut(), &goal)?;
     if run.paused.is_some() {
         journal.add(&Event::Resumed)?;
     }
@@ -323,11 +339,20 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
     let mut seen = Seen { is_json, id, last: String::new() };
     seen.line(&format!("run {id}: {}", goal.text));
     app::granted_lines(&goal).iter().for_each(|line| seen.line(line));
-    let parts = Work { journal, watcher: &mut seen, on_halt, cancel: &cancel };
-    let run = goal::work(runtime.agent_mut(), parts).map_err(|failure| {
-        let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
-        Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
-    })?;
+    let waits = matches.get_one::<String>("on-halt").is_some_and(|what| what == "wait");
+    let mut session = runtime.take_run_session();
+    let run = loop {
+        let turns = session.as_mut().map(|session| session as &mut dyn Turns);
+        let parts = Work { journal, watcher: &mut seen, on_halt, cancel: &cancel, turns };
+        let run = goal::work(runtime.agent_mut(), parts).map_err(|failure| {
+            let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
+            Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
+        })?;
+        if !(waits && run.is_waiting() && is_answered(&run, journal, &cancel, &mut seen)?) {
+            break run;
+        }
+    };
+    app::report_to_session(session.as_mut(), runtime.agent(), journal)?;
     if let Some(problem) = app::notify_of_run(runtime.settings(), runtime.env(), journal) {
         say(&escape_visible(&problem));
     }
@@ -350,17 +375,48 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
     Ok(status)
 }
 
+/// Waits until a person has answered the call that halted a run; false if the run is to rest all the same.
+fn is_answered(run: &Run, journal: &StoredJournal, cancel: &Cancel, seen: &mut Seen) -> Result<bool, Failure> {
+    let id = journal.run();
+    if let Some((halt, _)) = &run.halt {
+        seen.line(&format!("  {} ({} risk)", halt.intent, halt.risk));
+    }
+    seen.line(&format!("  reedclaw norris approve {id} allows it, reedclaw norris deny {id} refuses it"));
+    let waits = std::sync::mpsc::channel::<()>();
+    while !cancel.is_cancelled() {
+        let now = journal.state()?;
+        if !now.is_waiting() {
+            return Ok(now.end.is_none() && now.paused.is_none());
+        }
+        let _ = waits.1.recv_timeout(WATCH_EVERY);
+    }
+    Ok(false)
+}
+
 /// Writes the report of a run: as JSON if the file's name ends with `.json`, else as text.
 fn write_report(path: &Path, journal: &StoredJournal, steps: usize) -> Result<(), Failure> {
     let text = match path.extension() {
         Some(extension) if extension == "json" => format!("{:#}\n", app::run_facts(journal, steps)?),
         _ => app::run_report(journal, steps)?.iter().map(|line| escape_visible(line) + "\n").collect(),
     };
+    write_file(path, &text)
+}
+
+fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     replace_private(&working_directory().join(path), text.as_bytes()).map_err(|error| Failure {
         kind: FailureKind::Unavailable,
-        message: format!("the report can't be written: {}: {error}", path.display()),
-        hint: format!("reedclaw norris show {} prints it", journal.run()),
+        message: format!("{} can't be written: {error}", path.display()),
+        hint: "the run is stored: reedclaw norris show and export print it".into(),
     })
+}
+
+fn export(journal: &StoredJournal, path: Option<&Path>) -> Result<u8, Failure> {
+    let text = format!("{:#}\n", app::run_trajectory(journal)?);
+    match path {
+        Some(path) => write_file(path, &text)?,
+        None => out!("{text}"),
+    }
+    Ok(exit::DONE)
 }
 
 /// Reads a plan from a file: its lines `TASK: …`, or each line that isn't empty.

@@ -623,6 +623,18 @@ pub const ROWS: &[Row] = &[
     row("gateway.four_eyes", Kind::Bool, "whoever started a call doesn't answer its question", GATEWAY),
     row("norris.preplanner", Kind::Text { empty: true }, "the model that plans a run; empty: the one that works", RUN),
     row("norris.executor", Kind::Text { empty: true }, "the model that works; empty: the one that answers", RUN),
+    row(
+        "norris.reviewer",
+        Kind::Text { empty: true },
+        "the model that gives a second opinion on a run's risky calls; empty: none",
+        RUN,
+    ),
+    row(
+        "norris.delegate",
+        Kind::Bool,
+        "the model that works may give side work to a helper, which only looks",
+        Only(false),
+    ),
     row("norris.checks", Kind::Lines, "commands that decide whether a goal is reached", RUN),
     row("norris.grant.writes", Kind::Lines, "paths that a run may change without a question, as patterns", Drops),
     row("norris.grant.commands", Kind::Lines, "command lines that a run may use without a question, exactly", Drops),

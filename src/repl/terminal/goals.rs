@@ -1,6 +1,7 @@
 //! The run towards a goal that works in the background of a session, and the news about it.
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use crate::app::{Background, find_run};
 use crate::store::Store;
@@ -12,6 +13,8 @@ pub(in crate::repl) struct Goals {
     pub(in crate::repl) running: Option<Background>,
     /// The newest one that worked here.
     pub(in crate::repl) last: Option<i64>,
+    /// Time of the Ctrl-C that paused it.
+    pub(in crate::repl) interrupted_at: Option<Instant>,
 }
 
 impl Goals {

@@ -87,6 +87,22 @@ impl Registry {
         Ok(())
     }
 
+    /// Adds or removes a tool that is there for a while; one that the list of [`Self::keep_only`] leaves out isn't added.
+    pub fn lend(&mut self, tool: Box<dyn Tool>, is_there: bool) {
+        let spec = tool.spec();
+        self.tools.retain(|entry| entry.spec.name != spec.name);
+        if is_there && self.only.as_ref().is_none_or(|only| spec.is_in(only)) {
+            let added = self.add(tool);
+            debug_assert_eq!(added, Ok(()));
+        }
+    }
+
+    /// The name of the tool that a model means by a name.
+    #[must_use]
+    pub fn name_of(&self, name: &str) -> Option<&str> {
+        self.meant(name).map(|entry| entry.spec.name.as_str())
+    }
+
     /// Replaces the tools of servers. One whose name is taken, or whose schema can't be checked, is left out and named.
     pub fn set_served(&mut self, tools: Vec<Box<dyn Tool>>) -> Vec<String> {
         let mut problems = Vec::new();

@@ -77,6 +77,7 @@ fn request(tool: &Http, method: &str, url: &str, is_stopped: &(dyn Fn() -> bool 
         is_again: false,
         copied: None,
         has_jobs: false,
+        no_helper: None,
     };
     let sent = (method == "POST").then(|| ("text/plain".to_owned(), "sent".to_owned()));
     let ask = Ask { method: method.to_owned(), sent, header: None, deadline: Instant::now() + limits.http };

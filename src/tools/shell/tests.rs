@@ -78,6 +78,7 @@ impl Scene {
             is_again: false,
             copied: None,
             has_jobs: false,
+            no_helper: None,
         };
         act(&mut self.shell, self.top.path(), &mut work)
     }

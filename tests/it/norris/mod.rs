@@ -1,6 +1,11 @@
 //! Runs towards a goal, with the executable and a scripted model: done is what a check says, budgets hold, a call beyond the
 //! grant halts the run, and a run that was killed goes on.
 
+mod commits;
+mod faults;
+mod models;
+mod people;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};

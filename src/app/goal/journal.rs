@@ -18,7 +18,7 @@ pub(super) const KIND: &str = "norris";
 /// The journal of one run.
 #[derive(Clone)]
 pub struct StoredJournal {
-    store: Arc<Mutex<Store>>,
+    pub(super) store: Arc<Mutex<Store>>,
     run: i64,
 }
 
@@ -89,7 +89,7 @@ impl Journal for StoredJournal {
 ///
 /// # Errors
 /// The store can't be read, or one of them is of a newer version.
-pub(super) fn stored_events<E: DeserializeOwned>(
+pub(in crate::app) fn stored_events<E: DeserializeOwned>(
     store: &Mutex<Store>,
     run: i64,
     after: i64,
@@ -172,7 +172,6 @@ pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, 
         lines.extend(run.proposed.iter().map(|check| format!("Check that the model proposes: {check}")));
     }
     let results = if run.last_results.is_empty() { &run.baseline } else { &run.last_results };
-    let passed_before = !goal.checks.is_empty() && run.baseline.iter().all(CheckResult::has_passed);
     for (command, result) in goal.checks.iter().zip(results) {
         let status = result.status.map_or_else(|| "didn't end".to_owned(), |status| format!("status {status}"));
         lines.push(format!("Check `{command}`: {status}, {:.1} s", seconds(result.took_ms)));
@@ -180,7 +179,7 @@ pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, 
             result.tail.lines().rev().take(10).collect::<Vec<_>>().into_iter().rev().map(|it| format!("  {it}")),
         );
     }
-    if passed_before && run.baseline.len() == goal.checks.len() {
+    if passed_before(&run) {
         lines.push("The checks passed before the first task too, so they can't show that anything was done.".into());
     }
     if !run.tampered.is_empty() {
@@ -205,14 +204,20 @@ pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, 
         "Used: ${:.4}, {} tokens, {minutes:.1} min, {} questions, {} calls",
         used.usd, used.tokens, run.steps, run.calls
     ));
+    if !goal.session.is_empty() {
+        let session = crate::sessions::short_id(&goal.session);
+        lines
+            .push(format!("Its work is session {session}: reedclaw session apply {session} puts it into the checkout"));
+    }
     if steps > 0 {
         lines.push(format!("reedclaw norris undo {} reverts its changes ({})", journal.run, counted(steps, "step")));
     }
     Ok(lines)
 }
 
-/// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `tasks`, `checks`, `changed_inputs`, `waits_for`,
-/// `cost` by category and model, `used`, `steps` (those that can be taken back).
+/// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `session`, `tasks`, `checks`, `changed_inputs`, `waits_for`,
+/// `cost` by category and model, `used`, `limits`, `grant`, `passed_before` (the checks did, so they show nothing), `steps` (those
+/// that can be taken back).
 ///
 /// # Errors
 /// The store can't be read.
@@ -234,10 +239,16 @@ pub fn run_facts(journal: &StoredJournal, steps: usize) -> Result<Value, Failure
         .collect();
     Ok(json!({
         "kind": KIND, "run": journal.run, "state": run.word(), "goal": goal.text, "why": why_of(&run),
-        "workspace": goal.workspace, "tasks": tasks, "checks": checks, "changed_inputs": run.tampered, "waits_for": waits,
-        "cost": cost, "steps": steps,
+        "workspace": goal.workspace, "session": goal.session, "tasks": tasks, "checks": checks, "changed_inputs": run.tampered, "waits_for": waits,
+        "cost": cost, "steps": steps, "limits": goal.limits, "grant": goal.grant, "passed_before": passed_before(&run),
         "used": {"usd": used.usd, "tokens": used.tokens, "minutes": run.minutes_at(used.now), "questions": run.steps, "calls": run.calls},
     }))
+}
+
+/// Whether the checks passed before anything was done, so that they can't show anything.
+fn passed_before(run: &Run) -> bool {
+    let count = run.goal.as_ref().map_or(0, |goal| goal.checks.len());
+    count > 0 && run.baseline.len() == count && run.baseline.iter().all(CheckResult::has_passed)
 }
 
 /// The reason of a run's end or pause; may be empty.

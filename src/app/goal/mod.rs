@@ -1,6 +1,9 @@
 //! Runs towards goals for a face: the goal that settings and a person's words make, the lines that tell what a run does, the
 //! hold on its workspace, and a run on a thread of its own. It must not know how lines are shown.
 
+mod atif;
+mod journal;
+
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -8,10 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use super::norris::StoredJournal;
-use super::{ChannelKind, Request, Runtime, closed};
-use crate::agent::Cancel;
-use crate::agent::goal::{self, Journal, OnHalt, Watcher, Work};
+use super::{ChannelKind, Request, RunOnGit, Runtime, closed};
+use crate::agent::goal::{self, Journal, OnHalt, Turns, Watcher, Work};
+use crate::agent::{Agent, Cancel};
 use crate::config::{Env, Settings};
 use crate::files::Locked;
 use crate::host;
@@ -19,6 +21,11 @@ use crate::norris::{Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Ru
 use crate::proto::tool::Step;
 use crate::proto::{self, Failure, FailureKind};
 use crate::store::{RunRow, Store};
+
+pub use atif::run_trajectory;
+use journal::KIND;
+pub(in crate::app) use journal::stored_events;
+pub use journal::{StoredJournal, find_run, run_facts, run_report, run_rows};
 
 /// Runs that are looked at for one that rests.
 const RECENT_MAX: usize = 20;
@@ -59,6 +66,8 @@ pub fn goal_of(settings: &Settings, text: &str, workspace: &Path) -> Result<Goal
         workspace: workspace.display().to_string(),
         planner: of.preplanner.clone(),
         executor: of.executor.clone(),
+        reviewer: of.reviewer.clone(),
+        delegates: of.delegate,
         ..Goal::default()
     })
 }
@@ -133,8 +142,7 @@ pub fn event_line(run: &Run, event: &Event) -> Option<String> {
 /// Names the runs of a workspace that rest, for a person who comes back.
 #[must_use]
 pub fn resting_runs(store: &Arc<Mutex<Store>>, env: &Env, workspace: &Path) -> Vec<String> {
-    let rows =
-        store.lock().unwrap_or_else(PoisonError::into_inner).runs(super::norris::KIND, RECENT_MAX).unwrap_or_default();
+    let rows = store.lock().unwrap_or_else(PoisonError::into_inner).runs(KIND, RECENT_MAX).unwrap_or_default();
     let here = rows.into_iter().filter(|row| Path::new(&row.workspace) == workspace);
     let line = |row: RunRow| {
         let run = StoredJournal::of(Arc::clone(store), row.id).state().ok().filter(|run| run.end.is_none())?;
@@ -157,7 +165,7 @@ pub fn plan_lines(run: &Run) -> Vec<String> {
 /// Counts the steps of a run that can be taken back.
 #[must_use]
 pub fn steps_of_run(settings: &Settings, env: &Env, goal: &Goal, run: i64) -> usize {
-    let steps = super::steps(settings, env, Path::new(&goal.workspace));
+    let steps = crate::app::steps(settings, env, Path::new(&goal.workspace));
     steps.map_or(0, |steps| steps.list().iter().filter(|it| it.run() == Some(run) && !it.is_undone).count())
 }
 
@@ -170,7 +178,7 @@ pub fn notify_of_run(settings: &Settings, env: &Env, journal: &StoredJournal) ->
         return None;
     }
     let steps = steps_of_run(settings, env, run.goal.as_ref()?, journal.run());
-    let facts = super::run_facts(journal, steps).ok()?;
+    let facts = run_facts(journal, steps).ok()?;
     host::notify(words, env, &format!("{facts}\n")).err().map(|why| format!("norris.notify: {why}"))
 }
 
@@ -321,15 +329,16 @@ fn worked(
     }
     let stored = match &wanted {
         Wanted::New(_) => None,
-        Wanted::Stored(id) => Some(super::find_run(&runtime.store, Some(*id))?),
+        Wanted::Stored(id) => Some(find_run(&runtime.store, Some(*id))?),
     };
     let run = stored.as_ref().map(StoredJournal::state).transpose()?;
-    let goal = match wanted {
+    let mut goal = match wanted {
         Wanted::New(goal) => *goal,
         Wanted::Stored(_) => run.as_ref().and_then(|run| run.goal.clone()).unwrap_or_default(),
     };
     let workspace = PathBuf::from(&goal.workspace);
     runtime.cwd.clone_from(&workspace);
+    runtime.begin_run_session(&workspace, &mut goal)?;
     let problems = runtime.take_tools(&workspace);
     goal::ready(&mut runtime.agent, &goal)?;
     let _held = hold_workspace(&runtime.env, &workspace)?;
@@ -343,8 +352,11 @@ fn worked(
     seen.lock().news.extend(problems.into_iter().map(|problem| problem.message));
     seen.journal = Some(journal.clone());
     let _ = tell.send(Ok(journal.run()));
-    let work = Work { journal: &journal, watcher: seen, on_halt: OnHalt::Halt, cancel };
+    let mut session = runtime.take_run_session();
+    let turns = session.as_mut().map(|session| session as &mut dyn Turns);
+    let work = Work { journal: &journal, watcher: seen, on_halt: OnHalt::Halt, cancel, turns };
     let done = goal::work(&mut runtime.agent, work);
+    report_to_session(session.as_mut(), &runtime.agent, &journal)?;
     if let Some(problem) = notify_of_run(&runtime.settings, &runtime.env, &journal) {
         seen.news(problem);
     }
@@ -354,6 +366,23 @@ fn worked(
         seen.lock().failure = Some(failure);
     }
     Ok(())
+}
+
+/// Adds the report of a run that has ended to the session that it worked on.
+///
+/// # Errors
+/// The commit can't be made.
+pub fn report_to_session(
+    session: Option<&mut RunOnGit>,
+    agent: &Agent,
+    journal: &StoredJournal,
+) -> Result<(), Failure> {
+    let Some(session) = session else { return Ok(()) };
+    let run = journal.state()?;
+    if run.end.is_none() {
+        return Ok(());
+    }
+    session.report(agent, journal.run(), run.word(), &run_report(journal, 0)?)
 }
 
 /// A report of the thread's run.

@@ -1,0 +1,72 @@
+//! A run towards a goal on a git session: each attempt at a task that changes something is a commit, and the report is the
+//! session's last turn. It must not know how a run works.
+
+use std::sync::{Arc, Mutex};
+
+use super::{OnGit, key_test, said_last, session_failure, without_keys};
+use crate::agent::Agent;
+use crate::agent::goal::Turns;
+use crate::host::now_unix_ms;
+use crate::proto::Failure;
+use crate::sessions::{State, TurnReport, short_id};
+use crate::store::Store;
+
+/// The git session of a run.
+pub struct RunOnGit {
+    pub(super) on_git: OnGit,
+    pub(super) store: Arc<Mutex<Store>>,
+    /// Whether commits hold the calls, or only what was said.
+    pub(super) keeps_calls: bool,
+}
+
+impl RunOnGit {
+    /// The session's name in lists.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        short_id(self.on_git.session.id())
+    }
+
+    /// Adds the report of the run as the session's last turn.
+    ///
+    /// # Errors
+    /// The commit can't be made.
+    pub fn report(&mut self, agent: &Agent, run: i64, state: &str, lines: &[String]) -> Result<(), Failure> {
+        let question = format!("The report of run {run}");
+        self.on_git.session.begin_turn(&question).map_err(session_failure)?;
+        let said = TurnReport {
+            subject: Some(format!("report of run {run}: {state}")),
+            answer: agent.redacted(&lines.join("\n")),
+            question,
+            state: State::Whole,
+            model: None,
+            calls: Vec::new(),
+            time_ms: now_unix_ms(),
+            tokens: [0; 2],
+            cost: None,
+            left_out: Vec::new(),
+        };
+        self.on_git.session.end_turn(&said).map(drop).map_err(session_failure)
+    }
+}
+
+impl Turns for RunOnGit {
+    fn begin(&mut self, agent: &Agent, task: &str) -> Result<(), Failure> {
+        self.on_git.session.draft().guard(key_test(agent));
+        self.on_git.session.begin_turn(&agent.redacted(task)).map(drop).map_err(session_failure)
+    }
+
+    fn end(&mut self, agent: &Agent, task: &str) -> Result<(), Failure> {
+        let Some(mut said) = said_last(agent, &self.store) else { return Ok(()) };
+        said.left_out = without_keys(&self.on_git, agent)?;
+        // An attempt that was cut off and changed nothing is no commit; the next one is the same turn.
+        if said.state != State::Whole && self.on_git.session.draft().is_unchanged() {
+            return Ok(());
+        }
+        if !self.keeps_calls {
+            said.calls.clear();
+        }
+        said.question = agent.redacted(task);
+        said.subject = Some(said.question.clone());
+        self.on_git.session.end_turn(&said).map(drop).map_err(session_failure)
+    }
+}

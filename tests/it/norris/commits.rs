@@ -1,0 +1,48 @@
+//! A run on a git session: a commit for each task, the report as the last turn, the checkout untouched.
+
+use std::process::Command;
+
+use serde_json::json;
+
+use super::{plan, run, shell};
+use crate::changes::{home, work};
+use crate::need::require;
+
+#[test]
+fn a_run_on_a_session_makes_a_commit_for_each_task_and_leaves_the_checkout_alone() {
+    if !require(&["git"]) {
+        return;
+    }
+    let write = |name: &str| ("file_write", json!({"path": name, "content": "x\n"}));
+    let answers = [
+        plan(&["write one", "write two"]),
+        crate::changes::rounds("TASK 1: write one", &[write("one")], "one is there"),
+        shell("TASK 2: write two", &["cat one > two"], "two is there"),
+    ];
+    let home = home(&answers, "");
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=Ada", "-c", "user.email=ada@example.org"];
+        let output = Command::new("git").args(who).args(args).current_dir(home.path().join("work")).output();
+        let output = output.expect("git runs");
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    std::fs::remove_dir(work(home.path(), ".git")).expect("an empty directory");
+    git(&["init", "-q"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "first"]);
+    let check = "test -e one && test -e two";
+    let (status, text) = run(home.path(), &["norris", "make two files", "--check", check, "--session", "new"]);
+    assert_eq!(status, 0, "{text}");
+    assert!(!work(home.path(), "one").exists() && !work(home.path(), "two").exists(), "{text}");
+    let branch = git(&["for-each-ref", "--format=%(refname)"]);
+    let branch = branch.lines().find(|name| name.contains("reedclaw")).expect("a branch of the session").to_owned();
+    let log = git(&["log", "--format=%s", &branch]);
+    let subjects: Vec<&str> = log.lines().collect();
+    assert_eq!(&subjects[..3], ["report of run 1: verified", "write two", "write one"], "{log}");
+    let report = git(&["log", "-1", "--format=%b", &branch]);
+    assert!(report.contains("Run 1: verified"), "{report}");
+    assert_eq!(git(&["show", &format!("{branch}:two")]), "x\n");
+    let session = text.split("Its work is session ").nth(1).and_then(|it| it.split(':').next()).expect("its name");
+    let (status, text) = run(home.path(), &["session", "apply", session, "--yes"]);
+    assert!(status == 0 && work(home.path(), "two").exists(), "{text}");
+}
