@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reedclaw::config::{LoadRequest, load};
-use reedclaw::files::{Journals, Root};
-use reedclaw::gate::{Allowed, Approver, Call, Gate, Options as GateOptions};
+use reedclaw::files::{Journals, Layers, Root};
+use reedclaw::gate::{Allowed, Approver, Call, Gate, Lasting, Options as GateOptions};
 use reedclaw::mcp::{Era, Mcp, Options as McpOptions, Order, Place as ServerPlace, Server, ServerLimits, Web};
 use reedclaw::norris::{Event, Goal, Run, Used};
 use reedclaw::policy::{self, Rules, judge};
@@ -266,6 +266,7 @@ fn sandbox(plan: &Plan) {
 fn copies(plan: &Plan, workspace: &std::path::Path, place: &SandboxPlace) {
     let helper = env!("CARGO_BIN_EXE_reedclaw").into();
     let Ok(sandbox) = Sandbox::of_tier(Mode::Prefer, Tier::Overlay, helper, place) else { return };
+    let layers = Layers::open([workspace]).expect("the workspace opens");
     let run = |words: &[&str]| {
         let layer = sandbox.layer(workspace).expect("a layer");
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -287,7 +288,7 @@ fn copies(plan: &Plan, workspace: &std::path::Path, place: &SandboxPlace) {
     plan.measure("wall: bash -c true on a copy, collected", 200, 0, |_| {
         let words = bash("true");
         let layer = run(&words.each_ref().map(String::as_str));
-        black_box(collect(&layer, workspace, &CollectLimits::default()).is_ok_and(|changes| changes.is_empty()));
+        black_box(collect(&layer, &layers, &CollectLimits::default()).is_ok_and(|changes| changes.is_empty()));
     });
     let writes = bash("mkdir new; for ((n = 0; n < 5000; n++)); do printf x >new/$n; done");
     beside_plain(plan, workspace, &writes, &|words| drop(black_box(run(words))));
@@ -305,10 +306,10 @@ fn copies(plan: &Plan, workspace: &std::path::Path, place: &SandboxPlace) {
         let script = bash("for f in d*/f*; do printf y >>\"$f\"; done");
         let layer = run(&script.each_ref().map(String::as_str));
         plan.measure(&names[0], 20, 0, |_| {
-            let changes = collect(&layer, workspace, &CollectLimits::default());
+            let changes = collect(&layer, &layers, &CollectLimits::default());
             assert!(changes.is_ok_and(|changes| changes.items.len() == files));
         });
-        let changes = collect(&layer, workspace, &CollectLimits::default()).expect("changes");
+        let changes = collect(&layer, &layers, &CollectLimits::default()).expect("changes");
         let limits = StepLimits {
             bytes_max: 1 << 30,
             file_bytes_max: 1 << 24,
@@ -489,8 +490,9 @@ fn edits(plan: &Plan) {
         let call = Call { tool, arguments, action, preview, changes, conversation: None, needs: Vec::new() };
         let ticket = gate.judge(call, root.path(), true);
         let digest = gate.question(&ticket).digest;
-        let permit =
-            gate.admit(ticket, &Approver::Person { digest, always: false, by: None }).expect("a yes is enough");
+        let permit = gate
+            .admit(ticket, &Approver::Person { digest, lasting: Lasting::Once, by: None })
+            .expect("a yes is enough");
         let mut work = Work {
             place,
             limits: &Limits::default(),
@@ -502,6 +504,7 @@ fn edits(plan: &Plan) {
             is_again: false,
             copied: None,
             has_jobs: false,
+            no_helper: None,
         };
         let outcome = registry.run(&permit, &mut work);
         assert!(outcome.success, "{outcome:?}");

@@ -290,7 +290,7 @@ impl Played {
                 self.calls += 1;
                 self.add(Event::Calling { intent: "c".into() });
                 self.wait(true);
-                self.add(Event::Called { success: self.calls % 2 == 0 });
+                self.add(Event::Called { success: self.calls.is_multiple_of(2) });
             }
         }
         if !is_plan && self.random.below(10) == 0 && Some(self.asked) < limits.steps {

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
+use reedclaw::files::Layers;
 use reedclaw::proto::known_paths;
 use reedclaw::sandbox::{
     CollectError, CollectLimits, Grant, Layer, Limits, Missed, Mode, Place, Sandbox, Tier, View, collect, credentials,
@@ -433,7 +434,8 @@ impl Column {
             wrong.extend(difference(&before.1, &after));
         }
         let limits = CollectLimits { entries_max: 2_000, ..CollectLimits::default() };
-        let changes = layer.as_ref().map(|layer| collect(layer, &scene.work, &limits));
+        let layers = Layers::open([scene.work.as_path()]).expect("the workspace opens");
+        let changes = layer.as_ref().map(|layer| collect(layer, &layers, &limits));
         let letter = match (has_succeeded, changes) {
             (_, Some(Err(CollectError::TooMany(_) | CollectError::Path { .. }))) => 'b',
             (_, Some(Err(error))) => panic!("{}: {error}", case.name),

@@ -69,7 +69,12 @@ fn a_home_as_the_workspace_shows_no_secret() {
             "grep -rs SECRET-KEY . ; echo x >.bashrc; echo x >.ssh/authorized_keys; mv .ssh s; cat s/id_rsa; true";
         let (is_done, text) = column.end_of(column.command(script, &grant));
         assert!(is_done && !text.contains(SECRET), "{text}");
-        let changes = collect(&layer, &home.work, &CollectLimits::default()).expect("changes");
+        let changes = collect(
+            &layer,
+            &Layers::open([home.work.as_path()]).expect("the workspace opens"),
+            &CollectLimits::default(),
+        )
+        .expect("changes");
         let paths: Vec<_> = changes.items.iter().map(|it| it.path.display().to_string()).collect();
         assert_eq!(paths, [".bashrc"]);
         assert_eq!(difference(&before.0, &column.outside.state(&home)), [""; 0]);
