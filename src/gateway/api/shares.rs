@@ -121,7 +121,7 @@ pub fn follow(call: &Call<'_>) -> Answered<Reply> {
     let row = watched(call, id)?;
     let wanted = call.header("last-event-id").map(str::to_owned).or_else(|| call.asked("last_event_id"));
     let cursor = wanted.as_deref().map(stream::cursor).transpose()?;
-    let after = cursor.map_or(0, |(_, number)| u64::try_from(number).unwrap_or_default());
+    let after = cursor.map(|(_, number)| u64::try_from(number).unwrap_or_default());
     let Some(share) = call.gateway.shares.find(who, id) else {
         if row["state"] == "live" {
             return Err(elsewhere());

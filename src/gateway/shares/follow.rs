@@ -35,8 +35,8 @@ pub enum ShareStream {
     Viewer {
         /// The session.
         share: Arc<LiveShare>,
-        /// The number of the last frame that the client has; 0 for none.
-        after: u64,
+        /// The number of the last frame that the client has, if it has seen anything.
+        after: Option<u64>,
         /// The tenant of the viewer, and the secret of the token: if it is revoked, the stream ends.
         right: (String, String),
         /// The viewer, for as long as this lives.
@@ -109,7 +109,7 @@ async fn control(
 /// Shows a session to a viewer: what it is now, then each frame. One who falls too far behind begins anew.
 async fn show(
     share: &LiveShare,
-    mut after: u64,
+    mut after: Option<u64>,
     mut stopping: watch::Receiver<bool>,
     may_watch: &MayWatch,
     frames: &Sender<Bytes>,
@@ -126,12 +126,12 @@ async fn show(
             News::Anew => {
                 let (number, snapshot) = share.snapshot();
                 send(frames, format!("id: 1-{number}\n{}", event("snapshot", &snapshot))).await?;
-                (after, spoken) = (number, Instant::now());
+                (after, spoken) = (Some(number), Instant::now());
             }
             News::Frames(missed) => {
                 for (number, frame) in missed {
                     send(frames, format!("id: 1-{number}\nevent: frame\ndata: {frame}\n\n")).await?;
-                    (after, spoken) = (number, Instant::now());
+                    (after, spoken) = (Some(number), Instant::now());
                 }
             }
         }

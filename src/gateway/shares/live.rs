@@ -373,11 +373,12 @@ impl LiveShare {
         self.inner().viewers.keys().cloned().collect()
     }
 
-    /// The news for a viewer who has the frames up to a number; 0 for one who has seen nothing.
-    pub fn news(&self, after: u64) -> News {
+    /// The news for a viewer who has the frames up to a number; `None` for one who has seen nothing.
+    pub fn news(&self, after: Option<u64>) -> News {
         let inner = self.inner();
+        let Some(after) = after else { return News::Anew };
         let first = inner.ring.front().map_or(inner.last + 1, |(number, _)| *number);
-        if after == 0 || after + 1 < first && after < inner.last || after < inner.gap {
+        if after + 1 < first && after < inner.last || after < inner.gap {
             return News::Anew;
         }
         News::Frames(inner.ring.iter().filter(|(number, _)| *number > after).cloned().collect())
@@ -399,8 +400,7 @@ impl LiveShare {
         value["items"] = items.into();
         value["question"] = inner.question.as_ref().map(|open| open.frame.clone()).into();
         value["viewers"] = json!(inner.viewers.keys().collect::<Vec<_>>());
-        // Frames are numbered from 1; before the first one there is something to see, too.
-        (inner.last.max(1), value)
+        (inner.last, value)
     }
 
     pub(super) fn tick(&self, now: Instant) {
