@@ -197,6 +197,8 @@ return {
   norris = {
     preplanner = "",
     executor = "",
+    reviewer = "",
+    delegate = false,
     checks = { "make test" },
     grant = { writes = { "src/**", "tests/**" }, commands = { "make" } },
     protect = { "tests/golden/**" },

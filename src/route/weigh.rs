@@ -34,17 +34,25 @@ const PASTE_LINES_MAX: usize = 40;
 pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
     let line = Line::read(text);
     let head = head::of(&line, context);
+    // `please` may stand before another command, as `sudo` does.
+    let own = [line.words().first().map_or("", |word| word.text), head.name];
+    let own = own.into_iter().find(|name| is_named_like_a_word(name, context));
+    let asked = |name: &str, score| {
+        let reason = format!("`{name}` is a function of yours, and the rest reads as a sentence");
+        Call { route: Route::Confirm, rule: "own-function", reason, score }
+    };
     if let Some(call) = rules::exact(text, &line, &head, context) {
-        return call;
+        return match own {
+            Some(name) if call.rule == "polite" => asked(name, call.score),
+            _ => call,
+        };
     }
     let features = features::of(&line, &head, context);
     let repeated = if context.ran_before { RAN_BEFORE } else { 0.0 };
     let score = context.weights.score(&features) + repeated;
     let call = weighed(score, &line, &head);
-    if call.rule == "sentence" && is_named_like_a_word(&head, context) {
-        let name = head.name;
-        let reason = format!("`{name}` is a function of yours, and the rest reads as a sentence");
-        return Call { route: Route::Confirm, rule: "own-function", reason, score };
+    if let Some(name) = own.filter(|_| call.rule == "sentence") {
+        return asked(name, score);
     }
     if call.route != Route::Shell && names_files(&line, &head, context) {
         return rules::shell(
@@ -55,14 +63,14 @@ pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
     call
 }
 
-/// Whether the command is a function of the person's own whose name is a word that sentences begin with, and nothing else
-/// has that name: `please`. Such a name is given only to be typed, so a line with it is asked about.
-fn is_named_like_a_word(head: &Head<'_>, context: &Context<'_>) -> bool {
+/// Whether a name is that of a function of the person's own and a word that sentences begin with, and nothing else has that
+/// name: `please`. Such a name is given only to be typed, so a line with it is asked about.
+fn is_named_like_a_word(name: &str, context: &Context<'_>) -> bool {
     let names = context.names;
-    names.kind(head.name) == Some(NameKind::Function)
-        && words::function(head.name) & class::STRONG != 0
-        && !names.builtins.contains(head.name)
-        && !names.programs.contains(head.name)
+    names.kind(name) == Some(NameKind::Function)
+        && words::function(name) & class::STRONG != 0
+        && !names.builtins.contains(name)
+        && !names.programs.contains(name)
 }
 
 /// Whether every argument of a command is an option or a file that is there: `cd there`, `less report`.

@@ -190,6 +190,8 @@ impl Bench {
         for path in paths {
             if self.draft.leaf(path, 0).is_err_and(|error| !matches!(error, PathError::Long(_))) {
                 layer.remove(path)?;
+                let parent = path.parent().unwrap_or(Path::new(""));
+                layer.remove_empty(parent, |it| self.draft.is_directory(it))?;
             }
         }
         let parents: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();

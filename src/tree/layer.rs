@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use nix::sys::stat::{Mode as Bits, SFlag, mknod};
@@ -96,6 +96,44 @@ impl Layer<'_> {
             whiteout(&self.top.join(path))?;
         }
         Ok(())
+    }
+
+    /// Removes a directory, and those that hold it, as far as nothing shows in them and `stays` doesn't name them.
+    pub(super) fn remove_empty(&self, path: &Path, stays: impl Fn(&Path) -> bool) -> io::Result<()> {
+        for directory in path.ancestors().take_while(|it| *it != Path::new("")) {
+            if stays(directory) || !self.is_empty(directory)? {
+                break;
+            }
+            self.remove(directory)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a directory is there and nothing shows in it.
+    fn is_empty(&self, path: &Path) -> io::Result<bool> {
+        let (top, below) = (self.top.join(path), self.below.map(|it| it.join(path)));
+        let names = |directory: &Path| -> io::Result<Vec<_>> {
+            let entries = fs::read_dir(directory)?;
+            entries.map(|entry| Ok(entry?.file_name())).collect()
+        };
+        let (mut gone, mut hides) = (Vec::new(), false);
+        match top.symlink_metadata() {
+            Ok(data) if data.is_dir() => {
+                for name in names(&top)? {
+                    if !top.join(&name).symlink_metadata()?.file_type().is_char_device() {
+                        return Ok(false);
+                    }
+                    gone.push(name);
+                }
+                hides = rustix::fs::lgetxattr(&top, OPAQUE, &mut [0_u8; 1][..]).is_ok();
+            }
+            Ok(_) => return Ok(false),
+            Err(_) => {}
+        }
+        match below.filter(|it| !hides && it.is_dir()) {
+            Some(below) => Ok(names(&below)?.iter().all(|name| gone.contains(name))),
+            None => Ok(top.is_dir()),
+        }
     }
 
     /// Removes what the directory itself has at a path.

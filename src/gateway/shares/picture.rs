@@ -71,21 +71,30 @@ impl Picture {
         let screen = self.parser.as_ref()?.screen();
         let [usual_rows, other_rows] = self.filter.lasting();
         let placed = |screen: &vt100::Screen| screen.cursor_state_formatted() + &screen.attributes_formatted();
+        // Where `ESC 8` leads, without which a program's next piece may be drawn elsewhere.
+        let saved = |screen: &vt100::Screen| placed(&self.after(screen, "\x1b8")) + "\x1b7";
         if !screen.alternate_screen() {
-            return Some(format!("{}{usual_rows}{}", screen.state_formatted(), placed(screen)));
+            return Some(format!("{}{}{usual_rows}{}", screen.state_formatted(), saved(screen), placed(screen)));
         }
         // The usual half lies under the one that is in use: it is drawn first.
-        let mut below = vt100::Parser::new(cells(self.size.1), cells(self.size.0), 0);
-        *below.screen_mut() = screen.clone();
-        below.process(b"\x1b[?47l");
-        let below = below.screen();
+        let below = self.after(screen, "\x1b[?47l");
         Some(format!(
-            "{}{usual_rows}{}\x1b[0m\x1b[?1049h{}{other_rows}{}",
+            "{}{}{usual_rows}{}\x1b[0m\x1b[?47h{}{}{other_rows}{}",
             below.contents_formatted(),
+            saved(&below),
             below.cursor_state_formatted(),
             screen.state_formatted(),
+            saved(screen),
             placed(screen)
         ))
+    }
+
+    /// What a screen would be after a sequence.
+    fn after(&self, screen: &vt100::Screen, sequence: &str) -> vt100::Screen {
+        let mut parser = vt100::Parser::new(cells(self.size.1), cells(self.size.0), 0);
+        *parser.screen_mut() = screen.clone();
+        parser.process(sequence.as_bytes());
+        parser.screen().clone()
     }
 }
 
