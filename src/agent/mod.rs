@@ -57,7 +57,7 @@ use asked::{Asked, Record};
 use purse::Purse;
 use rounds::{Broken, Turn, Turned, is_small};
 use secrets::Secrets;
-use texts::scribe::{Counted, Shorter};
+use texts::scribe::{Counted, Shorter, with_trails};
 
 /// Characters of a conversation from which on a request is `long` to a router: some 16,000 tokens.
 const LONG_CHARS: usize = 64_000;
@@ -548,7 +548,7 @@ impl Agent {
     }
 
     /// Begins a new conversation; outputs of commands since the last question stay for its first one.
-    pub fn clear(&mut self) {
+    pub fn clear_conversation(&mut self) {
         self.trails.clear();
         self.conversation.clear();
         self.summary_failures = 0;
@@ -591,7 +591,7 @@ impl Agent {
     }
 
     /// Charges the requests that follow to a run, within its limit; without one, to nobody but the conversation.
-    pub(super) fn charge(&mut self, charge: Option<Charge>, limit: Limit) {
+    pub(super) fn charge_run(&mut self, charge: Option<Charge>, limit: Limit) {
         self.is_in_run = charge.is_some();
         self.recorder.charge(charge);
         self.purse.limit_run(limit);
@@ -661,23 +661,6 @@ fn instructions(system: &str, more: &str) -> String {
         return system.to_owned();
     }
     format!("{}\n{more}", system.trim_end())
-}
-
-/// Puts the calls of earlier questions where they were made. A question as it was recorded is the end of the one that was
-/// sent.
-fn with_trails(request: &mut Request, trails: &[(String, Vec<Item>)]) {
-    // Not the question that is asked now; and of questions that are alike, each trail has its own, from the last one on.
-    let mut before = request.messages.len().saturating_sub(1);
-    for (question, trail) in trails.iter().rev() {
-        let is_it = |item: &Item| {
-            let Item::User(text) = item else { return false };
-            text.strip_suffix(question.as_str()).is_some_and(|notes| notes.is_empty() || notes.ends_with('\n'))
-        };
-        if let Some(at) = request.messages[..before].iter().rposition(is_it) {
-            request.messages.splice(at + 1..at + 1, trail.iter().cloned());
-            before = at;
-        }
-    }
 }
 
 /// A recorded call as the model is sent it. Arguments that were cut are no JSON any more, which a server would refuse.

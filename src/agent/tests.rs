@@ -511,7 +511,7 @@ fn an_estimate_learns_from_the_servers_count() {
     let count = agent.count_tokens(&text, &Cancel::new());
     assert_eq!((count.tokens, count.is_exact), (150, false));
     assert!(count.method.contains("1.3 characters, learnt from m"), "{count:?}");
-    agent.clear();
+    agent.clear_conversation();
     assert_eq!(spent_of(&ask(&mut agent, &question))[0].estimated_in, 300);
 }
 

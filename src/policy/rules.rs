@@ -1,4 +1,4 @@
-//! What a verdict is given beside the action: the rules of the session, the place, the disk as far as it is asked for.
+//! Input of a verdict beside the action: the rules of the session, the place, the disk as far as it is asked for.
 
 use crate::proto::action::{Autonomy, Hold};
 use crate::proto::program_rule::ProgramRule;

@@ -67,6 +67,56 @@ fn first_state(runtime: &Runtime, hooks: &SharedHooks) -> EditorState {
     }
 }
 
+/// The parts of the loop that its terminal is made with.
+struct Parts<'a> {
+    runtime: &'a Runtime,
+    screen: &'a Screen,
+    state: &'a SharedState,
+    hooks: &'a SharedHooks,
+    heading: &'a Heading,
+}
+
+impl Parts<'_> {
+    fn terminal(&self, session: Session, console: Console) -> Terminal {
+        let Self { runtime, screen, state, hooks, heading } = *self;
+        let programs = ProgramsThread::start(SharedState::clone(state), session.handle());
+        programs.refresh(runtime.env().get(std::ffi::OsStr::new("PATH")).cloned());
+        let links = Links { pump: Some(session.handle()), ..Links::default() };
+        let writer = Writer::new(Arc::clone(runtime.store()));
+        let editor = editor::make(&Shape::of(runtime, hooks), state, heading, &session.handle(), &writer, &links);
+        Terminal {
+            options: terminal::Options::of(runtime.settings()),
+            env: runtime.env().clone(),
+            session,
+            console,
+            state: SharedState::clone(state),
+            beside: screen.beside(),
+            sharing: screen.sharing(),
+            hooks: hooks.clone(),
+            heading: heading.clone(),
+            editor,
+            links,
+            programs,
+            history: WriterThread::start(writer),
+            goals: Goals::default(),
+            deferred: VecDeque::new(),
+            status: 0,
+            environment: String::new(),
+            duration_ms: 0,
+            took: None,
+            shell_prompt: None,
+            ready: false,
+            named: false,
+            start_asks: false,
+            is_editor_stale: false,
+            drawn_rows: None,
+            first_column: false,
+            finished: None,
+            last_outcome: None,
+        }
+    }
+}
+
 /// Puts the loop together.
 pub(super) fn start(
     screen: Screen,
@@ -78,47 +128,14 @@ pub(super) fn start(
     let hooks = SharedHooks::default();
     let configured = Configured::new(runtime.config_mut(), &hooks);
     let home = runtime.variable("HOME").map(PathBuf::from);
+    let heading = Heading::new(runtime.settings().route.words);
     let state = first_state(&runtime, &hooks);
     let state = SharedState::new(state.into());
-    let programs = ProgramsThread::start(SharedState::clone(&state), session.handle());
-    programs.refresh(runtime.env().get(std::ffi::OsStr::new("PATH")).cloned());
-    let links = Links { pump: Some(session.handle()), ..Links::default() };
-    let heading = Heading::new(runtime.settings().route.words);
-    let writer = Writer::new(Arc::clone(runtime.store()));
-    let editor = editor::make(&Shape::of(&runtime, &hooks), &state, &heading, &session.handle(), &writer, &links);
     super::records::leftover::look(&runtime, screen.clone(), session.handle());
+    let parts = Parts { runtime: &runtime, screen: &screen, state: &state, hooks: &hooks, heading: &heading };
+    let terminal = parts.terminal(session, console.clone());
     let who = Who::of(runtime.env());
     let manual = Manual::new(crate::app::manual_options(runtime.env()));
-    let terminal = Terminal {
-        options: terminal::Options::of(runtime.settings()),
-        env: runtime.env().clone(),
-        session,
-        console: console.clone(),
-        state: SharedState::clone(&state),
-        beside: screen.beside(),
-        sharing: screen.sharing(),
-        hooks: hooks.clone(),
-        heading: heading.clone(),
-        editor,
-        links,
-        programs,
-        history: WriterThread::start(writer),
-        goals: Goals::default(),
-        deferred: VecDeque::new(),
-        status: 0,
-        environment: String::new(),
-        duration_ms: 0,
-        took: None,
-        shell_prompt: None,
-        ready: false,
-        named: false,
-        start_asks: false,
-        is_editor_stale: false,
-        drawn_rows: None,
-        first_column: false,
-        finished: None,
-        last_outcome: None,
-    };
     let repl = Repl {
         runtime,
         terminal,

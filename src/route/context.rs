@@ -1,4 +1,4 @@
-//! What is known for a decision about a line, and the decision before the text is cut out.
+//! Knowledge for a decision about a line, and the decision before the text is cut out.
 
 use super::weights::Weights;
 use crate::proto::{Names, Route};

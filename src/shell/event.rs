@@ -1,4 +1,4 @@
-//! What a session and its pump tell each other: the options, the events, the receiver of the keys.
+//! Messages between a session and its pump: the options, the events, the receiver of the keys.
 
 use std::process::ExitStatus;
 use std::sync::Mutex;
@@ -70,7 +70,7 @@ pub enum Event {
     Ready,
     /// The line that was handed over has ended.
     Finished {
-        /// How it ended.
+        /// Its end.
         outcome: CommandOutcome,
         /// Whether the cursor is certainly in the first column.
         first_column: bool,

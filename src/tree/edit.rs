@@ -129,12 +129,8 @@ impl Draft {
     /// # Errors
     /// There is nothing, or no file or link.
     pub fn leaf(&self, path: &Path, bytes_max: u64) -> Result<(Mode, Vec<u8>), PathError> {
-        let (_, found) = self.state().locate(&*self.objects, path, false)?;
-        match found {
-            Found::Leaf(mode, content) => Ok((mode, bytes_of(&*self.objects, &content, bytes_max)?)),
-            Found::Missing => Err(PathError::Missing),
-            Found::Directory | Found::Submodule => Err(PathError::Directory),
-        }
+        let (mode, content) = self.walked(path)?;
+        Ok((mode, bytes_of(&*self.objects, &content, bytes_max)?))
     }
 }
 

@@ -126,7 +126,7 @@ fn size_of(objects: &dyn Objects, content: &Content) -> u64 {
 }
 
 impl Draft {
-    fn walked(&self, relative: &Path) -> Result<(Mode, Content), PathError> {
+    pub(super) fn walked(&self, relative: &Path) -> Result<(Mode, Content), PathError> {
         let parts: Vec<OsString> = relative.iter().map(OsStr::to_owned).collect();
         match self.state().at(&*self.objects, &parts)? {
             Found::Leaf(mode, content) => Ok((mode, content)),

@@ -435,7 +435,7 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
         .filter(|name| *name != "help")
         .collect();
     // Each command, with what makes it succeed, in an order in which each finds what it needs.
-    let succeed: Vec<(&str, Vec<&str>)> = vec![
+    let mut succeed: Vec<(&str, Vec<&str>)> = vec![
         ("list", vec![]),
         ("start", vec!["a title"]),
         ("log", vec![&id]),
@@ -459,17 +459,19 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
         ("apply", vec![&id, "--yes"]),
         ("abandon", vec![&id]),
     ];
+    succeed.insert(2, ("context", vec![&id, "--add", "a.txt"]));
     for (name, arguments) in &succeed {
         output(at, &[&["session", name][..], arguments].concat());
     }
-    let is_tried = |name: &&&str| succeed.iter().any(|(tried, _)| tried == *name) || ["sync", "drop"].contains(*name);
+    let is_tried =
+        |name: &&&str| succeed.iter().any(|(tried, _)| tried == *name) || ["ask", "sync", "drop"].contains(*name);
     let untried: Vec<&&str> = commands.iter().filter(|name| !is_tried(name)).collect();
     assert_eq!(untried, Vec::<&&str>::new(), "commands without a row here");
     let needs_more = |name: &str| match name {
         "cat" => vec!["a.txt"],
         "rewind" => vec!["1"],
         "dir" => vec!["out"],
-        "message" => vec!["-m", "x"],
+        "ask" | "message" => vec!["-m", "x"],
         "run" => vec!["true"],
         _ => vec![],
     };

@@ -147,7 +147,7 @@ pub fn work(agent: &mut Agent, work: Work<'_>) -> Result<Run, Failure> {
     driver.sync()?;
     let done = driver.enter().and_then(|()| driver.work());
     let Driver { agent, run, first, .. } = driver;
-    agent.charge(None, Limit::default());
+    agent.charge_run(None, Limit::default());
     agent.answer_as(None);
     if let Some(runner) = agent.runner() {
         runner.gate().grant(None);
@@ -437,7 +437,7 @@ impl Driver<'_> {
 
     /// Begins a new conversation.
     fn fresh(&mut self) -> Option<i64> {
-        self.agent.clear();
+        self.agent.clear_conversation();
         self.agent.begin().map(|id| id.0)
     }
 
@@ -459,7 +459,7 @@ impl Driver<'_> {
     ) -> Result<Asked, Failure> {
         let goal = self.goal();
         let limit = Limit { money: goal.limits.usd.map(Money::from_usd), tokens: goal.limits.tokens };
-        self.agent.charge(Some((self.journal.run(), category)), limit);
+        self.agent.charge_run(Some((self.journal.run(), category)), limit);
         let mut person = StandIn::new(self.on_halt, self.cancel.clone(), Vec::new());
         person.reviewer = self.reviewer(limit);
         let calls = person.calls();

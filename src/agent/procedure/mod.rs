@@ -104,7 +104,7 @@ pub fn work(agent: &mut Agent, work: Work<'_>) -> Result<Run, Failure> {
     let mut driver = ProcedureDriver { agent, journal, watcher, cancel, stops, run, seen: 0, first };
     let done = driver.enter().and_then(|()| driver.work());
     let ProcedureDriver { agent, run, first, .. } = driver;
-    agent.charge(None, Limit::default());
+    agent.charge_run(None, Limit::default());
     if let Some(runner) = agent.runner() {
         runner.gate().grant(None);
     }
@@ -145,7 +145,7 @@ impl ProcedureDriver<'_> {
     fn enter(&mut self) -> Result<(), Failure> {
         self.sync()?;
         let conversation = if self.run.conversation.is_none() {
-            self.agent.clear();
+            self.agent.clear_conversation();
             self.agent.begin().map(|id| id.0)
         } else {
             None
@@ -496,8 +496,8 @@ impl ProcedureDriver<'_> {
         let inner = Spent { usd: all.usd - own.usd, tokens: all.tokens.saturating_sub(own.tokens), now: all.now };
         let left = self.run.left(&inner);
         let left = Limit { money: Some(Money::from_usd(left.usd)), tokens: Some(left.tokens) };
-        self.agent.charge(Some((self.journal.run(), CATEGORY)), left);
-        self.agent.clear();
+        self.agent.charge_run(Some((self.journal.run(), CATEGORY)), left);
+        self.agent.clear_conversation();
         let runner = self.agent.runner().ok_or_else(no_tools)?;
         runner.gate().grant(None);
         let ceiling = runner.gate().ceiling().clone();

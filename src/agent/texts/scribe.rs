@@ -5,8 +5,7 @@ use crate::agent::asked::{Asked, Quiet};
 use crate::agent::purse::{Purse, Settled};
 use crate::agent::recorder::Recorder;
 use crate::agent::secrets::Secrets;
-use crate::agent::{Cancel, with_trails};
-use crate::model::{Fault, Item, Metadata, Models, Provider, Request, Task};
+use crate::model::{Cancel, Fault, Item, Metadata, Models, Provider, Request, Task};
 use crate::proto::{Event, Failure, FailureKind, Message};
 use crate::turn::{Conversation, Older, Scale};
 
@@ -155,6 +154,23 @@ impl Shorter<'_> {
         let mut request = Request::of(&self.conversation.messages_again());
         with_trails(&mut request, self.trails);
         request.messages
+    }
+}
+
+/// Puts the calls of earlier questions where they were made. A question as it was recorded is the end of the one that was
+/// sent.
+pub(in crate::agent) fn with_trails(request: &mut Request, trails: &[(String, Vec<Item>)]) {
+    // Not the question that is asked now; and of questions that are alike, each trail has its own, from the last one on.
+    let mut before = request.messages.len().saturating_sub(1);
+    for (question, trail) in trails.iter().rev() {
+        let is_it = |item: &Item| {
+            let Item::User(text) = item else { return false };
+            text.strip_suffix(question.as_str()).is_some_and(|notes| notes.is_empty() || notes.ends_with('\n'))
+        };
+        if let Some(at) = request.messages[..before].iter().rposition(is_it) {
+            request.messages.splice(at + 1..at + 1, trail.iter().cloned());
+            before = at;
+        }
     }
 }
 

@@ -226,7 +226,7 @@ impl Runtime {
     }
 
     fn begin_in(&mut self, session: Session) {
-        self.agent.clear();
+        self.agent.clear_conversation();
         self.on_git = Some(OnGit::new(session, &self.settings.sessions.bench));
     }
 
@@ -238,7 +238,7 @@ impl Runtime {
         let title = self.agent.redacted(title);
         let session = self.sessions(workspace)?.start_on(branch, &title).map_err(session_failure)?;
         // In a clone the branch brings the turns of its session.
-        self.agent.clear();
+        self.agent.clear_conversation();
         self.take_session(session)
     }
 
@@ -276,7 +276,7 @@ impl Runtime {
                 calls: it.calls.into_iter().map(|call| stored_call(call, it.time_ms)).collect(),
             })
             .collect();
-        self.agent.clear();
+        self.agent.clear_conversation();
         if turns.is_empty() {
             return Ok(());
         }
@@ -313,7 +313,7 @@ impl Runtime {
     /// Leaves the session; it stays in git.
     pub fn leave_session(&mut self) -> Option<String> {
         let left = self.on_git.take()?;
-        self.agent.clear();
+        self.agent.clear_conversation();
         Some(short_id(left.session.id()).to_owned())
     }
 

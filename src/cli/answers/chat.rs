@@ -186,7 +186,7 @@ fn clear() -> Result<(), Failure> {
 }
 
 fn begin_anew(runtime: &mut Runtime) -> Result<(), Failure> {
-    runtime.agent_mut().clear();
+    runtime.agent_mut().clear_conversation();
     say("a new conversation begins; the previous one is stored");
     Ok(())
 }

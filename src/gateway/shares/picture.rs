@@ -89,7 +89,7 @@ impl Picture {
         ))
     }
 
-    /// What a screen would be after a sequence.
+    /// Returns the screen as it would be after a sequence.
     fn after(&self, screen: &vt100::Screen, sequence: &str) -> vt100::Screen {
         let mut parser = vt100::Parser::new(cells(self.size.1), cells(self.size.0), 0);
         *parser.screen_mut() = screen.clone();

@@ -1,4 +1,4 @@
-//! Which model answers: all models of a config, their order, their kinds of work.
+//! The choice of the model that answers: all models of a config, their order, their kinds of work.
 
 pub(super) mod mock;
 pub(super) mod models;

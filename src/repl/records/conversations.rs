@@ -26,7 +26,7 @@ pub(in crate::repl) fn new_conversation(repl: &mut Repl) {
     if let Some(id) = repl.runtime.leave_session() {
         repl.console.notice(&format!("left session {id}; :session open {id} goes on with it"));
     }
-    memory::end_conversation(repl, Agent::clear);
+    memory::end_conversation(repl, Agent::clear_conversation);
     repl.console.notice("a new conversation begins; :sessions lists the ones before");
 }
 

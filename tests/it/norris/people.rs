@@ -115,6 +115,8 @@ fn a_file_that_a_person_edits_meanwhile_is_read_again_and_not_overwritten() {
     fs::write(work(home.path(), "a.txt"), "one\n").expect("a file");
     let begin = ["norris", "edit", "--check", "grep -rqx 1 ."];
     let (mut child, lines) = begun(home.path(), &begin, "Reading `a.txt`");
+    // The row is printed before the file is read: its receipt comes afterwards.
+    while !run(home.path(), &["receipt", "list"]).1.contains("file_read") {}
     fs::write(work(home.path(), "a.txt"), "one\nby a person\n").expect("a file");
     let said: Vec<String> = lines.collect();
     assert_eq!(child.wait().expect("it ends").code(), Some(0), "{said:?}");

@@ -113,7 +113,7 @@ const ROOMS: &[Room] = &[
         &["base", "proto", "policy", "files", "host", "receipts"],
         "it judges and writes down; it asks nobody",
     ),
-    room("tree", 5, &["files", "git"], "files that lie in git's objects; whoever changes them may ask"),
+    room("tree", 5, &["base", "files", "git"], "files that lie in git's objects; whoever changes them may ask"),
     room(
         "sessions",
         6,
