@@ -173,6 +173,7 @@ impl<'m, 'a> Findings<'m, 'a> {
         }
         match zone {
             Zone::Own => self.block("own-files", format!("{text}, ReedClaw's own")),
+            Zone::Procedure => self.block("own-files", format!("{text}, a file of a procedure, which only you write")),
             Zone::System => self.block("system-path", format!("{text}, a path of the system")),
             Zone::Forbidden => self.block("forbidden-path", format!("{text}, which is in security.forbidden_paths")),
             Zone::Startup if !is_gone(how) && self.map.may_be_asked(&path) => {

@@ -288,12 +288,14 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
             _ => Effect::Read { path: path.clone() },
         });
         let zone = match found.map.zone(&place) {
-            Zone::Workspace | Zone::Protected if leads_out => Zone::Outside,
+            Zone::Workspace | Zone::Protected | Zone::Procedure if leads_out => Zone::Outside,
             zone => zone,
         };
         let is = |risk, rule, says: &str| (risk, rule, format!("{path} {says}"));
         let (risk, rule, text) = match zone {
-            Zone::Workspace | Zone::Protected if !writes => (Risk::Low, "reads", format!("reads {path}")),
+            Zone::Workspace | Zone::Protected | Zone::Procedure if !writes => {
+                (Risk::Low, "reads", format!("reads {path}"))
+            }
             Zone::Workspace => match action {
                 Action::Delete { .. } if is_keep => (Risk::Medium, "delete", format!("deletes {path}")),
                 Action::Delete { .. } => (Risk::High, "delete", format!("deletes {path}")),
@@ -301,6 +303,7 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
             },
             Zone::Protected => is(Risk::High, "protected", "makes other programs run things"),
             Zone::Own => is(Risk::Blocked, "own-files", "is ReedClaw's own"),
+            Zone::Procedure => is(Risk::Blocked, "own-files", "is a procedure's file, which only you write"),
             Zone::Forbidden => is(Risk::Blocked, "forbidden-path", "is in security.forbidden_paths"),
             Zone::Credentials => is(Risk::Blocked, "credentials", "holds keys or passwords"),
             Zone::Startup if writes => is(Risk::Blocked, "startup-file", "runs when a shell or session starts"),

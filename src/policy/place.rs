@@ -5,6 +5,10 @@ use super::programs::listed;
 use super::{Files, Rules};
 use crate::proto::known_paths;
 
+/// The file of a procedure, and the directory of a workspace's procedures.
+const PROCEDURE: &str = "SOP.toml";
+const PROCEDURES: &str = "sops";
+
 /// Place to which a path leads, the least harm first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Zone {
@@ -15,6 +19,8 @@ pub(super) enum Zone {
     Workspace,
     /// A name inside the workspace that makes other programs run things, such as `.git/hooks`.
     Protected,
+    /// A procedure's file in the workspace, which only a person writes.
+    Procedure,
     Unknown,
     /// Outside the workspace, inside a home.
     Home,
@@ -204,6 +210,10 @@ impl<'a> Map<'a> {
         let relative = place.known_from(from);
         let last = place.parts[from..].last().map_or("", Text::lossy);
         let is_git = last.eq_ignore_ascii_case(".git");
+        let is_procedures = place.parts[from..].first().and_then(Text::as_str).is_some_and(|top| top == PROCEDURES);
+        if last.eq_ignore_ascii_case(PROCEDURE) || is_procedures && place.parts.len() > from + 2 {
+            return Zone::Procedure;
+        }
         if is_git || known_paths::protected(relative.as_bytes()).is_some() {
             return Zone::Protected;
         }
