@@ -13,6 +13,7 @@ mod place;
 mod replace;
 mod survey;
 mod tree;
+mod watch;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -35,6 +36,7 @@ pub use place::{Places, Stage};
 pub use replace::{make_private, replace_private};
 pub use survey::{HeldFile, Looked, Seen, Stamp, SurveyEnd, SurveyLimits, read_whole};
 pub use tree::{FileStamp, Opened, Opener, Tree, Visitor, Walked};
+pub use watch::{Reports, Watch};
 
 /// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).
 const PATH_BYTES_MAX: usize = 4095;
