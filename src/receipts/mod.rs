@@ -44,7 +44,7 @@ pub use log::{Log, Opened};
 pub use read::{OpenIntent, Stored, find, newest, of_conversation};
 pub use record::{Kind, Record, Seal, Status};
 pub use unknown::take_unknown;
-pub use verify::{Check, Report, Verdict, verify};
+pub use verify::{Check, Report, Tally, Verdict, tally, verify};
 
 /// The name of the log in the state directory, unless the config names another file.
 pub const FILE_NAME: &str = "receipts.jsonl";

@@ -3,13 +3,15 @@
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use super::keys::{self, Key};
 use super::lock::{self, open_private};
 use super::read::{self, Lines, Open, OpenIntent};
 use super::record::{Kind, NO_HASH, Parsed, Record};
-use super::wire::Head;
+use super::wire::{Counted, Head};
 use super::{Options, ReceiptError, head};
 
 /// The sources to check besides the log and its files.
@@ -85,6 +87,91 @@ pub struct Report {
     /// Findings that are worth a look but prove nothing: recoveries, a clock that went back, seals that could not be
     /// checked.
     pub notes: Vec<String>,
+}
+
+/// The receipts of a log, counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Receipts that are linked to those before them.
+    pub receipts: u64,
+    /// Those of them that say that a call runs.
+    pub calls: u64,
+    /// Those of them that say that a call was refused.
+    pub denials: u64,
+    /// Reason why the chain doesn't hold.
+    pub broken: Option<String>,
+}
+
+/// Counts the receipts and checks the link between each and the one before. Only those since the last count are read: how far
+/// it came is stored in the state directory. Seals and anchors, and receipts that were counted before, are left to [`verify`].
+///
+/// # Errors
+/// The log can't be read. One that isn't there is empty.
+pub fn tally(options: &Options) -> Result<Tally, ReceiptError> {
+    let place = options.state.join("receipts-counted.json");
+    let stored = std::fs::read(&place).ok().and_then(|bytes| serde_json::from_slice::<Counted>(&bytes).ok());
+    let before = stored.unwrap_or_default();
+    let head = head::read(options).ok().flatten();
+    let Some((mut file, size)) = read::open(options)? else {
+        let broken = head.filter(|head| head.seq > 0).map(|_| "the log is gone".to_owned());
+        return Ok(Tally { broken, ..Tally::default() });
+    };
+    let failed = |problem: std::io::Error| ReceiptError::io("read", &options.path, &problem);
+    let inode = file.metadata().map_err(failed)?.ino();
+    // Another log in its place is read from its start.
+    let mut counted = if before.inode == inode { before.clone() } else { Counted { inode, ..Counted::default() } };
+    let tally = |counted: &Counted, broken: Option<String>| {
+        let Counted { receipts, calls, denials, .. } = *counted;
+        Tally { receipts, calls, denials, broken }
+    };
+    // An incomplete line is being written, and counts the next time.
+    let Ok(tail) = read::tail(&file, size) else {
+        return Ok(tally(&counted, Some("its last line isn't a receipt".into())));
+    };
+    if counted.bytes > tail.end {
+        return Ok(tally(&counted, Some("its end is missing".into())));
+    }
+    file.seek(SeekFrom::Start(counted.bytes)).map_err(failed)?;
+    let mut lines = Lines::of(file, tail.end - counted.bytes);
+    while let Some((line, _)) = lines.next().map_err(failed)? {
+        if let Some(why) = counted.next(line) {
+            return Ok(tally(&counted, Some(format!("receipt {}: {why}", counted.receipts + 1))));
+        }
+    }
+    if head.is_some_and(|head| head.log_id == counted.log_id && head.seq > counted.receipts) {
+        return Ok(tally(&counted, Some("its end is missing".into())));
+    }
+    if counted != before {
+        let bytes = serde_json::to_vec(&counted).unwrap_or_default();
+        // Without the file the next count takes longer.
+        let _ = head::replace(&place, &bytes);
+    }
+    Ok(tally(&counted, None))
+}
+
+impl Counted {
+    /// Counts the next line; returns why it isn't the receipt after the last one.
+    fn next(&mut self, line: &[u8]) -> Option<&'static str> {
+        let Some(parsed) = Parsed::read(line) else { return Some("it isn't in the form of a receipt") };
+        let record = &parsed.record;
+        let is_first = self.receipts == 0;
+        if !parsed.hash_holds() {
+            return Some("it was changed");
+        }
+        if record.seq != self.receipts + 1 || !is_first && record.log_id != self.log_id {
+            return Some("it is missing or was moved");
+        }
+        if record.previous_hash != if is_first { NO_HASH } else { self.hash.as_str() } {
+            return Some("the one before it was changed");
+        }
+        self.calls += u64::from(record.kind == Kind::Intent);
+        self.denials += u64::from(record.kind == Kind::Denied);
+        self.bytes += line.len() as u64 + 1;
+        self.receipts = record.seq;
+        record.log_id.as_ref().clone_into(&mut self.log_id);
+        parsed.receipt_hash.clone_into(&mut self.hash);
+        None
+    }
 }
 
 /// Checks a log.
@@ -337,6 +424,39 @@ impl<'a> Walk<'a> {
 mod tests {
     use super::*;
     use crate::receipts::{Entry, Log, hash};
+
+    #[test]
+    fn a_count_reads_only_what_is_new_and_finds_a_broken_link() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new(dir.path().join("r"), dir.path().into());
+        assert_eq!(tally(&options).unwrap(), Tally::default());
+        let write = |from: u64, to: u64| {
+            let log = Log::open(options.clone()).unwrap();
+            for number in from..to {
+                let entry = Entry { conversation_id: Some(number), ..Entry::new("file_read", hash(b"{}"), "low") };
+                log.denied(&entry).unwrap();
+            }
+        };
+        write(0, 10);
+        let counted = |receipts, denials| Tally { receipts, denials, ..Tally::default() };
+        assert_eq!(tally(&options).unwrap(), counted(10, 10));
+        write(10, 20);
+        let text = std::fs::read(&options.path).unwrap();
+        let changed = |at: usize, of: usize| {
+            let mut lines: Vec<Vec<u8>> = text.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+            lines[at][of] ^= 1;
+            // In place, so that the file is the same one.
+            std::fs::write(&options.path, lines.concat()).unwrap();
+        };
+        changed(2, 40);
+        assert_eq!(tally(&options).unwrap(), counted(20, 20), "it was counted before");
+        std::fs::remove_file(dir.path().join("receipts-counted.json")).unwrap();
+        assert_eq!(tally(&options).unwrap().broken.as_deref(), Some("receipt 3: it was changed"));
+        std::fs::write(&options.path, &text).unwrap();
+        assert_eq!(tally(&options).unwrap(), counted(20, 20));
+        std::fs::write(&options.path, &text[..text.len() / 2]).unwrap();
+        assert!(tally(&options).unwrap().broken.is_some());
+    }
 
     /// Changes one bit in every byte of 1,000 receipts: the check of that line fails, whatever the change.
     #[test]

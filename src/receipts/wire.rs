@@ -46,3 +46,18 @@ pub(super) struct Running {
     pub(super) timestamp: String,
     pub(super) tool: String,
 }
+
+/// Receipts that were counted, and how far the log was read for that.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Counted {
+    /// The log's file.
+    pub(super) inode: u64,
+    /// The end of the last line that was read.
+    pub(super) bytes: u64,
+    pub(super) log_id: String,
+    /// The hash of the last receipt.
+    pub(super) hash: String,
+    pub(super) receipts: u64,
+    pub(super) calls: u64,
+    pub(super) denials: u64,
+}

@@ -11,13 +11,14 @@ use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::cli::exit;
 use crate::cli::out::{out, report};
 use crate::proto::Failure;
-use crate::receipts::{self, Check, Report, Verdict};
+use crate::receipts::{self, Tally};
 use crate::store::{Period, SpentSum};
 
 /// The subcommand, as clap knows it.
 pub fn metrics_definition() -> Command {
     Command::new("metrics").about("Prints what was counted on this machine, as text for Prometheus").after_help(
-        "The numbers are those of the store and of the receipts: they count what every session and service did.",
+        "The numbers are those of the store and of the receipts: they count what every session and service did. Only receipts \
+        since the last count are checked for that; reedclaw receipt verify checks all of them.",
     )
 }
 
@@ -40,9 +41,9 @@ fn text(config: Option<PathBuf>) -> Result<String, Failure> {
         (store.counted()?, store.spent_by_model(Period::Ever)?)
     };
     let log = app::receipt_options(runtime.settings(), runtime.env())?;
-    let receipts = log.map(|options| receipts::verify(&options, &Check::default())).transpose()?;
+    let receipts = log.map(|options| receipts::tally(&options)).transpose()?;
     let mut made = String::new();
-    let calls = |count: fn(&Report) -> u64| receipts.as_ref().map_or(0, count);
+    let calls = |count: fn(&Tally) -> u64| receipts.as_ref().map_or(0, count);
     for (name, help, value) in [
         ("reedclaw_conversations_total", "Conversations that began.", counted.conversations),
         ("reedclaw_tool_calls_total", "Calls of tools that ran.", calls(|it| it.calls)),
@@ -51,9 +52,9 @@ fn text(config: Option<PathBuf>) -> Result<String, Failure> {
     ] {
         let _ = writeln!(made, "# HELP {name} {help}\n# TYPE {name} counter\n{name} {value}");
     }
-    if let Some(report) = &receipts {
+    if let Some(tally) = &receipts {
         let name = "reedclaw_receipt_chain_valid";
-        let is_valid = u8::from(matches!(report.verdict, Verdict::Whole));
+        let is_valid = u8::from(tally.broken.is_none());
         let _ = writeln!(
             made,
             "# HELP {name} Whether the chain of receipts holds.\n# TYPE {name} gauge\n{name} {is_valid}"
