@@ -379,6 +379,8 @@ return {
     -- serve = { "file_list", "file_read" },
     -- list of words: of `reedclaw gateway`.
     -- gateway = { "time", "file_read" },
+    -- list of words: of procedures that a trigger began.
+    -- service = { "file_list", "file_read", "file_write", "shell" },
   },
 
   -- Limits of a model's work. Reaching one is reported.
@@ -596,8 +598,27 @@ return {
     notify = {},
   },
 
+  -- Procedures (`reedclaw sop`).
+  sop = {
+    -- list of absolute paths: directories with procedures, beside `sops` of a workspace and of the config directory.
+    dirs = {},
+    -- The most that a run may use; its file may name less.
+    budget = {
+      -- number, 0 to 1000000: dollars.
+      usd = 0.5,
+      -- whole number, 0 to 1000000000000: tokens, read and written.
+      tokens = 300000,
+      -- number, 0 to 100000: minutes of work.
+      minutes = 30,
+    },
+    -- whole number, 1 to 100000: finished runs of a procedure that are stored; older ones are deleted.
+    keep_runs = 200,
+  },
+
   -- The service (`reedclaw service`), which runs procedures at their times.
   service = {
+    -- true or false: times, files and webhooks begin runs.
+    triggers = true,
     -- whole number, 1 to 16: runs at once, of which one works in a workspace.
     parallel = 2,
     -- text "HH:MM-HH:MM": local times in which no run begins by the clock; it begins afterwards. Empty: none.

@@ -112,7 +112,7 @@ return {
   project = { check = "cargo check", check_ms = 60000 },
   tools = { http_post = true, http_ports = { 80, 443, 8080 }, http_allow_private = true, search = "searxng", search_url = "http://127.0.0.1:8888", set = "core" },
   channels = { shell = { enabled = true }, agent = { enabled = false }, acp = { enabled = true }, gateway = { enabled = false } },
-  tools_allow = { shell = { "time", "file_list", "file_read", "http" }, agent = { "time" }, acp = { "time", "file_read" }, serve = { "file_read" }, gateway = { "time" } },
+  tools_allow = { shell = { "time", "file_list", "file_read", "http" }, agent = { "time" }, acp = { "time", "file_read" }, serve = { "file_read" }, gateway = { "time" }, service = { "time", "file_read" } },
   limits = {
     tool_rounds = 10,
     tool_rounds_once = 3,
@@ -209,7 +209,13 @@ return {
     notify = { "notify-send", "a run of reedclaw" },
   },
 
+  sop = {
+    dirs = { "~/procedures" },
+    budget = { usd = 0.25, tokens = 100000, minutes = 15 },
+    keep_runs = 50,
+  },
   service = {
+    triggers = true,
     parallel = 3,
     quiet = "22:00-06:00",
     notify = { "notify-send", "a procedure of reedclaw" },

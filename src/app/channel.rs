@@ -189,9 +189,7 @@ impl Runtime {
         let Self { agent, settings, env, store, config, cwd, around, carried, channel, skills_told, .. } = self;
         let (marks, leaves_out) = match channel {
             ChannelKind::Shell => ("; :memory marks them", ":context project off"),
-            ChannelKind::Agent | ChannelKind::Acp | ChannelKind::Serve | ChannelKind::Gateway => {
-                ("", "context.project = false in the config")
-            }
+            _ => ("", "context.project = false in the config"),
         };
         let mut told = Vec::new();
         let mut parts = Vec::new();

@@ -44,8 +44,9 @@ use limits::money::money_options;
 pub use limits::safety::{estop, receipt_options, unknown_outcomes};
 pub use limits::sandbox::{sandbox_mode, sandbox_name, sandbox_place, team_workspaces};
 pub use procedure::{
-    Due, Procedure, Schedule, SopJournal, SopStart, begin_procedure, find_procedure, find_sop_run, hooked_procedure,
-    imagined_run, last_fire, may_take_up, next_time, procedure_problems, procedures, sop_lines, sop_row, sop_runs,
+    ALL_TRIGGERS_MAX, Due, Moment, Procedure, Schedule, SopJournal, SopPlaces, SopStart, TriggerFacts, begin_procedure,
+    find_procedure, find_sop_run, hooked_procedure, imagined_run, last_fire, may_take_up, models_with_variable,
+    models_without_key, next_time, procedure_at, procedure_problems, procedures, sop_lines, sop_row, sop_runs,
     trust_procedure, untrust_procedure, waiting_sops, work_procedure,
 };
 pub use question::{
@@ -166,11 +167,13 @@ pub enum ChannelKind {
     Serve,
     /// `reedclaw gateway`, HTTP.
     Gateway,
+    /// A trigger of a procedure: nobody is there.
+    Service,
 }
 
 impl ChannelKind {
     /// Every channel.
-    pub const ALL: [Self; 5] = [Self::Shell, Self::Agent, Self::Acp, Self::Serve, Self::Gateway];
+    pub const ALL: [Self; 6] = [Self::Shell, Self::Agent, Self::Acp, Self::Serve, Self::Gateway, Self::Service];
 
     /// The word for it, as the config has it.
     #[must_use]
@@ -181,6 +184,7 @@ impl ChannelKind {
             Self::Acp => "acp",
             Self::Serve => "serve",
             Self::Gateway => "gateway",
+            Self::Service => "service",
         }
     }
 }
@@ -594,7 +598,7 @@ pub fn agent_options(settings: &Settings, env: &Env, channel: ChannelKind) -> ag
         limits: agent::Limits {
             rounds_max: match channel {
                 ChannelKind::Shell | ChannelKind::Acp | ChannelKind::Gateway => limits.tool_rounds,
-                ChannelKind::Agent | ChannelKind::Serve => limits.tool_rounds_once,
+                ChannelKind::Agent | ChannelKind::Serve | ChannelKind::Service => limits.tool_rounds_once,
             },
             response_bytes_max: limits.response_bytes,
             repeats_max: limits.repeats,
@@ -620,6 +624,8 @@ pub fn closed(settings: &Settings, channel: ChannelKind) -> Option<Failure> {
         ChannelKind::Agent => (settings.channels.agent, "by reedclaw agent"),
         ChannelKind::Acp => (settings.channels.acp, "in an editor"),
         ChannelKind::Gateway => (settings.channels.gateway, "by reedclaw gateway"),
+        // A model's step is a question as by the command line.
+        ChannelKind::Service => return closed(settings, ChannelKind::Agent),
         // No question to a model comes from there.
         ChannelKind::Serve => return None,
     };

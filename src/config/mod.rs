@@ -52,7 +52,7 @@ pub use settings::{
     ThinkingSettings,
 };
 pub use tools::{
-    ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, ToolLimitSettings,
+    ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, SopSettings, ToolLimitSettings,
     ToolSettings, UndoSettings, WebhookSettings,
 };
 

@@ -13,7 +13,7 @@ use super::reading::values::Values;
 use super::schema::usual_endpoint;
 use super::served::McpSettings;
 use super::tools::{
-    ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, ToolLimitSettings,
+    ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, SopSettings, ToolLimitSettings,
     ToolSettings, UndoSettings,
 };
 use crate::proto::Task;
@@ -74,6 +74,8 @@ pub struct Settings {
     pub gateway: GatewaySettings,
     /// Runs towards goals.
     pub norris: NorrisSettings,
+    /// Procedures.
+    pub sop: SopSettings,
     /// The service that runs procedures.
     pub service: ServiceSettings,
 }
@@ -400,6 +402,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         sessions: SessionSettings::of(&values)?,
         gateway: GatewaySettings::of(&values)?,
         norris: NorrisSettings::of(&values)?,
+        sop: SopSettings::of(&values)?,
         service: ServiceSettings::of(&values)?,
     })
 }
@@ -446,6 +449,7 @@ fn tools(values: &Values<'_>) -> Result<ToolSettings, String> {
         allow_acp: words("acp"),
         allow_serve: words("serve"),
         allow_gateway: words("gateway"),
+        allow_service: words("service"),
     })
 }
 

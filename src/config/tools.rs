@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::reading::checked::Setting;
 use super::reading::values::Values;
 
 /// The model's tools.
@@ -34,6 +33,8 @@ pub struct ToolSettings {
     pub allow_serve: Option<Vec<String>>,
     /// Those of `reedclaw gateway`; all of them if not set.
     pub allow_gateway: Option<Vec<String>>,
+    /// The only tools of procedures that a trigger began; all where none are named.
+    pub allow_service: Option<Vec<String>>,
 }
 
 /// The limits of a model's tools.
@@ -225,10 +226,6 @@ pub struct NorrisSettings {
 
 impl NorrisSettings {
     pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
-        let number = |name: &str| match values.get(&["norris", "budget", name]) {
-            Some(Setting::Number(number)) => Ok(*number),
-            _ => Err(format!("norris.budget.{name}")),
-        };
         Ok(Self {
             preplanner: values.text(&["norris", "preplanner"])?,
             executor: values.text(&["norris", "executor"])?,
@@ -238,9 +235,9 @@ impl NorrisSettings {
             writes: values.words(&["norris", "grant", "writes"])?,
             commands: values.words(&["norris", "grant", "commands"])?,
             protect: values.words(&["norris", "protect"])?,
-            usd: number("usd")?,
+            usd: values.number(&["norris", "budget", "usd"])?,
             tokens: values.integer(&["norris", "budget", "tokens"])?,
-            minutes: number("minutes")?,
+            minutes: values.number(&["norris", "budget", "minutes"])?,
             steps: values.integer(&["norris", "budget", "steps"])?,
             calls: values.integer(&["norris", "budget", "calls"])?,
             attempts: values.integer(&["norris", "attempts"])?,
@@ -251,9 +248,38 @@ impl NorrisSettings {
     }
 }
 
+/// Procedures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SopSettings {
+    /// Directories with procedures beside the usual ones; `~` is the home.
+    pub dirs: Vec<String>,
+    /// Dollars of a run.
+    pub usd: f64,
+    /// Tokens of a run, read and written.
+    pub tokens: u64,
+    /// Minutes of a run's work.
+    pub minutes: f64,
+    /// Finished runs of a procedure that are stored.
+    pub keep_runs: usize,
+}
+
+impl SopSettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        Ok(Self {
+            dirs: values.words(&["sop", "dirs"])?,
+            usd: values.number(&["sop", "budget", "usd"])?,
+            tokens: values.integer(&["sop", "budget", "tokens"])?,
+            minutes: values.number(&["sop", "budget", "minutes"])?,
+            keep_runs: values.size(&["sop", "keep_runs"])?,
+        })
+    }
+}
+
 /// The service that runs procedures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
+    /// Whether times, files and webhooks begin runs.
+    pub triggers: bool,
     /// Runs at once.
     pub parallel: usize,
     /// Minutes of the day from which and to which no run begins by the clock.
@@ -265,6 +291,7 @@ pub struct ServiceSettings {
 impl ServiceSettings {
     pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
         Ok(Self {
+            triggers: values.bool(&["service", "triggers"])?,
             parallel: usize::try_from(values.integer(&["service", "parallel"])?).unwrap_or(1),
             quiet: quiet_minutes(&values.text(&["service", "quiet"])?),
             notify: values.words(&["service", "notify"])?,
@@ -323,7 +350,12 @@ mod tests {
 
     #[test]
     fn quiet_times_may_go_over_midnight() {
-        let settings = |text: &str| ServiceSettings { parallel: 1, quiet: quiet_minutes(text), notify: Vec::new() };
+        let settings = |text: &str| ServiceSettings {
+            triggers: true,
+            parallel: 1,
+            quiet: quiet_minutes(text),
+            notify: Vec::new(),
+        };
         for (text, at, is_quiet) in [
             ("22:00-06:00", 22 * 60, true),
             ("22:00-06:00", 5 * 60 + 59, true),

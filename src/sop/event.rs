@@ -5,6 +5,35 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+/// The most that a run may use.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// Dollars.
+    pub usd: f64,
+    /// Tokens, read and written.
+    pub tokens: u64,
+    /// Minutes of work.
+    pub minutes: f64,
+}
+
+impl Budget {
+    /// The lesser of each.
+    #[must_use]
+    pub fn within(self, most: &Self) -> Self {
+        Self {
+            usd: self.usd.min(most.usd),
+            tokens: self.tokens.min(most.tokens),
+            minutes: self.minutes.min(most.minutes),
+        }
+    }
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { usd: 0.5, tokens: 300_000, minutes: 30.0 }
+    }
+}
+
 /// The trigger of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -18,6 +47,14 @@ pub struct Trigger {
     /// The run whose step began this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<i64>,
+}
+
+impl Trigger {
+    /// A trigger of a kind, with nothing else.
+    #[must_use]
+    pub fn by(kind: &str) -> Self {
+        Self { kind: kind.to_owned(), ..Self::default() }
+    }
 }
 
 /// The inputs of an engine's decision, and their digest: a replay compares it.
@@ -50,6 +87,35 @@ pub struct Covered {
     pub reasons: Vec<String>,
     /// The proposed change.
     pub preview: String,
+}
+
+/// A file that a call edits, with the digests of its content; none if there is no file then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EditedFile {
+    /// Its path, as the call has it.
+    pub path: String,
+    /// The digest before.
+    pub before: Option<String>,
+    /// The digest afterwards.
+    pub after: Option<String>,
+}
+
+impl EditedFile {
+    /// Returns the fate of an edit, from the digests that its files have now.
+    #[must_use]
+    pub fn fate(files: &[Self], now: impl Fn(&Self) -> Option<String>) -> Fate {
+        let found: Vec<Option<String>> = files.iter().map(now).collect();
+        let all = |of: fn(&Self) -> &Option<String>| files.iter().zip(&found).all(|(file, now)| of(file) == now);
+        if files.is_empty() {
+            Fate::Unknown
+        } else if all(|file| &file.after) {
+            Fate::Succeeded
+        } else if all(|file| &file.before) {
+            Fate::NotBegun
+        } else {
+            Fate::Unknown
+        }
+    }
 }
 
 /// The fate of a call whose process was killed.
@@ -129,6 +195,9 @@ pub enum Event {
         /// Results of an earlier run.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         taken: Vec<EarlierResult>,
+        /// The most that the config allows a run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        most: Option<Budget>,
     },
     /// A process takes it up.
     Entered {
@@ -149,6 +218,9 @@ pub enum Event {
         tool: String,
         /// The hash of the call's arguments, as its receipt has it.
         args_hash: String,
+        /// The files that the call edits.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<EditedFile>,
     },
     /// The step has begun a run of its own.
     RunBegun {
@@ -277,6 +349,26 @@ pub enum Event {
 }
 
 impl Event {
+    /// The step that it is about.
+    #[must_use]
+    pub fn step(&self) -> Option<&str> {
+        match self {
+            Self::Begun { step, .. }
+            | Self::RunBegun { step, .. }
+            | Self::Awaits { step, .. }
+            | Self::Ended { step, .. }
+            | Self::Concluded { step, .. }
+            | Self::Skipped { step, .. }
+            | Self::Asked { step, .. }
+            | Self::Approved { step, .. }
+            | Self::Rejected { step, .. }
+            | Self::Examined { step, .. }
+            | Self::Decided { step, .. } => Some(step),
+            Self::Halted { call } => Some(&call.step),
+            _ => None,
+        }
+    }
+
     /// The decision of the engine that it carries out.
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {

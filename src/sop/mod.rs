@@ -18,7 +18,9 @@ use serde_json::Value;
 
 use crate::schema::Schema;
 
-pub use event::{Choice, Covered, Decision, EarlierEnd, EarlierResult, Event, Fate, Trigger as Fired};
+pub use event::{
+    Budget, Choice, Covered, Decision, EarlierEnd, EarlierResult, EditedFile, Event, Fate, Trigger as Fired,
+};
 pub use next::{Effect, End, Rest, Spent};
 pub use read::read;
 pub use run::{Differs, Inner, Run, StepRun, StepState};
@@ -50,6 +52,8 @@ pub const OVER_BUDGET: &str = "over_budget";
 pub const STEP_MS: u64 = 600_000;
 /// Milliseconds that any step or wait may take: a day.
 pub const STEP_MS_MAX: u64 = 86_400_000;
+/// Minutes from the beginning of a run after which it does nothing more: a day.
+pub const RUN_MINUTES_MAX: u64 = 1_440;
 
 /// A problem of a file, with its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,6 +75,16 @@ pub struct Definition {
     pub description: String,
     /// Its reach without a person.
     pub mode: Mode,
+    /// The most autonomy of its calls; none leaves that to the config.
+    pub caution: Option<Caution>,
+    /// The directory that it works in, if it isn't the one that it was found for. A project's procedure has none.
+    pub workspace: String,
+    /// A time that comes while a run is at work begins another one.
+    pub overlaps: bool,
+    /// Minutes from a run's beginning after which it does nothing more.
+    pub timeout_minutes: Option<u64>,
+    /// The program of the config hears of its runs.
+    pub notifies: bool,
     /// The model of its questions; empty for the one that answers.
     pub model: String,
     /// The most that a run may use.
@@ -107,21 +121,13 @@ impl Mode {
     }
 }
 
-/// The most that a run may use.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Budget {
-    /// Dollars.
-    pub usd: f64,
-    /// Tokens, read and written.
-    pub tokens: u64,
-    /// Minutes of work.
-    pub minutes: f64,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self { usd: 0.5, tokens: 300_000, minutes: 30.0 }
-    }
+/// The most autonomy of a procedure's calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caution {
+    /// Changes are denied.
+    Readonly,
+    /// Changes are asked about.
+    Supervised,
 }
 
 /// A value that a run is begun with.
@@ -225,6 +231,8 @@ pub enum Act {
         prompt: String,
         /// The model; empty for the procedure's.
         model: String,
+        /// The only tools that it may use; all that only look if none are named.
+        tools: Vec<String>,
     },
     /// A person's yes.
     Approval {

@@ -330,6 +330,10 @@ impl Run {
         #[allow(clippy::cast_precision_loss, reason = "a run of years is still exact")]
         let minutes = self.active_ms as f64 / 60_000.0;
         let most = self.budget;
+        let timeout = self.definition().and_then(|it| it.timeout_minutes).and_then(|it| i64::try_from(it).ok());
+        if let Some(most) = timeout.filter(|most| spent.now - self.began >= most * 60_000) {
+            return Some(format!("time: it began {most} minutes ago or earlier"));
+        }
         if minutes >= most.minutes {
             return Some(format!("minutes: {minutes:.1} of {}", most.minutes));
         }

@@ -9,8 +9,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::source::sources_in;
 use super::{
-    Act, Budget, Definition, FILE_BYTES_MAX, INPUTS_MAX, Input, Mode, NAME_BYTES_MAX, OUTPUT_BYTES_MAX, OnFailure,
-    Problem, STEP_MS, STEP_MS_MAX, STEPS_MAX, Source, Step, TRIGGERS_MAX, Test, Trigger, cron,
+    Act, Budget, Caution, Definition, FILE_BYTES_MAX, INPUTS_MAX, Input, Mode, NAME_BYTES_MAX, OUTPUT_BYTES_MAX,
+    OnFailure, Problem, RUN_MINUTES_MAX, STEP_MS, STEP_MS_MAX, STEPS_MAX, Source, Step, TRIGGERS_MAX, Test, Trigger,
+    cron,
 };
 use crate::schema::Schema;
 
@@ -38,7 +39,7 @@ const OWN_PREFIXES: [&str; 8] = ["LD_", "BASH", "PYTHON", "PERL", "RUBY", "NODE_
 /// Reads the text of a file. Without problems there is a definition.
 #[must_use]
 pub fn read(text: &str) -> (Option<Definition>, Vec<Problem>) {
-    let mut reader = Reader { text, problems: Vec::new(), covers: Vec::new() };
+    let mut reader = Reader { text, problems: Vec::new(), covers: Vec::new(), cover_all: Vec::new() };
     if text.len() > FILE_BYTES_MAX {
         reader.problem(0, format!("the file is longer than {FILE_BYTES_MAX} bytes"), "split it into two procedures");
         return (None, reader.problems);
@@ -58,6 +59,8 @@ struct Reader<'t> {
     problems: Vec<Problem>,
     /// The step, the id that it covers, and its place.
     covers: Vec<(String, String, usize)>,
+    /// The places of approvals that name no steps.
+    cover_all: Vec<usize>,
 }
 
 /// A table whose keys are taken one by one; those that are left are unknown.
@@ -228,6 +231,19 @@ impl Reader<'_> {
         let description = self.text(&mut top, "description").map_or_else(String::new, |(text, _)| text);
         let modes = [("auto", Mode::Auto), ("supervised", Mode::Supervised), ("step", Mode::StepByStep)];
         let mode = self.one_of(&mut top, "mode", &modes).unwrap_or_default();
+        // Of the file's form there is one version so far.
+        if let (Some(version), Some((_, span))) = (self.whole(&mut top, "version", u64::MAX), top.take("version"))
+            && version != 1
+        {
+            self.problem(span.start, format!("version {version} of this format isn't known"), "write version = 1");
+        }
+        let cautions = [("readonly", Caution::Readonly), ("supervised", Caution::Supervised)];
+        let caution = self.one_of(&mut top, "autonomy", &cautions);
+        let workspace = self.workspace(&mut top);
+        let overlaps = self.one_of(&mut top, "overlap", &[("skip", false), ("queue", true)]).unwrap_or(false);
+        let timeout_minutes = self.whole(&mut top, "timeout_minutes", RUN_MINUTES_MAX);
+        let notifies = !top.has("notify") || self.flag(&mut top, "notify");
+        top.known.push("notify");
         let model = self.text(&mut top, "model").map_or_else(String::new, |(text, _)| text);
         let budget = self.budget(&mut top);
         let inputs = self.inputs(&mut top);
@@ -243,7 +259,30 @@ impl Reader<'_> {
         }
         self.unknown_keys(&top);
         self.check_covers(&steps);
-        Some(Definition { name, description, mode, model, budget, inputs, triggers, steps })
+        self.cover_the_rest(&mut steps);
+        Some(Definition {
+            name,
+            description,
+            mode,
+            caution,
+            workspace,
+            overlaps,
+            timeout_minutes,
+            notifies,
+            model,
+            budget,
+            inputs,
+            triggers,
+            steps,
+        })
+    }
+
+    fn workspace(&mut self, top: &mut Fields<'_, '_>) -> String {
+        let Some((text, at)) = self.text(top, "workspace") else { return String::new() };
+        if !text.starts_with('/') && !text.starts_with("~/") {
+            self.problem(at, format!("the workspace {text:?} isn't an absolute path"), "write workspace = \"~/work\"");
+        }
+        text
     }
 
     fn budget(&mut self, top: &mut Fields<'_, '_>) -> Budget {
@@ -426,7 +465,8 @@ impl Reader<'_> {
             2 => {
                 let prompt = self.needed(fields, "prompt").0;
                 let model = self.text(fields, "model").map_or_else(String::new, |(text, _)| text);
-                Act::Model { prompt, model }
+                let tools = self.texts(fields, "tools").into_iter().map(|(tool, _)| tool).collect();
+                Act::Model { prompt, model, tools }
             }
             3 => {
                 let prompt = self.needed(fields, "prompt").0;
@@ -434,6 +474,9 @@ impl Reader<'_> {
                 let of = fields.name.clone();
                 self.covers.extend(covers.iter().map(|(id, at)| (of.clone(), id.clone(), *at)));
                 let covers = covers.into_iter().map(|(id, _)| id).collect();
+                if !fields.has("covers") {
+                    self.cover_all.push(fields.at);
+                }
                 Act::Approval { prompt, covers }
             }
             4 => {
@@ -544,6 +587,19 @@ impl Reader<'_> {
             return None;
         }
         Some(source)
+    }
+
+    /// An approval that names no steps covers the calls after it, up to the next approval.
+    fn cover_the_rest(&mut self, steps: &mut [Step]) {
+        let lines: Vec<usize> = std::mem::take(&mut self.cover_all).into_iter().map(|at| self.line(at)).collect();
+        for at in 0..steps.len() {
+            let (before, after) = steps.split_at_mut(at + 1);
+            let Step { line, act: Act::Approval { covers, .. }, .. } = &mut before[at] else { continue };
+            if lines.contains(line) {
+                let until = after.iter().take_while(|step| !matches!(step.act, Act::Approval { .. }));
+                covers.extend(until.filter(|step| step.act.is_call()).map(|step| step.id.clone()));
+            }
+        }
     }
 
     /// An approval covers later steps that call something.

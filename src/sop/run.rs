@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::event::{Choice, Covered, Decision, EarlierEnd, EarlierResult, Event, Fate, Trigger};
+use super::event::{Choice, Covered, Decision, EarlierEnd, EarlierResult, EditedFile, Event, Fate, Trigger};
 use super::next::{Effect, End, Spent};
 use super::{Act, Budget, Definition, OnFailure, read};
 
@@ -55,6 +55,8 @@ pub struct StepRun {
     pub inner: Option<Inner>,
     /// The risk of its call, the tool and the hash of the arguments.
     pub call: (String, String, String),
+    /// The files that its call edits.
+    pub files: Vec<EditedFile>,
 }
 
 impl StepRun {
@@ -194,10 +196,11 @@ impl Run {
         }
         self.last_time = Some(time);
         match event {
-            Event::Began { text, sha256, place, inputs, trigger, taken } => {
+            Event::Began { text, sha256, place, inputs, trigger, taken, most } => {
                 self.definition = read(text).0;
                 self.steps = vec![StepRun::default(); self.definition().map_or(0, |it| it.steps.len())];
                 self.budget = self.definition().map(|it| it.budget).unwrap_or_default();
+                self.budget = most.map_or(self.budget, |most| self.budget.within(&most));
                 (self.began, self.inputs, self.trigger) = (time, inputs.clone(), trigger.clone());
                 (self.sha256, self.place) = (sha256.clone(), place.clone());
                 taken.iter().for_each(|taken| self.take_over(time, taken));
@@ -282,11 +285,11 @@ impl Run {
         let Some(definition) = self.definition().and_then(|it| it.steps.get(at)).cloned() else { return };
         let step = &mut self.steps[at];
         match event {
-            Event::Begun { risk, tool, args_hash, .. } => {
+            Event::Begun { risk, tool, args_hash, files, .. } => {
                 // Going on with a run is no new attempt.
                 let more = u32::from(step.inner.is_none());
                 (step.state, step.begun_ms, step.attempts) = (StepState::Begun, time, step.attempts + more);
-                step.call = (risk.clone(), tool.clone(), args_hash.clone());
+                (step.call, step.files) = ((risk.clone(), tool.clone(), args_hash.clone()), files.clone());
             }
             Event::RunBegun { is_goal, run, .. } => {
                 let inner = Inner { is_goal: *is_goal, run: *run };

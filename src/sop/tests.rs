@@ -167,7 +167,7 @@ impl World {
         let trigger = Fired { kind: "manual".into(), ..Fired::default() };
         let (text, sha256, place) = (text.to_owned(), String::new(), String::new());
         Self {
-            events: vec![(1_000, Event::Began { text, sha256, place, inputs, trigger, taken: Vec::new() })],
+            events: vec![(1_000, Event::Began { text, sha256, place, inputs, trigger, taken: Vec::new(), most: None })],
             now: 1_000,
         }
     }
@@ -218,7 +218,7 @@ impl World {
             Effect::Sleep(until) => self.now = until,
             Effect::Begin { step, args } => {
                 let (risk, tool, args_hash) = ("medium".into(), "t".into(), "h".into());
-                self.add(Event::Begun { step: id(step), decision, risk, tool, args_hash });
+                self.add(Event::Begun { step: id(step), decision, risk, tool, args_hash, files: Vec::new() });
                 let definition = run.definition().expect("a definition");
                 if matches!(definition.steps[step].act, Act::Wait { .. }) {
                     return true;

@@ -39,7 +39,7 @@ pub use error::{StoreError, StoreErrorKind};
 pub use history::{Entry, HistoryId, Row, Search, TextMatch, keeps};
 pub use route::RouteMemory;
 pub use run::{NewRun, PartOfRun, RunRow, StoredEvent};
-pub use spending::{Charge, Counted, Period, RequestId, SpentSum, StoredRequest};
+pub use spending::{Charge, Counted, ModelTimes, Period, RequestId, SpentSum, StoredRequest};
 
 use overlay::Overlay;
 

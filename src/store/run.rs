@@ -92,6 +92,44 @@ impl Store {
         begin(&mut self.main).map_err(|problem| self.fail("write", &problem))
     }
 
+    /// Deletes the finished runs of a procedure beyond the newest `most` ones. The moments that began them stay, so that none
+    /// begins another.
+    ///
+    /// # Errors
+    /// The database can't be written.
+    pub fn forget_runs(&mut self, kind: &str, name: &str, most: usize) -> Result<(), StoreError> {
+        let old = "SELECT id FROM run WHERE kind = ?1 AND name = ?2 ORDER BY id DESC LIMIT -1 OFFSET ?3";
+        let end = "SELECT json_extract(body, '$.event') FROM run_event WHERE run = ?1 ORDER BY seq DESC LIMIT 1";
+        let forget = |connection: &mut Connection| -> rusqlite::Result<()> {
+            let most = i64::try_from(most).unwrap_or(i64::MAX);
+            let old: Vec<i64> = connection
+                .prepare_cached(old)?
+                .query_map(params![kind, name, most], |row| row.get(0))?
+                .collect::<Result<_, _>>()?;
+            for id in old {
+                let end: Option<String> = connection.query_row(end, [id], |row| row.get(0)).optional()?;
+                if end.as_deref() != Some("finished") {
+                    continue;
+                }
+                let transaction = connection.transaction()?;
+                transaction.execute("DELETE FROM run_event WHERE run = ?1", [id])?;
+                transaction.execute("DELETE FROM run WHERE id = ?1", [id])?;
+                transaction.commit()?;
+            }
+            Ok(())
+        };
+        forget(&mut self.main).map_err(|problem| self.fail("write", &problem))
+    }
+
+    /// Tries whether the database can be written now, and changes nothing.
+    ///
+    /// # Errors
+    /// Another process has it locked for too long, or it can't be written.
+    pub fn probe(&mut self) -> Result<(), StoreError> {
+        let tried = self.main.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|it| it.rollback());
+        tried.map_err(|problem| self.fail("write", &problem))
+    }
+
     /// Adds an event to a run.
     ///
     /// # Errors

@@ -34,6 +34,17 @@ pub struct Counted {
     pub failures: u64,
 }
 
+/// Times at which a model was last asked, Unix milliseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ModelTimes {
+    /// The model.
+    pub model: String,
+    /// Its last answer.
+    pub answered: Option<i64>,
+    /// The last question that it failed to answer.
+    pub failed: Option<i64>,
+}
+
 /// The run that a request is made for, and the part of its work.
 pub type Charge = (i64, &'static str);
 
@@ -189,6 +200,23 @@ impl Store {
         let read = |sql: &str| self.main.query_row(sql, [], |row| count(row, 0));
         let counted = || Ok(Counted { conversations: read(conversations)?, failures: read(failures)? });
         counted().map_err(|problem| self.fail("read", &problem))
+    }
+
+    /// Reads when each model last answered and last failed to.
+    ///
+    /// # Errors
+    /// The database can't be read.
+    pub fn model_times(&self) -> Result<Vec<ModelTimes>, StoreError> {
+        let sql = "SELECT model, max(answered), max(failed) FROM (
+                SELECT model, time AS answered, NULL AS failed FROM request
+                UNION ALL
+                SELECT conversation.model, NULL, message.time FROM message
+                    JOIN conversation ON conversation.id = message.conversation WHERE message.state = 'failed')
+            GROUP BY model ORDER BY model";
+        let row = |row: &Row<'_>| Ok(ModelTimes { model: row.get(0)?, answered: row.get(1)?, failed: row.get(2)? });
+        let read =
+            || -> rusqlite::Result<Vec<ModelTimes>> { self.main.prepare_cached(sql)?.query_map([], row)?.collect() };
+        read().map_err(|problem| self.fail("read", &problem))
     }
 
     /// Sums up.

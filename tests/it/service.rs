@@ -16,39 +16,51 @@ use crate::changes::{read, rounds, work};
 use crate::sop::{command, json_of, procedure, run, shell_step};
 
 /// A service that runs.
-struct Service {
+pub struct Service {
     child: Child,
     lines: Lines<BufReader<ChildStderr>>,
+    /// The lines up to the one about its start: the runs that were due begin before it.
+    pub first: Vec<String>,
 }
 
 impl Service {
-    fn start(home: &Path) -> Self {
+    pub fn start(home: &Path) -> Self {
         let mut child = command(home, &["--path", ".", "service", "run"]);
-        let mut child = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
-        let mut service = Self { child, lines };
-        service.expect("the service runs");
+        let mut service = Self::of(&mut child);
+        service.first = service.until("the service runs");
         service
     }
 
-    /// Reads lines until one has this text.
-    fn expect(&mut self, text: &str) -> String {
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
+        Self { child, lines, first: Vec::new() }
+    }
+
+    /// Reads lines until one has this text, which is the last of them.
+    fn until(&mut self, text: &str) -> Vec<String> {
         let mut seen = Vec::new();
         for line in self.lines.by_ref().map_while(Result::ok) {
-            if line.contains(text) {
-                return line;
-            }
+            let is_it = line.contains(text);
             seen.push(line);
+            if is_it {
+                return seen;
+            }
         }
         panic!("no {text:?} in {seen:#?}");
     }
 
-    fn signal(&self, signal: Signal) {
+    /// Reads lines until one has this text.
+    pub fn expect(&mut self, text: &str) -> String {
+        self.until(text).pop().unwrap_or_default()
+    }
+
+    pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).expect("a process"));
         kill(pid, signal).expect("a signal");
     }
 
-    fn end(mut self, signal: Signal) -> Option<i32> {
+    pub fn end(mut self, signal: Signal) -> Option<i32> {
         self.signal(signal);
         self.lines.by_ref().for_each(drop);
         self.child.wait().expect("it ends").code()
@@ -127,15 +139,14 @@ fn a_manager_hears_that_the_service_is_ready_lives_and_ends() {
     manager.set_read_timeout(Some(Duration::from_secs(60))).expect("a time limit");
     let mut child = command(home.path(), &["--path", ".", "service", "run"]);
     child.env("NOTIFY_SOCKET", &place).env("WATCHDOG_USEC", "200000");
-    let mut child = child.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
+    let service = Service::of(&mut child);
     let heard = || {
         let mut buffer = [0; 64];
         let length = manager.recv(&mut buffer).expect("a report");
         String::from_utf8_lossy(&buffer[..length]).into_owned()
     };
     assert_eq!([heard(), heard(), heard()], ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
-    assert_eq!(Service { child, lines }.end(Signal::SIGTERM), Some(0));
+    assert_eq!(service.end(Signal::SIGTERM), Some(0));
     while heard() != "STOPPING=1" {}
 }
 
@@ -232,9 +243,7 @@ fn in_a_quiet_time_nothing_begins_by_the_clock_and_afterwards_it_does() {
     let sql = "INSERT INTO run_fire (place, slot, run, time) VALUES (?1, 'cron:0:past', 1, ?2)";
     database.execute(sql, rusqlite::params![place, past]).expect("a row");
     let mut child = command(home.path(), &["--path", ".", "service", "run"]);
-    let mut child = child.env("TZ", "UTC").stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-    let lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
-    let mut service = Service { child, lines };
+    let mut service = Service::of(child.env("TZ", "UTC"));
     service.expect("the service runs");
     assert_eq!(json_of(home.path(), &["sop", "status", "--json"]).as_array().map(Vec::len), Some(1));
     let config = home.path().join(".config/reedclaw/config.lua");
@@ -293,7 +302,7 @@ fn the_unit_is_installed_started_and_taken_back_if_that_fails() {
     fake(0);
     assert_eq!(service("install").0, Some(0));
     let unit = fs::read_to_string(&place).expect("a unit");
-    assert!(unit.contains("service run") && unit.contains("Restart=on-failure"), "{unit}");
+    assert!(unit.contains("\"service\" \"run\"") && unit.contains("Restart=on-failure"), "{unit}");
     for word in ["stop", "start", "restart"] {
         assert_eq!(service(word).0, Some(0), "{word}");
     }
@@ -302,7 +311,8 @@ fn the_unit_is_installed_started_and_taken_back_if_that_fails() {
     let calls = fs::read_to_string(home.path().join("calls")).expect("calls");
     for call in [
         "--user daemon-reload",
-        "--user enable --now reedclaw.service",
+        "--user enable reedclaw.service",
+        "--user start reedclaw.service",
         "--user stop reedclaw.service",
         "--user restart reedclaw.service",
         "--user disable --now",

@@ -47,7 +47,7 @@ fn write(home: &Path, name: &str, text: &str) {
 /// Trusts a procedure as it is now, as a person does at a terminal.
 fn trust(home: &Path, name: &str) {
     let env: BTreeMap<_, _> = [("HOME".into(), home.as_os_str().to_owned())].into();
-    let found = app::find_procedure(&env, &home.join("work"), name).expect("a procedure");
+    let found = app::find_procedure((&[], &env), &home.join("work"), name).expect("a procedure");
     assert_eq!(found.problems, [], "{name}");
     app::trust_procedure(&env, &found).expect("trusted");
 }

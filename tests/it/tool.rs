@@ -384,7 +384,7 @@ fn the_result_is_json_and_the_exit_status_says_how_it_went() {
 fn tools_are_listed_with_where_they_may_be_used() {
     let home = home();
     fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
-    let config = "return {tools_allow = {acp = {}, gateway = {}, serve = {}, agent = {\"time\"}, shell = {\"http_request\", \"time\"}}}";
+    let config = "return {tools_allow = {acp = {}, gateway = {}, serve = {}, service = {}, agent = {\"time\"}, shell = {\"http_request\", \"time\"}}}";
     fs::write(home.path().join(".config/reedclaw/config.lua"), config).expect("a config");
     let (code, out, err) = run(home.path(), &["tool", "list", "--json"]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
@@ -571,7 +571,7 @@ fn at_a_terminal_the_person_is_asked() {
 fn init_makes_what_is_missing_and_overwrites_nothing() {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a home");
     let (code, out, err) = run(home.path(), &["init"]);
-    assert_eq!((code, err.as_str(), out.matches(": made").count()), (Some(0), "", 3), "{out}");
+    assert_eq!((code, err.as_str(), out.matches(": made").count()), (Some(0), "", 4), "{out}");
     let config = home.path().join(".config/reedclaw/config.lua");
     let text = fs::read_to_string(&config).expect("a config");
     assert!(text.lines().filter(|line| line.trim().starts_with("--")).count() > 5, "{text}");
@@ -585,7 +585,7 @@ fn init_makes_what_is_missing_and_overwrites_nothing() {
     assert_eq!(run(home.path(), &["config", "show"]).1, shown);
     fs::write(home.path().join("reedclaw-workspace/mine"), "mine").expect("written");
     let (code, out, _) = run(home.path(), &["init"]);
-    assert_eq!((code, out.matches("is there already").count()), (Some(0), 3), "{out}");
+    assert_eq!((code, out.matches("is there already").count()), (Some(0), 4), "{out}");
     assert!(fs::read_to_string(&config).expect("a config").contains("mine"));
     assert!(home.path().join("reedclaw-workspace/mine").is_file());
     // A link that leads nowhere is somebody's, too.

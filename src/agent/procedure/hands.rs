@@ -7,13 +7,17 @@ use serde_json::Value;
 use crate::agent::Cancel;
 use crate::agent::calls::runner::{Judged, ToolRunner, Wanted};
 use crate::agent::person::Person;
+use crate::base::hash::sha256_hex;
+use crate::files::PathError;
 use crate::gate::{Grant, reasons};
 use crate::model::ToolCall;
 use crate::proto::action::Decision;
 use crate::proto::tool::{Outcome, Question, ToolError};
 use crate::proto::{Event, Failure, FailureKind};
-use crate::sop::{Act, Covered, OUTPUT_BYTES_MAX, Step};
+use crate::sop::{Act, Covered, EditedFile, Fate, OUTPUT_BYTES_MAX, Step};
 
+/// Bytes of an edited file that is looked at; edits refuse longer ones.
+const EDIT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The tool of commands.
 const SHELL: &str = "shell";
 /// Arguments that name files.
@@ -41,6 +45,13 @@ impl PlannedStep {
     /// The risk, the tool and the hash of the arguments.
     pub(super) fn facts(&self) -> (String, String, String) {
         (self.question.verdict.risk.word().to_owned(), self.question.tool.clone(), self.args_hash.clone())
+    }
+
+    /// The files that it edits.
+    pub(super) fn files(&self) -> Vec<EditedFile> {
+        let digest = |content: &Option<Vec<u8>>| content.as_ref().map(|it| sha256_hex(it));
+        let files = self.question.changes.iter();
+        files.map(|it| EditedFile { path: it.path.clone(), before: digest(&it.old), after: digest(&it.new) }).collect()
     }
 
     /// The word of the rules about it.
@@ -81,6 +92,18 @@ pub(super) fn plan_step(
     let Judged { ticket, intent, .. } = runner.judged(&wish(tool, args), &wanted, conversation, true)?;
     let (args_hash, decision) = (ticket.call().args_hash(), ticket.verdict().decision);
     Ok(PlannedStep { question: runner.gate().question(&ticket), intent, args_hash, decision })
+}
+
+/// Returns the fate of an edit that was cut off, from its files.
+pub(super) fn edit_fate(runner: &ToolRunner, files: &[EditedFile]) -> Fate {
+    let is_readable =
+        |file: &EditedFile| matches!(runner.tree().read(&file.path, EDIT_BYTES_MAX), Ok(_) | Err(PathError::Missing));
+    if !files.iter().all(is_readable) {
+        return Fate::Unknown;
+    }
+    EditedFile::fate(files, |file| {
+        runner.tree().read(&file.path, EDIT_BYTES_MAX).ok().map(|content| sha256_hex(&content.bytes))
+    })
 }
 
 /// Runs the call of a step, as a model's is run: judged, asked about, written down, and in the sandbox.

@@ -18,7 +18,8 @@ use crate::proto::action::Autonomy;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{Event, Failure, FailureKind, Money};
 use crate::sop::{
-    self, Act, Covered, Definition, Effect, Fate, Mode, OUTPUT_BYTES_MAX, Run, SEEN_BYTES_MAX, Spent, Step, StepRun,
+    self, Act, Caution, Covered, Definition, Effect, Fate, Mode, OUTPUT_BYTES_MAX, Run, SEEN_BYTES_MAX, Spent, Step,
+    StepRun,
 };
 
 pub use foresee::{Foreseen, Outlook, foresee};
@@ -102,7 +103,13 @@ pub fn work(agent: &mut Agent, work: Work<'_>) -> Result<Run, Failure> {
     let first = agent.current_model().map(str::to_owned);
     let run = Run::of(journal.run(), []);
     let mut driver = ProcedureDriver { agent, journal, watcher, cancel, stops, run, seen: 0, first };
-    let done = driver.enter().and_then(|()| driver.work());
+    let ceiling = driver.agent.runner().ok_or_else(no_tools)?.gate().ceiling().clone();
+    let most = ceiling.lowered(Autonomy::Full);
+    let done = driver.enter().and_then(|()| {
+        ceiling.set(driver.caution()?.min(most));
+        driver.work()
+    });
+    ceiling.set(most);
     let ProcedureDriver { agent, run, first, .. } = driver;
     agent.charge_run(None, Limit::default());
     if let Some(runner) = agent.runner() {
@@ -139,6 +146,7 @@ impl ProcedureDriver<'_> {
 
     fn add(&mut self, event: &sop::Event) -> Result<(), Failure> {
         self.journal.add(event)?;
+        log(self.run.id, event);
         self.sync()
     }
 
@@ -188,7 +196,11 @@ impl ProcedureDriver<'_> {
                     self.add(&sop::Event::Asked { step, decision, prompt, covers })?;
                 }
                 Effect::Examine(step) => {
-                    let fate = self.journal.fate(&self.run.steps[step], self.run.conversation)?;
+                    let mut fate = self.journal.fate(&self.run.steps[step], self.run.conversation)?;
+                    if fate == Fate::Unknown {
+                        let files = self.run.steps[step].files.clone();
+                        fate = hands::edit_fate(self.agent.runner().ok_or_else(no_tools)?, &files);
+                    }
                     let step = self.id(step);
                     self.add(&sop::Event::Examined { step, fate })?;
                 }
@@ -203,6 +215,15 @@ impl ProcedureDriver<'_> {
             kind: FailureKind::Unavailable,
             message: format!("the definition of run {} can't be read", self.run.id),
             hint: "a newer version of reedclaw may have written it".into(),
+        })
+    }
+
+    /// The most autonomy that the file leaves its calls.
+    fn caution(&self) -> Result<Autonomy, Failure> {
+        Ok(match self.definition()?.caution {
+            Some(Caution::Readonly) => Autonomy::Readonly,
+            Some(Caution::Supervised) => Autonomy::Supervised,
+            None => Autonomy::Full,
         })
     }
 
@@ -263,13 +284,15 @@ impl ProcedureDriver<'_> {
 
     fn begin(&mut self, at: usize, args: &Value, decision: sop::Decision) -> Result<(), Failure> {
         let step = self.step(at)?;
-        let begun = |risk: String, tool: String, args_hash: String| sop::Event::Begun {
+        let begun = |(risk, tool, args_hash): (String, String, String), files| sop::Event::Begun {
             step: step.id.clone(),
             decision,
             risk,
             tool,
             args_hash,
+            files,
         };
+        let plain = || (String::from("low"), String::new(), String::new());
         match &step.act {
             Act::Tool { .. } | Act::Shell { .. } => {
                 self.allow(&step)?;
@@ -277,26 +300,25 @@ impl ProcedureDriver<'_> {
                 let runner = self.agent.runner().ok_or_else(no_tools)?;
                 match hands::plan_step(runner, &step, args, conversation) {
                     Ok(planned) => {
-                        let (risk, tool, args_hash) = planned.facts();
-                        self.add(&begun(risk, tool, args_hash))?;
+                        self.add(&begun(planned.facts(), planned.files()))?;
                         self.call(at, &step, args)
                     }
                     Err(error) => {
-                        self.add(&begun("low".into(), String::new(), String::new()))?;
+                        self.add(&begun(plain(), Vec::new()))?;
                         self.failed(&step, error.to_string())
                     }
                 }
             }
             Act::Model { .. } => {
-                self.add(&begun("low".into(), String::new(), String::new()))?;
+                self.add(&begun(plain(), Vec::new()))?;
                 self.ask(&step)
             }
             Act::Goal { .. } | Act::Procedure { .. } => {
-                self.add(&begun("low".into(), String::new(), String::new()))?;
+                self.add(&begun(plain(), Vec::new()))?;
                 self.run_inner(at, &step, args)
             }
             // Time passes by itself.
-            _ => self.add(&begun("low".into(), String::new(), String::new())),
+            _ => self.add(&begun(plain(), Vec::new())),
         }
     }
 
@@ -483,7 +505,7 @@ impl ProcedureDriver<'_> {
 
     /// Asks a model, which may look at the workspace and change nothing.
     fn ask(&mut self, step: &Step) -> Result<(), Failure> {
-        let Act::Model { prompt, model } = &step.act else { return Ok(()) };
+        let Act::Model { prompt, model, tools } = &step.act else { return Ok(()) };
         let definition = self.definition()?;
         let names = [model.as_str(), definition.model.as_str(), self.first.as_deref().unwrap_or_default()];
         let name = names.into_iter().find(|name| !name.is_empty()).map(str::to_owned);
@@ -503,6 +525,7 @@ impl ProcedureDriver<'_> {
         let ceiling = runner.gate().ceiling().clone();
         let before = ceiling.lowered(Autonomy::Full);
         ceiling.set(Autonomy::Readonly);
+        runner.options.registry.narrow(tools);
         let (mut text, mut failure) = (None, None);
         let (agent, watcher, cancel) = (&mut *self.agent, &mut *self.watcher, self.cancel);
         let most = Duration::from_millis(step.timeout_ms);
@@ -518,6 +541,7 @@ impl ProcedureDriver<'_> {
             agent.ask_with(&question, cancel, &mut sink, &mut Nobody);
         });
         ceiling.set(before);
+        self.agent.runner().ok_or_else(no_tools)?.options.registry.narrow(&[]);
         match cut {
             Some(Cut::Time) => {
                 self.cancel.rearm();
@@ -573,6 +597,20 @@ impl ProcedureDriver<'_> {
             }
         }
         Ok(question)
+    }
+}
+
+/// Logs how a run goes on.
+fn log(run: i64, event: &sop::Event) {
+    match event {
+        sop::Event::Entered { .. } => tracing::info!(event = "sop_started", run),
+        sop::Event::Begun { step, .. } => tracing::info!(event = "sop_step", run, step = step.as_str()),
+        sop::Event::Asked { .. } | sop::Event::Halted { .. } | sop::Event::Awaits { .. } => {
+            tracing::info!(event = "sop_waiting", run);
+        }
+        sop::Event::Paused { is_estop, .. } => tracing::info!(event = "sop_paused", run, estop = is_estop),
+        sop::Event::Finished { end, .. } => tracing::info!(event = "sop_ended", run, end = end.as_str()),
+        _ => {}
     }
 }
 

@@ -43,6 +43,12 @@ pub struct SopJournal {
 struct Parts {
     receipts: Option<receipts::Options>,
     env: Env,
+    /// Further directories of procedures.
+    dirs: Vec<String>,
+    /// The most that a run may use.
+    most: Budget,
+    /// Finished runs of a procedure that are stored.
+    keep_runs: usize,
     /// The goal of a step without its words.
     goal: Result<norris::Goal, Failure>,
 }
@@ -51,7 +57,9 @@ impl Parts {
     fn of((settings, env): (&Settings, &Env), workspace: &Path) -> Result<Arc<Self>, Failure> {
         let receipts = crate::app::receipt_options(settings, env)?;
         let goal = goal_of(settings, "-", workspace);
-        Ok(Arc::new(Self { receipts, env: env.clone(), goal }))
+        let crate::config::SopSettings { dirs, usd, tokens, minutes, keep_runs } = settings.sop.clone();
+        let most = Budget { usd, tokens, minutes };
+        Ok(Arc::new(Self { receipts, env: env.clone(), dirs, most, keep_runs, goal }))
     }
 }
 
@@ -71,7 +79,7 @@ impl<'a> SopStart<'a> {
     /// The beginning by a kind of trigger, with inputs and nothing else.
     #[must_use]
     pub fn by(kind: &str, inputs: &'a BTreeMap<String, String>) -> Self {
-        Self { inputs, trigger: Fired { kind: kind.into(), ..Fired::default() }, slot: None, taken: Vec::new() }
+        Self { inputs, trigger: Fired::by(kind), slot: None, taken: Vec::new() }
     }
 }
 
@@ -97,7 +105,7 @@ fn begin(
     with: SopStart<'_>,
 ) -> Result<Option<SopJournal>, Failure> {
     let slot = with.slot;
-    let event = beginning(procedure, procedure.usable()?, with)?;
+    let event = beginning(procedure, procedure.usable()?, with, Some(parts.most))?;
     let (body, place) = (body_of(&event)?, procedure.place.display().to_string());
     let path = workspace.display().to_string();
     let run = {
@@ -111,7 +119,10 @@ fn begin(
         }
         let slot = slot.map(|slot| (place.as_str(), slot));
         let new = NewRun { kind: KIND, name: &procedure.name, workspace: &path, body: &body, slot };
-        store.begin_run(now_unix_ms(), &new)?
+        let run = store.begin_run(now_unix_ms(), &new)?;
+        // A store that can't forget is no reason not to run.
+        let _ = store.forget_runs(KIND, &procedure.name, parts.keep_runs);
+        run
     };
     let (name, workspace) = (procedure.name.clone(), workspace.to_owned());
     Ok(run.map(|run| SopJournal { store: Arc::clone(store), parts: Arc::clone(parts), run, name, workspace }))
@@ -121,6 +132,7 @@ fn beginning(
     procedure: &Procedure,
     definition: &Definition,
     SopStart { inputs, trigger, taken, .. }: SopStart<'_>,
+    most: Option<Budget>,
 ) -> Result<Event, Failure> {
     let usage = |message: String| Failure {
         kind: FailureKind::User,
@@ -134,6 +146,7 @@ fn beginning(
         inputs: definition.inputs(inputs).map_err(usage)?,
         trigger,
         taken,
+        most,
     })
 }
 
@@ -146,7 +159,7 @@ pub fn imagined_run(procedure: &Procedure, inputs: &BTreeMap<String, String>) ->
         procedure.usable()?;
         return Ok(Run::default());
     };
-    let event = beginning(procedure, definition, SopStart::by("manual", inputs))?;
+    let event = beginning(procedure, definition, SopStart::by("manual", inputs), None)?;
     Ok(Run::of(0, [(now_unix_ms(), &event)]))
 }
 
@@ -223,18 +236,22 @@ impl SopJournal {
                 hint: "look for a circle of steps of the kind sop".into(),
             });
         }
-        let procedure = super::find_procedure(&self.parts.env, &self.workspace, name)?;
+        let procedure = super::find_procedure((&self.parts.dirs, &self.parts.env), &self.workspace, name)?;
         let text = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let named = inputs.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), text(value)));
         let inputs = named.collect();
         let mut with = SopStart::by("sop", &inputs);
         with.trigger.parent = Some(self.run);
+        let workspace = procedure.workspace(&self.parts.env, &self.workspace)?;
+        if workspace != self.workspace {
+            let message = format!("the procedure {name} works in {}, not in this workspace", workspace.display());
+            let hint = "run it by itself: a step works in its procedure's workspace".into();
+            return Err(Failure { kind: FailureKind::User, message, hint });
+        }
         let begun = begin(&self.parts, &self.store, &procedure, &self.workspace, with)?;
         // Only a trigger's moment can be taken already.
         let journal = begun.ok_or_else(|| none_with(self.run))?;
-        let own = procedure.usable()?.budget;
-        let usd = own.usd.min(left.usd);
-        let (tokens, minutes) = (own.tokens.min(left.tokens), own.minutes.min(left.minutes));
+        let Budget { usd, tokens, minutes } = procedure.usable()?.budget.within(&self.parts.most).within(left);
         journal.add(&Event::Raised { usd, tokens, minutes })?;
         Ok(journal)
     }
@@ -274,9 +291,11 @@ impl SopJournal {
             let (more_usd, more_tokens) = if inner.is_goal {
                 let spent = lock(&self.store).spent(Period::Run(inner.run))?;
                 (spent.cost.usd(), spent.total_in() + spent.total_out())
-            } else {
-                let journal = self.beside(inner.run)?;
+            } else if let Ok(journal) = self.beside(inner.run) {
                 journal.spent_by(&journal.state()?)?
+            } else {
+                // It is over for so long that it isn't stored any more.
+                (0.0, 0)
             };
             usd += more_usd;
             tokens += more_tokens;

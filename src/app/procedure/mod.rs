@@ -14,8 +14,8 @@ use crate::proto::{Failure, FailureKind};
 use crate::sop::{self, Definition, FILE_BYTES_MAX, FILE_NAME, Problem, Trigger};
 use crate::tools::{Launcher, Registry};
 
-pub use schedule::{Due, Schedule, next_time};
-pub use unattended::{hooked_procedure, may_take_up, work_procedure};
+pub use schedule::{ALL_TRIGGERS_MAX, Due, Facts as TriggerFacts, Moment, Schedule, next_time};
+pub use unattended::{hooked_procedure, may_take_up, models_with_variable, models_without_key, work_procedure};
 
 pub use journal::{
     SopJournal, SopStart, begin_procedure, find_sop_run, imagined_run, last_fire, sop_lines, sop_row, sop_runs,
@@ -70,6 +70,20 @@ impl Procedure {
         self.overlay.as_ref().map_or("", Overlay::text)
     }
 
+    /// The directory that its runs work in, for one that it was found for.
+    ///
+    /// # Errors
+    /// The file names a directory that isn't there.
+    pub fn workspace(&self, env: &Env, around: &Path) -> Result<PathBuf, Failure> {
+        let own = self.definition.as_ref().map(|it| it.workspace.as_str()).filter(|own| !own.is_empty());
+        let Some(own) = own else { return Ok(around.to_owned()) };
+        at_home(env, own).canonicalize().map_err(|error| Failure {
+            kind: FailureKind::User,
+            message: format!("the workspace {own} of the procedure {}: {error}", self.name),
+            hint: "make the directory, or change the key workspace".into(),
+        })
+    }
+
     /// The standing in one word.
     #[must_use]
     pub fn standing(&self) -> &'static str {
@@ -105,14 +119,29 @@ impl Procedure {
     }
 }
 
+/// The directories of the user's own procedures that the config adds, and the environment.
+pub type SopPlaces<'a> = (&'a [String], &'a Env);
+
+/// Directories in which procedures are looked for, each with whether it is the workspace's: the user's own come first.
+fn directories((more, env): SopPlaces<'_>, workspace: &Path) -> Vec<(PathBuf, bool)> {
+    let own = config::config_directory(env).map(|config| config.join(DIRECTORY));
+    let more = more.iter().map(|path| at_home(env, path));
+    own.into_iter().chain(more).map(|place| (place, false)).chain([(workspace.join(DIRECTORY), true)]).collect()
+}
+
+/// A path of the config or of a file, whose `~` is the home.
+fn at_home(env: &Env, path: &str) -> PathBuf {
+    let home = env.get(std::ffi::OsStr::new("HOME"));
+    path.strip_prefix("~/").zip(home).map_or_else(|| path.into(), |(below, home)| Path::new(home).join(below))
+}
+
 /// Finds the procedures: the user's own, then those of a workspace. The user's own wins a name.
 #[must_use]
-pub fn procedures(env: &Env, workspace: &Path) -> Vec<Procedure> {
-    let own = config::config_directory(env).map(|config| config.join(DIRECTORY));
-    let places = own.into_iter().map(|place| (place, false)).chain([(workspace.join(DIRECTORY), true)]);
+pub fn procedures(places: SopPlaces<'_>, workspace: &Path) -> Vec<Procedure> {
+    let env = places.1;
     let trust = Trust::in_directory(env, RECORDS);
     let mut found: Vec<Procedure> = Vec::new();
-    for (place, is_project) in places {
+    for (place, is_project) in directories(places, workspace) {
         let Ok(root) = Root::open(&place, None) else { continue };
         let entries = root.list(".").unwrap_or_default();
         let names = entries.into_iter().filter(|entry| entry.kind == EntryKind::Directory).map(|entry| entry.name);
@@ -146,6 +175,11 @@ fn procedure_in(trust: &Trust, place: PathBuf, name: String, is_project: bool) -
     if let Some(other) = definition.as_ref().map(|it| &it.name).filter(|other| **other != name) {
         let what = format!("the name {other:?} isn't that of the directory");
         problems.push(Problem { line: 1, what, hint: format!("write name = {name:?}") });
+    }
+    if is_project && definition.as_ref().is_some_and(|it| !it.workspace.is_empty()) {
+        let what = "a project's procedure works in its project, and names no workspace".to_owned();
+        let hint = "remove the key workspace, or move the procedure to your own".into();
+        problems.push(Problem { line: line_of(&text, "workspace"), what, hint });
     }
     let overlay =
         manifest(&root, &text).and_then(|it| Overlay::of_texts(&place, it).map_err(|error| error.to_string()));
@@ -206,12 +240,31 @@ fn hashes(root: &Root, below: &str, depth: usize, lines: &mut Vec<String>) -> Re
 ///
 /// # Errors
 /// There is none.
-pub fn find_procedure(env: &Env, workspace: &Path, name: &str) -> Result<Procedure, Failure> {
-    procedures(env, workspace).into_iter().find(|it| it.name == name).ok_or_else(|| Failure {
+pub fn find_procedure(places: SopPlaces<'_>, workspace: &Path, name: &str) -> Result<Procedure, Failure> {
+    procedures(places, workspace).into_iter().find(|it| it.name == name).ok_or_else(|| Failure {
         kind: FailureKind::User,
         message: format!("there is no procedure {name} for {}", workspace.display()),
         hint: "reedclaw sop list lists them".into(),
     })
+}
+
+/// Reads the procedure whose file or directory a path names, wherever that is.
+///
+/// # Errors
+/// There is no such file.
+pub fn procedure_at(env: &Env, path: &Path) -> Result<Procedure, Failure> {
+    let missing = |why: &str| Failure {
+        kind: FailureKind::User,
+        message: format!("{}: {why}", path.display()),
+        hint: format!("name a file {FILE_NAME}, or a procedure of reedclaw sop list"),
+    };
+    let whole = path.canonicalize().map_err(|error| missing(&error.to_string()))?;
+    let place = if whole.is_dir() { Some(whole.as_path()) } else { whole.parent() };
+    let name = place.and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let found = place.zip(name).filter(|_| whole.is_dir() || whole.file_name().is_some_and(|name| name == FILE_NAME));
+    let trust = Trust::in_directory(env, RECORDS);
+    let found = found.and_then(|(place, name)| procedure_in(&trust, place.to_owned(), name, false));
+    found.ok_or_else(|| missing("there is no procedure"))
 }
 
 /// Trusts exactly the files that were read.
@@ -254,9 +307,13 @@ pub fn procedure_problems(
     let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move || Err(nothing()));
     let (registry, _) = super::tools(settings, env, &launcher);
     for step in &definition.steps {
+        let place = |what: String| format!("step {}: {what}", step.id);
+        if let sop::Act::Model { tools, .. } = &step.act {
+            let wrong = tools.iter().flat_map(|tool| tool_problems(&registry, tool, None));
+            problems.extend(wrong.map(|(what, hint)| Problem { line: step.line, what: place(what), hint }));
+        }
         if let sop::Act::Tool { tool, args } = &step.act {
-            let place = |what: String| format!("step {}: {what}", step.id);
-            let wrong = tool_problems(&registry, tool, args);
+            let wrong = tool_problems(&registry, tool, Some(args));
             problems.extend(wrong.into_iter().map(|(what, hint)| Problem { line: step.line, what: place(what), hint }));
         }
     }
@@ -317,7 +374,7 @@ pub(super) fn zone_of(name: &str) -> Option<jiff::tz::TimeZone> {
 }
 
 /// Faults of a call that its tool's schema shows; arguments that come from elsewhere are unknown yet.
-fn tool_problems(registry: &Registry, tool: &str, args: &serde_json::Value) -> Vec<(String, String)> {
+fn tool_problems(registry: &Registry, tool: &str, args: Option<&serde_json::Value>) -> Vec<(String, String)> {
     // A server's tools are known once it was started.
     if tool.contains("__") {
         return Vec::new();
@@ -326,6 +383,7 @@ fn tool_problems(registry: &Registry, tool: &str, args: &serde_json::Value) -> V
         let what = format!("there is no tool {tool}");
         return vec![(what, "reedclaw tool list lists them".to_owned())];
     };
+    let Some(args) = args else { return Vec::new() };
     let hint = || format!("reedclaw tool list --json has the schema of {tool}");
     let known = spec.schema.get("properties").and_then(|it| it.as_object());
     let names = sop::argument_names(args);

@@ -162,6 +162,7 @@ pub fn allowed_tools(settings: &Settings, channel: ChannelKind) -> Option<&[Stri
         ChannelKind::Acp => settings.tools.allow_acp.as_deref(),
         ChannelKind::Serve => settings.tools.allow_serve.as_deref(),
         ChannelKind::Gateway => settings.tools.allow_gateway.as_deref(),
+        ChannelKind::Service => settings.tools.allow_service.as_deref(),
     }
 }
 

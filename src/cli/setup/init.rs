@@ -1,5 +1,5 @@
-//! `reedclaw init`: creates the files for a first use (config, database, workspace), lists them, and overwrites
-//! nothing.
+//! `reedclaw init`: creates the files for a first use (config, database, workspace, an example of a procedure), lists them, and
+//! overwrites nothing.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -21,9 +21,13 @@ use crate::store::Store;
 /// The first config: comments, and nothing that differs from the defaults.
 const STARTER: &str = include_str!("../../../config/starter.lua");
 
+/// A procedure to begin with, which isn't trusted.
+const EXAMPLE: &str = include_str!("../../../config/sop-example.toml");
+
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
-    Command::new("init").about("Creates config, database and workspace if they are missing; overwrites nothing")
+    Command::new("init")
+        .about("Creates config, database, workspace and an example if they are missing; overwrites nothing")
 }
 
 /// Carries it out; `explicit` is what `--config` named.
@@ -57,6 +61,15 @@ fn act(explicit: Option<PathBuf>) -> Result<(), Failure> {
     let is_new =
         make_directory(&workspace).map_err(|error| cannot("the workspace", &workspace, &error.to_string(), &env))?;
     tell("workspace", &workspace, is_new, &env);
+    let example = workspace.join("sops/example/SOP.toml");
+    // Somebody who has procedures needs no example.
+    let is_new = !workspace.join("sops").exists();
+    if is_new {
+        make_directory(&workspace.join("sops/example"))
+            .and_then(|_| write_new(&example, EXAMPLE))
+            .map_err(|error| cannot("the example", &example, &error.to_string(), &env))?;
+    }
+    tell("procedure", &example, is_new, &env);
     outln!("`reedclaw onboard` finds models; `reedclaw doctor` checks everything");
     Ok(())
 }
@@ -64,8 +77,12 @@ fn act(explicit: Option<PathBuf>) -> Result<(), Failure> {
 /// Writes the config, unless anything has that name; returns whether it did.
 fn write_config(path: &Path) -> std::io::Result<bool> {
     config::make_directory_for(path)?;
+    write_new(path, STARTER)
+}
+
+fn write_new(path: &Path, text: &str) -> std::io::Result<bool> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => file.write_all(STARTER.as_bytes()).and_then(|()| file.sync_all()).map(|()| true),
+        Ok(mut file) => file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map(|()| true),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
     }

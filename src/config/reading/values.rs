@@ -44,6 +44,13 @@ impl Values<'_> {
         }
     }
 
+    pub(in crate::config) fn number(&self, key: &[&str]) -> Result<f64, String> {
+        match self.get(key) {
+            Some(Setting::Number(number)) => Ok(*number),
+            _ => Err(key.join(".")),
+        }
+    }
+
     pub(in crate::config) fn integer(&self, key: &[&str]) -> Result<u64, String> {
         match self.get(key) {
             Some(Setting::Integer(number)) => Ok(*number),

@@ -45,7 +45,9 @@ fn hooked(call: &Call<'_>, name: &str) -> Option<(Hooked, String)> {
         return Some((Hooked::Question(hook.question.clone()), secret));
     }
     let workspace = app::workspace_dir(&parts.settings, &parts.env);
-    let (procedure, secret) = app::hooked_procedure(&parts.env, &workspace, name)?;
+    let places = (parts.settings.sop.dirs.as_slice(), &parts.env);
+    let (procedure, secret) =
+        app::hooked_procedure(places, &workspace, name).filter(|_| parts.settings.service.triggers)?;
     Some((Hooked::Procedure(Box::new(procedure)), secret))
 }
 
@@ -104,6 +106,8 @@ fn begin(call: &Call<'_>, who: &Identity, procedure: &Procedure, body: String, s
     let parts = &call.gateway.parts;
     let place = call.gateway.running.take(who, None).ok_or_else(Problem::overloaded)?;
     let workspace = app::workspace_dir(&parts.settings, &parts.env);
+    let workspace = procedure.workspace(&parts.env, &workspace);
+    let workspace = workspace.map_err(|failure| Problem::new(409, "conflict", failure.message))?;
     let slot = format!("webhook:{signature}");
     let settings = (&parts.settings, &parts.env);
     let none = BTreeMap::new();

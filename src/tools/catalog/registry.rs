@@ -17,6 +17,8 @@ pub struct Registry {
     served: Vec<Entry>,
     /// The only tools that there may be; all if nobody said.
     only: Option<Vec<String>>,
+    /// The only ones for now; all if there are none.
+    narrowed: Vec<String>,
     reads: Reads,
 }
 
@@ -33,7 +35,8 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         let reads = Reads::default();
-        let mut registry = Self { tools: Vec::new(), served: Vec::new(), only: None, reads: reads.clone() };
+        let mut registry =
+            Self { tools: Vec::new(), served: Vec::new(), only: None, narrowed: Vec::new(), reads: reads.clone() };
         let built_in: [Box<dyn Tool>; 10] = [
             Box::new(time::Time),
             Box::new(files::List),
@@ -132,6 +135,15 @@ impl Registry {
         self.tools.retain(|entry| entry.is_ours || entry.spec.is_in(names));
     }
 
+    /// Lets a model use only these tools until the next call of this; all if none are named.
+    pub fn narrow(&mut self, names: &[String]) {
+        self.narrowed = names.to_vec();
+    }
+
+    fn is_within(&self, entry: &Entry) -> bool {
+        self.narrowed.is_empty() || entry.spec.is_in(&self.narrowed)
+    }
+
     /// Returns the descriptions, by name.
     pub fn specs(&self) -> impl Iterator<Item = &Spec> {
         self.tools.iter().chain(&self.served).filter(|entry| !entry.is_ours).map(|entry| &entry.spec)
@@ -139,7 +151,9 @@ impl Registry {
 
     /// The tools that a model is told of.
     pub fn offered(&self, set: ToolSet, is_small: bool, can_ask: bool) -> impl Iterator<Item = &Spec> {
-        let is_offered = move |entry: &&Entry| !entry.is_ours && set.has(entry.tool.offer(), is_small, can_ask);
+        let is_offered = move |entry: &&Entry| {
+            !entry.is_ours && self.is_within(entry) && set.has(entry.tool.offer(), is_small, can_ask)
+        };
         self.tools.iter().chain(&self.served).filter(is_offered).map(|entry| &entry.spec)
     }
 
@@ -200,13 +214,14 @@ impl Registry {
         let mut theirs = self.tools.iter().filter(|entry| !entry.is_ours);
         let last = name.rsplit(['.', ':', '/']).next().unwrap_or(name);
         let exact = self.find(name).filter(|entry| !entry.is_ours);
-        exact.or_else(|| {
+        let meant = exact.or_else(|| {
             theirs.find(|Entry { spec, .. }| {
                 std::iter::once(spec.name.as_str())
                     .chain(spec.aliases.iter().copied())
                     .any(|it| fit::same_name(it, last))
             })
-        })
+        });
+        meant.filter(|entry| self.is_within(entry))
     }
 
     /// Whether a model may mean a tool by this name.

@@ -212,7 +212,7 @@ fn a_webhook_begins_a_trusted_procedure_with_its_body_as_data() {
     let now = jiff::Timestamp::now().as_second();
     assert_eq!(send(now).code(), "unauthenticated", "nobody has trusted it");
     let env = [("HOME".into(), home.path().as_os_str().to_owned())].into();
-    let found = reedclaw::app::find_procedure(&env, &home.path().join("ws"), "build").expect("a procedure");
+    let found = reedclaw::app::find_procedure((&[], &env), &home.path().join("ws"), "build").expect("a procedure");
     reedclaw::app::trust_procedure(&env, &found).expect("trusted");
     let begun = send(now);
     assert_eq!((begun.status, &begun.json()["run"]), (202, &json!(1)), "{begun:?}");

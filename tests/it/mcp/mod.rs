@@ -6,6 +6,7 @@ mod launchers;
 mod offers;
 mod real;
 mod serve;
+mod steps;
 
 use std::fs;
 use std::net::TcpListener;

@@ -6,18 +6,22 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::app::Runtime;
+use super::workers::Shared;
+use crate::app::{self, Runtime};
 use crate::base::hash::sha256_hex;
 use crate::base::time::utc;
 use crate::cli::answers::agent::say;
+use crate::config::Env;
 use crate::files::replace_private;
 use crate::host::{now_unix_ms, read_text};
-use crate::store::Store;
+use crate::receipts;
 
-/// Interval at which it is written at least.
+/// Interval at which it is written at least, and at which stores are looked at.
 const EVERY: Duration = Duration::from_secs(30);
 /// A service that wrote nothing for this long, in milliseconds, is stuck.
-pub(super) const SILENT_MS_MAX: i64 = 120_000;
+const SILENT_MS_MAX: i64 = 120_000;
+/// A disk with fewer bytes left is full.
+const FREE_BYTES_MIN: u64 = 1024 * 1024;
 
 /// The service's account of itself.
 pub(super) struct Health {
@@ -28,24 +32,44 @@ pub(super) struct Health {
     pub(super) config: Option<String>,
     /// The digest of the config that was read last.
     pub(super) digest: String,
+    /// The stores, and when they were looked at.
+    stores: Option<(Instant, Stores)>,
     written: Option<(Instant, Value)>,
     has_failed: bool,
+}
+
+/// The state of the stores.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Stores {
+    /// The database, as JSON.
+    pub(super) store: Value,
+    /// The receipts, as JSON.
+    pub(super) receipts: Value,
+    /// Their faults.
+    pub(super) wrong: Vec<String>,
 }
 
 impl Health {
     pub(super) fn new(place: PathBuf, workspace: &Path, digest: String) -> Self {
         let (since, workspace) = (utc(now_unix_ms()), workspace.to_owned());
-        Self { place, since, workspace, config: None, digest, written: None, has_failed: false }
+        Self { place, since, workspace, config: None, digest, stores: None, written: None, has_failed: false }
     }
 
-    /// Writes it if something has changed, or it is time.
-    pub(super) fn update(&mut self, runtime: &Runtime, working: usize) {
-        let is_durable = runtime.store().lock().is_ok_and(|store: std::sync::MutexGuard<'_, Store>| store.is_durable());
-        let store = (!is_durable).then(|| "runs can't be kept: the store isn't on the disk".to_owned());
-        let degraded: Vec<&String> = self.config.iter().chain(&store).collect();
+    /// Looks at the stores the next time, however short ago that was.
+    pub(super) fn look_anew(&mut self) {
+        self.stores = None;
+    }
+
+    /// Writes it if something has changed, or it is time; `wrong` is what the service knows to be wrong.
+    pub(super) fn update(&mut self, runtime: &Runtime, shared: &Shared, wrong: Vec<String>) {
+        if self.stores.as_ref().is_none_or(|(at, _)| at.elapsed() >= EVERY) {
+            self.stores = Some((Instant::now(), stores(runtime)));
+        }
+        let stores = self.stores.clone().map(|(_, stores)| stores).unwrap_or_default();
+        let degraded: Vec<String> = self.config.iter().cloned().chain(wrong).chain(stores.wrong).collect();
         let facts = json!({"pid": std::process::id(), "since": self.since, "version": env!("CARGO_PKG_VERSION"),
-            "workspace": self.workspace, "config_sha256": self.digest, "store": {"durable": is_durable},
-            "working": working, "degraded": degraded});
+            "workspace": self.workspace, "config_sha256": self.digest, "store": stores.store,
+            "receipts": stores.receipts, "working": shared.working(), "queued": shared.waiting(), "degraded": degraded});
         let is_news = |(at, before): &(Instant, Value)| *before != facts || at.elapsed() >= EVERY;
         if !self.written.as_ref().is_none_or(is_news) {
             return;
@@ -61,6 +85,43 @@ impl Health {
     }
 }
 
+/// Looks at the database and at the receipts.
+pub(super) fn stores(runtime: &Runtime) -> Stores {
+    let mut wrong = Vec::new();
+    let (is_durable, locked) = {
+        let mut store = runtime.lock_store();
+        (store.is_durable(), store.is_durable().then(|| store.probe().err()).flatten())
+    };
+    if !is_durable {
+        wrong.push("runs can't be stored: the database isn't on the disk".to_owned());
+    }
+    if let Some(failure) = &locked {
+        wrong.push(format!("runs can't be stored: {failure}"));
+    }
+    let store = json!({"durable": is_durable, "writable": is_durable && locked.is_none()});
+    let receipts = match app::receipt_options(runtime.settings(), runtime.env()) {
+        Ok(None) => json!({"enabled": false}),
+        Ok(Some(options)) => match receipts::tally(&options) {
+            Ok(tally) => {
+                if let Some(why) = &tally.broken {
+                    wrong
+                        .push(format!("the chain of receipts doesn't hold: {why}; reedclaw receipt verify tells more"));
+                }
+                json!({"enabled": true, "valid": tally.broken.is_none(), "receipts": tally.receipts})
+            }
+            Err(error) => {
+                wrong.push(format!("the receipts can't be read: {error}"));
+                json!({"enabled": true, "valid": Value::Null})
+            }
+        },
+        Err(failure) => {
+            wrong.push(failure.message);
+            json!({"enabled": true, "valid": Value::Null})
+        }
+    };
+    Stores { store, receipts, wrong }
+}
+
 /// The digest of the config's text; empty if there is none.
 pub(super) fn config_digest(runtime: &Runtime) -> String {
     let text = runtime.config().path.as_ref().and_then(|path| read_text(path).ok());
@@ -68,12 +129,19 @@ pub(super) fn config_digest(runtime: &Runtime) -> String {
 }
 
 /// Reason why a service that wrote this doesn't do all that it should; empty if it is well.
-pub(super) fn problems(facts: &Value) -> Vec<String> {
+pub(super) fn problems(facts: &Value, env: &Env) -> Vec<String> {
     let mut found: Vec<String> =
         facts["degraded"].as_array().into_iter().flatten().filter_map(|it| it.as_str().map(str::to_owned)).collect();
     let at = facts["at"].as_i64().unwrap_or_else(now_unix_ms);
     if now_unix_ms() - at > SILENT_MS_MAX {
         found.push(format!("it has given no sign of life since {}", utc(at)));
     }
+    // A service can't write down that its disk is full.
+    let directories = [crate::config::state_directory(env), crate::config::data_directory(env)];
+    found.extend(directories.into_iter().flatten().filter_map(|directory| {
+        let disk = nix::sys::statvfs::statvfs(&directory).ok()?;
+        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+        (free < FREE_BYTES_MIN).then(|| format!("the disk of {} is full", directory.display()))
+    }));
     found
 }

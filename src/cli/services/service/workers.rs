@@ -1,6 +1,6 @@
 //! The runs of the service: several at once, of which one works in a workspace, and the settings that count for them.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -24,6 +24,8 @@ pub(super) struct Shared {
     pub(super) stops: AtomicBool,
     /// Asks for the config to be read again.
     pub(super) reloads: AtomicBool,
+    /// A file has changed, or a run has ended.
+    pub(super) news: AtomicBool,
     cancel: Cancel,
     env: Env,
     /// The start of a run, with the settings that count for it.
@@ -34,8 +36,8 @@ pub(super) struct Shared {
 struct Queue {
     /// Runs that wait, the oldest first.
     waiting: Vec<SopJournal>,
-    /// The workspaces in which runs work.
-    busy: BTreeSet<PathBuf>,
+    /// The workspaces in which runs work, each with the procedure.
+    busy: BTreeMap<PathBuf, String>,
 }
 
 impl Shared {
@@ -45,6 +47,7 @@ impl Shared {
             changed: Condvar::new(),
             stops: AtomicBool::new(false),
             reloads: AtomicBool::new(false),
+            news: AtomicBool::new(false),
             cancel: Cancel::new(),
             env,
             request: Mutex::new(request),
@@ -78,7 +81,8 @@ impl Shared {
 
     /// Waits; false if the service is to end.
     pub(super) fn rest(&self, time: Duration) -> bool {
-        let is_asked = || self.stops.load(Ordering::SeqCst) || self.reloads.load(Ordering::SeqCst);
+        let flags = [&self.stops, &self.reloads, &self.news];
+        let is_asked = || flags.iter().any(|flag| flag.load(Ordering::SeqCst));
         drop(self.changed.wait_timeout_while(self.queue(), time, |_| !is_asked()));
         !self.stops.load(Ordering::SeqCst)
     }
@@ -94,13 +98,26 @@ impl Shared {
         self.queue().busy.len()
     }
 
+    /// The number of runs that wait for room.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue().waiting.len()
+    }
+
+    /// Whether a run of a procedure works or waits for room.
+    pub(super) fn is_at_work(&self, name: &str) -> bool {
+        let queue = self.queue();
+        queue.busy.values().any(|busy| busy == name) || queue.waiting.iter().any(|run| run.name == name)
+    }
+
     fn start_ready(self: &Arc<Self>) {
         let parallel = self.settings().map_or(1, |settings| settings.service.parallel.max(1));
         let mut queue = self.queue();
         while queue.busy.len() < parallel && !self.stops.load(Ordering::SeqCst) {
-            let Some(at) = queue.waiting.iter().position(|run| !queue.busy.contains(&run.workspace)) else { return };
+            let Some(at) = queue.waiting.iter().position(|run| !queue.busy.contains_key(&run.workspace)) else {
+                return;
+            };
             let journal = queue.waiting.remove(at);
-            queue.busy.insert(journal.workspace.clone());
+            queue.busy.insert(journal.workspace.clone(), journal.name.clone());
             let shared = Arc::clone(self);
             let (run, workspace) = (journal.run(), journal.workspace.clone());
             let worked = move || {
@@ -108,6 +125,7 @@ impl Shared {
                 shared.work(&journal);
                 shared.queue().busy.remove(&workspace);
                 shared.start_ready();
+                shared.news.store(true, Ordering::SeqCst);
                 shared.wake();
             };
             if let Err(error) = std::thread::Builder::new().name("service-sop".into()).spawn(worked) {
@@ -130,7 +148,8 @@ impl Shared {
 
     /// Lets the program of `service.notify` hear of a run that has ended or waits for a person.
     fn notify(&self, journal: &SopJournal, run: &Run) {
-        let Some(settings) = self.settings().filter(|_| !matches!(run.word(), "running" | "paused")) else { return };
+        let is_silent = matches!(run.word(), "running" | "paused") || !run.definition().is_none_or(|it| it.notifies);
+        let Some(settings) = self.settings().filter(|_| !is_silent) else { return };
         let facts = json!({"kind": "sop", "run": run.id, "name": journal.name, "state": run.word(),
             "workspace": journal.workspace});
         if let Err(why) = host::notify(&settings.service.notify, &self.env, &format!("{facts}\n")) {

@@ -7,21 +7,24 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
 
 use crate::agent::Cancel;
 use crate::agent::procedure::{self, Journal, Watcher, Work};
-use crate::app::{self, ChannelKind, Procedure, Request, Runtime, SopJournal, SopStart};
-use crate::base::time::utc_ms;
+use crate::app::{self, ChannelKind, Procedure, Request, Runtime, SopJournal, SopPlaces, SopStart};
+use crate::base::time::{utc, utc_ms};
 use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::exit;
 use crate::cli::out::{out, outln, says_yes};
+use crate::cli::services::service;
+use crate::host::now_unix_ms;
 use crate::proto::{self, Failure, FailureKind};
 use crate::render::diff::unified;
 use crate::render::text::{escape_visible, table};
-use crate::sop::{Budget, Choice, Effect, Event, Fired, Problem, Rest, Run};
+use crate::sop::{Budget, Choice, Effect, Event, Fired, Problem, Rest, Run, Trigger};
 
 use shown::{
     event_json, event_words, foreseen_json, foreseen_line, print_json, print_problems, procedure_json, run_json,
@@ -32,6 +35,8 @@ use shown::{
 const LISTED_MAX: usize = 50;
 /// Runs among which those of one procedure are looked for.
 const SEARCHED_MAX: usize = 1_000;
+/// Interval of the looks at a run that somebody else continues.
+const LOOK: Duration = Duration::from_millis(200);
 /// The form of `--from`.
 const FROM_FORM: &str = "write --from RUN:STEP, as in --from 3:report";
 /// The width if there is no terminal to ask.
@@ -57,27 +62,12 @@ pub fn definition() -> Command {
                 .args([name(true), json()]),
             Command::new("validate")
                 .about("Prints every problem of a procedure, with its line; of all procedures without NAME")
-                .args([name(false), json()]),
+                .args([name(false).help("The procedure, or the path of a SOP.toml"), json()]),
             Command::new("trust")
                 .about("Shows a procedure's files and asks whether it may run as it is")
                 .arg(name(true)),
             Command::new("untrust").about("Takes the trust in a procedure back").arg(name(true)),
-            Command::new("run").about("Runs a procedure; at a terminal its questions are asked at once").args([
-                name(true),
-                text("input", "NAME=VALUE").action(ArgAction::Append).help("An input's value; may be given again"),
-                Arg::new("no-wait")
-                    .long("no-wait")
-                    .action(ArgAction::SetTrue)
-                    .help("Leaves questions open, for reedclaw sop approve"),
-                text("from", "RUN:STEP")
-                    .conflicts_with_all(["input", "dry-run"])
-                    .help("Begins at a step; the inputs and the results before it are those of an earlier run"),
-                Arg::new("dry-run")
-                    .long("dry-run")
-                    .action(ArgAction::SetTrue)
-                    .help("Prints what the rules would say of each step by now; runs nothing"),
-                json(),
-            ]),
+            run_definition(name(true)),
             Command::new("runs")
                 .about("Lists the newest runs, of all procedures without NAME")
                 .args([name(false), json()]),
@@ -103,9 +93,35 @@ pub fn definition() -> Command {
             Command::new("cancel").about("Ends a run for good").arg(id(true)),
             Command::new("replay")
                 .about("Goes through a run's journal without running anything, and compares each decision with today's")
-                .args([id(true), json()]),
-            Command::new("log").about("Prints the events of a run").args([id(false), json()]),
+                .args([
+                    id(true),
+                    text("to", "STEP").help("Goes only to the end of a step, and prints the run as it was then"),
+                    json(),
+                ]),
+            Command::new("log").about("Prints the events of a run").visible_alias("logs").args([id(false), json()]),
         ])
+}
+
+/// `run`, as clap knows it.
+fn run_definition(name: Arg) -> Command {
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    Command::new("run").about("Runs a procedure; at a terminal its questions are asked at once").args([
+        name,
+        Arg::new("input")
+            .long("input")
+            .value_name("NAME=VALUE")
+            .action(ArgAction::Append)
+            .help("An input's value; may be given again"),
+        flag("no-wait").help("Leaves questions open, for reedclaw sop approve"),
+        flag("wait").conflicts_with("no-wait").help("Ends with the run, although somebody else answers its questions"),
+        Arg::new("from")
+            .long("from")
+            .value_name("RUN:STEP")
+            .conflicts_with_all(["input", "dry-run"])
+            .help("Begins at a step; the inputs and the results before it are those of an earlier run"),
+        flag("dry-run").help("Prints what the rules would say of each step by now; runs nothing"),
+        flag("json").help("Prints JSON"),
+    ])
 }
 
 /// Carries it out; `config` is the file that `--config` names, `path` the option before the subcommand.
@@ -154,7 +170,11 @@ impl SopCall<'_> {
     }
 
     fn procedure(&self) -> Result<Procedure, Failure> {
-        app::find_procedure(self.runtime.env(), &self.workspace, self.name())
+        app::find_procedure(self.places(), &self.workspace, self.name())
+    }
+
+    fn places(&self) -> SopPlaces<'_> {
+        (&self.runtime.settings().sop.dirs, self.runtime.env())
     }
 
     fn journal(&self) -> Result<SopJournal, Failure> {
@@ -163,9 +183,18 @@ impl SopCall<'_> {
     }
 
     fn list(&self) -> Result<u8, Failure> {
-        let found = app::procedures(self.runtime.env(), &self.workspace);
+        let found = app::procedures(self.places(), &self.workspace);
+        let runs = self.last_runs()?;
+        let next = |it: &Procedure| app::next_time(it, now_unix_ms()).map(utc);
         if self.is_json {
-            print_json(&found.iter().map(procedure_json).collect());
+            let one = |it: &Procedure| {
+                let mut line = procedure_json(it);
+                line["next"] = next(it).into();
+                line["last"] =
+                    runs.get(&it.name).map_or(Value::Null, |run| json!({"run": run.id, "state": run.word()}));
+                line
+            };
+            print_json(&found.iter().map(one).collect());
             return Ok(exit::DONE);
         }
         if found.is_empty() {
@@ -177,16 +206,45 @@ impl SopCall<'_> {
             let triggers: Vec<String> = triggers.iter().map(trigger_words).collect();
             let whose = if it.is_project { "project" } else { "yours" };
             let description = it.definition.as_ref().map_or("", |it| it.description.as_str());
-            [it.name.as_str(), whose, it.standing(), &triggers.join("; "), description].map(escape_visible).to_vec()
+            let next = next(it).map_or_else(String::new, |next| format!("next {next}"));
+            let last = runs.get(&it.name).map_or_else(String::new, |run| format!("run {} {}", run.id, run.word()));
+            let triggers = triggers.join("; ");
+            [it.name.as_str(), whose, it.standing(), &triggers, &next, &last, description].map(escape_visible).to_vec()
         };
         out!("{}", table(&found.iter().map(row).collect::<Vec<_>>(), columns()));
+        let waits = |it: &Procedure| {
+            let triggers = it.usable().map(|it| it.triggers.as_slice()).unwrap_or_default();
+            triggers.iter().any(|trigger| matches!(trigger, Trigger::Cron { .. } | Trigger::File { .. }))
+        };
+        if found.iter().any(waits) && !service::runs(self.runtime.env()) {
+            outln!(
+                "The service doesn't run, so times and files begin nothing: reedclaw service install, or service run."
+            );
+        }
         Ok(exit::DONE)
     }
 
-    fn show(&self) -> Result<u8, Failure> {
+    /// The newest run of each procedure, by its name.
+    fn last_runs(&self) -> Result<BTreeMap<String, Run>, Failure> {
+        let mut found = BTreeMap::new();
+        for journal in app::sop_runs(self.runtime.settings(), self.runtime.env(), self.runtime.store(), SEARCHED_MAX)? {
+            if !found.contains_key(&journal.name) {
+                found.insert(journal.name.clone(), journal.state()?);
+            }
+        }
+        Ok(found)
+    }
+
+    fn show(mut self) -> Result<u8, Failure> {
         let procedure = self.procedure()?;
+        // Without a workspace, or without a value for an input, no step can be judged yet.
+        let seen = self.foreseen(&procedure, &BTreeMap::new()).unwrap_or_default();
         if self.is_json {
-            print_json(&procedure_json(&procedure));
+            let mut line = procedure_json(&procedure);
+            for (at, step) in seen.iter().enumerate() {
+                line["steps"][at]["outlook"] = step.outlook.word().into();
+            }
+            print_json(&line);
             return Ok(exit::DONE);
         }
         outln!("{} ({}, {})", escape_visible(&procedure.name), procedure.standing(), procedure.file().display());
@@ -209,19 +267,25 @@ impl SopCall<'_> {
             outln!("input {name} ({}): {}", escape_visible(&default), escape_visible(&input.description));
         }
         definition.triggers.iter().for_each(|trigger| outln!("trigger {}", escape_visible(&trigger_words(trigger))));
-        for step in &definition.steps {
-            outln!("step {} ({}, line {})", step.id, step.act.word(), step.line);
+        for (at, step) in definition.steps.iter().enumerate() {
+            match seen.get(at) {
+                Some(seen) => outln!("{}", escape_visible(&foreseen_line(seen))),
+                None => outln!("step {} ({}, line {})", step.id, step.act.word(), step.line),
+            }
         }
         Ok(exit::DONE)
     }
 
     fn validate(&self) -> Result<u8, Failure> {
         let found = match self.name() {
-            "" => app::procedures(self.runtime.env(), &self.workspace),
+            "" => app::procedures(self.places(), &self.workspace),
+            name if name.contains('/') || name.ends_with(".toml") => {
+                vec![app::procedure_at(self.runtime.env(), &self.runtime.cwd().join(name))?]
+            }
             _ => vec![self.procedure()?],
         };
         let (settings, env) = (self.runtime.settings(), self.runtime.env());
-        let all = app::procedures(env, &self.workspace);
+        let all = app::procedures(self.places(), &self.workspace);
         let checked: Vec<(Procedure, Vec<Problem>)> = found
             .into_iter()
             .map(|it| {
@@ -271,12 +335,7 @@ impl SopCall<'_> {
     /// Prints what the rules would say of each step by now.
     fn foresee(mut self) -> Result<u8, Failure> {
         let procedure = self.procedure()?;
-        let run = app::imagined_run(&procedure, &inputs(self.matches)?)?;
-        let app::BuiltRunner { runner, problems } =
-            self.runtime.runner_in(&self.workspace, Some(ChannelKind::Agent))?;
-        problems.iter().for_each(tell);
-        self.runtime.agent_mut().replace_tools(Some(runner));
-        let seen = procedure::foresee(self.runtime.agent_mut(), &run)?;
+        let seen = self.foreseen(&procedure, &inputs(self.matches)?)?;
         if self.is_json {
             print_json(&seen.iter().map(foreseen_json).collect());
             return Ok(exit::DONE);
@@ -287,6 +346,20 @@ impl SopCall<'_> {
         seen.iter().for_each(|step| outln!("{}", escape_visible(&foreseen_line(step))));
         outln!("Nothing has run.");
         Ok(exit::DONE)
+    }
+
+    /// Plans and judges the steps of a run that would begin now; nothing runs.
+    fn foreseen(
+        &mut self,
+        procedure: &Procedure,
+        inputs: &BTreeMap<String, String>,
+    ) -> Result<Vec<procedure::Foreseen>, Failure> {
+        let run = app::imagined_run(procedure, inputs)?;
+        let workspace = procedure.workspace(self.runtime.env(), &self.workspace)?;
+        let app::BuiltRunner { runner, problems } = self.runtime.runner_in(&workspace, Some(ChannelKind::Agent))?;
+        problems.iter().for_each(tell);
+        self.runtime.agent_mut().replace_tools(Some(runner));
+        procedure::foresee(self.runtime.agent_mut(), &run)
     }
 
     fn begin(mut self) -> Result<u8, Failure> {
@@ -304,15 +377,16 @@ impl SopCall<'_> {
             procedure = self.procedure()?;
         }
         let parts = (self.runtime.settings(), self.runtime.env());
-        let problems = app::procedure_problems(parts, &procedure, &app::procedures(parts.1, &self.workspace));
+        let problems = app::procedure_problems(parts, &procedure, &app::procedures(self.places(), &self.workspace));
         if !problems.is_empty() && procedure.problems.is_empty() {
             print_problems(&procedure, &problems);
             return Ok(exit::USAGE);
         }
         procedure.usable()?;
-        let held = app::hold_workspace(self.runtime.env(), &self.workspace)?;
+        let workspace = procedure.workspace(self.runtime.env(), &self.workspace)?;
+        let held = app::hold_workspace(self.runtime.env(), &workspace)?;
         let mut inputs = inputs(self.matches)?;
-        let (mut trigger, mut taken) = (Fired { kind: "manual".into(), ..Fired::default() }, Vec::new());
+        let (mut trigger, mut taken) = (Fired::by("manual"), Vec::new());
         if let Some(from) = self.matches.get_one::<String>("from") {
             let (before, step) = self.earlier(from, &procedure)?;
             let results = before.results_before(step, procedure.usable()?);
@@ -321,11 +395,31 @@ impl SopCall<'_> {
             (trigger.path, trigger.body, inputs) = (before.trigger.path, before.trigger.body, before.inputs);
         }
         let with = SopStart { inputs: &inputs, trigger, slot: None, taken };
-        let begun = app::begin_procedure(parts, self.runtime.store(), &procedure, &self.workspace, with)?;
+        let begun = app::begin_procedure(parts, self.runtime.store(), &procedure, &workspace, with)?;
         let Some(journal) = begun else { return Ok(exit::FAILED) };
         let status = work(&mut self.runtime, &journal, self.is_json, asks);
         drop(held);
-        status
+        if self.matches.get_flag("wait") { self.wait(&journal, status) } else { status }
+    }
+
+    /// Waits for the end of a run that somebody else answers and continues.
+    fn wait(&self, journal: &SopJournal, status: Result<u8, Failure>) -> Result<u8, Failure> {
+        let status = status?;
+        if status != exit::HALTED {
+            return Ok(status);
+        }
+        loop {
+            let run = journal.state()?;
+            if run.end.is_some() || run.is_estop {
+                if self.is_json {
+                    print_json(&run_json(journal, &run));
+                } else {
+                    app::sop_lines(journal, &run).iter().for_each(|line| outln!("{}", escape_visible(line)));
+                }
+                return Ok(status_of(&run));
+            }
+            std::thread::park_timeout(LOOK);
+        }
     }
 
     /// The run that `--from RUN:STEP` names, and the step.
@@ -481,16 +575,31 @@ impl SopCall<'_> {
 
     fn replay(&self) -> Result<u8, Failure> {
         let journal = self.journal()?;
-        let events = journal.events(0)?;
+        let mut events = journal.events(0)?;
+        if let Some(to) = self.matches.get_one::<String>("to") {
+            let last = events.iter().rposition(|(_, _, event)| event.step() == Some(to.as_str()));
+            let none =
+                || usage(format!("run {} did nothing about a step {to}", journal.run()), "sop log lists the steps");
+            events.truncate(last.ok_or_else(none)? + 1);
+        }
         let replayed = Run::replay(journal.run(), events.iter().map(|(seq, time, event)| (*seq, *time, event)));
         let id = journal.run();
         match (replayed, self.is_json) {
             (Ok(count), true) => print_json(&json!({"run": id, "same": true, "decisions": count})),
-            (Ok(count), false) => outln!("Run {id}: all {count} decisions would be the same today."),
-            (Err(differs), true) => print_json(&json!({
-                "run": id, "same": false, "seq": differs.seq, "stored": differs.stored,
-                "today": format!("{:?}", differs.today),
-            })),
+            (Ok(count), false) => {
+                outln!("Run {id}: all {count} decisions would be the same today.");
+                if self.matches.contains_id("to") {
+                    let run = Run::of(id, events.iter().map(|(_, time, event)| (*time, event)));
+                    app::sop_lines(&journal, &run).iter().for_each(|line| outln!("{}", escape_visible(line)));
+                }
+            }
+            (Err(differs), true) => {
+                print_json(&json!({
+                    "run": id, "same": false, "seq": differs.seq, "stored": differs.stored,
+                    "today": format!("{:?}", differs.today),
+                }));
+                return Ok(exit::FAILED);
+            }
             (Err(differs), false) => {
                 outln!("Run {id}: event {} would be another one today.", differs.seq);
                 outln!("  stored: {}", escape_visible(&format!("{:?}", differs.stored)));
