@@ -100,17 +100,17 @@ impl Language {
 
     pub(super) fn grammar(self) -> tree_sitter::Language {
         match self {
-            Self::Bash => tree_sitter_bash::LANGUAGE,
-            Self::C => tree_sitter_c::LANGUAGE,
-            Self::Cpp => tree_sitter_cpp::LANGUAGE,
-            Self::Go => tree_sitter_go::LANGUAGE,
-            Self::Java => tree_sitter_java::LANGUAGE,
-            Self::JavaScript => tree_sitter_javascript::LANGUAGE,
-            Self::Lua => tree_sitter_lua::LANGUAGE,
-            Self::Python => tree_sitter_python::LANGUAGE,
-            Self::Rust => tree_sitter_rust::LANGUAGE,
-            Self::TypeScript => tree_sitter_typescript::LANGUAGE_TYPESCRIPT,
-            Self::Tsx => tree_sitter_typescript::LANGUAGE_TSX,
+            Self::Bash => reedclaw_grammars::bash(),
+            Self::C => reedclaw_grammars::c(),
+            Self::Cpp => reedclaw_grammars::cpp(),
+            Self::Go => reedclaw_grammars::go(),
+            Self::Java => reedclaw_grammars::java(),
+            Self::JavaScript => reedclaw_grammars::javascript(),
+            Self::Lua => reedclaw_grammars::lua(),
+            Self::Python => reedclaw_grammars::python(),
+            Self::Rust => reedclaw_grammars::rust(),
+            Self::TypeScript => reedclaw_grammars::typescript(),
+            Self::Tsx => reedclaw_grammars::tsx(),
         }
         .into()
     }
