@@ -43,6 +43,9 @@ echo "started"
 pid=$(state '["pid"]')
 kill -9 "$pid"
 until_true 30 other_pid "$pid" || fail "it wasn't started again after a kill"
+# It says that it is ready once it has seen which files are there.
+is_ready() { XDG_RUNTIME_DIR="/run/user/$UID" systemctl --user is-active -q reedclaw.service; }
+until_true 30 is_ready || fail "it isn't ready after a kill"
 echo "restarted"
 
 # An upgrade replaces the program below a running service. Its runs go on: one in the unit, where the sandbox holds within the
@@ -66,6 +69,7 @@ until_true 60 other_pid "$pid" || fail "the watchdog didn't end a service that h
 echo "watched"
 rm -r "$unit.d"
 systemctl --user daemon-reload
+until_true 30 is_ready || fail "it isn't ready after the watchdog"
 
 # A step that takes long is cut when the service is to end, and its run can go on.
 echo 1 >inbox/slow

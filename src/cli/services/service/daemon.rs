@@ -91,8 +91,12 @@ impl Service {
         tracing::info!(event = "service_started", pid = std::process::id());
         say(&format!("the service runs for {}; Ctrl-C or SIGTERM ends it", self.workspace.display()));
         while self.shared.rest(manager.every.map_or(self.until_next(), |every| every.min(self.until_next()))) {
-            self.reload_if_asked();
+            let is_new = self.reload_if_asked();
             self.look();
+            if is_new {
+                // Files that come from now on are new ones.
+                say("the config was read again");
+            }
             manager.report(notify::ALIVE);
         }
         Ok(())
@@ -124,11 +128,12 @@ impl Service {
     }
 
     /// Reads the config again at SIGHUP, and when its file has changed. If it can't be used, the settings from before count.
-    fn reload_if_asked(&mut self) {
+    /// Returns whether the new ones count.
+    fn reload_if_asked(&mut self) -> bool {
         let digest = health::config_digest(&self.runtime);
         let is_asked = self.shared.reloads.swap(false, Ordering::SeqCst);
         if !is_asked && self.health.digest == digest {
-            return;
+            return false;
         }
         self.health.look_anew();
         self.health.digest = digest;
@@ -137,7 +142,7 @@ impl Service {
                 next.problems().iter().for_each(tell);
                 self.shared.set_settings(next.settings());
                 (self.runtime, self.health.config) = (next, None);
-                say("the config was read again");
+                return true;
             }
             Ok(next) => {
                 next.problems().iter().for_each(tell);
@@ -151,6 +156,7 @@ impl Service {
         if self.health.config.is_some() {
             say("the settings from before count until the config is mended");
         }
+        false
     }
 
     /// Begins the runs that are due by their times or files, and writes the health down.
