@@ -151,3 +151,15 @@ fn the_planner_never_sees_the_outputs_of_calls() {
         assert!(!server.request(number).raw.contains("OUTPUT-OF-A-CALL"), "{}", server.request(number).raw);
     }
 }
+
+#[test]
+fn the_last_answer_of_a_script_is_played_whole_for_each_task() {
+    let answer = json!({"rounds": [
+        [{"tool_call": {"name": "shell", "arguments": {"command": "echo x >> log"}}}],
+        [{"text": "done"}],
+    ]});
+    let home = home(&[answer], "");
+    fs::write(home.path().join("plan.txt"), "one\ntwo\nthree\n").expect("a plan");
+    let (status, text) = run(home.path(), &["norris", "go", "--plan", "../plan.txt"]);
+    assert_eq!((status, read(home.path(), "log")), (6, "x\nx\nx\n".into()), "{text}");
+}
