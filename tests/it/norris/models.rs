@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::{plan, run, shell};
 use crate::changes::{home, read, rounds, work};
 use crate::home::TestHome;
-use crate::server::{Server, answer, refusal};
+use crate::server::{Server, answer, end_with, head, piece, refusal};
 
 const QUIET: &str = "console = {usage = false}, memory = {auto = false}, context = {project = false}";
 
@@ -150,6 +150,29 @@ fn the_planner_never_sees_the_outputs_of_calls() {
     for number in 1..=2 {
         assert!(!server.request(number).raw.contains("OUTPUT-OF-A-CALL"), "{}", server.request(number).raw);
     }
+}
+
+/// A request that could go over the run's dollars isn't sent, and with more of them the same run goes on.
+#[test]
+fn dollars_end_a_run_before_a_request_and_more_of_them_continue_it() {
+    let server = Server::start();
+    // Each answer takes 400 tokens of the 500 that it may take: $0.40.
+    for text in ["TASK: one\nTASK: two", "one is done", "two is done"] {
+        server.reply(vec![head(), piece(text), end_with([100, 0, 400, 0])]);
+    }
+    let rest = format!("prices = {{m = {{input = 0, output = 1000}}}}, {QUIET}");
+    let home =
+        TestHome::for_commands().directory("work/.git").asks(&server, "m", "max_output_tokens = 500", &rest).done();
+    let (status, text) = run(home.path(), &["norris", "make it", "--budget-usd", "1.2"]);
+    assert_eq!((status, server.requests()), (5, 2), "{text}");
+    assert!(text.contains("Run 1: budget") && text.contains("Used: $0.8000"), "{text}");
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert_eq!((status, server.requests()), (5, 2), "nothing is sent beyond: {text}");
+    let (status, text) = run(home.path(), &["norris", "budget", "1", "--budget-usd", "2"]);
+    assert_eq!(status, 0, "{text}");
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert_eq!((status, server.requests()), (6, 3), "{text}");
+    assert!(text.contains("Used: $1.2000") && text.contains("Task 2 (claimed): two"), "the sums go on: {text}");
 }
 
 #[test]
