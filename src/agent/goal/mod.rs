@@ -22,6 +22,7 @@ use crate::proto::action::{Autonomy, Risk};
 use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind, Money};
 use crate::tools::DELEGATE_TOOL;
+use crate::tools::served::Servers;
 
 use review::Reviewer;
 
@@ -29,7 +30,7 @@ pub(super) use share::Share;
 pub(super) use standin::{Calls, StandIn};
 
 /// Interval at which the journal is looked at for a person's word while a model works.
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(50);
 /// Bytes of an answer that the journal keeps.
 const SAID_BYTES_MAX: usize = 8 * 1024;
 /// The part of a run's cost that is work on its tasks.
@@ -379,6 +380,7 @@ impl Driver<'_> {
         self.begin_turn(&halt.intent)?;
         let (watcher, cancel) = (&mut *self.watcher, self.cancel);
         let runner = self.agent.runner().ok_or_else(no_tools)?;
+        runner.prepare(cancel, &mut |event| watcher.event(event));
         let outcome = runner.call(&call, halt.conversation, cancel, &mut person, &mut |event| {
             watcher.event(event);
         });
@@ -470,10 +472,12 @@ impl Driver<'_> {
         });
         self.lend_helper(category, limit, left_ms)?;
         let deadline = left_ms.map(|left| self.journal.now().saturating_add(i64::try_from(left).unwrap_or(i64::MAX)));
-        let stop = self.agent.runner().ok_or_else(no_tools)?.gate().stop().clone();
+        let runner = self.agent.runner().ok_or_else(no_tools)?;
+        let (stop, servers) = (runner.gate().stop().clone(), runner.servers().cloned());
+        let servers = servers.filter(|_| self.on_halt == OnHalt::Halt);
         let cut = AtomicU8::new(0);
         let (journal, cancel, after) = (self.journal, self.cancel, self.seen);
-        let (mut text, mut failure, mut broken, mut blocked) = (None, None, None, 0);
+        let (mut text, mut failure, mut broken, mut blocked, mut changed) = (None, None, None, 0, None);
         let (agent, watcher) = (&mut *self.agent, &mut *self.watcher);
         std::thread::scope(|scope| {
             let (done, is_done) = channel::<()>();
@@ -492,6 +496,11 @@ impl Driver<'_> {
                 if blocked == BLOCKED_MAX {
                     cut_by(BY_BLOCKED, &cut, cancel);
                 }
+                let servers = servers.as_ref().filter(|_| changed.is_none());
+                if let Some((tool, name)) = servers.and_then(|it| changed_tool(it, &event)) {
+                    changed = Some(calls.halt_of_changed(tool, &name));
+                    cancel.cancel();
+                }
                 match &event {
                     Event::Answered { text: whole } => text = Some(whole.clone()),
                     Event::Failed { failure: why, .. } => failure = Some(why.clone()),
@@ -505,7 +514,7 @@ impl Driver<'_> {
         if let Some(failure) = broken {
             return Err(failure);
         }
-        let halt = person.halt.take().map(|halt| Halt { conversation, ..halt });
+        let halt = person.halt.take().or(changed).map(|halt| Halt { conversation, ..halt });
         Ok(Asked { text, failure, halt, cut: cut.into_inner() })
     }
 }
@@ -557,6 +566,14 @@ fn is_blocked(event: &Event) -> bool {
     let Event::Tool(tool) = event else { return false };
     let Step::Done { outcome, .. } = &tool.step else { return false };
     outcome.metadata.get("risk").is_some_and(|risk| *risk == Risk::Blocked.word())
+}
+
+/// The tool of a call that was refused, and its name at its server, if it has changed since a person allowed it.
+fn changed_tool<'e>(servers: &Servers, event: &'e Event) -> Option<(&'e str, String)> {
+    let Event::Tool(tool) = event else { return None };
+    let Step::Done { outcome, .. } = &tool.step else { return None };
+    let name = servers.changed(&tool.tool).filter(|_| !outcome.success)?;
+    Some((&tool.tool, name))
 }
 
 /// The journal's events for a step of a call.

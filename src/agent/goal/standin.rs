@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::OnHalt;
 use super::review::Reviewer;
 use crate::agent::{Cancel, Person};
+use crate::base::hash::sha256_hex;
 use crate::norris::Halt;
 use crate::proto::Event;
+use crate::proto::action::Risk;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question, Step};
 
 /// Characters of a preview that a halted run keeps.
@@ -26,6 +28,25 @@ impl Calls {
         {
             let newest = (planned.arguments.to_string(), intent.clone());
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = newest;
+        }
+    }
+
+    /// Makes a halt of the newest call: its tool, `name`, isn't the one any more that the person allowed.
+    pub(super) fn halt_of_changed(&self, tool: &str, name: &str) -> Halt {
+        let (arguments, intent) = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let server = name.split('.').next().unwrap_or_default();
+        Halt {
+            digest: sha256_hex(format!("{tool} {arguments}").as_bytes()),
+            tool: tool.to_owned(),
+            arguments,
+            intent,
+            risk: Risk::Blocked.word().to_owned(),
+            reasons: vec![
+                format!("{name} has changed since you allowed it"),
+                format!("before a yes, reedclaw mcp allow {server} shows the change and asks"),
+            ],
+            preview: String::new(),
+            conversation: None,
         }
     }
 }

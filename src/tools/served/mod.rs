@@ -337,6 +337,14 @@ impl Servers {
         all.filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect()
     }
 
+    /// The name at its server of a tool that models knew by `name` and that has changed since a person allowed it.
+    #[must_use]
+    pub fn changed(&self, name: &str) -> Option<String> {
+        let mut all = self.names().into_iter().flat_map(|server| self.list(&server));
+        let found = all.find(|row| row.name == name && row.standing == PinStanding::Changed && !row.is_left_out)?;
+        Some(format!("{}.{}", found.server, found.tool.name))
+    }
+
     /// Offers a tool from the next request on, by the name under which models see it.
     pub fn offer(&self, name: &str) {
         self.load(std::iter::once(name.to_owned()));
