@@ -55,7 +55,7 @@ pub use question::{
 };
 pub use session::{
     Approvals, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, RunOnGit, ToSummarise, ToolAsked,
-    cut_off_turns, maker, session_failure, session_on, sessions_here, summarise, to_summarise,
+    cut_off_turns, maker, rewind_run_session, session_failure, session_on, sessions_here, summarise, to_summarise,
 };
 pub use steps::{recover, steps, steps_failure};
 pub use tooling::runner::{BuiltRunner, RunnerOf, allowed_commands, tool_runner, unknown_tools};

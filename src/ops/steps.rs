@@ -3,9 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::agent::goal::Journal;
-use crate::app::{self, StoredJournal};
+use crate::app::{self, Runtime, StoredJournal};
 use crate::base::text::counted;
-use crate::config::{Env, Settings};
 use crate::proto::Failure;
 use crate::render::diff::unified;
 use crate::render::text::escape_visible;
@@ -58,13 +57,14 @@ pub fn revert(
     Ok(done)
 }
 
-/// Takes back the steps of a run. Returns lines about it; `prefix` precedes each command: `:` or `reedclaw `.
+/// Takes back the steps of a run, or the commits of one on a git session. Returns lines about it; `prefix` precedes each
+/// command: `:` or `reedclaw `.
 ///
 /// # Errors
 /// The run still works, or has changed nothing; something has changed since, and then the difference is the second part.
 /// Nothing is changed then.
 pub fn undo_run(
-    (settings, env): (&Settings, &Env),
+    runtime: &Runtime,
     journal: &StoredJournal,
     by_force: bool,
     prefix: &str,
@@ -73,7 +73,11 @@ pub fn undo_run(
     let (id, run) = (journal.run(), journal.state().map_err(plain)?);
     let goal = run.goal.clone().unwrap_or_default();
     let workspace = PathBuf::from(&goal.workspace);
+    let (settings, env) = (runtime.settings(), runtime.env());
     let _held = app::hold_workspace(env, &workspace).map_err(plain)?;
+    if !goal.session.is_empty() {
+        return app::rewind_run_session(runtime, &goal, id, run.began).map_err(plain);
+    }
     let mut steps = app::steps(settings, env, &workspace).map_err(plain)?;
     match revert(&mut steps, Direction::Undo, &Wish::Run(id), by_force, &workspace) {
         Ok(done) => Ok(taken_back_lines(&done, "Undid", prefix)),

@@ -470,8 +470,7 @@ impl Repl {
             })?),
         };
         let journal = self.stored_run(id)?;
-        let parts = (self.runtime.settings(), self.runtime.env());
-        let lines = undo_run(parts, &journal, by_force, ":").map_err(|(failure, difference)| {
+        let lines = undo_run(&self.runtime, &journal, by_force, ":").map_err(|(failure, difference)| {
             self.console.outside(&difference);
             failure
         })?;

@@ -208,6 +208,8 @@ pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, 
         let session = crate::sessions::short_id(&goal.session);
         lines
             .push(format!("Its work is session {session}: reedclaw session apply {session} puts it into the checkout"));
+        let is_over = run.end.is_some();
+        lines.extend(is_over.then(|| format!("reedclaw norris undo {} takes the session back", journal.run)));
     }
     if steps > 0 {
         lines.push(format!("reedclaw norris undo {} reverts its changes ({})", journal.run, counted(steps, "step")));

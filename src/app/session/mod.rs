@@ -29,7 +29,7 @@ use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::{Bench, Guard};
 
 pub use crate::tools::script::FOLDER;
-pub use run::RunOnGit;
+pub use run::{RunOnGit, rewind_run_session};
 pub use summaries::{Maker, ToSummarise, maker, summarise, to_summarise};
 pub use tools::{RepositoryTool, Ruling, ToolAsked, session_on};
 

@@ -1,13 +1,15 @@
 //! A run towards a goal on a git session: each attempt at a task that changes something is a commit, and the report is the
 //! session's last turn. It must not know how a run works.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use super::{OnGit, key_test, said_last, session_failure, without_keys};
+use super::{OnGit, Runtime, key_test, said_last, session_failure, without_keys};
 use crate::agent::Agent;
 use crate::agent::goal::Turns;
 use crate::host::now_unix_ms;
-use crate::proto::Failure;
+use crate::norris::Goal;
+use crate::proto::{Failure, FailureKind};
 use crate::sessions::{State, TurnReport, short_id};
 use crate::store::Store;
 
@@ -34,7 +36,7 @@ impl RunOnGit {
         let question = format!("The report of run {run}");
         self.on_git.session.begin_turn(&question).map_err(session_failure)?;
         let said = TurnReport {
-            subject: Some(format!("report of run {run}: {state}")),
+            subject: Some(report_subject(run, state)),
             answer: agent.redacted(&lines.join("\n")),
             question,
             state: State::Whole,
@@ -47,6 +49,36 @@ impl RunOnGit {
         };
         self.on_git.session.end_turn(&said).map(drop).map_err(session_failure)
     }
+}
+
+/// Takes the session of a run back to the turn before the run, and tells of it; its commits are kept.
+///
+/// # Errors
+/// The session can't be opened or moved, or has turns after the run.
+pub fn rewind_run_session(runtime: &Runtime, goal: &Goal, run: i64, began: i64) -> Result<Vec<String>, Failure> {
+    let sessions = runtime.sessions(Path::new(&goal.workspace))?;
+    let mut session = sessions.open(&goal.session).map_err(session_failure)?;
+    let log = session.view().log().map_err(session_failure)?;
+    let (id, report) = (short_id(&goal.session).to_owned(), report_subject(run, ""));
+    let newest = log.iter().find(|it| it.turn.is_some());
+    let has_report = log.iter().any(|it| it.subject.starts_with(&report));
+    if has_report && newest.is_some_and(|it| !it.subject.starts_with(&report)) {
+        let message = format!("session {id} has turns after run {run}");
+        let hint = format!("reedclaw session log {id} lists them, and reedclaw session rewind {id} TURN goes back");
+        return Err(Failure { kind: FailureKind::User, message, hint });
+    }
+    let before = log.iter().filter(|it| it.time_s < began / 1000).find_map(|it| it.turn).unwrap_or(0);
+    if newest.and_then(|it| it.turn) == Some(before) {
+        let message = format!("run {run} has no commits in session {id}, or it was taken back");
+        return Err(Failure { kind: FailureKind::User, message, hint: String::new() });
+    }
+    let kept = session.rewind(before).map_err(session_failure)?;
+    Ok(vec![format!("session {id} is at turn {before}, as before run {run}; the newest commit is kept as {kept}")])
+}
+
+/// The subject of the commit with the report of a run, up to how it ended.
+fn report_subject(run: i64, state: &str) -> String {
+    format!("report of run {run}: {state}")
 }
 
 impl Turns for RunOnGit {

@@ -500,7 +500,7 @@ fn show(runtime: &Runtime, journal: &StoredJournal, is_json: bool) -> Result<u8,
 }
 
 fn undo(runtime: &Runtime, journal: &StoredJournal, by_force: bool) -> Result<u8, Failure> {
-    let undone = undo_run((runtime.settings(), runtime.env()), journal, by_force, "reedclaw ");
+    let undone = undo_run(runtime, journal, by_force, "reedclaw ");
     let lines = undone.map_err(|(failure, difference)| {
         out!("{}", crate::render::sanitise(&difference));
         failure

@@ -45,4 +45,12 @@ fn a_run_on_a_session_makes_a_commit_for_each_task_and_leaves_the_checkout_alone
     let session = text.split("Its work is session ").nth(1).and_then(|it| it.split(':').next()).expect("its name");
     let (status, text) = run(home.path(), &["session", "apply", session, "--yes"]);
     assert!(status == 0 && work(home.path(), "two").exists(), "{text}");
+    // All commits of the run are taken back at once, and can be had again.
+    let (status, text) = run(home.path(), &["norris", "undo", "1"]);
+    assert!(status == 0 && text.contains("is at turn 0, as before run 1"), "{text}");
+    assert_eq!(git(&["ls-tree", "--name-only", &branch, "one", "two"]), "");
+    let (status, text) = run(home.path(), &["norris", "undo", "1"]);
+    assert!(status == 2 && text.contains("it was taken back"), "{status} {text}");
+    let (status, text) = run(home.path(), &["session", "undo", session]);
+    assert_eq!((status, git(&["show", &format!("{branch}:two")])), (0, "x\n".into()), "{text}");
 }
