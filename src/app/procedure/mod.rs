@@ -294,26 +294,27 @@ pub fn untrust_procedure(env: &Env, procedure: &Procedure) -> Result<bool, Failu
     })
 }
 
-/// All problems of a procedure: those of its file, and tools, time zones and other procedures that don't exist.
+/// The tools that steps can name, for [`procedure_problems`]; none of them can run.
 #[must_use]
-pub fn procedure_problems(
-    (settings, env): (&Settings, &Env),
-    procedure: &Procedure,
-    all: &[Procedure],
-) -> Vec<Problem> {
-    let mut problems = procedure.problems.clone();
-    let Some(definition) = &procedure.definition else { return problems };
+pub fn step_tools(settings: &Settings, env: &Env) -> Registry {
     let nothing = || "nothing is started for a check".to_owned();
     let launcher = Launcher::new(move |_, _, _| Err(nothing()), || Hold::Nothing, move || Err(nothing()));
-    let (registry, _) = super::tools(settings, env, &launcher);
+    super::tools(settings, env, &launcher).0
+}
+
+/// All problems of a procedure: those of its file, and tools, time zones and other procedures that don't exist.
+#[must_use]
+pub fn procedure_problems(registry: &Registry, procedure: &Procedure, all: &[Procedure]) -> Vec<Problem> {
+    let mut problems = procedure.problems.clone();
+    let Some(definition) = &procedure.definition else { return problems };
     for step in &definition.steps {
         let place = |what: String| format!("step {}: {what}", step.id);
         if let sop::Act::Model { tools, .. } = &step.act {
-            let wrong = tools.iter().flat_map(|tool| tool_problems(&registry, tool, None));
+            let wrong = tools.iter().flat_map(|tool| tool_problems(registry, tool, None));
             problems.extend(wrong.map(|(what, hint)| Problem { line: step.line, what: place(what), hint }));
         }
         if let sop::Act::Tool { tool, args } = &step.act {
-            let wrong = tool_problems(&registry, tool, Some(args));
+            let wrong = tool_problems(registry, tool, Some(args));
             problems.extend(wrong.into_iter().map(|(what, hint)| Problem { line: step.line, what: place(what), hint }));
         }
     }

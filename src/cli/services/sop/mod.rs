@@ -277,19 +277,19 @@ impl SopCall<'_> {
     }
 
     fn validate(&self) -> Result<u8, Failure> {
+        let all = app::procedures(self.places(), &self.workspace);
         let found = match self.name() {
-            "" => app::procedures(self.places(), &self.workspace),
+            "" => all.clone(),
             name if name.contains('/') || name.ends_with(".toml") => {
                 vec![app::procedure_at(self.runtime.env(), &self.runtime.cwd().join(name))?]
             }
             _ => vec![self.procedure()?],
         };
-        let (settings, env) = (self.runtime.settings(), self.runtime.env());
-        let all = app::procedures(self.places(), &self.workspace);
+        let tools = app::step_tools(self.runtime.settings(), self.runtime.env());
         let checked: Vec<(Procedure, Vec<Problem>)> = found
             .into_iter()
             .map(|it| {
-                let problems = app::procedure_problems((settings, env), &it, &all);
+                let problems = app::procedure_problems(&tools, &it, &all);
                 (it, problems)
             })
             .collect();
@@ -376,8 +376,8 @@ impl SopCall<'_> {
             // The very same files are read again, in case they change under the question.
             procedure = self.procedure()?;
         }
-        let parts = (self.runtime.settings(), self.runtime.env());
-        let problems = app::procedure_problems(parts, &procedure, &app::procedures(self.places(), &self.workspace));
+        let tools = app::step_tools(self.runtime.settings(), self.runtime.env());
+        let problems = app::procedure_problems(&tools, &procedure, &app::procedures(self.places(), &self.workspace));
         if !problems.is_empty() && procedure.problems.is_empty() {
             print_problems(&procedure, &problems);
             return Ok(exit::USAGE);
@@ -395,6 +395,7 @@ impl SopCall<'_> {
             (trigger.path, trigger.body, inputs) = (before.trigger.path, before.trigger.body, before.inputs);
         }
         let with = SopStart { inputs: &inputs, trigger, slot: None, taken };
+        let parts = (self.runtime.settings(), self.runtime.env());
         let begun = app::begin_procedure(parts, self.runtime.store(), &procedure, &workspace, with)?;
         let Some(journal) = begun else { return Ok(exit::FAILED) };
         let status = work(&mut self.runtime, &journal, self.is_json, asks);
