@@ -33,7 +33,7 @@ pub use commit::{Change, CommitError, Journals, Recovery};
 pub use layers::{Layers, OPAQUE, is_opaque};
 pub use lock::Locked;
 pub use place::{Places, Stage};
-pub use replace::{make_private, replace_private};
+pub use replace::{make_private, replace_for_now, replace_private};
 pub use survey::{HeldFile, Looked, Seen, Stamp, SurveyEnd, SurveyLimits, read_whole};
 pub use tree::{FileStamp, Opened, Opener, Tree, Visitor, Walked};
 pub use watch::{Reports, Watch};

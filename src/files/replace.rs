@@ -22,6 +22,18 @@ pub fn make_private(path: &Path) -> io::Result<()> {
 /// # Errors
 /// The directory or the file can't be made or written; the old file is untouched.
 pub fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, |file| file.sync_all())
+}
+
+/// The same for a file about a process that runs, which nobody reads once the machine is off: the disk isn't waited for.
+///
+/// # Errors
+/// As those of [`replace_private`].
+pub fn replace_for_now(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace(path, bytes, |_| Ok(()))
+}
+
+fn replace(path: &Path, bytes: &[u8], settle: impl Fn(&File) -> io::Result<()>) -> io::Result<()> {
     let directory = path.parent().ok_or_else(|| io::Error::other("it has no directory"))?;
     make_private(directory)?;
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -29,9 +41,9 @@ pub fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let written = (|| {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         file.write_all(bytes)?;
-        file.sync_all()?;
+        settle(&file)?;
         std::fs::rename(&draft, path)?;
-        File::open(directory)?.sync_all()
+        settle(&File::open(directory)?)
     })();
     if written.is_err() {
         let _ = std::fs::remove_file(&draft);
@@ -50,6 +62,7 @@ mod tests {
         let top = tempfile::tempdir().expect("a directory");
         let path = top.path().join("state/file.json");
         replace_private(&path, b"old").expect("written");
+        replace_for_now(&path, b"newer").expect("written");
         replace_private(&path, b"new").expect("written");
         assert_eq!(std::fs::read(&path).expect("the file"), b"new");
         let mode = |path: &Path| path.metadata().expect("there").permissions().mode() & 0o777;

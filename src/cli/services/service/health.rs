@@ -12,7 +12,7 @@ use crate::base::hash::sha256_hex;
 use crate::base::time::utc;
 use crate::cli::answers::agent::say;
 use crate::config::Env;
-use crate::files::replace_private;
+use crate::files::replace_for_now;
 use crate::host::{now_unix_ms, read_text};
 use crate::receipts;
 
@@ -76,7 +76,7 @@ impl Health {
         }
         let mut text = facts.clone();
         text["at"] = now_unix_ms().into();
-        let written = replace_private(&self.place, text.to_string().as_bytes());
+        let written = replace_for_now(&self.place, text.to_string().as_bytes());
         if let (Err(error), false) = (&written, self.has_failed) {
             say(&format!("{} can't be written: {error}", self.place.display()));
         }
