@@ -57,7 +57,7 @@ class Home:
 
 
 def shell(command):
-    return {"rounds": [[{"tool_call": {"name": "shell", "arguments": {"command": command}}}], [{"text": "done"}]]}
+    return {"when": "TASK", "rounds": [[{"tool_call": {"name": "shell", "arguments": {"command": command}}}], [{"text": "done"}]]}
 
 
 def tasks(program, answers, count):
