@@ -149,6 +149,8 @@ impl Terminal {
     /// The same; `kept` is what the history keeps, where it keeps the line at all.
     pub(in crate::repl) fn run_kept(&mut self, line: &HumanLine, kept: Option<&str>) -> Flow {
         let want_names = self.may_change_names(line.text());
+        // Those who watch get the line before anything that it prints, even if the shell is faster than this thread.
+        self.sharing.line(line.text(), Route::Shell, kept.is_none());
         let submitted = self.session.submit(line, want_names);
         let row = kept.and_then(|kept| self.remember(kept, line.kind()));
         if let Err(error) = submitted {
@@ -159,7 +161,6 @@ impl Terminal {
             });
             return Flow::Continue;
         }
-        self.sharing.line(line.text(), Route::Shell, kept.is_none());
         (self.finished, self.last_outcome) = (None, None);
         // The disk is written while the command runs, unless it has ended by then.
         let mut event = self.session.next_event_within(WRITE_AFTER);
