@@ -28,7 +28,9 @@ const PASSED_ON: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ"
 const PROXIES: [&str; 8] =
     ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY", "no_proxy", "NO_PROXY"];
 /// Variables that point programs at a server's own directory, for files that they would store in the home.
-const OWN_DIRECTORY: [&str; 4] = ["XDG_CACHE_HOME", "npm_config_cache", "UV_CACHE_DIR", "UV_TOOL_DIR"];
+const OWN_DIRECTORY: [&str; 3] = ["XDG_CACHE_HOME", "npm_config_cache", "UV_TOOL_DIR"];
+/// The variable of uv's cache and its place below a server's own directory, since uv doesn't work inside its cache.
+const UV_CACHE: (&str, &str) = ("UV_CACHE_DIR", "uv");
 
 /// Time for a request to an address that a server names.
 const DIAL: Duration = Duration::from_secs(10);
@@ -289,7 +291,9 @@ impl Parts {
     ) -> Result<BTreeMap<OsString, OsString>, String> {
         let names = PASSED_ON.into_iter().chain(row.pass.iter().map(String::as_str));
         let passed = names.filter_map(|name| Some((name.into(), self.env.get(OsStr::new(name))?.clone())));
+        let uv = own.map(|own| (UV_CACHE.0.into(), own.join(UV_CACHE.1).into()));
         let own = OWN_DIRECTORY.into_iter().filter_map(|name| Some((name.into(), own?.as_os_str().to_owned())));
+        let own = own.chain(uv);
         let mut set = Vec::new();
         for (name, source) in &row.env {
             let value = value_of(source, &self.env).map_err(|why| format!("its variable {name}: {why}"))?;
