@@ -319,6 +319,7 @@ fn scenario_43_schemathesis_finds_no_failure_and_nothing_undocumented() {
     std::fs::write(&path, document).expect("the document");
     let mut command = std::process::Command::new(place.join("bin/schemathesis"));
     command.args(["run", &path.display().to_string(), "--url", &format!("http://{}", gateway.address), "--no-color"]);
+    command.env("SCHEMATHESIS_HOOKS", Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/gateway/serializers.py"));
     // A stream doesn't end, a log-out and a stop end what follows, and a question needs a model.
     command.args(["--exclude-path-regex", "^/(sse/|estop|auth/|chat|hooks/|admin/members|admin/tokens)"]);
     for header in [&format!("Authorization: Bearer {token}"), "X-Mode: lab", "X-Tenant-Id: local", "X-User-Id: anna"] {
