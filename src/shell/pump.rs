@@ -30,8 +30,9 @@ use crate::shell::keys::editor::{
 use crate::shell::keys::feed::Feed;
 use crate::shell::lookup::names;
 
-/// A PTY hands over at most 4 KiB a read; several reads are gathered into one write.
-const OUTPUT_BYTES_GATHERED: usize = 16 * 1024;
+/// Four reads of a PTY, each of at most 4,095 bytes, are gathered into one write. With room for a few bytes more, a fifth read
+/// would fetch just these, and whatever shows the write would read them apart, too.
+const OUTPUT_BYTES_GATHERED: usize = 4 * 4095;
 /// A read of less than this leaves nothing behind: a full one gives nearly 4 KiB.
 const SHORT_READ_BYTES: usize = 2 * 1024;
 /// A PTY keeps some 64 KiB that nobody has read: 16 reads of 16 KiB are more than that.
