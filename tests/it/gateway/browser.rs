@@ -168,7 +168,8 @@ impl Browser {
              if (found) done(true); else setTimeout(look, 20); }}; look(); setTimeout(() => done(false), 2000); }})"
         );
         while self.eval(&looked) != true {
-            let text = self.eval("document.body.innerText");
+            // A page that loads slowly has no body yet.
+            let text = self.eval("document.body?.innerText");
             assert!(Instant::now() < until, "never: {expression}\n{text}\n{:?}", self.complaints);
         }
     }
