@@ -49,6 +49,9 @@ return {
     --   true or false: the model takes pictures (`@picture.png`). Default: what a llama.cpp server reports; known for some
     --   models by name; others get none.
     --   images = true,
+    --   true or false: the provider has promised not to train on what it gets. A tenant of the gateway without the flag
+    --   `train_ok` has runs only if each model says so.
+    --   no_training = true,
     --   "off", "low", "medium" or "high", or a whole number of tokens, 1024 to 10000000: how much the model thinks before it
     --   answers. Default: the server's own. A server that knows only efforts gets the nearest one, and vice versa;
     --   a server that refuses it is asked again without. With this setting thoughts are requested too, if available.
@@ -540,6 +543,29 @@ return {
     runs_max = 8,
     -- true or false: whoever started a call doesn't answer its question.
     four_eyes = false,
+    -- Another sign-in whose tokens (JSON Web Tokens, RS256 or ES256) count beside the gateway's own. Only the user's name is taken
+    -- from them; what a user may do is said by `reedclaw gateway member`.
+    auth = {
+      -- text: who makes the tokens, as they say it.
+      issuer = "",
+      -- text: whom they are for, as they say it.
+      audience = "",
+      -- path: the file with its keys, a JWK set; read again every ten minutes. Empty: such tokens don't count.
+      jwks = "",
+    },
+    -- Bounds of what clients may use. Whoever is above one gets an error that says so.
+    limits = {
+      -- 16 to 100000: connections at once; others wait.
+      connections = 1024,
+      -- 1 to 1000000: requests of a tenant in a second; for a moment, twice as many.
+      tenant_requests = 200,
+      -- 1 to 1000000: requests of a user in a second; for a moment, four times as many.
+      user_requests = 50,
+      -- 1 to 100000: streams of a tenant at once.
+      tenant_streams = 2000,
+      -- 1 to 100000: streams of a user at once.
+      user_streams = 16,
+    },
     -- Webhooks by name: a signed request to /hooks/NAME asks the model a question, and nobody is asked for a yes.
     hooks = {
       -- builds = {

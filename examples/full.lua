@@ -20,6 +20,7 @@ return {
       max_output_tokens = 2000,
       context_tokens = 16000,
       images = false,
+      no_training = true,
       thinking = "low",
       retries = 1,
     },
@@ -191,6 +192,8 @@ return {
     question_timeout = 60,
     runs_max = 4,
     four_eyes = true,
+    auth = { issuer = "https://sign-in.example", audience = "reedclaw", jwks = "~/.config/reedclaw/sign-in-keys.json" },
+    limits = { connections = 512, tenant_requests = 100, user_requests = 20, tenant_streams = 500, user_streams = 8 },
     hooks = { builds = { secret_env = "BUILDS_SECRET", question = "A build failed. Find out why." } },
   },
 

@@ -61,7 +61,11 @@ fn write(value: &Value, depth_max: usize, left: usize, text: &mut String) -> Res
             let left = left.checked_sub(1).ok_or(CanonicalError::Deep(depth_max))?;
             let mut sorted: Vec<_> = fields.iter().collect();
             // By UTF-16 units, as the standard has it; that differs from bytes only beyond the basic plane.
-            sorted.sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
+            if !sorted.iter().all(|(name, _)| name.is_ascii()) {
+                sorted.sort_by(|(one, _), (other, _)| one.encode_utf16().cmp(other.encode_utf16()));
+            } else if !sorted.is_sorted_by_key(|(name, _)| *name) {
+                sorted.sort_by_key(|(name, _)| *name);
+            }
             text.push('{');
             for (at, (name, field)) in sorted.into_iter().enumerate() {
                 if at > 0 {
@@ -81,8 +85,14 @@ fn push_display(text: &mut String, value: impl std::fmt::Display) {
     let _ = write!(text, "{value}");
 }
 
-fn quote(string: &str, text: &mut String) {
+/// Writes a string in quotes, with as few escapes as the standard allows.
+pub fn quote(string: &str, text: &mut String) {
     text.push('"');
+    if !string.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        text.push_str(string);
+        text.push('"');
+        return;
+    }
     for character in string.chars() {
         match character {
             '"' => text.push_str("\\\""),

@@ -48,6 +48,7 @@ const UNSET: &[(&str, &str)] = &[
     ("models.NAME.model", "NAME"),
     ("models.NAME.temperature", "`model_defaults.temperature`"),
     ("models.NAME.images", "llama.cpp is asked; known for some by `model`"),
+    ("models.NAME.no_training", "false"),
     ("models.NAME.context_tokens", "llama.cpp is asked; known for some by `model`"),
     ("models.NAME.max_output_tokens", "the server's own"),
     ("models.NAME.thinking", "the server's own"),

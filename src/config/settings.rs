@@ -98,6 +98,8 @@ pub struct ModelSettings {
     pub context_tokens: Option<u64>,
     /// Whether it takes pictures, if set.
     pub images: Option<bool>,
+    /// Whether its provider has promised not to train on what it gets.
+    pub no_training: bool,
     /// The effort of thinking, if set.
     pub thinking: Option<ThinkingSettings>,
     /// Further tries of a refused request.
@@ -483,6 +485,7 @@ fn model(values: &Values<'_>, name: &str, problems: &mut Problems) -> Result<Mod
             Some(Setting::Bool(takes)) => Some(*takes),
             _ => None,
         },
+        no_training: matches!(values.get(&["models", name, "no_training"]), Some(Setting::Bool(true))),
         thinking: match values.get(&["models", name, "thinking"]) {
             Some(Setting::Text(effort)) => Some(ThinkingSettings::Effort(effort.clone())),
             Some(Setting::Integer(tokens)) => Some(ThinkingSettings::Tokens(*tokens)),

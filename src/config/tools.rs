@@ -105,8 +105,38 @@ pub struct GatewaySettings {
     pub runs_max: u64,
     /// Whether whoever started a call may not answer its question.
     pub four_eyes: bool,
+    /// The sign-in whose tokens count, beside our own.
+    pub auth: AuthSettings,
+    /// Bounds of what clients may use.
+    pub limits: GatewayLimits,
     /// Webhooks, by name.
     pub hooks: BTreeMap<String, WebhookSettings>,
+}
+
+/// Another sign-in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuthSettings {
+    /// The maker of its tokens.
+    pub issuer: String,
+    /// The audience of its tokens.
+    pub audience: String,
+    /// The file with its keys; empty: its tokens don't count.
+    pub jwks: String,
+}
+
+/// Bounds of what clients may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GatewayLimits {
+    /// Connections at once.
+    pub connections: u64,
+    /// Requests of a tenant in a second.
+    pub tenant_requests: u64,
+    /// Requests of a user in a second.
+    pub user_requests: u64,
+    /// Streams of a tenant at once.
+    pub tenant_streams: u64,
+    /// Streams of a user at once.
+    pub user_streams: u64,
 }
 
 /// A webhook.
@@ -136,6 +166,18 @@ impl GatewaySettings {
             question_timeout_s: values.integer(&["gateway", "question_timeout"])?,
             runs_max: values.integer(&["gateway", "runs_max"])?,
             four_eyes: values.bool(&["gateway", "four_eyes"])?,
+            auth: AuthSettings {
+                issuer: values.text(&["gateway", "auth", "issuer"])?,
+                audience: values.text(&["gateway", "auth", "audience"])?,
+                jwks: values.text(&["gateway", "auth", "jwks"])?,
+            },
+            limits: GatewayLimits {
+                connections: values.integer(&["gateway", "limits", "connections"])?,
+                tenant_requests: values.integer(&["gateway", "limits", "tenant_requests"])?,
+                user_requests: values.integer(&["gateway", "limits", "user_requests"])?,
+                tenant_streams: values.integer(&["gateway", "limits", "tenant_streams"])?,
+                user_streams: values.integer(&["gateway", "limits", "user_streams"])?,
+            },
         })
     }
 }

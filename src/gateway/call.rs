@@ -1,8 +1,8 @@
 //! One request on its way through a handler: what was sent, checked against the route's row, and what goes back.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::http::HeaderMap;
@@ -239,21 +239,36 @@ fn decoded(text: &str) -> Answered<String> {
     String::from_utf8(bytes).map_err(|_| wrong())
 }
 
-/// Reads a body and holds it against the route's schema.
-///
-/// # Errors
-/// It is no JSON, or not what the schema says.
-pub fn body(bytes: &[u8], schema: &str) -> Answered<Value> {
-    let value: Value = if bytes.is_empty() {
-        Value::Object(serde_json::Map::new())
-    } else {
-        serde_json::from_slice(bytes).map_err(|error| Problem::body(format!("the body is no JSON: {error}")))?
-    };
-    let schema: Value =
-        serde_json::from_str(schema).map_err(|error| Problem::new(500, "internal", error.to_string()))?;
-    let schema = Schema::new(schema).map_err(|error| Problem::new(500, "internal", error))?;
-    let problems = schema.problems(&value);
-    if problems.is_empty() { Ok(value) } else { Err(Problem::body(problems.join("; "))) }
+/// The schemas of bodies, each read when it is first needed.
+#[derive(Default)]
+pub struct Schemas(Mutex<HashMap<&'static str, Arc<Schema>>>);
+
+impl Schemas {
+    fn of(&self, text: &'static str) -> Answered<Arc<Schema>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(schema) = known.get(text) {
+            return Ok(Arc::clone(schema));
+        }
+        let internal = |why: String| Problem::new(500, "internal", why);
+        let value: Value = serde_json::from_str(text).map_err(|error| internal(error.to_string()))?;
+        let schema = Arc::new(Schema::new(value).map_err(internal)?);
+        known.insert(text, Arc::clone(&schema));
+        Ok(schema)
+    }
+
+    /// Reads a body and holds it against the route's schema.
+    ///
+    /// # Errors
+    /// It is no JSON, or not what the schema says.
+    pub fn body(&self, bytes: &[u8], schema: &'static str) -> Answered<Value> {
+        let value: Value = if bytes.is_empty() {
+            Value::Object(serde_json::Map::new())
+        } else {
+            serde_json::from_slice(bytes).map_err(|error| Problem::body(format!("the body is no JSON: {error}")))?
+        };
+        let problems = self.of(schema)?.problems(&value);
+        if problems.is_empty() { Ok(value) } else { Err(Problem::body(problems.join("; "))) }
+    }
 }
 
 #[cfg(test)]

@@ -36,8 +36,6 @@ use super::routes::{self, Route};
 use super::shares::follow::{self, ShareStream};
 use super::{DROP_WAIT, END_WAIT, Gateway, ROUTES, stream};
 
-/// Connections at once.
-const CONNECTIONS_MAX: usize = 1_024;
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Headers of a request.
@@ -50,6 +48,8 @@ const BODY_WAIT: Duration = Duration::from_secs(30);
 const UNKNOWN_BYTES_MAX: usize = 64 * 1024;
 /// Interval at which shared sessions are looked after.
 const TICK: Duration = Duration::from_secs(1);
+/// Interval for removing what is too old.
+const TIDY: Duration = Duration::from_secs(3_600);
 /// A client that takes nothing for so long is dropped.
 const STALLED: Duration = Duration::from_secs(30);
 
@@ -83,7 +83,10 @@ async fn accept(gateway: Arc<Gateway>, listeners: Listeners) {
     let Ok(listener) = TcpListener::from_std(listeners.net) else { return };
     let own = listeners.own.and_then(|own| UnixListener::from_std(own).ok());
     let router = router(&gateway);
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let tidying = tokio::spawn(tidy(Arc::clone(&gateway)));
+    let most = gateway.parts.settings.gateway.limits.connections;
+    let most = u32::try_from(most).unwrap_or(u32::MAX);
+    let places = Arc::new(Semaphore::new(usize::try_from(most).unwrap_or(Semaphore::MAX_PERMITS)));
     let mut stopping = gateway.stopping.subscribe();
     tokio::spawn(tick(Arc::clone(&gateway)));
     loop {
@@ -107,8 +110,19 @@ async fn accept(gateway: Arc<Gateway>, listeners: Listeners) {
             sleep(Duration::from_millis(100)).await;
         }
     }
-    let all = u32::try_from(CONNECTIONS_MAX).unwrap_or(u32::MAX);
-    let _ = timeout(END_WAIT + DROP_WAIT, places.acquire_many(all)).await;
+    tidying.abort();
+    let _ = timeout(END_WAIT + DROP_WAIT, places.acquire_many(most)).await;
+}
+
+/// Removes what is too old, again and again.
+async fn tidy(gateway: Arc<Gateway>) {
+    loop {
+        sleep(TIDY).await;
+        let at_work = Arc::clone(&gateway);
+        if let Ok(Err(error)) = gateway.work.run("", move || at_work.ledger.retention().tidy()).await {
+            tracing::warn!(event = "tidy_failed", error = %error);
+        }
+    }
 }
 
 /// The next connection by the Unix socket; never, if there is none.
@@ -129,7 +143,7 @@ async fn tick(gateway: Arc<Gateway>) {
         }
         if gateway.shares.are_some() {
             let at_work = Arc::clone(&gateway);
-            let _ = gateway.work.run(move || at_work.shares.tick(Instant::now())).await;
+            let _ = gateway.work.run("", move || at_work.shares.tick(Instant::now())).await;
         }
     }
 }
@@ -284,7 +298,8 @@ async fn handled(
     let is_own = peer == Some(Peer::Own);
     let sent = Sent { route, request_id, params, query, headers, body, address, is_own };
     let at_work = Arc::clone(gateway);
-    let reply = gateway.work.run(move || routes::answer(&at_work, &sent)).await??;
+    let lane = sent.headers.get("x-tenant-id").and_then(|tenant| tenant.to_str().ok()).unwrap_or_default().to_owned();
+    let reply = gateway.work.run(&lane, move || routes::answer(&at_work, &sent)).await??;
     match reply.content {
         Content::Later(steps, wait) => later(steps, wait).await,
         content => Ok(Reply { content, ..reply }),
@@ -358,12 +373,9 @@ fn share_body(gateway: &Arc<Gateway>, wanted: ShareStream) -> Body {
     let may_watch: follow::MayWatch = Box::new(move || {
         let (gateway, (tenant, secret)) = (Arc::clone(&at_work), right.clone());
         Box::pin(async move {
-            let look = Arc::clone(&gateway);
-            let may_read = move || {
-                let holder = look.ledger.authenticate(&secret).ok()??;
-                look.ledger.member(&tenant, &holder.user).ok()?
-            };
-            gateway.work.run(may_read).await.ok().map(|role| role.is_some())
+            let (look, lane) = (Arc::clone(&gateway), tenant.clone());
+            let may_read = move || look.callers.may_read(&[(secret, tenant)]).ok();
+            gateway.work.run(&lane, may_read).await.ok().flatten().map(|may_read| may_read == [true])
         })
     });
     follow::body(wanted, gateway.stopping.subscribe(), may_watch)

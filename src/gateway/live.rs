@@ -21,7 +21,7 @@ use crate::agent::Cancel;
 use crate::app::{Channel, ChannelKind, Request, Resume, Runtime, Skills};
 use crate::gate::Chain;
 use crate::ledger::{NewRun, RunEnd, Subject};
-use crate::proto::team::{EventDraft, Identity};
+use crate::proto::team::{EventDraft, Identity, Mode};
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
 use crate::proto::{Event, Failure, FailureKind, Spent};
@@ -37,6 +37,8 @@ const PARKED: Duration = Duration::from_secs(5 * 60);
 
 /// The flag of a tenant whose personal data no model gets.
 const PERSONAL: &str = "pii";
+/// The flag of a tenant whose texts may be used to train models.
+const TRAINING: &str = "train_ok";
 
 /// A run as those see it who follow it.
 pub struct LiveRun {
@@ -174,11 +176,22 @@ impl Live {
     }
 }
 
+/// Refuses a run if a provider might train on a tenant's texts that doesn't want it. A run may ask any of the models: for its
+/// answer, as a fall-back, for a title or a memory. In the mode `lab` the tenant is the user, who has chosen the models.
+fn check_training(gateway: &Gateway, who: &Identity) -> Answered<()> {
+    let may_train = gateway.ledger.flag(&who.tenant, TRAINING)?.unwrap_or(who.mode == Mode::Lab);
+    let models = &gateway.parts.settings.models;
+    let Some((name, _)) = models.iter().find(|(_, model)| !may_train && !model.no_training) else { return Ok(()) };
+    let message = "a provider might train on what it gets, and this tenant doesn't allow that";
+    Err(Problem::new(403, "train_ok", message).context(json!({"model": name})))
+}
+
 /// Makes a run and gives it to its conversation's thread.
 ///
 /// # Errors
 /// The conversation answers another question, or there are no more threads.
 pub fn begin(gateway: &Arc<Gateway>, conversation: Option<i64>, job: Job) -> Answered<()> {
+    check_training(gateway, &job.run.who)?;
     let live = &gateway.live;
     live.add(&job.run);
     let busy = || Problem::new(409, "in_progress", "the conversation answers another question");

@@ -7,11 +7,13 @@
 //! ```text
 //! gw-http   one thread: sockets, checks, streams; it never touches the database, a file or a tool
 //! gw-work   the synchronous side of requests
+//! gw-read   what streams read: a page of the log for all streams of a tenant
 //! gw-action one for each action that goes on
 //! gw-run    one for each conversation that is live
 //! ```
 
 mod api;
+mod ask;
 mod call;
 mod chained;
 mod front;
@@ -48,13 +50,16 @@ use crate::proto::{Failure, FailureKind};
 use crate::share::SOCKET_NAME;
 
 pub use api::ROUTES;
+pub use ask::figures_at;
 pub use identity::is_id;
 pub use openapi::document as openapi;
 pub use routes::Route;
 pub use state::{Gateway, Parts};
 
+use call::Schemas;
 use front::Listeners;
 use guard::Names;
+use identity::Callers;
 use live::Live;
 use metrics::Metrics;
 use person::Bell;
@@ -62,6 +67,7 @@ use rates::{Rates, Streams};
 use runners::Runners;
 use shares::Shares;
 use shares::socket::Socket;
+use stream::{Feeds, Rights};
 use work::Pool;
 
 /// The usual address.
@@ -71,6 +77,8 @@ const HINT_DATABASE: &str =
     "a database is file:PATH, postgres://HOST/NAME, or env:NAME for a variable with one of these";
 /// Threads for requests, and places in their queue.
 const WORK: (usize, usize) = (8, 256);
+/// The same for streams, so that none waits for a request.
+const READ: (usize, usize) = (2, 1_024);
 /// Wait for running requests at the end.
 const END_WAIT: Duration = Duration::from_secs(10);
 /// Wait for the last tasks after that.
@@ -163,8 +171,15 @@ pub fn serve(
     listener.set_nonblocking(true).map_err(|error| unusable("the listener", error))?;
     let address = listener.local_addr().map_err(|error| unusable("the listener", error))?;
     let threads = |error| unusable("threads", error);
+    let readers = Arc::new(Pool::start("gw-read", READ.0, READ.1).map_err(threads)?);
+    let callers = Arc::new(Callers::new(&ledger, &parts.settings.gateway.auth)?);
+    let limits = parts.settings.gateway.limits;
+    let places = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
     let gateway = Arc::new(Gateway {
         node_id: ledger.node().to_owned(),
+        feeds: Arc::new(Feeds::new(&ledger, &readers)),
+        rights: Arc::new(Rights::new(&callers, &readers)),
+        callers,
         ledger,
         parts,
         mode,
@@ -178,13 +193,14 @@ pub fn serve(
         gestures: Arc::default(),
         shares: Shares::default(),
         url: format!("http://{address}"),
+        schemas: Schemas::default(),
         rates: Rates::default(),
-        streams: Streams::default(),
+        streams: Streams::new(places(limits.user_streams), places(limits.tenant_streams)),
         metrics: Metrics::default(),
-        grown: watch::Sender::new(0),
         stopping: watch::Sender::new(false),
         receipts: Mutex::new(None),
     });
+    gateway.ledger.nodes().listens(address.to_string()).map_err(|error| of_ledger(&error))?;
     let neighbours = meet_neighbours(&gateway).map_err(threads)?;
     let (own, socket) = own_socket(&gateway).unzip();
     let (http, done) = front::start(Arc::clone(&gateway), Listeners { net: listener, own }).map_err(threads)?;
@@ -224,11 +240,14 @@ fn own_socket(gateway: &Gateway) -> Option<(UnixListener, Socket)> {
 
 /// Wakes the streams of this gateway and of its neighbours when a log has grown.
 fn meet_neighbours(gateway: &Arc<Gateway>) -> std::io::Result<Option<Arc<Neighbours>>> {
-    let grow = |grown: watch::Sender<u64>| move || grown.send_modify(|count| *count = count.wrapping_add(1));
-    let neighbours = nodes::meet(&gateway.ledger, grow(gateway.grown.clone()))?.map(Arc::new);
-    let (here, there) = (grow(gateway.grown.clone()), neighbours.as_ref().map(Arc::downgrade));
-    gateway.ledger.on_append(Box::new(move |_| {
-        here();
+    // Weak, since the stores hold this and the feeds hold the stores: at the end the database's file must be closed.
+    let grow =
+        |feeds: Weak<Feeds>| move |tenant: Option<&str>| feeds.upgrade().iter().for_each(|feeds| feeds.grown(tenant));
+    let (here, heard) = (grow(Arc::downgrade(&gateway.feeds)), grow(Arc::downgrade(&gateway.feeds)));
+    let neighbours = nodes::meet(&gateway.ledger, move || heard(None))?.map(Arc::new);
+    let there = neighbours.as_ref().map(Arc::downgrade);
+    gateway.ledger.on_append(Box::new(move |tenant| {
+        here(Some(tenant));
         if let Some(neighbours) = there.as_ref().and_then(Weak::upgrade) {
             neighbours.hint();
         }

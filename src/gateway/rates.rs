@@ -17,10 +17,19 @@ pub struct Rate {
     pub burst: f64,
 }
 
-/// Requests of a tenant.
-pub const TENANT: Rate = Rate { each_second: 200.0, burst: 400.0 };
-/// Requests of a user.
-pub const USER: Rate = Rate { each_second: 50.0, burst: 200.0 };
+impl Rate {
+    /// So many requests a second, and for a moment `times` as many.
+    #[must_use]
+    pub fn of(each_second: u64, times: u32) -> Self {
+        let each_second = f64::from(u32::try_from(each_second).unwrap_or(u32::MAX));
+        Self { each_second, burst: each_second * f64::from(times) }
+    }
+}
+
+/// The burst of a tenant's requests, as a multiple of those in a second.
+pub const TENANT_BURST: u32 = 2;
+/// The same of a user's.
+pub const USER_BURST: u32 = 4;
 /// Wrong secrets of an address: ten a minute.
 pub const WRONG_SECRETS: Rate = Rate { each_second: 10.0 / 60.0, burst: 10.0 };
 /// Gestures of an actor on a canvas.
@@ -62,14 +71,13 @@ impl Rates {
     }
 }
 
-/// Streams that a user has open at once, in one tenant.
-pub const STREAMS_OF_USER: usize = 16;
-/// Streams of a tenant.
-const STREAMS_OF_TENANT: usize = 2_000;
-
 /// The open streams, by tenant and user.
-#[derive(Clone, Debug, Default)]
-pub struct Streams(Arc<Mutex<HashMap<(String, String), usize>>>);
+#[derive(Clone, Debug)]
+pub struct Streams {
+    open: Arc<Mutex<HashMap<(String, String), usize>>>,
+    of_user: usize,
+    of_tenant: usize,
+}
 
 /// The place of an open stream; it is free again when this is dropped.
 #[derive(Debug)]
@@ -79,8 +87,14 @@ pub struct StreamPlace {
 }
 
 impl Streams {
+    /// So many places for a user in a tenant, and for a tenant.
+    #[must_use]
+    pub fn new(of_user: usize, of_tenant: usize) -> Self {
+        Self { open: Arc::default(), of_user, of_tenant }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes a place; none if the user or the tenant has too many streams.
@@ -90,7 +104,7 @@ impl Streams {
         let mut open = self.lock();
         let all: usize = open.iter().filter(|((it, _), _)| it == tenant).map(|(_, count)| count).sum();
         let mine = open.entry(of.clone()).or_default();
-        if *mine >= STREAMS_OF_USER || all >= STREAMS_OF_TENANT {
+        if *mine >= self.of_user || all >= self.of_tenant {
             return None;
         }
         *mine += 1;
@@ -135,13 +149,15 @@ mod tests {
 
     #[test]
     fn a_user_has_so_many_streams_and_a_closed_one_makes_room() {
-        let streams = Streams::default();
-        let mut open: Vec<_> = (0..STREAMS_OF_USER).map(|_| streams.take("t", "anna").expect("a place")).collect();
+        let streams = Streams::new(16, 20);
+        let mut open: Vec<_> = (0..16).map(|_| streams.take("t", "anna").expect("a place")).collect();
         assert!(streams.take("t", "anna").is_none());
         assert!(streams.take("t", "ben").is_some() && streams.take("u", "anna").is_some(), "others aren't affected");
         open.pop();
         assert!(streams.take("t", "anna").is_some());
-        drop(open);
+        let others: Vec<_> = (0..10).filter_map(|_| streams.take("t", "ben")).collect();
+        assert_eq!(others.len(), 5, "the tenant has no more places");
+        drop((open, others));
         assert_eq!(streams.count(), 0);
     }
 }

@@ -8,8 +8,9 @@ use axum::http::{Method, header};
 use super::call::{self, Call, Reply, Sent};
 use super::identity;
 use super::problem::{Answered, Problem};
+use super::rates::Rate;
 use super::{Gateway, rates};
-use crate::ledger::Who;
+use crate::ledger::{Caller, Who};
 use crate::proto::team::{Identity, TeamRole, TokenKind};
 
 /// Bytes of a JSON body.
@@ -120,7 +121,7 @@ pub fn answer(gateway: &Arc<Gateway>, sent: &Sent) -> Answered<Reply> {
     };
     let query = call::query(&sent.query, route.query)?;
     let body = match route.body {
-        Some(schema) => call::body(&sent.body, schema)?,
+        Some(schema) => gateway.schemas.body(&sent.body, schema)?,
         None => serde_json::Value::Null,
     };
     if let (Some(actor), Some(identity)) = (body["actor_id"].as_str(), &identity)
@@ -151,8 +152,10 @@ fn known(
     least: TeamRole,
     only_person: bool,
 ) -> Answered<(Option<Who>, Option<Identity>)> {
-    let holder = holder(gateway, sent)?;
-    let ids = identity::ids(&sent.headers, gateway.mode)?;
+    let ids = identity::ids(&sent.headers, gateway.mode);
+    let tenant = ids.as_ref().map_or("", |ids| ids.tenant.as_str());
+    let Caller { holder, member, mode } = caller(gateway, sent, tenant)?;
+    let ids = ids?;
     if ids.user.as_ref().is_some_and(|user| *user != holder.user) {
         return Err(actor_mismatch());
     }
@@ -161,11 +164,8 @@ fn known(
     if ids.tenant != holder.tenant {
         return Err(not_a_member());
     }
-    let role = match is_own(sent) {
-        true => holder.role,
-        false => gateway.ledger.member(&ids.tenant, &holder.user)?.ok_or_else(not_a_member)?.min(holder.role),
-    };
-    if gateway.ledger.mode(&ids.tenant)? != Some(ids.mode) {
+    let role = member.ok_or_else(not_a_member)?.min(holder.role);
+    if mode != Some(ids.mode) {
         return Err(Problem::new(403, "mode_mismatch", "the tenant has another mode than X-Mode says"));
     }
     if role < least {
@@ -177,8 +177,11 @@ fn known(
     }
     let now = Instant::now();
     // The user first: what is refused there takes nothing from others of the tenant.
-    let may_ask = gateway.rates.take(format!("user {} {}", ids.tenant, holder.user), rates::USER, now)
-        && gateway.rates.take(format!("tenant {}", ids.tenant), rates::TENANT, now);
+    let limits = gateway.parts.settings.gateway.limits;
+    let of_user = Rate::of(limits.user_requests, rates::USER_BURST);
+    let of_tenant = Rate::of(limits.tenant_requests, rates::TENANT_BURST);
+    let may_ask = gateway.rates.take(format!("user {} {}", ids.tenant, holder.user), of_user, now)
+        && gateway.rates.take(format!("tenant {}", ids.tenant), of_tenant, now);
     if !may_ask {
         return Err(Problem::rate_limited());
     }
@@ -204,27 +207,28 @@ fn is_own(sent: &Sent) -> bool {
     sent.is_own && !sent.headers.contains_key(header::AUTHORIZATION)
 }
 
-/// The holder of the request's token. Wrong secrets are counted by address; right ones pass all the same.
-fn holder(gateway: &Gateway, sent: &Sent) -> Answered<Who> {
+/// The holder of the request's token, in the tenant that it names. Wrong secrets are counted by address; right ones pass all the
+/// same.
+fn caller(gateway: &Gateway, sent: &Sent, tenant: &str) -> Answered<Caller> {
     if is_own(sent) {
-        return Ok(Who {
+        let holder = Who {
             token_id: "socket".into(),
             kind: TokenKind::Person,
             user: OWN_USER.into(),
             tenant: "local".into(),
             role: TeamRole::Member,
-        });
+        };
+        return Ok(Caller { member: Some(holder.role), mode: gateway.ledger.mode(tenant)?, holder });
     }
     let found = match secret(sent) {
-        Some(secret) => gateway.ledger.authenticate(secret)?,
+        Some(secret) => gateway.callers.find(secret, tenant)?,
         None => None,
     };
-    let Some(holder) = found else {
+    found.ok_or_else(|| {
         let bucket = format!("wrong {}", sent.address.ip());
-        return Err(match gateway.rates.take(bucket, rates::WRONG_SECRETS, Instant::now()) {
+        match gateway.rates.take(bucket, rates::WRONG_SECRETS, Instant::now()) {
             true => Problem::unauthenticated(),
             false => Problem::rate_limited(),
-        });
-    };
-    Ok(holder)
+        }
+    })
 }

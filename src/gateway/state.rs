@@ -6,8 +6,10 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
+use super::call::Schemas;
 use super::gestures::Gestures;
 use super::guard::Names;
+use super::identity::Callers;
 use super::live::Live;
 use super::metrics::Metrics;
 use super::person::Bell;
@@ -15,6 +17,7 @@ use super::rates::{Rates, Streams};
 use super::runners::Runners;
 use super::running::Running;
 use super::shares::Shares;
+use super::stream::{Feeds, Rights};
 use super::work::Pool;
 use crate::app;
 use crate::config::{Env, Settings};
@@ -51,11 +54,14 @@ pub struct Gateway {
     pub(super) shares: Shares,
     /// The address of this gateway, as a browser needs it.
     pub(super) url: String,
+    pub(super) schemas: Schemas,
     pub(super) rates: Rates,
     pub(super) streams: Streams,
     pub(super) metrics: Metrics,
-    /// Changes when any tenant's log has grown.
-    pub(super) grown: watch::Sender<u64>,
+    pub(super) callers: Arc<Callers>,
+    /// The logs that streams follow, and the rights of those who follow them.
+    pub(super) feeds: Arc<Feeds>,
+    pub(super) rights: Arc<Rights>,
     /// Set when the gateway ends.
     pub(super) stopping: watch::Sender<bool>,
     /// Cached: whether the receipts hold, and how many do.

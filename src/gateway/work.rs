@@ -1,10 +1,9 @@
 //! Threads for the synchronous side of requests: a bounded queue and a fixed number of threads. A full queue is an answer, and
-//! a panic ends its request only.
+//! a panic ends its request only. Tenants take turns, so that one that asks for much doesn't hold up the others.
 
+use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -13,9 +12,67 @@ use super::problem::Problem;
 type Job = Box<dyn FnOnce() + Send>;
 
 /// A pool of threads.
-pub struct Pool {
-    jobs: SyncSender<Job>,
-    waiting: Arc<AtomicUsize>,
+pub struct Pool(Arc<Shared>);
+
+struct Shared {
+    waiting: Mutex<Waiting>,
+    came: Condvar,
+    /// Jobs that may wait.
+    most: usize,
+}
+
+/// Jobs that wait, in lanes that take turns.
+#[derive(Default)]
+struct Waiting {
+    lanes: HashMap<String, VecDeque<Job>>,
+    /// The lanes with jobs, the next one first.
+    turns: VecDeque<String>,
+    count: usize,
+    is_closed: bool,
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a job in; false if there is no place. One lane alone doesn't get all places.
+    fn put(&self, lane: &str, job: Job) -> bool {
+        let mut waiting = self.waiting();
+        let own = waiting.lanes.get(lane).map_or(0, VecDeque::len);
+        if waiting.count >= self.most || own >= (self.most * 3 / 4).max(1) {
+            return false;
+        }
+        if own == 0 {
+            waiting.turns.push_back(lane.to_owned());
+        }
+        waiting.lanes.entry(lane.to_owned()).or_default().push_back(job);
+        waiting.count += 1;
+        self.came.notify_one();
+        true
+    }
+
+    /// The next job; `None` at the end.
+    fn next(&self) -> Option<Job> {
+        let mut waiting = self.waiting();
+        loop {
+            if let Some(lane) = waiting.turns.pop_front() {
+                waiting.count -= 1;
+                let jobs = waiting.lanes.get_mut(&lane)?;
+                let job = jobs.pop_front();
+                if jobs.is_empty() {
+                    waiting.lanes.remove(&lane);
+                } else {
+                    waiting.turns.push_back(lane);
+                }
+                return job;
+            }
+            if waiting.is_closed {
+                return None;
+            }
+            waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 impl Pool {
@@ -24,34 +81,40 @@ impl Pool {
     /// # Errors
     /// The system has no more threads.
     pub fn start(name: &str, threads: usize, queue: usize) -> std::io::Result<Self> {
-        let (jobs, receiver) = sync_channel::<Job>(queue);
-        let (receiver, waiting) = (Arc::new(Mutex::new(receiver)), Arc::new(AtomicUsize::new(0)));
+        let pool = Self(Arc::new(Shared { waiting: Mutex::default(), came: Condvar::new(), most: queue }));
         for number in 0..threads {
-            let (receiver, waiting) = (Arc::clone(&receiver), Arc::clone(&waiting));
-            std::thread::Builder::new().name(format!("{name}-{number}")).spawn(move || take(&receiver, &waiting))?;
+            let shared = Arc::clone(&pool.0);
+            let work = move || {
+                while let Some(job) = shared.next() {
+                    job();
+                }
+            };
+            std::thread::Builder::new().name(format!("{name}-{number}")).spawn(work)?;
         }
-        Ok(Self { jobs, waiting })
+        Ok(pool)
     }
 
     /// Jobs that wait.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
+        self.0.waiting().count
     }
 
-    /// Runs a job on a thread of the pool and waits for its result.
+    /// Runs a job of a lane on a thread of the pool and waits for its result.
     ///
     /// # Errors
     /// The queue is full (503), or the job panics (500).
-    pub async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+    pub async fn run<T: Send + 'static>(
+        &self,
+        lane: &str,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Problem> {
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move || {
             let done = catch_unwind(AssertUnwindSafe(job));
             let _ = answer.send(done.ok());
         });
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = self.jobs.try_send(job) {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
+        if !self.0.put(lane, job) {
             return Err(Problem::overloaded());
         }
         let failed = || Problem::new(500, "internal", "the gateway failed at this request; its log has more");
@@ -59,12 +122,10 @@ impl Pool {
     }
 }
 
-fn take(receiver: &Mutex<Receiver<Job>>, waiting: &AtomicUsize) {
-    loop {
-        let next = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(job) = next else { return };
-        waiting.fetch_sub(1, Ordering::Relaxed);
-        job();
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.0.waiting().is_closed = true;
+        self.0.came.notify_all();
     }
 }
 
@@ -82,9 +143,9 @@ mod tests {
     #[test]
     fn scenario_42_a_panic_is_an_internal_error_and_the_thread_goes_on() {
         let pool = Pool::start("test", 1, 4).expect("threads");
-        let problem = block_on(pool.run(|| -> u8 { panic!("planted") })).expect_err("it panics");
+        let problem = block_on(pool.run("a", || -> u8 { panic!("planted") })).expect_err("it panics");
         assert_eq!((problem.status, problem.code), (500, "internal"));
-        assert_eq!(block_on(pool.run(|| 7)), Ok(7));
+        assert_eq!(block_on(pool.run("a", || 7)), Ok(7));
     }
 
     #[test]
@@ -93,11 +154,11 @@ mod tests {
         let (release, held) = std::sync::mpsc::channel::<()>();
         let (started, has_started) = std::sync::mpsc::channel::<()>();
         block_on(async {
-            let first = pool.run(move || {
+            let first = pool.run("a", move || {
                 let _ = started.send(());
                 held.recv().ok()
             });
-            let second = pool.run(|| None::<()>);
+            let second = pool.run("a", || None::<()>);
             let mut first = std::pin::pin!(first);
             let mut second = std::pin::pin!(second);
             let is_pending = poll_fn(|context| Poll::Ready(first.as_mut().poll(context).is_pending()));
@@ -105,11 +166,40 @@ mod tests {
             has_started.recv().expect("the first job");
             let is_pending = poll_fn(|context| Poll::Ready(second.as_mut().poll(context).is_pending()));
             assert!(is_pending.await);
-            let third = pool.run(|| ()).await.expect_err("it is full");
+            let third = pool.run("a", || ()).await.expect_err("it is full");
             assert_eq!((third.status, third.code), (503, "overloaded"));
             release.send(()).expect("the job waits");
             first.await.expect("it ends");
             second.await.expect("it ends");
         });
+    }
+
+    #[test]
+    fn scenario_63_tenants_take_turns_and_one_does_not_get_all_places() {
+        let pool = Pool::start("test", 1, 40).expect("threads");
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (started, has_started) = std::sync::mpsc::channel::<()>();
+        let done = Arc::new(Mutex::new(Vec::new()));
+        let job = |lane: &'static str| {
+            let done = Arc::clone(&done);
+            Box::new(move || done.lock().expect("a list").push(lane)) as Job
+        };
+        let first: Job = Box::new(move || {
+            let _ = started.send(());
+            let _ = held.recv();
+        });
+        assert!(pool.0.put("busy", first));
+        has_started.recv().expect("it runs");
+        let taken = (0..40).filter(|_| pool.0.put("busy", job("busy"))).count();
+        assert_eq!(taken, 30, "the rest of the queue is for others");
+        assert!((0..3).all(|_| pool.0.put("quiet", job("quiet"))));
+        release.send(()).expect("it waits");
+        while pool.waiting() > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(block_on(pool.run("end", || 1)), Ok(1));
+        let done = done.lock().expect("a list").clone();
+        assert_eq!(done.len(), 33);
+        assert!(done[..6].iter().filter(|lane| **lane == "quiet").count() == 3, "{done:?}");
     }
 }

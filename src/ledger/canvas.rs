@@ -4,6 +4,7 @@
 use super::sql::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
 
+use super::more::anchor::base;
 use super::row::Event;
 use super::spine::{append_in, read_in};
 use super::verify::Broken;
@@ -99,13 +100,13 @@ impl Ledger {
             match canvas::fold(&state, &command.ops) {
                 Err(error) => Ok(Committed::Invalid(error)),
                 Ok(next) => {
-                    let (answer, position) = commit(transaction, who, id, command, &next, is_late)?;
+                    let state_hash = next.hash();
+                    let (answer, position) = commit(transaction, who, id, command, (&next, &state_hash, is_late))?;
                     let sql = "INSERT INTO idempotency VALUES (?1, ?2, ?3, ?4, ?5, 'done', 200, ?6, ?7, NULL)";
                     let now = now_ms(transaction)?;
                     let text = answer.to_string();
                     transaction
                         .execute(sql, params![who.tenant, kind, command.key, who.user, request_hash, text, now])?;
-                    let state_hash = next.hash();
                     latest = Some((next, position, state_hash));
                     Ok(Committed::Done(answer, false))
                 }
@@ -171,7 +172,31 @@ impl Ledger {
         Ok(Some(Snapshot { state, position, state_hash }))
     }
 
-    /// Folds every canvas of a tenant from nothing and compares it with what each commit, row and snapshot says.
+    /// The canvases that have commits up to a position, or had some that were removed: each as it is, and the position of its
+    /// newest commit.
+    pub(super) fn boards_before(
+        &self,
+        transaction: &Connection,
+        who: &Identity,
+        last: i64,
+    ) -> Result<Vec<(String, State, i64)>, LedgerError> {
+        let sql = "SELECT canvas_id, project FROM canvas WHERE tenant = ?1 ORDER BY canvas_id";
+        let rows = transaction.prepare_cached(sql)?.query_map([&who.tenant], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let mut found = Vec::new();
+        for row in rows {
+            let (id, project): (String, String) = row?;
+            let sql = "SELECT 1 FROM event WHERE tenant = ?1 AND stream = ?2 AND position <= ?3 LIMIT 1";
+            let is_old = transaction.prepare_cached(sql)?.exists(params![who.tenant, stream(&id), last])?;
+            if is_old || base(transaction, &who.tenant, &id)?.is_some() {
+                let who = Identity { project, ..who.clone() };
+                let now = self.current(transaction, &who, &id)?;
+                found.extend(now.map(|snapshot| (id, snapshot.state, snapshot.position)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Folds every canvas of a tenant from nothing, or from the state that stands for removed commits, and compares it with what each commit, row and snapshot says.
     pub(super) fn verify_canvases(connection: &Connection, tenant: &str) -> Result<Option<Broken>, LedgerError> {
         let mut statement =
             connection.prepare_cached("SELECT canvas_id, rev, state_hash FROM canvas WHERE tenant = ?1")?;
@@ -179,7 +204,16 @@ impl Ledger {
         for row in rows {
             let (id, rev, state_hash): (String, i64, String) = row?;
             let (mut state, mut position) = (State::default(), 0);
-            for event in commits(connection, tenant, &id, 0)? {
+            if let Some(base) = base(connection, tenant, &id)? {
+                let stored = stored(connection, tenant, &id, base.rev)?.map(|(state, _)| state);
+                let Some(known) = stored.filter(|state| state.hash() == base.state_hash) else {
+                    let why =
+                        format!("the state of the canvas {id} that stands for removed commits isn't what the log says");
+                    return Ok(Some(Broken { position: base.position, why }));
+                };
+                (state, position) = (known, base.position);
+            }
+            for event in commits(connection, tenant, &id, position)? {
                 position = event.position;
                 let body = event.body();
                 let ops = body["ops"].as_array().cloned().unwrap_or_default();
@@ -266,24 +300,45 @@ fn folded(
     Ok(state)
 }
 
+/// A stored snapshot and the position of its commit.
+fn stored(
+    connection: &Connection,
+    tenant: &str,
+    id: &str,
+    rev: i64,
+) -> Result<Option<(State, Option<i64>)>, LedgerError> {
+    let sql = "SELECT atoms, position FROM canvas_snapshot WHERE tenant = ?1 AND canvas_id = ?2 AND rev = ?3";
+    let row = |row: &Row<'_>| -> crate::ledger::sql::Result<(String, Option<i64>)> { Ok((row.get(0)?, row.get(1)?)) };
+    let found = connection.query_row(sql, params![tenant, id, rev], row).optional()?;
+    Ok(found.and_then(|(atoms, position)| {
+        let atoms: Value = serde_json::from_str(&atoms).unwrap_or_default();
+        Some((State::read(rev, &atoms)?, position))
+    }))
+}
+
 /// The newest snapshot and the position of its commit. One that the log doesn't confirm is removed.
 fn shortcut(transaction: &Connection, who: &Identity, id: &str) -> Result<Option<(State, i64)>, LedgerError> {
-    let sql = "SELECT rev, atoms, position FROM canvas_snapshot WHERE tenant = ?1 AND canvas_id = ?2 ORDER BY rev DESC LIMIT 1";
-    type Found = (i64, String, Option<i64>);
-    let row = |row: &Row<'_>| -> crate::ledger::sql::Result<Found> { Ok((row.get(0)?, row.get(1)?, row.get(2)?)) };
-    let found = transaction.query_row(sql, params![who.tenant, id], row).optional()?;
-    let Some((rev, atoms, position)) = found else { return Ok(None) };
-    let atoms: Value = serde_json::from_str(&atoms).unwrap_or_default();
-    let state = State::read(rev, &atoms);
-    let sql = "SELECT body FROM event WHERE tenant = ?1 AND stream = ?2 AND event_type = ?3 AND position = ?4";
-    let logged: Option<String> =
-        transaction.query_row(sql, params![who.tenant, stream(id), COMMIT, position], |row| row.get(0)).optional()?;
-    let logged: Value = serde_json::from_str(&logged.unwrap_or_default()).unwrap_or_default();
-    if let (Some(state), Some(position)) = (state, position)
-        && logged["rev"] == rev
-        && logged["state_hash"] == state.hash()
-    {
-        return Ok(Some((state, position)));
+    let sql = "SELECT max(rev) FROM canvas_snapshot WHERE tenant = ?1 AND canvas_id = ?2";
+    let newest: Option<i64> = transaction.query_row(sql, params![who.tenant, id], |row| row.get(0))?;
+    let Some(rev) = newest else { return Ok(None) };
+    if let Some((state, Some(position))) = stored(transaction, &who.tenant, id, rev)? {
+        let sql = "SELECT body FROM event WHERE tenant = ?1 AND stream = ?2 AND event_type = ?3 AND position = ?4";
+        let values = params![who.tenant, stream(id), COMMIT, position];
+        let logged: Option<String> = transaction.query_row(sql, values, |row| row.get(0)).optional()?;
+        let (is_rev, state_hash) = match logged {
+            Some(body) => {
+                let body: Value = serde_json::from_str(&body).unwrap_or_default();
+                (body["rev"] == rev, body["state_hash"].as_str().unwrap_or_default().to_owned())
+            }
+            // Its commit was removed, and the log tells of the state at that time.
+            None => match base(transaction, &who.tenant, id)? {
+                Some(base) => (base.rev == rev && base.position == position, base.state_hash),
+                None => (false, String::new()),
+            },
+        };
+        if is_rev && state_hash == state.hash() {
+            return Ok(Some((state, position)));
+        }
     }
     tracing::warn!(event = "snapshot_removed", rev);
     let sql = "DELETE FROM canvas_snapshot WHERE tenant = ?1 AND canvas_id = ?2 AND rev = ?3";
@@ -296,10 +351,8 @@ fn commit(
     who: &Identity,
     id: &str,
     command: &Command,
-    next: &State,
-    is_merged: bool,
+    (next, state_hash, is_merged): (&State, &str, bool),
 ) -> Result<(Value, i64), LedgerError> {
-    let state_hash = next.hash();
     let body = json!({"rev": next.rev, "base_rev": command.base_rev, "ops": command.ops, "state_hash": state_hash,
         "idempotency_key": command.key, "merged": is_merged});
     let draft = EventDraft {

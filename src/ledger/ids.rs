@@ -11,14 +11,27 @@ const LETTERS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 /// Makes a UUID of version 7: time first, so that new rows lie beside each other.
 #[must_use]
 pub fn uuid_v7() -> String {
-    let mut bytes = [0_u8; 16];
-    fill(&mut bytes);
+    uuids_v7(1).swap_remove(0)
+}
+
+/// Makes several: the kernel is asked once for all of them.
+#[must_use]
+pub fn uuids_v7(count: usize) -> Vec<String> {
+    let mut random = vec![0_u8; count * 16];
+    fill(&mut random);
     let time = u64::try_from(host::now_unix_ms()).unwrap_or_default().to_be_bytes();
-    bytes[..6].copy_from_slice(&time[2..]);
-    bytes[6] = bytes[6] & 0x0f | 0x70;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let text = hex::encode(&bytes);
-    [&text[..8], &text[8..12], &text[12..16], &text[16..20], &text[20..]].join("-")
+    let (ids, _) = random.as_chunks_mut::<16>();
+    let id = |bytes: &mut [u8; 16]| {
+        bytes[..6].copy_from_slice(&time[2..]);
+        bytes[6] = bytes[6] & 0x0f | 0x70;
+        bytes[8] = bytes[8] & 0x3f | 0x80;
+        let mut text = hex::encode(bytes);
+        for at in [20, 16, 12, 8] {
+            text.insert(at, '-');
+        }
+        text
+    };
+    ids.iter_mut().map(id).collect()
 }
 
 /// Makes random text of `length` letters, five bits each.

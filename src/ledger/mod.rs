@@ -7,6 +7,7 @@ mod auth;
 mod canvas;
 mod idempotency;
 mod ids;
+mod migrate;
 mod more;
 mod permits;
 mod questions;
@@ -18,9 +19,9 @@ mod sql;
 mod stores;
 mod verify;
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -29,39 +30,29 @@ use self::sql::{Begin, Connection, Held, OptionalExtension as _, Pool, params};
 use crate::base::canonical::{CanonicalError, canonical};
 use crate::base::time::utc_ms;
 
-pub use auth::{ACCESS_MS, NewToken, Paired, REFRESH_MS, TokenRow, Who};
+pub use auth::{ACCESS_MS, Caller, NewToken, Paired, REFRESH_MS, TokenRow, Who};
 pub use canvas::{Command, Committed, Snapshot};
 pub use idempotency::{Begun, Key};
-pub use ids::{random_text, uuid_v7};
+pub use ids::{random_text, uuid_v7, uuids_v7};
 pub use more::archive::{self, Archive};
 pub use more::artifacts::{Artifact, Artifacts};
 pub use more::backends::{self, Backend, Backends, Unfit};
 pub use more::figures::{self, Figure, Figures};
-pub use more::nodes::{self, Neighbours, Nodes};
+pub use more::nodes::{self, Neighbours, Node, Nodes};
+pub use more::retention::{self, Retention};
 pub use more::shares::{NewShare, Shares};
 pub use permits::{NewLicence, NewLock};
 pub use questions::{Asked, Given};
 pub use row::Event;
 pub use runs::{NewRun, RunEnd};
 pub use safety::{Judged, Record, Subject};
-pub use spine::{Expected, Filter, Stored};
+pub use spine::{Expected, Filter, Page, Stored};
 pub use sql::Target;
 pub use stores::{BoardEntry, MemoryEntry, Place};
 pub use verify::{Broken, Verified};
 
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "gateway.db";
-/// The steps to the schema that this program reads and writes; their number is its version.
-const SCHEMAS: [&str; 6] = [
-    include_str!("schema.sql"),
-    include_str!("schema-2.sql"),
-    include_str!("schema-3.sql"),
-    include_str!("schema-4.sql"),
-    include_str!("schema-5.sql"),
-    include_str!("schema-6.sql"),
-];
-/// The same on PostgreSQL.
-const SCHEMA_SERVER: &str = include_str!("schema-pg.sql");
 /// A row that a gateway left which serves no more: `?2` is the time.
 const LEFT: &str = "(node IS NULL OR node NOT IN (SELECT node_id FROM node WHERE until_ms > ?2))";
 /// Arrays and objects in each other that a stored value may have.
@@ -140,6 +131,8 @@ pub struct Ledger {
     turn: Mutex<()>,
     boards: more::boards::Boards,
     hint: OnceLock<Hint>,
+    /// The address at which this gateway listens, and since when.
+    listening: OnceLock<(String, i64)>,
 }
 
 /// The right to serve a database; a second gateway on the same file doesn't get it. It ends with the process.
@@ -155,34 +148,36 @@ impl Ledger {
         Self::open_at(Target::File(path.to_owned()))
     }
 
-    /// Opens a database, and brings its schema up to date.
+    /// Opens a database. One that is new gets its tables, and a file's schema is brought up to date; on a server, which several
+    /// gateways share, a person does that by [`Self::migrate`].
     ///
     /// # Errors
-    /// It can't be made or reached, or a newer program has written it.
+    /// It can't be made or reached, or a newer program has written it, or an older one on a server.
     pub fn open_at(target: Target) -> Result<Self, LedgerError> {
-        if let Target::File(path) = &target {
-            let failed = |error: std::io::Error| LedgerError::Database(format!("{}: {error}", path.display()));
-            if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-                DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-            }
-            let mut options = OpenOptions::new();
-            options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
-        }
         let pool = Pool::new(target, uuid_v7());
-        let connection = pool.take()?;
+        migrate::open(&pool)?;
+        #[cfg(feature = "postgres")]
         if pool.target().is_server() {
-            migrate_server(&connection)?
-        } else {
-            migrate(&connection)?
+            // The connection that is open was not looked at yet.
+            nodes::check_timeline(&*pool.take()?)?;
+            pool.check_new(nodes::check_timeline);
         }
-        drop(connection);
         Ok(Self {
             pool,
             appends: Mutex::default(),
             turn: Mutex::default(),
             boards: more::boards::Boards::default(),
             hint: OnceLock::new(),
+            listening: OnceLock::new(),
         })
+    }
+
+    /// Brings the schema of a database up to date, or with `is_dry`, only looks. Returns the versions that it had and has then.
+    ///
+    /// # Errors
+    /// It can't be made or reached, or a newer program has written it.
+    pub fn migrate(target: Target, is_dry: bool) -> Result<(usize, usize), LedgerError> {
+        migrate::migrate(&Pool::new(target, uuid_v7()), is_dry)
     }
 
     /// The database's place, as it may be shown: a file, or that it is a server.
@@ -220,8 +215,9 @@ impl Ledger {
         let path = database.with_extension("lock");
         let failed = |error: std::io::Error| LedgerError::Database(format!("{}: {error}", path.display()));
         let mut options = OpenOptions::new();
-        let mut file =
-            options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
+        options.read(true).write(true).create(true).truncate(false);
+        OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path).map_err(failed)?;
         if file.try_lock().is_err() {
             let pid = std::fs::read_to_string(&path).unwrap_or_default();
             let pid = pid.trim();
@@ -242,6 +238,12 @@ impl Ledger {
     #[must_use]
     pub fn archive(&self) -> Archive<'_> {
         Archive(self)
+    }
+
+    /// The removal of what is old.
+    #[must_use]
+    pub fn retention(&self) -> Retention<'_> {
+        Retention(self)
     }
 
     /// The gateways that share the database.
@@ -316,52 +318,4 @@ fn now_text(connection: &Connection) -> Result<String, LedgerError> {
 /// A value as it is stored and hashed.
 fn stored_text(value: &serde_json::Value) -> Result<String, LedgerError> {
     Ok(canonical(value, DEPTH_MAX)?)
-}
-
-fn migrate(connection: &Connection) -> Result<(), LedgerError> {
-    connection.run("BEGIN IMMEDIATE")?;
-    let version: i64 = connection.query_row("PRAGMA user_version", params![], |row| row.get(0))?;
-    let version = usize::try_from(version).unwrap_or(usize::MAX);
-    check_version(version)?;
-    for step in &SCHEMAS[version..] {
-        connection.run(step)?;
-    }
-    if version == 0 {
-        begin_instance(connection)?;
-    }
-    if version < SCHEMAS.len() {
-        connection.run(&format!("PRAGMA user_version = {}", SCHEMAS.len()))?;
-    }
-    Ok(connection.commit()?)
-}
-
-fn migrate_server(connection: &Connection) -> Result<(), LedgerError> {
-    // Alone: of two gateways that start at once, one makes the schema.
-    connection.run("BEGIN; SELECT pg_advisory_xact_lock(4117)")?;
-    let sql = "SELECT 1 FROM information_schema.tables WHERE table_schema = current_schema() AND table_name = 'schema_version'";
-    if connection.prepare_cached(sql)?.exists(params![])? {
-        let version: i64 = connection.query_row("SELECT version FROM schema_version", params![], |row| row.get(0))?;
-        check_version(usize::try_from(version).unwrap_or(usize::MAX))?;
-    } else {
-        connection.run(SCHEMA_SERVER)?;
-        begin_instance(connection)?;
-    }
-    Ok(connection.commit()?)
-}
-
-fn check_version(version: usize) -> Result<(), LedgerError> {
-    let known = SCHEMAS.len();
-    if version <= known {
-        return Ok(());
-    }
-    let why = format!("its schema has version {version}, and this program knows up to {known}");
-    Err(LedgerError::Forbidden(why))
-}
-
-/// The first rows of a new database.
-fn begin_instance(connection: &Connection) -> Result<(), LedgerError> {
-    let now = now_text(connection)?;
-    connection.execute("INSERT INTO instance VALUES (1, ?1, ?2)", params![uuid_v7(), now])?;
-    connection.execute("INSERT INTO tenant (tenant, mode) VALUES ('local', 'lab')", params![])?;
-    Ok(())
 }

@@ -1,9 +1,12 @@
 //! A row of the event log: read from the database, as JSON, and as the text that its hash covers.
 
-use super::sql::Row;
+use std::borrow::Cow;
+
+use super::sql::{Row, Value as Sql};
 use serde_json::{Map, Value};
 
 use super::LedgerError;
+use crate::base::canonical::quote;
 use crate::base::hash;
 use crate::base::hex;
 
@@ -44,6 +47,9 @@ pub struct Event {
 pub(super) const COLUMNS: &str = "tenant, position, event_id, stream, stream_version, event_type, source, project, actor, \
      recorded_at, body, previous_hash, hash, run_id, step_id, trace_id, request_id, surface_id, app_id, causation_id, \
      correlation_id, occurred_at";
+
+/// Number of [`COLUMNS`].
+pub(super) const WIDTH: usize = 22;
 
 /// Names of columns that may be empty; they end [`COLUMNS`].
 pub(super) const OPTIONAL: [&str; 9] = [
@@ -153,18 +159,144 @@ impl Event {
         fields
     }
 
+    /// The values of [`COLUMNS`].
+    pub(super) fn columns(&self) -> [Sql<'_>; WIDTH] {
+        let [run, step, trace, request, surface, app, cause, correlation, occurred] =
+            OPTIONAL.map(|name| self.id(name).map_or(Sql::Null, Sql::Text));
+        [
+            Sql::Text(&self.tenant),
+            Sql::Int(self.position),
+            Sql::Text(&self.event_id),
+            Sql::Text(&self.stream),
+            Sql::Int(self.stream_version),
+            Sql::Text(&self.event_type),
+            Sql::Text(&self.source),
+            Sql::Text(&self.project),
+            Sql::Text(&self.actor),
+            Sql::Text(&self.recorded_at),
+            Sql::Text(&self.body),
+            Sql::Text(&self.previous_hash),
+            Sql::Text(&self.hash),
+            run,
+            step,
+            trace,
+            request,
+            surface,
+            app,
+            cause,
+            correlation,
+            occurred,
+        ]
+    }
+
     /// The hash that this event must have: SHA-256 of a zero byte, the previous hash, and the event in canonical form with
     /// the body's hash in place of the body, so that a body can be erased without breaking the chain.
     /// `erased` is the hash of a body that was.
     pub(super) fn computed_hash(&self, erased: Option<&str>) -> Result<String, LedgerError> {
-        let mut fields = self.fields();
-        let body_sha256 = erased.map_or_else(|| hash::sha256_hex(self.body.as_bytes()), str::to_owned);
-        fields.insert("body_sha256".into(), body_sha256.into());
+        let of_body = || hash::sha256_hex(self.body.as_bytes());
+        self.hash_of(&self.pieces(&erased.map_or_else(of_body, str::to_owned)))
+    }
+
+    /// The same with the pieces of its canonical form.
+    pub(super) fn hash_of(&self, pieces: &Pieces) -> Result<String, LedgerError> {
         let previous: [u8; 32] =
             hex::decode(&self.previous_hash).ok_or_else(|| LedgerError::Invalid("the previous hash is none".into()))?;
-        let mut bytes = vec![0];
-        bytes.extend_from_slice(&previous);
-        bytes.extend_from_slice(super::stored_text(&fields.into())?.as_bytes());
-        Ok(hash::sha256_hex(&bytes))
+        let mut hasher = hash::Hasher::new();
+        hasher.update(&[0]);
+        hasher.update(&previous);
+        for piece in self.canonical(pieces) {
+            hasher.update(piece.as_bytes());
+        }
+        Ok(hasher.finish_hex())
+    }
+
+    /// The canonical form of the event, in pieces.
+    fn canonical<'p>(&self, [first, second, third, last]: &'p Pieces) -> [Cow<'p, str>; 7] {
+        let mut recorded_at = String::with_capacity(32);
+        quote(&self.recorded_at, &mut recorded_at);
+        [
+            first.into(),
+            self.position.to_string().into(),
+            second.into(),
+            recorded_at.into(),
+            third.into(),
+            self.stream_version.to_string().into(),
+            last.into(),
+        ]
+    }
+
+    /// The parts of the canonical form around position, time and version, which an event gets when it is appended. `body_sha256`
+    /// stands for the body.
+    pub(super) fn pieces(&self, body_sha256: &str) -> Pieces {
+        let id = |name: &'static str| (name, self.id(name));
+        fn own<'t>(name: &'static str, text: &'t str) -> (&'static str, Option<&'t str>) {
+            (name, Some(text))
+        }
+        // Sorted by name, as the canonical form has it.
+        let first = [
+            own("actor", &self.actor),
+            id("app_id"),
+            own("body_sha256", body_sha256),
+            id("causation_id"),
+            id("correlation_id"),
+            own("event_id", &self.event_id),
+            own("event_type", &self.event_type),
+            id("occurred_at"),
+        ];
+        let third =
+            [id("request_id"), id("run_id"), own("source", &self.source), id("step_id"), own("stream", &self.stream)];
+        let last = [id("surface_id"), own("tenant", &self.tenant), id("trace_id")];
+        let written = |fields: &[(&str, Option<&str>)], end: &str| {
+            let mut text = String::with_capacity(256);
+            for (name, value) in fields {
+                let Some(value) = value else { continue };
+                text.extend([",\"", name, "\":"]);
+                quote(value, &mut text);
+            }
+            text + end
+        };
+        let first = written(&first, ",\"position\":");
+        let second = written(&[own("project", &self.project)], ",\"recorded_at\":");
+        let third = written(&third, ",\"stream_version\":");
+        [first.replacen(',', "{", 1), second, third, written(&last, "}")]
+    }
+}
+
+/// Parts of an event's canonical form.
+pub(super) type Pieces = [String; 4];
+
+#[cfg(test)]
+mod tests {
+    use crate::base::canonical::canonical;
+
+    use super::*;
+
+    #[test]
+    fn the_written_form_is_the_canonical_one() {
+        let text = |text: &str| format!("{text} \"ü\\\n\u{1}");
+        let mut event = Event {
+            tenant: text("tenant"),
+            position: 7,
+            event_id: text("id"),
+            stream: text("stream"),
+            stream_version: 3,
+            event_type: text("type"),
+            source: text("source"),
+            project: text("project"),
+            actor: text("actor"),
+            ids: OPTIONAL.into_iter().map(|name| (name, text(name))).collect(),
+            recorded_at: text("now"),
+            body: "{}".into(),
+            previous_hash: "0".repeat(64),
+            hash: String::new(),
+        };
+        for count in (0..=OPTIONAL.len()).rev() {
+            event.ids.truncate(count);
+            let mut fields = event.fields();
+            fields.insert("body_sha256".into(), "abc".into());
+            let written = event.canonical(&event.pieces("abc")).concat();
+            assert_eq!(written, canonical(&fields.into(), 8).expect("a text"));
+        }
+        assert_eq!(COLUMNS.split(", ").count(), WIDTH);
     }
 }

@@ -236,13 +236,24 @@ impl Ledger {
     /// # Errors
     /// There is no such tenant, or the database fails.
     pub fn set_flag(&self, tenant: &str, who: Option<&Identity>, flag: &str, is_on: bool) -> Result<(), LedgerError> {
+        self.set_flag_value(tenant, who, flag, is_on.into())
+    }
+
+    /// Sets a flag that isn't only on or off; null takes it away.
+    pub(super) fn set_flag_value(
+        &self,
+        tenant: &str,
+        who: Option<&Identity>,
+        flag: &str,
+        value: Value,
+    ) -> Result<(), LedgerError> {
         let who = who.map_or_else(|| self.operator_at_terminal(tenant), |who| Ok(who.clone()))?;
         self.write(tenant, |transaction| {
             let mut flags = flags(transaction, tenant)?.ok_or(LedgerError::NotFound)?;
-            flags[flag] = is_on.into();
+            flags[flag] = value.clone();
             transaction
                 .execute("UPDATE tenant SET flags = ?2 WHERE tenant = ?1", params![tenant, flags.to_string()])?;
-            let body = json!({"kind": "flag", "flag": flag, "on": is_on});
+            let body = json!({"kind": "flag", "flag": flag, "on": value});
             note(transaction, &who, "audit", "dataset:audit".into(), body)
         })
     }
@@ -252,8 +263,13 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn flag(&self, tenant: &str, flag: &str) -> Result<Option<bool>, LedgerError> {
+        Ok(self.flag_value(tenant, flag)?.and_then(|value| value.as_bool()))
+    }
+
+    /// The value of a flag; `None` if there is no such tenant.
+    pub(super) fn flag_value(&self, tenant: &str, flag: &str) -> Result<Option<Value>, LedgerError> {
         let connection = self.view(tenant)?;
-        Ok(flags(&connection, tenant)?.and_then(|flags| flags[flag].as_bool()))
+        Ok(flags(&connection, tenant)?.map(|mut flags| flags[flag].take()))
     }
 
     /// Sets a limit of a tenant: `calls`, `cost_pico_usd` or `tokens`; `None` takes it away.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::sql::{Connection, OptionalExtension as _};
 
+use super::more::anchor::Anchor;
 use super::more::archive::tombstone;
 use super::row::Event;
 use super::spine::{genesis, read_in};
@@ -37,6 +38,8 @@ pub struct Chain {
     position: i64,
     hash: String,
     streams: BTreeMap<String, i64>,
+    /// Events were removed before its beginning, so that the versions of streams don't begin with 1.
+    is_cut: bool,
     erased: BTreeSet<i64>,
     /// Erased positions that the log itself tells of.
     announced: BTreeSet<i64>,
@@ -45,8 +48,13 @@ pub struct Chain {
 impl Chain {
     /// A log that begins with this hash.
     pub fn new(genesis: String) -> Self {
+        Self::after(0, genesis)
+    }
+
+    /// A log whose events up to a position were removed; the last of them had this hash.
+    pub fn after(position: i64, hash: String) -> Self {
         let (streams, erased, announced) = (BTreeMap::new(), BTreeSet::new(), BTreeSet::new());
-        Self { position: 0, hash: genesis, streams, erased, announced }
+        Self { position, hash, streams, is_cut: position > 0, erased, announced }
     }
 
     /// Number of events that were read.
@@ -60,7 +68,7 @@ impl Chain {
         let position = self.position;
         let fault = match erased {
             Some(sha256) if event.body != tombstone(sha256) => Some("it was erased, and its content is another".into()),
-            _ => fault(event, position, &self.hash, &mut self.streams, erased),
+            _ => self.fault(event, erased),
         };
         if let Some(why) = fault {
             return Some(Broken { position, why });
@@ -75,6 +83,29 @@ impl Chain {
         }
         self.hash.clone_from(&event.hash);
         None
+    }
+
+    fn fault(&mut self, event: &Event, erased: Option<&str>) -> Option<String> {
+        if event.position != self.position {
+            return Some(format!("there is no event; the next one has position {}", event.position));
+        }
+        if event.previous_hash != self.hash {
+            return Some("it doesn't follow the event before it".to_owned());
+        }
+        // A damaged event may not even have a canonical form.
+        if event.computed_hash(erased).ok().as_deref() != Some(&event.hash) {
+            return Some("its hash isn't that of its content".to_owned());
+        }
+        let version = match self.streams.get_mut(&event.stream) {
+            Some(version) => version,
+            None => {
+                let before = if self.is_cut { event.stream_version - 1 } else { 0 };
+                self.streams.entry(event.stream.clone()).or_insert(before)
+            }
+        };
+        *version += 1;
+        (*version != event.stream_version)
+            .then(|| format!("it has version {} in its stream, not {version}", event.stream_version))
     }
 
     /// The end of the log: everything that was erased must have been announced.
@@ -103,8 +134,17 @@ impl Ledger {
     pub fn verify(&self, tenant: &str) -> Result<Result<Verified, Broken>, LedgerError> {
         let connection = self.view(tenant)?;
         let erased = erased_of(&connection, tenant)?;
-        let mut chain = Chain::new(genesis(&connection, tenant)?);
-        let mut last = i64::MIN;
+        let anchor = Anchor::of(&connection, tenant)?;
+        if let Some(anchor) = &anchor
+            && !anchor.is_announced(&connection, tenant)?
+        {
+            let why = "the events up to here are gone, and the log doesn't tell of a removal".to_owned();
+            return Ok(Err(Broken { position: anchor.position, why }));
+        }
+        let (mut chain, mut last) = match anchor {
+            Some(anchor) => (Chain::after(anchor.position, anchor.hash), anchor.position),
+            None => (Chain::new(genesis(&connection, tenant)?), i64::MIN),
+        };
         loop {
             let page = read_in(&connection, tenant, last, &Filter::default(), PAGE)?;
             let Some(newest) = page.last() else { break };
@@ -129,7 +169,8 @@ impl Ledger {
         let rows = statement.query_map([tenant], |row| Ok((row.get::<String>(0)?, row.get::<i64>(1)?)))?;
         for row in rows {
             let (stream, version) = row?;
-            if chain.streams.get(&stream).copied().unwrap_or(0) != version {
+            let known = chain.streams.get(&stream).copied();
+            if known.or((!chain.is_cut).then_some(0)).is_some_and(|known| known != version) {
                 let why = format!("the stream {stream} is said to have version {version}");
                 return Ok(Err(Broken { position, why }));
             }
@@ -139,29 +180,4 @@ impl Ledger {
         }
         Ok(chain.end())
     }
-}
-
-fn fault(
-    event: &Event,
-    position: i64,
-    previous: &str,
-    streams: &mut BTreeMap<String, i64>,
-    erased: Option<&str>,
-) -> Option<String> {
-    if event.position != position {
-        return Some(format!("there is no event; the next one has position {}", event.position));
-    }
-    if event.previous_hash != previous {
-        return Some("it doesn't follow the event before it".to_owned());
-    }
-    // A damaged event may not even have a canonical form.
-    if event.computed_hash(erased).ok().as_deref() != Some(&event.hash) {
-        return Some("its hash isn't that of its content".to_owned());
-    }
-    let version = streams.entry(event.stream.clone()).or_default();
-    *version += 1;
-    if *version != event.stream_version {
-        return Some(format!("it has version {} in its stream, not {version}", event.stream_version));
-    }
-    None
 }

@@ -73,10 +73,10 @@ pub fn revoke_token(call: &Call<'_>) -> Answered<Reply> {
 }
 
 /// Flags of a tenant that an admin may set.
-pub const FLAGS: [&str; 3] = ["canvas.gestures", "pii", "strategy_locks"];
+pub const FLAGS: [&str; 4] = ["canvas.gestures", "pii", "strategy_locks", "train_ok"];
 /// The body of `POST /admin/flags`.
 pub const FLAG: &str = r#"{"type": "object", "additionalProperties": false, "required": ["flag", "on"], "properties": {
-    "flag": {"enum": ["canvas.gestures", "pii", "strategy_locks"]}, "on": {"type": "boolean"}}}"#;
+    "flag": {"enum": ["canvas.gestures", "pii", "strategy_locks", "train_ok"]}, "on": {"type": "boolean"}}}"#;
 
 /// `GET /admin/flags`.
 pub fn flags(call: &Call<'_>) -> Answered<Reply> {

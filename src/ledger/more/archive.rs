@@ -6,6 +6,7 @@ use crate::ledger::sql::params;
 use serde_json::{Value, json};
 
 use crate::base::{base64, hash};
+use crate::ledger::more::anchor::Anchor;
 use crate::ledger::row::Event;
 use crate::ledger::spine::{genesis, read_in};
 use crate::ledger::stores::note;
@@ -51,10 +52,14 @@ impl Archive<'_> {
         }
         let connection = self.0.view(tenant)?;
         let mut lines = Lines { to, hash: hash::Hasher::new() };
-        let (begin, at) = (genesis(&connection, tenant)?, now_text(&connection)?);
-        lines.put(&json!({"type": "archive", "form": FORM, "tenant": tenant, "genesis": begin, "exported_at": at}))?;
+        let (begin, mut last) = match Anchor::of(&connection, tenant)? {
+            Some(anchor) => (anchor.hash, anchor.position),
+            None => (genesis(&connection, tenant)?, 0),
+        };
+        let at = now_text(&connection)?;
+        lines.put(&json!({"type": "archive", "form": FORM, "tenant": tenant, "genesis": begin, "after": last,
+            "exported_at": at}))?;
         let erased = erased_of(&connection, tenant)?;
-        let mut last = 0;
         loop {
             let page = read_in(&connection, tenant, last, &Filter::default(), PAGE)?;
             let Some(newest) = page.last() else { break };
@@ -159,7 +164,8 @@ pub fn verify(from: &mut dyn BufRead) -> Result<Result<Verified, Broken>, Ledger
         let text = |name: &str| value[name].as_str().map(str::to_owned);
         match (value["type"].as_str(), &mut chain) {
             (Some("archive"), None) if value["form"] == FORM => {
-                chain = Some(Chain::new(text("genesis").ok_or_else(|| not("it has no beginning"))?));
+                let begin = text("genesis").ok_or_else(|| not("it has no beginning"))?;
+                chain = Some(Chain::after(value["after"].as_i64().unwrap_or(0), begin));
             }
             (Some("event"), Some(chain)) => {
                 let event = Event::read(&value["event"]).ok_or_else(|| not("an event lacks fields"))?;

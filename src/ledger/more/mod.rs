@@ -1,10 +1,12 @@
-//! Parts beside the log that only some tenants use: measured figures, files of canvases, routes to back-ends, archives; and what several
-//! gateways of one database need.
+//! Parts beside the log that only some tenants use: measured figures, files of canvases, routes to back-ends, archives, the
+//! removal of what is old; and what several gateways of one database need.
 
+pub mod anchor;
 pub mod archive;
 pub mod artifacts;
 pub mod backends;
 pub mod boards;
 pub mod figures;
 pub mod nodes;
+pub mod retention;
 pub mod shares;

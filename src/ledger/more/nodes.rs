@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
+use crate::base::time::utc_ms;
 #[cfg(feature = "postgres")]
 use crate::ledger::sql;
 use crate::ledger::sql::{Begin, Target, params};
@@ -34,6 +35,17 @@ impl Neighbours {
     }
 }
 
+/// A gateway.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its id.
+    pub id: String,
+    /// The address at which it listens.
+    pub address: Option<String>,
+    /// The time when it began.
+    pub started_at: Option<String>,
+}
+
 /// The gateways of a database.
 pub struct Nodes<'l>(pub(in crate::ledger) &'l Ledger);
 
@@ -51,10 +63,40 @@ impl Nodes<'_> {
         let sql = "DELETE FROM node WHERE node_id <> ?1 AND until_ms < ?2";
         let dead = transaction.execute(sql, params![pool.node(), if is_server { now } else { i64::MAX }])?;
         let until = if is_server { now + LEASE_MS } else { i64::MAX - 1 };
-        let sql = "INSERT INTO node VALUES (?1, ?2) ON CONFLICT (node_id) DO UPDATE SET until_ms = ?2";
-        transaction.execute(sql, params![pool.node(), until])?;
+        let (address, started) = self.0.listening.get().map(|(address, at)| (address.as_str(), *at)).unzip();
+        let sql = "INSERT INTO node VALUES (?1, ?2, ?3, ?4) ON CONFLICT (node_id) DO UPDATE SET until_ms = ?2, address = ?3, \
+                   started_ms = ?4";
+        transaction.execute(sql, params![pool.node(), until, address, started])?;
         transaction.finish()?;
         Ok(dead)
+    }
+
+    /// Says where this gateway listens.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn listens(&self, address: String) -> Result<(), LedgerError> {
+        let now = {
+            let connection = self.0.view("")?;
+            now_ms(&connection)?
+        };
+        let _ = self.0.listening.set((address, now));
+        self.renew().map(drop)
+    }
+
+    /// The gateways of the database that live, as far as it knows.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn list(&self) -> Result<Vec<Node>, LedgerError> {
+        let connection = self.0.view("")?;
+        let now = now_ms(&connection)?;
+        let sql = "SELECT node_id, address, started_ms FROM node WHERE until_ms > ?1 ORDER BY started_ms, node_id";
+        let rows = connection.prepare_cached(sql)?.query_map([now], |row| {
+            let started: Option<i64> = row.get(2)?;
+            Ok(Node { id: row.get(0)?, address: row.get(1)?, started_at: started.map(utc_ms) })
+        })?;
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
     /// Says that this gateway serves no more, so that another one settles at once what it has left.
@@ -79,6 +121,27 @@ impl Nodes<'_> {
         self.0.shares().end_left()?;
         Ok(())
     }
+}
+
+/// Looks whether another server has taken the place of the one that the database was on. What that one had acknowledged last may be
+/// missing here, so all clients begin anew: the logs get a new epoch.
+#[cfg(feature = "postgres")]
+pub fn check_timeline(connection: &sql::Connection) -> sql::Result<()> {
+    let sql = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE \
+               ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint END";
+    let Some(timeline) = connection.query_row(sql, params![], |row| row.get::<Option<i64>>(0))? else { return Ok(()) };
+    let known: Option<i64> = connection.query_row("SELECT timeline FROM instance", params![], |row| row.get(0))?;
+    if known == Some(timeline) {
+        return Ok(());
+    }
+    connection.run("BEGIN")?;
+    // Of several that see it at once, one raises the epochs.
+    let sql = "UPDATE instance SET timeline = ?1 WHERE timeline IS DISTINCT FROM ?1";
+    if connection.execute(sql, params![timeline])? > 0 && known.is_some() {
+        connection.execute("UPDATE tenant SET epoch = epoch + 1", params![])?;
+        tracing::warn!(event = "epoch_raised", timeline);
+    }
+    connection.commit()
 }
 
 /// Begins to live with the other gateways of a database on a server: `grown` is called when one of them has appended events,

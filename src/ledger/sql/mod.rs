@@ -20,6 +20,10 @@ pub use pg::{listen, notify};
 /// Statements of a connection that stay prepared: more than the stores have.
 const PREPARED_MAX: usize = 256;
 
+/// Rows that one statement inserts on a server, where each statement is a way there and back.
+#[cfg(feature = "postgres")]
+const ROWS_MAX: usize = 128;
+
 /// Reason why a statement fails.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -89,6 +93,8 @@ pub enum Begin {
     Read,
     /// May write, alone among the writers of its tenants.
     Write,
+    /// The same with the rights of the database's owner, which requests don't have.
+    Owner,
 }
 
 impl Connection {
@@ -116,12 +122,12 @@ impl Connection {
         }
     }
 
-    /// Begins a transaction for these tenants. SQLite reads without one.
+    /// Begins a transaction for these tenants.
     pub(super) fn start(&self, begin: Begin, tenants: &[&str]) -> Result<()> {
         self.has_grown.set(false);
         match (&self.engine, begin) {
-            (Engine::Sqlite(_), Begin::Read) => Ok(()),
-            (Engine::Sqlite(connection), Begin::Write) => Ok(connection.execute_batch("BEGIN IMMEDIATE")?),
+            (Engine::Sqlite(_), Begin::Read) => self.run("BEGIN"),
+            (Engine::Sqlite(_), Begin::Write | Begin::Owner) => self.run("BEGIN IMMEDIATE"),
             #[cfg(feature = "postgres")]
             (Engine::Postgres(server), _) => server.start(begin, tenants),
         }
@@ -194,6 +200,37 @@ impl Connection {
         }
     }
 
+    /// Inserts rows of `N` values: `into` is the statement up to its values, `more` is the rest of it.
+    pub fn insert<'v, const N: usize>(
+        &self,
+        into: &str,
+        rows: impl Iterator<Item = [Value<'v>; N]>,
+        more: &str,
+    ) -> Result<()> {
+        match &self.engine {
+            Engine::Sqlite(connection) => {
+                let mut statement = connection.prepare_cached(&inserting(into, 1, N, more))?;
+                for row in rows {
+                    statement.execute(rusqlite::params_from_iter(row))?;
+                }
+                Ok(())
+            }
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(server) => {
+                let values: Vec<Value<'v>> = rows.flatten().collect();
+                let mut rest = values.as_slice();
+                while !rest.is_empty() {
+                    // Powers of two, so that few statements are prepared.
+                    let count = (1 << (rest.len() / N).ilog2()).min(ROWS_MAX);
+                    let (some, after) = rest.split_at(count * N);
+                    server.execute(&inserting(into, count, N, more), some)?;
+                    rest = after;
+                }
+                Ok(())
+            }
+        }
+    }
+
     /// Gives the rows of a query to `take`, until it says that it needs no more.
     fn each(&self, sql: &str, values: &[Value<'_>], take: &mut dyn FnMut(&Row<'_>) -> Result<bool>) -> Result<()> {
         match &self.engine {
@@ -211,6 +248,12 @@ impl Connection {
             Engine::Postgres(server) => server.each(sql, values, take),
         }
     }
+}
+
+/// The text of a statement that inserts `count` rows of `width` values.
+fn inserting(into: &str, count: usize, width: usize, more: &str) -> String {
+    let row = format!("({})", vec!["?"; width].join(", "));
+    format!("{into} VALUES {} {more}", vec![row; count].join(", "))
 }
 
 /// A statement of a connection.

@@ -39,12 +39,15 @@ impl Server {
     pub fn start(&self, begin: Begin, tenants: &[&str]) -> Result<()> {
         let mut sql = String::from(match begin {
             Begin::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;",
-            Begin::Write => "BEGIN ISOLATION LEVEL READ COMMITTED;",
+            Begin::Write | Begin::Owner => "BEGIN ISOLATION LEVEL READ COMMITTED;",
         });
         let all = quoted(&tenants.join(","));
-        let _ = write!(sql, "SET LOCAL ROLE {ROLE}; SET LOCAL lock_timeout = '5s'; ");
+        if begin != Begin::Owner {
+            let _ = write!(sql, "SET LOCAL ROLE {ROLE}; ");
+        }
+        sql.push_str("SET LOCAL lock_timeout = '5s'; ");
         let _ = write!(sql, "SELECT set_config('reedclaw.tenants', {all}, true);");
-        if begin == Begin::Write {
+        if begin != Begin::Read {
             // In one order, so that two gateways can't wait for each other.
             let mut tenants = tenants.to_vec();
             tenants.sort_unstable();

@@ -1,9 +1,10 @@
-//! Connections that requests share: one to a file of SQLite, several to a server. A lost connection is replaced.
+//! Connections that requests share. A file of SQLite has one that writes and some that read beside it; those to a server do
+//! both. A lost connection is replaced.
 
 use std::cell::Cell;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::{Begin, Connection, Engine, Error, PREPARED_MAX, Result};
@@ -14,6 +15,8 @@ const BUSY: Duration = Duration::from_secs(2);
 /// Connections to a server: as many as there are threads for requests.
 #[cfg(feature = "postgres")]
 const CONNECTIONS: usize = 8;
+/// Connections that read a file while another one writes. Each has a cache of pages of up to two megabytes.
+const READERS: usize = 4;
 /// Time for which a request waits for a connection that others use.
 const WAIT: Duration = Duration::from_secs(5);
 
@@ -33,8 +36,8 @@ impl Target {
         matches!(self, Self::Server(_))
     }
 
-    /// The number of connections at once.
-    fn connections(&self) -> usize {
+    /// The number of connections at once that write.
+    fn writers(&self) -> usize {
         match self {
             Self::File(_) => 1,
             #[cfg(feature = "postgres")]
@@ -45,7 +48,7 @@ impl Target {
     }
 
     /// Opens a connection.
-    fn connect(&self, node: &str) -> Result<Connection> {
+    fn connect(&self, node: &str, is_reader: bool) -> Result<Connection> {
         let engine = match self {
             Self::File(path) => {
                 let connection = rusqlite::Connection::open(path)?;
@@ -54,6 +57,7 @@ impl Target {
                 connection.pragma_update(None, "journal_mode", "WAL")?;
                 connection.pragma_update(None, "synchronous", "FULL")?;
                 connection.pragma_update(None, "foreign_keys", true)?;
+                connection.pragma_update(None, "query_only", is_reader)?;
                 Engine::Sqlite(Box::new(connection))
             }
             #[cfg(feature = "postgres")]
@@ -69,10 +73,25 @@ impl Target {
 pub struct Pool {
     target: Target,
     node: String,
+    writers: Lane,
+    /// Those that only read, of a file.
+    readers: Lane,
+    /// A look at each new connection.
+    check: OnceLock<Check>,
+}
+
+/// A look at a new connection.
+pub type Check = fn(&Connection) -> Result<()>;
+
+/// Connections of one kind.
+struct Lane {
+    most: usize,
+    is_reader: bool,
     state: Mutex<State>,
     returned: Condvar,
 }
 
+#[derive(Default)]
 struct State {
     free: Vec<Connection>,
     open: usize,
@@ -81,7 +100,14 @@ struct State {
 impl Pool {
     /// The connections of a gateway; opens none yet.
     pub fn new(target: Target, node: String) -> Self {
-        Self { target, node, state: Mutex::new(State { free: Vec::new(), open: 0 }), returned: Condvar::new() }
+        let lane = |most, is_reader| Lane { most, is_reader, state: Mutex::default(), returned: Condvar::new() };
+        let writers = lane(target.writers(), false);
+        Self { target, node, writers, readers: lane(READERS, true), check: OnceLock::new() }
+    }
+
+    /// Sets what is looked at on each new connection.
+    pub fn check_new(&self, check: Check) {
+        let _ = self.check.set(check);
     }
 
     /// The database's place.
@@ -99,13 +125,15 @@ impl Pool {
     /// # Errors
     /// All connections are busy, or the database fails.
     pub fn begin(&self, begin: Begin, tenants: &[&str]) -> Result<Held<'_>> {
-        let held = self.take()?;
+        let is_reader = begin == Begin::Read && !self.target.is_server();
+        let lane = if is_reader { &self.readers } else { &self.writers };
+        let held = self.take_of(lane)?;
         match held.start(begin, tenants) {
             Err(_) if held.is_lost() => {
                 // The server was restarted: the other connections are lost, too.
                 drop(held);
-                self.forget_lost();
-                let held = self.take()?;
+                lane.forget_lost();
+                let held = self.take_of(lane)?;
                 held.start(begin, tenants)?;
                 Ok(held)
             }
@@ -118,34 +146,42 @@ impl Pool {
     /// # Errors
     /// All connections are busy, or none can be opened.
     pub fn take(&self) -> Result<Held<'_>> {
+        self.take_of(&self.writers)
+    }
+
+    fn take_of<'p>(&'p self, lane: &'p Lane) -> Result<Held<'p>> {
         let until = Instant::now() + WAIT;
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lane.state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(connection) = state.free.pop() {
-                return Ok(Held { pool: self, connection: Some(connection) });
+                return Ok(Held { lane, connection: Some(connection) });
             }
-            if state.open < self.target.connections() {
+            if state.open < lane.most {
                 state.open += 1;
                 drop(state);
-                return match self.target.connect(&self.node) {
-                    Ok(connection) => Ok(Held { pool: self, connection: Some(connection) }),
+                let connected = self.target.connect(&self.node, lane.is_reader);
+                let checked = connected.and_then(|it| self.check.get().map_or(Ok(()), |check| check(&it)).map(|()| it));
+                return match checked {
+                    Ok(connection) => Ok(Held { lane, connection: Some(connection) }),
                     Err(error) => {
-                        self.give_back(None);
+                        lane.give_back(None);
                         Err(error)
                     }
                 };
             }
             let left = until.saturating_duration_since(Instant::now());
-            // The one connection to a file is only ever held for a moment: its users wait for each other, as they did before.
+            // A connection to a file is only ever held for a moment: its users wait for each other.
             let is_patient = !self.target.is_server();
             if left.is_zero() && !is_patient {
                 return Err(Error::Server("all connections are busy".into()));
             }
             let wait = if is_patient { WAIT } else { left };
-            (state, _) = self.returned.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+            (state, _) = lane.returned.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
         }
     }
+}
 
+impl Lane {
     fn give_back(&self, connection: Option<Connection>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match connection {
@@ -167,7 +203,7 @@ impl Pool {
 
 /// A connection that a request holds; a transaction that wasn't committed is taken back at the end.
 pub struct Held<'p> {
-    pool: &'p Pool,
+    lane: &'p Lane,
     connection: Option<Connection>,
 }
 
@@ -187,7 +223,7 @@ impl Held<'_> {
     pub fn finish(mut self) -> Result<()> {
         let committed = self.commit();
         let connection = self.connection.take().filter(|_| committed.is_ok());
-        self.pool.give_back(connection);
+        self.lane.give_back(connection);
         committed
     }
 }
@@ -196,6 +232,6 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         let Some(connection) = self.connection.take() else { return };
         let is_usable = !connection.is_lost() && connection.roll_back().is_ok();
-        self.pool.give_back(is_usable.then_some(connection));
+        self.lane.give_back(is_usable.then_some(connection));
     }
 }

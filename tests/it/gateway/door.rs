@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use super::{Gateway, home, run, sqlite, token};
+use super::{Gateway, home, home_with, run, sqlite, token};
 use crate::pty::{Session, status_code};
 
 /// Every route of the program's own table, with plausible values for its path's names.
@@ -270,4 +270,38 @@ fn scenario_44_health_is_one_word_and_the_local_endpoints_answer() {
         assert!(metrics.contains(name), "{name} in {metrics}");
     }
     assert!(!metrics.contains("anna") && !metrics.contains("local"), "{metrics}");
+}
+
+#[test]
+fn scenario_57_a_token_of_another_sign_in_has_the_rights_of_its_user_here() {
+    let all: Value = serde_json::from_str(include_str!("../../fixtures/jwt.json")).expect("JSON");
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
+    let keys = place.path().join("keys.json");
+    std::fs::write(&keys, all["jwks"].to_string()).expect("the keys");
+    let settings = |jwks: &str| {
+        let (issuer, audience) = (text(&all["issuer"]), text(&all["audience"]));
+        format!("gateway = {{auth = {{issuer = \"{issuer}\", audience = \"{audience}\", jwks = \"{jwks}\"}}}}")
+    };
+    let home = home_with(&settings(&keys.display().to_string()));
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&text(&all["tokens"]["rs256"]));
+    assert_eq!(anna.get("/auth/me").code(), "not_a_member", "the roles in the token don't count");
+    assert_eq!(run(home.path(), &["gateway", "member", "add", "local", "anna", "--role", "member"]).0, Some(0));
+    let me = anna.get("/auth/me");
+    assert_eq!((me.status, &me.json()["user"]), (200, &"anna".into()), "{me:?}");
+    let event = serde_json::json!({"event_type": "x.step", "source": "ui", "run_id": "r", "body": {}});
+    assert_eq!(anna.post("/events/append", &event).status, 201);
+    assert_eq!(anna.get("/events/list?type=x.step").json()["items"][0]["actor"], "anna");
+    assert_eq!(anna.post("/admin/flags", &serde_json::json!({"flag": "pii", "on": true})).code(), "forbidden");
+    for name in ["none", "hs256", "other_issuer", "other_audience", "swapped", "without_end"] {
+        let answer = gateway.client(&text(&all["tokens"][name])).get("/auth/me");
+        assert_eq!((answer.status, answer.code().as_str()), (401, "unauthenticated"), "{name}");
+    }
+    assert_eq!(run(home.path(), &["gateway", "member", "remove", "local", "anna"]).0, Some(0));
+    assert_eq!(anna.get("/auth/me").code(), "not_a_member");
+    // Without the keys nothing starts: no half of a sign-in.
+    let wrong = home_with(&settings("keys.json"));
+    let (status, _, err) = run(wrong.path(), &["gateway", "--listen", "127.0.0.1:0"]);
+    assert!(status == Some(2) && err.contains("gateway.auth"), "{status:?} {err}");
 }

@@ -107,7 +107,8 @@ fn scenario_18_what_was_acknowledged_survives_a_killed_gateway() {
     let secret = token(home.path(), "anna", "member", &[]);
     let mut acknowledged = BTreeSet::new();
     let mut number = 0;
-    for round in 0..3 {
+    let rounds = if super::history::is_long() { 200 } else { 4 };
+    for round in 0..rounds {
         let gateway = Gateway::start(home.path());
         let pid = nix::unistd::Pid::from_raw(gateway.pid());
         let address = gateway.address;
@@ -129,7 +130,9 @@ fn scenario_18_what_was_acknowledged_survives_a_killed_gateway() {
             let until = std::time::Instant::now() + super::PATIENCE;
             let client = gateway.client(secret);
             let path = format!("/events/list?run_id=round-{round}&limit=500");
-            while client.get(&path).json()["items"].as_array().map_or(0, Vec::len) < 20 {
+            // Another moment in each round.
+            let least = 1 + (round * 7_919 + 13) % 40;
+            while client.get(&path).json()["items"].as_array().map_or(0, Vec::len) < least {
                 assert!(std::time::Instant::now() < until, "no event came");
             }
             nix::sys::signal::kill(pid, Signal::SIGKILL).expect("it is there");
@@ -143,7 +146,7 @@ fn scenario_18_what_was_acknowledged_survives_a_killed_gateway() {
     }
     let rows = super::read_rows(home.path(), "SELECT event_id FROM event WHERE event_type = 'x.step'");
     let stored: BTreeSet<String> = rows.into_iter().collect();
-    assert!(acknowledged.len() >= 30, "{}", acknowledged.len());
+    assert!(acknowledged.len() >= rounds * 2, "{}", acknowledged.len());
     for number in acknowledged {
         assert!(stored.contains(&format!("event-{number}")), "event-{number} was acknowledged and is missing");
     }

@@ -302,3 +302,29 @@ fn scenario_39_personal_data_reaches_no_model_of_a_tenant_that_hides_it() {
     assert_eq!(run(home.path(), &["gateway", "tenant", "flag", "local", "pii", "off"]).0, Some(0));
     assert!(ask(3).0.contains("eva.maier@mail.example"));
 }
+
+#[test]
+fn scenario_39_a_tenant_without_consent_has_runs_only_with_models_that_do_not_train() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let admin = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    let flag = |is_on: bool| admin.post("/admin/flags", &json!({"flag": "train_ok", "on": is_on})).status;
+    assert_eq!(flag(false), 200);
+    let refused = admin.post("/chat", &json!({"message": "hello"}));
+    assert_eq!((refused.status, refused.code().as_str()), (403, "train_ok"), "{refused:?}");
+    assert!(refused.json()["error"]["context"]["model"].is_string(), "{refused:?}");
+    assert_eq!(flag(true), 200);
+    server.reply(answer("Hello."));
+    assert_eq!(admin.post("/chat", &json!({"message": "hello"})).status, 200);
+    assert_eq!(flag(false), 200);
+    gateway.end(nix::sys::signal::Signal::SIGTERM);
+    let config = home.path().join(".config/reedclaw/config.lua");
+    let text = std::fs::read_to_string(&config).expect("a config");
+    assert!(text.contains("endpoint = "), "{text}");
+    std::fs::write(&config, text.replacen("endpoint = ", "no_training = true, endpoint = ", 1)).expect("a config");
+    let gateway = Gateway::start(home.path());
+    server.reply(answer("Hello again."));
+    let done = gateway.client(&token(home.path(), "ben", "member", &[])).post("/chat", &json!({"message": "hello"}));
+    assert_eq!(done.status, 200, "{done:?}");
+}

@@ -35,18 +35,36 @@ impl Server {
         if !need::require_that(programs.is_some(), "PostgreSQL (Debian package postgresql) is not installed") {
             return None;
         }
-        let directory = tempfile::Builder::new().prefix("rc-pg").tempdir().expect("a directory");
-        if let Some(user) = nix::unistd::User::from_name("postgres").expect("users").filter(|_| is_root()) {
-            // The server refuses to run as root.
-            chown(directory.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("its directory");
-        }
-        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).expect("its directory");
-        let server = Self { directory, programs: programs? };
+        let server = Self { directory: place(), programs: programs? };
         let data = server.data();
         server
             .run("initdb", &["-D", &data, "-N", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale", "C.UTF-8"]);
         server.begin();
         Some(server)
+    }
+
+    /// A second server with a copy of this one, which follows it.
+    pub fn replica(&self) -> Self {
+        let replica = Self { directory: place(), programs: self.programs.clone() };
+        let (from, data) = (self.directory.path().display().to_string(), replica.data());
+        replica.run("pg_basebackup", &["-h", &from, "-U", "postgres", "-D", &data, "-R", "-X", "stream", "-c", "fast"]);
+        replica.begin();
+        replica
+    }
+
+    /// Ends a server in good order.
+    pub fn end(&self) {
+        self.run("pg_ctl", &["-D", &self.data(), "-w", "-m", "fast", "stop"]);
+    }
+
+    /// Makes a replica take the place of its server.
+    pub fn promote(&self) {
+        self.run("pg_ctl", &["-D", &self.data(), "-w", "promote"]);
+    }
+
+    /// The place of its socket, as an address has it.
+    pub fn host(&self) -> String {
+        self.directory.path().display().to_string().replace('/', "%2F")
     }
 
     fn data(&self) -> String {
@@ -79,8 +97,7 @@ impl Server {
 
     /// The address of a new database.
     pub fn database(&self) -> String {
-        let socket = self.directory.path().display().to_string().replace('/', "%2F");
-        new_database(&format!("postgres://postgres@{socket}/postgres"))
+        new_database(&format!("postgres://postgres@{}/postgres", self.host()))
     }
 
     /// A home whose gateways use a new database.
@@ -93,8 +110,21 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.crash();
+        if self.directory.path().join("data/postmaster.pid").exists() {
+            self.crash();
+        }
     }
+}
+
+/// A directory of a server's own.
+fn place() -> TempDir {
+    let directory = tempfile::Builder::new().prefix("rc-pg").tempdir().expect("a directory");
+    if let Some(user) = nix::unistd::User::from_name("postgres").expect("users").filter(|_| is_root()) {
+        // The server refuses to run as root.
+        chown(directory.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("its directory");
+    }
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).expect("its directory");
+    directory
 }
 
 fn is_root() -> bool {
@@ -368,7 +398,8 @@ fn scenario_19_a_server_that_crashes_under_load_loses_nothing_that_was_acknowled
                 }
             });
         }
-        for _ in 0..5 {
+        let crashes = if super::history::is_long() { 20 } else { 5 };
+        for _ in 0..crashes {
             let before = acknowledged.lock().expect("a list").len();
             wait_until(|| acknowledged.lock().expect("a list").len() > before + 5);
             server.crash();
@@ -389,7 +420,7 @@ fn scenario_19_a_server_that_crashes_under_load_loses_nothing_that_was_acknowled
     }
     there.dedup();
     let verified = ledger.verify("local").expect("a check").expect("it holds");
-    let _ = writeln!(std::io::stdout(), "{} events after five crashes", verified.events);
+    let _ = writeln!(std::io::stdout(), "{} events after all crashes", verified.events);
 }
 
 #[test]
@@ -424,4 +455,58 @@ fn modes_with_several_tenants_need_a_server_and_identity_without_defaults() {
         all.iter().map(|(name, value)| (*name, if *name == "X-Mode" { "enterprise" } else { value })).collect();
     assert_eq!(gateway.send("GET", "/events/list", &wrong, "").json()["error"]["code"], "mode_mismatch");
     gateway.end(Signal::SIGTERM);
+}
+
+#[test]
+fn scenario_61_a_replica_that_lags_takes_over_and_clients_begin_anew() {
+    let Some(server) = Server::start() else { return };
+    let home = server.home();
+    let bearer = format!("Bearer {}", token(home.path(), "anna", "member", &[]));
+    let replica = server.replica();
+    let address = fs::read_to_string(home.path().join(super::DATABASE)).expect("its address");
+    let (_, name) = address.rsplit_once('/').expect("a name");
+    let at = |hosts: &str| format!("postgres://postgres@{hosts}/{name}");
+    let both = at(&format!("{},{}", server.host(), replica.host())) + "?target_session_attrs=read-write";
+    fs::write(home.path().join(super::DATABASE), &both).expect("its address");
+    let gateway = Gateway::start(home.path());
+    for number in 0..5 {
+        assert_eq!(append(&gateway, &bearer, &format!("e{number}")).0, 201);
+    }
+    let mut copy = Client::connect(&at(&replica.host()), NoTls).expect("the replica");
+    let count = "SELECT count(*) FROM event WHERE event_type = 'x.step'";
+    wait_until(|| copy.query_one(count, &[]).is_ok_and(|row| row.get::<_, i64>(0) == 5));
+    drop(copy);
+    // The replica misses what is acknowledged from now on.
+    replica.end();
+    let lost: Vec<i64> = (5..10).map(|number| append(&gateway, &bearer, &format!("e{number}")).1).collect();
+    let mut stream = Reader::new(gateway.open(
+        "GET",
+        &format!("/sse/tenant?topics=run:r&last_event_id=1-{}", lost[4]),
+        &[("Authorization", &bearer)],
+        "",
+    ));
+    while stream.expect("system").2["kind"] != "caught_up" {}
+    server.crash();
+    replica.begin();
+    replica.promote();
+    wait_until(|| append(&gateway, &bearer, "after").0 == 201);
+    // The stream says so and ends; whoever comes with an old cursor is told to begin anew.
+    let mut kinds = Vec::new();
+    while let Some((_, _, data)) = stream.next() {
+        kinds.push(data["kind"].as_str().unwrap_or_default().to_owned());
+    }
+    assert_eq!(kinds.last().map(String::as_str), Some("resync"), "{kinds:?}");
+    let old = format!("/sse/tenant?topics=run:r&last_event_id=1-{}", lost[0]);
+    let mut stream = Reader::new(gateway.open("GET", &old, &[("Authorization", &bearer)], ""));
+    assert_eq!(
+        (stream.expect("system").2["kind"].clone(), stream.expect("system").2["kind"].clone()),
+        ("hello".into(), "resync".into())
+    );
+    let mut stream = Reader::new(gateway.open("GET", "/sse/tenant?topics=run:r", &[("Authorization", &bearer)], ""));
+    let head = stream.expect("system").2["head"].as_str().expect("a cursor").to_owned();
+    assert!(head.starts_with("2-"), "{head}");
+    let (_, position) = append(&gateway, &bearer, "e7");
+    assert_eq!(stream.expect("x.step").2["position"], position);
+    gateway.end(Signal::SIGTERM);
+    assert_eq!(run(home.path(), &["gateway", "verify"]).0, Some(0));
 }

@@ -103,9 +103,9 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, canvas_id(call)?);
     let ledger = &call.gateway.ledger;
     let last = ledger.canvas(who, id)?.position;
-    let epoch = ledger.head(who)?.1;
+    let (_, epoch, first) = ledger.head(who)?;
     let mut after = match call.asked("after_event_id").as_deref().map(stream::cursor).transpose()? {
-        Some((of, _)) if of != epoch => {
+        Some((of, position)) if of != epoch || position < first => {
             return Err(Problem::new(410, "cursor_gone", "the cursor is of an earlier log; take a snapshot"));
         }
         Some((_, position)) => position,

@@ -65,8 +65,8 @@ pub const TIMELINE: &str = r#"{"type": "object", "additionalProperties": false, 
 /// `POST /events/append`.
 pub fn append(call: &Call<'_>) -> Answered<Reply> {
     let events = match call.body.get("events").and_then(Value::as_array) {
-        Some(events) => events.clone(),
-        None => vec![call.body.clone()],
+        Some(events) => events.as_slice(),
+        None => std::slice::from_ref(&call.body),
     };
     let drafts: Vec<EventDraft> = events.iter().map(|event| draft(call, event)).collect::<Answered<_>>()?;
     if call.who()?.run_id.is_none() && drafts.iter().any(|draft| draft.run_id.is_none()) {
@@ -168,7 +168,8 @@ fn after(call: &Call<'_>) -> Answered<i64> {
         None => Ok(call.number("after")?.unwrap_or(0)),
         Some(text) => {
             let (epoch, position) = stream::cursor(&text)?;
-            if epoch != call.gateway.ledger.head(call.who()?)?.1 {
+            let (_, now, first) = call.gateway.ledger.head(call.who()?)?;
+            if epoch != now || position < first {
                 return Err(Problem::new(410, "cursor_gone", "the cursor is of an earlier log; take a snapshot"));
             }
             Ok(position)
@@ -253,10 +254,10 @@ pub fn stream(call: &Call<'_>) -> Answered<Reply> {
 /// A stream of events that pass a filter, from the client's cursor or from now on.
 pub fn follow(call: &Call<'_>, filter: Filter, snapshot: Option<String>) -> Answered<Reply> {
     let who = call.who()?.clone();
-    let (head, epoch) = call.gateway.ledger.head(&who)?;
+    let (head, epoch, first) = call.gateway.ledger.head(&who)?;
     let wanted = call.header("last-event-id").map(str::to_owned).or_else(|| call.asked("last_event_id"));
     let cursor = wanted.as_deref().map(stream::cursor).transpose()?;
-    let is_gone = cursor.is_some_and(|(of, position)| of != epoch || position > head);
+    let is_gone = cursor.is_some_and(|(of, position)| of != epoch || position > head || position < first);
     let after = cursor.map_or(head, |(_, position)| position);
     let secret = routes::secret(call.sent).unwrap_or_default().to_owned();
     let place = call.gateway.streams.take(&who.tenant, &who.user).ok_or_else(Problem::too_many_streams)?;

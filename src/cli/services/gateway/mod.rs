@@ -1,5 +1,7 @@
 //! `reedclaw gateway`: serves the team gateway, and looks after its tokens, members and logs.
 
+mod upkeep;
+
 use std::ffi::OsStr;
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, stdin, stdout};
@@ -51,7 +53,7 @@ fn named_argument(name: &'static str, value: &'static str, help: &'static str) -
 }
 
 /// Flags of a tenant.
-const FLAGS: &[&str] = &["canvas.gestures", "pii", "strategy_locks"];
+const FLAGS: &[&str] = &["canvas.gestures", "pii", "strategy_locks", "train_ok"];
 /// Comparisons of a figure with its threshold, each with its operator.
 const COMPARISONS: &[&str] = &["at-most", "at-least", "none"];
 /// Sums that a budget bounds.
@@ -125,6 +127,7 @@ pub(in crate::cli) fn definition() -> Command {
                 .arg(named_argument("name", "TENANT", "The tenant"))
                 .arg(named_argument("user", "USER", "The person")),
         )
+        .subcommands(upkeep::definitions())
         .subcommand(Command::new("openapi").about("Prints the OpenAPI 3.1 document of the gateway"))
 }
 
@@ -159,6 +162,7 @@ fn tenant_definitions() -> [Command; 2] {
         .subcommand_required(true)
         .subcommand(Command::new("add").about("Adds a tenant").arg(named()).arg(mode()))
         .subcommand(Command::new("list").about("Lists tenants and their modes"))
+        .subcommand(upkeep::keep_definition())
         .subcommand(
             Command::new("flag")
                 .about("Sets a flag of a tenant")
@@ -203,6 +207,9 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
         Some(("verify", matches)) => verify(matches),
         Some(("export", matches)) => export(matches),
         Some(("erase", matches)) => erase(matches),
+        Some(("status", matches)) => upkeep::status(matches),
+        Some(("migrate", matches)) => upkeep::migrate(matches),
+        Some(("purge", matches)) => upkeep::purge(matches),
         Some(("openapi", _)) => {
             outln!("{:#}", gateway::openapi());
             Ok(exit::DONE)
@@ -360,6 +367,7 @@ fn tenant(matches: &ArgMatches) -> Result<u8, Failure> {
             outln!("{} is {} for {}", flag, text(matches, "value"), sanitise(&name));
         }
         Some(("kpi", matches)) => set_rule(matches)?,
+        Some(("keep", matches)) => upkeep::keep(matches)?,
         Some(("limit", matches)) => {
             let value = text(matches, "value");
             let limit = match value.as_str() {

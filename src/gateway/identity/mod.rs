@@ -1,4 +1,7 @@
-//! The caller: the token says which user, the headers say in which tenant and for what. Pure but for new ids.
+//! The caller: the token says which user, the headers say in which tenant and for what.
+
+mod callers;
+mod jwt;
 
 use axum::http::HeaderMap;
 use serde_json::json;
@@ -6,6 +9,8 @@ use serde_json::json;
 use super::problem::{Answered, Problem};
 use crate::ledger::uuid_v7;
 use crate::proto::team::Mode;
+
+pub use callers::Callers;
 
 /// Longest id in a header, in bytes.
 pub const ID_BYTES_MAX: usize = 128;

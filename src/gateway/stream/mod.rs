@@ -1,11 +1,14 @@
-//! Server-sent events: a stream reads the log from its cursor in pages, then waits until the log grows. The log is the
-//! buffer, so a slow client slows nobody else, and a client that returns misses nothing.
+//! Server-sent events: a stream reads the log from its cursor in pages, then takes from its tenant's feed what the log grows by.
+//! The log is the buffer, so a slow client slows nobody else, and a client that returns misses nothing.
+
+mod feed;
+mod rights;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, timeout};
 
@@ -13,17 +16,18 @@ use super::Gateway;
 use super::live::LiveRun;
 use super::problem::{Answered, Problem};
 use super::rates::StreamPlace;
-use crate::ledger::{Event, Filter};
+use crate::ledger::Filter;
 use crate::proto::team::Identity;
+
+pub use feed::{Feed, Feeds};
+pub use rights::Rights;
+
+use feed::{Since, State};
 
 /// Frames that wait for a client.
 const FRAMES_MAX: usize = 256;
-/// Events of a page.
-const PAGE: usize = 500;
 /// A comment is sent after so long without an event.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// The sender's right to read is looked at again after so long.
-const CHECK: Duration = Duration::from_secs(2);
 /// A stream tries to read again after so long if the pool was busy.
 const BUSY: Duration = Duration::from_millis(200);
 /// A client that takes no frame for so long is dropped.
@@ -105,10 +109,15 @@ async fn pump_run(gateway: &Arc<Gateway>, stream: RunStream, frames: &Sender<Byt
     let RunStream { run, mut after, secret, place: _place } = stream;
     let mut grown = run.grown.subscribe();
     let mut stopping = gateway.stopping.subscribe();
-    send(frames, "retry: 2000\n\n".into()).await?;
-    let (mut spoken, mut checked, mut allowed) = (Instant::now(), Instant::now(), Instant::now());
+    let right = gateway.rights.of(&secret, &run.who.tenant);
+    let mut ended = right.ended();
+    send(frames, "retry: 2000\n\n").await?;
+    let mut spoken = Instant::now();
     loop {
         grown.borrow_and_update();
+        if *ended.borrow() {
+            return Ok(());
+        }
         let (lines, is_over) = run.after(after);
         for (number, line) in lines {
             let event: Value = serde_json::from_str(&line).unwrap_or_default();
@@ -124,29 +133,15 @@ async fn pump_run(gateway: &Arc<Gateway>, stream: RunStream, frames: &Sender<Byt
             return send(frames, system(json!({"kind": "shutting_down"}))).await;
         }
         if spoken.elapsed() >= HEARTBEAT {
-            send(frames, ":\n\n".into()).await?;
+            send(frames, ":\n\n").await?;
             spoken = Instant::now();
-        }
-        if checked.elapsed() >= CHECK {
-            checked = Instant::now();
-            let (at_work, secret, tenant) = (Arc::clone(gateway), secret.clone(), run.who.tenant.clone());
-            let may_read = move || {
-                let holder = at_work.ledger.authenticate(&secret).ok()??;
-                at_work.ledger.member(&tenant, &holder.user).ok()?
-            };
-            match gateway.work.run(may_read).await {
-                Ok(member) => drop(member.ok_or(Gone)?),
-                // The pool is busy. The right is looked at again with the next line, and not for ever.
-                Err(_) if allowed.elapsed() < SLOW => continue,
-                Err(_) => return Err(Gone),
-            }
-            allowed = Instant::now();
         }
         tokio::select! {
             _ = grown.changed() => {}
             _ = stopping.changed() => {}
+            _ = ended.changed() => {}
             () = frames.closed() => return Ok(()),
-            () = tokio::time::sleep(CHECK) => {}
+            () = tokio::time::sleep_until(spoken + HEARTBEAT) => {}
         }
     }
 }
@@ -162,119 +157,120 @@ fn body_of(receiver: mpsc::Receiver<Bytes>) -> Body {
 /// The client has gone, or takes nothing.
 struct Gone;
 
-async fn send(frames: &Sender<Bytes>, frame: String) -> Result<(), Gone> {
-    timeout(SLOW, frames.send(Bytes::from(frame))).await.map_err(|_| Gone)?.map_err(|_| Gone)
+async fn send(frames: &Sender<Bytes>, frame: impl Into<Bytes>) -> Result<(), Gone> {
+    timeout(SLOW, frames.send(frame.into())).await.map_err(|_| Gone)?.map_err(|_| Gone)
 }
 
-async fn pump(gateway: &Arc<Gateway>, mut stream: Stream, frames: &Sender<Bytes>) -> Result<(), Gone> {
-    // Subscribed before the first page is read, so that nothing is missed in between.
-    let mut grown = gateway.grown.subscribe();
+/// A stream on its way.
+struct Pump<'f> {
+    frames: &'f Sender<Bytes>,
+    stream: Stream,
+    feed: Arc<Feed>,
+    is_caught_up: bool,
+    /// The client knows that the database doesn't answer.
+    is_failing: bool,
+    spoken: Instant,
+}
+
+/// The next thing that a stream does.
+enum Next {
+    /// Wait for something to happen.
+    Wait,
+    /// Wait briefly, since the threads that read are busy.
+    Busy,
+    /// Go on.
+    More,
+    /// End.
+    End,
+}
+
+async fn pump(gateway: &Arc<Gateway>, stream: Stream, frames: &Sender<Bytes>) -> Result<(), Gone> {
     let mut stopping = gateway.stopping.subscribe();
     let _hearing = gateway.gestures.hear(&stream.who, &stream.filter, frames);
-    send(frames, "retry: 2000\n\n".into()).await?;
+    send(frames, "retry: 2000\n\n").await?;
     send(frames, system(json!({"kind": "hello", "head": format!("{}-{}", stream.epoch, stream.head)}))).await?;
     if stream.is_gone {
-        let body = json!({"kind": "resync", "snapshot": stream.snapshot});
-        return send(frames, system(body)).await;
+        return send(frames, resync(&stream)).await;
     }
-    let (mut is_caught_up, mut spoken) = (false, Instant::now());
+    let feed = gateway.feeds.join(&stream.who, stream.epoch, stream.head);
+    let right = gateway.rights.of(&stream.secret, &stream.who.tenant);
+    let (mut changed, mut ended) = (feed.changed(), right.ended());
+    let mut pump = Pump { frames, stream, feed, is_caught_up: false, is_failing: false, spoken: Instant::now() };
     loop {
         if *stopping.borrow() {
             return send(frames, system(json!({"kind": "shutting_down"}))).await;
         }
-        grown.borrow_and_update();
-        let page = match read(gateway, &mut stream).await {
-            Ok(page) => page,
-            Err(Unread::NotAllowed | Unread::Failed) => return Ok(()),
-            Err(Unread::Busy) => {
-                tokio::select! {
-                    _ = stopping.changed() => {}
-                    () = frames.closed() => return Ok(()),
-                    () = tokio::time::sleep(BUSY) => {}
-                }
-                continue;
-            }
+        if *ended.borrow() {
+            return Ok(());
+        }
+        changed.borrow_and_update();
+        let until = match pump.step(gateway).await? {
+            Next::End => return Ok(()),
+            Next::More => continue,
+            Next::Busy => Instant::now() + BUSY,
+            Next::Wait => pump.spoken + HEARTBEAT,
         };
-        let is_full = page.len() == PAGE;
-        for frame in page {
-            send(frames, frame).await?;
-            spoken = Instant::now();
-        }
-        if is_full {
-            continue;
-        }
-        if !is_caught_up {
-            send(frames, system(json!({"kind": "caught_up"}))).await?;
-            is_caught_up = true;
-        }
-        if spoken.elapsed() >= HEARTBEAT {
-            send(frames, ":\n\n".into()).await?;
-            spoken = Instant::now();
-        }
         tokio::select! {
-            _ = grown.changed() => {}
+            _ = changed.changed() => {}
             _ = stopping.changed() => {}
+            _ = ended.changed() => {}
             () = frames.closed() => return Ok(()),
-            () = tokio::time::sleep(CHECK) => {}
+            () = tokio::time::sleep_until(until) => {}
         }
     }
 }
 
-/// Reason why there is no next page.
-enum Unread {
-    /// The pool has no place for one more task now.
-    Busy,
-    /// The reader may no longer read.
-    NotAllowed,
-    /// The read failed; the log of the gateway has more.
-    Failed,
-}
-
-/// Reads the next page on a thread of the pool, if the reader may still read.
-async fn read(gateway: &Arc<Gateway>, stream: &mut Stream) -> Result<Vec<String>, Unread> {
-    let (who, secret, filter) = (stream.who.clone(), stream.secret.clone(), stream.filter.clone());
-    let (after, epoch) = (stream.after, stream.epoch);
-    let at_work = Arc::clone(gateway);
-    let read = move || -> Option<(Vec<String>, i64)> {
-        let ledger = &at_work.ledger;
-        let holder = ledger.authenticate(&secret).ok()??;
-        ledger.member(&who.tenant, &holder.user).ok()??;
-        let events = ledger.read(&who, after, &filter, PAGE).ok()?;
-        let last = events.last().map_or(after, |event| event.position);
-        Some((events.iter().map(|event| frame(event, &who, epoch)).collect(), last))
-    };
-    let why = |problem: Problem| if problem.status == 503 { Unread::Busy } else { Unread::Failed };
-    let read = gateway.work.run(read).await.map_err(why)?;
-    let (page, last) = read.ok_or(Unread::NotAllowed)?;
-    stream.after = last;
-    Ok(page)
-}
-
-/// One event as a frame.
-fn frame(event: &Event, who: &Identity, epoch: i64) -> String {
-    let mut routing = Map::new();
-    routing.insert("tenant".into(), event.tenant.clone().into());
-    routing.insert("mode".into(), who.mode.word().into());
-    routing.insert("project".into(), event.project.clone().into());
-    let mut ids = Map::new();
-    for (name, value) in &event.ids {
-        let place = match *name {
-            "surface_id" | "app_id" => &mut routing,
-            "request_id" | "run_id" | "step_id" | "trace_id" => &mut ids,
-            _ => continue,
-        };
-        place.insert((*name).into(), Value::from(value.clone()));
+impl Pump<'_> {
+    /// Sends what there is.
+    async fn step(&mut self, gateway: &Gateway) -> Result<Next, Gone> {
+        match self.feed.state() {
+            State::Replaced => {
+                send(self.frames, resync(&self.stream)).await?;
+                return Ok(Next::End);
+            }
+            State::Failing if !self.is_failing => {
+                send(self.frames, system(json!({"kind": "database_unavailable"}))).await?;
+                self.is_failing = true;
+            }
+            State::Well if self.is_failing => {
+                self.is_failing = false;
+                self.is_caught_up = false;
+            }
+            State::Failing | State::Well => {}
+        }
+        match self.feed.since(self.stream.after, &self.stream.filter) {
+            Since::Frames(frames, reached) => self.show(frames, reached).await?,
+            Since::Behind => {
+                let page = gateway.feeds.page(&self.feed, self.stream.after, &self.stream.filter).await;
+                let Some((frames, reached)) = page else { return Ok(Next::Busy) };
+                self.show(frames, reached).await?;
+                return Ok(Next::More);
+            }
+        }
+        if !self.is_caught_up && !self.is_failing {
+            send(self.frames, system(json!({"kind": "caught_up"}))).await?;
+            self.is_caught_up = true;
+        }
+        if self.spoken.elapsed() >= HEARTBEAT {
+            send(self.frames, ":\n\n").await?;
+            self.spoken = Instant::now();
+        }
+        Ok(Next::Wait)
     }
-    let name = match event.event_type.as_str() {
-        "canvas_commit" => "op_committed",
-        "safety" => "safety_decision",
-        other => other,
-    };
-    let data = json!({
-        "type": event.event_type, "stream": event.stream, "position": event.position, "at": event.recorded_at,
-        "routing": routing, "ids": ids, "event_id": event.event_id, "body": event.body(),
-    });
-    format!("id: {epoch}-{}\nevent: {name}\ndata: {data}\n\n", event.position)
+
+    async fn show(&mut self, frames: Vec<Bytes>, reached: i64) -> Result<(), Gone> {
+        for frame in frames {
+            send(self.frames, frame).await?;
+            self.spoken = Instant::now();
+        }
+        self.stream.after = reached;
+        Ok(())
+    }
+}
+
+/// The client must begin anew.
+fn resync(stream: &Stream) -> String {
+    system(json!({"kind": "resync", "snapshot": stream.snapshot}))
 }
 
 fn system(body: Value) -> String {

@@ -1,0 +1,318 @@
+//! Events that one transaction appends: decided in memory against what was read of the logs at once, then written together. A
+//! batch has the same few statements whether it has one event or two hundred.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::{BODY_BYTES_MAX, Expected, Stored, genesis};
+use crate::base::hash;
+use crate::ledger::row::{COLUMNS, Event, Pieces, WIDTH};
+use crate::ledger::sql::{Connection, OptionalExtension as _, Value as Sql};
+use crate::ledger::{LedgerError, now_text, stored_text, uuids_v7};
+use crate::proto::team::{EventDraft, Identity};
+
+/// Names of one query; a longer list is asked for in pieces.
+const NAMES_MAX: usize = 64;
+
+/// An event without its place: what can be made of a draft without a connection.
+pub struct Prepared {
+    /// Position, version, time and hashes are still missing.
+    event: Event,
+    pieces: Pieces,
+    /// The client has named the event, so that it may be there already.
+    is_named: bool,
+    /// The client has named the stream.
+    is_placed: bool,
+}
+
+impl Prepared {
+    /// Prepares the events of drafts.
+    ///
+    /// # Errors
+    /// A body is too long, too deep, or has numbers that can't be stored.
+    pub fn all(who: &Identity, drafts: &[EventDraft]) -> Result<Vec<Self>, LedgerError> {
+        let mut ids = uuids_v7(drafts.iter().filter(|draft| draft.event_id.is_none()).count());
+        let mut id = |draft: &EventDraft| draft.event_id.clone().unwrap_or_else(|| ids.pop().unwrap_or_default());
+        drafts.iter().map(|draft| Self::new(who, draft, id(draft))).collect()
+    }
+
+    fn new(who: &Identity, draft: &EventDraft, event_id: String) -> Result<Self, LedgerError> {
+        let body = stored_text(&draft.body)?;
+        if body.len() > BODY_BYTES_MAX && draft.source != "engine" && draft.event_type != "canvas_commit" {
+            return Err(LedgerError::Invalid(format!("a body has at most {BODY_BYTES_MAX} bytes")));
+        }
+        let event = Event {
+            tenant: who.tenant.clone(),
+            position: 0,
+            event_id,
+            stream: draft.stream.clone().unwrap_or_else(|| stream_of(who, draft)),
+            stream_version: 0,
+            event_type: draft.event_type.clone(),
+            source: draft.source.clone(),
+            project: who.project.clone(),
+            actor: who.user.clone(),
+            ids: ids(who, draft),
+            recorded_at: String::new(),
+            body,
+            previous_hash: String::new(),
+            hash: String::new(),
+        };
+        let pieces = event.pieces(&hash::sha256_hex(event.body.as_bytes()));
+        Ok(Self { event, pieces, is_named: draft.event_id.is_some(), is_placed: draft.stream.is_some() })
+    }
+
+    /// The tenant in whose log it comes.
+    pub fn tenant(&self) -> &str {
+        &self.event.tenant
+    }
+}
+
+/// The stream of an event whose draft names none: that of its run.
+fn stream_of(who: &Identity, draft: &EventDraft) -> String {
+    let run = draft.run_id.as_ref().or(who.run_id.as_ref());
+    run.map_or_else(|| format!("project/{}", who.project), |run| format!("run/{run}"))
+}
+
+fn ids(who: &Identity, draft: &EventDraft) -> Vec<(&'static str, String)> {
+    let all = [
+        ("run_id", draft.run_id.as_ref().or(who.run_id.as_ref())),
+        ("step_id", draft.step_id.as_ref().or(who.step_id.as_ref())),
+        ("trace_id", draft.trace_id.as_ref().or(Some(&who.trace_id))),
+        ("request_id", Some(&who.request_id)),
+        ("surface_id", who.surface_id.as_ref()),
+        ("app_id", who.app_id.as_ref()),
+        ("causation_id", draft.causation_id.as_ref()),
+        ("correlation_id", draft.correlation_id.as_ref()),
+        ("occurred_at", draft.occurred_at.as_ref()),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?.clone()))).collect()
+}
+
+/// The appends of one transaction.
+pub struct Batch<'c> {
+    connection: &'c Connection,
+    recorded_at: String,
+    /// By tenant, so that heads are written in one order.
+    logs: BTreeMap<String, Log>,
+    /// New events, in the order in which they were taken.
+    rows: Vec<Event>,
+}
+
+/// A tenant's log as far as the batch needs it.
+struct Log {
+    position: i64,
+    hash: String,
+    /// Versions of the streams that the batch names; 0 for one that doesn't exist.
+    streams: HashMap<String, i64>,
+    /// Events that the batch names and the log has.
+    known: HashMap<String, Known>,
+}
+
+/// An event that a draft names.
+enum Known {
+    /// An event that was in the log before.
+    Stored(Box<Event>),
+    /// One of the batch, at this place among its rows.
+    New(usize),
+}
+
+impl<'c> Batch<'c> {
+    /// Reads what appends of these tenants need to know. `expected` are streams whose versions are compared.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn read<'a>(
+        connection: &'c Connection,
+        appends: impl Iterator<Item = (&'a [Prepared], Option<&'a Expected>)>,
+    ) -> Result<Self, LedgerError> {
+        let mut wanted: BTreeMap<&str, (BTreeSet<&str>, BTreeSet<&str>)> = BTreeMap::new();
+        for (drafts, expected) in appends {
+            for draft in drafts {
+                let (streams, names) = wanted.entry(&draft.event.tenant).or_default();
+                streams.insert(&draft.event.stream);
+                streams.extend(expected.map(|expected| expected.stream.as_str()));
+                names.extend(draft.is_named.then_some(draft.event.event_id.as_str()));
+                names.extend(draft.event.id("causation_id"));
+            }
+        }
+        let mut logs = BTreeMap::new();
+        for (tenant, (streams, names)) in wanted {
+            logs.insert(tenant.to_owned(), Log::read(connection, tenant, streams, names)?);
+        }
+        Ok(Self { connection, recorded_at: now_text(connection)?, logs, rows: Vec::new() })
+    }
+
+    /// Takes one append into the batch: all of its events, or none.
+    ///
+    /// # Errors
+    /// A stream has another version than expected, an id was used for another event, or a cause isn't in the log.
+    pub fn take(&mut self, drafts: Vec<Prepared>, expected: Option<&Expected>) -> Result<Vec<Stored>, LedgerError> {
+        let mark = self.rows.len();
+        let taken = self.take_all(drafts, expected);
+        if taken.is_err() {
+            self.undo(mark);
+        }
+        taken
+    }
+
+    fn take_all(&mut self, drafts: Vec<Prepared>, expected: Option<&Expected>) -> Result<Vec<Stored>, LedgerError> {
+        let mut stored = Vec::with_capacity(drafts.len());
+        let mut is_checked = false;
+        for draft in drafts {
+            let Prepared { mut event, pieces, is_named, is_placed } = draft;
+            let log = self.logs.get_mut(&event.tenant).ok_or(LedgerError::NotFound)?;
+            if let Some(there) = log.known.get(&event.event_id).filter(|_| is_named) {
+                let there = match there {
+                    Known::Stored(there) => there,
+                    Known::New(at) => &self.rows[*at],
+                };
+                stored.push(duplicate(there, &event, is_placed)?);
+                continue;
+            }
+            if let Some(expected) = expected.filter(|_| !is_checked) {
+                check_version(log, expected)?;
+                is_checked = true;
+            }
+            if let Some(cause) = event.id("causation_id").filter(|cause| !log.known.contains_key(*cause)) {
+                return Err(LedgerError::Invalid(format!("the cause {cause} isn't in the log")));
+            }
+            log.position += 1;
+            let version = match log.streams.get_mut(&event.stream) {
+                Some(version) => version,
+                None => log.streams.entry(event.stream.clone()).or_default(),
+            };
+            *version += 1;
+            event.position = log.position;
+            event.stream_version = *version;
+            event.recorded_at.clone_from(&self.recorded_at);
+            event.previous_hash = std::mem::take(&mut log.hash);
+            let hash = event.hash_of(&pieces);
+            log.hash = hash.as_ref().unwrap_or(&event.previous_hash).clone();
+            event.hash = hash?;
+            let (event_id, position, stream_version) = (event.event_id.clone(), event.position, event.stream_version);
+            if is_named {
+                log.known.insert(event_id.clone(), Known::New(self.rows.len()));
+            }
+            self.rows.push(event);
+            stored.push(Stored { event_id, position, stream_version, is_duplicate: false });
+        }
+        Ok(stored)
+    }
+
+    /// The events that were written, for whoever has the time to free their memory.
+    pub fn into_rows(self) -> Vec<Event> {
+        self.rows
+    }
+
+    /// Takes events back, the newest first.
+    fn undo(&mut self, mark: usize) {
+        for event in self.rows.drain(mark..).rev() {
+            let Some(log) = self.logs.get_mut(&event.tenant) else { continue };
+            log.position = event.position - 1;
+            log.streams.insert(event.stream, event.stream_version - 1);
+            log.known.remove(&event.event_id);
+            log.hash = event.previous_hash;
+        }
+    }
+
+    /// Writes the events, their streams and the heads of their logs.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn write(&self) -> Result<(), LedgerError> {
+        if self.rows.is_empty() {
+            return Ok(());
+        }
+        let connection = self.connection;
+        let rows = self.rows.iter().map(Event::columns);
+        connection.insert::<WIDTH>(&format!("INSERT INTO event ({COLUMNS})"), rows, "")?;
+        let mut streams: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+        for event in &self.rows {
+            streams.insert((&event.tenant, &event.stream), event.stream_version);
+        }
+        let rows = streams
+            .into_iter()
+            .map(|((tenant, stream), version)| [Sql::Text(tenant), Sql::Text(stream), Sql::Int(version)]);
+        let newer = "ON CONFLICT (tenant, stream) DO UPDATE SET version = excluded.version";
+        connection.insert("INSERT INTO stream", rows, newer)?;
+        let grown: BTreeSet<&str> = self.rows.iter().map(|event| event.tenant.as_str()).collect();
+        let heads = self.logs.iter().filter(|(tenant, _)| grown.contains(tenant.as_str()));
+        let rows = heads.map(|(tenant, log)| [Sql::Text(tenant), Sql::Int(log.position), Sql::Text(&log.hash)]);
+        let newer = "ON CONFLICT (tenant) DO UPDATE SET position = excluded.position, hash = excluded.hash";
+        connection.insert("INSERT INTO head", rows, newer)?;
+        connection.grow();
+        Ok(())
+    }
+}
+
+impl Log {
+    fn read(
+        connection: &Connection,
+        tenant: &str,
+        streams: BTreeSet<&str>,
+        names: BTreeSet<&str>,
+    ) -> Result<Self, LedgerError> {
+        let head: Option<(i64, String)> = connection
+            .prepare_cached("SELECT position, hash FROM head WHERE tenant = ?1")?
+            .query_row([tenant], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let (position, hash) = match head {
+            Some(head) => head,
+            None => (0, genesis(connection, tenant)?),
+        };
+        let mut log = Self { position, hash, streams: HashMap::new(), known: HashMap::new() };
+        let some = |names: BTreeSet<&str>, sql: &str, take: &mut dyn FnMut(&crate::ledger::sql::Row<'_>) -> _| {
+            let names: Vec<&str> = names.into_iter().collect();
+            for names in names.chunks(NAMES_MAX) {
+                let (marks, values) = named(tenant, names);
+                let rows = connection
+                    .prepare_cached(&format!("{sql} IN ({marks})"))?
+                    .query_map(values.as_slice(), &mut *take)?;
+                rows.collect::<crate::ledger::sql::Result<Vec<()>>>()?;
+            }
+            Ok::<_, LedgerError>(())
+        };
+        some(streams, "SELECT stream, version FROM stream WHERE tenant = ? AND stream", &mut |row| {
+            log.streams.insert(row.get(0)?, row.get(1)?);
+            Ok(())
+        })?;
+        let sql = format!("SELECT {COLUMNS} FROM event WHERE tenant = ? AND event_id");
+        some(names, &sql, &mut |row| {
+            let event = Event::from_row(row)?;
+            log.known.insert(event.event_id.clone(), Known::Stored(Box::new(event)));
+            Ok(())
+        })?;
+        Ok(log)
+    }
+}
+
+/// The parameters of a query for names. Their number is a power of two, by repeating the last one, so that few statements are
+/// prepared.
+fn named<'v>(tenant: &'v str, names: &[&'v str]) -> (String, Vec<Sql<'v>>) {
+    let count = names.len().next_power_of_two();
+    let last = names.last().copied().unwrap_or_default();
+    let padded = names.iter().copied().chain(std::iter::repeat(last)).take(count);
+    let values = std::iter::once(tenant).chain(padded).map(Sql::Text).collect();
+    (vec!["?"; count].join(", "), values)
+}
+
+/// The place of an event that is there already, if it is the same one.
+fn duplicate(there: &Event, draft: &Event, is_placed: bool) -> Result<Stored, LedgerError> {
+    let is_same = there.event_type == draft.event_type
+        && there.source == draft.source
+        && there.body == draft.body
+        && there.actor == draft.actor
+        && (!is_placed || draft.stream == there.stream);
+    if !is_same {
+        return Err(LedgerError::IdempotencyMismatch(format!("the event id {}", draft.event_id)));
+    }
+    let (event_id, position, stream_version) = (there.event_id.clone(), there.position, there.stream_version);
+    Ok(Stored { event_id, position, stream_version, is_duplicate: true })
+}
+
+fn check_version(log: &Log, expected: &Expected) -> Result<(), LedgerError> {
+    let actual = log.streams.get(&expected.stream).copied().unwrap_or(0);
+    if actual == expected.version {
+        return Ok(());
+    }
+    Err(LedgerError::WrongExpectedVersion { stream: expected.stream.clone(), expected: expected.version, actual })
+}

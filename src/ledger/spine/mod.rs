@@ -1,0 +1,284 @@
+//! The event log of each tenant: appended in one transaction under the head's row, so that positions have no gap; read in
+//! pages that are complete prefixes.
+
+mod batch;
+
+use std::sync::PoisonError;
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use self::batch::{Batch, Prepared};
+use super::sql::{Begin, Connection, OptionalExtension as _, Pool, Value as Sql, params};
+
+use super::more::anchor::Anchor;
+use super::row::{COLUMNS, Event};
+use super::{Ledger, LedgerError};
+use crate::base::hash;
+use crate::proto::team::{EventDraft, Identity};
+
+/// Bytes of an event's content.
+pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
+
+/// The version that a stream must have before an append.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The stream.
+    pub stream: String,
+    /// Its version; 0 if it must not exist.
+    pub version: i64,
+}
+
+/// Place where an appended event is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stored {
+    /// Its id.
+    pub event_id: String,
+    /// Its place in the log.
+    pub position: i64,
+    /// Its place in its stream.
+    pub stream_version: i64,
+    /// Stored already.
+    pub is_duplicate: bool,
+}
+
+/// A page of a log for somebody who follows it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// The events.
+    pub events: Vec<Event>,
+    /// The position up to which the log was looked through.
+    pub reached: i64,
+    /// The epoch of the log.
+    pub epoch: i64,
+}
+
+/// The selection of events to read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Only of this type.
+    pub event_type: Option<String>,
+    /// Only from this source.
+    pub source: Option<String>,
+    /// Only of this run.
+    pub run_id: Option<String>,
+    /// Only of this stream.
+    pub stream: Option<String>,
+    /// Only before this position.
+    pub before: Option<i64>,
+    /// Only stored at this time or later, RFC 3339 in UTC with milliseconds.
+    pub from: Option<String>,
+    /// Only stored before this time.
+    pub to: Option<String>,
+    /// Only of one of these streams or types, if any are named.
+    pub any_streams: Vec<String>,
+    /// The same by type.
+    pub any_types: Vec<String>,
+}
+
+/// An append that waits for the connection.
+pub(super) struct Waiting {
+    append: Append,
+    answer: SyncSender<Result<Vec<Stored>, LedgerError>>,
+}
+
+/// Events that are appended all or none, and the version that a stream must have.
+type Append = (Vec<Prepared>, Option<Expected>);
+
+/// The end of a commit: the tenants whose logs may have grown, and the memory of their events, which is freed after the turn.
+#[derive(Default)]
+struct Grown {
+    tenants: Vec<String>,
+    #[expect(dead_code, reason = "freed when the turn is over")]
+    rows: Vec<Event>,
+}
+
+/// Commits appends that have gathered, in one transaction. One that is refused doesn't touch the others; if the commit fails,
+/// all of them fail.
+fn commit_together(pool: &Pool, waiting: Vec<Waiting>) -> Grown {
+    let (appends, answers): (Vec<Append>, Vec<_>) = waiting.into_iter().map(|it| (it.append, it.answer)).unzip();
+    let mut tenants: Vec<String> =
+        appends.iter().flat_map(|(drafts, _)| drafts).map(|draft| draft.tenant().to_owned()).collect();
+    tenants.dedup();
+    tenants.sort_unstable();
+    tenants.dedup();
+    match commit(pool, &tenants, appends) {
+        Ok((done, rows)) => {
+            answers.into_iter().zip(done).for_each(|(answer, result)| drop(answer.send(result)));
+            Grown { tenants, rows }
+        }
+        Err(error) => {
+            answers.into_iter().for_each(|answer| drop(answer.send(Err(error.clone()))));
+            Grown::default()
+        }
+    }
+}
+
+/// The result of each append, and the events.
+type Done = (Vec<Result<Vec<Stored>, LedgerError>>, Vec<Event>);
+
+fn commit(pool: &Pool, tenants: &[String], appends: Vec<Append>) -> Result<Done, LedgerError> {
+    if tenants.is_empty() {
+        return Ok((appends.iter().map(|_| Ok(Vec::new())).collect(), Vec::new()));
+    }
+    let names: Vec<&str> = tenants.iter().map(String::as_str).collect();
+    let transaction = pool.begin(Begin::Write, &names)?;
+    let known = appends.iter().map(|(drafts, expected)| (drafts.as_slice(), expected.as_ref()));
+    let mut batch = Batch::read(&transaction, known)?;
+    let done = appends.into_iter().map(|(drafts, expected)| batch.take(drafts, expected.as_ref())).collect();
+    batch.write()?;
+    let rows = batch.into_rows();
+    transaction.finish()?;
+    Ok((done, rows))
+}
+
+impl Ledger {
+    /// Appends events, all or none. An event whose id is there already keeps its place and is marked.
+    ///
+    /// # Errors
+    /// A stream has another version than expected, an id was used for another event, a cause isn't in the log, a body is
+    /// too long or has numbers that can't be stored, or the database fails.
+    pub fn append(
+        &self,
+        who: &Identity,
+        drafts: &[EventDraft],
+        expected: Option<&Expected>,
+    ) -> Result<Vec<Stored>, LedgerError> {
+        // Whatever needs no connection is done before the turn, by each writer at the same time.
+        let drafts = Prepared::all(who, drafts)?;
+        let (answer, answered) = sync_channel(1);
+        let waiting = Waiting { append: (drafts, expected.cloned()), answer };
+        self.appends.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
+        let grown = {
+            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let waiting = std::mem::take(&mut *self.appends.lock().unwrap_or_else(PoisonError::into_inner));
+            commit_together(&self.pool, waiting)
+        };
+        if let Some(hint) = self.hint.get() {
+            grown.tenants.iter().for_each(|tenant| hint(tenant));
+        }
+        // Taken by this thread, or by one that had the connection before.
+        answered.recv().unwrap_or_else(|_| Err(LedgerError::Database("an append got no answer".into())))
+    }
+
+    /// Reads events after a position, oldest first: a complete prefix of those that pass the filter.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn read(&self, who: &Identity, after: i64, filter: &Filter, limit: usize) -> Result<Vec<Event>, LedgerError> {
+        let connection = self.view(&who.tenant)?;
+        read_in(&connection, &who.tenant, after, filter, limit)
+    }
+
+    /// Reads a page as [`Self::read`] does, with what a follower of the log needs to know.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn page(&self, who: &Identity, after: i64, filter: &Filter, limit: usize) -> Result<Page, LedgerError> {
+        let connection = self.view(&who.tenant)?;
+        let events = read_in(&connection, &who.tenant, after, filter, limit)?;
+        let reached = match events.last() {
+            Some(last) if events.len() == limit => last.position,
+            _ => super::head(&connection, &who.tenant)?.max(after),
+        };
+        Ok(Page { events, reached, epoch: epoch(&connection, &who.tenant)? })
+    }
+
+    /// The position of the newest event, the epoch of the tenant's log, and the position after which it begins.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn head(&self, who: &Identity) -> Result<(i64, i64, i64), LedgerError> {
+        let connection = self.view(&who.tenant)?;
+        let first = Anchor::of(&connection, &who.tenant)?.map_or(0, |anchor| anchor.position);
+        Ok((super::head(&connection, &who.tenant)?, epoch(&connection, &who.tenant)?, first))
+    }
+
+    /// The position of the newest event of a tenant.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn positions(&self, tenant: &str) -> Result<i64, LedgerError> {
+        super::head(&*self.view(tenant)?, tenant)
+    }
+
+    /// The position of an event with this id.
+    ///
+    /// # Errors
+    /// There is none in this tenant, or the database fails.
+    pub fn position_of(&self, who: &Identity, event_id: &str) -> Result<i64, LedgerError> {
+        let sql = "SELECT position FROM event WHERE tenant = ?1 AND event_id = ?2";
+        let found =
+            self.view(&who.tenant)?.query_row(sql, params![who.tenant, event_id], |row| row.get(0)).optional()?;
+        found.ok_or(LedgerError::NotFound)
+    }
+}
+
+fn epoch(connection: &Connection, tenant: &str) -> Result<i64, LedgerError> {
+    let found = connection.query_row("SELECT epoch FROM tenant WHERE tenant = ?1", [tenant], |row| row.get(0));
+    Ok(found.optional()?.unwrap_or(1))
+}
+
+pub(super) fn read_in(
+    connection: &Connection,
+    tenant: &str,
+    after: i64,
+    filter: &Filter,
+    limit: usize,
+) -> Result<Vec<Event>, LedgerError> {
+    let mut sql = format!("SELECT {COLUMNS} FROM event WHERE tenant = ? AND position > ?");
+    let mut values = vec![Sql::Text(tenant), Sql::Int(after)];
+    let texts = [
+        (" AND event_type = ?", &filter.event_type),
+        (" AND source = ?", &filter.source),
+        (" AND run_id = ?", &filter.run_id),
+        (" AND stream = ?", &filter.stream),
+        (" AND recorded_at >= ?", &filter.from),
+        (" AND recorded_at < ?", &filter.to),
+    ];
+    for (condition, value) in texts {
+        if let Some(value) = value {
+            sql.push_str(condition);
+            values.push(Sql::Text(value));
+        }
+    }
+    let any: Vec<String> = [("stream", &filter.any_streams), ("event_type", &filter.any_types)]
+        .into_iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(column, names)| format!("{column} IN ({})", vec!["?"; names.len()].join(", ")))
+        .collect();
+    if !any.is_empty() {
+        sql.push_str(&format!(" AND ({})", any.join(" OR ")));
+        values.extend(filter.any_streams.iter().chain(&filter.any_types).map(|text| Sql::Text(text)));
+    }
+    if let Some(before) = filter.before {
+        sql.push_str(" AND position < ?");
+        values.push(Sql::Int(before));
+    }
+    sql.push_str(" ORDER BY position LIMIT ?");
+    values.push(Sql::Int(i64::try_from(limit).unwrap_or(i64::MAX)));
+    let mut statement = connection.prepare_cached(&sql)?;
+    let rows = statement.query_map(values.as_slice(), Event::from_row)?;
+    Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
+}
+
+/// The hash before the first event: that of the tenant and of the database's id.
+pub(super) fn genesis(connection: &Connection, tenant: &str) -> Result<String, LedgerError> {
+    let system: String = connection.query_row("SELECT system_id FROM instance", params![], |row| row.get(0))?;
+    Ok(hash::sha256_hex(format!("{tenant}\0{system}").as_bytes()))
+}
+
+/// Appends within a transaction that may change rows, too.
+pub(super) fn append_in(
+    transaction: &Connection,
+    who: &Identity,
+    drafts: &[EventDraft],
+    expected: Option<&Expected>,
+) -> Result<Vec<Stored>, LedgerError> {
+    if drafts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let drafts = Prepared::all(who, drafts)?;
+    let mut batch = Batch::read(transaction, std::iter::once((drafts.as_slice(), expected)))?;
+    let stored = batch.take(drafts, expected)?;
+    batch.write()?;
+    Ok(stored)
+}
