@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn scenario_57_a_token_of_another_sign_in_counts_by_its_signature_terms_and_time() {
-        let all: Value = serde_json::from_str(include_str!("../../../tests/fixtures/jwt.json")).expect("JSON");
+        let all: Value = serde_json::from_str(include_str!("../../../tests/data/gateway/jwt.json")).expect("JSON");
         let text = |value: &Value| value.as_str().expect("a text").to_owned();
         let (keys, end) = (Keys::read(&all["jwks"]), all["exp"].as_i64().expect("a time"));
         let terms = Terms { issuer: text(&all["issuer"]), audience: text(&all["audience"]) };

@@ -274,7 +274,7 @@ fn scenario_44_health_is_one_word_and_the_local_endpoints_answer() {
 
 #[test]
 fn scenario_57_a_token_of_another_sign_in_has_the_rights_of_its_user_here() {
-    let all: Value = serde_json::from_str(include_str!("../../fixtures/jwt.json")).expect("JSON");
+    let all: Value = serde_json::from_str(include_str!("../../data/gateway/jwt.json")).expect("JSON");
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
     let keys = place.path().join("keys.json");
