@@ -201,7 +201,7 @@ fn a_diff_holds_nothing_from_elsewhere() {
     put(
         &home.path().join(".config/reedclaw/config.lua"),
         &format!(
-            "return {{ models = {{ tiny = {{ endpoint = \"{}\" }} }}, security = {{ forbidden_paths = {{ \"~/r/closed\" }} }} }}",
+            "return {{ context = {{ git_ms = 20000 }}, models = {{ tiny = {{ endpoint = \"{}\" }} }}, security = {{ forbidden_paths = {{ \"~/r/closed\" }} }} }}",
             server.endpoint()
         ),
     );

@@ -13,7 +13,7 @@ const QUESTION: &str = "trust [t]  look [l]  ignore [i, Enter]  never [n]";
 
 /// A session in a home, in its directory `p`.
 fn session(home: &Path) -> Session {
-    Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("p")).size(150, 150))
+    Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("p")).size(200, 150))
 }
 
 /// Writes the project's file as only the user can.
@@ -125,7 +125,7 @@ fn trust_outlives_the_session_and_the_directory_decides() {
 #[test]
 fn the_shells_own_prompt_is_there_with_the_first_prompt() {
     let home = home(&[(FILE, "return { prompt = \"shell\" }\n")]);
-    let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(120, 120);
+    let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(200, 150);
     let session = Session::spawn(spawn.file(".bashrc", "PS1='own-$? \\W❯ '\n"));
     let own = |status: u8| {
         let start = format!("own-{status} p❯");
@@ -318,7 +318,7 @@ fn grants_by_a_project_are_refused_with_a_line() {
                    route = function() return 'shell' end,\n  \
                    keys = { ['ctrl-t'] = { insert = 'x' }, f5 = { meta = ':exec evil' } },\n}\n";
     let home = home(&[(".config/reedclaw/config.lua", own), (FILE, project)]);
-    let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(150, 150));
+    let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(200, 150));
     answer(&session, "t");
     for (line, key, what) in [
         (3, "models.cloud.endpoint", "change where a model of yours is"),
@@ -398,7 +398,7 @@ fn the_environment_gives_a_project_no_secret() {
                 all[#all + 1] = name .. '=' .. tostring(os.getenv(name))\nend\n\
                 return { system_prompt = table.concat(all, ' '), history = { dir = '$API_KEY' } }";
     let home = home(&[(FILE, text)]);
-    let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(150, 150);
+    let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("p")).size(200, 150);
     let session = Session::spawn(spawn.env("API_KEY", "sk-s3cret").env("K", "s3cret").env("SSH_AUTH_SOCK", "/s3cret"));
     answer(&session, "t");
     session.expect_text("history.dir: \"$API_KEY\" needs $API_KEY, which is not set");
@@ -430,7 +430,7 @@ fn tables_that_lie_about_themselves_change_nothing_of_the_users() {
 #[test]
 fn a_key_typed_ahead_or_pasted_is_no_answer() {
     let home = home(&[("q/x", ""), (FILE, "return { context = { max_turns = 7 } }\n")]);
-    let session = Session::spawn(Spawn::reedclaw().home(home.path()).size(120, 120));
+    let session = Session::spawn(Spawn::reedclaw().home(home.path()).size(200, 150));
     session.expect_prompt();
     // The `t` is typed while the command runs, before the question is there.
     session.send(b"cd p; sleep 0.3\rt");
@@ -454,7 +454,7 @@ fn expect_typed(session: &Session, text: &str) {
 fn a_directory_above_home_is_looked_at_only_from_outside() {
     let home = home(&[("h/p/x", ""), (".reedclaw.lua", "return { context = { max_turns = 7 } }\n")]);
     let inner = home.path().join("h");
-    let session = Session::spawn(Spawn::reedclaw().home(&inner).cwd(&inner.join("p")).size(120, 120));
+    let session = Session::spawn(Spawn::reedclaw().home(&inner).cwd(&inner.join("p")).size(200, 150));
     session.run("echo calm-$((1+1))");
     session.expect_line("calm-2");
     session.line("cd ../..");

@@ -111,6 +111,27 @@ fn full_keeps_changes_unasked_but_for_protected_files() {
 }
 
 #[test]
+fn full_removes_no_repository_unasked() {
+    let commands = ["python3 -c 'import shutil; shutil.rmtree(\".git\")'; rm old/x", "mv .git g; ln -s g .git"];
+    for command in commands {
+        let home = scene(&[command], "security = {autonomy = \"full\", forbidden_commands = {}}");
+        let at = work(home.path(), ".");
+        let git = |arguments: &[&str]| {
+            let done = Command::new("git").args(arguments).current_dir(&at).output().expect("git");
+            assert!(done.status.success(), "{arguments:?}: {done:?}");
+        };
+        git(&["init", "-q"]);
+        git(&["add", "-A"]);
+        git(&["-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "all"]);
+        let results = results(home.path());
+        assert!(output(&results[0]).contains("[dropped, it would have changed: "), "{command}: {results:?}");
+        git(&["fsck", "--full"]);
+        git(&["log", "--oneline"]);
+        assert_eq!(work(home.path(), "old/x").exists(), !command.contains("rm old/x"), "the rest was kept");
+    }
+}
+
+#[test]
 fn changes_are_asked_about_with_their_differences() {
     let home = scene(&["sed -i 's/line 5$/line five/' a.txt; echo new > b.txt; rm -r old; echo x > .envrc"], {
         "security = {forbidden_commands = {}}"

@@ -172,8 +172,10 @@ impl ToolRunner {
         if items.len() >= SYNCED_AHEAD_MIN && self.options.gate.rules().autonomy != Autonomy::Readonly {
             self.options.root.begin_sync();
         }
-        let (protected, plain): (Vec<&Change>, Vec<&Change>) = items.iter().partition(|it| protection(it).is_some());
-        // Working unasked never includes what other programs run.
+        // Working unasked never includes what other programs run, nor the end of a repository.
+        let ended = ended_repositories(&items);
+        let is_asked = |it: &&Change| protection(it).is_some() || ended.iter().any(|git| it.path.starts_with(git));
+        let (protected, plain): (Vec<&Change>, Vec<&Change>) = items.iter().partition(is_asked);
         let groups = match self.options.gate.rules().autonomy {
             Autonomy::Full => vec![plain, protected],
             Autonomy::Readonly | Autonomy::Supervised => vec![items.iter().collect()],
@@ -282,6 +284,15 @@ impl ToolRunner {
         self.options.gate.settle(permit, &mut kept);
         tracing::info!(event = "changes_kept", count = group.len());
     }
+}
+
+/// The directories of git that a command has removed, or put something else in place of: without its `HEAD` there is no
+/// repository.
+fn ended_repositories(items: &[Change]) -> Vec<PathBuf> {
+    let heads =
+        items.iter().filter(|it| it.kind == ChangeKind::Deleted && it.path.file_name().is_some_and(|it| it == "HEAD"));
+    let gits = heads.filter_map(|it| it.path.parent());
+    gits.filter(|it| it.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))).map(Path::to_owned).collect()
 }
 
 /// Whether a change is only that git has looked at its files again: that is nothing to keep.
