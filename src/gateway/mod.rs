@@ -38,6 +38,7 @@ use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -209,18 +210,22 @@ pub fn serve(
     ended();
     gateway.stopping.send_replace(true);
     drop(socket);
-    gateway.shares.end_all("the gateway ended");
-    // The thread ends by itself when the last request was answered; one that hangs is left behind.
-    if done.recv_timeout(END_WAIT).is_err() {
-        gateway.running.stop_all();
-        let _ = done.recv_timeout(DROP_WAIT);
-    }
+    end_requests(&gateway, &done);
     drop(http);
     drop(neighbours);
     if let Err(error) = gateway.ledger.nodes().leave() {
         tracing::warn!(event = "lease_failed", error = %error);
     }
     Ok(())
+}
+
+/// Ends shared sessions and waits for requests. The thread of HTTP ends when it has answered the last one; one that hangs is left.
+fn end_requests(gateway: &Gateway, done: &Receiver<()>) {
+    gateway.shares.end_all("the gateway ended");
+    if done.recv_timeout(END_WAIT).is_err() {
+        gateway.running.stop_all();
+        let _ = done.recv_timeout(DROP_WAIT);
+    }
 }
 
 /// The socket for sessions of the same user, where one user has the tenant. Without it the gateway works, and no session is shared.
