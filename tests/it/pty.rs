@@ -370,6 +370,11 @@ impl Session {
         self.shared.lock().parser.callbacks_mut().deaf = true;
     }
 
+    /// Makes it a terminal that answers each query from here on; those before stay without an answer.
+    pub fn answer_again(&self) {
+        self.shared.lock().parser.callbacks_mut().deaf = false;
+    }
+
     /// The settings of the terminal as the outside sees them.
     pub fn termios(&self) -> Termios {
         tcgetattr(self.master().as_fd()).expect("the terminal's settings")
