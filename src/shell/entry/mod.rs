@@ -39,6 +39,10 @@ pub(super) extern "C" fn begin(stack: usize, room: usize, entry: usize, start: u
     if count >= 2 && is_text(word(arguments + 8), b"-c") && load::value(auxiliary, libc::AT_SECURE) == 0 {
         become_bash(arguments, environment, room);
     }
+    if !names_libraries(dynamic) {
+        // The program has all that it needs, and relocates itself.
+        return start;
+    }
     match load::load(auxiliary, room, start, dynamic) {
         0 => {
             call(libc::SYS_execve, [address(SH), arguments, environment, 0, 0, 0]);
@@ -46,6 +50,20 @@ pub(super) extern "C" fn begin(stack: usize, room: usize, entry: usize, start: u
         }
         loader => loader,
     }
+}
+
+/// Whether the program's dynamic section, as elf(5) describes it, names a library.
+fn names_libraries(dynamic: usize) -> bool {
+    /// `DT_NEEDED` of elf.h.
+    const NEEDED: usize = 1;
+    let mut at = dynamic;
+    while word(at) != 0 {
+        if word(at) == NEEDED {
+            return true;
+        }
+        at += 16;
+    }
+    false
 }
 
 /// Becomes the first bash on `PATH`. Returns if there is none, or if the user's config may name another shell.
