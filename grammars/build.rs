@@ -90,12 +90,19 @@ impl Grammar {
     }
 }
 
-/// The packages of this build with the places of their sources, as JSON.
+/// The packages of this build with the places of their sources, as JSON. Cargo names those of tests, too, and gets the ones that
+/// a build alone has not needed yet; nothing is requested if all are there.
 fn packages() -> String {
     let variable = |name: &str| env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"));
-    let mut cargo = Command::new(variable("CARGO"));
-    cargo.args(["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform", &variable("HOST")]);
-    let output = cargo.current_dir(variable("CARGO_MANIFEST_DIR")).output().expect("cargo metadata");
+    let metadata = |more: &[&str]| {
+        let mut cargo = Command::new(variable("CARGO"));
+        cargo.args(["metadata", "--format-version=1", "--locked", "--filter-platform", &variable("HOST")]).args(more);
+        cargo.current_dir(variable("CARGO_MANIFEST_DIR")).output().expect("cargo metadata")
+    };
+    let mut output = metadata(&["--offline"]);
+    if !output.status.success() {
+        output = metadata(&[]);
+    }
     assert!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("cargo writes UTF-8")
 }
