@@ -175,19 +175,18 @@ impl<'c> Batch<'c> {
             if let Some(cause) = event.id("causation_id").filter(|cause| !log.known.contains_key(*cause)) {
                 return Err(LedgerError::Invalid(format!("the cause {cause} isn't in the log")));
             }
-            log.position += 1;
-            let version = match log.streams.get_mut(&event.stream) {
-                Some(version) => version,
-                None => log.streams.entry(event.stream.clone()).or_default(),
-            };
-            *version += 1;
-            event.position = log.position;
-            event.stream_version = *version;
+            event.position = log.position + 1;
+            event.stream_version = log.streams.get(&event.stream).copied().unwrap_or(0) + 1;
             event.recorded_at.clone_from(&self.recorded_at);
-            event.previous_hash = std::mem::take(&mut log.hash);
-            let hash = event.hash_of(&pieces);
-            log.hash = hash.as_ref().unwrap_or(&event.previous_hash).clone();
-            event.hash = hash?;
+            event.previous_hash.clone_from(&log.hash);
+            event.hash = event.hash_of(&pieces)?;
+            // Nothing fails from here on.
+            log.position = event.position;
+            log.hash.clone_from(&event.hash);
+            match log.streams.get_mut(&event.stream) {
+                Some(version) => *version = event.stream_version,
+                None => drop(log.streams.insert(event.stream.clone(), event.stream_version)),
+            }
             let (event_id, position, stream_version) = (event.event_id.clone(), event.position, event.stream_version);
             if is_named {
                 log.known.insert(event_id.clone(), Known::New(self.rows.len()));
