@@ -291,11 +291,13 @@ impl SopJournal {
             let (more_usd, more_tokens) = if inner.is_goal {
                 let spent = lock(&self.store).spent(Period::Run(inner.run))?;
                 (spent.cost.usd(), spent.total_in() + spent.total_out())
-            } else if let Ok(journal) = self.beside(inner.run) {
-                journal.spent_by(&journal.state()?)?
             } else {
-                // It is over for so long that it isn't stored any more.
-                (0.0, 0)
+                match self.beside(inner.run) {
+                    Ok(journal) => journal.spent_by(&journal.state()?)?,
+                    // It has been over for so long that it isn't stored any more.
+                    Err(failure) if failure.kind == FailureKind::User => (0.0, 0),
+                    Err(failure) => return Err(failure),
+                }
             };
             usd += more_usd;
             tokens += more_tokens;
