@@ -103,11 +103,10 @@ impl Streams {
         let of = (tenant.to_owned(), user.to_owned());
         let mut open = self.lock();
         let all: usize = open.iter().filter(|((it, _), _)| it == tenant).map(|(_, count)| count).sum();
-        let mine = open.entry(of.clone()).or_default();
-        if *mine >= self.of_user || all >= self.of_tenant {
+        if open.get(&of).copied().unwrap_or(0) >= self.of_user || all >= self.of_tenant {
             return None;
         }
-        *mine += 1;
+        *open.entry(of.clone()).or_default() += 1;
         Some(StreamPlace { streams: self.clone(), of })
     }
 
