@@ -1,4 +1,4 @@
-//! What a service tells about itself, how it orders many runs, and the texts that start it with the machine.
+//! The state that a service reports, the order of many runs, and the texts that start it with the machine.
 
 use std::collections::BTreeMap;
 use std::fs;

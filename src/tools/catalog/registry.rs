@@ -17,7 +17,7 @@ pub struct Registry {
     served: Vec<Entry>,
     /// The only tools that there may be; all if nobody said.
     only: Option<Vec<String>>,
-    /// The only ones for now; all if there are none.
+    /// Names of the tools that are offered; all are if it is empty.
     narrowed: Vec<String>,
     reads: Reads,
 }

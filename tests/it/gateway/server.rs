@@ -490,7 +490,7 @@ fn scenario_61_a_replica_that_lags_takes_over_and_clients_begin_anew() {
     replica.begin();
     replica.promote();
     wait_until(|| append(&gateway, &bearer, "after").0 == 201);
-    // The stream says so and ends; whoever comes with an old cursor is told to begin anew.
+    // The stream says so and ends; a client with an old cursor has to begin anew.
     let mut kinds = Vec::new();
     while let Some((_, _, data)) = stream.next() {
         kinds.push(data["kind"].as_str().unwrap_or_default().to_owned());

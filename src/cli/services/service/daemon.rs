@@ -187,7 +187,7 @@ impl Service {
             if self.held.is_empty() {
                 self.begin(procedure, due);
             } else {
-                // The store takes nothing for now.
+                // The store can't be written: the rest waits for the next look, too.
                 self.hold(procedure, due);
             }
         }

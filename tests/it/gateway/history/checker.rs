@@ -11,9 +11,9 @@ pub const KILL_REACH_NS: u64 = 1_200_000_000;
 pub enum Rule {
     /// Positions are 1, 2, 3, … for each tenant.
     Gapless,
-    /// What was acknowledged is there once, what was refused isn't, and of an unknown one there is at most one.
+    /// An acknowledged append is there once, a refused one isn't, and one with an unknown outcome at most once.
     Acknowledged,
-    /// What was acknowledged before another append began has the smaller position.
+    /// An append that was acknowledged before another one began has the smaller position.
     RealTime,
     /// Each append with an expected version saw exactly that version.
     Versions,
@@ -99,7 +99,7 @@ pub struct History {
     pub shown: Vec<(String, String)>,
     /// The final log of each tenant.
     pub logs: BTreeMap<String, Vec<Row>>,
-    /// What `verify` says about each tenant's log.
+    /// The result of `verify` for each tenant's log.
     pub broken: Vec<(String, String)>,
     /// The hash that a canvas's snapshot names, and that of all of its operations.
     pub folds: Vec<(String, String)>,
