@@ -8,6 +8,7 @@ mod chain;
 mod disk;
 mod grant;
 mod listed;
+mod permit;
 mod pins;
 mod share;
 #[cfg(test)]
@@ -29,13 +30,14 @@ use crate::policy::{self, Context, High, Rules};
 use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, PolicyVerdict, Reason, Risk};
 use crate::proto::known_paths;
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
-use crate::receipts::{self, Log, Opened};
+use crate::receipts::{self, Log};
 
 pub use allowed::{Allowed, AllowedError, Rule};
 pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};
 pub use disk::Disk;
 pub use grant::{Grant, GrantError};
+pub use permit::Permit;
 pub use pins::{PinError, Pins, definition, pin, whole_pin};
 pub use share::{CommandBelow, CommandList, ListedCommand};
 
@@ -135,94 +137,6 @@ pub enum Lasting {
     Command,
     /// For the changes of every command in the directories of [`Question::filled`].
     Filled,
-}
-
-/// Permission to run one call: exactly its contents run. Only the gate makes one.
-#[derive(Debug)]
-#[must_use]
-pub struct Permit {
-    call: Call,
-    verdict: PolicyVerdict,
-    cwd: PathBuf,
-    rules: Rules,
-    is_look: bool,
-    opened: Option<Opened>,
-}
-
-impl Permit {
-    /// The call that may run.
-    #[must_use]
-    pub fn call(&self) -> &Call {
-        &self.call
-    }
-
-    /// The tool's name.
-    #[must_use]
-    pub fn tool(&self) -> &str {
-        &self.call.tool
-    }
-
-    /// The arguments.
-    #[must_use]
-    pub fn arguments(&self) -> &Value {
-        &self.call.arguments
-    }
-
-    /// The action of the call.
-    #[must_use]
-    pub fn action(&self) -> &Action {
-        &self.call.action
-    }
-
-    /// The changes of the call, as the person saw them.
-    #[must_use]
-    pub fn preview(&self) -> &str {
-        &self.call.preview
-    }
-
-    /// The directory that it was judged in.
-    #[must_use]
-    pub fn cwd(&self) -> &Path {
-        &self.cwd
-    }
-
-    /// Whether a file that the call came upon may be read without asking anybody: for tools that look through many.
-    #[must_use]
-    pub fn may_read(&self, path: &Path) -> bool {
-        let (Some(path), Some(cwd)) = (path.to_str(), self.cwd.to_str()) else { return false };
-        let context = Context { rules: &self.rules, cwd, can_ask: false, hold: Hold::Walls, files: &Disk::default() };
-        policy::judge(&Action::Read { path: path.to_owned() }, &context).risk == Risk::Low
-    }
-
-    /// Whether the network was part of the judged and allowed call.
-    #[must_use]
-    pub fn has_network(&self) -> bool {
-        self.verdict.needs.iter().any(|need| matches!(need, Need::Network { .. }))
-            || self.verdict.effects.iter().any(|effect| matches!(effect, Effect::Net { .. }))
-    }
-
-    /// Paths outside the workspace that were part of what was judged and allowed, as far as they can be opened: to be read,
-    /// and to be written. For a file that isn't there yet that is its directory, unless this is a whole home.
-    #[must_use]
-    pub fn paths(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
-        let read = self.verdict.needs.iter().filter_map(|need| match need {
-            Need::Read { path } | Need::Socket { path } => Some(PathBuf::from(path)),
-            Need::Write { .. } | Need::Network { .. } | Need::Host { .. } => None,
-        });
-        (read.collect(), writable(&self.verdict, &self.rules))
-    }
-
-    /// Whether nobody knows what the command does, so that it may only look.
-    #[must_use]
-    pub fn is_look(&self) -> bool {
-        self.is_look
-    }
-
-    /// The risk of the call.
-    #[must_use]
-    pub fn risk(&self) -> Risk {
-        self.verdict.risk
-    }
 }
 
 /// The metadata of an outcome that names the files that it changed outside the workspace, for its receipt.
@@ -474,8 +388,8 @@ impl Gate {
             grant.count(&ticket.call, approver);
         }
         let is_look = ticket.is_look_by(approver);
-        let Ticket { call, verdict, cwd, .. } = ticket;
-        Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), is_look, opened })
+        let Ticket { call, verdict, cwd, digest, .. } = ticket;
+        Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), is_look, digest, opened })
     }
 
     /// Allows what a person wants never to be asked about again, if that may be.

@@ -1,0 +1,105 @@
+//! The permit of a call. Only the gate makes one, and a tool reads from it what it may do.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::{Call, Disk, writable};
+use crate::policy::{self, Context, Rules};
+use crate::proto::action::{Action, Effect, Hold, Need, PolicyVerdict, Risk};
+use crate::receipts::Opened;
+
+/// Permission to run one call: exactly its contents run. Only the gate makes one.
+#[derive(Debug)]
+#[must_use]
+pub struct Permit {
+    pub(super) call: Call,
+    pub(super) verdict: PolicyVerdict,
+    pub(super) cwd: PathBuf,
+    pub(super) rules: Rules,
+    pub(super) is_look: bool,
+    pub(super) digest: String,
+    pub(super) opened: Option<Opened>,
+}
+
+impl Permit {
+    /// The call that may run.
+    #[must_use]
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// The tool's name.
+    #[must_use]
+    pub fn tool(&self) -> &str {
+        &self.call.tool
+    }
+
+    /// The arguments.
+    #[must_use]
+    pub fn arguments(&self) -> &Value {
+        &self.call.arguments
+    }
+
+    /// The action of the call.
+    #[must_use]
+    pub fn action(&self) -> &Action {
+        &self.call.action
+    }
+
+    /// The changes of the call, as the person saw them.
+    #[must_use]
+    pub fn preview(&self) -> &str {
+        &self.call.preview
+    }
+
+    /// The fingerprint of exactly this call, as its question had it.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// The directory that it was judged in.
+    #[must_use]
+    pub fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Whether a file that the call came upon may be read without asking anybody: for tools that look through many.
+    #[must_use]
+    pub fn may_read(&self, path: &Path) -> bool {
+        let (Some(path), Some(cwd)) = (path.to_str(), self.cwd.to_str()) else { return false };
+        let context = Context { rules: &self.rules, cwd, can_ask: false, hold: Hold::Walls, files: &Disk::default() };
+        policy::judge(&Action::Read { path: path.to_owned() }, &context).risk == Risk::Low
+    }
+
+    /// Whether the network was part of the judged and allowed call.
+    #[must_use]
+    pub fn has_network(&self) -> bool {
+        self.verdict.needs.iter().any(|need| matches!(need, Need::Network { .. }))
+            || self.verdict.effects.iter().any(|effect| matches!(effect, Effect::Net { .. }))
+    }
+
+    /// Paths outside the workspace that were part of what was judged and allowed, as far as they can be opened: to be read,
+    /// and to be written. For a file that isn't there yet that is its directory, unless this is a whole home.
+    #[must_use]
+    pub fn paths(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
+        let read = self.verdict.needs.iter().filter_map(|need| match need {
+            Need::Read { path } | Need::Socket { path } => Some(PathBuf::from(path)),
+            Need::Write { .. } | Need::Network { .. } | Need::Host { .. } => None,
+        });
+        (read.collect(), writable(&self.verdict, &self.rules))
+    }
+
+    /// Whether nobody knows what the command does, so that it may only look.
+    #[must_use]
+    pub fn is_look(&self) -> bool {
+        self.is_look
+    }
+
+    /// The risk of the call.
+    #[must_use]
+    pub fn risk(&self) -> Risk {
+        self.verdict.risk
+    }
+}
