@@ -7,6 +7,8 @@
 //! ignored. No file is opened before the first event that counts, and none at all without [`init`]. A log that can't be
 //! written causes no error.
 //!
+//! An event also has the fields of the spans that it happens in, such as the ids of a run.
+//!
 //! Three fields have a meaning: `event` is the event's name, `shown = true` marks what the user sees in other words
 //! anyway (standard error then has it only if the log was asked for), and a field of bytes is JSON.
 //!
@@ -24,8 +26,10 @@ use std::sync::{Mutex, PoisonError};
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id};
 use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use crate::base::time::utc;
 
@@ -121,20 +125,32 @@ impl Log {
     }
 }
 
-impl<S: Subscriber> Layer<S> for Log {
-    /// Accepts ReedClaw's own events alone: a library may put a server's words into its own.
+impl<S: Subscriber + for<'span> LookupSpan<'span>> Layer<S> for Log {
+    /// Accepts ReedClaw's own events and spans alone: a library may put a server's words into its own.
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let is_ours = metadata.target().split("::").next() == Some("reedclaw");
-        is_ours && metadata.is_event() && *metadata.level() <= self.file_level.max(self.stderr_level)
+        is_ours && *metadata.level() <= self.file_level.max(self.stderr_level)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
         Some(self.file_level.max(self.stderr_level))
     }
 
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        span.extensions_mut().insert(fields);
+    }
+
+    /// Writes an event with its own fields and those of the spans that it happens in.
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut fields = Fields::default();
         event.record(&mut fields);
+        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
+            let known = span.extensions();
+            fields.rest.extend(known.get::<Fields>().into_iter().flat_map(|it| it.rest.iter().cloned()));
+        }
         self.write(*event.metadata().level(), fields);
     }
 }
@@ -323,6 +339,20 @@ mod tests {
         };
         let value: Value = serde_json::from_str(&logged(options(None, Some("json"), None), event)).expect("JSON");
         assert_eq!((&value["bytes"]["zone"], value.get("path")), (&3.into(), None));
+    }
+
+    #[test]
+    fn an_event_has_the_fields_of_the_spans_around_it() {
+        let event = || {
+            let span = tracing::info_span!("run", run_id = "r-1", trace_id = "t-1");
+            span.in_scope(|| tracing::info!(event = "inside", ms = 5));
+            tracing::info!(event = "after");
+        };
+        let text = logged(options(None, Some("json"), None), event);
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let ids = |line: &Value| (line["run_id"].clone(), line["trace_id"].clone(), line["ms"].clone());
+        assert_eq!(ids(&lines[0]), ("r-1".into(), "t-1".into(), 5.into()));
+        assert_eq!(ids(&lines[1]), (Value::Null, Value::Null, Value::Null));
     }
 
     #[test]
