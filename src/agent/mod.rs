@@ -166,6 +166,8 @@ pub struct Agent {
     compact_at_percent: usize,
     /// The JSON schema that answers are to fit.
     answer_schema: Option<String>,
+    /// The trace that requests belong to.
+    trace: Option<String>,
     /// Summaries that failed in this conversation, one after the other.
     summary_failures: u8,
     purse: Purse,
@@ -202,6 +204,7 @@ impl Agent {
             images: Vec::new(),
             compact_at_percent: 0,
             answer_schema: None,
+            trace: None,
             summary_failures: 0,
             purse: Purse::default(),
             shortfall: None,
@@ -316,6 +319,11 @@ impl Agent {
         self.answer_schema = schema;
     }
 
+    /// Sends W3C's header `traceparent` with the requests of the next questions.
+    pub fn trace_as(&mut self, trace: Option<String>) {
+        self.trace = trace;
+    }
+
     /// Sets the tools, or removes them; returns the previous ones.
     pub fn replace_tools(&mut self, runner: Option<ToolRunner>) -> Option<ToolRunner> {
         std::mem::replace(&mut self.runner, runner)
@@ -357,7 +365,7 @@ impl Agent {
         tracing::info!(event = "provider_selected", provider = provider.name());
         let Prompts { tools: tool_prompt, commands: command_prompt } = &self.prompts;
         let mut request = request_for(&mut self.conversation, question, sink);
-        request.answer_schema.clone_from(&self.answer_schema);
+        (request.answer_schema, request.trace) = (self.answer_schema.clone(), self.trace.clone());
         with_images(&mut request, &mut self.images, &*provider);
         with_trails(&mut request, &self.trails);
         let runner = self.runner.as_mut().filter(|_| (has_tools || self.is_in_run) && request.answer_schema.is_none());

@@ -31,6 +31,8 @@ pub struct Request {
     pub metadata: Metadata,
     /// The JSON schema that the answer is to fit, as text; servers that can hold the model to it do.
     pub answer_schema: Option<String>,
+    /// The value of W3C's header `traceparent`, if the request belongs to a trace.
+    pub trace: Option<String>,
     /// Pictures; each goes with the person's messages that hold its mark.
     pub images: Vec<Arc<Image>>,
     /// Whether the answer comes in one piece.

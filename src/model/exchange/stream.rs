@@ -209,7 +209,7 @@ impl Stream {
         let body = wire::body(request, endpoint, without).map_err(|error| internal(error.to_string()))?;
         let agent = worker::agent(endpoint, &address)?;
         self.agent = Some(agent.clone());
-        let job = Job { agent, url: address.url, body, endpoint: endpoint.clone() };
+        let job = Job { agent, url: address.url, body, endpoint: endpoint.clone(), trace: request.trace.clone() };
         thread::Builder::new()
             .name("model-request".to_owned())
             .spawn(move || worker::run(job, sender))

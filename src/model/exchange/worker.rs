@@ -25,6 +25,7 @@ pub(in crate::model) struct Job {
     pub url: String,
     pub body: Vec<u8>,
     pub endpoint: Endpoint,
+    pub trace: Option<String>,
 }
 
 /// Makes the HTTP client of one question. One each, because ending a question closes all of its client's connections.
@@ -104,6 +105,9 @@ fn exchange(job: &Job, line: &Line) -> Option<Result<Box<Answer>, Fault>> {
     let mut request = job.agent.post(&job.url).header("content-type", "application/json");
     for (name, value) in endpoint.protocol.headers(endpoint.key.as_ref()) {
         request = request.header(name, value);
+    }
+    if let Some(trace) = &job.trace {
+        request = request.header("traceparent", trace);
     }
     let response = match request.send(&job.body[..]) {
         Ok(response) => response,
