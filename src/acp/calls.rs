@@ -27,7 +27,7 @@ pub(super) fn kind(tool: &str, action: &Action) -> &'static str {
         _ if matches!(tool, "search_text" | "find_files" | "symbols" | "memory_search" | "hotfiles") => "search",
         Action::Shell { .. } => "execute",
         Action::Read { .. } | Action::Open { .. } | Action::List { .. } => "read",
-        Action::Write { .. } | Action::Edit { .. } | Action::Keep { .. } => "edit",
+        Action::Write { .. } | Action::Edit { .. } | Action::Keep { .. } | Action::Canvas { .. } => "edit",
         Action::Delete { .. } => "delete",
         Action::Http { .. } => "fetch",
         Action::Inert { .. } | Action::External { .. } | Action::Served { .. } => "other",

@@ -1,5 +1,5 @@
-//! The gates of a team in front of a caller's tool calls, and the events that tell how each call ended: for one action, or for a
-//! run with many calls.
+//! The gates of a team in front of a caller's tool calls and commands on canvases, and the events that tell how each call ended:
+//! for one action, or for a run with many calls.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,13 +8,19 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::Gateway;
+use super::identity::is_id;
 use super::problem::{Answered, Problem};
+use crate::canvas::{self, OpError, State};
 use crate::chain::{self, Stop, Wish};
 use crate::gate::{Blocked, Call as ToolWish, Chain};
-use crate::ledger::{Judged, LedgerError, Record, Subject};
+use crate::ledger::{Command, Committed, Judged, LedgerError, Record, Subject};
 use crate::proto::action::{PolicyVerdict, Risk};
 use crate::proto::team::{EventDraft, Identity};
-use crate::proto::tool::Outcome;
+use crate::proto::tool::{Outcome, ToolError};
+use crate::tools::{Boards, Canvases};
+
+/// Bytes of the operations that a model reads of a conflict; of more it reads the canvas again.
+const SINCE_BYTES_MAX: usize = 8 * 1024;
 
 /// A call as the gates see it.
 pub fn wish(who: &Identity, name: &str, verdict: Option<&PolicyVerdict>) -> Wish {
@@ -38,12 +44,12 @@ pub struct TeamChain {
     pub who: Identity,
     /// The subject of the calls.
     pub subject: Subject,
-    state: Mutex<State>,
+    state: Mutex<Under>,
 }
 
 /// The state of the call that is under way.
 #[derive(Default)]
-struct State {
+struct Under {
     /// Events that come before the decision's.
     first: Vec<EventDraft>,
     /// A gate blocked it before its question was asked: it stays blocked, since nobody said yes to it.
@@ -67,7 +73,7 @@ impl TeamChain {
         Self { gateway: Arc::clone(gateway), who, subject, state: Mutex::default() }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+    fn state(&self) -> std::sync::MutexGuard<'_, Under> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,7 +96,7 @@ impl TeamChain {
     pub fn requested(&self, name: &str) {
         self.gateway.metrics.tool_calls.fetch_add(1, Ordering::Relaxed);
         let draft = self.draft("action.requested", json!({"action_name": name}));
-        *self.state() = State { first: vec![draft], ..State::default() };
+        *self.state() = Under { first: vec![draft], ..Under::default() };
     }
 
     /// Asks the gates without reserving anything; a block is written down, and counts from now on.
@@ -267,4 +273,109 @@ pub fn peek(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) ->
 pub fn admit(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) -> Answered<Judged> {
     let judged = gateway.gates(who, &wish(who, name, None), subject, (Record::Admit, &[]))?;
     blocked(&judged).map_or(Ok(judged), Err)
+}
+
+/// Commits a command on a canvas, of a client or of an agent's tool: the gates decide, then the log.
+///
+/// # Errors
+/// The canvas is another project's, a gate blocks, the command can't be applied, or the database fails.
+pub fn command(gateway: &Gateway, who: &Identity, id: &str, command: &Command) -> Answered<Value> {
+    gateway.ledger.check_canvas(who, id)?;
+    admit(gateway, who, "canvas_command", &Subject { kind: "canvas".into(), id: id.to_owned() })?;
+    match gateway.ledger.command(who, id, command)? {
+        Committed::Done(mut answer, is_old) => {
+            answer["replayed"] = is_old.into();
+            Ok(answer)
+        }
+        Committed::Conflict { head_rev, recovery_ops } => {
+            let problem = Problem::new(409, "conflict", "the canvas has changed since that revision")
+                .field("expected_rev", head_rev)
+                .beside("head_rev", head_rev)
+                .beside("applied_ops", json!([]));
+            Err(match recovery_ops {
+                Some(ops) => problem.beside("recovery_ops", ops),
+                None => problem.beside("recovery_ops", json!([])).field("details", json!({"recovery": "snapshot"})),
+            })
+        }
+        Committed::Ahead(head_rev) => Err(ahead(head_rev)),
+        Committed::Invalid(error) => Err(invalid(&error)),
+    }
+}
+
+fn ahead(head_rev: i64) -> Problem {
+    let message = "base_rev is a revision that the canvas doesn't have yet";
+    Problem::new(422, "op_invalid", message).field("expected_rev", head_rev)
+}
+
+fn invalid(error: &OpError) -> Problem {
+    Problem::new(422, "op_invalid", error.to_string()).field("details", json!({"index": error.index}))
+}
+
+/// The boards of a caller, for the tools of their call or run.
+pub fn boards(gateway: &Arc<Gateway>, who: &Identity) -> Boards {
+    Some(Arc::new(CallersBoards { gateway: Arc::clone(gateway), who: who.clone() }))
+}
+
+struct CallersBoards {
+    gateway: Arc<Gateway>,
+    who: Identity,
+}
+
+impl CallersBoards {
+    fn state(&self, canvas: &str) -> Answered<State> {
+        let known = is_id(canvas).then(|| self.gateway.ledger.canvas(&self.who, canvas));
+        Ok(known.ok_or_else(Problem::not_found)??.state)
+    }
+}
+
+impl Canvases for CallersBoards {
+    fn read(&self, canvas: &str) -> Result<Value, ToolError> {
+        let state = self.state(canvas).map_err(of_problem)?;
+        Ok(json!({"canvas_id": canvas, "rev": state.rev, "atoms": state.atoms_value()}))
+    }
+
+    fn check(&self, canvas: &str, base_rev: i64, ops: &[Value]) -> Result<(), ToolError> {
+        let state = match self.state(canvas) {
+            Ok(state) => state,
+            // The first command makes it, unless it is another project's.
+            Err(problem) if problem.code == "not_found" && is_id(canvas) => {
+                self.gateway.ledger.check_canvas(&self.who, canvas).map_err(|error| of_problem(error.into()))?;
+                State::default()
+            }
+            Err(problem) => return Err(of_problem(problem)),
+        };
+        match () {
+            () if base_rev > state.rev => Err(of_problem(ahead(state.rev))),
+            // An older base may be that of a call that was carried out before, so the log decides.
+            () if base_rev < state.rev => Ok(()),
+            () => canvas::fold(&state, ops).map(drop).map_err(|error| of_problem(invalid(&error))),
+        }
+    }
+
+    fn commit(&self, canvas: &str, base_rev: i64, ops: &[Value], key: &str) -> Result<Value, ToolError> {
+        let wanted = Command { base_rev, ops: ops.to_vec(), key: key.to_owned(), may_merge: true, source: "agent" };
+        command(&self.gateway, &self.who, canvas, &wanted).map_err(of_problem)
+    }
+}
+
+/// A problem as a model reads it; of a conflict it reads what has changed.
+fn of_problem(problem: Problem) -> ToolError {
+    let hint = match problem.code {
+        "conflict" => {
+            let beside = &problem.details.beside;
+            let since = beside.get("recovery_ops").cloned().unwrap_or_default();
+            let rev = beside.get("head_rev").cloned().unwrap_or_default();
+            let text = since.to_string();
+            match since.as_array().is_some_and(|ops| !ops.is_empty()) && text.len() <= SINCE_BYTES_MAX {
+                true => format!("it is at revision {rev}; since base_rev: {text}"),
+                false => format!("it is at revision {rev}; read it again with canvas_read"),
+            }
+        }
+        "op_invalid" => match problem.details.fields.get("expected_rev") {
+            Some(rev) => format!("it is at revision {rev}"),
+            None => "nothing was changed".to_owned(),
+        },
+        _ => String::new(),
+    };
+    ToolError::new(problem.code, problem.message, hint)
 }

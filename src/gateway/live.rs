@@ -13,7 +13,8 @@ use tokio::sync::watch;
 
 use super::Gateway;
 use super::call::{Progress, Reply};
-use super::chained::TeamChain;
+use super::chained::{TeamChain, boards};
+use super::identity::{log_span, trace_header};
 use super::person::Remote;
 use super::problem::{Answered, Problem};
 use super::running::Place;
@@ -235,7 +236,8 @@ fn serve(
     let mut next = Some(first);
     let mut key = None;
     while let Some(job) = next.take() {
-        answer(gateway, &http, &mut runtime, job);
+        let span = log_span(&job.run.who);
+        span.in_scope(|| answer(gateway, &http, &mut runtime, job));
         if key.is_none()
             && let Some(id) = runtime.agent().conversation()
         {
@@ -319,10 +321,12 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
         return end(gateway, &job);
     }
     runtime.agent_mut().answer_as(job.schema.clone());
+    runtime.agent_mut().trace_as(trace_header(&run.who));
     let subject = Subject { kind: "run".into(), id: run.run_id.clone() };
     let chain = Arc::new(TeamChain::new(gateway, run.who.clone(), subject));
     if let Some(runner) = runtime.agent_mut().runner() {
         runner.gate().set_chain(Arc::clone(&chain) as Arc<dyn Chain>);
+        runner.lend_boards(boards(gateway, &run.who));
     }
     let following = Arc::clone(run);
     let person = Remote {

@@ -30,7 +30,9 @@ impl Runners {
     }
 
     /// Keeps a runner for the next call of its project, if there is a place.
-    pub fn keep(&self, who: &Identity, runner: ToolRunner) {
+    pub fn keep(&self, who: &Identity, mut runner: ToolRunner) {
+        // The next call has another caller.
+        runner.lend_boards(None);
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.values().map(Vec::len).sum::<usize>() >= ALL_MAX {
             kept.clear();

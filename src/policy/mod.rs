@@ -65,6 +65,7 @@ pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
     match action {
         Action::Shell { .. } => {}
         Action::Inert { name } => found.note(Risk::Low, "inert", format!("{name} touches nothing outside")),
+        Action::Canvas { canvas } => found.note(Risk::Medium, "canvas", format!("changes the canvas {canvas}")),
         Action::External { name } => {
             found.high("external", format!("{name} is a tool that somebody else made"));
         }

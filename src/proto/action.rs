@@ -61,6 +61,11 @@ pub enum Action {
         /// The whole address.
         url: String,
     },
+    /// Changes a board of a team.
+    Canvas {
+        /// The board's id.
+        canvas: String,
+    },
     /// Touches nothing outside: the time, a search in the memory, a question to the person.
     Inert {
         /// The tool's name.

@@ -41,6 +41,7 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
         Action::Read { path } | Action::List { path } => head.ours(cyan, &format!("reads {path}")),
         Action::Open { paths } => head.ours(cyan, &format!("reads {}", paths.join(", "))),
         Action::Http { method, url } => head.ours(cyan, &format!("{method} {url}")),
+        Action::Canvas { canvas } => head.ours(cyan, &format!("changes the canvas {canvas}")),
         Action::Inert { name } | Action::External { name } => head.ours(cyan, name),
         Action::Served { server, tool, .. } => head.ours(cyan, &format!("{tool} of the server {server}")),
     }

@@ -47,6 +47,7 @@ fn action_text(action: &Action) -> String {
             format!("keep the {count} changed files of: {command}")
         }
         Action::Http { method, url } => format!("{method} {url}"),
+        Action::Canvas { canvas } => format!("change the canvas {canvas}"),
         Action::Inert { name } | Action::External { name } => name.clone(),
         Action::Served { .. } => "call a tool of a server".to_owned(),
     }

@@ -2,6 +2,7 @@
 //! permit of the gate. A tool sees neither the session nor the model.
 
 mod ask;
+mod canvas;
 mod catalog;
 mod check;
 mod context;
@@ -32,6 +33,7 @@ use crate::proto::action::Action;
 use crate::proto::tool::{FileChange, Outcome, Overdue, OverdueChoice, ToolError};
 
 pub use ask::{DELEGATE_TOOL, Delegate, HELPER_TOOLS};
+pub use canvas::{Boards, CANVAS_TOOLS, Canvases, canvas_tools};
 pub use catalog::offer::{Offer, ToolSet};
 pub use catalog::registry::Registry;
 pub use catalog::spill::Spill;

@@ -66,6 +66,7 @@ pub(super) fn intent(action: &Action) -> String {
         }
         Action::Keep { command, .. } => format!("Keeping what `{command}` changed"),
         Action::Http { method, url } => format!("Requesting {method} {url}"),
+        Action::Canvas { canvas } => format!("Changing the canvas {canvas}"),
         Action::Inert { name } | Action::External { name } => format!("Calling {name}"),
         Action::Served { server, tool, .. } => format!("Calling {server}.{tool}"),
     }

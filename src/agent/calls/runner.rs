@@ -22,7 +22,9 @@ use crate::proto::tool::{Answer, FileChange, Outcome, Planned, Question, Step, T
 use crate::proto::{Event, Failure};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
-use crate::tools::{Limits, Memory, Place, Registry, Spill, ToolSet, Work, changed_by_person, chosen};
+use crate::tools::{
+    Boards, Limits, Memory, Place, Registry, Spill, ToolSet, Work, canvas_tools, changed_by_person, chosen,
+};
 use crate::tree::Bench;
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
@@ -77,6 +79,8 @@ pub struct Later {
 pub struct ToolRunner {
     /// The workspace is made with the first call.
     later: Option<Later>,
+    /// The boards of the caller, in a gateway.
+    boards: Boards,
     pub(in crate::agent) options: ToolRunnerOptions,
     /// Edits were made since the last check.
     has_edited: bool,
@@ -108,6 +112,7 @@ impl ToolRunner {
         let keeper = Keeper::new(options.steps.take(), options.has_undo);
         Self {
             later: None,
+            boards: None,
             options,
             has_edited: false,
             keeper,
@@ -181,9 +186,19 @@ impl ToolRunner {
     /// Makes the workspace, if it isn't there yet.
     fn arrive(&mut self) -> Result<(), Failure> {
         if let Some(later) = &mut self.later {
-            *self = (later.make)()?;
+            let made = (later.make)()?;
+            let boards = std::mem::replace(self, made).boards;
+            if boards.is_some() {
+                self.lend_boards(boards);
+            }
         }
         Ok(())
+    }
+
+    /// Says which boards the next calls reach.
+    pub fn lend_boards(&mut self, boards: Boards) {
+        canvas_tools(&boards).into_iter().for_each(|tool| self.options.registry.lend(tool, true));
+        self.boards = boards;
     }
 
     /// Begins to look at the workspace, so that a first command needn't wait for that.

@@ -121,6 +121,7 @@ impl Keeper {
             | Action::Open { .. }
             | Action::List { .. }
             | Action::Http { .. }
+            | Action::Canvas { .. }
             | Action::Inert { .. } => return Ok(Snapshot::Nothing),
         };
         kept.or_else(|error| self.without(error, person, sink))

@@ -23,7 +23,7 @@ use crate::proto::action::Hold;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::receipts;
 use crate::store::{ConversationId, Hit, Store};
-use crate::tools::{Found, Launcher, Memory, Registry, Remember, Spill};
+use crate::tools::{CANVAS_TOOLS, Found, Launcher, Memory, Registry, Remember, Spill, canvas_tools};
 use crate::tree::Bench;
 
 /// The tool runner, and the problems of tools that it lacks.
@@ -143,6 +143,9 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let launcher = launcher(settings, env, &place, &chosen, bench);
     let (mut registry, lacking) = tools(settings, env, &launcher);
     add_tools_of_conversations(&mut registry, env, &place, channel);
+    if channel == Some(ChannelKind::Gateway) {
+        canvas_tools(&None).into_iter().for_each(|tool| registry.lend(tool, true));
+    }
     problems.extend(bench.iter().flat_map(|bench| add_of_sessions(&mut registry, bench, (settings, env, config))));
     problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
@@ -187,6 +190,7 @@ pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
     let (registry, _) = tools(settings, env, &launcher);
     let is_known = |name: &String| {
         ["skill", "update_context", "remember", "delegate"].contains(&name.as_str())
+            || CANVAS_TOOLS.contains(&name.as_str())
             || name.contains("__")
             || registry.specs().any(|spec| spec.is_in(std::slice::from_ref(name)))
     };

@@ -14,8 +14,8 @@ use crate::project;
 use crate::proto::{Failure, FailureKind};
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
 use crate::tools::{
-    Check, Http, HttpOptions, Launcher, Limits, Pdf, Registry, SearchOptions, SearchService, Shell, Spec, Symbols,
-    Tool, ToolSet, WebSearch, edit_tools,
+    CANVAS_TOOLS, Check, Http, HttpOptions, Launcher, Limits, Pdf, Registry, SearchOptions, SearchService, Shell, Spec,
+    Symbols, Tool, ToolSet, WebSearch, edit_tools,
 };
 
 /// Names of tools that need settings, beside those that every registry has.
@@ -177,7 +177,8 @@ pub(in crate::app) fn tool_set(settings: &Settings, channel: Option<ChannelKind>
 /// The channels in which a model has a tool.
 #[must_use]
 pub fn tool_channels(settings: &Settings, spec: &Spec) -> Vec<&'static str> {
-    let has = |channel| allowed_tools(settings, channel).is_none_or(|names| spec.is_in(names));
+    let is_there = |channel| channel == ChannelKind::Gateway || !CANVAS_TOOLS.contains(&spec.name.as_str());
+    let has = |channel| is_there(channel) && allowed_tools(settings, channel).is_none_or(|names| spec.is_in(names));
     ChannelKind::ALL.into_iter().filter(|channel| has(*channel)).map(ChannelKind::word).collect()
 }
 
@@ -211,13 +212,17 @@ pub fn tool_risk(tool: &str) -> (&'static str, Option<&'static str>) {
 #[must_use]
 pub fn own_tools() -> Vec<String> {
     let own = Registry::new();
-    own.specs().map(|spec| spec.name.clone()).chain(OWN_TOOLS.map(str::to_owned)).collect()
+    own.specs()
+        .map(|spec| spec.name.clone())
+        .chain(OWN_TOOLS.into_iter().chain(CANVAS_TOOLS).map(str::to_owned))
+        .collect()
 }
 
 /// The usual risk of a tool's calls; the policy judges each call.
 fn risk_class(tool: &str) -> &'static str {
     match tool {
-        "time" | "shell_job" | "memory_search" | "remember" | "skill" | "ask_user" => "low",
+        "time" | "shell_job" | "memory_search" | "remember" | "skill" | "ask_user" | "canvas_read" => "low",
+        "canvas_edit" => "medium",
         "detect_languages" | "hotfiles" | "file_list" | "file_read" | "find_files" | "pdf_extract" | "read_readme"
         | "search_text" | "symbols" => "low in the workspace",
         "edit_delete_file" => "high",

@@ -14,7 +14,7 @@ use crate::gateway::problem::{Answered, Problem};
 use crate::ops;
 use crate::proto::Role;
 use crate::receipts::{self, Check, Verdict};
-use crate::tools::{Launcher, Registry, Spec};
+use crate::tools::{Launcher, Registry, Spec, canvas_tools};
 
 /// The body of `POST /estop`.
 pub const ESTOP: &str = r#"{"type": "object", "additionalProperties": false, "properties": {
@@ -88,7 +88,9 @@ pub fn registry(parts: &Parts) -> Registry {
     let nothing = || "nothing is started for a list".to_owned();
     let hold = || crate::proto::action::Hold::Nothing;
     let launcher = Launcher::new(move |_, _, _| Err(nothing()), hold, move || Err(nothing()));
-    app::tools(&parts.settings, &parts.env, &launcher).0
+    let mut registry = app::tools(&parts.settings, &parts.env, &launcher).0;
+    canvas_tools(&None).into_iter().for_each(|tool| registry.lend(tool, true));
+    registry
 }
 
 /// Returns the description of a tool for endpoints.

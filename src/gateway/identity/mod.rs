@@ -7,8 +7,9 @@ use axum::http::HeaderMap;
 use serde_json::json;
 
 use super::problem::{Answered, Problem};
+use crate::base::hash;
 use crate::ledger::uuid_v7;
-use crate::proto::team::Mode;
+use crate::proto::team::{Identity, Mode};
 
 pub use callers::Callers;
 
@@ -115,6 +116,20 @@ fn traceparent(headers: &HeaderMap) -> Option<String> {
     let [version, trace, span, flags] = parts[..] else { return None };
     let is_valid = version == "00" && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2);
     (is_valid && trace.bytes().any(|byte| byte != b'0')).then(|| trace.to_owned())
+}
+
+/// W3C's header for what a run causes, in the trace of its request: each run is a span. `None` if the client's trace has another form.
+pub fn trace_header(who: &Identity) -> Option<String> {
+    let trace = who.trace_id.replace('-', "").to_ascii_lowercase();
+    let is_trace = trace.len() == 32 && trace.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let span = hash::sha256_hex(who.run_id.as_deref().unwrap_or(&who.request_id).as_bytes());
+    is_trace.then(|| format!("00-{trace}-{}-01", &span[..16]))
+}
+
+/// The span of the log in which a call or a run happens: each line in it has the ids.
+pub fn log_span(who: &Identity) -> tracing::Span {
+    let (run_id, request_id, trace_id) = (who.run_id.as_deref(), who.request_id.as_str(), who.trace_id.as_str());
+    tracing::info_span!("run", run_id, request_id, trace_id)
 }
 
 #[cfg(test)]

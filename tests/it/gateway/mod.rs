@@ -6,6 +6,7 @@ mod browser;
 mod canvas;
 mod console;
 mod contract;
+mod costs;
 mod door;
 mod engine;
 mod gates;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::streams::Reader;
-use super::{Gateway, home_with, run, token, verify};
+use super::{Client, Gateway, home_with, run, token, verify};
 use crate::server::{Server, Step, answer, end, head, piece, refusal, tool_call};
 
 fn home_of(server: &Server) -> tempfile::TempDir {
@@ -327,4 +327,126 @@ fn scenario_39_a_tenant_without_consent_has_runs_only_with_models_that_do_not_tr
     server.reply(answer("Hello again."));
     let done = gateway.client(&token(home.path(), "ben", "member", &[])).post("/chat", &json!({"message": "hello"}));
     assert_eq!(done.status, 200, "{done:?}");
+}
+
+/// Asks a question whose call a person approves, after `meanwhile`; returns the text of the run and the call's fingerprint.
+fn approved(anna: &Client<'_>, ben: &Client<'_>, message: &str, meanwhile: impl FnOnce()) -> (String, String) {
+    let begun = anna.with("Prefer", "respond-async").post("/chat", &json!({"message": message}));
+    let id = begun.json()["run_id"].as_str().expect("an id").to_owned();
+    let mut stream = Reader::new(anna.open(&format!("/sse/runs/{id}")));
+    let question = stream.expect("question").2["question_id"].as_str().expect("an id").to_owned();
+    let card = ben.get(&format!("/questions/{question}")).json();
+    meanwhile();
+    let yes = json!({"digest": card["digest"], "answer": "once", "seen_to_end": true});
+    assert_eq!(ben.post(&format!("/questions/{question}/answer"), &yes).status, 200);
+    let text = stream.expect("answered").2["text"].as_str().expect("a text").to_owned();
+    (text, card["digest"].as_str().expect("a digest").to_owned())
+}
+
+#[test]
+fn scenario_27_an_agents_edit_of_a_moving_canvas_ends_in_the_right_state_once() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let ben = gateway.client(&token(home.path(), "ben", "approver", &[]));
+    let set = |rev: i64, key: &str, path: &str, value: &str| {
+        let op = json!({"op": "set", "id": "a", "path": path, "value": value});
+        let body = json!({"base_rev": rev, "ops": [op], "idempotency_key": key});
+        assert_eq!(anna.post("/canvas/board/commands", &body).status, 200, "{body}");
+    };
+    let note = json!({"op": "create", "atom": {"id": "a", "type": "note", "order": "m", "props": {"text": "old"}}});
+    let made = json!({"base_rev": 0, "ops": [note], "idempotency_key": "made"});
+    assert_eq!(anna.post("/canvas/board/commands", &made).status, 200);
+    let edit = json!({"canvas_id": "board", "base_rev": 1, "ops": [
+        {"op": "set", "id": "a", "path": "/text", "value": "new"},
+        {"op": "create", "atom": {"id": "b", "type": "note", "parent": "a", "order": "m"}}]});
+    // Somebody else changes the same atom at another place while a person is asked.
+    server.reply(tool_call("canvas_read", "{\"canvas_id\": \"board\"}"));
+    server.reply(tool_call("canvas_edit", &edit.to_string()));
+    server.reply(answer("Done."));
+    let (text, digest) = approved(&anna, &ben, "Change the board.", || set(1, "colour", "/colour", "red"));
+    assert_eq!(text, "Done.");
+    let read = server.request(2).whole_content(-1);
+    assert!(read.contains("\"rev\":1") && read.contains("old"), "{read}");
+    let snapshot = anna.get("/canvas/board/snapshot").json();
+    let atoms: Vec<&Value> = snapshot["atoms"].as_array().expect("atoms").iter().map(|atom| &atom["props"]).collect();
+    assert_eq!((&snapshot["rev"], atoms), (&json!(3), vec![&json!({"text": "new", "colour": "red"}), &json!({})]));
+    let commits = anna.get("/events/list?type=canvas_commit&limit=500").json();
+    let last = commits["items"].as_array().expect("commits").last().expect("a commit").clone();
+    assert_eq!((&last["body"]["idempotency_key"], &last["source"]), (&json!(digest), &json!("agent")), "{last}");
+    let safety = anna.get("/events/list?type=safety&limit=500").text;
+    assert!(safety.contains("canvas_edit") && safety.contains("canvas_command"), "{safety}");
+    // The same call again is the same command.
+    server.reply(tool_call("canvas_edit", &edit.to_string()));
+    server.reply(answer("Again."));
+    assert_eq!(approved(&anna, &ben, "Once more.", || {}), ("Again.".into(), digest));
+    let told = server.request(5).whole_content(-1);
+    assert!(told.contains("\"replayed\":true"), "{told}");
+    // What has changed at the same place isn't overwritten: the model reads of it.
+    set(3, "mine", "/text", "mine");
+    let late = json!({"canvas_id": "board", "base_rev": 3, "ops": [
+        {"op": "set", "id": "a", "path": "/text", "value": "its"}]});
+    server.reply(tool_call("canvas_edit", &late.to_string()));
+    server.reply(answer("It was changed."));
+    approved(&anna, &ben, "And now?", || {});
+    let told = server.request(7).whole_content(-1);
+    assert!(told.contains("has changed since") && told.contains("\"value\":\"mine\""), "{told}");
+    let snapshot = anna.get("/canvas/board/snapshot").json();
+    assert_eq!((&snapshot["rev"], &snapshot["atoms"][0]["props"]["text"]), (&json!(4), &json!("mine")));
+    // An operation that can't be applied is known before anybody is asked, and another project's canvas isn't there.
+    let wrong = json!({"canvas_id": "board", "base_rev": 4, "ops": [{"op": "delete", "id": "none"}]});
+    let call = json!({"action_name": "canvas_edit", "subject_type": "canvas", "subject_id": "board", "args": wrong});
+    let failed = anna.post("/actions/execute", &call).json();
+    assert!(failed["result"]["error"].to_string().contains("op_invalid"), "{failed}");
+    let other = ben.with("X-Project-Id", "elsewhere").post("/actions/execute", &call).json();
+    assert!(other["result"]["error"].to_string().contains("not_found"), "{other}");
+    let tools = anna.get("/tools").json();
+    let card = tools["items"].as_array().expect("tools").iter().find(|tool| tool["name"] == "canvas_edit");
+    assert_eq!(card.expect("the tool")["channels"], json!(["gateway"]));
+    assert_eq!(verify(home.path()).0, Some(0));
+}
+
+#[test]
+fn scenario_2_a_runs_ids_are_in_its_events_log_lines_and_requests_to_models() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    server.reply(tool_call("file_list", "{\"path\": \".\"}"));
+    server.reply(answer("Empty."));
+    let parent = format!("00-{TRACE}-b7ad6b7169203331-01");
+    let traced = anna.with("traceparent", &parent).with("X-Request-Id", "ask-1");
+    let said = traced.post("/chat", &json!({"message": "What is here?"}));
+    assert_eq!((said.status, said.headers["x-request-id"].as_str()), (200, "ask-1"), "{said:?}");
+    let id = said.json()["run_id"].as_str().expect("an id").to_owned();
+    let replay = anna.get(&format!("/events/replay?run_id={id}&limit=500")).json();
+    let items = replay["items"].as_array().expect("events");
+    assert!(items.iter().any(|item| item["event_type"] == "action.completed"), "{replay}");
+    for item in items {
+        assert_eq!((&item["trace_id"], &item["request_id"]), (&json!(TRACE), &json!("ask-1")), "{item}");
+    }
+    // The trace goes on to the model: the same for both requests, and the run is the span.
+    let sent = |number: usize| {
+        let raw = server.request(number).head.to_lowercase();
+        let line = raw.lines().find_map(|line| line.strip_prefix("traceparent: ").map(str::to_owned));
+        line.unwrap_or_else(|| panic!("no trace in {raw}"))
+    };
+    let first = sent(1);
+    assert!(first.starts_with(&format!("00-{TRACE}-")) && first.ends_with("-01") && first != parent, "{first}");
+    assert_eq!(sent(2), first);
+    // The event of the call names its receipt.
+    let receipt = items.iter().find_map(|item| item["body"]["receipt_id"].as_str()).expect("a receipt");
+    assert!(anna.get("/receipts?tool=file_list").text.contains(receipt), "{receipt}");
+    assert_eq!(gateway.end(nix::sys::signal::Signal::SIGTERM), Some(0));
+    let log = std::fs::read_to_string(home.path().join(".local/state/reedclaw/reedclaw.log")).expect("the log");
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for event in ["tool_requested", "tool_completed", "receipt_written"] {
+        let of_run = |line: &&Value| line["event"] == event && line["run_id"] == json!(id);
+        let line = lines.iter().find(of_run).unwrap_or_else(|| panic!("no line {event} of the run in {log}"));
+        assert_eq!((&line["trace_id"], &line["request_id"]), (&json!(TRACE), &json!("ask-1")), "{line}");
+    }
+    let request = |line: &Value| line["event"] == "request" && line["request_id"] == "ask-1";
+    assert!(lines.iter().any(request), "{log}");
 }

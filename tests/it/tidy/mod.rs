@@ -174,8 +174,8 @@ const ROOMS: &[Room] = &[
         "gateway",
         10,
         &[
-            "base", "proto", "web", "chain", "render", "schema", "sop", "turn", "host", "config", "estop", "ledger",
-            "receipts", "share", "shell", "store", "gate", "tools", "agent", "app", "ops",
+            "base", "proto", "web", "canvas", "chain", "render", "schema", "sop", "turn", "host", "config", "estop",
+            "ledger", "receipts", "share", "shell", "store", "gate", "tools", "agent", "app", "ops",
         ],
         "HTTP in front of the same agent, gate and receipts; it knows neither the terminal nor the line editor",
     ),

@@ -16,8 +16,8 @@ use crate::base::hash;
 use crate::gate::{Blocked, Chain};
 use crate::gateway::Gateway;
 use crate::gateway::call::{Call, Progress, Reply};
-use crate::gateway::chained::{TeamChain, wish};
-use crate::gateway::identity::is_id;
+use crate::gateway::chained::{TeamChain, boards, wish};
+use crate::gateway::identity::{is_id, log_span};
 use crate::gateway::person::{OnAsked, Remote};
 use crate::gateway::problem::{Answered, Problem};
 use crate::ledger::{Begun, DEPTH_MAX, Key, Record, Subject, uuid_v7};
@@ -93,6 +93,7 @@ fn one_of(body: Option<String>, header: Option<String>, name: &str) -> Answered<
 
 fn dry_run(gateway: &Arc<Gateway>, who: &Identity, action: &Action) -> Answered<Reply> {
     let mut runner = gateway.runner(who)?;
+    runner.lend_boards(boards(gateway, who));
     let planned = runner.preview(&tool_call(action), true);
     gateway.runners.keep(who, runner);
     let (name, verdict) = match &planned {
@@ -127,7 +128,7 @@ fn start(gateway: &Arc<Gateway>, who: Identity, action: Action, key: Option<Key>
     let job = move || {
         let doing =
             Doing { gateway: &gateway, who: &who, key: key.as_ref(), cancel: place.cancel.clone(), steps: &steps };
-        let done = catch_unwind(AssertUnwindSafe(|| run(&doing, &action)));
+        let done = catch_unwind(AssertUnwindSafe(|| log_span(&who).in_scope(|| run(&doing, &action))));
         let done = done.unwrap_or_else(|_| Err(Problem::new(500, "internal", "the gateway failed; its log has more")));
         if let Some(key) = &key {
             let answer = done.as_ref().ok().map(|(status, value)| (*status, value.to_string()));
@@ -156,6 +157,7 @@ struct Doing<'a> {
 fn run(doing: &Doing<'_>, action: &Action) -> Answered<(u16, Value)> {
     let Doing { gateway, who, .. } = *doing;
     let mut runner = gateway.runner(who)?;
+    runner.lend_boards(boards(gateway, who));
     let wanted = tool_call(action);
     let chain = Arc::new(TeamChain::new(gateway, who.clone(), action.subject.clone()));
     chain.requested(&action.name);

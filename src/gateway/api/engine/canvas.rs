@@ -10,7 +10,7 @@ use crate::gateway::identity::is_id;
 use crate::gateway::problem::{Answered, Problem};
 use crate::gateway::stream;
 use crate::gateway::{chained, rates};
-use crate::ledger::{Command, Committed, Filter, Subject};
+use crate::ledger::{Command, Filter, Subject};
 use crate::proto::team::TokenKind;
 
 /// The body of `POST /canvas/{canvas_id}/commands`.
@@ -41,7 +41,6 @@ pub fn canvas_id<'c>(call: &'c Call<'_>) -> Answered<&'c str> {
 /// `POST /canvas/{canvas_id}/commands`.
 pub fn command(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, canvas_id(call)?);
-    call.gateway.ledger.check_canvas(who, id)?;
     let names = [call.text("idempotency_key"), call.text("correlation_id")];
     let named = call.header("idempotency-key").map(str::to_owned);
     let mut keys: Vec<String> = names.into_iter().chain([named]).flatten().collect();
@@ -51,8 +50,6 @@ pub fn command(call: &Call<'_>) -> Answered<Reply> {
         [key] => key.clone(),
         _ => return Err(Problem::body("idempotency_key and correlation_id are two names of one key, and differ")),
     };
-    let subject = Subject { kind: "canvas".into(), id: id.to_owned() };
-    chained::admit(call.gateway, who, "canvas_command", &subject)?;
     let command = Command {
         base_rev: call.whole("base_rev").unwrap_or_default(),
         ops: call.body["ops"].as_array().cloned().unwrap_or_default(),
@@ -60,31 +57,10 @@ pub fn command(call: &Call<'_>) -> Answered<Reply> {
         may_merge: call.body.get("merge").is_some(),
         source: if who.kind == TokenKind::Person { "ui" } else { "agent" },
     };
-    match call.gateway.ledger.command(who, id, &command)? {
-        Committed::Done(mut answer, is_old) => {
-            answer["replayed"] = is_old.into();
-            let reply = Reply::ok(answer);
-            Ok(if is_old { reply.header("Idempotent-Replay", "true") } else { reply })
-        }
-        Committed::Conflict { head_rev, recovery_ops } => {
-            let problem = Problem::new(409, "conflict", "the canvas has changed since that revision")
-                .field("expected_rev", head_rev)
-                .beside("head_rev", head_rev)
-                .beside("applied_ops", json!([]));
-            Err(match recovery_ops {
-                Some(ops) => problem.beside("recovery_ops", ops),
-                None => problem.beside("recovery_ops", json!([])).field("details", json!({"recovery": "snapshot"})),
-            })
-        }
-        Committed::Ahead(head_rev) => {
-            let message = "base_rev is a revision that the canvas doesn't have yet";
-            Err(Problem::new(422, "op_invalid", message).field("expected_rev", head_rev))
-        }
-        Committed::Invalid(error) => {
-            let details = json!({"index": error.index});
-            Err(Problem::new(422, "op_invalid", error.to_string()).field("details", details))
-        }
-    }
+    let answer = chained::command(call.gateway, who, id, &command)?;
+    let is_old = answer["replayed"] == true;
+    let reply = Reply::ok(answer);
+    Ok(if is_old { reply.header("Idempotent-Replay", "true") } else { reply })
 }
 
 /// `GET /canvas/{canvas_id}/snapshot`.

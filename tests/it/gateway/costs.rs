@@ -1,0 +1,186 @@
+//! What the gateway costs: nothing for a shell without one, little for each stream, and no more after a long time than after a short
+//! one. Counted in bytes, descriptors, threads and rows, since times on a shared machine say little.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::history::is_long;
+use super::streams::Reader;
+use super::{Client, Gateway, PATIENCE, home_with, read_rows, token, verify};
+use crate::pty::Session;
+
+/// Limits that don't hold up the tests.
+const WIDE: &str = "gateway = {limits = {connections = 20000, tenant_requests = 100000, user_requests = 100000, \
+                    tenant_streams = 20000, user_streams = 20000}}";
+
+/// Kibibytes of memory that a process has now.
+fn memory_kib(pid: i32) -> i64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// Hundredths of a second that a process has computed.
+fn ticks(pid: i32) -> u64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("its figures");
+    let fields: Vec<&str> = stat.rsplit_once(") ").expect("a name").1.split(' ').collect();
+    fields[11..13].iter().map(|field| field.parse::<u64>().expect("ticks")).sum()
+}
+
+fn entries(path: &str) -> usize {
+    fs::read_dir(path).expect("a directory").count()
+}
+
+#[test]
+fn scenario_58_an_idle_stream_costs_little_memory_and_hardly_any_processor() {
+    let home = home_with(WIDE);
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let count = if is_long() { 10_000 } else { 900 };
+    drop(Reader::new(client.open("/sse/timeline/board")).expect("system"));
+    let before = memory_kib(gateway.pid());
+    let mut streams: Vec<Reader> = (0..count).map(|_| Reader::new(client.open("/sse/timeline/board"))).collect();
+    for stream in &mut streams {
+        while stream.expect("system").2["kind"] != "caught_up" {}
+    }
+    let each = (memory_kib(gateway.pid()) - before) / count;
+    assert!(each <= 40, "{each} KiB for each stream");
+    let (began, first) = (Instant::now(), ticks(gateway.pid()));
+    while began.elapsed() < Duration::from_secs(4) {
+        thread::park_timeout(Duration::from_millis(100));
+    }
+    let used = ticks(gateway.pid()) - first;
+    assert!(used <= 20, "{used} hundredths of a second in 4 seconds");
+    // All of them get what comes.
+    let event = json!({"event_type": "x.step", "source": "ui", "stream": "board", "run_id": "r", "body": 1});
+    assert_eq!(client.post("/events/append", &event).status, 201);
+    streams.iter_mut().for_each(|stream| drop(stream.expect("x.step")));
+}
+
+#[test]
+fn scenario_58_the_console_without_its_terminal_is_small() {
+    fn bytes(directory: &Path) -> u64 {
+        let of = |path: std::path::PathBuf| match path.file_name().and_then(|name| name.to_str()) {
+            // The terminal has a frame of its own, which only the screen of a session loads.
+            Some("xterm.js" | "xterm.css" | "terminal") => 0,
+            _ if path.is_dir() => bytes(&path),
+            _ => path.metadata().expect("a file").len(),
+        };
+        fs::read_dir(directory).expect("files").map(|entry| of(entry.expect("an entry").path())).sum()
+    }
+    let all = bytes(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/web"));
+    assert!(all <= 350 * 1024, "{all} bytes");
+}
+
+#[test]
+fn scenario_62_a_shell_without_a_gateway_has_no_thread_file_or_socket_of_one() {
+    let session = Session::spawn(crate::pty::Spawn::reedclaw());
+    session.expect_prompt();
+    session.run("true");
+    let pids: Vec<i32> = session.descendants().iter().map(|it| it.pid).chain([session.pid()]).collect();
+    let mut seen = Vec::new();
+    for pid in pids {
+        for task in fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten() {
+            seen.push(fs::read_to_string(task.path().join("comm")).unwrap_or_default());
+        }
+        for descriptor in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
+            let target = fs::read_link(descriptor.path()).unwrap_or_default();
+            seen.push(target.display().to_string());
+        }
+    }
+    assert!(seen.iter().any(|it| it.starts_with("/dev/pts/")), "its terminal is among {seen:?}");
+    let of_gateway = |it: &&String| it.starts_with("gw-") || it.contains("gateway") || it.contains("postgres");
+    let found: Vec<&String> = seen.iter().filter(of_gateway).collect();
+    assert!(found.is_empty(), "{found:?}");
+    let state = session.home().join(".local/state/reedclaw");
+    let names =
+        fs::read_dir(state).expect("the state").map(|it| it.expect("an entry").file_name().display().to_string());
+    let names: Vec<String> = names.filter(|name| name.contains("gateway")).collect();
+    assert!(names.is_empty(), "{names:?}");
+}
+
+/// Requests of every kind; each round leaves the same things, and a longer log.
+fn round(client: &Client<'_>, rev: &mut i64) {
+    for number in 0..40 {
+        let event =
+            json!({"event_type": "x.step", "source": "ui", "stream": "board", "run_id": "r", "body": {"n": number}});
+        assert_eq!(client.post("/events/append", &event).status, 201);
+        let op = json!({"op": "set", "id": "a", "path": "/n", "value": number});
+        let command = json!({"base_rev": *rev, "ops": [op], "idempotency_key": format!("rev-{rev}")});
+        assert_eq!(client.post("/canvas/board/commands", &command).status, 200);
+        *rev += 1;
+        let note = json!({"scope": "project", "key": format!("key-{}", number % 10), "value": number, "ttl_s": 3600});
+        assert!(matches!(client.post("/memory", &note).status, 200 | 201));
+    }
+    for number in 0..8 {
+        let action = json!({"action_name": "time", "subject_type": "run", "subject_id": "r", "args": {}});
+        assert_eq!(client.post("/actions/execute", &action).status, 200);
+        let mut stream = Reader::new(client.open("/sse/canvas/board"));
+        stream.expect("system");
+        for path in ["/canvas/board/snapshot", "/events/list?limit=100", "/status", "/memory?scope=project&prefix="] {
+            assert_eq!(client.get(path).status, 200, "{number}: {path}");
+        }
+    }
+}
+
+/// The rows of tables that aren't logs.
+fn rows(home: &Path) -> BTreeMap<&'static str, String> {
+    let count = |table: &'static str| (table, read_rows(home, &format!("SELECT count(*) FROM {table}")).concat());
+    ["memory", "reservation", "heat", "stream", "canvas", "question"].map(count).into()
+}
+
+#[test]
+fn scenario_71_under_mixed_load_memory_descriptors_and_tables_stay_flat() {
+    let home = home_with(WIDE);
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let atom = json!({"op": "create", "atom": {"id": "a", "type": "note", "order": "m"}});
+    let made = json!({"base_rev": 0, "ops": [atom], "idempotency_key": "made"});
+    assert_eq!(client.post("/canvas/board/commands", &made).status, 200);
+    let mut rev = 1;
+    (0..4).for_each(|_| round(&client, &mut rev));
+    let place = format!("/proc/{}", gateway.pid());
+    // Closed streams leave with the gateway's next look at them.
+    let settled = || {
+        let until = Instant::now() + PATIENCE;
+        while !gateway.send("GET", "/metrics", &[], "").text.contains("reedclaw_streams 0\n") {
+            assert!(Instant::now() < until, "closed streams keep their places");
+            thread::park_timeout(Duration::from_millis(20));
+        }
+        (entries(&format!("{place}/fd")), entries(&format!("{place}/task")))
+    };
+    let (first, before, known) = (settled(), memory_kib(gateway.pid()), rows(home.path()));
+    let (began, time) = (Instant::now(), Duration::from_secs(if is_long() { 1_800 } else { 0 }));
+    let mut rounds = 0;
+    while rounds < 6 || began.elapsed() < time {
+        round(&client, &mut rev);
+        rounds += 1;
+    }
+    let (last, after) = (settled(), memory_kib(gateway.pid()));
+    assert!(last.0 <= first.0 + 2 && last.1 <= first.1, "descriptors and threads: {first:?}, {last:?}");
+    assert!(after - before <= 6 * 1024, "{before} KiB of memory became {after} in {rounds} rounds");
+    assert_eq!(rows(home.path()), known);
+    assert_eq!(verify(home.path()).0, Some(0));
+}
+
+#[test]
+fn scenario_67_the_build_starts_compilers_and_nothing_of_node() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for script in ["build.rs", "grammars/build.rs"] {
+        let text = fs::read_to_string(root.join(script)).expect("a build script");
+        let started = text.split("Command::new(").skip(1).filter_map(|rest| rest.split(')').next());
+        for program in started {
+            assert!(["&compiler", "\"getconf\"", "variable(\"CARGO\""].contains(&program), "{script} starts {program}");
+        }
+    }
+    let lock = fs::read_to_string(root.join("Cargo.lock")).expect("the lock");
+    let lock: toml::Table = lock.parse().expect("TOML");
+    let names = lock["package"].as_array().expect("packages").iter().filter_map(|it| it["name"].as_str());
+    let node: Vec<&str> = names.filter(|name| name.contains("node") || name.contains("npm")).collect();
+    assert!(node.is_empty(), "{node:?}");
+}
