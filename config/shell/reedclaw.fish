@@ -122,6 +122,13 @@ function __rc_load
     set -l __rc_r (string split0 <@REQUEST@)
     set -g __rc_id $__rc_r[1]
     set -g __rc_n $__rc_r[2]
+    # An empty line has no end of its own.
+    if test -z "$__rc_r[3]"
+        __rc_status $__rc_last
+        __rc_done
+        commandline -f execute
+        return
+    end
     commandline -r -- (__rc_expanded $__rc_r[3] | string collect -N)
     commandline --is-valid
     switch $status

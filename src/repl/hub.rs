@@ -147,6 +147,19 @@ impl Repl {
         flow
     }
 
+    /// Lets the shell read an empty line: it reports jobs that have ended, and its hooks see what has changed. The last
+    /// failure stays the one that can be asked about. Nothing waits for the start-up files.
+    pub(super) fn run_empty_line(&mut self) -> Flow {
+        if !self.terminal.ready {
+            return Flow::Continue;
+        }
+        let flow = self.terminal.run_command(&HumanLine::typed(String::new()), true);
+        if let Some(cwd) = self.terminal.last_outcome.take().and_then(|outcome| outcome.cwd) {
+            self.runtime.stand_in(cwd);
+        }
+        flow
+    }
+
     fn command_ended(&mut self, outcome: &CommandOutcome, keep: bool) {
         self.configured.project.line_done();
         self.note_failure(outcome, keep);

@@ -311,7 +311,8 @@ fn take_line(repl: &mut Repl, line: &str) -> Flow {
         Err(flow) => return flow,
     };
     let flow = match verdict.route {
-        Route::Empty | Route::Confirm => Flow::Continue,
+        Route::Empty => repl.run_empty_line(),
+        Route::Confirm => Flow::Continue,
         Route::Meta => {
             if !has_row_of_its_own(&verdict.text) {
                 repl.terminal.remember(&secrets::kept_meta(repl, line, &verdict.text), LineKind::Meta);

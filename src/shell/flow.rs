@@ -255,7 +255,12 @@ impl Pump {
                 if let Some(cwd) = &cwd {
                     self.around.at(cwd);
                 }
+                let draws_late = self.options.dialect == Dialect::Fish;
                 if let Some(current) = &mut self.current {
+                    // The drawing of an empty line has no text to know it by; what comes now is the output of hooks.
+                    if !draws_late {
+                        current.echo.close();
+                    }
                     current.environment = environment;
                     current.ended = Some((current.started.elapsed(), status));
                     current.cwd = cwd.or(current.cwd.take());

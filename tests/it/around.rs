@@ -1,5 +1,7 @@
 //! What surrounds the line in a live shell: traps, hooks, shell options, unknown terminals, lines that want more lines.
 
+use std::time::{Duration, Instant};
+
 use crate::pty::{Key, PROMPT, Session, Spawn};
 
 /// What a session prints between the Enter of a line and the next prompt.
@@ -39,6 +41,33 @@ fn an_err_trap_runs_once_for_each_failure() {
         r#"trap 'echo "failed $? $LINENO $BASH_COMMAND"' ERR"#,
         &[("false", "failed 1 2 false"), ("echo next", "next"), ("(exit 3)", "failed 3 4 ( exit 3 )")],
     );
+}
+
+/// In bash, Enter alone shows which jobs are over, and lets direnv and the like look again.
+#[test]
+fn an_empty_line_reports_jobs_that_have_ended_and_keeps_the_status() {
+    let rc = format!("PS1='{PROMPT} '\nPROMPT_COMMAND='echo \"hook $((++hooks)): $?\"'\n");
+    let session = Session::spawn(Spawn::reedclaw().size(24, 120).file(".bashrc", &rc).file("gate", ""));
+    session.run("rm gate; mkfifo gate; cat gate > copy &");
+    session.run("hooks=0; (exit 3)");
+    session.expect_line("hook 1: 3");
+    session.expect_prompt();
+    session.press(Key::Enter);
+    session.expect_line("hook 2: 3");
+    session.expect_prompt();
+    std::fs::write(session.home().join("gate"), "through").expect("the job reads");
+    // The shell notices the end of the job a moment after the text has arrived.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut hooks = 2;
+    while !session.screen_text().contains("Done") {
+        assert!(Instant::now() < deadline, "no report of the job:\n{}", session.screen_text());
+        session.press(Key::Enter);
+        hooks += 1;
+        session.expect_line(&format!("hook {hooks}: 3"));
+        session.expect_prompt();
+    }
+    session.line("echo \"status $?\"");
+    session.expect_line("status 3");
 }
 
 #[test]

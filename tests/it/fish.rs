@@ -53,6 +53,22 @@ fn variables_and_options_stay_set() {
 }
 
 #[test]
+fn an_empty_line_keeps_the_status_and_the_environment() {
+    let Some(session) = session("") else { return };
+    ready(&session);
+    session.run("set -gx VIRTUAL_ENV /srv/env; sh -c 'exit 3'");
+    let is_prompt = |screen: &vt100::Screen| crate::pty::cursor_line(screen).trim_end().ends_with("(env) ~ 3 ❯");
+    session.expect("the status in the prompt", is_prompt);
+    session.press(Key::Enter);
+    session.expect("the same prompt again", |screen| {
+        is_prompt(screen)
+            && screen.contents().lines().filter(|row| row.trim_end().ends_with("(env) ~ 3 ❯")).count() == 2
+    });
+    session.run("echo after $status");
+    session.expect_line("after 3");
+}
+
+#[test]
 fn the_prompt_names_the_virtual_environment() {
     let Some(session) = session("") else { return };
     ready(&session);

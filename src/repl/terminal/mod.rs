@@ -224,7 +224,7 @@ impl Terminal {
             Some(crate::proto::NameKind::Builtin) => LOOKING.contains(&first),
             _ => false,
         };
-        !(plain && harmless)
+        !(plain && (harmless || first.is_empty()))
     }
 
     pub(in crate::repl) fn take_pending(&mut self, editing: Option<&ReedPrompt>) -> Flow {
