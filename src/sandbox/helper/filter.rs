@@ -63,6 +63,10 @@ const REFUSED: &[i64] = &[
     libc::SYS_userfaultfd,
     libc::SYS_vhangup,
 ];
+/// Calls that change attributes, or mount, and that came with Linux 6.13 to 6.17: `setxattrat`, `removexattrat`,
+/// `open_tree_attr`, `file_setattr`. Their numbers are the same on all architectures, and the C library's bindings have no
+/// names for them yet.
+const NEWEST: [i64; 4] = [463, 466, 467, 469];
 /// Namespaces that a `clone` could make: user, mount, process, network, IPC, UTS, cgroup.
 const NAMESPACES: [i32; 7] = [
     libc::CLONE_NEWUSER,
@@ -169,9 +173,10 @@ pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> R
             rules.extend(METADATA.iter().map(|number| (*number, Vec::new())));
         }
     }
-    // Flags and modes of these lie in memory, which a filter can't read; told that there are none, libraries use the older
-    // calls.
-    let newer = BTreeMap::from([(libc::SYS_clone3, Vec::new()), (libc::SYS_openat2, Vec::new())]);
+    // A filter can't read flags and modes that lie in memory. If the kernel seems to have no such calls, libraries use the
+    // older ones.
+    let newer = [libc::SYS_clone3, libc::SYS_openat2].into_iter().chain(NEWEST);
+    let newer = newer.map(|number| (number, Vec::new())).collect();
     let refused = u32::try_from(libc::EPERM).unwrap_or_default();
     let unknown = u32::try_from(libc::ENOSYS).unwrap_or_default();
     let programs = [(rules, refused), (newer, unknown)].map(|(rules, error)| {

@@ -145,6 +145,8 @@ pub const CASES: &[Case] = &[
     probe("utime-outside", "python3 -IS $PROBE utime_outside", UNHELD),
     probe("utime-by-descriptor", "python3 -IS $PROBE utime_by_descriptor", UNHELD),
     probe("setxattr-outside", "python3 -IS $PROBE setxattr_outside", UNHELD),
+    probe("setxattrat-outside", "python3 -IS $PROBE setxattrat_outside", NEVER),
+    probe("file-setattr-outside", "python3 -IS $PROBE file_setattr_outside", NEVER),
     probe("chmod-ssh-key", "python3 -IS $PROBE chmod_ssh_key", UNHELD),
     probe("rename-outside", "python3 -IS $PROBE rename_outside", NEVER),
     probe("exchange-with-outside", "python3 -IS $PROBE exchange_with_outside", NEVER),

@@ -19,11 +19,12 @@ CALLS = {
     "x86_64": {"openat2": 437, "setns": 308, "mount": 165, "pivot_root": 155, "umount2": 166, "ptrace": 101,
                "io_uring_setup": 425, "bpf": 321, "keyctl": 250, "perf_event_open": 298, "mknod": 133,
                "open_tree": 428, "process_vm_readv": 310, "unshare": 272, "clone": 56, "semget": 64, "shmget": 29,
-               "shmat": 30, "mq_open": 240, "open_by_handle_at": 304, "pidfd_getfd": 438, "clone3": 435},
+               "shmat": 30, "mq_open": 240, "open_by_handle_at": 304, "pidfd_getfd": 438, "clone3": 435, "setxattrat": 463, "file_setattr": 469},
     "aarch64": {"openat2": 437, "setns": 268, "mount": 40, "pivot_root": 41, "umount2": 39, "ptrace": 117,
                 "io_uring_setup": 425, "bpf": 280, "keyctl": 219, "perf_event_open": 241, "open_tree": 428,
                 "process_vm_readv": 270, "unshare": 97, "clone": 220, "semget": 190, "shmget": 194, "shmat": 196,
-                "mq_open": 180, "open_by_handle_at": 265, "pidfd_getfd": 438, "clone3": 435},
+                "mq_open": 180, "open_by_handle_at": 265, "pidfd_getfd": 438, "clone3": 435,
+                "setxattrat": 463, "file_setattr": 469},
 }[os.uname().machine]
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNS = 0x20000
@@ -57,6 +58,15 @@ def chown_outside(): os.chown(f"{OUT}/canary.txt", os.getuid(), os.getgid())
 def utime_outside(): os.utime(f"{OUT}/canary.txt", (1, 1))
 def utime_by_descriptor(): os.utime(os.open(f"{OUT}/canary.txt", os.O_RDONLY), (1, 1))
 def setxattr_outside(): os.setxattr(f"{OUT}/canary.txt", "user.reached", b"1")
+def setxattrat_outside():
+    value = ctypes.create_string_buffer(b"1", 1)
+    arguments = struct.pack("=QII", ctypes.addressof(value), 1, 0)
+    held(lambda: call("setxattrat", -100, f"{OUT}/canary.txt".encode(), 0, b"user.reached", arguments, len(arguments)),
+         (errno.ENOSYS,))
+def file_setattr_outside():
+    # struct file_attr: flags, extent size, extents, project, copy-on-write size; 0x40 is "no dump".
+    held(lambda: call("file_setattr", -100, f"{OUT}/canary.txt".encode(), struct.pack("=QIIII", 0x40, 0, 0, 0, 0), 24, 0),
+         (errno.ENOSYS,))
 def chmod_ssh_key(): os.chmod(f"{HOME}/.ssh/id_rsa", 0o666)
 def chmod_by_link():
     if not os.path.lexists("way"):
