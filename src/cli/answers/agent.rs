@@ -470,8 +470,7 @@ impl Face {
 
     fn take(&mut self, event: Event) {
         if self.is_json {
-            let json = Line::of(&event).to_json();
-            return self.put(&if io::stdout().is_terminal() { escape_json(&json) } else { json });
+            return self.put(&escape_json(&Line::of(&event).to_json()));
         }
         if !matches!(event, Event::Thought(_) | Event::Usage(_) | Event::Notice(_))
             && let Some(line) = self.thinking.fold(Instant::now())

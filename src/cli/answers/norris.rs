@@ -20,7 +20,7 @@ use crate::norris::{self, CHECKS_MAX, Effect, Event, Goal, Grant, Limits, NOTE_B
 use crate::ops::steps::undo_run;
 use crate::proto::wire::Line;
 use crate::proto::{self, Failure, FailureKind};
-use crate::render::text::{escape_visible, table};
+use crate::render::text::{escape_json, escape_visible, table};
 
 /// Runs that a list shows.
 const LISTED_MAX: usize = 50;
@@ -462,7 +462,8 @@ impl Watcher for Seen {
     fn begins(&mut self, run: &Run, effect: &Effect) {
         let Some(line) = app::effect_line(run, effect) else { return };
         if self.is_json {
-            outln!("{}", serde_json::json!({"event": "run_step", "run": self.id, "text": line}));
+            let step = serde_json::json!({"event": "run_step", "run": self.id, "text": line});
+            outln!("{}", escape_json(&step.to_string()));
         } else if line != self.last {
             self.line(&line);
         }
@@ -471,7 +472,7 @@ impl Watcher for Seen {
 
     fn event(&mut self, event: proto::Event) {
         if self.is_json {
-            out!("{}", Line::of(&event).to_json());
+            out!("{}", escape_json(&Line::of(&event).to_json()));
             return;
         }
         match event {

@@ -1,7 +1,6 @@
 //! `reedclaw tool`: a model's tools without a model. They are listed, or one is called, by the same way as a model's
 //! calls go: judged, asked for, written down.
 
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -208,10 +207,9 @@ fn canonical(path: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
-/// JSON as one line; on a terminal without characters that it would obey or hide.
+/// JSON as one line, without characters that a terminal would obey or hide.
 fn for_output(value: &Value) -> String {
-    let json = value.to_string() + "\n";
-    if std::io::stdout().is_terminal() { escape_json(&json) } else { json }
+    escape_json(&(value.to_string() + "\n"))
 }
 
 fn put(text: &str) -> Result<(), Failure> {

@@ -23,7 +23,7 @@ use crate::ops::sessions::{
     own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
 };
 use crate::proto::{Failure, FailureKind};
-use crate::render::text::{escape_visible, table};
+use crate::render::text::{escape_json, escape_visible, table};
 use crate::render::{sanitise, strip_controls};
 use crate::sessions::{
     FILE_BYTES_MAX, Finding, Half, How, Listed, MergeWish, Session, SessionError, Sessions, View, amend, clear_up,
@@ -254,7 +254,8 @@ impl Asked {
         let record = view.record(turn).map_err(session_failure)?;
         if is_json {
             let record = serde_json::to_value(&record).unwrap_or_default();
-            outln!("{}", json!({"v": VERSION, "kind": "record", "session": id, "turn": turn, "record": record}));
+            let record = json!({"v": VERSION, "kind": "record", "session": id, "turn": turn, "record": record});
+            outln!("{}", escape_json(&record.to_string()));
             return Ok(());
         }
         let changes = view.changes_of(turn).map_err(session_failure)?;
