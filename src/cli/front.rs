@@ -28,7 +28,11 @@ pub fn interactive(how: &Interactive) -> ExitCode {
     }
     let term = std::env::var("TERM").unwrap_or_default();
     if DUMB.contains(&term.as_str()) {
-        return plain(how, "TERM says that this terminal can't edit a line");
+        let reason = match term.as_str() {
+            "" => "TERM isn't set, so it is unknown whether this terminal can edit a line",
+            _ => "TERM says that this terminal can't edit a line",
+        };
+        return plain(how, reason);
     }
     let session = how.clone();
     let ignored = sys::Ignored::now();

@@ -222,13 +222,14 @@ fn run(
     }
 }
 
-/// Reads the defaults. If the environment lacks something they need (HOME), that is a problem like any other.
+/// Reads the defaults. A path below the home is left out without a home; what is missing then is said where it is needed.
 fn defaults(sandbox: &Sandbox, env: &Env) -> Result<(Tree, Vec<Problem>), LoadError> {
     let value = sandbox.run_trusted(DEFAULT_LUA).map_err(|error| LoadError::Defaults { why: error.message })?;
     let mut problems = Problems::of("default.lua");
     let none = Tree::new();
     let checked = Check { env, holds: &none, otherwise: DEFAULTS_HOLD, problems: &mut problems }.whole(value);
-    Ok((checked.tree, problems.finish()))
+    let has_home = env.get(std::ffi::OsStr::new("HOME")).is_some_and(|home| !home.is_empty());
+    Ok((checked.tree, if has_home { problems.finish() } else { Vec::new() }))
 }
 
 /// Returns the path of the config that a load would use, if there is one.

@@ -423,9 +423,8 @@ fn the_environment_is_that_of_the_request() {
 
     let loaded = load(&LoadRequest::default()).expect("a load without HOME");
     assert_eq!(loaded.settings.history.dir, None);
-    let told = lines(&loaded);
-    assert_eq!((loaded.settings.workspace_dir, told.len()), (None, 2));
-    assert!(told.iter().all(|line| line.contains("needs $HOME, which is not set")), "{told:?}");
+    let problems = lines(&loaded);
+    assert_eq!((loaded.settings.workspace_dir, problems), (None, Vec::<String>::new()));
 }
 
 #[test]
