@@ -35,9 +35,10 @@ fn choice(keys: &[u8], count: usize) -> Option<Choice> {
             (at < count).then_some(Choice::Take(at))
         }
         b"\x1b" | b"\x03" | b"\x04" | b"n" | b"N" => Some(Choice::None),
+        // The Enter of a whole line that came at once is left out: the person sees the line in the editor first.
         keys => {
-            let text = std::str::from_utf8(keys).ok().filter(|text| !text.chars().any(char::is_control))?;
-            Some(Choice::Typed(text.to_owned()))
+            let text: String = std::str::from_utf8(keys).ok()?.chars().take_while(|c| !c.is_control()).collect();
+            (!text.is_empty()).then_some(Choice::Typed(text))
         }
     }
 }
@@ -153,6 +154,7 @@ mod tests {
         assert_eq!(choice(b"3", 2), None);
         assert_eq!(choice(b"\x1b", 3), Some(Choice::None));
         assert_eq!(choice(b"l", 3), Some(Choice::Typed("l".into())));
+        assert_eq!(choice(b":help undo\r", 3), Some(Choice::Typed(":help undo".into())));
         assert_eq!(choice(b"\x1b[A", 3), None);
     }
 }
