@@ -22,7 +22,7 @@ use crate::proto::action::{Autonomy, Risk};
 use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, FailureKind, Money};
 use crate::tools::DELEGATE_TOOL;
-use crate::tools::served::Servers;
+use crate::tools::served::{Changed, Servers};
 
 use review::Reviewer;
 
@@ -497,8 +497,8 @@ impl Driver<'_> {
                     cut_by(BY_BLOCKED, &cut, cancel);
                 }
                 let servers = servers.as_ref().filter(|_| changed.is_none());
-                if let Some((tool, name)) = servers.and_then(|it| changed_tool(it, &event)) {
-                    changed = Some(calls.halt_of_changed(tool, &name));
+                if let Some((tool, found)) = servers.and_then(|it| changed_tool(it, &event)) {
+                    changed = Some(calls.halt_of_changed(tool, found));
                     cancel.cancel();
                 }
                 match &event {
@@ -568,12 +568,12 @@ fn is_blocked(event: &Event) -> bool {
     outcome.metadata.get("risk").is_some_and(|risk| *risk == Risk::Blocked.word())
 }
 
-/// The tool of a call that was refused, and its name at its server, if it has changed since a person allowed it.
-fn changed_tool<'e>(servers: &Servers, event: &'e Event) -> Option<(&'e str, String)> {
+/// The tool of a call that was refused, if it has changed since a person allowed it.
+fn changed_tool<'e>(servers: &Servers, event: &'e Event) -> Option<(&'e str, Changed)> {
     let Event::Tool(tool) = event else { return None };
     let Step::Done { outcome, .. } = &tool.step else { return None };
-    let name = servers.changed(&tool.tool).filter(|_| !outcome.success)?;
-    Some((&tool.tool, name))
+    let changed = servers.changed(&tool.tool).filter(|_| !outcome.success)?;
+    Some((&tool.tool, changed))
 }
 
 /// The journal's events for a step of a call.

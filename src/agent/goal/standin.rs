@@ -12,6 +12,7 @@ use crate::norris::Halt;
 use crate::proto::Event;
 use crate::proto::action::Risk;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question, Step};
+use crate::tools::served::Changed;
 
 /// Characters of a preview that a halted run keeps.
 const PREVIEW_CHARS_MAX: usize = 16 * 1024;
@@ -31,21 +32,17 @@ impl Calls {
         }
     }
 
-    /// Makes a halt of the newest call: its tool, `name`, isn't the one any more that the person allowed.
-    pub(super) fn halt_of_changed(&self, tool: &str, name: &str) -> Halt {
+    /// Makes a halt of the newest call: its tool isn't the one any more that the person allowed.
+    pub(super) fn halt_of_changed(&self, tool: &str, changed: Changed) -> Halt {
         let (arguments, intent) = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let server = name.split('.').next().unwrap_or_default();
         Halt {
             digest: sha256_hex(format!("{tool} {arguments}").as_bytes()),
             tool: tool.to_owned(),
             arguments,
             intent,
             risk: Risk::Blocked.word().to_owned(),
-            reasons: vec![
-                format!("{name} has changed since you allowed it"),
-                format!("before a yes, reedclaw mcp allow {server} shows the change and asks"),
-            ],
-            preview: String::new(),
+            reasons: changed.reasons(),
+            preview: changed.difference,
             conversation: None,
         }
     }

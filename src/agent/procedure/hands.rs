@@ -11,7 +11,7 @@ use crate::base::hash::sha256_hex;
 use crate::files::PathError;
 use crate::gate::{Grant, reasons};
 use crate::model::ToolCall;
-use crate::proto::action::Decision;
+use crate::proto::action::{Decision, Risk};
 use crate::proto::tool::{Outcome, Question, ToolError};
 use crate::proto::{Event, Failure, FailureKind};
 use crate::sop::{Act, Covered, EditedFile, Fate, OUTPUT_BYTES_MAX, Step};
@@ -92,6 +92,20 @@ pub(super) fn plan_step(
     let Judged { ticket, intent, .. } = runner.judged(&wish(tool, args), &wanted, conversation, true)?;
     let (args_hash, decision) = (ticket.call().args_hash(), ticket.verdict().decision);
     Ok(PlannedStep { question: runner.gate().question(&ticket), intent, args_hash, decision })
+}
+
+/// Returns the call of a step for the person who is asked about it, if its tool isn't the one any more that they allowed.
+pub(super) fn changed_call(runner: &ToolRunner, step: &Step, args: &Value) -> Option<Covered> {
+    let Act::Tool { tool, .. } = &step.act else { return None };
+    let changed = runner.servers()?.changed(tool)?;
+    Some(Covered {
+        step: step.id.clone(),
+        digest: sha256_hex(format!("{tool} {args}").as_bytes()),
+        intent: format!("Calling {}", changed.name),
+        risk: Risk::Blocked.word().to_owned(),
+        reasons: changed.reasons(),
+        preview: changed.difference.chars().take(PREVIEW_CHARS_MAX).collect(),
+    })
 }
 
 /// Returns the fate of an edit that was cut off, from its files.

@@ -304,8 +304,12 @@ impl ProcedureDriver<'_> {
                         self.call(at, &step, args)
                     }
                     Err(error) => {
+                        let changed = hands::changed_call(runner, &step, args);
                         self.add(&begun(plain(), Vec::new()))?;
-                        self.failed(&step, error.to_string())
+                        match changed {
+                            Some(call) => self.add(&sop::Event::Halted { call }),
+                            None => self.failed(&step, error.to_string()),
+                        }
                     }
                 }
             }
@@ -391,6 +395,12 @@ impl ProcedureDriver<'_> {
                 reasons: halt.reasons,
                 preview: halt.preview,
             };
+            return self.add(&sop::Event::Halted { call });
+        }
+        // It was refused, so that nothing has happened: its server offers another tool than the person allowed.
+        let is_refused = outcome.error.as_ref().is_some_and(|error| matches!(error.code, "changed" | "denied"));
+        let changed = cut.is_none() && is_refused;
+        if let Some(call) = self.agent.runner().filter(|_| changed).and_then(|it| hands::changed_call(it, step, args)) {
             return self.add(&sop::Event::Halted { call });
         }
         // What stopped it may have stopped it halfway.

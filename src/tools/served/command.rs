@@ -471,18 +471,7 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Fa
         lines.push(format!("tool          {} ({})", escape_visible(&row.tool.name), standing_word(row)));
         match servers.allowed_definition(server, &row.tool.name) {
             None => lines.extend(tool_lines(&row.tool)),
-            Some(old) => {
-                for (part, old, new) in changes(&old, &row.tool) {
-                    lines.push(format!("  {part:<11} was  {}", escape_visible(&old)));
-                    lines.push(format!("  {:<11} is   {}", "", escape_visible(&new)));
-                }
-                if changes(&old, &row.tool).is_empty() {
-                    lines.push("  changed     the server itself: its program, arguments, variables, or sandbox".into());
-                }
-                lines.extend(
-                    warnings(&row.tool.description, &[]).into_iter().map(|warning| format!("  careful     {warning}")),
-                );
-            }
+            Some(old) => lines.extend(changed_lines(&old, &row.tool)),
         }
     }
     let mut tools: Vec<Definition> = new.into_iter().map(|row| row.tool).collect();
@@ -491,6 +480,20 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Fa
         tools.push(resources_definition());
     }
     Ok(Done::Ask { server: server.to_owned(), tools, lines })
+}
+
+/// Shows a tool beside the one that a person allowed: each part that differs, and what deserves a second look.
+pub(super) fn changed_lines(old: &Value, tool: &Definition) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (part, old, new) in changes(old, tool) {
+        lines.push(format!("  {part:<11} was  {}", escape_visible(&old)));
+        lines.push(format!("  {:<11} is   {}", "", escape_visible(&new)));
+    }
+    if lines.is_empty() {
+        lines.push("  changed     the server itself: its program, arguments, variables, or sandbox".into());
+    }
+    lines.extend(warnings(&tool.description, &[]).into_iter().map(|warning| format!("  careful     {warning}")));
+    lines
 }
 
 /// Allows tools as they were shown.

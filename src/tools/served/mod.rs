@@ -24,6 +24,7 @@ use crate::mcp::{Mcp, Place, Server, Standing};
 use crate::proto::served::{Definition, PinStanding, PromptSpec, Reach};
 
 pub use asked::Asked;
+use command::changed_lines;
 pub use command::{Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, mcp_command};
 pub use import::lua as import_servers;
 pub use resource::{resources_like, words_after};
@@ -153,6 +154,29 @@ pub struct Listed {
     pub standing: PinStanding,
     /// The user's configuration leaves it out.
     pub is_left_out: bool,
+}
+
+/// A tool that isn't the one any more that a person allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// The server.
+    pub server: String,
+    /// The server and the tool, as a person sees them.
+    pub name: String,
+    /// The parts that differ, a line each.
+    pub difference: String,
+}
+
+impl Changed {
+    /// Reasons why a call of it waits for a person.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let Self { server, name, .. } = self;
+        vec![
+            format!("{name} has changed since you allowed it"),
+            format!("before a yes, reedclaw mcp allow {server} shows the change and asks"),
+        ]
+    }
 }
 
 impl Servers {
@@ -337,12 +361,17 @@ impl Servers {
         all.filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect()
     }
 
-    /// The name at its server of a tool that models knew by `name` and that has changed since a person allowed it.
+    /// The tool that models knew by `name`, if it has changed since a person allowed it.
     #[must_use]
-    pub fn changed(&self, name: &str) -> Option<String> {
+    pub fn changed(&self, name: &str) -> Option<Changed> {
         let mut all = self.names().into_iter().flat_map(|server| self.list(&server));
         let found = all.find(|row| row.name == name && row.standing == PinStanding::Changed && !row.is_left_out)?;
-        Some(format!("{}.{}", found.server, found.tool.name))
+        let allowed = self.allowed_definition(&found.server, &found.tool.name);
+        Some(Changed {
+            name: format!("{}.{}", found.server, found.tool.name),
+            difference: allowed.map(|old| changed_lines(&old, &found.tool).join("\n")).unwrap_or_default(),
+            server: found.server,
+        })
     }
 
     /// Offers a tool from the next request on, by the name under which models see it.
