@@ -16,6 +16,7 @@ use crate::cli::answers::agent::{say, tell};
 use crate::files::{Reports, Watch};
 use crate::host::now_unix_ms;
 use crate::proto::{Failure, FailureKind};
+use crate::shell::sys;
 
 /// The longest time between two looks, which is also that between two signs of life.
 const LOOK: Duration = Duration::from_secs(30);
@@ -25,6 +26,8 @@ const LOOK_AT_FILES: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(200);
 /// Runs that wait for a worker, or for a store that takes them; more are left out and counted.
 const QUEUE_MAX: usize = 10_000;
+/// The shortest rest for which memory is given back: reading it again takes under a millisecond.
+const RELEASED_FOR: Duration = Duration::from_secs(2);
 /// Reason why a service with a config that has a mistake isn't well.
 const BROKEN_CONFIG: &str = "the config has a mistake: reedclaw config check shows it";
 /// Unfinished runs that are taken up again at the start.
@@ -90,6 +93,7 @@ impl Service {
         manager.report(notify::READY);
         tracing::info!(event = "service_started", pid = std::process::id());
         say(&format!("the service runs for {}; Ctrl-C or SIGTERM ends it", self.workspace.display()));
+        self.release_memory();
         while self.shared.rest(manager.every.map_or(self.until_next(), |every| every.min(self.until_next()))) {
             let is_new = self.reload_if_asked();
             self.look();
@@ -98,8 +102,17 @@ impl Service {
                 say("the config was read again");
             }
             manager.report(notify::ALIVE);
+            self.release_memory();
         }
         Ok(())
+    }
+
+    /// Gives back the memory that only the start, a run or a look needed, unless the next look comes soon.
+    fn release_memory(&self) {
+        if self.shared.working() == 0 && self.until_next() >= RELEASED_FOR {
+            sys::release_program_pages();
+            sys::release_free_memory();
+        }
     }
 
     /// The time to the next look.
