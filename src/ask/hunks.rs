@@ -83,7 +83,10 @@ pub(super) fn choose_hunks<P: Asking>(
 }
 
 /// Opens the new content of a file in the person's editor; returns the saved text if it differs.
-pub(super) fn rewrite<P: Asking>(person: &mut P, change: &FileChange) -> Result<Option<Vec<u8>>, P::Hangup> {
+///
+/// # Errors
+/// The person has gone.
+pub fn rewrite<P: Asking>(person: &mut P, change: &FileChange) -> Result<Option<Vec<u8>>, P::Hangup> {
     let console = person.console().clone();
     let Some(proposed) = change.new.as_ref().filter(|content| std::str::from_utf8(content).is_ok()) else {
         console.notice("this file would be deleted, or isn't UTF-8 text: it can't be changed in an editor");

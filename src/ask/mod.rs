@@ -9,6 +9,7 @@ mod question;
 mod quiet;
 
 pub use approve::{approve, crossing_question, words};
+pub use hunks::rewrite;
 pub use overdue::ask_overdue;
 pub use pager::{Pager, look};
 pub use question::{Asked, Asking, KeyMeaning, ask_yes_or_no, put, put_row, yes_or_no};

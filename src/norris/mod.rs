@@ -28,6 +28,8 @@ pub const NOTE_BYTES_MAX: usize = 2 * 1024;
 const NOTES_MAX: usize = 20;
 /// Halted calls of a run; one that halts more often needs its person.
 const HALTS_MAX: usize = 20;
+/// Calls that a person may refuse before a run waits for more than a no.
+const NOES_MAX: u8 = 3;
 /// Plans that may fail, one after the other.
 const PLAN_FAILURES_MAX: u8 = 3;
 /// Attempts that may break off, one after the other: a server that is away.
@@ -229,6 +231,7 @@ pub struct Run {
     is_planning: bool,
     plan_failures: u8,
     breaks: u8,
+    noes: u8,
     last_break: String,
     last_time: Option<i64>,
     seen: Vec<(String, String)>,
@@ -341,7 +344,10 @@ impl Run {
                 self.paused = Some(why.clone());
                 self.cut();
             }
-            Event::Resumed => (self.paused, self.breaks, self.plan_failures, self.is_estop) = (None, 0, 0, false),
+            Event::Resumed => {
+                (self.paused, self.is_estop) = (None, false);
+                (self.breaks, self.plan_failures, self.noes) = (0, 0, 0);
+            }
             Event::StopAsked => self.is_stopped = true,
             Event::Estop => {
                 (self.paused, self.is_estop) = (Some("the emergency stop is on".into()), true);
@@ -491,6 +497,7 @@ impl Run {
             && let Some((halt, _)) = self.halt.take()
         {
             let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+            self.noes = self.noes.saturating_add(1);
             self.decided.push(format!("The person said no to `{}`{why}: do without it.", halt.intent));
         }
     }

@@ -1,6 +1,6 @@
 //! The next step of a run: derived from its state, so that it is the same after a crash.
 
-use super::{BREAKS_MAX, CheckResult, End, HALTS_MAX, Halt, HaltState, PLAN_FAILURES_MAX, Run};
+use super::{BREAKS_MAX, CheckResult, End, HALTS_MAX, Halt, HaltState, NOES_MAX, PLAN_FAILURES_MAX, Run};
 
 /// The run's use of its limits, as far as its events don't say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -76,6 +76,9 @@ impl Run {
             Some((_, HaltState::Waits)) => return Effect::Rest(Rest::Halted),
             Some((halt, _)) => return self.within(used, Effect::RunHalted(halt.clone())),
             None => {}
+        }
+        if self.noes >= NOES_MAX {
+            return Effect::Pause(format!("you said no to {} calls; a note tells it what you want instead", self.noes));
         }
         if let Some(why) = &self.stuck {
             return Effect::Finish(End::Stuck(why.clone()));

@@ -144,6 +144,23 @@ fn a_yes_counts_for_its_call_alone_and_once() {
 }
 
 #[test]
+fn three_noes_pause_a_run_until_its_person_resumes_it() {
+    let mut run = begun(goal(0));
+    apply(&mut run, &[Event::Planned { text: "TASK: a".into() }]);
+    for digest in ["one", "two", "three"] {
+        assert!(matches!(next(&run), Effect::Work { .. }), "{digest}");
+        let halt = Halt { digest: digest.into(), ..Halt::default() };
+        apply(&mut run, &[Event::Halted { halt }, Event::Denied { digest: digest.into(), why: String::new() }]);
+    }
+    let Effect::Pause(why) = next(&run) else { panic!("{:?}", next(&run)) };
+    assert!(why.contains("3 calls"), "{why}");
+    apply(&mut run, &[Event::Paused { why }]);
+    assert!(matches!(next(&run), Effect::Rest(Rest::Paused(_))));
+    apply(&mut run, &[Event::Resumed]);
+    assert!(matches!(next(&run), Effect::Work { .. }));
+}
+
+#[test]
 fn a_cut_off_attempt_lists_its_calls_and_keeps_the_notes() {
     let mut run = begun(goal(0));
     let calling = |intent: &str| Event::Calling { intent: intent.into() };

@@ -9,11 +9,13 @@ use nu_ansi_term::Style;
 use super::hub::{Flow, Repl};
 use crate::agent::goal::Journal;
 use crate::app::{
-    Background, Progress, Request, StoredJournal, Wanted, find_run, goal_of, granted_lines, plan_lines, run_report,
-    run_rows, steps_of_run, workspace_dir, workspace_for,
+    Background, Progress, Request, StoredJournal, Wanted, find_run, go_lines, goal_of, run_report, run_rows,
+    steps_of_run, workspace_dir, workspace_for,
 };
-use crate::norris::{End, Event, Goal, Halt, NOTE_BYTES_MAX, Run};
+use crate::ask::rewrite;
+use crate::norris::{End, Event, Goal, Halt, NOTE_BYTES_MAX, Run, TaskState, tasks};
 use crate::ops::steps::undo_run;
+use crate::proto::tool::FileChange;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::shell;
@@ -30,7 +32,7 @@ const TWICE: Duration = Duration::from_secs(2);
 /// Lines of a halted call's preview.
 const PREVIEW_LINES_MAX: usize = 40;
 /// The keys while a run is watched.
-const KEYS: &str = "keys: pause [p, Ctrl-C]  say [s]  background [b]";
+const KEYS: &str = "keys: pause [p, Ctrl-C]  say [s]  details [d]  background [b]";
 
 /// Reason why a run isn't watched any more.
 enum Watched {
@@ -46,6 +48,7 @@ enum Choice {
     Yes,
     No,
     Later,
+    Edit,
 }
 
 impl Repl {
@@ -182,6 +185,12 @@ impl Repl {
                     b"b" => {
                         self.wipe(&mut is_drawn);
                         return Ok(Watched::Left);
+                    }
+                    b"d" => {
+                        self.wipe(&mut is_drawn);
+                        if let Err(failure) = self.show_run(self.terminal.goals.running.as_ref().map(|it| it.run)) {
+                            self.console.failure(&failure);
+                        }
                     }
                     b"s" => {
                         self.wipe(&mut is_drawn);
@@ -344,6 +353,7 @@ impl Repl {
             Err(flow) => return flow,
         };
         let is_end = events.iter().any(|event| matches!(event, Event::Ended { .. }));
+        let is_go = events.iter().any(|event| matches!(event, Event::Go { .. }));
         if let Some(failure) = events.iter().find_map(|event| journal.add(event).err()) {
             self.console.failure(&failure);
             return Flow::Continue;
@@ -352,29 +362,22 @@ impl Repl {
             self.console.notice(&format!("run {} is stopped; nothing was changed", journal.run()));
             return Flow::Continue;
         }
+        if run.awaits_go() && !is_go {
+            // The plan was edited, so it is shown again.
+            return self.go_on_with(journal);
+        }
         self.work_on(Wanted::Stored(journal.run()))
     }
 
     /// Shows plan, checks, grant and budget, and asks whether the work may begin.
     fn ask_about_plan(&mut self, run: &Run) -> Result<Option<Vec<Event>>, Flow> {
-        let goal = run.goal.clone().unwrap_or_default();
-        let mut lines = vec!["the plan:".to_owned()];
-        lines.extend(plan_lines(run));
-        for (number, check) in goal.checks.iter().enumerate() {
-            let is_passing = run.baseline.get(number).is_some_and(crate::norris::CheckResult::has_passed);
-            let now = if is_passing { "passes already, so it can't show that anything was done" } else { "fails now" };
-            lines.push(format!("check: `{check}` ({now})"));
-        }
-        lines.extend(run.proposed.iter().map(|check| format!("check, proposed by the model: `{check}`")));
-        if goal.checks.is_empty() && run.proposed.is_empty() {
-            lines.push("no check: nothing will show that it is done".to_owned());
-        }
-        lines.extend(granted_lines(&goal));
+        let lines = go_lines(run);
         lines.iter().for_each(|line| self.console.line(&escape_visible(line)));
         let said = self.put_question(
-            "go [g]  no [n, Enter]  later [l]",
+            "go [g]  edit [e]  no [n, Enter]  later [l]",
             |keys| match keys {
                 b"g" | b"G" => Some(Choice::Yes),
+                b"e" | b"E" => Some(Choice::Edit),
                 b"n" | b"N" | b"\r" | b"\n" | b"\x1b" => Some(Choice::No),
                 b"l" | b"L" | b"\x03" => Some(Choice::Later),
                 _ => None,
@@ -385,13 +388,28 @@ impl Repl {
             Choice::Yes => "go",
             Choice::No => "no",
             Choice::Later => "later",
+            Choice::Edit => "edit",
         });
         let end = End::Stopped;
         Ok(match said {
             Choice::Yes => Some(vec![Event::Go { checks: run.proposed.clone() }]),
             Choice::No => Some(vec![Event::StopAsked, Event::Ended { end: end.word().into(), why: String::new() }]),
             Choice::Later => None,
+            Choice::Edit => Some(self.edit_plan(run)?.map(|text| Event::Planned { text }).into_iter().collect()),
         })
+    }
+
+    /// Opens the plan in the person's editor; returns the new one if it has a task.
+    fn edit_plan(&mut self, run: &Run) -> Result<Option<String>, Flow> {
+        let open = run.tasks.iter().filter(|task| task.state == TaskState::Open).map(|task| ("TASK", &task.text));
+        let lines = open.chain(run.proposed.iter().map(|check| ("CHECK", check)));
+        let text: String = lines.map(|(mark, text)| format!("{mark}: {text}\n")).collect();
+        let change = FileChange { path: "plan.txt".into(), old: None, new: Some(text.into_bytes()) };
+        let saved = rewrite(&mut self.terminal, &change)?.map(|saved| String::from_utf8_lossy(&saved).into_owned());
+        if saved.as_ref().is_some_and(|saved| tasks(saved).is_empty()) {
+            self.console.notice("no line begins with `TASK: `: the plan stays as it was");
+        }
+        Ok(saved.filter(|saved| !tasks(saved).is_empty()))
     }
 
     /// Puts the call that halted a run; the answer counts for exactly this call.
@@ -420,13 +438,13 @@ impl Repl {
         self.console.line(match said {
             Choice::Yes => "once",
             Choice::No => "no",
-            Choice::Later => "later",
+            Choice::Later | Choice::Edit => "later",
         });
         let digest = halt.digest.clone();
         Ok(match said {
             Choice::Yes => Some(vec![Event::Approved { digest }]),
             Choice::No => Some(vec![Event::Denied { digest, why: String::new() }]),
-            Choice::Later => None,
+            Choice::Later | Choice::Edit => None,
         })
     }
 
@@ -450,7 +468,7 @@ impl Repl {
         let run = journal.state()?;
         let goal = run.goal.clone().unwrap_or_default();
         let steps = steps_of_run(self.runtime.settings(), self.runtime.env(), &goal, journal.run());
-        for line in run_report(&journal, steps)? {
+        for line in run_report(&journal, &steps)? {
             self.console.line(&escape_visible(&line));
         }
         if run.end.is_none() && !run.is_active() {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::RunSteps;
 use crate::agent::goal::Journal;
 use crate::base::text::counted;
 use crate::host::now_unix_ms;
@@ -12,6 +13,8 @@ use crate::norris::{CheckResult, Event, Run, TaskState, Used};
 use crate::proto::{Failure, FailureKind};
 use crate::store::{NewRun, Period, RunRow, Store, StoredEvent};
 
+/// Files, and failed calls, that a report lists.
+const LISTED_MAX: usize = 20;
 /// The kind of these runs in the store.
 pub(super) const KIND: &str = "norris";
 
@@ -159,8 +162,10 @@ fn done_of(run: &Run) -> String {
 ///
 /// # Errors
 /// The store can't be read.
-pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, Failure> {
-    let (run, used) = (journal.state()?, journal.used()?);
+pub fn run_report(journal: &StoredJournal, steps: &RunSteps) -> Result<Vec<String>, Failure> {
+    let events = journal.events(0)?;
+    let run = Run::of(events.iter().map(|(_, time, event)| (*time, event)));
+    let used = journal.used()?;
     let Some(goal) = &run.goal else { return Ok(Vec::new()) };
     let why = why_of(&run);
     let why = if why.is_empty() { why } else { format!(": {why}") };
@@ -185,6 +190,12 @@ pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, 
     if !run.tampered.is_empty() {
         lines.push(format!("Changed files that the checks depend on: {}", run.tampered.join(", ")));
     }
+    let (shown, more) = steps.files.split_at(steps.files.len().min(LISTED_MAX));
+    lines.extend(shown.iter().map(|path| format!("Changed {path}")));
+    lines.extend((!more.is_empty()).then(|| format!("Changed {} more files", more.len())));
+    let calls = Calls::of(events.iter().map(|(_, _, event)| event));
+    lines.extend(calls.failed.iter().take(LISTED_MAX).map(|call| format!("Failed: {call}")));
+    lines.extend(calls.asked.iter().map(|(call, answer)| format!("You were asked: {call} ({answer})")));
     if let Some((halt, _)) = &run.halt {
         lines.push(format!("Waits for a yes ({} risk): {}", halt.risk, halt.intent));
         lines.extend(halt.reasons.iter().map(|reason| format!("  {reason}")));
@@ -211,20 +222,25 @@ pub fn run_report(journal: &StoredJournal, steps: usize) -> Result<Vec<String>, 
         let is_over = run.end.is_some();
         lines.extend(is_over.then(|| format!("reedclaw norris undo {} takes the session back", journal.run)));
     }
-    if steps > 0 {
-        lines.push(format!("reedclaw norris undo {} reverts its changes ({})", journal.run, counted(steps, "step")));
+    if steps.count > 0 {
+        let count = counted(steps.count, "step");
+        lines.push(format!("reedclaw norris undo {} reverts its changes ({count})", journal.run));
     }
     Ok(lines)
 }
 
 /// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `session`, `tasks`, `checks`, `changed_inputs`, `waits_for`,
 /// `cost` by category and model, `used`, `limits`, `grant`, `passed_before` (the checks did, so they show nothing), `steps` (those
-/// that can be taken back).
+/// that can be taken back), `files` that they changed, `failed_calls`, `asked` (calls that halted it, each with the answer).
 ///
 /// # Errors
 /// The store can't be read.
-pub fn run_facts(journal: &StoredJournal, steps: usize) -> Result<Value, Failure> {
-    let (run, used) = (journal.state()?, journal.used()?);
+pub fn run_facts(journal: &StoredJournal, steps: &RunSteps) -> Result<Value, Failure> {
+    let events = journal.events(0)?;
+    let run = Run::of(events.iter().map(|(_, time, event)| (*time, event)));
+    let used = journal.used()?;
+    let calls = Calls::of(events.iter().map(|(_, _, event)| event));
+    let asked: Vec<Value> = calls.asked.iter().map(|(call, answer)| json!({"call": call, "answer": answer})).collect();
     let goal = run.goal.clone().unwrap_or_default();
     let tasks: Vec<Value> = run.tasks.iter().map(|it| json!({"text": it.text, "state": mark_of(it.state)})).collect();
     let results = if run.last_results.is_empty() { &run.baseline } else { &run.last_results };
@@ -242,9 +258,49 @@ pub fn run_facts(journal: &StoredJournal, steps: usize) -> Result<Value, Failure
     Ok(json!({
         "kind": KIND, "run": journal.run, "state": run.word(), "goal": goal.text, "why": why_of(&run),
         "workspace": goal.workspace, "session": goal.session, "tasks": tasks, "checks": checks, "changed_inputs": run.tampered, "waits_for": waits,
-        "cost": cost, "steps": steps, "limits": goal.limits, "grant": goal.grant, "passed_before": passed_before(&run),
+        "cost": cost, "steps": steps.count, "files": steps.files, "failed_calls": calls.failed, "asked": asked, "limits": goal.limits, "grant": goal.grant, "passed_before": passed_before(&run),
         "used": {"usd": used.usd, "tokens": used.tokens, "minutes": run.minutes_at(used.now), "questions": run.steps, "calls": run.calls},
     }))
+}
+
+/// The calls of a run that a report names.
+#[derive(Default)]
+struct Calls {
+    /// Those that failed or were refused.
+    failed: Vec<String>,
+    /// Those that halted it, each with its person's answer.
+    asked: Vec<(String, &'static str)>,
+}
+
+impl Calls {
+    fn of<'e>(events: impl Iterator<Item = &'e Event>) -> Self {
+        let (mut calls, mut call) = (Self::default(), "");
+        for event in events {
+            let answer = match event {
+                Event::Calling { intent } => {
+                    call = intent;
+                    continue;
+                }
+                Event::Called { success: false } => {
+                    calls.failed.push(call.to_owned());
+                    continue;
+                }
+                Event::Halted { halt } => {
+                    // It was refused until its person has answered, which is no failure.
+                    calls.failed.pop_if(|failed| *failed == halt.intent);
+                    calls.asked.push((halt.intent.clone(), "no answer yet"));
+                    continue;
+                }
+                Event::Approved { .. } => "allowed",
+                Event::Denied { .. } => "refused",
+                _ => continue,
+            };
+            if let Some((_, last)) = calls.asked.last_mut() {
+                *last = answer;
+            }
+        }
+        calls
+    }
 }
 
 /// Whether the checks passed before anything was done, so that they can't show anything.

@@ -4,6 +4,7 @@
 mod atif;
 mod journal;
 
+use std::collections::BTreeSet;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
@@ -17,7 +18,7 @@ use crate::agent::{Agent, Cancel};
 use crate::config::{Env, Settings};
 use crate::files::Locked;
 use crate::host;
-use crate::norris::{Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
+use crate::norris::{CheckResult, Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
 use crate::proto::tool::Step;
 use crate::proto::{self, Failure, FailureKind};
 use crate::store::{RunRow, Store};
@@ -87,6 +88,25 @@ pub fn granted_lines(goal: &Goal) -> [String; 2] {
     let commands: Vec<&String> = goal.checks.iter().chain(&goal.grant.commands).collect();
     let writes = goal.grant.writes.join(", ");
     [format!("grant: changes of {writes}; commands {commands:?}; no network"), format!("budget: {budget}")]
+}
+
+/// Tells what a person should know before a run begins to work: its tasks, what the checks show, grant and budget.
+#[must_use]
+pub fn go_lines(run: &Run) -> Vec<String> {
+    let goal = run.goal.clone().unwrap_or_default();
+    let mut lines = vec!["the plan:".to_owned()];
+    lines.extend(plan_lines(run));
+    for (number, check) in goal.checks.iter().enumerate() {
+        let is_passing = run.baseline.get(number).is_some_and(CheckResult::has_passed);
+        let now = if is_passing { "passes already, so it can't show that anything was done" } else { "fails now" };
+        lines.push(format!("check: `{check}` ({now})"));
+    }
+    lines.extend(run.proposed.iter().map(|check| format!("check, proposed by the model: `{check}`")));
+    if goal.checks.is_empty() && run.proposed.is_empty() {
+        lines.push("no check: nothing will show that it is done".to_owned());
+    }
+    lines.extend(granted_lines(&goal));
+    lines
 }
 
 /// Tells what a run does next; none if there is nothing to tell.
@@ -162,11 +182,23 @@ pub fn plan_lines(run: &Run) -> Vec<String> {
     open.map(|(number, task)| format!("  {} {}", number + 1, task.text)).collect()
 }
 
-/// Counts the steps of a run that can be taken back.
+/// The changes of a run that can be taken back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunSteps {
+    /// The number of its steps.
+    pub count: usize,
+    /// The files that they changed, in order.
+    pub files: Vec<String>,
+}
+
+/// Returns the changes of a run that can be taken back.
 #[must_use]
-pub fn steps_of_run(settings: &Settings, env: &Env, goal: &Goal, run: i64) -> usize {
-    let steps = crate::app::steps(settings, env, Path::new(&goal.workspace));
-    steps.map_or(0, |steps| steps.list().iter().filter(|it| it.run() == Some(run) && !it.is_undone).count())
+pub fn steps_of_run(settings: &Settings, env: &Env, goal: &Goal, run: i64) -> RunSteps {
+    let Ok(steps) = crate::app::steps(settings, env, Path::new(&goal.workspace)) else { return RunSteps::default() };
+    let of_run: Vec<_> = steps.list().into_iter().filter(|it| it.run() == Some(run) && !it.is_undone).collect();
+    let paths = of_run.iter().flat_map(|it| &it.changes).map(|change| change.path.display().to_string());
+    let files: BTreeSet<String> = paths.collect();
+    RunSteps { count: of_run.len(), files: files.into_iter().collect() }
 }
 
 /// Runs `norris.notify` if a run has ended or waits for a person. Returns what went wrong.
@@ -178,7 +210,7 @@ pub fn notify_of_run(settings: &Settings, env: &Env, journal: &StoredJournal) ->
         return None;
     }
     let steps = steps_of_run(settings, env, run.goal.as_ref()?, journal.run());
-    let facts = run_facts(journal, steps).ok()?;
+    let facts = run_facts(journal, &steps).ok()?;
     host::notify(words, env, &format!("{facts}\n")).err().map(|why| format!("norris.notify: {why}"))
 }
 
@@ -249,12 +281,15 @@ impl Background {
         let (progress, cancel) = (Arc::<Mutex<Progress>>::default(), Cancel::new());
         let (tell, told) = channel();
         let (of_thread, stop) = (Arc::clone(&progress), cancel.clone());
+        let request = Request { channel: ChannelKind::Agent, ..request };
         let work = move || {
-            let mut seen = Seen { progress: of_thread, nudge, journal: None };
-            if let Err(failure) = worked(request, wanted, &mut seen, &stop, &tell) {
+            let mut seen = Seen { progress: of_thread, nudge, tell: tell.clone(), journal: None };
+            if let Err(failure) = work_on_run(request, wanted, &mut seen, &stop) {
                 // The first failure is the caller's; later ones are news.
-                if let Err(unsent) = tell.send(Err(failure)) {
-                    seen.lock().failure = unsent.0.err();
+                if seen.journal.is_some() {
+                    seen.lock().failure = Some(failure);
+                } else {
+                    let _ = tell.send(Err(failure));
                 }
             }
             seen.lock().is_over = true;
@@ -316,15 +351,28 @@ fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn worked(
+/// Somebody who sees a run from its beginning.
+pub trait RunWatcher: Watcher {
+    /// The run is stored and is about to work; `problems` are of tools that it lacks.
+    fn stored(&mut self, runtime: &Runtime, journal: &StoredJournal, problems: Vec<Failure>);
+
+    /// Something beside the run went wrong.
+    fn news(&mut self, line: String);
+}
+
+/// Works on a run, in a runtime of its own, until it ends or rests; returns its journal.
+///
+/// # Errors
+/// It can't begin: no model, no tools, no such run, or another run works in the workspace. Or it can't go on; then it rests.
+pub fn work_on_run(
     request: Request,
     wanted: Wanted,
-    seen: &mut Seen,
+    watcher: &mut dyn RunWatcher,
     cancel: &Cancel,
-    tell: &Sender<Result<i64, Failure>>,
-) -> Result<(), Failure> {
-    let mut runtime = Runtime::start(&Request { channel: ChannelKind::Agent, ..request })?;
-    if let Some(failure) = closed(&runtime.settings, ChannelKind::Agent) {
+) -> Result<StoredJournal, Failure> {
+    let channel = request.channel;
+    let mut runtime = Runtime::start(&request)?;
+    if let Some(failure) = closed(&runtime.settings, channel) {
         return Err(failure);
     }
     let stored = match &wanted {
@@ -349,23 +397,21 @@ fn worked(
     if run.is_some_and(|run| run.paused.is_some()) {
         journal.add(&Event::Resumed)?;
     }
-    seen.lock().news.extend(problems.into_iter().map(|problem| problem.message));
-    seen.journal = Some(journal.clone());
-    let _ = tell.send(Ok(journal.run()));
+    watcher.stored(&runtime, &journal, problems);
     let mut session = runtime.take_run_session();
     let turns = session.as_mut().map(|session| session as &mut dyn Turns);
-    let work = Work { journal: &journal, watcher: seen, on_halt: OnHalt::Halt, cancel, turns };
+    let work = Work { journal: &journal, watcher: &mut *watcher, on_halt: OnHalt::Halt, cancel, turns };
     let done = goal::work(&mut runtime.agent, work);
     report_to_session(session.as_mut(), &runtime.agent, &journal)?;
     if let Some(problem) = notify_of_run(&runtime.settings, &runtime.env, &journal) {
-        seen.news(problem);
+        watcher.news(problem);
     }
     if let Err(failure) = done {
         // It rests, and says why: what it did is kept.
         let _ = journal.add(&Event::Paused { why: failure.message.clone() });
-        seen.lock().failure = Some(failure);
+        return Err(failure);
     }
-    Ok(())
+    Ok(journal)
 }
 
 /// Adds the report of a run that has ended to the session that it worked on.
@@ -382,13 +428,15 @@ pub fn report_to_session(
     if run.end.is_none() {
         return Ok(());
     }
-    session.report(agent, journal.run(), run.word(), &run_report(journal, 0)?)
+    session.report(agent, journal.run(), run.word(), &run_report(journal, &RunSteps::default())?)
 }
 
 /// A report of the thread's run.
 struct Seen {
     progress: Arc<Mutex<Progress>>,
     nudge: Box<dyn Fn() + Send>,
+    /// The caller that waits for the number of the run.
+    tell: Sender<Result<i64, Failure>>,
     journal: Option<StoredJournal>,
 }
 
@@ -397,7 +445,7 @@ impl Seen {
         lock(&self.progress)
     }
 
-    fn news(&self, line: String) {
+    fn add_news(&self, line: String) {
         let mut progress = self.lock();
         if progress.news.len() < NEWS_MAX {
             progress.news.push(line);
@@ -405,11 +453,23 @@ impl Seen {
     }
 }
 
+impl RunWatcher for Seen {
+    fn stored(&mut self, _: &Runtime, journal: &StoredJournal, problems: Vec<Failure>) {
+        problems.into_iter().for_each(|problem| self.add_news(problem.message));
+        self.journal = Some(journal.clone());
+        let _ = self.tell.send(Ok(journal.run()));
+    }
+
+    fn news(&mut self, line: String) {
+        self.add_news(line);
+    }
+}
+
 impl Watcher for Seen {
     fn begins(&mut self, run: &Run, effect: &Effect) {
         let line = effect_line(run, effect);
         if let Some(line) = line.clone().filter(|line| *line != self.lock().doing) {
-            self.news(line);
+            self.add_news(line);
         }
         let used = self.journal.as_ref().and_then(|journal| journal.used().ok()).unwrap_or_default();
         let mut progress = self.lock();
@@ -427,13 +487,13 @@ impl Watcher for Seen {
 
     fn event(&mut self, event: proto::Event) {
         match event {
-            proto::Event::Notice(text) => self.news(text),
+            proto::Event::Notice(text) => self.add_news(text),
             proto::Event::Tool(tool) => match &tool.step {
                 Step::Requested { intent, .. } => self.lock().call.clone_from(intent),
-                Step::Denied { why } => self.news(format!("denied: {why}")),
+                Step::Denied { why } => self.add_news(format!("denied: {why}")),
                 Step::Approved | Step::Done { .. } => return,
             },
-            proto::Event::Failed { failure, .. } => self.news(failure.message),
+            proto::Event::Failed { failure, .. } => self.add_news(failure.message),
             proto::Event::Usage(spent) => {
                 let cost = spent.cost.map_or(0.0, |cost| cost.usd());
                 self.lock().usd += cost;

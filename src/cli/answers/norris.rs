@@ -359,13 +359,13 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
     let status = status_of(&run);
     let steps = app::steps_of_run(runtime.settings(), runtime.env(), &goal, id);
     if let Some(path) = matches.try_get_one::<PathBuf>("report").ok().flatten() {
-        write_report(path, journal, steps)?;
+        write_report(path, journal, &steps)?;
     }
     if is_json {
         let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
         outln!("{}", serde_json::json!({"event": "run", "run": id, "end": run.word(), "exit": status, "why": why}));
     } else {
-        app::run_report(journal, steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
+        app::run_report(journal, &steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
         if run.awaits_go() {
             outln!("reedclaw norris approve {id} takes the plan, and then reedclaw norris resume {id} works on it");
         } else if run.end.is_none() {
@@ -394,7 +394,7 @@ fn is_answered(run: &Run, journal: &StoredJournal, cancel: &Cancel, seen: &mut S
 }
 
 /// Writes the report of a run: as JSON if the file's name ends with `.json`, else as text.
-fn write_report(path: &Path, journal: &StoredJournal, steps: usize) -> Result<(), Failure> {
+fn write_report(path: &Path, journal: &StoredJournal, steps: &app::RunSteps) -> Result<(), Failure> {
     let text = match path.extension() {
         Some(extension) if extension == "json" => format!("{:#}\n", app::run_facts(journal, steps)?),
         _ => app::run_report(journal, steps)?.iter().map(|line| escape_visible(line) + "\n").collect(),
@@ -493,10 +493,10 @@ fn show(runtime: &Runtime, journal: &StoredJournal, is_json: bool) -> Result<u8,
     let goal = run.goal.clone().unwrap_or_default();
     let steps = app::steps_of_run(runtime.settings(), runtime.env(), &goal, journal.run());
     if is_json {
-        outln!("{:#}", app::run_facts(journal, steps)?);
+        outln!("{:#}", app::run_facts(journal, &steps)?);
         return Ok(exit::DONE);
     }
-    app::run_report(journal, steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
+    app::run_report(journal, &steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
     Ok(exit::DONE)
 }
 

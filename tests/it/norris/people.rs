@@ -185,3 +185,48 @@ fn in_a_container_without_a_home_a_run_works_in_its_path() {
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert_eq!((output.status.code(), read(home.path(), "made")), (Some(0), "1\n".into()), "{text}");
 }
+
+#[test]
+fn a_plan_is_changed_in_the_editor_and_seen_again_before_the_work_begins() {
+    let answers = [plan(&["write it", "write too much"]), shell("TASK 3: write it", &["echo 1 > made"], "it is there")];
+    let home = home(&answers, "");
+    let editor = home.path().join("editor");
+    fs::write(&editor, "#!/bin/sh\nsed -i '/too much/d' \"$1\"; echo 'CHECK: test -e made' >>\"$1\"\n")
+        .expect("an editor");
+    let spawn = Spawn::reedclaw().home(home.path()).cwd(&home.path().join("work")).size(40, 100);
+    let session = Session::spawn(spawn.env("EDITOR", &format!("/bin/sh {}", editor.display())));
+    session.expect_prompt();
+    session.send(b":norris make it\r");
+    session.expect_text("2 write too much");
+    session.expect_text("go [g]");
+    session.send(b"e");
+    session.expect("the question again", |screen| screen.contents().matches("go [g]").count() == 2);
+    session.expect_text("proposed by the model: `test -e made`");
+    assert!(!work(home.path(), "made").exists(), "a changed plan is seen before anything is done");
+    session.send(b"g");
+    session.expect_text("Run 1: verified");
+    session.expect_prompt();
+    session.send(b":norris show\r");
+    session.expect_text("Changed made");
+    assert_eq!(read(home.path(), "made"), "1\n");
+}
+
+#[test]
+fn a_run_waits_after_three_noes_and_its_report_names_what_was_refused() {
+    let tries = shell("TASK 1: clean up", &["rm -rf old", "rm -rf old/deep", "rm -rf old/."], "I tried");
+    let home = home(&[plan(&["clean up"]), tries], "");
+    fs::create_dir_all(work(home.path(), "old/deep")).expect("a directory");
+    fs::write(work(home.path(), "old/deep/file"), "x\n").expect("a file");
+    let (status, text) = run(home.path(), &["norris", "clean it"]);
+    assert_eq!(status, 7, "{text}");
+    for _ in 0..2 {
+        assert_eq!(run(home.path(), &["norris", "deny", "1", "leave it"]).0, 0);
+        let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+        assert_eq!(status, 7, "it asks for the next one: {text}");
+    }
+    assert_eq!(run(home.path(), &["norris", "deny", "1"]).0, 0);
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert!(status == 130 && text.contains("you said no to 3 calls"), "{status} {text}");
+    assert!(text.contains("You were asked: Command requested: `rm -rf old` (refused)"), "{text}");
+    assert!(work(home.path(), "old/deep/file").exists(), "{text}");
+}
