@@ -256,7 +256,9 @@ impl Agent {
                 "loadSession": true,
                 "promptCapabilities": {"image": true, "audio": false, "embeddedContext": true},
                 "mcpCapabilities": {"http": true, "sse": false},
-                "sessionCapabilities": {"list": {}, "delete": {}, "resume": {}, "close": {}},
+                "sessionCapabilities": {
+                    "list": {}, "delete": {}, "resume": {}, "close": {}, "additionalDirectories": {},
+                },
             },
             "authMethods": methods,
         }))
@@ -270,8 +272,9 @@ impl Agent {
 
     /// Opens a session on a thread of its own, which answers.
     fn open(self: &Arc<Self>, id: &Value, opening: Opening, params: Open, abilities: Abilities) -> Answer {
-        let Open { session_id, cwd, mcp_servers } = params;
-        let cwd = session::directory(&cwd)?;
+        let Open { session_id, cwd, additional_directories, mcp_servers } = params;
+        let cwd = session::directory("cwd", &cwd)?;
+        let readable = session::further(&cwd, &additional_directories)?;
         let name = {
             let mut sessions = self.sessions();
             if sessions.open.len() >= SESSIONS_MAX {
@@ -298,6 +301,7 @@ impl Agent {
             config: self.config.clone(),
             store: Arc::clone(&self.store),
             peer: Arc::clone(&self.peer),
+            readable,
             abilities,
             servers: mcp_servers,
         };

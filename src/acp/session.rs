@@ -27,6 +27,8 @@ use crate::store::{ConversationId, EditorSession, Period, Store};
 
 /// Commands that wait for a session.
 const COMMANDS_MAX: usize = 16;
+/// Further directories of a session.
+const DIRECTORIES_MAX: usize = 16;
 
 /// The work of a session; each item is a request with an id.
 pub(super) enum Command {
@@ -185,6 +187,8 @@ pub(super) struct Wanted {
     pub(super) store: Arc<Mutex<Store>>,
     pub(super) peer: Arc<Peer>,
     pub(super) abilities: Abilities,
+    /// Further directories that tools may read.
+    pub(super) readable: Vec<PathBuf>,
     /// The client's own servers of tools.
     pub(super) servers: Vec<Value>,
 }
@@ -198,7 +202,7 @@ pub(super) fn serve(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(),
 }
 
 fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) -> Result<(), RpcError> {
-    let Wanted { id, opening, name, cwd, config, store, peer, abilities, servers } = wanted;
+    let Wanted { id, opening, name, cwd, config, store, peer, abilities, readable, servers } = wanted;
     let resume = match opening {
         Opening::New => None,
         Opening::Load | Opening::Resume => Some(Resume::Id(known(&store, &name)?.0)),
@@ -220,6 +224,9 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
     }
     let configured = app::workspace_dir(runtime.settings(), runtime.env());
     let workspace = app::workspace_named(runtime.env(), &cwd).unwrap_or(configured);
+    let invalid = |failure: Failure| RpcError::new(INVALID_PARAMS, failure_text(&failure));
+    // One that can't be opened is never left out in silence.
+    runtime.add_readable(&workspace, readable).map_err(invalid)?;
     let mut problems = runtime.take_problems();
     problems.extend(runtime.take_tools(&workspace));
     let workspace = runtime.agent_mut().runner().map_or(workspace, |runner| runner.workspace().to_owned());
@@ -471,9 +478,25 @@ fn tell_commands(editor: &Editor, runtime: &mut Runtime, told: &mut Vec<Value>) 
     }
 }
 
-/// The directory of a session, as a client names it.
-pub(super) fn directory(path: &Path) -> Result<PathBuf, RpcError> {
-    let invalid = |why: &str| RpcError::new(INVALID_PARAMS, format!("cwd {}: {why}", path.display()));
+/// The further directories of a session, as a client names them, without what lies in its own one.
+pub(super) fn further(cwd: &Path, paths: &[PathBuf]) -> Result<Vec<PathBuf>, RpcError> {
+    if paths.len() > DIRECTORIES_MAX {
+        let message = format!("a session takes {DIRECTORIES_MAX} further directories");
+        return Err(RpcError::new(INVALID_PARAMS, message));
+    }
+    let mut found: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        let path = directory("additionalDirectories", path)?;
+        if !path.starts_with(cwd) && !found.contains(&path) {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// A directory of a session, as a client names it in a field.
+pub(super) fn directory(field: &str, path: &Path) -> Result<PathBuf, RpcError> {
+    let invalid = |why: &str| RpcError::new(INVALID_PARAMS, format!("{field} {}: {why}", path.display()));
     if !path.is_absolute() {
         return Err(invalid("it must be an absolute path"));
     }

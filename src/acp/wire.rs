@@ -51,6 +51,9 @@ pub(super) struct Initialize {
 pub(super) struct Open {
     pub(super) session_id: Option<String>,
     pub(super) cwd: PathBuf,
+    /// Further directories that belong to the project.
+    #[serde(default)]
+    pub(super) additional_directories: Vec<PathBuf>,
     #[serde(default)]
     pub(super) mcp_servers: Vec<Value>,
 }

@@ -1,7 +1,7 @@
 //! Channels: where messages come from and where what becomes of them goes. A runtime has each message answered, in the
 //! conversation that it belongs to, and sends what happens back to the channel; it doesn't know how anything is drawn.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
 use super::{Around, Attaching, ChannelKind, Remembered, Runtime, Skills};
@@ -71,7 +71,7 @@ impl Runtime {
     /// Gives the model its tools, in `workspace`; returns their problems. Each project keeps its own tools, with the
     /// jobs in them. Without a model there are none, since nothing would use them.
     pub fn take_tools(&mut self, workspace: &Path) -> Vec<Failure> {
-        let Self { agent, settings, env, store, channel, config, tools, ceiling, on_git, .. } = self;
+        let Self { agent, settings, env, store, channel, config, tools, ceiling, on_git, readable, .. } = self;
         let on_git = on_git.as_ref();
         // A session has its own workspace, wherever the person is.
         let workspace = on_git.map_or(workspace, super::OnGit::workspace);
@@ -83,7 +83,17 @@ impl Runtime {
         }
         tools.take(agent, (workspace, session.as_deref()), settings, |settings| {
             let (channel, config, ceiling) = (Some(*channel), config.path.as_deref(), ceiling.clone());
-            super::tool_runner(&super::RunnerOf { settings, env, workspace, store, channel, config, ceiling, bench })
+            super::tool_runner(&super::RunnerOf {
+                settings,
+                env,
+                workspace,
+                store,
+                channel,
+                config,
+                ceiling,
+                bench,
+                readable,
+            })
         })
     }
 
@@ -186,7 +196,8 @@ impl Runtime {
         let mut brought_images = std::mem::take(&mut self.brought_images);
         let open_files = self.open_files();
         let summaries = self.on_git.as_mut().and_then(super::OnGit::summaries_note);
-        let Self { agent, settings, env, store, config, cwd, around, carried, channel, skills_told, .. } = self;
+        let Self { agent, settings, env, store, config, cwd, around, carried, channel, skills_told, readable, .. } =
+            self;
         let (marks, leaves_out) = match channel {
             ChannelKind::Shell => ("; :memory marks them", ":context project off"),
             _ => ("", "context.project = false in the config"),
@@ -194,7 +205,7 @@ impl Runtime {
         let mut told = Vec::new();
         let mut parts = Vec::new();
         if carries_project && agent.runner().is_some_and(|runner| runner.has_tools()) {
-            parts.push(("the session", session_note(env, cwd)));
+            parts.push(("the session", session_note(env, cwd, readable)));
         }
         if agent.is_new() {
             let store = store.lock().unwrap_or_else(PoisonError::into_inner);
@@ -282,7 +293,7 @@ fn take_images(agent: &mut Agent, images: Vec<Image>) -> (Vec<String>, Vec<Strin
 }
 
 /// The time and the place of a question, for a model that would otherwise have to use tools for them.
-fn session_note(env: &Env, cwd: &Path) -> String {
+fn session_note(env: &Env, cwd: &Path, readable: &[PathBuf]) -> String {
     let now = jiff::Timestamp::from_millisecond(host::now_unix_ms()).unwrap_or_default();
     let date =
         now.to_zoned(jiff::tz::TimeZone::try_system().unwrap_or(jiff::tz::TimeZone::UTC)).strftime("%Y-%m-%d, %A");
@@ -290,7 +301,9 @@ fn session_note(env: &Env, cwd: &Path) -> String {
     let name = release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME=")).unwrap_or("Linux").trim_matches('"');
     let shell = env.get(std::ffi::OsStr::new("SHELL")).and_then(|shell| Path::new(shell).file_name()?.to_str());
     let (shell, machine) = (shell.unwrap_or("bash"), std::env::consts::ARCH);
-    format!("[session] {date}; directory {}; {name}, {machine}; shell {shell}\n", cwd.display())
+    let readable: Vec<String> = readable.iter().map(|path| path.display().to_string()).collect();
+    let also = if readable.is_empty() { String::new() } else { format!("; read-only: {}", readable.join(", ")) };
+    format!("[session] {date}; directory {}{also}; {name}, {machine}; shell {shell}\n", cwd.display())
 }
 
 /// The workspace, if it isn't around the working directory: `agent` without `--path` works in the configured one.

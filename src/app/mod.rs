@@ -42,6 +42,7 @@ pub use limits::guard::policy_rules;
 pub use limits::jail::Jails;
 use limits::money::money_options;
 pub use limits::safety::{estop, receipt_options, unknown_outcomes};
+use limits::sandbox::may_be_readable;
 pub use limits::sandbox::{sandbox_mode, sandbox_name, sandbox_place, team_workspaces};
 pub use procedure::{
     ALL_TRIGGERS_MAX, Due, Moment, Procedure, Schedule, SopJournal, SopPlaces, SopStart, TriggerFacts, begin_procedure,
@@ -109,6 +110,7 @@ pub struct Runtime {
     tools: tooling::toolsets::Tools,
     /// The session on git that is on.
     on_git: Option<OnGit>,
+    readable: Vec<PathBuf>,
 }
 
 /// The session's part of the config.
@@ -151,6 +153,8 @@ pub struct Request {
     pub fallback: Option<Arc<Settings>>,
     /// Without `HOME` the home in the system's table of users counts: containers often set none.
     pub finds_home: bool,
+    /// Directories outside the workspace that tools may read, too: absolute and without links.
+    pub readable: Vec<PathBuf>,
 }
 
 /// The source of questions, which decides the tools that answer them and their reach.
@@ -261,6 +265,7 @@ impl Runtime {
             project_wanted: None,
             tools: tooling::toolsets::Tools::default(),
             on_git: None,
+            readable: request.readable.clone(),
         })
     }
 
@@ -384,6 +389,23 @@ impl Runtime {
         self.cwd = directory;
     }
 
+    /// Directories outside the workspace that tools may read, too.
+    #[must_use]
+    pub fn readable(&self) -> &[PathBuf] {
+        &self.readable
+    }
+
+    /// Lets tools read further directories from outside a workspace: absolute paths without links.
+    ///
+    /// # Errors
+    /// One of them can't be opened to a model's tools; nothing has changed then.
+    pub fn add_readable(&mut self, workspace: &Path, paths: Vec<PathBuf>) -> Result<(), Failure> {
+        let outside: Vec<PathBuf> = paths.into_iter().filter(|path| !path.starts_with(workspace)).collect();
+        outside.iter().try_for_each(|path| may_be_readable(&self.settings, &self.env, workspace, path))?;
+        self.readable.extend(outside);
+        Ok(())
+    }
+
     /// The most autonomy for now, shared with all who may lower it.
     #[must_use]
     pub fn ceiling(&self) -> &Ceiling {
@@ -441,6 +463,7 @@ impl Runtime {
             config: self.config.path.as_deref(),
             ceiling: self.ceiling.clone(),
             bench: None,
+            readable: &self.readable,
         })
     }
 

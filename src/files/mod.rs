@@ -162,6 +162,8 @@ pub struct Root {
     home: Option<PathBuf>,
     device: u64,
     inode: u64,
+    /// Further directories, of which a [`Tree`] reads files by absolute paths.
+    beside: Vec<Root>,
 }
 
 impl Root {
@@ -174,7 +176,14 @@ impl Root {
         let dir = openat2(AT_FDCWD, path, OpenHow::new().flags(flags))?;
         let data = nix::sys::stat::fstat(&dir)?;
         let path = std::fs::canonicalize(path).map_err(|error| of_io(&error))?;
-        Ok(Self { dir, path, home: home.map(Path::to_owned), device: data.st_dev, inode: data.st_ino })
+        let home = home.map(Path::to_owned);
+        Ok(Self { dir, path, home, device: data.st_dev, inode: data.st_ino, beside: Vec::new() })
+    }
+
+    /// The same, with further directories that are only read, and only as a [`Tree`].
+    #[must_use]
+    pub fn with_readable(self, beside: Vec<Root>) -> Self {
+        Self { beside, ..self }
     }
 
     /// Its path when the handle was taken, without links.

@@ -88,6 +88,43 @@ fn only_files_beneath_the_root_are_read() {
 }
 
 #[test]
+fn further_directories_are_read_by_absolute_paths_and_never_written() {
+    let (top, root) = scene();
+    let further = top.path().join("further");
+    std::fs::create_dir_all(further.join("sub")).expect("directories");
+    std::fs::write(further.join("sub/b.txt"), "further").expect("a file");
+    std::os::unix::fs::symlink("../secret", further.join("out")).expect("a link");
+    let further = further.canonicalize().expect("a path");
+    let absolute = |name: &str| further.join(name).display().to_string();
+    let closed: &dyn Tree = &root;
+    assert!(closed.read(&absolute("sub/b.txt"), 100).is_err(), "only what was opened is read");
+    let beside = Root::open(&further, None).expect("a directory");
+    let root = root.with_readable(vec![beside]);
+    let tree: &dyn Tree = &root;
+    assert_eq!(tree.read(&absolute("sub/b.txt"), 100).expect("a file").bytes, b"further");
+    assert_eq!(tree.read("src/a.txt", 100).expect("a file").bytes, b"inside", "relative paths are the workspace's");
+    assert_eq!(tree.list(&absolute("sub")).expect("a list")[0].name, "b.txt");
+    assert_eq!(tree.resolve(&absolute("sub/../sub/b.txt")).expect("a path"), further.join("sub/b.txt"));
+    assert_eq!(tree.look(&absolute("")).expect("the directory"), (further.clone(), true));
+    assert!(tree.holds(&further.join("sub/b.txt")) && !tree.holds(&further.join("out/none")));
+    for path in [absolute("out"), absolute("../secret"), top.path().join("secret").display().to_string()] {
+        assert!(tree.read(&path, 100).is_err(), "{path}");
+    }
+    let seen = std::sync::Mutex::new(Vec::new());
+    tree.walk(&further, &|| {
+        Box::new(|file| {
+            seen.lock().expect("a list").push(file.path.to_owned());
+            true
+        })
+    });
+    assert_eq!(seen.into_inner().expect("a list"), [further.join("sub/b.txt")]);
+    let (_, bytes) = tree.opener()(&further.join("sub/b.txt")).expect("an open file");
+    assert_eq!(bytes, 7);
+    assert!(root.write(&absolute("sub/b.txt"), b"x", None).is_err() && root.delete(&absolute("sub/b.txt")).is_err());
+    assert_eq!(std::fs::read(further.join("sub/b.txt")).expect("the file"), b"further");
+}
+
+#[test]
 fn a_write_replaces_a_whole_file_and_never_one_outside() {
     let (top, root) = scene();
     let ws = root.path().to_owned();

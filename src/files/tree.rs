@@ -55,7 +55,8 @@ pub type Opener<'t> = Box<dyn Fn(&Path) -> Result<Opened, PathError> + Send + Sy
 /// that no tool knows which of them it has.
 ///
 /// Paths are texts as a model or a person writes them: relative to the tree, or absolute and below [`Tree::path`]. Links
-/// are followed if they stay inside, and refused if they leave.
+/// are followed if they stay inside, and refused if they leave. A real directory may have further ones that are only read:
+/// their paths are absolute in both directions.
 pub trait Tree: Send + Sync {
     /// The directory of the tree, or the one that it represents.
     fn path(&self) -> &Path;
@@ -130,23 +131,26 @@ impl Tree for Root {
     }
 
     fn beneath(&self, path: &str) -> Result<PathBuf, PathError> {
-        self.beneath(path)
+        let root = root_of(self, path);
+        root.beneath(path).map(|found| named_of(self, root, found))
     }
 
     fn resolve(&self, path: &str) -> Result<PathBuf, PathError> {
-        self.resolve(path)
+        let root = root_of(self, path);
+        root.resolve(path).map(|found| named_of(self, root, found))
     }
 
     fn look(&self, path: &str) -> Result<(PathBuf, bool), PathError> {
-        self.look(path)
+        let root = root_of(self, path);
+        root.look(path).map(|(found, is_directory)| (named_of(self, root, found), is_directory))
     }
 
     fn read(&self, path: &str, bytes_max: u64) -> Result<FileContent, PathError> {
-        self.read(path, bytes_max)
+        root_of(self, path).read(path, bytes_max)
     }
 
     fn list(&self, path: &str) -> Result<Vec<DirEntry>, PathError> {
-        self.list(path)
+        root_of(self, path).list(path)
     }
 
     fn unignored(&self, below: &Path) -> Option<BTreeSet<String>> {
@@ -156,7 +160,8 @@ impl Tree for Root {
     }
 
     fn holds(&self, relative: &Path) -> bool {
-        self.holds(relative)
+        let (_, root, inside) = part_of(self, relative);
+        root.holds(inside)
     }
 
     fn walk<'v>(&self, below: &Path, visitors: &(dyn Fn() -> Visitor<'v> + Sync)) {
@@ -166,7 +171,11 @@ impl Tree for Root {
             Box::new(move |entry| {
                 // Unreadable entries are omitted, as ripgrep does.
                 let Ok(entry) = entry else { return WalkState::Continue };
-                let Ok(path) = entry.path().strip_prefix(top) else { return WalkState::Continue };
+                let path = match entry.path().strip_prefix(top) {
+                    Ok(path) => path,
+                    Err(_) if below.is_absolute() => entry.path(),
+                    Err(_) => return WalkState::Continue,
+                };
                 if !entry.file_type().is_some_and(|kind| kind.is_file()) {
                     return WalkState::Continue;
                 }
@@ -181,9 +190,10 @@ impl Tree for Root {
     }
 
     fn opener(&self) -> Opener<'_> {
-        let links = Links::default();
+        let links: Vec<Links> = std::iter::repeat_with(Links::default).take(self.beside.len() + 1).collect();
         Box::new(move |path| {
-            let (file, bytes) = self.open_found(path, &links)?;
+            let (number, root, inside) = part_of(self, path);
+            let (file, bytes) = root.open_found(inside, &links[number])?;
             Ok((Box::new(file) as Box<dyn Read + Send>, bytes))
         })
     }
@@ -191,4 +201,26 @@ impl Tree for Root {
     fn change(&self, journals: &Journals, changes: &[Change<'_>]) -> Result<(), CommitError> {
         self.commit(journals, changes)
     }
+}
+
+/// The directory that a path as it is written lies in: the first one, unless only a further one holds it.
+fn root_of<'r>(all: &'r Root, path: &str) -> &'r Root {
+    if all.beside.is_empty() || !matches!(all.beneath(path), Err(PathError::Outside)) {
+        return all;
+    }
+    all.beside.iter().find(|root| root.beneath(path).is_ok()).unwrap_or(all)
+}
+
+/// The directory that a path of a walk lies in, with its number and the part of the path below it.
+fn part_of<'r, 'p>(all: &'r Root, path: &'p Path) -> (usize, &'r Root, &'p Path) {
+    let found = all.beside.iter().zip(1..).find_map(|(root, number)| {
+        let inside = path.strip_prefix(root.path()).ok()?;
+        Some((number, root, if inside.as_os_str().is_empty() { Path::new(".") } else { inside }))
+    });
+    found.unwrap_or((0, all, path))
+}
+
+/// A path below a directory, as it is named from the first one.
+fn named_of(all: &Root, root: &Root, found: PathBuf) -> PathBuf {
+    if std::ptr::eq(all, root) { found } else { root.path().join(found).components().collect() }
 }

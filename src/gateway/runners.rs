@@ -61,6 +61,7 @@ impl Gateway {
             config: parts.config.as_deref(),
             ceiling: Ceiling::default(),
             bench: None,
+            readable: &[],
         });
         let built = built.map_err(|failure| Problem::new(503, "database_unavailable", failure.message))?;
         Ok(built.runner)

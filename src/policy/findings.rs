@@ -183,7 +183,7 @@ impl<'m, 'a> Findings<'m, 'a> {
             Zone::Startup => self.block("startup-file", format!("{text}, which runs when a shell or session starts")),
             Zone::Credentials => self.block("credentials", format!("{text}, which holds keys or passwords")),
             Zone::Device => self.block("device", format!("{text}, a device")),
-            Zone::Home | Zone::Outside => {
+            Zone::Readable | Zone::Home | Zone::Outside => {
                 // What isn't wholly known may be everything there.
                 if is_gone(how) || path.as_str().is_none() {
                     self.block("outside-workspace", format!("{text}, outside the workspace"));

@@ -294,7 +294,7 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
         };
         let is = |risk, rule, says: &str| (risk, rule, format!("{path} {says}"));
         let (risk, rule, text) = match zone {
-            Zone::Workspace | Zone::Protected | Zone::Procedure if !writes => {
+            Zone::Workspace | Zone::Protected | Zone::Procedure | Zone::Readable if !writes => {
                 (Risk::Low, "reads", format!("reads {path}"))
             }
             Zone::Workspace => match action {

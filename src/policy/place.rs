@@ -21,6 +21,8 @@ pub(super) enum Zone {
     Protected,
     /// A procedure's file in the workspace, which only a person writes.
     Procedure,
+    /// In a directory outside the workspace that may be read.
+    Readable,
     Unknown,
     /// Outside the workspace, inside a home.
     Home,
@@ -128,6 +130,7 @@ fn is_one_of(part: Option<&Text>, names: &[&str]) -> bool {
 pub(super) struct Map<'a> {
     workspace: Place,
     home: Place,
+    readable: Vec<Place>,
     forbidden: Vec<Place>,
     own: Vec<Place>,
     pub(super) rules: &'a Rules,
@@ -145,6 +148,7 @@ impl<'a> Map<'a> {
         Self {
             workspace: place(&rules.workspace),
             home: place(&rules.home),
+            readable: rules.readable.iter().map(place).collect(),
             forbidden: rules.forbidden_paths.iter().map(place).collect(),
             own: rules.own_paths.iter().map(place).collect(),
             rules,
@@ -182,7 +186,8 @@ impl<'a> Map<'a> {
         }
         let in_workspace = place.is_surely_below(&self.workspace);
         let is_forbidden = self.forbidden.iter().any(|base| place.is_below(base));
-        if is_temporary(place) && !in_workspace && !is_forbidden && !self.is_beside_work(place) {
+        let is_readable = !in_workspace && self.readable.iter().any(|base| place.is_surely_below(base));
+        if is_temporary(place) && !in_workspace && !is_readable && !is_forbidden && !self.is_beside_work(place) {
             return Zone::Temporary;
         }
         if in_workspace && !is_forbidden {
@@ -196,6 +201,9 @@ impl<'a> Map<'a> {
         }
         if self.is_startup(place) {
             return Zone::Startup;
+        }
+        if is_readable {
+            return Zone::Readable;
         }
         let is_system =
             is_one_of(place.parts.first(), listed("system")) || place.parts.is_empty() || is_system_below_var(place);

@@ -14,6 +14,8 @@ pub struct Rules {
     pub autonomy: Autonomy,
     /// Whether everything outside the workspace is out of bounds.
     pub workspace_only: bool,
+    /// Directories outside the workspace that may be read; nothing is written there.
+    pub readable: Vec<String>,
     /// Paths below which nothing is read or written.
     pub forbidden_paths: Vec<String>,
     /// Commands that never run, by the last part of their path.

@@ -808,6 +808,23 @@ fn what_a_command_changed_on_its_copy_is_weighed_by_where_it_is() {
 }
 
 #[test]
+fn a_readable_directory_is_read_and_never_written() {
+    let further = vec!["/home/u/lib".to_owned(), "/tmp/build".to_owned()];
+    let rules = Rules { readable: further, forbidden_paths: vec!["/home/u/lib/closed".into()], ..rules() };
+    let risk = |action: Action| judge(&action, &Context::new(&rules)).risk;
+    for path in ["/home/u/lib", "~/lib/a", "/home/u/lib/a/../b", "/tmp/build/x"] {
+        assert_eq!(risk(Action::Read { path: path.into() }), Risk::Low, "{path}");
+        assert_eq!(risk(Action::Write { path: path.into() }), Risk::Blocked, "{path}");
+        assert_eq!(risk(Action::Shell { command: format!("cat {path}") }), Risk::Low, "{path}");
+    }
+    for path in ["/home/u/library/a", "/home/u/lib/../x", "/home/u/lib/closed/a", "~/.ssh/id_rsa", "~/other"] {
+        assert_eq!(risk(Action::Read { path: path.into() }), Risk::Blocked, "{path}");
+    }
+    assert!(risk(Action::Shell { command: "echo x > /home/u/lib/a".into() }) >= Risk::High);
+    assert_eq!(risk(Action::Shell { command: "rm /home/u/lib/a".into() }), Risk::Blocked);
+}
+
+#[test]
 fn files_are_judged_component_by_component() {
     let rules = rules();
     let read = |path: &str| judge(&Action::Read { path: path.to_owned() }, &Context::new(&rules)).risk;

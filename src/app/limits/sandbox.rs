@@ -10,6 +10,7 @@ use crate::base::hash;
 use crate::config::{Env, SandboxChoice, Settings, config_directory, data_directory, state_directory};
 use crate::files::replace_private;
 use crate::proto::action::Hold;
+use crate::proto::{Failure, FailureKind};
 use crate::sandbox::{self, Grant, Mode, Sandbox, Tier};
 use crate::tools::{Launcher, Terms};
 use crate::tree::Bench;
@@ -127,15 +128,17 @@ pub fn sandbox_name(settings: &Settings, env: &Env, workspace: &Path) -> &'stati
 
 /// The way to start a model's programs.
 pub(in crate::app) fn launcher(
-    settings: &Settings,
-    env: &Env,
+    (settings, env): (&Settings, &Env),
     workspace: &Path,
     chosen: &Chosen,
     bench: Option<&Arc<Bench>>,
+    readable: &[PathBuf],
 ) -> Launcher {
     let copied = bench.map_or(workspace, |bench| bench.dir()).to_owned();
     let shown = bench.map(Arc::clone);
-    let grant = Arc::new(grant(settings, env, workspace));
+    let mut grant = grant(settings, env, workspace);
+    grant.readable.extend(readable.iter().cloned());
+    let grant = Arc::new(grant);
     let seen = Arc::clone(&grant);
     let (start, hold, layer) = (chosen.clone(), chosen.clone(), chosen.clone());
     let failed = |error: sandbox::SandboxError| format!("{}; {}", error.message, error.hint);
@@ -160,6 +163,28 @@ pub(in crate::app) fn launcher(
     )
     .with_outside(move |path| sandbox::outside(&seen, path))
     .on_bench(bench.is_some())
+}
+
+/// Whether a directory outside the workspace can be opened to a model's tools for reading. One that holds the home, or anything
+/// that is closed to every program, can't.
+///
+/// # Errors
+/// It can't be.
+pub(in crate::app) fn may_be_readable(
+    settings: &Settings,
+    env: &Env,
+    workspace: &Path,
+    directory: &Path,
+) -> Result<(), Failure> {
+    let is_free = sandbox::outside(&grant(settings, env, workspace), directory).is_some();
+    is_free.then_some(()).ok_or_else(|| Failure {
+        kind: FailureKind::User,
+        message: format!(
+            "{} can't be read as a whole: it holds your home, keys, or forbidden paths",
+            directory.display()
+        ),
+        hint: "name a directory of a project".into(),
+    })
 }
 
 /// The directory with the workspaces of the gateway's projects, one for each.

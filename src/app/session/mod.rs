@@ -439,6 +439,7 @@ impl Runtime {
             config: self.config.path.as_deref(),
             ceiling: self.ceiling.clone(),
             bench: Some(&on_git.bench),
+            readable: &[],
         })
     }
 

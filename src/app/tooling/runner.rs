@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::agent::{Later, ToolRunner, ToolRunnerOptions};
@@ -52,6 +52,8 @@ pub struct RunnerOf<'a> {
     pub ceiling: Ceiling,
     /// The bench on which commands of a git session run, if one is on.
     pub bench: Option<&'a Arc<Bench>>,
+    /// Directories outside the workspace that it may read, too.
+    pub readable: &'a [PathBuf],
 }
 
 /// Builds a tool runner, as [`runner_in`] does. A configured workspace that doesn't exist is made with the first call
@@ -60,7 +62,7 @@ pub struct RunnerOf<'a> {
 /// # Errors
 /// As of [`runner_in`].
 pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
-    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench: _ } = of;
+    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench: _, readable } = of;
     if workspace != workspace_dir(settings, env) || workspace.exists() {
         return runner_in(of);
     }
@@ -74,15 +76,15 @@ pub fn tool_runner(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let ceiling = ceiling.clone();
     let mut built = runner_in(&RunnerOf { workspace: &stand_in, ceiling: ceiling.clone(), ..*of })?;
     let (settings, env, store) = (settings.clone(), env.clone(), Arc::clone(store));
-    let (place, config) = (workspace.to_owned(), config.map(Path::to_owned));
+    let (place, config, readable) = (workspace.to_owned(), config.map(Path::to_owned), readable.to_vec());
     built.runner.wait_for(Later {
         workspace: workspace.to_owned(),
         make: Box::new(move || {
             existing(&place);
             let (settings, env, store) = (&settings, &env, &store);
             let (workspace, config, ceiling) = (place.as_path(), config.as_deref(), ceiling.clone());
-            let bench = None;
-            runner_in(&RunnerOf { settings, env, workspace, store, channel, config, ceiling, bench })
+            let (bench, readable) = (None, readable.as_slice());
+            runner_in(&RunnerOf { settings, env, workspace, store, channel, config, ceiling, bench, readable })
                 .map(|built| built.runner)
         }),
     });
@@ -100,7 +102,7 @@ fn existing(path: &Path) -> &Path {
 /// # Errors
 /// The workspace can't be opened, or there is no state directory for receipts.
 fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
-    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench } = of;
+    let &RunnerOf { settings, env, workspace, store, channel, config, ref ceiling, bench, readable } = of;
     let failed = |message: String, hint: &str| Failure {
         kind: FailureKind::Unavailable,
         message: format!("tools can't be used: {message}"),
@@ -112,7 +114,8 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
             .map_err(|error| failed(format!("{}: {error}", path.display()), "reedclaw init makes the workspace"))
     };
     let place = open(workspace)?.path().to_owned();
-    let root = open(bench.map_or(workspace, |bench| existing(bench.dir())))?;
+    let beside = readable.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
+    let root = open(bench.map_or(workspace, |bench| existing(bench.dir())))?.with_readable(beside);
     tracing::info!(event = "workspace_path", path = %place.display());
     let state =
         state_directory(env).ok_or_else(|| failed("no HOME is set, so there is no state directory".into(), ""))?;
@@ -127,7 +130,7 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let chosen = Chosen::for_workspace(settings, env, &place);
     let is_draft = bench.is_some() && !settings.sessions.ask_edits;
     let options = gate::Options {
-        rules: Rules { workspace: place.display().to_string(), is_draft, ..policy_rules(settings, env, config) },
+        rules: Rules { is_draft, ..rules_in(&place, readable, policy_rules(settings, env, config)) },
         ceiling: ceiling.clone(),
         sandbox: Box::new({
             let chosen = chosen.clone();
@@ -140,7 +143,7 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         check: settings.tools.check.clone(),
         path: variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned(),
     };
-    let launcher = launcher(settings, env, &place, &chosen, bench);
+    let launcher = launcher((settings, env), &place, &chosen, bench, readable);
     let (mut registry, lacking) = tools(settings, env, &launcher);
     add_tools_of_conversations(&mut registry, env, &place, channel);
     if channel == Some(ChannelKind::Gateway) {
@@ -168,6 +171,12 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         tool_set: tool_set(settings, channel),
     });
     Ok(BuiltRunner { runner, problems })
+}
+
+/// The rules for a workspace and the directories beside it that may be read.
+fn rules_in(workspace: &Path, readable: &[PathBuf], rules: Rules) -> Rules {
+    let text = |path: &Path| path.display().to_string();
+    Rules { workspace: text(workspace), readable: readable.iter().map(|path| text(path)).collect(), ..rules }
 }
 
 /// Adds the tools that only a session on git has; returns the problems of those that lie in its repository.

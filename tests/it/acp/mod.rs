@@ -5,6 +5,7 @@ mod client;
 mod edges;
 mod others;
 
+mod roots;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
