@@ -8,7 +8,6 @@ mod commands;
 mod content;
 mod options;
 mod person;
-mod prompts;
 mod replay;
 mod servers;
 mod session;
@@ -301,8 +300,8 @@ impl Agent {
             config: self.config.clone(),
             store: Arc::clone(&self.store),
             peer: Arc::clone(&self.peer),
-            readable,
             abilities,
+            readable,
             servers: mcp_servers,
         };
         let agent = Arc::clone(self);

@@ -1,7 +1,7 @@
 //! The person behind an editor: asked by requests to the client. An answer counts only if it is one of those that were offered;
 //! silence, a strange answer and a closed connection are no.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -11,8 +11,11 @@ use serde_json::{Value, json};
 
 use super::calls::asked;
 use super::channel::Editor;
+use super::commands::Desk;
 use super::wire::call_text;
 use crate::agent::{Cancel, Crossing, Person};
+use crate::app::Channel;
+use crate::proto::Event;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
 use crate::render::named;
 use crate::render::text::escape_visible;
@@ -82,8 +85,7 @@ impl AtEditor<'_> {
 
     /// Asks about something that is no call of a tool's; only a plain yes counts.
     pub(super) fn agrees(&self, title: &str, text: &str, yes: &str) -> bool {
-        let choices = [choice("yes", yes, "allow_once"), choice("no", "Don't", "reject_once")];
-        self.choose(&self.beside(title, text), &choices, &|| false) == Some("yes")
+        self.decides(title, text, yes) == Some(true)
     }
 
     /// Lets the person fill in a field; `None` if they don't.
@@ -105,6 +107,33 @@ impl AtEditor<'_> {
     fn beside(&self, title: &str, text: &str) -> Value {
         let id = self.editor.next_question();
         json!({"toolCallId": id, "title": title, "kind": "other", "status": "pending", "content": [call_text(text)]})
+    }
+}
+
+impl Desk for AtEditor<'_> {
+    fn update(&self, update: &Value) {
+        self.editor.update(update);
+    }
+
+    fn notice(&self, text: &str, severity: &str) {
+        self.editor.notice(text, severity);
+    }
+
+    fn show(&self, event: Event) {
+        self.editor.send(None, event);
+    }
+
+    fn decides(&self, title: &str, text: &str, yes: &str) -> Option<bool> {
+        let choices = [choice("yes", yes, "allow_once"), choice("no", "Don't", "reject_once")];
+        self.choose(&self.beside(title, text), &choices, &|| false).map(|chosen| chosen == "yes")
+    }
+
+    fn cancel(&self) -> &Cancel {
+        self.cancel
+    }
+
+    fn workspace(&self) -> PathBuf {
+        self.editor.workspace()
     }
 }
 

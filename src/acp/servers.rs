@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::commands::{Silent, of_session};
 use super::person::AtEditor;
-use super::prompts::{Silent, of_session};
 use crate::app::{Added, Done, Face, Runtime, ServerPlace, Servers, allow_tools, mcp_command};
 use crate::proto::served::PinStanding;
 use crate::proto::{Failure, FailureKind};

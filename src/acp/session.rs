@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 
 use super::channel::{Editor, End, Parts, without_session};
-use super::commands::{self, PromptKind};
+use super::commands::{self, Here, PromptKind};
 use super::options::{CONFIGURED, MODE, MODEL, THINKING, effort, mode, mode_state, options};
 use super::person::AtEditor;
 use super::wire::{Abilities, Block};
@@ -246,10 +246,8 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
         closing: Mutex::new(None),
     });
     register(Arc::clone(&handle))?;
-    let turns = match (opening, runtime.agent().conversation()) {
-        (Opening::Load, Some(conversation)) => lock(&store).turns(conversation).unwrap_or_default(),
-        _ => Vec::new(),
-    };
+    let loaded = runtime.agent().conversation().filter(|_| opening == Opening::Load);
+    let turns = loaded.and_then(|it| lock(&store).turns(it).ok()).unwrap_or_default();
     let of_session = Arc::clone(&handle);
     let editor = Editor::new(Parts {
         name: name.clone(),
@@ -386,6 +384,12 @@ fn prompt(
                     return stopped("end_turn");
                 }
             }
+        }
+        PromptKind::Goal(words) => {
+            let here = Here { desk: &person, ceiling: &handle.ceiling };
+            let done = commands::work_on_goal(runtime, &words, &here);
+            editor.say(&done.unwrap_or_else(|failure| failure_text(&failure)));
+            return stopped(if handle.cancel.is_cancelled() { "cancelled" } else { "end_turn" });
         }
         PromptKind::Done(done) => {
             editor.say(&done.unwrap_or_else(|failure| failure_text(&failure)));

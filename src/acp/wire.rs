@@ -152,6 +152,13 @@ pub(super) fn chunk(voice: Voice, message: &str, text: &str) -> Value {
     json!({"sessionUpdate": kind, "messageId": message, "content": text_block(text)})
 }
 
+/// The tasks of a run as the client's plan; the client replaces the plan that it shows.
+pub(super) fn plan(tasks: &[(String, &'static str)]) -> Value {
+    let entry =
+        |(content, status): &(String, &str)| json!({"content": content, "priority": "medium", "status": status});
+    json!({"sessionUpdate": "plan", "entries": tasks.iter().map(entry).collect::<Vec<_>>()})
+}
+
 /// A text as a block of content.
 pub(super) fn text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})

@@ -358,7 +358,8 @@ pub const COMMANDS: [Command; 51] = [
         Argument::Optional(GOAL_WORDS),
         "works towards GOAL task by task until its checks pass; alone watches the run; list, show [N], say TEXT, pause, resume [N], answer [N], stop [N], budget usd=2 minutes=30",
         Op::Norris,
-    ),
+    )
+    .editor("goal", "goal, or list, show N, resume N, stop N, undo N", "Works towards a goal, task by task, until its checks pass"),
     row(
         Group::Conversation,
         &["sop"],

@@ -77,6 +77,7 @@ fn hold_update(update: &Value) {
         "config_option_update" => "ConfigOptionUpdate",
         "session_info_update" => "SessionInfoUpdate",
         "usage_update" => "UsageUpdate",
+        "plan" => "Plan",
         "notice" => "Notice",
         other => panic!("an update {other}: {update}"),
     };

@@ -3,9 +3,10 @@
 mod brings;
 mod client;
 mod edges;
+mod goals;
 mod others;
-
 mod roots;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;

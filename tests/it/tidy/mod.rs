@@ -161,7 +161,10 @@ const ROOMS: &[Room] = &[
     room(
         "acp",
         10,
-        &["base", "proto", "render", "host", "rpc", "shell", "skills", "steps", "store", "gate", "agent", "app", "ops"],
+        &[
+            "base", "proto", "norris", "render", "host", "rpc", "shell", "skills", "steps", "store", "gate", "agent",
+            "app", "ops",
+        ],
         "an editor's face: it asks and shows, and neither answers nor runs anything itself",
     ),
     room(

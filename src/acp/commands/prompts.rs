@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::wire::command;
+use crate::acp::wire::command;
 use crate::agent::Cancel;
 use crate::app::{Done, Face, Replies, Runtime, Servers, mcp_command};
 use crate::proto::Failure;
@@ -18,7 +18,7 @@ const PROMPTS_MAX: usize = 100;
 const DESCRIPTION_CHARS_MAX: usize = 200;
 
 /// A prompt that a slash command names.
-pub(super) struct Named {
+pub(in crate::acp) struct Named {
     server: String,
     prompt: PromptSpec,
     /// The words after it.
@@ -26,7 +26,7 @@ pub(super) struct Named {
 }
 
 /// The servers of tools that a session has, if it has any.
-pub(super) fn of_session(runtime: &mut Runtime) -> Option<Arc<Servers>> {
+pub(in crate::acp) fn of_session(runtime: &mut Runtime) -> Option<Arc<Servers>> {
     runtime.agent_mut().runner().and_then(|runner| runner.servers().cloned())
 }
 
@@ -37,7 +37,7 @@ fn typed(servers: &Servers) -> impl Iterator<Item = (String, PromptSpec)> + use<
 }
 
 /// The prompts of the servers as commands, as far as they are known.
-pub(super) fn commands(runtime: &mut Runtime) -> Vec<Value> {
+pub(in crate::acp) fn commands(runtime: &mut Runtime) -> Vec<Value> {
     let Some(servers) = of_session(runtime) else { return Vec::new() };
     let row = |(server, prompt): (String, PromptSpec)| {
         let description: String = match prompt.description.as_str() {
@@ -55,7 +55,7 @@ pub(super) fn commands(runtime: &mut Runtime) -> Vec<Value> {
 }
 
 /// The prompt of a command's word.
-pub(super) fn named(runtime: &mut Runtime, word: &str, values: &str) -> Option<Named> {
+pub(in crate::acp) fn named(runtime: &mut Runtime, word: &str, values: &str) -> Option<Named> {
     let servers = of_session(runtime)?;
     let mut found = typed(&servers).filter(|(server, prompt)| word == format!("{server}.{}", prompt.name));
     found.next().map(|(server, prompt)| Named { server, prompt, values: values.to_owned() })
@@ -78,7 +78,11 @@ impl Named {
     ///
     /// # Errors
     /// The server can't be reached or refuses.
-    pub(super) fn text(&self, runtime: &mut Runtime, cancel: &Cancel) -> Result<Option<(String, String)>, Failure> {
+    pub(in crate::acp) fn text(
+        &self,
+        runtime: &mut Runtime,
+        cancel: &Cancel,
+    ) -> Result<Option<(String, String)>, Failure> {
         // Its person may just have refused to start it.
         let Some(servers) = of_session(runtime).filter(|servers| servers.configured(&self.server).is_some()) else {
             return Ok(None);
@@ -94,7 +98,7 @@ impl Named {
 }
 
 /// Nobody who could be asked while a server starts.
-pub(super) struct Silent;
+pub(in crate::acp) struct Silent;
 
 impl Replies for Silent {
     fn reply(&mut self, _: &str, _: &[String]) -> Option<String> {

@@ -1,9 +1,12 @@
 //! The slash commands of a session: a person's own, carried out without a model. A prompt template of the user, or of a project
 //! that they trust, is a command too: its text becomes the question. So is a prompt of a server of tools.
 
+mod goal;
+mod prompts;
+
 use serde_json::Value;
 
-use super::prompts::{self, Named};
+use super::calls::fenced;
 use super::wire::command;
 use crate::agent::Cancel;
 use crate::app::{self, Runtime, Skills};
@@ -18,6 +21,9 @@ use crate::render::text::{escape_visible, table};
 use crate::skills::filled;
 use crate::steps::{Record, StepsError, TakenBack};
 use crate::store::{Hit, StoredMemory};
+pub(super) use goal::{Desk, Here, carry_out as work_on_goal};
+use prompts::Named;
+pub(super) use prompts::{Silent, of_session};
 
 /// Columns of tables.
 const COLUMNS: usize = 100;
@@ -66,6 +72,8 @@ pub(super) enum PromptKind {
     Question(String),
     /// A prompt of a server of tools, which its person looks at first.
     OfServer(Named),
+    /// A run towards a goal is to begin, or something is to be done with one.
+    Goal(String),
     /// A command; this came of it.
     Done(Result<String, Failure>),
 }
@@ -76,6 +84,9 @@ pub(super) fn read(runtime: &mut Runtime, prompt: String, cancel: &Cancel) -> Pr
     let (word, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
     let argument = argument.trim();
     let known = of_editor().find(|(_, form)| form.name == word);
+    if known.is_some_and(|(op, _)| op == Op::Norris) {
+        return PromptKind::Goal(argument.to_owned());
+    }
     if let Some(act) = known.and_then(|(op, _)| act_of(op)) {
         return PromptKind::Done(act(runtime, argument, cancel));
     }
@@ -97,7 +108,7 @@ fn user(message: String, hint: &str) -> Failure {
 /// A table, as a client shows it: in a block of code.
 fn block(rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| escape_visible(cell)).collect()).collect();
-    super::calls::fenced(&table(&rows, COLUMNS), "")
+    fenced(&table(&rows, COLUMNS), "")
 }
 
 fn number(argument: &str) -> Result<usize, Failure> {
@@ -243,6 +254,6 @@ mod tests {
 
     #[test]
     fn each_command_has_its_function() {
-        assert!(of_editor().all(|(op, _)| act_of(op).is_some()));
+        assert!(of_editor().all(|(op, _)| op == Op::Norris || act_of(op).is_some()));
     }
 }
