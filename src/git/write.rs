@@ -255,7 +255,8 @@ impl Batch<'_> {
                 ready.extend(Ready::write(&objects, *id, *kind, bytes).map_err(failed)?.map(|it| (at, it)));
             }
         };
-        let threads = SYNCING_THREADS.min(self.order.len());
+        // Starting a thread takes as long as waiting for one small file.
+        let threads = SYNCING_THREADS.min(self.order.len().div_ceil(2));
         let mut ready = std::thread::scope(|scope| {
             let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let first: Result<Vec<(usize, Ready)>, GitError> = work();
@@ -273,14 +274,8 @@ impl Batch<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             done => done.map_err(failed),
         };
-        // Together they wait hardly longer than one.
-        std::thread::scope(|scope| {
-            let (own, others) = folders.split_first().map_or((None, &[][..]), |(own, others)| (Some(own), others));
-            let others: Vec<_> = others.iter().map(|folder| scope.spawn(move || sync(folder))).collect();
-            let own = own.map_or(Ok(()), sync);
-            let rest = others.into_iter().map(|it| it.join().unwrap_or_else(|_| Err(other("a thread panicked"))));
-            rest.fold(own, Result::and)
-        })
+        // Their entries are in one transaction of the file system: the first one waits for it, and the others find it done.
+        folders.iter().try_for_each(sync)
     }
 }
 
