@@ -101,7 +101,7 @@ fn summaries_are_made_once_for_each_content_and_go_with_questions() {
 }
 
 #[test]
-fn a_budget_that_forbids_summaries_is_told_and_nothing_is_sent() {
+fn where_a_budget_forbids_summaries_the_names_of_files_take_their_place() {
     if !require(&["git"]) {
         return;
     }
@@ -116,4 +116,10 @@ fn a_budget_that_forbids_summaries_is_told_and_nothing_is_sent() {
     session.expect_text("0 of 4 files have a summary");
     session.expect_text("could cost");
     assert_eq!(asked(&small).len(), 0);
+    session.expect_prompt();
+    session.run("?first");
+    session.expect_text("turn 1 ·");
+    let question = big.request(1).content(-1);
+    assert!(question.contains("[summaries of the repository's files]\na.txt\nb.txt\nc.txt\npicture\n"), "{question}");
+    assert!(!question.contains(".env"), "{question}");
 }

@@ -128,8 +128,12 @@ pub fn summarise(maker: Maker, wanted: &ToSummarise, cancel: &Cancel) -> Result<
     let failed = |made: usize, message: String| Failure {
         kind: FailureKind::Unavailable,
         message: format!("{made} of {} files have a summary: {message}", wanted.missing.len()),
-        hint: "the others are listed without one".into(),
+        hint: "questions of sessions carry the names of the others".into(),
     };
+    if !has_summaries(&wanted.sessions) {
+        // The person has agreed, whatever a budget says now.
+        add_summaries(&wanted.sessions, &[]).map_err(session_failure)?;
+    }
     let Maker { titler, hide, mut recorder } = maker;
     let mut made = 0;
     for files in wanted.missing.chunks(FILES_MAX) {
@@ -162,18 +166,20 @@ pub(super) fn follow_up(runtime: &Runtime) {
 }
 
 impl OnGit {
-    /// The summaries that the next question carries: all at first, later those that are new.
+    /// The summaries that the next question carries, and the names of files without one: all at first, later what is new.
     pub(in crate::app) fn summaries_note(&mut self) -> Option<String> {
         if !has_summaries(self.session.sessions()) {
             return None;
         }
         let found = summaries(self.session.sessions(), self.session.tip()).ok()?;
-        let known: BTreeMap<String, String> =
-            found.known.into_iter().map(|(path, text)| (path.display().to_string(), text)).collect();
+        let without = found.missing.into_iter().map(|(path, _)| (path, String::new()));
+        let all = found.known.into_iter().chain(without);
+        let known: BTreeMap<String, String> = all.map(|(path, text)| (path.display().to_string(), text)).collect();
         let is_first = self.summarised.is_empty();
         let (mut lines, mut left) = (String::new(), 0);
         for (path, text) in known.iter().filter(|(path, text)| self.summarised.get(*path) != Some(text)) {
-            let line = format!("{}: {text}\n", path.escape_debug());
+            let sign = if text.is_empty() { "" } else { ": " };
+            let line = format!("{}{sign}{text}\n", path.escape_debug());
             if lines.len() + line.len() > NOTE_BYTES_MAX {
                 left += 1;
             } else {
