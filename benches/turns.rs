@@ -194,7 +194,7 @@ fn turns(plan: &Plan, sessions: &Sessions, program: &Program, at: &Path) {
 /// The files for commands: of the first session of a commit, of the second, and after ten files changed.
 fn benches(plan: &Plan, sessions: &Sessions) {
     let ready_of = |session: &Session| {
-        let bench = Bench::new(session.bench(), Some(session.shared_trees()), Arc::clone(session.draft()), Vec::new());
+        let bench = Bench::new(session.bench(), Some(session.shared_trees()), Arc::clone(session.draft()));
         let began = Instant::now();
         bench.ready().expect("ready");
         (bench, began.elapsed())

@@ -293,6 +293,12 @@ impl Repo {
         })
     }
 
+    /// Whether the repository's config names another one that commits are sent to.
+    #[must_use]
+    pub fn has_remote(&self) -> bool {
+        self.with(|repo| Ok::<bool, GitError>(!repo.remote_names().is_empty())).unwrap_or(false)
+    }
+
     /// The commit that a revision names, as `git rev-parse REV^{commit}`.
     ///
     /// # Errors
@@ -513,6 +519,13 @@ impl Repo {
         let config = repo.config_snapshot();
         let value = |name: &str| config.string(name).map(|it| it.to_string()).filter(|it| !it.is_empty());
         Some(Identity { name: value("user.name")?, email: value("user.email")? })
+    }
+
+    /// The file of the user's own with paths that git ignores everywhere, as their configuration names it.
+    #[must_use]
+    pub fn excludes_file(&self) -> Option<String> {
+        let repo = gix::open_opts(&self.git_dir, gix::open::Options::default()).ok()?;
+        repo.config_snapshot().string("core.excludesFile").map(|it| it.to_string()).filter(|it| !it.is_empty())
     }
 
     /// The names of branches that are checked out, each with its work tree.

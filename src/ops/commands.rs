@@ -332,7 +332,7 @@ pub const COMMANDS: [Command; 51] = [
         &["fork"],
         "[TURN]",
         FREE,
-        "goes on in a copy of this conversation, up to TURN; the original stays as it is",
+        "goes on in a copy of this conversation, up to TURN; the original stays as it is; in a session on git --kept K goes on from what a rewind left",
         Op::Fork,
     ),
     row(

@@ -53,19 +53,30 @@ fn held_by(it: &Listed) -> String {
     it.holder.as_ref().map(|holder| format!(" (process {holder})")).unwrap_or_default()
 }
 
-/// The tips of a session that are kept although it has left them, as rows like those of [`log_rows`].
+/// The tips of a session that are kept and that `log`, its commits, don't lead to, as rows like those of [`log_rows`].
 #[must_use]
-pub fn kept_rows(kept: &[(u64, LogEntry)]) -> Vec<Vec<String>> {
+pub fn kept_rows(kept: &[(u64, LogEntry)], log: &[LogEntry]) -> Vec<Vec<String>> {
     let now_s = host::now_unix_ms() / 1000;
+    let is_left = |(_, it): &&(u64, LogEntry)| log.iter().all(|other| other.id != it.id);
     let row = |(number, it): &(u64, LogEntry)| {
         let turn = it.turn.map(|turn| format!("turn {turn}")).unwrap_or_default();
         let age = age((now_s - it.time_s) * 1000);
-        vec![format!("kept {number}"), short(it.id), age, turn, "left".to_owned(), escape_visible(&it.subject)]
+        let what = [turn, String::new(), String::new(), "left".to_owned(), escape_visible(&it.subject)];
+        [vec![format!("kept {number}"), short(it.id), age], what.to_vec()].concat()
     };
-    kept.iter().map(row).collect()
+    kept.iter().filter(is_left).map(row).collect()
 }
 
-/// The turns of a session as rows of a table, the oldest first: number, commit, age, files, state, question.
+/// Numbers of lines that were added and removed.
+#[must_use]
+pub fn lines_words(lines: Option<[u64; 2]>) -> String {
+    match lines {
+        None | Some([0, 0]) => String::new(),
+        Some([more, less]) => format!("+{more} -{less}"),
+    }
+}
+
+/// The turns of a session as rows of a table, the oldest first: number, commit, age, files, lines, cost, state, question.
 ///
 /// # Errors
 /// A tree can't be read.
@@ -78,7 +89,10 @@ pub fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, Sessi
             _ => String::new(),
         };
         let state = if it.state == "whole" { String::new() } else { it.state.clone() };
-        Ok(vec![number, short(it.id), age((now_s - it.time_s) * 1000), files, state, escape_visible(&it.subject)])
+        let age = age((now_s - it.time_s) * 1000);
+        let cost = escape_visible(&it.cost);
+        let subject = escape_visible(&it.subject);
+        Ok(vec![number, short(it.id), age, files, lines_words(it.lines), cost, state, subject])
     };
     log.iter().rev().map(row).collect()
 }
@@ -124,7 +138,7 @@ pub fn changes_at(changes: Vec<Changed>, path: &str) -> Result<Vec<Changed>, Ses
     let wanted = std::path::Path::new(path.trim_start_matches("./").trim_end_matches('/'));
     let found: Vec<Changed> = changes.into_iter().filter(|it| it.path.starts_with(wanted)).collect();
     if found.is_empty() {
-        return Err(SessionError::Unknown(format!("nothing has changed at {path}")));
+        return Err(SessionError::NoChange(path.to_owned()));
     }
     Ok(found)
 }
@@ -139,6 +153,23 @@ pub fn turn_and_half(argument: &str) -> (&str, Option<Half>) {
         }
     }
     (argument, None)
+}
+
+/// Reads `[N] [--kept K]`: the turn, and the kept tip from which a fork goes on.
+///
+/// # Errors
+/// A word isn't one of these.
+pub fn fork_words(argument: &str) -> Result<(Option<u64>, Option<u64>), String> {
+    let (mut turn, mut kept) = (None, None);
+    let mut words = argument.split_whitespace();
+    while let Some(word) = words.next() {
+        let (place, number) = match word {
+            "--kept" => (&mut kept, words.next().ok_or("--kept needs the number of a kept tip")?),
+            number => (&mut turn, number),
+        };
+        *place = Some(number.parse().map_err(|_| format!("{number} is no number"))?);
+    }
+    Ok((turn, kept))
 }
 
 /// The effect of going back with one half, in words.
@@ -232,15 +263,13 @@ pub fn output_of(outcome: &Outcome) -> [String; 2] {
 /// The changes of a person's own command, in lines.
 #[must_use]
 pub fn own_change_lines(changes: &OwnChanges) -> Vec<String> {
-    let line = |(path, is_gone): &(std::path::PathBuf, bool)| {
-        let sign = if *is_gone { '-' } else { '~' };
-        format!("  {sign} {}", escape_visible(&path.display().to_string()))
-    };
+    let line =
+        |(path, sign): &(std::path::PathBuf, char)| format!("  {sign} {}", escape_visible(&path.display().to_string()));
     let mut lines: Vec<String> = changes.files.iter().take(NAMED_MAX).map(line).collect();
     if changes.files.len() > NAMED_MAX {
         lines.push(format!("  and {} more", changes.files.len() - NAMED_MAX));
     }
-    lines.extend(changes.left_out.iter().map(|it| format!("  not part of the session: {}", escape_visible(it))));
+    lines.extend(changes.left_out.iter().map(|it| format!("  in no commit: {}", escape_visible(it))));
     lines
 }
 
@@ -323,6 +352,9 @@ mod tests {
         ] {
             assert_eq!(range_and_path(text), read, "{text}");
         }
+        assert_eq!(fork_words("2 --kept 1"), Ok((Some(2), Some(1))));
+        assert_eq!((fork_words(""), fork_words("--kept 3")), (Ok((None, None)), Ok((None, Some(3)))));
+        assert!(fork_words("--kept").is_err() && fork_words("x").is_err());
         assert_eq!(turn_and_half("4 --code"), ("4", Some(Half::Code)));
         assert_eq!(turn_and_half("--talk 4"), ("4", Some(Half::Talk)));
         assert_eq!(turn_and_half(" 4"), ("4", None));

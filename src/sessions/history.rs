@@ -39,6 +39,10 @@ pub struct LogEntry {
     pub subject: String,
     /// The time, in seconds of Unix time.
     pub time_s: i64,
+    /// Lines that it added and removed; `None` if they weren't counted.
+    pub lines: Option<[u64; 2]>,
+    /// Its cost, in words; empty if it isn't known.
+    pub cost: String,
     /// The session whose record its tree holds.
     pub(super) session: String,
     pub(super) parents: Vec<Oid>,
@@ -54,12 +58,16 @@ impl LogEntry {
         };
         let turn = trailer("ReedClaw-Turn").parse().ok();
         let act = trailer("ReedClaw-Act");
+        let lines = trailer("ReedClaw-Lines");
+        let lines = lines.split_once('/').and_then(|(more, less)| Some([more.parse().ok()?, less.parse().ok()?]));
         Self {
             id,
             turn,
             act: if act.is_empty() { "user".to_owned() } else { act },
             state: trailer("ReedClaw-State"),
             model: trailer("ReedClaw-Model"),
+            lines,
+            cost: trailer("ReedClaw-Cost"),
             session: trailer("ReedClaw-Session"),
             subject: commit.message.lines().next().unwrap_or_default().to_owned(),
             time_s: commit.time_s,
@@ -94,6 +102,11 @@ impl View {
 
     fn tree(&self, tree: Oid) -> Draft {
         Draft::read_only(self.repo.clone(), tree, Path::new("/"), None)
+    }
+
+    /// The files of a commit.
+    pub(super) fn files_at(&self, commit: Oid) -> Result<Draft, SessionError> {
+        Ok(self.tree(self.repo.commit(commit)?.tree))
     }
 
     /// Its commits, the newest first, down to the one that began it.

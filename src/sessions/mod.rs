@@ -95,6 +95,9 @@ pub enum SessionError {
         /// Its newest turn.
         last: u64,
     },
+    /// Nothing has changed at a path.
+    #[error("nothing has changed at {0}")]
+    NoChange(String),
     /// Not possible now.
     #[error("{0}")]
     Refused(String),
@@ -221,6 +224,19 @@ pub struct Session {
 }
 
 impl Sessions {
+    /// The lines of the ignore files that lie outside of the tree: the user's own, then the repository's.
+    fn excludes(&self) -> Vec<String> {
+        let home = self.home.as_deref();
+        let named = self.repo.excludes_file().map(|name| match (name.strip_prefix("~/"), home) {
+            (Some(below), Some(home)) => home.join(below),
+            _ => PathBuf::from(name),
+        });
+        let own = named.or_else(|| Some(home?.join(".config/git/ignore")));
+        let files = own.into_iter().chain([self.repo.common_dir().join("info/exclude")]);
+        let texts = files.filter_map(|path| std::fs::read_to_string(path).ok());
+        texts.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+    }
+
     /// The sessions of the repository at `workspace`. `state` is the state directory; `login` stands in for an identity
     /// that git doesn't know.
     ///
@@ -316,24 +332,32 @@ impl Sessions {
         names.filter(|it| it != id && names::is_id(it)).any(|it| Desk::of(&self.folder, &it).asks().is_some())
     }
 
-    /// Number of files that a session has changed since it began, and of commits that the branch it began at has since; the
-    /// latter is `None` if that branch has gone or been made anew.
+    /// Number of files that a session has changed since it began, and of commits as [`Sessions::moved`] says.
     ///
     /// # Errors
     /// A tree or commit can't be read.
     pub fn progress(&self, of: &Listed) -> Result<(usize, Option<usize>), SessionError> {
         let files = View::new(self.repo.clone(), of.meta.id.clone(), of.tip).changes()?.len();
-        let base = of.meta.base.as_deref().and_then(crate::git::oid_of);
-        let branch = of.meta.base_branch.as_deref().map(|name| self.repo.tip(name)).transpose()?.flatten();
-        let (Some(base), Some(mut at)) = (base, branch) else { return Ok((files, None)) };
+        Ok((files, self.moved(&of.meta)?))
+    }
+
+    /// Number of commits that the branch at which a session began has since; `None` if that branch has gone or been made
+    /// anew.
+    ///
+    /// # Errors
+    /// A commit can't be read.
+    pub fn moved(&self, meta: &Meta) -> Result<Option<usize>, SessionError> {
+        let base = meta.base.as_deref().and_then(crate::git::oid_of);
+        let branch = meta.base_branch.as_deref().map(|name| self.repo.tip(name)).transpose()?.flatten();
+        let (Some(base), Some(mut at)) = (base, branch) else { return Ok(None) };
         for count in 0..=MOVED_MAX {
             if at == base {
-                return Ok((files, Some(count)));
+                return Ok(Some(count));
             }
             let Some(parent) = self.repo.commit(at)?.parents.first().copied() else { break };
             at = parent;
         }
-        Ok((files, None))
+        Ok(None)
     }
 
     fn listed(&self, id: &str, tip: Oid, is_left: bool) -> Listed {
@@ -524,6 +548,7 @@ impl Sessions {
         let tree = self.repo.commit(at)?.tree;
         let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
         draft.start_open(&meta.active);
+        draft.exclude(self.excludes());
         desk.load_draft(&draft, at)?;
         let draft = Arc::new(draft);
         let mut session = Session {

@@ -37,9 +37,13 @@ pub fn amend(session: &mut Session, subject: Option<&str>) -> Result<String, Ses
     let repo = session.sessions.repo.clone();
     let old = repo.commit(entry.id)?;
     let mut batch = repo.batch();
-    let mut record = view.record(number)?;
+    let (mut record, mut lines) = (view.record(number)?, None);
     if let Some(parent) = entry.parents.first() {
-        let changes = view.differ(view.before_parts(*parent)?, session.tip)?;
+        let from = view.before_parts(*parent)?;
+        let changes = view.differ(from, session.tip)?;
+        let now = |it: &crate::git::Changed| it.new.map(|(mode, id)| (mode, Content::Object(id)));
+        let all: Vec<Changed> = changes.iter().map(|it| Changed { path: it.path.clone(), now: now(it) }).collect();
+        lines = session.lines_since(from, &all)?;
         record.changes = changes
             .into_iter()
             .map(|it| ChangeFile {
@@ -51,7 +55,8 @@ pub fn amend(session: &mut Session, subject: Option<&str>) -> Result<String, Ses
     }
     let edits = [turn::file(&mut batch, record_path(&entry.session, number), &turn::json(&record))?];
     let tree = batch.tree(repo.commit(session.tip)?.tree, &edits)?;
-    let message = subject.map_or_else(|| old.message.clone(), |subject| turn::with_subject(&subject, &old.message));
+    let old_message = turn::with_lines(lines, &old.message);
+    let message = subject.map_or_else(|| old_message.clone(), |subject| turn::with_subject(&subject, &old_message));
     let new = session.sessions.new_commit(tree, old.parents, old.time_s * 1000, message);
     let tip = batch.commit(&new)?;
     batch.settle()?;

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::tests::{Scene, git, turn, write};
 use super::*;
+use crate::files::Tree as _;
 
 fn commit_in_checkout(scene: &Scene, path: &str, text: &str) {
     std::fs::write(scene.ws().join(path), text).expect("a file");
@@ -195,4 +196,31 @@ fn an_abandoned_session_is_listed_and_taken_up_again() {
     assert_eq!((session.tip(), session.meta().turns), (tip, 1));
     assert_eq!(scene.sessions.list().expect("a list").len(), 1);
     assert_eq!(scene.sessions.list_left().expect("a list"), []);
+}
+
+#[test]
+fn a_fork_goes_on_from_what_a_rewind_left_and_the_log_counts_lines() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("1\n2\n"));
+    turn(&mut session, "q2", "x.txt", Some("1\n2\n"), Some("1\nzwei\ndrei\n"));
+    session.rewind(1).expect("back");
+    turn(&mut session, "another way", "y.txt", None, Some("y\n"));
+    let refused = session.undo().expect_err("turns were made since").to_string();
+    assert!(refused.contains("fork --kept N"), "{refused}");
+    let id = session.id().to_owned();
+    let [(number, left)] = &scene.sessions.kept_tips(&id).expect("kept")[..] else { panic!("one is kept") };
+    assert_eq!((left.subject.as_str(), left.lines), ("q2", Some([2, 1])));
+    let fork = scene.sessions.fork_kept(&id, *number, None).expect("forked");
+    let questions: Vec<String> = fork.view().records(2).expect("records").into_iter().map(|it| it.question).collect();
+    assert_eq!(questions, ["q1", "q2"]);
+    assert_eq!(fork.draft().read("x.txt", 100).expect("a file").bytes, b"1\nzwei\ndrei\n");
+    let fork = scene.sessions.fork_kept(&id, *number, Some(1)).expect("forked");
+    assert_eq!(fork.meta().turns, 1);
+    assert!(matches!(scene.sessions.fork_kept(&id, 9, None), Err(SessionError::Unknown(_))));
+
+    // What an amend joins counts as well.
+    session.edit_by_user("y.txt", Some(b"y\n"), b"y\nmine\n").expect("edited");
+    amend(&mut session, None).expect("amended");
+    assert_eq!(session.view().log().expect("a log")[0].lines, Some([2, 0]));
 }

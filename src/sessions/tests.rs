@@ -475,7 +475,8 @@ fn objects_of_a_turn_that_a_gc_prunes_before_the_branch_names_them_are_written_a
     let mut session = scene.sessions.start(None, "").expect("begun");
     session.begin_turn("q").expect("begun");
     write(&session, "deep/x.txt", None, Some("x\n"));
-    let (meta, commit) = session.write_turn(&turn_report("q", State::Whole)).expect("written");
+    let (meta, done) = session.write_turn(&turn_report("q", State::Whole)).expect("written");
+    let commit = done.commit;
     git(&scene.ws(), &["gc", "-q", "--prune=now"]);
     let is_there = |id: Oid| Repo::open(&scene.ws()).expect("a repository").has(id);
     assert!(!is_there(commit), "nothing names it");

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::disk::{DONE, Operation, UNDONE};
 use super::turn::{Origin, with_subject};
 use super::wire::{Meta, Parent, VERSION};
-use super::{Session, SessionError, Sessions, TurnReport, View, names, short_id};
+use super::{KEPT, Session, SessionError, Sessions, TurnReport, View, names, short_id};
 use crate::git::{GitError, Mode, Objects, Oid, oid_of, short};
 use crate::host::now_unix_ms;
 use crate::tree::RECORDS;
@@ -20,6 +20,19 @@ impl Sessions {
         let meta = view.meta()?;
         let turn = turn.unwrap_or(meta.turns);
         self.fork_of(&view, &meta, turn)
+    }
+
+    /// A new session that goes on from a tip that another has left, or from an earlier turn there; `number` is one of
+    /// [`Sessions::kept_tips`].
+    ///
+    /// # Errors
+    /// As of [`Sessions::fork`], or no tip has that number.
+    pub fn fork_kept(&self, id: &str, number: u64, turn: Option<u64>) -> Result<Session, SessionError> {
+        let tip = self.repo.tip(&format!("{KEPT}{id}/{number}"))?;
+        let missing = || SessionError::Unknown(format!("session {} has no kept tip {number}", short_id(id)));
+        let view = View::new(self.repo.clone(), id.to_owned(), tip.ok_or_else(missing)?);
+        let meta = view.meta()?;
+        self.fork_of(&view, &meta, turn.unwrap_or(meta.turns))
     }
 
     pub(super) fn fork_of(&self, view: &View, from: &Meta, turn: u64) -> Result<Session, SessionError> {
@@ -125,7 +138,10 @@ impl Session {
             return Err(SessionError::Refused("the list of operations is damaged".to_owned()));
         };
         if to != self.tip {
-            let message = format!("turns were made since the {}; :rewind and :fork still reach them", last.what);
+            let message = format!(
+                "turns were made since the {}; the log names the tips that it left, and fork --kept N goes on from one",
+                last.what
+            );
             return Err(SessionError::Refused(message));
         }
         self.move_to(from)?;
@@ -171,8 +187,8 @@ impl Session {
             return self.read_meta();
         }
         let question = self.left().map(|left| left.question).unwrap_or_default();
-        let (meta, commit) = self.write_turn(&TurnReport::cut_off(question))?;
-        let kept = self.sessions.keep(&self.meta.id, commit)?;
+        let (meta, done) = self.write_turn(&TurnReport::cut_off(question))?;
+        let kept = self.sessions.keep(&self.meta.id, done.commit)?;
         self.moved_to(tip)?;
         self.read_meta()?;
         self.notice =

@@ -8,9 +8,10 @@ use std::sync::PoisonError;
 use super::history::record_path;
 use super::wire::{self, CallFile, ChangeFile, Meta, TurnFile};
 use super::{Session, SessionError, Sessions, names, short_id};
-use crate::files::{Change, Journals, Tree as _};
-use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Oid, TreeEdit, short};
+use crate::files::{Change, Journals, PathError, Tree as _};
+use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Objects as _, Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
+use crate::render::diff::{Line, diff_bytes};
 use crate::tree::{Changed, Content, RECORDS};
 
 /// Characters of a commit's subject.
@@ -25,6 +26,9 @@ const LINE_CHARS_MAX: usize = 200;
 const RESULT_BYTES_MAX: usize = 64 * 1024;
 /// The address of a model as an author; git wants one, and nobody reads mail there.
 const MODEL_EMAIL: &str = "noreply@localhost";
+/// Bytes of a file whose lines are counted, and of all files of a turn together.
+const COUNTED_BYTES_MAX: u64 = 1024 * 1024;
+const COUNTED_ALL_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Records aren't compared line by line in a checkout of the branch; git reads such rules from a work tree only.
 const ATTRIBUTES: &str = "** -diff linguist-generated\n";
 
@@ -109,6 +113,8 @@ pub struct Committed {
     pub commit: Oid,
     /// Files that it changed.
     pub files: usize,
+    /// Lines that it added and removed; `None` if they weren't counted.
+    pub lines: Option<[u64; 2]>,
     /// The new id of the session if its branch had moved, so that the turn went to a fork.
     pub forked: Option<String>,
 }
@@ -208,15 +214,13 @@ impl Session {
     /// # Errors
     /// It can't be written. The branch is where it was then, and the draft stays.
     pub fn end_turn(&mut self, said: &TurnReport) -> Result<Committed, SessionError> {
-        let files = self.changes_of_turn()?.len();
-        let (meta, commit) = self.write_turn(said)?;
-        let turn = meta.turns;
-        match self.publish(commit) {
+        let (meta, done) = self.write_turn(said)?;
+        match self.publish(done.commit) {
             Ok(()) => {
                 self.meta = meta;
-                Ok(Committed { turn, commit, files, forked: None })
+                Ok(done)
             }
-            Err(SessionError::Git(GitError::Moved { .. })) => self.published_as_fork(meta, commit, files),
+            Err(SessionError::Git(GitError::Moved { .. })) => self.published_as_fork(meta, done),
             Err(error) => Err(error),
         }
     }
@@ -331,10 +335,49 @@ impl Session {
         Ok(all.into_values().collect())
     }
 
+    /// Counts the lines that changes since a commit add and remove; those of files that are no text don't count. `None` if
+    /// that would take long.
+    pub(super) fn lines_since(&self, from: Oid, changes: &[Changed]) -> Result<Option<[u64; 2]>, SessionError> {
+        let before = self.view().files_at(from)?;
+        let is_text = |bytes: &Vec<u8>| !bytes.contains(&0);
+        let (mut lines, mut all) = ([0; 2], 0);
+        for Changed { path, now } in changes {
+            let old = match before.leaf(path, COUNTED_BYTES_MAX) {
+                Ok((_, bytes)) => bytes,
+                Err(PathError::Long(_)) => continue,
+                Err(_) => Vec::new(),
+            };
+            let new = match now {
+                None => Vec::new(),
+                Some((_, Content::New(bytes, _))) => bytes.to_vec(),
+                Some((Mode::Submodule, _)) => continue,
+                Some((_, Content::Object(id))) => match self.sessions.repo.blob(*id, COUNTED_BYTES_MAX) {
+                    Ok(bytes) => bytes,
+                    Err(_) => continue,
+                },
+            };
+            all += old.len() + new.len();
+            if all > COUNTED_ALL_BYTES_MAX {
+                return Ok(None);
+            }
+            if is_text(&old) && is_text(&new) && new.len() as u64 <= COUNTED_BYTES_MAX {
+                for line in diff_bytes(&old, &new) {
+                    match line {
+                        Line::New(_) => lines[0] += 1,
+                        Line::Gone(_) => lines[1] += 1,
+                        Line::Kept(_) => {}
+                    }
+                }
+            }
+        }
+        Ok(Some(lines))
+    }
+
     /// Writes the commit of a turn; nothing names it yet.
-    pub(super) fn write_turn(&self, said: &TurnReport) -> Result<(Meta, Oid), SessionError> {
+    pub(super) fn write_turn(&self, said: &TurnReport) -> Result<(Meta, Committed), SessionError> {
         let turn = self.meta.turns + 1;
-        let changes = self.draft.changes()?;
+        let (changes, of_turn) = (self.draft.changes()?, self.changes_of_turn()?);
+        let lines = self.lines_since(self.view().before_parts(self.tip)?, &of_turn)?;
         let active = self.draft.open_names();
         let mut meta = Meta { turns: turn, active, conflicts: self.unsolved(), ..self.meta.clone() };
         if meta.title.is_empty() {
@@ -343,9 +386,9 @@ impl Session {
         let state =
             if said.state == State::Whole && !meta.conflicts.is_empty() { State::Conflicted } else { said.state };
         let said = &TurnReport { state, ..said.clone() };
-        let message = message_of(&meta, turn, said);
-        let commit = self.write(&meta, Some(&record_of(turn, said, &self.changes_of_turn()?)), &changes, message)?;
-        Ok((meta, commit))
+        let message = message_of(&meta, turn, said, lines);
+        let commit = self.write(&meta, Some(&record_of(turn, said, &of_turn)), &changes, message)?;
+        Ok((meta, Committed { turn, commit, files: of_turn.len(), lines, forked: None }))
     }
 
     /// Writes a turn that takes the files of an earlier one over; nothing names it yet.
@@ -364,7 +407,8 @@ impl Session {
         };
         let meta = Meta { turns: turn, active: self.draft.open_names(), conflicts, ..self.meta.clone() };
         let record = record_of(turn, &said, changes);
-        self.write(&meta, Some(&record), changes, message_of(&meta, turn, &said))
+        let lines = self.lines_since(self.tip, changes)?;
+        self.write(&meta, Some(&record), changes, message_of(&meta, turn, &said, lines))
     }
 
     /// Writes a commit over the tip; nothing names it yet.
@@ -431,10 +475,10 @@ impl Session {
     }
 
     /// Somebody else moved the branch during the turn: the turn goes to a session of its own, and nothing of it is lost.
-    fn published_as_fork(&mut self, meta: Meta, commit: Oid, files: usize) -> Result<Committed, SessionError> {
-        let kept = self.sessions.keep(&meta.id, commit)?;
+    fn published_as_fork(&mut self, meta: Meta, done: Committed) -> Result<Committed, SessionError> {
+        let kept = self.sessions.keep(&meta.id, done.commit)?;
         let turn = meta.turns;
-        let view = super::View::new(self.sessions.repo.clone(), meta.id.clone(), commit);
+        let view = super::View::new(self.sessions.repo.clone(), meta.id.clone(), done.commit);
         let fork = self
             .sessions
             .fork_of(&view, &meta, turn)
@@ -442,7 +486,7 @@ impl Session {
         self.desk.clear_draft();
         let id = fork.meta.id.clone();
         *self = fork;
-        Ok(Committed { turn, commit, files, forked: Some(id) })
+        Ok(Committed { forked: Some(id), ..done })
     }
 }
 
@@ -491,7 +535,7 @@ fn both_ends(text: &str) -> String {
 }
 
 /// The message of a turn's commit: what was asked, the beginning of the answer, trailers.
-fn message_of(meta: &Meta, turn: u64, said: &TurnReport) -> String {
+fn message_of(meta: &Meta, turn: u64, said: &TurnReport, lines: Option<[u64; 2]>) -> String {
     let cut = |line: &str, most: usize| match line.char_indices().nth(most) {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line.to_owned(),
@@ -516,6 +560,9 @@ fn message_of(meta: &Meta, turn: u64, said: &TurnReport) -> String {
     let body = format!("{asked}{}", some_lines(&said.answer, BODY_LINES_MAX));
     let model = said.model.as_deref();
     let mut trailers = trailers(&meta.id, Some(turn), "turn", said.state.word(), model);
+    if let Some([more, less]) = lines {
+        trailers.push_str(&format!("ReedClaw-Lines: {more}/{less}\n"));
+    }
     let [sent, received] = said.tokens;
     if sent + received > 0 {
         trailers.push_str(&format!("ReedClaw-Tokens: {sent}/{received}\n"));
@@ -529,6 +576,17 @@ fn message_of(meta: &Meta, turn: u64, said: &TurnReport) -> String {
 /// The model that a turn's message names.
 fn model_of(message: &str) -> Option<&str> {
     message.lines().rev().take_while(|line| !line.is_empty()).find_map(|line| line.strip_prefix("ReedClaw-Model: "))
+}
+
+/// A turn's message with other numbers of lines.
+pub(super) fn with_lines(lines: Option<[u64; 2]>, message: &str) -> String {
+    let new = lines.map(|[more, less]| format!("ReedClaw-Lines: {more}/{less}"));
+    let line = |line: &str| match line.starts_with("ReedClaw-Lines: ") {
+        true => new.clone(),
+        false => Some(line.to_owned()),
+    };
+    let lines: Vec<String> = message.lines().filter_map(line).collect();
+    lines.join("\n") + "\n"
 }
 
 /// A commit's message with another first line.

@@ -9,15 +9,14 @@ use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
-
 use super::layer::{Layer, can_hide, write};
 use super::lower::{Lower, Lowers};
+use super::rules::Rules;
 use super::{Draft, FILE_BYTES_MAX, RECORDS};
 use crate::files::PathError;
 use crate::git::{Changed as Differs, Mode, Objects, Oid, diff, empty_tree, oid_of};
@@ -30,23 +29,27 @@ const PATHS_MAX: usize = 5_000;
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Lines about what a commit leaves out; of more, the number.
 const LEFT_OUT_MAX: usize = 100;
-/// Longest ignore file that is read, in bytes.
-const IGNORE_BYTES_MAX: u64 = 1024 * 1024;
-/// The beginning of names of files that hold secrets: no commit takes them.
-const SECRET: [&str; 6] = [".env", "id_rsa", "id_ed25519", "id_ecdsa", ".netrc", ".pgpass"];
+/// The names of files that hold secrets, and the beginnings of such names: no commit takes them.
+const SECRET: [&str; 3] = [".env", ".netrc", ".pgpass"];
+const SECRET_BEGINNINGS: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa"];
+/// The ends of names of files that show what such a file looks like, or are meant for others.
+const NO_SECRET_ENDS: [&str; 5] = [".example", ".sample", ".template", ".dist", ".pub"];
 
 /// Whether a file's name says that it may hold secrets.
 #[must_use]
 pub fn may_hold_secrets(path: &Path) -> bool {
-    let name = path.file_name().map(OsStr::as_bytes).unwrap_or_default();
-    SECRET.iter().any(|it| name.starts_with(it.as_bytes()))
+    let name = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let begins = SECRET_BEGINNINGS.iter().any(|it| name.starts_with(it));
+    SECRET.contains(&&*name) || begins && !NO_SECRET_ENDS.iter().any(|it| name.ends_with(it))
 }
 
 /// A command's change at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
-    /// There is a file with this content and these permission bits.
+    /// There is a file with the content of this one, which may be moved, and these permission bits.
     File(PathBuf, u32),
+    /// There is a file with this content and these permission bits.
+    Bytes(Vec<u8>, u32),
     /// There is a link to this.
     Link(PathBuf),
     /// There is a directory.
@@ -62,8 +65,6 @@ pub struct Bench {
     draft: Arc<Draft>,
     /// Place of the trees that benches share; `None` if this one is to have all files itself.
     shared: Option<Lowers>,
-    /// Lines of the repository's and the user's own ignore files.
-    excludes: Vec<String>,
     /// Reason why no command may run on it.
     closed: Option<&'static str>,
     known: Mutex<Option<Known>>,
@@ -80,12 +81,11 @@ struct Known {
 }
 
 impl Bench {
-    /// A bench at `dir` for a draft; nothing is written yet. `shared` is the folder of the trees that it shares with other
-    /// benches, `excludes` are lines as of `.git/info/exclude`.
+    /// A bench at `dir` for a draft; nothing is written yet. `shared` is the folder of the trees that it shares with others.
     #[must_use]
-    pub fn new(dir: PathBuf, shared: Option<PathBuf>, draft: Arc<Draft>, excludes: Vec<String>) -> Self {
+    pub fn new(dir: PathBuf, shared: Option<PathBuf>, draft: Arc<Draft>) -> Self {
         let shared = shared.map(Lowers);
-        Self { dir, shared, draft, excludes, closed: None, known: Mutex::new(None), left_out: Mutex::default() }
+        Self { dir, shared, draft, closed: None, known: Mutex::new(None), left_out: Mutex::default() }
     }
 
     /// The same, on which no command may run, for this reason.
@@ -135,6 +135,27 @@ impl Bench {
         };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir).map_err(told)?;
         let now = Known { lower: before.lower.clone(), ..self.state()? };
+        let work = self.outdated(&before, &now)?;
+        if !work.is_empty() || before.base != now.base || !self.state_file().exists() {
+            self.forget().map_err(told)?;
+            self.bring(&work.iter().map(PathBuf::as_path).collect::<Vec<_>>(), now.lower.as_deref()).map_err(told)?;
+            self.remember(&now).map_err(told)?;
+        }
+        *known = Some(now);
+        Ok(())
+    }
+
+    /// Brings it to the draft if a command has used it, so that another process takes it up as it is.
+    pub fn settle(&self) {
+        let is_used = self.known.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if is_used && let Err(why) = self.ready() {
+            // The next command says so, or makes it anew.
+            tracing::info!(event = "bench_not_settled", why = why.as_str());
+        }
+    }
+
+    /// Returns the paths at which the bench isn't as the draft has it.
+    fn outdated(&self, before: &Known, now: &Known) -> Result<Vec<PathBuf>, String> {
         let differ = diff(&*self.draft.objects, before.base, now.base).map_err(|error| error.to_string())?;
         let differ = differ.iter().filter(|it| !it.path.starts_with(RECORDS));
         let differ: BTreeMap<&Path, &Differs> = differ.map(|it| (it.path.as_path(), it)).collect();
@@ -143,15 +164,8 @@ impl Bench {
         // A path that is in none of these is as both trees have it, and that isn't looked up: it is written again.
         let was = |path: &Path| before.changed.get(path).copied().or_else(|| differ.get(path).map(|it| it.old));
         let is = |path: &Path| now.changed.get(path).copied().or_else(|| differ.get(path).map(|it| it.new));
-        let outdated = |path: &&Path| was(path).is_none() || is(path).is_none() || was(path) != is(path);
-        let work: Vec<&Path> = paths.into_iter().filter(outdated).collect();
-        if !work.is_empty() || before.base != now.base || !self.state_file().exists() {
-            self.forget().map_err(told)?;
-            self.bring(&work, now.lower.as_deref()).map_err(told)?;
-            self.remember(&now).map_err(told)?;
-        }
-        *known = Some(now);
-        Ok(())
+        let is_outdated = |path: &&Path| was(path).is_none() || is(path).is_none() || was(path) != is(path);
+        Ok(paths.into_iter().filter(is_outdated).map(Path::to_owned).collect())
     }
 
     /// Begins an empty bench, over the tree that it shares with others. What is there is of a state that nobody knows.
@@ -219,44 +233,20 @@ impl Bench {
         let lower = known.take().and_then(|it| it.lower);
         let layer = Layer { top: &self.dir, below: lower.as_ref().map(|it| &*it.files) };
         self.forget().map_err(told)?;
-        let (mut left_out, mut paths, mut bytes, mut rules) = (Vec::new(), 0, 0, Rules::default());
-        let (is_flood, mut flood) = (self.is_flood(changes, &mut rules), BTreeMap::<PathBuf, usize>::new());
+        let mut taking = Taking::over(&self.draft);
+        taking.is_flood = self.is_flood(changes, &mut taking.rules);
         for (path, did) in changes {
             carry_out(layer, path, did).map_err(told)?;
-            let leaf = match did {
-                Did::Directory => continue,
-                Did::Gone => None,
-                Did::Link(target) => Some((Mode::Link, target.as_os_str().as_bytes().to_vec())),
-                Did::File(_, mode) => {
-                    let file = self.dir.join(path);
-                    let length = fs::metadata(&file).map_err(told)?.len();
-                    let is_ignored = !self.draft.has(path) && self.is_ignored(path, &mut rules);
-                    let why = self.why_left_out(path, length, bytes, paths);
-                    if is_ignored {
-                        continue;
-                    }
-                    if is_flood && !self.draft.has(path) {
-                        *flood.entry(path.iter().take(1).collect()).or_default() += 1;
-                        continue;
-                    }
-                    if let Some(why) = why {
-                        left_out.push(format!("{} ({why})", path.display()));
-                        continue;
-                    }
-                    (bytes, paths) = (bytes + length, paths + 1);
-                    let mode = if mode & 0o111 == 0 { Mode::File } else { Mode::Executable };
-                    Some((mode, fs::read(&file).map_err(told)?))
-                }
-            };
-            if matches!(did, Did::Link(_)) && !self.draft.has(path) && self.is_ignored(path, &mut rules) {
+            let leaf = self.leaf_of(path, did, &mut taking).map_err(told)?;
+            if leaf.is_none() && *did != Did::Gone {
                 continue;
             }
             let leaf = leaf.as_ref().map(|(mode, bytes)| (*mode, &bytes[..]));
             if let Err(error) = self.draft.put(path, leaf) {
-                left_out.push(format!("{} ({error})", path.display()));
+                taking.leave_out(path, &error.to_string());
             }
         }
-        left_out = summed_up(left_out, &flood);
+        let left_out = summed_up(taking.left_out, &taking.flood);
         if !self.draft.tell() {
             return Err("the draft can't be kept in the state directory".to_owned());
         }
@@ -267,22 +257,57 @@ impl Bench {
         Ok(left_out)
     }
 
+    /// Returns the file or link that the draft takes at a path that a command changed, as the bench has it now.
+    fn leaf_of(&self, path: &Path, did: &Did, taking: &mut Taking<'_>) -> io::Result<Option<(Mode, Vec<u8>)>> {
+        let mode = match did {
+            Did::Directory | Did::Gone => return Ok(None),
+            Did::Link(_) | Did::File(..) | Did::Bytes(..) if !self.draft.has(path) && taking.rules.ignores(path) => {
+                return Ok(None);
+            }
+            Did::Link(target) => return Ok(Some((Mode::Link, target.as_os_str().as_bytes().to_vec()))),
+            Did::File(_, mode) | Did::Bytes(_, mode) => *mode,
+        };
+        let file = self.dir.join(path);
+        let length = fs::metadata(&file)?.len();
+        if let Some(why) = self.why_left_out(path, length, taking) {
+            taking.leave_out(path, why);
+            return Ok(None);
+        }
+        if taking.is_flood && !self.draft.has(path) {
+            *taking.flood.entry(path.iter().take(1).collect()).or_default() += 1;
+            return Ok(None);
+        }
+        let content = match fs::read(&file) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                taking.leave_out(path, "its permissions forbid reading it");
+                return Ok(None);
+            }
+            content => content?,
+        };
+        (taking.bytes, taking.paths) = (taking.bytes + length, taking.paths + 1);
+        let mode = if mode & 0o111 == 0 { Mode::File } else { Mode::Executable };
+        Ok(Some((mode, content)))
+    }
+
     /// Whether there are thousands of new files. They are data or products: none is taken, since some would be of no use.
-    fn is_flood(&self, changes: &[(&Path, Did)], rules: &mut Rules) -> bool {
-        let files = changes.iter().filter(|(_, did)| matches!(did, Did::File(..)));
-        let mut new = files.filter(|(path, _)| !self.draft.has(path) && !self.is_ignored(path, rules));
+    fn is_flood(&self, changes: &[(&Path, Did)], rules: &mut Rules<'_>) -> bool {
+        let files = changes.iter().filter(|(_, did)| matches!(did, Did::File(..) | Did::Bytes(..)));
+        let mut new = files.filter(|(path, _)| !self.draft.has(path) && !rules.ignores(path));
         new.nth(PATHS_MAX).is_some()
     }
 
-    fn why_left_out(&self, path: &Path, length: u64, bytes: u64, paths: usize) -> Option<&'static str> {
-        let is_secret = may_hold_secrets(path) && !self.draft.has(path);
-        if is_secret {
+    fn why_left_out(&self, path: &Path, length: u64, taking: &mut Taking<'_>) -> Option<&'static str> {
+        if may_hold_secrets(path) && !self.draft.has(path) {
             Some("a file of its name may hold secrets")
+        } else if self.draft.is_pointer(path) {
+            Some("it is a pointer of Git LFS")
+        } else if taking.rules.filters(path) {
+            Some("git would run a filter on it")
         } else if length > FILE_BYTES_MAX {
             Some("it is longer than 16 MiB")
-        } else if bytes + length > BYTES_MAX {
+        } else if taking.bytes + length > BYTES_MAX {
             Some("one command's files come to more than 64 MiB")
-        } else if paths >= PATHS_MAX {
+        } else if taking.paths >= PATHS_MAX {
             Some("one command changed more than 5,000 files")
         } else {
             None
@@ -327,32 +352,32 @@ impl Bench {
             _ => Ok(()),
         }
     }
-
-    /// Whether git would ignore a path that it doesn't know yet.
-    fn is_ignored(&self, path: &Path, rules: &mut Rules) -> bool {
-        for directory in path.ancestors().skip(1) {
-            let rule = rules.0.entry(directory.to_owned()).or_insert_with(|| {
-                let mut builder = GitignoreBuilder::new(Path::new("/").join(directory));
-                let text = self.draft.leaf(&directory.join(".gitignore"), IGNORE_BYTES_MAX);
-                let text = text.map(|(_, bytes)| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default();
-                let excludes = self.excludes.iter().filter(|_| directory.as_os_str().is_empty());
-                for line in excludes.map(String::as_str).chain(text.lines()) {
-                    let _ = builder.add_line(None, line);
-                }
-                builder.build().unwrap_or_else(|_| Gitignore::empty())
-            });
-            let found = rule.matched_path_or_any_parents(Path::new("/").join(path), false);
-            if !found.is_none() {
-                return found.is_ignore();
-            }
-        }
-        false
-    }
 }
 
-/// Ignore files by directory, each read once.
-#[derive(Default)]
-struct Rules(BTreeMap<PathBuf, Gitignore>);
+/// The state while a command's changes are taken over.
+struct Taking<'a> {
+    rules: Rules<'a>,
+    /// Whether there are too many new files to take any.
+    is_flood: bool,
+    /// Their number by their topmost names.
+    flood: BTreeMap<PathBuf, usize>,
+    /// Paths that the draft doesn't take, each with the reason.
+    left_out: Vec<String>,
+    /// What the draft has taken so far.
+    bytes: u64,
+    paths: usize,
+}
+
+impl<'a> Taking<'a> {
+    fn over(draft: &'a Draft) -> Self {
+        let rules = Rules::of(draft);
+        Self { rules, is_flood: false, flood: BTreeMap::new(), left_out: Vec::new(), bytes: 0, paths: 0 }
+    }
+
+    fn leave_out(&mut self, path: &Path, why: &str) {
+        self.left_out.push(format!("{} ({why})", path.display()));
+    }
+}
 
 /// The lines about what isn't taken: a flood of new files by their topmost names, and of too many lines the number.
 fn summed_up(mut lines: Vec<String>, flood: &BTreeMap<PathBuf, usize>) -> Vec<String> {
@@ -386,7 +411,11 @@ fn carry_out(layer: Layer<'_>, path: &Path, did: &Did) -> io::Result<()> {
         Did::Gone => layer.remove(path),
         Did::Directory => layer.make_directories(path),
         Did::Link(target) => layer.put(path, Mode::Link, target.as_os_str().as_bytes()),
-        Did::File(source, bits) => layer.copy(path, source, *bits),
+        Did::File(source, bits) => layer.take(path, source, *bits),
+        Did::Bytes(bytes, bits) => {
+            layer.put(path, Mode::File, bytes)?;
+            fs::set_permissions(layer.top.join(path), fs::Permissions::from_mode(bits & 0o777))
+        }
     }
 }
 

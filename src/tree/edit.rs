@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::node::Content;
 use super::read::{Found, bytes_of, of_git};
-use super::{Changed, Draft, FILE_BYTES_MAX};
+use super::rules::Rules;
+use super::{Changed, Draft, FILE_BYTES_MAX, may_hold_secrets};
 use crate::files::{Change, CommitError, PathError, Tree};
 use crate::git::{GitError, Mode};
 
@@ -16,6 +17,8 @@ pub const RECORDS: &str = ".reedclaw/sessions";
 const KEY: PathError = PathError::Reserved("it holds a key that is known here, and a commit would keep it");
 /// The beginning of a pointer of Git LFS, as its specification says.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/";
+/// A pointer is shorter than that, as the specification says.
+const POINTER_BYTES_MAX: u64 = 1024;
 
 impl Draft {
     /// Changes several files as one.
@@ -74,7 +77,10 @@ impl Draft {
             error => Err(error),
         })?;
         let (mode, old) = match found {
-            Found::Missing => (Mode::File, None),
+            Found::Missing => {
+                self.may_begin(&path)?;
+                (Mode::File, None)
+            }
             Found::Directory | Found::Submodule => return Err(PathError::Directory),
             Found::Leaf(Mode::Link, _) => return Err(PathError::Outside),
             Found::Leaf(mode, content) => (mode, Some(bytes_of(&*self.objects, &content, FILE_BYTES_MAX)?)),
@@ -85,12 +91,31 @@ impl Draft {
         if old.is_some_and(|old| old.starts_with(LFS)) {
             return Err(PathError::Reserved("it is a pointer of Git LFS; its content isn't in the session"));
         }
+        if change.new.is_some() && Rules::of(self).filters(&path) {
+            return Err(PathError::Reserved("git would run a filter on it (.gitattributes), and a session runs none"));
+        }
         let leaf = match change.new {
             None => None,
             Some(bytes) if bytes.len() as u64 > FILE_BYTES_MAX => return Err(PathError::Long(FILE_BYTES_MAX)),
             Some(bytes) => Some((mode, Content::new(&*self.objects, bytes).ok_or(PathError::Changed)?)),
         };
         Ok((path, leaf))
+    }
+
+    /// Whether a new file may become part of a commit.
+    fn may_begin(&self, path: &Path) -> Result<(), PathError> {
+        if may_hold_secrets(path) {
+            return Err(PathError::Reserved("a file of its name may hold secrets, so no commit of a session takes it"));
+        }
+        if Rules::of(self).ignores(path) {
+            return Err(PathError::Reserved("git ignores it, so no commit takes it; a command can write it"));
+        }
+        Ok(())
+    }
+
+    /// Whether a pointer of Git LFS is at a path.
+    pub(super) fn is_pointer(&self, path: &Path) -> bool {
+        self.leaf(path, POINTER_BYTES_MAX).is_ok_and(|(_, bytes)| bytes.starts_with(LFS))
     }
 
     /// Puts a file or a link at a path as it is, or takes away what is there, whatever that was: what a command did.

@@ -162,12 +162,14 @@ impl Layer<'_> {
         }
     }
 
-    /// Puts a copy of a file at a path, with the holes of that file: one of 2 GiB may be almost empty.
-    pub(super) fn copy(&self, path: &Path, source: &Path, bits: u32) -> io::Result<()> {
+    /// Moves a file to a path. One of another file system is copied, with its holes: one of 2 GiB may be almost empty.
+    pub(super) fn take(&self, path: &Path, source: &Path, bits: u32) -> io::Result<()> {
         let target = self.top.join(path);
         self.make_directories(path.parent().unwrap_or(Path::new("")))?;
         self.vacate(path)?;
-        holes::copy(&File::open(source)?, &OpenOptions::new().write(true).create_new(true).open(&target)?)?;
+        if fs::rename(source, &target).is_err() {
+            holes::copy(&File::open(source)?, &OpenOptions::new().write(true).create_new(true).open(&target)?)?;
+        }
         fs::set_permissions(&target, fs::Permissions::from_mode(bits & 0o777))
     }
 }

@@ -17,6 +17,7 @@ mod lower;
 mod memory;
 mod node;
 mod read;
+mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -64,6 +65,8 @@ pub struct Draft {
     open: Mutex<BTreeSet<PathBuf>>,
     watcher: Mutex<Option<Watcher>>,
     guard: Mutex<Option<Guard>>,
+    /// Lines of ignore files that lie outside of the tree.
+    excludes: Mutex<Vec<String>>,
 }
 
 /// Tells whether bytes hold a key that must not become part of a commit.
@@ -97,7 +100,18 @@ impl Draft {
             open: Mutex::default(),
             watcher: Mutex::new(None),
             guard: Mutex::new(None),
+            excludes: Mutex::default(),
         }
+    }
+
+    /// Lets lines as of `.git/info/exclude` count for it, from now on.
+    pub fn exclude(&self, lines: Vec<String>) {
+        *self.excludes.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    }
+
+    /// These lines.
+    fn excludes(&self) -> Vec<String> {
+        self.excludes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The tree `base` as it is: every change is refused.

@@ -1,5 +1,6 @@
 //! Trees against a real directory, and against git's program.
 
+use std::io::Write as _;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
@@ -344,12 +345,19 @@ proptest! {
     }
 }
 
+/// A file that a command made on its copy.
+fn made_file(dir: &Path, text: &str) -> Did {
+    let (mut file, path) = tempfile::NamedTempFile::new_in(dir).expect("a file").keep().expect("its name");
+    file.write_all(text.as_bytes()).expect("written");
+    Did::File(path, 0o644)
+}
+
 /// A bench over a draft with one file, and a directory in which a command's files lie.
 fn bench(dir: &Path) -> Bench {
     let draft = Draft::on(Arc::new(Memory::default()), empty_tree(), Path::new("/project"), None);
     draft.put(Path::new("a.txt"), Some((Mode::File, b"a\n"))).expect("put");
     draft.put(Path::new(".gitignore"), Some((Mode::File, b"built/\n"))).expect("put");
-    Bench::new(dir.join("bench"), Some(dir.join("trees")), Arc::new(draft), Vec::new())
+    Bench::new(dir.join("bench"), Some(dir.join("trees")), Arc::new(draft))
 }
 
 #[test]
@@ -357,18 +365,20 @@ fn of_thousands_of_new_files_none_is_taken_and_a_known_file_is() {
     let dir = crate::git::in_memory();
     let bench = bench(dir.path());
     bench.ready().expect("ready");
-    let source = dir.path().join("source");
-    std::fs::write(&source, "new\n").expect("a file");
     let made = |count: usize, folder: &str| -> Vec<PathBuf> {
         (0..count).map(|number| Path::new(folder).join(format!("{number}.txt"))).collect()
     };
-    let did = || Did::File(source.clone(), 0o644);
-    let paths: Vec<PathBuf> =
-        [made(5_000, "data/deep"), made(6_000, "built"), vec!["a.txt".into(), "new.txt".into()]].concat();
+    let did = || made_file(dir.path(), "new\n");
+    let named = ["a.txt", "new.txt", ".env"].map(PathBuf::from).to_vec();
+    let paths: Vec<PathBuf> = [made(5_000, "data/deep"), made(6_000, "built"), named].concat();
     let changes: Vec<(&Path, Did)> = paths.iter().map(|path| (path.as_path(), did())).collect();
     let mut left_out = bench.adopt(&changes).expect("adopted");
     left_out.sort();
-    let wanted = ["data/ (5000 of more than 5,000 new files)", "new.txt (one of more than 5,000 new files)"];
+    let wanted = [
+        ".env (a file of its name may hold secrets)",
+        "data/ (5000 of more than 5,000 new files)",
+        "new.txt (one of more than 5,000 new files)",
+    ];
     assert_eq!(left_out, wanted, "what git ignores isn't counted");
     assert_eq!(bench.draft().leaf(Path::new("a.txt"), 10).expect("a file").1, b"new\n");
     assert!(bench.draft().leaf(Path::new("data/deep/1.txt"), 10).is_err());
@@ -461,7 +471,7 @@ fn benches_share_one_tree_that_none_of_them_changes() {
     let trees = dir.path().join("trees");
     let bench_of = |name: &str, files: &[(&str, &str)]| {
         let draft = Draft::on(repo.clone(), tree_with(&repo, files), Path::new("/project"), None);
-        Bench::new(dir.path().join(name), Some(trees.clone()), Arc::new(draft), Vec::new())
+        Bench::new(dir.path().join(name), Some(trees.clone()), Arc::new(draft))
     };
     let (one, two) = (
         bench_of("one", &files),
@@ -475,9 +485,7 @@ fn benches_share_one_tree_that_none_of_them_changes() {
     assert_eq!(before.len(), 4);
     assert_eq!((held(one.dir()), held(two.dir())), (Vec::new(), Vec::new()), "neither has files of its own");
 
-    let source = dir.path().join("source");
-    std::fs::write(&source, "new").expect("a file");
-    let file = || Did::File(source.clone(), 0o644);
+    let file = || made_file(dir.path(), "new");
     let did = [
         ("a", Did::Gone),
         ("d", Did::Gone),
@@ -525,8 +533,7 @@ fn a_shared_tree_stays_while_a_bench_uses_it() {
         let files = many(number);
         let files: Vec<(&str, &str)> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
         let draft = Draft::on(repo.clone(), tree_with(&repo, &files), Path::new("/project"), None);
-        let bench =
-            Bench::new(dir.path().join(format!("bench{number}")), Some(trees.clone()), Arc::new(draft), Vec::new());
+        let bench = Bench::new(dir.path().join(format!("bench{number}")), Some(trees.clone()), Arc::new(draft));
         bench.ready().expect("ready");
         bench
     };

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::changes::expect_hunk;
 use crate::need::require;
 use crate::pty::{Session, Spawn};
 use crate::server::{Server, answer, tool_call};
@@ -140,7 +141,7 @@ fn a_persons_command_at_the_prompt_asks_before_its_changes_become_a_commit() {
     session.expect_prompt();
     session.run("clear");
     session.line(":session run cat a.txt; echo mine > b.txt");
-    session.expect_text("~ b.txt");
+    session.expect_text("+ b.txt");
     session.expect_text("Commit these changes to the session?");
     session.expect_line("new");
     session.expect_text("yes [y]");
@@ -322,6 +323,72 @@ fn what_a_turn_changed_is_committed_while_its_person_is_asked_and_their_yes_is_a
         let text = screen.contents();
         text.contains("+ new") && text.contains("+ export A=1")
     });
+}
+
+#[test]
+fn of_a_commands_changes_only_those_that_the_person_takes_are_in_the_session() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let command = "echo wanted > a.txt; echo unwanted > b.txt";
+    let config = CONFIG.replace("editor =", "sessions = {ask_edits = true}, editor =");
+    let answers = calls("change", "shell", json!({"command": command})).to_string();
+    let spawn = Spawn::reedclaw().size(40, 110).file(".config/reedclaw/config.lua", &config);
+    let spawn = spawn.file("answers.jsonl", &answers).file("project/a.txt", "old\n");
+    let session = Session::spawn(spawn.file("project/b.txt", "old\n"));
+    let project = session.home().join("project");
+    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
+        git(&project, arguments);
+    }
+    session.expect_prompt();
+    session.run("cd ~/project");
+    session.run(":session start");
+    session.expect_text("begins at");
+    session.line("?change both");
+    session.expect_text("by hunk [h]");
+    session.send(b"h");
+    expect_hunk(&session, "hunk 1 of 2");
+    session.send(b"y");
+    expect_hunk(&session, "hunk 2 of 2");
+    session.send(b"n");
+    session.expect_text("turn 1 · 1 file");
+    session.expect_prompt();
+    let branch = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
+    assert_eq!(git(&project, &["show", &format!("{branch}:a.txt")]), "wanted");
+    assert_eq!(git(&project, &["show", &format!("{branch}:b.txt")]), "old");
+    session.run("clear");
+    session.line(":session run cat a.txt b.txt");
+    session.expect("the copy for commands has the same", |screen| {
+        let text = screen.contents();
+        text.contains("wanted\n") && text.contains("old\n") && !text.contains("unwanted\n")
+    });
+}
+
+#[test]
+fn what_git_ignores_stays_for_later_commands_of_other_processes() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let session =
+        at_repository(&[calls("build", "shell", json!({"command": "mkdir built; echo x > built/o; echo y > y"}))]);
+    session.run(":session start");
+    session.expect_text("begins at");
+    session.run("?build it");
+    session.expect_text("turn 1 · 1 file +1 -0");
+    session.expect_prompt();
+    session.run(":session leave");
+    let home = session.home().to_owned();
+    let project = home.join("project");
+    let branch = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
+    let id = branch.rsplit('/').next().expect("an id").to_owned();
+    let run = |line: &str| {
+        let mut command = Command::new(crate::pty::program());
+        command.args(["session", "run", &id, "--yes", line]).env_clear().current_dir(&project);
+        let done = command.env("HOME", &home).env("PATH", crate::need::TEST_PATH).output().expect("it runs");
+        String::from_utf8_lossy(&done.stdout).into_owned()
+    };
+    assert_eq!(run("cat built/o; echo z > z"), "x\n");
+    assert_eq!(run("cat built/o z"), "x\nz\n", "a commit of the person's own leaves it there, too");
 }
 
 #[test]

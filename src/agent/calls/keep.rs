@@ -258,7 +258,12 @@ impl ToolRunner {
             }
         };
         if let Some(bench) = self.options.bench.clone() {
-            return self.draft(&bench, permit, group, outcome);
+            let is_taken = |it: &&&Change| incoming.iter().any(|taken| taken.path == it.path);
+            let names = match incoming.len() == group.len() {
+                true => listed(group),
+                false => listed(&group.iter().filter(is_taken).copied().collect::<Vec<_>>()),
+            };
+            return self.draft(&bench, permit, &incoming, &format!("{names}]{note}"), outcome);
         }
         let adopted = self.keeper.adopt(command, incoming);
         self.changed_at = Some(std::time::Instant::now());
@@ -304,26 +309,23 @@ fn is_refreshed_index(change: &Change, root: &Path) -> bool {
 }
 
 impl ToolRunner {
-    /// Puts a command's changes into the draft of a git session; build products stay on its bench.
-    fn draft(&mut self, bench: &Bench, permit: Permit, group: &[&Change], outcome: &mut Outcome) {
-        let did = |change: &&Change| {
-            let did = match &change.kind {
-                ChangeKind::File { mode, source, .. } => Did::File(source.clone(), *mode),
-                ChangeKind::Link { target } => Did::Link(target.clone()),
-                ChangeKind::Directory { .. } => Did::Directory,
-                ChangeKind::Deleted => Did::Gone,
-            };
-            (change.path.clone(), did)
+    /// Puts changes of a command into the draft of a git session; build products stay on its bench.
+    fn draft(&mut self, bench: &Bench, permit: Permit, incoming: &[Incoming], names: &str, outcome: &mut Outcome) {
+        let did = |it: &Incoming| match &it.content {
+            NewContent::File { mode, source } => Did::File(source.clone(), *mode),
+            NewContent::Bytes { mode, bytes } => Did::Bytes(bytes.clone(), *mode),
+            NewContent::Link { target } => Did::Link(target.clone()),
+            NewContent::Directory { .. } => Did::Directory,
+            NewContent::Nothing => Did::Gone,
         };
-        let changes: Vec<_> = group.iter().map(did).collect();
-        let changes: Vec<_> = changes.iter().map(|(path, did)| (path.as_path(), did.clone())).collect();
+        let changes: Vec<(&Path, Did)> = incoming.iter().map(|it| (it.path.as_path(), did(it))).collect();
         let mut kept = match bench.adopt(&changes) {
             Ok(left_out) => {
-                add(outcome, &format!("[kept in the session: {}]", listed(group)));
+                add(outcome, &format!("[kept: {names}"));
                 if !left_out.is_empty() {
-                    add(outcome, &format!("[not part of the session: {}]", left_out.join(", ")));
+                    add(outcome, &format!("[no commit has these, later commands do: {}]", left_out.join(", ")));
                 }
-                Outcome::of(format!("kept {}", counted(group.len(), "change")))
+                Outcome::of(format!("kept {}", counted(incoming.len(), "change")))
             }
             Err(error) => {
                 add(outcome, &format!("[none of its changes were kept: {error}]"));

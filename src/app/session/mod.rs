@@ -16,7 +16,7 @@ use super::{BuiltRunner, Runtime, past_turns};
 use crate::agent::{Agent, Person};
 use crate::config::{Env, state_directory};
 use crate::files::{PathError, Root, Tree};
-use crate::git::Mode;
+use crate::git::{GitError, Mode};
 use crate::host::now_unix_ms;
 use crate::norris::Goal;
 use crate::proto::action::Action;
@@ -26,7 +26,7 @@ use crate::sessions::wire::CallFile;
 use crate::sessions::{Listed, Options, Session, SessionError, Sessions, State, ToApply, TurnReport, short_id};
 use crate::steps::{Incoming, NewContent};
 use crate::store::{ConversationId, MessageState, Store, StoredTurn};
-use crate::tree::{Bench, Guard};
+use crate::tree::{Bench, Draft, Guard};
 
 pub use crate::tools::script::FOLDER;
 pub use run::{RunOnGit, rewind_run_session};
@@ -35,6 +35,9 @@ pub use tools::{RepositoryTool, Ruling, ToolAsked, session_on};
 
 /// Bytes of open files that go with a question, all together: some 32,000 tokens.
 const OPEN_BYTES_MAX: u64 = 128 * 1024;
+
+/// Files that no commit takes which the line about a turn names; its record has all.
+const LEFT_OUT_SHOWN: usize = 3;
 
 /// A session that is on.
 pub struct OnGit {
@@ -54,12 +57,9 @@ impl OnGit {
 
     /// `bench` is the word of the settings for the files of commands.
     fn new(session: Session, bench: &str) -> Self {
-        let excludes = session.sessions().repo().common_dir().join("info/exclude");
-        let excludes = crate::host::read_text(&excludes).unwrap_or_default();
-        let lines = excludes.lines().map(str::to_owned).collect();
         let trees = (bench == "shared").then(|| session.shared_trees());
         let closed = (bench == "off").then_some("commands of sessions are off (sessions.bench)");
-        let bench = Bench::new(session.bench(), trees, session.draft().clone(), lines).closed(closed);
+        let bench = Bench::new(session.bench(), trees, session.draft().clone()).closed(closed);
         let bench = Arc::new(bench);
         Self { session, bench, summarised: BTreeMap::new() }
     }
@@ -67,8 +67,8 @@ impl OnGit {
 
 /// The changes of a command of the person's own.
 pub struct OwnChanges {
-    /// The files of the session, each with whether it is gone.
-    pub files: Vec<(PathBuf, bool)>,
+    /// The files of the session, each with a sign: new, changed or gone.
+    pub files: Vec<(PathBuf, char)>,
     /// The files that no commit takes, with the reason.
     pub left_out: Vec<String>,
 }
@@ -164,6 +164,8 @@ pub fn session_failure(error: SessionError) -> Failure {
     let (kind, hint) = match &error {
         SessionError::Unknown(_) => (FailureKind::User, "list shows the sessions of this repository"),
         SessionError::NoTurn { .. } => (FailureKind::User, "log lists its turns"),
+        SessionError::NoChange(_) => (FailureKind::User, "diff alone shows all that the session has changed"),
+        SessionError::Git(GitError::NoCommit(_)) => (FailureKind::User, "name a commit, a branch or a tag"),
         SessionError::Held(..) => (FailureKind::Refused, "fork goes on from it here; show and diff look at it"),
         SessionError::Refused(_) => (FailureKind::Refused, ""),
         SessionError::Conflicts(_) => (FailureKind::Refused, "nothing was changed"),
@@ -454,8 +456,16 @@ impl Runtime {
         let mut left_out = on_git.bench.take_left_out();
         let taken_back = draft.take_back_keys().map_err(failed)?;
         left_out.extend(taken_back.iter().map(|path| format!("{} (it holds a key)", path.display())));
+        let repo = on_git.session.sessions().repo();
+        let tree = repo.commit(on_git.session.tip()).map_err(failed)?.tree;
+        let before = Draft::read_only(repo.clone(), tree, Path::new("/"), None);
+        let sign = |it: &crate::tree::Changed| match &it.now {
+            None => '-',
+            Some(_) if before.has(&it.path) => '~',
+            Some(_) => '+',
+        };
         let files = draft.changes().map_err(failed)?;
-        Ok(OwnChanges { files: files.into_iter().map(|it| (it.path, it.now.is_none())).collect(), left_out })
+        Ok(OwnChanges { files: files.into_iter().map(|it| (it.path.clone(), sign(&it))).collect(), left_out })
     }
 
     /// Commits what a command of the person's own has changed, or drops it. Returns the line that tells of it.
@@ -467,9 +477,11 @@ impl Runtime {
         let on_git = self.on_git.as_mut().ok_or_else(no_session)?;
         if !is_wanted {
             on_git.session.drop_own();
+            on_git.bench.settle();
             return Ok("its changes were dropped".to_owned());
         }
         let commit = on_git.session.commit_own(&subject).map_err(session_failure)?;
+        on_git.bench.settle();
         Ok(format!("its changes are in the session as commit {}", crate::git::short(commit)))
     }
 
@@ -569,14 +581,23 @@ impl Runtime {
         }
         let Some(on_git) = &mut self.on_git else { return Ok(None) };
         let done = on_git.session.end_turn(&said).map_err(session_failure)?;
+        on_git.bench.settle();
         let conflicts = on_git.session.meta().conflicts.clone();
         summaries::follow_up(self);
         let files = crate::base::text::counted(done.files, "file");
-        let mut line = format!("turn {} · {files} · {}", done.turn, crate::git::short(done.commit));
+        let [more, less] = done.lines.unwrap_or_default();
+        let lines = if more + less > 0 { format!(" +{more} -{less}") } else { String::new() };
+        let mut line = format!("turn {} · {files}{lines} · {}", done.turn, crate::git::short(done.commit));
         if !conflicts.is_empty() {
             line.push_str(&format!(" · conflicts left in {}", conflicts.join(", ")));
         }
         line.extend(said.cost.iter().map(|cost| format!(" · {cost}")));
+        if !said.left_out.is_empty() {
+            let more = said.left_out.len().saturating_sub(LEFT_OUT_SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let named = &said.left_out[..said.left_out.len().min(LEFT_OUT_SHOWN)];
+            line.push_str(&format!(" · in no commit: {}{more}", named.join(", ")));
+        }
         if said.state != State::Whole {
             line.push_str(&format!(" · {}", said.state.word()));
         }

@@ -7,6 +7,7 @@ use reedline::EditCommand;
 
 use crate::agent::Agent;
 use crate::base::text::{age, one_line};
+use crate::console::Console;
 use crate::host;
 use crate::ops::sessions::turn_and_half;
 use crate::ops::{self, conversations};
@@ -80,12 +81,12 @@ pub(in crate::repl) fn resume(repl: &mut Repl, wanted: &str) {
 
 /// Copies this conversation, or its first turns, into another one and goes on there.
 pub(in crate::repl) fn fork(repl: &mut Repl, argument: &str) {
+    if repl.session_fork(argument) {
+        return;
+    }
     let Some((id, turns)) = present_turns(repl) else { return };
     let Some(count) = turn_number(repl, argument, turns.len()) else { return };
     let count = count.unwrap_or(turns.len());
-    if repl.session_fork(u64::try_from(count).ok()) {
-        return;
-    }
     if count == 0 {
         return repl.console.notice("a fork at turn 0 would be empty: that is :new");
     }
@@ -240,9 +241,14 @@ fn tell_no_conversation(repl: &Repl) {
 
 fn show_turn(repl: &Repl, turn: &StoredTurn) {
     repl.console.outside(&format!("? {}\n", turn.question));
-    let mut markdown = drawing(&repl.console);
-    repl.console.write(&markdown.push(&turn.answer));
-    repl.console.write(&markdown.finish());
+    draw_answer(&repl.console, &turn.answer);
+}
+
+/// Draws an answer as it was drawn while it came.
+pub(in crate::repl) fn draw_answer(console: &Console, answer: &str) {
+    let mut markdown = drawing(console);
+    console.write(&markdown.push(answer));
+    console.write(&markdown.finish());
 }
 
 fn history_row(row: Row) -> Vec<String> {

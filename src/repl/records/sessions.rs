@@ -9,8 +9,9 @@ use crate::base::text::{counted, one_line};
 use crate::git::{Program, short};
 use crate::host::PrivateCopy;
 use crate::ops::sessions::{
-    against, applied_lines, changes_at, difference, half_words, kept_rows, log_rows, merge_wish, merge_words,
-    output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
+    against, applied_lines, changes_at, difference, fork_words, half_words, kept_rows, log_rows, merge_wish,
+    merge_words, output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines,
+    tool_rows,
 };
 use crate::proto::{Failure, FailureKind};
 use crate::render::patch::parse;
@@ -18,7 +19,7 @@ use crate::render::text::{escape_visible, table};
 use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::changes;
-use crate::repl::records::conversations::rows_of;
+use crate::repl::records::conversations::{draw_answer, rows_of};
 use crate::repl::records::memory;
 use crate::repl::rules::tooling;
 use crate::sessions::{
@@ -138,6 +139,9 @@ impl Repl {
         }
         if let Some(on_git) = self.runtime.on_git() {
             let (id, name) = (on_git.session.id(), on_git.session.reference());
+            // A person with many sessions knows it.
+            let sessions = on_git.session.sessions();
+            let is_first = sessions.list().is_ok_and(|all| all.len() <= 1) && sessions.repo().has_remote();
             let is_branch = name.starts_with("refs/heads/");
             let name = name.trim_start_matches("refs/heads/");
             let base = on_git.session.meta().base.clone().unwrap_or_default();
@@ -146,8 +150,11 @@ impl Repl {
                 "session {} begins at {base}; your files stay as they are, each turn becomes a commit on {name}",
                 short_id(id)
             ));
-            if is_branch {
-                self.console.notice("the branch holds the conversation too: git push --all would send it");
+            if is_branch && is_first {
+                self.console.notice(
+                    "the branch holds the conversation too, and git push --all would send it; sessions.refs = \"hidden\" and \
+                     sessions.record = \"talk\" change that",
+                );
             }
         }
         Ok(())
@@ -161,6 +168,12 @@ impl Repl {
         memory::note_ended(self);
         self.runtime.open_session(&workspace, wanted)?;
         self.tell_session();
+        let view = self.session_view()?;
+        let turns = view.meta().map_err(session_failure)?.turns;
+        if let Some(last) = (turns > 0).then(|| view.record(turns).ok()).flatten() {
+            self.console.outside(&format!("? {}\n", last.question));
+            draw_answer(&self.console, &last.answer);
+        }
         Ok(())
     }
 
@@ -172,6 +185,11 @@ impl Repl {
         let turns = counted(usize::try_from(meta.turns).unwrap_or(usize::MAX), "turn");
         self.console.notice(&format!("session {}: {}, {turns}", short_id(&meta.id), escape_visible(&meta.title)));
         told.iter().for_each(|told| self.console.notice(told));
+        if let Ok(Some(count @ 1..)) = on_git.session.sessions().moved(meta) {
+            let branch = meta.base_branch.as_deref().unwrap_or_default().trim_start_matches("refs/heads/");
+            let (branch, commits) = (escape_visible(branch), counted(count, "commit"));
+            self.console.notice(&format!("{branch} has {commits} more since; :session sync brings them in"));
+        }
         if let Some(left) = on_git.session.left() {
             let files = counted(left.files, "file");
             self.console.notice(&format!(
@@ -196,9 +214,11 @@ impl Repl {
         let log = view.log().map_err(session_failure)?;
         let mut rows = log_rows(&view, &log).map_err(session_failure)?;
         let id = view.meta().map_err(session_failure)?.id;
-        rows.extend(kept_rows(&self.git_sessions()?.kept_tips(&id).map_err(session_failure)?));
+        let kept = kept_rows(&self.git_sessions()?.kept_tips(&id).map_err(session_failure)?, &log);
+        let kept_words = if kept.is_empty() { "" } else { "; :fork --kept K goes on from what was left" };
+        rows.extend(kept);
         self.console.write(&table(&rows, self.console.width_columns()));
-        self.console.notice(":session show N, :rewind N, :fork N");
+        self.console.notice(&format!(":session show N, :rewind N, :fork N{kept_words}"));
         Ok(())
     }
 
@@ -216,13 +236,20 @@ impl Repl {
         });
         match shown {
             Err(failure) => self.console.failure(&failure),
+            Ok((record, _)) if record.kind == "base" => {
+                self.console.notice("turn 0 begins the session: nothing was asked")
+            }
             Ok((record, text)) => {
                 self.console.outside(&format!("? {}\n", record.question));
                 for call in &record.calls {
                     let sign = if call.success { "·" } else { "✗" };
                     self.console.outside(&format!("{sign} {} {}\n", call.tool, one_line(&call.arguments)));
                 }
-                self.console.outside(&format!("{}\n", record.answer.trim_end()));
+                draw_answer(&self.console, &record.answer);
+                record
+                    .left_out
+                    .iter()
+                    .for_each(|it| self.console.notice(&format!("in no commit: {}", escape_visible(it))));
                 return changes::browse(self, parse(&text), Vec::new());
             }
         }
@@ -316,10 +343,18 @@ impl Repl {
     }
 
     /// Goes on in a fork of the session; `false` if no session is on.
-    pub(in crate::repl) fn session_fork(&mut self, turn: Option<u64>) -> bool {
+    pub(in crate::repl) fn session_fork(&mut self, argument: &str) -> bool {
         let Some(on_git) = self.runtime.on_git() else { return false };
         let (old, sessions) = (on_git.session.id().to_owned(), on_git.session.sessions().clone());
-        let forked = sessions.fork(&old, turn).map_err(session_failure);
+        let words =
+            fork_words(argument).map_err(|message| user(message, ":fork [N] [--kept K]; :session log lists both"));
+        let forked = words.and_then(|(turn, kept)| {
+            let forked = match kept {
+                Some(kept) => sessions.fork_kept(&old, kept, turn),
+                None => sessions.fork(&old, turn),
+            };
+            forked.map_err(session_failure)
+        });
         match forked.and_then(|fork| self.runtime.take_session(fork)) {
             Ok(()) => {
                 self.console.notice(&format!("forked from session {}, which stays as it is", short_id(&old)));
@@ -584,7 +619,9 @@ impl Repl {
             self.console.notice("no file is open; :session context PATH lets one go with every question");
             return Ok(());
         }
-        let row = |(name, tokens): &(String, usize)| vec![escape_visible(name), format!("about {tokens} tokens")];
+        let row = |(name, tokens): &(String, usize)| {
+            vec![escape_visible(name), format!("about {}", counted(*tokens, "token"))]
+        };
         let rows: Vec<Vec<String>> = open.iter().map(row).collect();
         self.console.write(&table(&rows, self.console.width_columns()));
         self.console.notice(":session context -PATH closes one");

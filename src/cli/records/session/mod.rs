@@ -26,8 +26,8 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_json, escape_visible, table};
 use crate::render::{sanitise, strip_controls};
 use crate::sessions::{
-    FILE_BYTES_MAX, Finding, Half, How, Listed, MergeWish, Session, SessionError, Sessions, View, amend, clear_up,
-    examine, replay, rewind_half, short_id,
+    FILE_BYTES_MAX, Finding, Half, How, Listed, LogEntry, MergeWish, Session, SessionError, Sessions, View, amend,
+    clear_up, examine, replay, rewind_half, short_id,
 };
 
 pub(in crate::cli) use words::definition;
@@ -120,7 +120,13 @@ impl Asked {
                 let names = self.view(&id)?.names(path, turn()).map_err(session_failure)?;
                 print_lines(names.iter().map(|it| escape_visible(it)));
             }
-            "fork" => outln!("{}", sessions.fork(&id, turn()).map_err(session_failure)?.id()),
+            "fork" => {
+                let forked = match matches.get_one::<u64>("kept") {
+                    Some(kept) => sessions.fork_kept(&id, *kept, turn()),
+                    None => sessions.fork(&id, turn()),
+                };
+                outln!("{}", forked.map_err(session_failure)?.id());
+            }
             "rewind" => self.rewind(&id, turn().unwrap_or_default(), matches)?,
             "message" | "amend" | "dir" => self.change_or_write(name, &id, turn(), matches)?,
             "undo" | "redo" => {
@@ -236,15 +242,19 @@ impl Asked {
         let log = view.log().map_err(session_failure)?;
         if !is_json {
             let mut rows = log_rows(&view, &log).map_err(session_failure)?;
-            rows.extend(kept_rows(&self.sessions.kept_tips(id).map_err(session_failure)?));
+            rows.extend(kept_rows(&self.sessions.kept_tips(id).map_err(session_failure)?, &log));
             print_table(&rows);
             return Ok(());
         }
-        let line = |it: &crate::sessions::LogEntry| {
-            json!({"v": VERSION, "kind": "turn", "session": id, "turn": it.turn, "act": it.act, "state": it.state,
-                "commit": it.id.to_string(), "subject": it.subject, "model": it.model, "time_s": it.time_s})
+        let line = |it: &LogEntry| {
+            let files = view.changes_by(it).map_err(session_failure)?.len();
+            let [added, removed] = it.lines.map_or([None; 2], |lines| lines.map(Some));
+            Ok(json!({"v": VERSION, "kind": "turn", "session": id, "turn": it.turn, "act": it.act, "state": it.state,
+                "commit": it.id.to_string(), "subject": it.subject, "model": it.model, "time_s": it.time_s,
+                "files": files, "added": added, "removed": removed, "cost": Some(&it.cost).filter(|it| !it.is_empty())}))
         };
-        print_lines(log.iter().rev().map(|it| line(it).to_string()));
+        let lines = log.iter().rev().map(line).collect::<Result<Vec<Value>, Failure>>()?;
+        print_lines(lines.iter().map(Value::to_string));
         Ok(())
     }
 
@@ -258,13 +268,20 @@ impl Asked {
             outln!("{}", escape_json(&record.to_string()));
             return Ok(());
         }
+        if record.kind == "base" {
+            outln!("Turn 0 begins the session: nothing was asked.");
+            return Ok(());
+        }
         let changes = view.changes_of(turn).map_err(session_failure)?;
-        out!("? {}\n", strip_controls(record.question.as_bytes()));
+        outln!("? {}", strip_controls(record.question.as_bytes()));
         for call in &record.calls {
             let sign = if call.success { "·" } else { "✗" };
             outln!("{sign} {} {}", sanitise(&call.tool), escape_visible(&call.arguments));
         }
-        outln!("{}\n", strip_controls(record.answer.trim_end().as_bytes()));
+        outln!("{}", strip_controls(record.answer.trim_end().as_bytes()));
+        for left_out in &record.left_out {
+            outln!("In no commit: {}", escape_visible(left_out));
+        }
         out!("{}", sanitise(&difference(&changes, &|side| view.text(side))));
         Ok(())
     }
@@ -396,7 +413,9 @@ impl Asked {
         let workspace = self.workspace.clone();
         self.runtime.open_session(&workspace, wanted)?;
         let open = self.runtime.update_open_files(&opened, &closed)?;
-        let row = |(name, tokens): &(String, usize)| vec![escape_visible(name), format!("about {tokens} tokens")];
+        let row = |(name, tokens): &(String, usize)| {
+            vec![escape_visible(name), format!("about {}", counted(*tokens, "token"))]
+        };
         print_table(&open.iter().map(row).collect::<Vec<_>>());
         Ok(ExitCode::SUCCESS)
     }

@@ -67,7 +67,14 @@ pub(in crate::cli) fn definition() -> Command {
         .subcommand(
             command("fork", "Begins a session that goes on from a turn of another, and prints its id")
                 .arg(id())
-                .arg(turn("The turn; the default is the newest")),
+                .arg(turn("The turn; the default is the newest"))
+                .arg(
+                    Arg::new("kept")
+                        .long("kept")
+                        .value_name("K")
+                        .value_parser(value_parser!(u64))
+                        .help("Goes on from the tip that `log` lists as kept K"),
+                ),
         )
         .subcommand(
             command("rewind", "Goes back to a turn; the newest commit is kept")
