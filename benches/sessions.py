@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Sessions on git beside a worktree: how long their commands take in a large repository.
 
-Makes a repository of many files with git fast-import below a temporary directory, runs each command several times as a
-whole program, and prints medians in milliseconds as JSON, without the time that `reedclaw --version` takes. The peer is
-`git worktree add`, by which other tools give each session its files. Needs Python 3.9 and git.
+Makes a repository of many files with git fast-import below a temporary directory, or one of the real files below --source,
+runs each command several times as a whole program, and prints medians in milliseconds as JSON, without the time that
+`reedclaw --version` takes. Some looks are taken while another process runs a turn. The peer is `git worktree add`, by which
+other tools give each session its files. At the end `git fsck` must find nothing. Needs Python 3.9, git and the overlay sandbox.
 """
 
 import argparse
@@ -30,20 +31,54 @@ def make_repository(top, files):
         subprocess.run(["git", "config", name, value], cwd=top, check=True)
 
 
+def make_real_repository(top, source):
+    """A repository with one commit of the files below a directory; nothing is checked out."""
+    subprocess.run(["git", "init", "-q", "-b", "main", str(top)], check=True)
+    for name, value in (("user.name", "x"), ("user.email", "x@y"), ("core.autocrlf", "false")):
+        subprocess.run(["git", "config", name, value], cwd=top, check=True)
+    env = {**os.environ, "GIT_DIR": str(top / ".git"), "GIT_WORK_TREE": str(source)}
+    subprocess.run(["git", "add", "-A", "-f", "."], cwd=source, env=env, check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(["git", "commit", "-q", "-m", "x"], cwd=source, env=env, check=True)
+    listed = subprocess.run(["git", "ls-files"], cwd=source, env=env, check=True, capture_output=True, text=True)
+    return listed.stdout.splitlines()
+
+
+def answers():
+    """A model that writes a file, and one that keeps a turn running."""
+
+    def call(name, arguments):
+        return [{"tool_call": {"name": name, "arguments": arguments}}]
+
+    write = call("file_write", {"path": "written.txt", "content": "one\n"})
+    wait = call("shell", {"command": "sleep 600"})
+    turns = [("write", write), ("wait", wait)]
+    return "\n".join(json.dumps({"when": when, "rounds": [it, [{"text": "done"}]]}) for when, it in turns)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("reedclaw", type=Path)
     parser.add_argument("--files", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--source", type=Path, help="a directory whose files the repository has")
     asked = parser.parse_args()
     program = str(asked.reedclaw.resolve())
     with tempfile.TemporaryDirectory() as place:
         home, top = Path(place) / "home", Path(place) / "home" / "repository"
         home.mkdir()
-        make_repository(top, asked.files)
+        path = "d0/e50/f5050.txt"
+        if asked.source:
+            listed = make_real_repository(top, asked.source.resolve())
+            asked.files, path = len(listed), listed[len(listed) // 2]
+        else:
+            make_repository(top, asked.files)
         config = home / ".config" / "reedclaw"
         config.mkdir(parents=True)
-        (config / "config.lua").write_text("return { memory = {auto = false} }")
+        (home / "answers.jsonl").write_text(answers())
+        (config / "config.lua").write_text(
+            "return { memory = {auto = false}, context = {project = false}, "
+            f"models = {{ m = {{ kind = 'mock', script = '{home}/answers.jsonl' }} }} }}"
+        )
         env = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8"}
 
         def run(words):
@@ -70,10 +105,27 @@ def main():
             "fork": median([*session, "fork", ident]),
             "list": median([*session, "list"]),
             "log": median([*session, "log", ident]),
-            "cat": median([*session, "cat", ident, "d0/e50/f5050.txt"]),
+            "cat": median([*session, "cat", ident, path]),
             "diff": median([*session, "diff", ident]),
         }
+        for number in range(3):
+            found[f"turn {number + 1}"] = run([*session, "ask", ident, "-m", "write"])[0]
+        found["first command"] = run([*session, "run", ident, "--yes", "true"])[0]
+        found["command"] = median([*session, "run", ident, "--yes", "true"])
+        found["command with git status"] = median([*session, "run", ident, "--yes", "git status --short"])
+        turn = subprocess.Popen([*session, "ask", ident, "-m", "wait"], cwd=top, env=env, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while '"state":"running"' not in run([*session, "list", "--json"])[1]:
+            time.sleep(0.1)
+        found["log while a turn runs"] = median([*session, "log", ident])
+        found["show while a turn runs"] = median([*session, "show", ident])
+        found["diff while a turn runs"] = median([*session, "diff", ident])
+        turn.terminate()
+        turn.wait()
+        subprocess.run(["git", "branch", "target"], cwd=top, check=True)
+        found["merge"] = run([*session, "merge", ident, "--yes", "--into", "target"])[0]
         found = {name: round(took - empty, 1) for name, took in found.items()}
+        subprocess.run(["git", "fsck", "--no-dangling", "--no-progress"], cwd=top, check=True, stdout=subprocess.DEVNULL)
         tree = Path(place) / "worktree"
 
         def remove():

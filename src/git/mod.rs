@@ -3,6 +3,7 @@
 
 mod diff;
 pub mod fault;
+mod index;
 mod program;
 mod tables;
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub use diff::{Changed, diff};
 #[cfg(test)]
 pub use fault::in_memory;
 pub use gix::ObjectId as Oid;
+pub use index::{IndexEntry, index, stat_of};
 pub use program::{Merged, Program, make_bare};
 use tables::Tables;
 pub use write::{Batch, NewCommit, TreeEdit, Unnamed};

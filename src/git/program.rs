@@ -118,6 +118,17 @@ impl Program {
         Err(GitError::Other(ran.err.trim().replace('\n', " ")))
     }
 
+    /// Makes a repository of a directory, as the user has configured it.
+    ///
+    /// # Errors
+    /// Git's own words.
+    pub fn init(&self, directory: &Path) -> Result<(), GitError> {
+        let mut command = self.as_user(directory);
+        command.args(["init", "--quiet"]);
+        let ran = run(command)?;
+        if ran.status == Some(0) { Ok(()) } else { Err(GitError::Other(ran.err.trim().replace('\n', " "))) }
+    }
+
     /// The tree of a checkout as it is now, with the new files that git doesn't ignore. `index` is where a private index is
     /// written; the checkout's own is only read.
     ///

@@ -14,6 +14,7 @@ use crate::repl::offer;
 use crate::repl::records::cost;
 use crate::repl::records::manual;
 use crate::repl::records::memory;
+use crate::repl::records::repository;
 use crate::repl::rules::configure;
 use crate::repl::rules::tooling;
 use crate::route::ends_with_question;
@@ -74,7 +75,7 @@ pub(super) fn answer(repl: &mut Repl, question: &str) -> Result<Reply, Flow> {
         Ok(told) => told.iter().for_each(|line| repl.console.notice(line)),
         Err(failure) => repl.console.failure(&failure),
     }
-    match repl.ask_about_tools() {
+    match repository::ask_about_new(repl) {
         Flow::Continue => reply,
         flow => Err(flow),
     }

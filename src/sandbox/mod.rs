@@ -133,6 +133,9 @@ pub struct Grant {
     /// Directories of ours that are shown in the workspace's place, over each other, the topmost first; none shows the
     /// workspace. Held by the overlay tier only.
     pub shown_instead: Vec<PathBuf>,
+    /// Directories that are shown read-only in the workspace: each with its place there, which is an empty directory. Held by
+    /// the overlay tier only.
+    pub shown_at: Vec<(PathBuf, PathBuf)>,
     /// Way in which it sees that.
     pub view: View,
     /// Further places where it may write; files and directories that are there.
@@ -188,6 +191,7 @@ impl Grant {
             cwd: workspace.clone(),
             workspace,
             shown_instead: Vec::new(),
+            shown_at: Vec::new(),
             view: View::default(),
             writable: Vec::new(),
             readable: Vec::new(),
@@ -444,6 +448,7 @@ impl Sandbox {
         Ok(JailWire {
             workspace: of(workspace),
             shown_instead: grant.shown_instead.iter().map(|path| of(path)).collect(),
+            shown_at: grant.shown_at.iter().map(|(source, place)| [of(source), of(&workspace.join(place))]).collect(),
             view: match &grant.view {
                 View::Look | View::First(_) => ViewWire::Look,
                 View::Work => ViewWire::Work,

@@ -147,6 +147,7 @@ pub fn clear_up(sessions: &Sessions, only_names: bool) -> Result<Vec<String>, Se
                 told.push(format!("the directory for commands of session {}", short_id(&id)));
                 if !only_names {
                     let _ = std::fs::remove_file(desk.bench().with_extension("state"));
+                    let _ = std::fs::remove_dir_all(desk.bench().with_extension("git"));
                     let removed = std::fs::remove_dir_all(desk.bench());
                     removed.map_err(|error| SessionError::Disk(desk.bench(), error))?;
                 }

@@ -279,6 +279,12 @@ impl Sessions {
         }
     }
 
+    /// The person whose commits the turns are.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.who
+    }
+
     /// The repository.
     #[must_use]
     pub fn repo(&self) -> &Arc<Repo> {

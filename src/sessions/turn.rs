@@ -471,6 +471,7 @@ impl Session {
     /// Lets changes of the draft be kept from now on for the tip as it is.
     pub(super) fn watch(&self) {
         let (keeper, tip) = (self.desk.clone(), self.tip);
+        self.draft.note_commit(tip);
         self.draft.watch(Box::new(move |draft| keeper.keep_draft(draft, tip).is_ok()));
     }
 

@@ -5,7 +5,6 @@
 //! each other. Where a directory can't hide what lies below it, and if that is wanted, a bench has all files itself.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -14,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::gitdir::GitDir;
 use super::layer::{Layer, can_hide, write};
 use super::lower::{Lower, Lowers};
-use super::rules::Rules;
+use super::rules::{Rules, may_hold_secrets};
 use super::{Draft, FILE_BYTES_MAX, RECORDS};
 use crate::files::PathError;
-use crate::git::{Changed as Differs, Mode, Objects, Oid, diff, empty_tree, oid_of};
+use crate::git::{Changed as Differs, Identity, Mode, Objects, Oid, Repo, diff, empty_tree, oid_of, stat_of};
 
 /// Threads that write files.
 const THREADS_MAX: usize = 8;
@@ -29,20 +29,6 @@ const PATHS_MAX: usize = 5_000;
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Lines about what a commit leaves out; of more, the number.
 const LEFT_OUT_MAX: usize = 100;
-/// The names of files that hold secrets, and the beginnings of such names: no commit takes them.
-const SECRET: [&str; 3] = [".env", ".netrc", ".pgpass"];
-const SECRET_BEGINNINGS: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa"];
-/// The ends of names of files that show what such a file looks like, or are meant for others.
-const NO_SECRET_ENDS: [&str; 5] = [".example", ".sample", ".template", ".dist", ".pub"];
-
-/// Whether a file's name says that it may hold secrets.
-#[must_use]
-pub fn may_hold_secrets(path: &Path) -> bool {
-    let name = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
-    let begins = SECRET_BEGINNINGS.iter().any(|it| name.starts_with(it));
-    SECRET.contains(&&*name) || begins && !NO_SECRET_ENDS.iter().any(|it| name.ends_with(it))
-}
-
 /// A command's change at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
@@ -65,6 +51,8 @@ pub struct Bench {
     draft: Arc<Draft>,
     /// Place of the trees that benches share; `None` if this one is to have all files itself.
     shared: Option<Lowers>,
+    /// The `.git` that commands see.
+    git: Option<GitDir>,
     /// Reason why no command may run on it.
     closed: Option<&'static str>,
     known: Mutex<Option<Known>>,
@@ -85,7 +73,13 @@ impl Bench {
     #[must_use]
     pub fn new(dir: PathBuf, shared: Option<PathBuf>, draft: Arc<Draft>) -> Self {
         let shared = shared.map(Lowers);
-        Self { dir, shared, draft, closed: None, known: Mutex::new(None), left_out: Mutex::default() }
+        Self { dir, shared, draft, git: None, closed: None, known: Mutex::new(None), left_out: Mutex::default() }
+    }
+
+    /// The same, on which git shows commits of this repository. `who` makes commits there.
+    #[must_use]
+    pub fn with_git(self, repo: Arc<Repo>, who: Identity) -> Self {
+        Self { git: Some(GitDir::beside(&self.dir, repo, who)), ..self }
     }
 
     /// The same, on which no command may run, for this reason.
@@ -105,7 +99,15 @@ impl Bench {
     pub fn layers(&self) -> Vec<PathBuf> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let lower = known.as_ref().and_then(|it| it.lower.as_ref());
-        std::iter::once(self.dir.clone()).chain(lower.map(|it| it.files.clone())).collect()
+        let git = self.git.as_ref().and_then(GitDir::layer);
+        let own = std::iter::once(self.dir.as_path()).chain(git).map(Path::to_owned);
+        own.chain(lower.map(|it| it.files.clone())).collect()
+    }
+
+    /// A directory that commands see read-only, with its place in the workspace: the objects of the repository.
+    #[must_use]
+    pub fn shown_at(&self) -> Option<(PathBuf, PathBuf)> {
+        self.git.as_ref().and_then(GitDir::objects)
     }
 
     /// The draft whose files it shows.
@@ -141,8 +143,28 @@ impl Bench {
             self.bring(&work.iter().map(PathBuf::as_path).collect::<Vec<_>>(), now.lower.as_deref()).map_err(told)?;
             self.remember(&now).map_err(told)?;
         }
+        self.show_git(&now);
         *known = Some(now);
         Ok(())
+    }
+
+    /// Brings its `.git` to the commit that the draft began with.
+    fn show_git(&self, now: &Known) {
+        let (Some(git), Some(commit)) = (&self.git, self.draft.commit()) else { return };
+        let (place, base) = now.lower.as_ref().map_or((&self.dir, now.base), |it| (&it.files, it.tree));
+        // What the bench has itself isn't as the commit has it, or lies elsewhere: git reads it.
+        let own = std::cell::LazyCell::new(|| {
+            let differ = diff(&*self.draft.objects, base, now.base).unwrap_or_default();
+            differ.into_iter().map(|it| it.path).chain(now.changed.keys().cloned()).collect::<BTreeSet<PathBuf>>()
+        });
+        let stat = |path: &Path| {
+            let data = (!own.contains(path)).then(|| place.join(path).symlink_metadata().ok()).flatten();
+            data.map_or([0; 10], |data| stat_of(&data))
+        };
+        if let Err(error) = git.show(commit, &self.draft.excludes(), &stat) {
+            let why = error.to_string();
+            tracing::info!(event = "git_not_shown", why = why.as_str());
+        }
     }
 
     /// Brings it to the draft if a command has used it, so that another process takes it up as it is.
@@ -171,6 +193,7 @@ impl Bench {
     /// Begins an empty bench, over the tree that it shares with others. What is there is of a state that nobody knows.
     fn begun(&self) -> io::Result<Known> {
         Layer { top: &self.dir, below: None }.clear()?;
+        self.git.iter().for_each(GitDir::clear);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
         let lower = match &self.shared {
             Some(shared) if can_hide(&self.dir) => {
@@ -363,14 +386,14 @@ struct Taking<'a> {
     flood: BTreeMap<PathBuf, usize>,
     /// Paths that the draft doesn't take, each with the reason.
     left_out: Vec<String>,
-    /// What the draft has taken so far.
+    /// Amounts that the draft has taken so far.
     bytes: u64,
     paths: usize,
 }
 
 impl<'a> Taking<'a> {
     fn over(draft: &'a Draft) -> Self {
-        let rules = Rules::of(draft);
+        let rules = draft.rules();
         Self { rules, is_flood: false, flood: BTreeMap::new(), left_out: Vec::new(), bytes: 0, paths: 0 }
     }
 

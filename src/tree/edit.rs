@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::node::Content;
 use super::read::{Found, bytes_of, of_git};
-use super::rules::Rules;
-use super::{Changed, Draft, FILE_BYTES_MAX, may_hold_secrets};
+use super::rules::{Rules, may_hold_secrets};
+use super::{Changed, Draft, FILE_BYTES_MAX};
 use crate::files::{Change, CommitError, PathError, Tree};
 use crate::git::{GitError, Mode};
 
@@ -17,6 +17,8 @@ pub const RECORDS: &str = ".reedclaw/sessions";
 const KEY: PathError = PathError::Reserved("it holds a key that is known here, and a commit would keep it");
 /// The beginning of a pointer of Git LFS, as its specification says.
 const LFS: &[u8] = b"version https://git-lfs.github.com/spec/";
+/// Longest file of rules that is read, in bytes.
+const RULES_BYTES_MAX: u64 = 1024 * 1024;
 /// A pointer is shorter than that, as the specification says.
 const POINTER_BYTES_MAX: u64 = 1024;
 
@@ -91,7 +93,7 @@ impl Draft {
         if old.is_some_and(|old| old.starts_with(LFS)) {
             return Err(PathError::Reserved("it is a pointer of Git LFS; its content isn't in the session"));
         }
-        if change.new.is_some() && Rules::of(self).filters(&path) {
+        if change.new.is_some() && self.rules().filters(&path) {
             return Err(PathError::Reserved("git would run a filter on it (.gitattributes), and a session runs none"));
         }
         let leaf = match change.new {
@@ -102,12 +104,21 @@ impl Draft {
         Ok((path, leaf))
     }
 
+    /// The rules about its paths.
+    pub(super) fn rules(&self) -> Rules<'_> {
+        let read = |path: &Path| {
+            let read = self.leaf(path, RULES_BYTES_MAX);
+            read.map(|(_, bytes)| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+        };
+        Rules::new(self.excludes(), Box::new(read))
+    }
+
     /// Whether a new file may become part of a commit.
     fn may_begin(&self, path: &Path) -> Result<(), PathError> {
         if may_hold_secrets(path) {
             return Err(PathError::Reserved("a file of its name may hold secrets, so no commit of a session takes it"));
         }
-        if Rules::of(self).ignores(path) {
+        if self.rules().ignores(path) {
             return Err(PathError::Reserved("git ignores it, so no commit takes it; a command can write it"));
         }
         Ok(())

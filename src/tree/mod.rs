@@ -12,6 +12,7 @@
 
 mod bench;
 mod edit;
+mod gitdir;
 mod layer;
 mod lower;
 mod memory;
@@ -27,11 +28,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::git::{GitError, Mode, Objects, Oid};
 
-pub use bench::{Bench, Did, clear_up_shared, may_hold_secrets};
+pub use bench::{Bench, Did, clear_up_shared};
 pub use edit::RECORDS;
 pub use memory::Memory;
 pub use node::Content;
 use node::Node;
+pub use rules::may_hold_secrets;
 
 /// Longest path in bytes, as in Linux (`PATH_MAX`, its end included).
 const PATH_BYTES_MAX: usize = 4095;
@@ -67,6 +69,8 @@ pub struct Draft {
     guard: Mutex<Option<Guard>>,
     /// Lines of ignore files that lie outside of the tree.
     excludes: Mutex<Vec<String>>,
+    /// The commit whose tree it began with.
+    commit: Mutex<Option<Oid>>,
 }
 
 /// Tells whether bytes hold a key that must not become part of a commit.
@@ -101,12 +105,23 @@ impl Draft {
             watcher: Mutex::new(None),
             guard: Mutex::new(None),
             excludes: Mutex::default(),
+            commit: Mutex::default(),
         }
     }
 
     /// Lets lines as of `.git/info/exclude` count for it, from now on.
     pub fn exclude(&self, lines: Vec<String>) {
         *self.excludes.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+    }
+
+    /// Notes the commit whose tree it began with.
+    pub fn note_commit(&self, commit: Oid) {
+        *self.commit.lock().unwrap_or_else(PoisonError::into_inner) = Some(commit);
+    }
+
+    /// The commit whose tree it began with.
+    fn commit(&self) -> Option<Oid> {
+        *self.commit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// These lines.

@@ -1,35 +1,49 @@
-//! Rules of git about paths: which it ignores, and which it changes by a filter before they become part of a commit. They are
-//! those of a draft's own files; nothing is run.
+//! Rules about paths: which git ignores, which it changes by a filter before they become part of a commit, and which names may
+//! hold secrets. They are read from files of the tree; nothing is run. It must not know trees.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use super::Draft;
+/// The names of files that hold secrets, and the beginnings of such names: no commit takes them.
+const SECRET: [&str; 3] = [".env", ".netrc", ".pgpass"];
+const SECRET_BEGINNINGS: [&str; 4] = [".env.", "id_rsa", "id_ed25519", "id_ecdsa"];
+/// The ends of names of files that show what such a file looks like, or are meant for others.
+const NO_SECRET_ENDS: [&str; 5] = [".example", ".sample", ".template", ".dist", ".pub"];
 
-/// Longest file of rules that is read, in bytes.
-const BYTES_MAX: u64 = 1024 * 1024;
+/// Whether a file's name says that it may hold secrets.
+#[must_use]
+pub fn may_hold_secrets(path: &Path) -> bool {
+    let name = path.file_name().map(OsStr::to_string_lossy).unwrap_or_default();
+    let begins = SECRET_BEGINNINGS.iter().any(|it| name.starts_with(it));
+    SECRET.contains(&&*name) || begins && !NO_SECRET_ENDS.iter().any(|it| name.ends_with(it))
+}
 
-/// The rules of a draft, each file of them read once.
+/// The text of a file of rules; empty if there is none.
+type Read<'a> = Box<dyn Fn(&Path) -> String + 'a>;
+
+/// The rules of a tree, each file of them read once.
 pub(super) struct Rules<'a> {
-    draft: &'a Draft,
+    read: Read<'a>,
+    /// Lines of ignore files that lie outside of the tree.
+    excludes: Vec<String>,
     ignored: BTreeMap<PathBuf, Gitignore>,
     filtered: BTreeMap<PathBuf, Gitignore>,
 }
 
 impl<'a> Rules<'a> {
-    pub(super) fn of(draft: &'a Draft) -> Self {
-        Self { draft, ignored: BTreeMap::new(), filtered: BTreeMap::new() }
+    pub(super) fn new(excludes: Vec<String>, read: Read<'a>) -> Self {
+        Self { read, excludes, ignored: BTreeMap::new(), filtered: BTreeMap::new() }
     }
 
     /// Whether git would ignore a path that it doesn't know yet.
     pub(super) fn ignores(&mut self, path: &Path) -> bool {
         for directory in path.ancestors().skip(1) {
-            let draft = self.draft;
+            let (read, excludes) = (&self.read, &self.excludes);
             let rule = self.ignored.entry(directory.to_owned()).or_insert_with(|| {
-                let text = text_of(draft, &directory.join(".gitignore"));
-                let excludes = draft.excludes();
+                let text = read(&directory.join(".gitignore"));
                 let excludes = excludes.iter().filter(|_| directory.as_os_str().is_empty());
                 matcher(directory, excludes.map(String::as_str).chain(text.lines()))
             });
@@ -44,9 +58,9 @@ impl<'a> Rules<'a> {
     /// Whether git would run a program on a path's content (`filter=` in gitattributes(5)), as Git LFS and git-crypt have it.
     pub(super) fn filters(&mut self, path: &Path) -> bool {
         for directory in path.ancestors().skip(1) {
-            let draft = self.draft;
+            let read = &self.read;
             let rule = self.filtered.entry(directory.to_owned()).or_insert_with(|| {
-                let text = text_of(draft, &directory.join(".gitattributes"));
+                let text = read(&directory.join(".gitattributes"));
                 let lines: Vec<String> = text.lines().filter_map(filter_line).collect();
                 matcher(directory, lines.iter().map(String::as_str))
             });
@@ -59,11 +73,6 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// A file of rules; empty if there is none.
-fn text_of(draft: &Draft, path: &Path) -> String {
-    draft.leaf(path, BYTES_MAX).map(|(_, bytes)| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
-}
-
 fn matcher<'l>(directory: &Path, lines: impl Iterator<Item = &'l str>) -> Gitignore {
     let mut builder = GitignoreBuilder::new(Path::new("/").join(directory));
     for line in lines {
@@ -72,7 +81,7 @@ fn matcher<'l>(directory: &Path, lines: impl Iterator<Item = &'l str>) -> Gitign
     builder.build().unwrap_or_else(|_| Gitignore::empty())
 }
 
-/// What a line of attributes says about filters, as a line of an ignore file.
+/// Turns a line of attributes about filters into a line of an ignore file.
 fn filter_line(line: &str) -> Option<String> {
     let line = line.trim_start();
     let (pattern, words) = match line.strip_prefix('"') {
@@ -92,24 +101,18 @@ fn filter_line(line: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use super::super::{Memory, Mode};
     use super::*;
-    use crate::git::empty_tree;
 
     #[test]
     fn ignore_files_and_filters_count_from_the_deepest_directory_up() {
-        let draft = Draft::on(Arc::new(Memory::default()), empty_tree(), Path::new("/project"), None);
-        let put = |path: &str, text: &str| {
-            draft.put(Path::new(path), Some((Mode::File, text.as_bytes()))).expect("put");
-        };
-        put(".gitignore", "built/\n*.log\n");
-        put("src/.gitignore", "!keep.log\n");
-        put(".gitattributes", "# comment\n*.bin filter=lfs -text\n\"a b.*\" filter=x\n*.txt text eol=crlf\n");
-        put("src/.gitattributes", "plain.bin -filter\n");
-        draft.exclude(vec!["mine".to_owned()]);
-        let mut rules = Rules::of(&draft);
+        let files = [
+            (".gitignore", "built/\n*.log\n"),
+            ("src/.gitignore", "!keep.log\n"),
+            (".gitattributes", "# comment\n*.bin filter=lfs -text\n\"a b.*\" filter=x\n*.txt text eol=crlf\n"),
+            ("src/.gitattributes", "plain.bin -filter\n"),
+        ];
+        let text = |path: &Path| files.iter().find(|(name, _)| path == Path::new(name)).map_or("", |(_, text)| text);
+        let mut rules = Rules::new(vec!["mine".to_owned()], Box::new(|path| text(path).to_owned()));
         for (path, is_ignored, is_filtered) in [
             ("built/o", true, false),
             ("x.log", true, false),
@@ -123,6 +126,20 @@ mod tests {
         ] {
             let found = (rules.ignores(Path::new(path)), rules.filters(Path::new(path)));
             assert_eq!(found, (is_ignored, is_filtered), "{path}");
+        }
+    }
+    #[test]
+    fn names_of_secrets_are_known_and_their_examples_are_none() {
+        for (name, may) in [
+            (".env", true),
+            ("deep/.env.local", true),
+            ("id_ed25519", true),
+            (".env.example", false),
+            (".envrc", false),
+            ("id_rsa.pub", false),
+            ("environment", false),
+        ] {
+            assert_eq!(may_hold_secrets(Path::new(name)), may, "{name}");
         }
     }
 }

@@ -221,7 +221,7 @@ fn open_files_go_with_each_question_until_they_are_closed() {
     session.run(":session context");
     session.expect("both files, each with its tokens", |screen| {
         let text = screen.contents();
-        text.contains("a.txt") && text.contains("b.txt") && text.contains("about 1 tokens")
+        text.contains("a.txt") && text.contains("b.txt") && text.contains("about 1 token")
     });
 }
 
@@ -389,6 +389,33 @@ fn what_git_ignores_stays_for_later_commands_of_other_processes() {
     };
     assert_eq!(run("cat built/o; echo z > z"), "x\n");
     assert_eq!(run("cat built/o z"), "x\nz\n", "a commit of the person's own leaves it there, too");
+}
+
+#[test]
+fn a_repository_is_offered_where_there_is_none_but_never_in_a_home() {
+    if !require(&["git"]) {
+        return;
+    }
+    let spawn = Spawn::reedclaw().size(40, 110).file(".config/reedclaw/config.lua", CONFIG);
+    let session = Session::spawn(spawn.file("plain/a.txt", "a\n"));
+    session.expect_prompt();
+    session.run(":session start");
+    session.expect_text("there is no git repository");
+    session.run("cd ~/plain");
+    session.run("clear");
+    session.line(":session start");
+    session.expect_text("Make one there, with git init?");
+    session.expect_text("yes [y]");
+    session.type_text("n");
+    session.expect_text("there is no git repository");
+    session.expect_prompt();
+    assert!(!session.home().join("plain/.git").exists());
+    session.run("clear");
+    session.line(":session start");
+    session.expect_text("yes [y]");
+    session.type_text("y");
+    session.expect_text("begins at no commit");
+    assert!(session.home().join("plain/.git/HEAD").exists() && !session.home().join(".git").exists());
 }
 
 #[test]

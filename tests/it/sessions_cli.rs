@@ -174,7 +174,7 @@ fn a_session_is_asked_and_its_open_files_are_listed_and_changed() {
     let id = output(at, &["session", "start", "a title"]).trim().to_owned();
     assert_eq!(output(at, &["session", "context", &id]), "");
     let open = output(at, &["session", "context", &id, "--add", "a.txt"]);
-    assert!(open.contains("a.txt") && open.contains("about 1 tokens"), "{open}");
+    assert!(open.contains("a.txt") && open.contains("about 1 token"), "{open}");
     let (code, _, told) = reedclaw(at, &["session", "ask", &id, "-m", "first change"]);
     assert_eq!((code, told.contains("turn 1 · 1 file")), (Some(0), true), "{told}");
     let shown = output(at, &["session", "show", &id, "1", "--json"]);

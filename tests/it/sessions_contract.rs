@@ -508,3 +508,41 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
     assert_eq!((code, out.as_str()), (Some(7), ""), "{err}");
     assert!(err.contains("there is no git repository at"), "{err}");
 }
+
+#[test]
+fn git_in_a_session_shows_its_newest_commit_and_makes_nothing_in_the_repository() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let (_top, home) = in_home();
+    let server = Server::start();
+    home_with(&server, &home, "");
+    let project = home.join("project");
+    repository(&project, &[("a.txt", "old\n"), (".gitignore", "built/\n")]);
+    let before = git(&project, &["for-each-ref"]);
+    let shell = |line: &str| tool_call("shell", &json!({"command": line}).to_string());
+    server.reply(tool_call("file_write", &json!({"path": "a.txt", "content": "new\n"}).to_string()));
+    server.reply(shell("git log --format=%s; git status --short; git diff --stat | tail -1; git branch"));
+    server.reply(answer("done"));
+    let id = begun(&asks(&home, "new", "write"));
+    let told = server.request(3).whole_content(-1);
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].starts_with("session ") && lines[1] == "first" && lines[2] == " M a.txt", "{told}");
+    assert!(told.contains("1 insertion(+), 1 deletion(-)") && told.contains("main"), "{told}");
+    assert!(!told.contains("kept:"), "git's looks are no change: {told}");
+    // The next turn sees the commit of this one; a commit of git's isn't taken over, the files are.
+    server.reply(shell("git status --short; git log --format=%s -1; echo mine > b.txt; git add -A; git commit -qm own && git stash list"));
+    server.reply(answer("done"));
+    asks(&home, &id, "commit");
+    let told = server.request(5).whole_content(-1);
+    assert!(told.starts_with("write\n"), "{told}");
+    assert!(told.contains("commits, branches and stashes that git makes in this session aren't kept"), "{told}");
+    assert!(told.contains("+ b.txt") && !told.contains(".git/"), "{told}");
+    let branch = format!("reedclaw/session/{id}");
+    assert_eq!(git(&project, &["log", "--format=%s", &format!("main..{branch}")]).lines().next(), Some("commit"));
+    assert_eq!(git(&project, &["show", &format!("{branch}:b.txt")]), "mine");
+    git(&project, &["update-ref", "-d", &format!("refs/heads/{branch}")]);
+    assert_eq!(git(&project, &["for-each-ref"]), before, "git made no reference");
+    git(&project, &["fsck", "--strict", "--no-dangling"]);
+    assert_eq!(git(&project, &["status", "--porcelain"]), "");
+}

@@ -123,7 +123,18 @@ fn commands_of_two_sessions_share_files_that_neither_changes() {
     assert_eq!(own(files(&one)), ["a.txt", "append", "cut", "e/new/file", "mapped", "moved", "sed"]);
     assert_eq!(git(&project, &["show", &format!("{}:mapped", tip(&project, &one))]), "two");
     // The next command of each sees its own files.
-    let seen = |id: &str| output(at, &["session", "run", id, "--yes", "cat sed append mapped; find . -type f | wc -l"]);
+    let seen = |id: &str| {
+        output(
+            at,
+            &[
+                "session",
+                "run",
+                id,
+                "--yes",
+                "cat sed append mapped; find . -name .git -prune -o -type f -print | wc -l",
+            ],
+        )
+    };
     assert_eq!(seen(&one), "two\none\nmore\ntwo\n7\n");
     assert_eq!(seen(&two), "one\none\none\n8\n");
     assert_eq!(differing(&before, &held(&shared)), Vec::<&PathBuf>::new(), "nobody has changed what both share");
@@ -176,7 +187,7 @@ fn line_ends_decomposed_names_and_fifty_submodules_stay_as_they_are() {
     let id = told.lines().find_map(|line| line.strip_prefix("[session] ")).expect("the id").to_owned();
     for question in ["second change", "third change"] {
         let (code, _, told) = reedclaw(at, &["agent", "--session", &id, "-m", question]);
-        assert_eq!((code, told.contains("· 1 file ·")), (Some(0), true), "{told}");
+        assert_eq!((code, told.contains("· 1 file +1 -1 ·")), (Some(0), true), "{told}");
     }
     let (code, out, err) = reedclaw(at, &["session", "run", &id, "--yes", "ls modules | wc -l; echo >> crlf.txt"]);
     assert_eq!((code, out.trim()), (Some(0), "50"), "{err}");

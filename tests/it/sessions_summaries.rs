@@ -106,7 +106,8 @@ fn where_a_budget_forbids_summaries_the_names_of_files_take_their_place() {
         return;
     }
     let (big, small) = (Server::start(), Server::start());
-    let prices = "prices = { small = { input = 1000, output = 1000 } }, budget = { per_day = { tokens = 10 } },";
+    let prices = "prices = { small = { input = 1000, output = 1000 }, big = { input = 0, output = 0 } },\n\
+                  budget = { per_day = { usd = 0.001 } },";
     let session = at_repository(&big, &small, prices);
     session.run(":session start");
     session.expect_text("begins at");

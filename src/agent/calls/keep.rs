@@ -33,6 +33,9 @@ const OFFERS_MAX: usize = 5;
 const CHANGING: &str = "changing the workspace";
 /// Changes from which on the disk is set to work before they are applied.
 const SYNCED_AHEAD_MIN: usize = 64;
+/// Note for the model about what git did in a session.
+const GIT_IS_A_VIEW: &str = "[commits, branches and stashes that git makes in this session aren't kept; the files are, and \
+                             become a commit when the turn ends]";
 /// Data of one file that is hashed.
 const HASHED_BYTES_MAX: u64 = 256 * 1024 * 1024;
 /// Files that one thread hashes before another is worth its start, and threads at most.
@@ -61,6 +64,9 @@ impl ToolRunner {
         let mut changes = self.layers().and_then(|below| collect(&copied.layer, &below, &limits));
         if let Ok(changes) = &mut changes {
             changes.items.retain(|change| !is_refreshed_index(change, &root));
+            if self.options.bench.is_some() && without_git(&mut changes.items) {
+                add(&mut outcome, GIT_IS_A_VIEW);
+            }
             outcome.metadata.insert("changes".into(), changes.items.len().into());
         }
         self.options.gate.settle(permit, &mut outcome);
@@ -258,12 +264,7 @@ impl ToolRunner {
             }
         };
         if let Some(bench) = self.options.bench.clone() {
-            let is_taken = |it: &&&Change| incoming.iter().any(|taken| taken.path == it.path);
-            let names = match incoming.len() == group.len() {
-                true => listed(group),
-                false => listed(&group.iter().filter(is_taken).copied().collect::<Vec<_>>()),
-            };
-            return self.draft(&bench, permit, &incoming, &format!("{names}]{note}"), outcome);
+            return self.draft(&bench, permit, group, &incoming, &note, outcome);
         }
         let adopted = self.keeper.adopt(command, incoming);
         self.changed_at = Some(std::time::Instant::now());
@@ -300,6 +301,18 @@ fn ended_repositories(items: &[Change]) -> Vec<PathBuf> {
     gits.filter(|it| it.file_name().is_some_and(|name| name.eq_ignore_ascii_case(".git"))).map(Path::to_owned).collect()
 }
 
+/// Takes out of the changes what a command did in the `.git` of a session, which is a view. Returns whether a commit, a branch
+/// or a stash was among that.
+fn without_git(items: &mut Vec<Change>) -> bool {
+    let is_named = |it: &Change| {
+        let is_reference = it.path == Path::new(".git/HEAD") || it.path.starts_with(".git/refs");
+        is_reference && !matches!(it.kind, ChangeKind::Directory { .. })
+    };
+    let has_named = items.iter().any(is_named);
+    items.retain(|it| !it.path.starts_with(".git"));
+    has_named
+}
+
 /// Whether a change is only that git has looked at its files again: that is nothing to keep.
 fn is_refreshed_index(change: &Change, root: &Path) -> bool {
     let ChangeKind::File { source, .. } = &change.kind else { return false };
@@ -310,7 +323,20 @@ fn is_refreshed_index(change: &Change, root: &Path) -> bool {
 
 impl ToolRunner {
     /// Puts changes of a command into the draft of a git session; build products stay on its bench.
-    fn draft(&mut self, bench: &Bench, permit: Permit, incoming: &[Incoming], names: &str, outcome: &mut Outcome) {
+    fn draft(
+        &mut self,
+        bench: &Bench,
+        permit: Permit,
+        group: &[&Change],
+        incoming: &[Incoming],
+        note: &str,
+        outcome: &mut Outcome,
+    ) {
+        let is_taken = |it: &&&Change| incoming.iter().any(|taken| taken.path == it.path);
+        let names = match incoming.len() == group.len() {
+            true => listed(group),
+            false => listed(&group.iter().filter(is_taken).copied().collect::<Vec<_>>()),
+        };
         let did = |it: &Incoming| match &it.content {
             NewContent::File { mode, source } => Did::File(source.clone(), *mode),
             NewContent::Bytes { mode, bytes } => Did::Bytes(bytes.clone(), *mode),
@@ -321,7 +347,7 @@ impl ToolRunner {
         let changes: Vec<(&Path, Did)> = incoming.iter().map(|it| (it.path.as_path(), did(it))).collect();
         let mut kept = match bench.adopt(&changes) {
             Ok(left_out) => {
-                add(outcome, &format!("[kept: {names}"));
+                add(outcome, &format!("[kept: {names}]{note}"));
                 if !left_out.is_empty() {
                     add(outcome, &format!("[no commit has these, later commands do: {}]", left_out.join(", ")));
                 }

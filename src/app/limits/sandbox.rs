@@ -150,6 +150,7 @@ pub(in crate::app) fn launcher(
                 view: terms.view.clone(),
                 // Known only when the bench is ready.
                 shown_instead: shown.as_ref().map(|bench| bench.layers()).unwrap_or_default(),
+                shown_at: shown.as_ref().and_then(|bench| bench.shown_at()).into_iter().collect(),
                 network_of: terms.network_of,
                 ..Grant::clone(&grant)
             };

@@ -59,7 +59,9 @@ impl OnGit {
     fn new(session: Session, bench: &str) -> Self {
         let trees = (bench == "shared").then(|| session.shared_trees());
         let closed = (bench == "off").then_some("commands of sessions are off (sessions.bench)");
-        let bench = Bench::new(session.bench(), trees, session.draft().clone()).closed(closed);
+        let bench = Bench::new(session.bench(), trees, session.draft().clone())
+            .with_git(session.sessions().repo().clone(), session.sessions().identity().clone())
+            .closed(closed);
         let bench = Arc::new(bench);
         Self { session, bench, summarised: BTreeMap::new() }
     }

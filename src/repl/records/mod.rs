@@ -9,5 +9,6 @@ pub(super) mod cost;
 pub(super) mod leftover;
 pub(super) mod manual;
 pub(super) mod memory;
+pub(super) mod repository;
 pub(super) mod sessions;
 pub(super) mod steps;

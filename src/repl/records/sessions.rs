@@ -1,17 +1,16 @@
 //! `:session`: sessions on git at the prompt. It must not know how they are kept.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use crate::app::{Approvals, OwnCommand, Ruling, session_failure, session_on};
-use crate::app::{FOLDER, maker, summarise, to_summarise};
+use crate::app::{Approvals, OwnCommand, Ruling, session_failure};
 use crate::ask::{Asking, ask_yes_or_no};
 use crate::base::text::{counted, one_line};
 use crate::git::{Program, short};
 use crate::host::PrivateCopy;
 use crate::ops::sessions::{
     against, applied_lines, changes_at, difference, fork_words, half_words, kept_rows, log_rows, merge_wish,
-    merge_words, output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines,
-    tool_rows,
+    merge_words, output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows,
 };
 use crate::proto::{Failure, FailureKind};
 use crate::render::patch::parse;
@@ -21,10 +20,9 @@ use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::changes;
 use crate::repl::records::conversations::{draw_answer, rows_of};
 use crate::repl::records::memory;
+use crate::repl::records::repository;
 use crate::repl::rules::tooling;
-use crate::sessions::{
-    Half, Session, SessionError, Sessions, View, amend, drop_summaries, replay, rewind_half, short_id,
-};
+use crate::sessions::{Half, Session, SessionError, Sessions, View, amend, replay, rewind_half, short_id};
 use crate::store::StoredTurn;
 
 impl Repl {
@@ -34,7 +32,10 @@ impl Repl {
         let rest = rest.trim();
         let done = match word {
             "" | "list" => self.session_list(rest),
-            "start" => self.session_start(rest),
+            "start" => match self.offer_repository() {
+                Err(flow) => return flow,
+                Ok(()) => self.session_start(rest),
+            },
             "open" => self.session_open(rest),
             "leave" => self.session_leave(),
             "log" => self.session_log(),
@@ -53,11 +54,11 @@ impl Repl {
             "undo" => self.session_undo(Session::undo),
             "redo" => self.session_undo(Session::redo),
             "merge" => return self.session_merge(rest),
-            "tools" => self.session_tools(),
-            "summaries" => return self.session_summaries(rest),
-            "approve" => return self.session_approve(rest),
-            "reject" => self.session_rule(rest, Ruling::Reject),
-            "revoke" => self.session_rule(rest, Ruling::Revoke),
+            "tools" => repository::list(self),
+            "summaries" => return repository::summaries(self, rest),
+            "approve" => return repository::approve(self, rest),
+            "reject" => repository::rule(self, rest, Ruling::Reject),
+            "revoke" => repository::rule(self, rest, Ruling::Revoke),
             "abandon" => self.session_abandon(rest),
             "drop" => return self.session_drop(rest),
             other => {
@@ -70,7 +71,7 @@ impl Repl {
         Flow::Continue
     }
 
-    fn git_sessions(&self) -> Result<Sessions, Failure> {
+    pub(in crate::repl) fn git_sessions(&self) -> Result<Sessions, Failure> {
         match self.runtime.on_git() {
             Some(on_git) => Ok(on_git.session.sessions().clone()),
             None => self.runtime.sessions(&tooling::workspace(self)),
@@ -114,6 +115,26 @@ impl Repl {
         let here = self.runtime.on_git().map(|it| it.session.id());
         self.console.write(&table(&session_rows(&sessions, &all, here), self.console.width_columns()));
         self.console.notice(":session open ID goes on with one");
+        Ok(())
+    }
+
+    /// Offers to make a repository of the directory that the shell is in, if it lies in none. A home and `/` are no projects.
+    fn offer_repository(&mut self) -> Result<(), Flow> {
+        let workspace = tooling::workspace(self);
+        let sessions = self.runtime.sessions(&workspace);
+        let home = self.runtime.variable("HOME").map(Path::new);
+        let is_project = workspace.parent().is_some() && home != Some(&workspace);
+        let program = self.git_program().ok();
+        let (Err(_), true, Some(program)) = (sessions, is_project && !is_in_repository(&workspace), program) else {
+            return Ok(());
+        };
+        let place = escape_visible(&workspace.display().to_string());
+        let question = format!("{place} lies in no git repository. Make one there, with git init?");
+        if ask_yes_or_no(&mut self.terminal, &question)? == Some(true)
+            && let Err(error) = program.init(&workspace)
+        {
+            self.console.failure(&session_failure(error.into()));
+        }
         Ok(())
     }
 
@@ -407,121 +428,6 @@ impl Repl {
         Ok(())
     }
 
-    /// Lists the tools that lie in the repository.
-    fn session_tools(&mut self) -> Result<(), Failure> {
-        let all = session_on(self.runtime.on_git_mut())?.repository_tools();
-        if all.is_empty() {
-            self.console.notice("no tool lies in this session's tools/ (NAME.luau)");
-            return Ok(());
-        }
-        self.console.write(&table(&tool_rows(&all), self.console.width_columns()));
-        self.console.notice(":session approve NAME shows one and asks; revoke NAME takes that back");
-        Ok(())
-    }
-
-    /// Makes summaries of the repository's files after a question, or drops them.
-    fn session_summaries(&mut self, argument: &str) -> Flow {
-        if argument == "drop" {
-            let dropped = self.git_sessions().and_then(|it| drop_summaries(&it).map_err(session_failure));
-            match dropped {
-                Ok(()) => self.console.notice("the repository has no summaries any more"),
-                Err(failure) => self.console.failure(&failure),
-            }
-            return Flow::Continue;
-        }
-        let wanted = match to_summarise(&self.runtime) {
-            Ok(wanted) if wanted.files() == 0 => {
-                self.console.notice("each file has its summary");
-                return Flow::Continue;
-            }
-            Ok(wanted) => wanted,
-            Err(failure) => {
-                self.console.failure(&failure);
-                return Flow::Continue;
-            }
-        };
-        let files = counted(wanted.files(), "file");
-        let question = format!("Send {files} (about {} tokens) to the model for summaries?", wanted.tokens);
-        match ask_yes_or_no(&mut self.terminal, &question) {
-            Err(flow) => return flow,
-            Ok(Some(true)) => {}
-            Ok(_) => {
-                self.console.notice("nothing was sent");
-                return Flow::Continue;
-            }
-        }
-        let maker = match maker(&mut self.runtime) {
-            Ok(maker) => maker,
-            Err(failure) => {
-                self.console.failure(&failure);
-                return Flow::Continue;
-            }
-        };
-        let made = self
-            .terminal
-            .attended(&Arc::default(), &mut Approvals::none(), |cancel, _| summarise(maker, &wanted, cancel));
-        match made {
-            Err(flow) => return flow,
-            Ok(Ok(files)) => self.console.notice(&format!(
-                "{} have a summary; questions of sessions carry them, and changed files get theirs after a turn",
-                counted(files, "file")
-            )),
-            Ok(Err(failure)) => self.console.failure(&failure),
-        }
-        Flow::Continue
-    }
-
-    /// Shows a tool of the repository, and asks whether the model may have it.
-    fn session_approve(&mut self, name: &str) -> Flow {
-        let asked = {
-            let (settings, env) = (self.runtime.settings().clone(), self.runtime.env().clone());
-            session_on(self.runtime.on_git_mut()).and_then(|on_git| on_git.tool_asked(name, &settings, &env))
-        };
-        let asked = match asked {
-            Ok(asked) => asked,
-            Err(failure) => {
-                self.console.failure(&failure);
-                return Flow::Continue;
-            }
-        };
-        if let flow @ Flow::End(_) = changes::browse(self, parse(&asked.text), Vec::new()) {
-            return flow;
-        }
-        tool_lines(name, &asked).iter().for_each(|line| self.console.line(line));
-        match ask_yes_or_no(&mut self.terminal, "May the model run this tool from now on without being asked?") {
-            Err(flow) => return flow,
-            Ok(Some(true)) => {
-                if let Err(failure) = self.session_rule(name, Ruling::Approve) {
-                    self.console.failure(&failure);
-                }
-            }
-            Ok(_) => self.console.notice(&format!("not now; :session approve {name} asks again, reject never")),
-        }
-        Flow::Continue
-    }
-
-    fn session_rule(&mut self, name: &str, ruling: Ruling) -> Result<(), Failure> {
-        let told = session_on(self.runtime.on_git_mut())?.rule_tool(name, ruling)?;
-        self.console.notice(&escape_visible(&told));
-        Ok(())
-    }
-
-    /// Asks about the repository's tools that the newest turn has made or changed.
-    pub(in crate::repl) fn ask_about_tools(&mut self) -> Flow {
-        let Some(on_git) = self.runtime.on_git() else { return Flow::Continue };
-        let changed = on_git.session.view().changes_of(on_git.session.meta().turns).unwrap_or_default();
-        if !changed.iter().any(|it| it.path.starts_with(FOLDER)) {
-            return Flow::Continue;
-        }
-        for name in on_git.undecided_tools() {
-            self.console.notice(&format!("the repository has a tool that you haven't allowed: {name}"));
-            if let flow @ Flow::End(_) = self.session_approve(&name) {
-                return flow;
-            }
-        }
-        Flow::Continue
-    }
-
     /// Joins the person's own commits since the newest turn into that turn's.
     fn session_amend(&mut self, text: &str) -> Result<(), Failure> {
         let text = self.runtime.agent().redacted(text);
@@ -774,6 +680,11 @@ impl Repl {
         }
         Flow::Continue
     }
+}
+
+/// Whether a directory lies in what looks like a repository, be it one that can't be used.
+fn is_in_repository(directory: &Path) -> bool {
+    directory.ancestors().any(|it| it.join(".git").symlink_metadata().is_ok() || it.join("HEAD").exists())
 }
 
 /// Reads `PATH [@N]`.

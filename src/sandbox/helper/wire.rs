@@ -82,6 +82,8 @@ pub(in crate::sandbox) struct JailWire {
     pub(in crate::sandbox) workspace: PathWire,
     /// The directories that are shown in its place, the topmost first.
     pub(in crate::sandbox) shown_instead: Vec<PathWire>,
+    /// Directories that are shown in it, each with its place.
+    pub(in crate::sandbox) shown_at: Vec<[PathWire; 2]>,
     pub(in crate::sandbox) view: ViewWire,
     /// The replacements of `/tmp` and of the homes.
     pub(in crate::sandbox) tmp: PathWire,

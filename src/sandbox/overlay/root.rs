@@ -77,6 +77,16 @@ impl Source {
         let one = |it: Self| Self { path: path.clone(), ..it };
         Ok(needed(&jail.shown_instead)?.into_iter().map(one).collect())
     }
+
+    /// Opens the directories that are shown in the workspace; each gets its place there as its path.
+    fn placed(jail: &JailWire) -> Result<Vec<Self>, String> {
+        let one = |[source, place]: &[PathWire; 2]| {
+            let found = needed(slice::from_ref(source))?;
+            Ok(found.into_iter().map(|it| Self { path: place.path(), ..it }).collect::<Vec<_>>())
+        };
+        let all: Result<Vec<Vec<Self>>, String> = jail.shown_at.iter().map(one).collect();
+        Ok(all?.into_iter().flatten().collect())
+    }
 }
 
 impl Source {
@@ -148,6 +158,7 @@ impl NewRoot {
         let jail = spec.jail.as_ref().ok_or("the description of the jail is missing")?;
         let shown = Source::shown(jail)?;
         let workspace = &shown[0];
+        let shown_at = Source::placed(jail)?;
         let (tmp, home) = (needed(slice::from_ref(&jail.tmp))?, needed(slice::from_ref(&jail.home))?);
         let layers = match &jail.view {
             ViewWire::Copy { upper, work, .. } => needed(&[upper.clone(), work.clone()])?,
@@ -192,6 +203,9 @@ impl NewRoot {
             new.bind(open, &open.path, NO_SUID | NO_DEV)?;
         }
         new.workspace(&shown, &layers, &jail.view)?;
+        for source in &shown_at {
+            new.bind(source, &source.path, READ_ONLY | NO_SUID | NO_DEV)?;
+        }
         if matches!(jail.view, ViewWire::Work) {
             let locked = paths(&spec.read_only).filter(|path| new.shows(path)).collect();
             new.lock(&outermost(locked), &workspace.path)?;

@@ -64,18 +64,7 @@ pub(in crate::cli) fn definition() -> Command {
                 .arg(Arg::new("path").value_name("DIR").default_value(""))
                 .arg(turn("The turn; the default is the newest")),
         )
-        .subcommand(
-            command("fork", "Begins a session that goes on from a turn of another, and prints its id")
-                .arg(id())
-                .arg(turn("The turn; the default is the newest"))
-                .arg(
-                    Arg::new("kept")
-                        .long("kept")
-                        .value_name("K")
-                        .value_parser(value_parser!(u64))
-                        .help("Goes on from the tip that `log` lists as kept K"),
-                ),
-        )
+        .subcommand(fork_definition())
         .subcommand(
             command("rewind", "Goes back to a turn; the newest commit is kept")
                 .arg(id())
@@ -96,6 +85,15 @@ pub(in crate::cli) fn definition() -> Command {
         .subcommand(command("apply", "Puts the changes of a session into the checkout").arg(id()).arg(yes()))
         .subcommand(command("abandon", "Takes a session off the list; its commits are kept").arg(id()))
         .subcommand(command("drop", "Removes a session with all its turns").arg(id()).arg(yes()))
+}
+
+fn fork_definition() -> Command {
+    let kept = Arg::new("kept").long("kept").value_name("K").value_parser(value_parser!(u64));
+    Command::new("fork")
+        .about("Begins a session that goes on from a turn of another, and prints its id")
+        .arg(id())
+        .arg(turn("The turn; the default is the newest"))
+        .arg(kept.help("Goes on from the tip that `log` lists as kept K"))
 }
 
 /// The commands about the conversation.
