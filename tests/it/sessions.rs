@@ -285,15 +285,6 @@ fn the_prompt_shows_the_session_and_the_next_shell_tells_of_a_turn_that_was_cut_
 }
 
 #[test]
-fn where_there_is_no_repository_that_is_said() {
-    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", CONFIG).file("plain/x", ""));
-    session.expect_prompt();
-    session.run("cd ~/plain");
-    session.run(":session start");
-    session.expect_text("no git repository");
-}
-
-#[test]
 fn what_a_turn_changed_is_committed_while_its_person_is_asked_and_their_yes_is_a_commit() {
     if !require(&["git"]) {
         return;
@@ -401,8 +392,8 @@ fn a_repository_is_offered_where_there_is_none_but_never_in_a_home() {
     session.expect_prompt();
     session.run(":session start");
     session.expect_text("there is no git repository");
-    session.run("cd ~/plain");
     session.run("clear");
+    session.run("cd ~/plain");
     session.line(":session start");
     session.expect_text("Make one there, with git init?");
     session.expect_text("yes [y]");

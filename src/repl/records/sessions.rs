@@ -118,14 +118,14 @@ impl Repl {
         Ok(())
     }
 
-    /// Offers to make a repository of the directory that the shell is in, if it lies in none. A home and `/` are no projects.
+    /// Offers to make a repository of the directory that the shell is in, if it lies in none.
     fn offer_repository(&mut self) -> Result<(), Flow> {
         let workspace = tooling::workspace(self);
         let sessions = self.runtime.sessions(&workspace);
-        let home = self.runtime.variable("HOME").map(Path::new);
-        let is_project = workspace.parent().is_some() && home != Some(&workspace);
+        // In a home, and in `/`, tools work elsewhere: neither is a project.
+        let is_here = workspace == state::read(&self.state).cwd && workspace.parent().is_some();
         let program = self.git_program().ok();
-        let (Err(_), true, Some(program)) = (sessions, is_project && !is_in_repository(&workspace), program) else {
+        let (Err(_), true, Some(program)) = (sessions, is_here && !is_in_repository(&workspace), program) else {
             return Ok(());
         };
         let place = escape_visible(&workspace.display().to_string());
