@@ -41,7 +41,7 @@ impl Backend {
 /// The reasons why routes can't be served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// Services that commit together name several back-ends.
+    /// Services that commit together name several back-ends; other routes that can't be served are named, too.
     Split(Vec<String>),
     /// Back-ends that this program doesn't serve, as `service: backend`.
     Unavailable(Vec<String>),
@@ -53,7 +53,8 @@ pub fn unfit(routes: &[Backend], here: &str) -> Option<Unfit> {
     let line = |route: &Backend| format!("{}: {}", route.service, route.backend);
     let together: Vec<&Backend> = routes.iter().filter(|it| TOGETHER.contains(&it.service.as_str())).collect();
     if together.iter().any(|it| it.backend != together[0].backend) {
-        return Some(Unfit::Split(together.into_iter().map(line).collect()));
+        let named = routes.iter().filter(|it| it.backend != here || together.contains(it));
+        return Some(Unfit::Split(named.map(line).collect()));
     }
     let others: Vec<String> = routes.iter().filter(|it| it.backend != here).map(line).collect();
     (!others.is_empty()).then_some(Unfit::Unavailable(others))

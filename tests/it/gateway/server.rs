@@ -458,6 +458,29 @@ fn modes_with_several_tenants_need_a_server_and_identity_without_defaults() {
 }
 
 #[test]
+fn scenario_24_in_saas_a_route_to_files_is_refused_at_the_start_and_all_are_listed() {
+    let Some(server) = Server::start() else { return };
+    let home = server.home();
+    assert_eq!(run(home.path(), &["gateway", "tenant", "add", "acme", "--mode", "saas"]).0, Some(0));
+    let start = ["gateway", "--listen", "127.0.0.1:0", "--mode", "saas"];
+    for (tenant, service) in [("acme", "event_spine"), ("acme", "memory_store"), ("local", "blackboard_store")] {
+        super::change(
+            home.path(),
+            &format!("INSERT INTO route VALUES ('{tenant}', '{service}', 'filesystem', NULL, 1)"),
+        );
+    }
+    let (status, _, err) = run(home.path(), &start);
+    assert_eq!(status, Some(3), "{err}");
+    for line in
+        ["acme, event_spine: filesystem", "acme, memory_store: filesystem", "local, blackboard_store: filesystem"]
+    {
+        assert!(err.contains(line), "{line} in {err}");
+    }
+    super::change(home.path(), "DELETE FROM route");
+    assert_eq!(Gateway::start_mode(home.path(), "saas").end(Signal::SIGTERM), Some(0));
+}
+
+#[test]
 fn scenario_61_a_replica_that_lags_takes_over_and_clients_begin_anew() {
     let Some(server) = Server::start() else { return };
     let home = server.home();
