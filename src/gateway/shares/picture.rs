@@ -155,7 +155,17 @@ mod tests {
             }
             all.push(text.into_bytes());
         }
+        all.extend(programs());
         all
+    }
+
+    /// Output of real programs on a terminal with 80 columns and 24 lines.
+    fn programs() -> Vec<Vec<u8>> {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/screens");
+        let files = std::fs::read_dir(folder).expect("recordings");
+        let mut paths: Vec<_> = files.map(|entry| entry.expect("a file").path()).collect();
+        paths.sort();
+        paths.iter().map(|path| std::fs::read(path).expect("a recording")).collect()
     }
 
     fn seen(screen: &vt100::Screen) -> (String, (u16, u16), bool) {
@@ -176,6 +186,21 @@ mod tests {
                 let whole = seen(picture.parser.as_ref().expect("a screen").screen());
                 for (at, viewer) in viewers.iter().enumerate() {
                     assert_eq!(seen(viewer.screen()), whole, "recording {number}, joined at {at}");
+                }
+            }
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn scenario_43_any_output_is_drawn_and_commands_no_viewers_terminal(
+            pieces in proptest::collection::vec(proptest::collection::vec(proptest::prelude::any::<u8>(), 0..80), 0..8)
+        ) {
+            let mut picture = Picture::new(20, 5);
+            for piece in pieces {
+                let text = picture.write(&piece);
+                for forbidden in ["\x1b]", "\x1bP", "\x1b_", "\x1b^", "\x1b[6n", "\x1b[c"] {
+                    proptest::prop_assert!(!text.contains(forbidden), "{:?}", text);
                 }
             }
         }
