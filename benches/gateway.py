@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The team gateway on one machine with SQLite, beside what the machine does without it: appends beside the same transactions by
-sqlite3 alone, actions, canvas commands, reads, streams, and the first minute. Needs Python 3.9; wrk is used if it is installed.
+sqlite3 alone, actions, canvas commands, reads, streams, a tenant beside a noisy one, and the first minute. Needs Python 3.9; wrk is used if it is installed.
 
     benches/gateway.py [--program target/release/reedclaw] [--seconds 5] [--streams 900] [--name NAME] [--only append,canvas,…]
 """
@@ -31,7 +31,7 @@ class Gateway:
         config = Path(self.place.name, ".config/reedclaw")
         config.mkdir(parents=True)
         Path(self.place.name, "ws").mkdir()
-        limits = "{connections = 4096, tenant_requests = 100000, user_requests = 100000, tenant_streams = 4000, user_streams = 4000}"
+        limits = "{connections = 16384, tenant_requests = 100000, user_requests = 100000, tenant_streams = 16384, user_streams = 16384}"
         Path(config, "config.lua").write_text(
             f'return {{workspace_dir = "{self.place.name}/ws", gateway = {{limits = {limits}}}}}\n')
         self.environment = {"HOME": self.place.name, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
@@ -251,6 +251,32 @@ def bench_streams(gateway, options):
             "append to frame": spread(delays)}
 
 
+NOISE = """wrk.method = "POST"
+wrk.headers["Authorization"] = "Bearer {token}"
+wrk.headers["X-Tenant-Id"] = "noisy"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = '{body}'
+"""
+
+
+def bench_fair(gateway, options):
+    """A tenant with twenty requests a second, alone and beside one that sends all that it can."""
+    if not shutil.which("wrk"):
+        return {"wrk": "not installed"}
+    gateway.run("tenant", "add", "noisy")
+    script = Path(gateway.place.name, "noise.lua")
+    noisy = gateway.run("token", "create", "--user", "noisy", "--role", "member", "--tenant", "noisy")
+    script.write_text(NOISE.format(token=noisy, body=json.dumps(event(1))))
+    client = Client(gateway, gateway.token("quiet"))
+    quiet = lambda: spread(timed(lambda number: client.ask("POST", "/events/append", event(number)), options.seconds, each_second=20))
+    result = {"alone": quiet()}
+    command = ["wrk", "-t1", "-c32", f"-d{int(options.seconds) + 2}s", "-s", str(script), f"http://{gateway.host}/events/append"]
+    noise = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    result["beside it"] = quiet()
+    result["the other's requests"] = next(line.strip() for line in noise.communicate()[0].splitlines() if "Requests/sec" in line)
+    return result
+
+
 def bench_verify(gateway, options):
     began = CLOCK()
     told = gateway.run("verify")
@@ -269,7 +295,7 @@ def bench_http(gateway, options):
 
 
 BENCHES = {"append": bench_append, "action": bench_action, "read": bench_read, "canvas": bench_canvas, "streams": bench_streams,
-           "http": bench_http, "verify": bench_verify}
+           "http": bench_http, "fair": bench_fair, "verify": bench_verify}
 
 
 def main():
