@@ -553,6 +553,13 @@ return {
       -- path: the file with its keys, a JWK set; read again every ten minutes. Empty: such tokens don't count.
       jwks = "",
     },
+    -- All events are passed on to a stream of NATS JetStream, too, for programs elsewhere.
+    nats = {
+      -- text: nats://HOST:PORT of a server on this machine, or env:NAME for a variable with it. Empty: none.
+      url = "",
+      -- text: the stream; it has the subjects reedclaw.events.>
+      stream = "",
+    },
     -- Bounds of what clients may use. Whoever is above one gets an error that says so.
     limits = {
       -- 16 to 100000: connections at once; others wait.

@@ -193,6 +193,7 @@ return {
     runs_max = 4,
     four_eyes = true,
     auth = { issuer = "https://sign-in.example", audience = "reedclaw", jwks = "~/.config/reedclaw/sign-in-keys.json" },
+    nats = { url = "nats://127.0.0.1:4222", stream = "EVENTS" },
     limits = { connections = 512, tenant_requests = 100, user_requests = 20, tenant_streams = 500, user_streams = 8 },
     hooks = { builds = { secret_env = "BUILDS_SECRET", question = "A build failed. Find out why." } },
   },

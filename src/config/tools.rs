@@ -107,6 +107,8 @@ pub struct GatewaySettings {
     pub four_eyes: bool,
     /// The sign-in whose tokens count, beside our own.
     pub auth: AuthSettings,
+    /// Place to which events are passed on.
+    pub nats: NatsSettings,
     /// Bounds of what clients may use.
     pub limits: GatewayLimits,
     /// Webhooks, by name.
@@ -122,6 +124,15 @@ pub struct AuthSettings {
     pub audience: String,
     /// The file with its keys; empty: its tokens don't count.
     pub jwks: String,
+}
+
+/// A stream of NATS that gets all events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NatsSettings {
+    /// The address of the server, or `env:NAME`; empty: none.
+    pub url: String,
+    /// The name of the stream.
+    pub stream: String,
 }
 
 /// Bounds of what clients may use.
@@ -170,6 +181,10 @@ impl GatewaySettings {
                 issuer: values.text(&["gateway", "auth", "issuer"])?,
                 audience: values.text(&["gateway", "auth", "audience"])?,
                 jwks: values.text(&["gateway", "auth", "jwks"])?,
+            },
+            nats: NatsSettings {
+                url: values.text(&["gateway", "nats", "url"])?,
+                stream: values.text(&["gateway", "nats", "stream"])?,
             },
             limits: GatewayLimits {
                 connections: values.integer(&["gateway", "limits", "connections"])?,

@@ -10,6 +10,7 @@
 //! gw-read   what streams read: a page of the log for all streams of a tenant
 //! gw-action one for each action that goes on
 //! gw-run    one for each conversation that is live
+//! gw-relay  passes events on to NATS, if the config names a server
 //! ```
 
 mod api;
@@ -26,12 +27,15 @@ mod openapi;
 mod person;
 mod problem;
 mod rates;
+mod relay;
 mod routes;
 mod runners;
 mod running;
 mod shares;
 mod state;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use std::ffi::OsStr;
@@ -160,6 +164,7 @@ pub fn serve(
     let mode = allowed_mode(&options.mode)?;
     let target = database_target(&options.database, &parts.env)?;
     check_mode(mode, &target)?;
+    let passed_on = relay::wanted(&parts.settings.gateway.nats, &parts.env)?;
     let address = allowed_address(&options.listen)?;
     let ledger = Arc::new(Ledger::open_at(target).map_err(|error| of_ledger(&error))?);
     let _served = ledger.serve().map_err(|error| Failure { kind: FailureKind::Unavailable, ..of_ledger(&error) })?;
@@ -200,9 +205,11 @@ pub fn serve(
         metrics: Metrics::default(),
         stopping: watch::Sender::new(false),
         receipts: Mutex::new(None),
+        passing: Arc::default(),
     });
     gateway.ledger.nodes().listens(address.to_string()).map_err(|error| of_ledger(&error))?;
     let neighbours = meet_neighbours(&gateway).map_err(threads)?;
+    let relay = passed_on.map(|to| relay::start(&gateway.ledger, to, &gateway.passing)).transpose().map_err(threads)?;
     let (own, socket) = own_socket(&gateway).unzip();
     let (http, done) = front::start(Arc::clone(&gateway), Listeners { net: listener, own }).map_err(threads)?;
     tracing::info!(event = "channel_started", channel = "gateway", address = %address);
@@ -212,7 +219,7 @@ pub fn serve(
     drop(socket);
     end_requests(&gateway, &done);
     drop(http);
-    drop(neighbours);
+    drop((relay, neighbours));
     if let Err(error) = gateway.ledger.nodes().leave() {
         tracing::warn!(event = "lease_failed", error = %error);
     }

@@ -14,6 +14,7 @@ use super::live::Live;
 use super::metrics::Metrics;
 use super::person::Bell;
 use super::rates::{Rates, Streams};
+use super::relay::Passing;
 use super::runners::Runners;
 use super::running::Running;
 use super::shares::Shares;
@@ -64,6 +65,8 @@ pub struct Gateway {
     pub(super) rights: Arc<Rights>,
     /// Set when the gateway ends.
     pub(super) stopping: watch::Sender<bool>,
+    /// Whether events are passed on to NATS.
+    pub(super) passing: Arc<Passing>,
     /// Cached: whether the receipts hold, and how many do.
     pub(super) receipts: Mutex<Option<(Instant, bool, u64)>>,
 }

@@ -39,6 +39,7 @@ pub use more::artifacts::{Artifact, Artifacts};
 pub use more::backends::{self, Backend, Backends, Unfit};
 pub use more::figures::{self, Figure, Figures};
 pub use more::nodes::{self, Neighbours, Node, Nodes};
+pub use more::relay::Relay;
 pub use more::retention::{self, Retention};
 pub use more::shares::{NewShare, Shares};
 pub use permits::{NewLicence, NewLock};
@@ -262,6 +263,12 @@ impl Ledger {
     #[must_use]
     pub fn shares(&self) -> Shares<'_> {
         Shares(self)
+    }
+
+    /// The logs as they are passed on to another system.
+    #[must_use]
+    pub fn relay(&self) -> Relay<'_> {
+        Relay(self)
     }
 
     /// Routes to back-ends.

@@ -635,6 +635,13 @@ pub const ROWS: &[Row] = &[
         "the file with the keys of that sign-in; empty: none",
         GATEWAY,
     ),
+    row(
+        "gateway.nats.url",
+        Kind::Text { empty: true },
+        "the server of NATS that gets all events; empty: none",
+        GATEWAY,
+    ),
+    row("gateway.nats.stream", Kind::Text { empty: true }, "the stream of that server", GATEWAY),
     row("gateway.limits.connections", Kind::Integer(16, 100_000), "connections at once", GATEWAY),
     row("gateway.limits.tenant_requests", Kind::Integer(1, 1_000_000), "requests of a tenant in a second", GATEWAY),
     row("gateway.limits.user_requests", Kind::Integer(1, 1_000_000), "requests of a user in a second", GATEWAY),

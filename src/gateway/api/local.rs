@@ -51,7 +51,7 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
         "positions": positions, "kill_switches": kill_switches, "console": crate::web::version(),
         "version": env!("CARGO_PKG_VERSION"), "mode": gateway.mode.word(), "node_id": gateway.node_id,
         "uptime_s": gateway.uptime_s(), "database": {"kind": gateway.ledger.engine(), "ok": is_well, "lag_ms": lag_ms},
-        "streams": streams, "queue": gateway.work.waiting(), "running": gateway.running.count(),
+        "nats": gateway.passing.word(), "streams": streams, "queue": gateway.work.waiting(), "running": gateway.running.count(),
         "estop": gateway.stopped().is_some(), "receipts": {"valid": is_valid, "last_seq": last_seq},
         "provider": gateway.parts.settings.default_model, "workspace": workspace.display().to_string(),
     })))

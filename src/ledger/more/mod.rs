@@ -8,5 +8,6 @@ pub mod backends;
 pub mod boards;
 pub mod figures;
 pub mod nodes;
+pub mod relay;
 pub mod retention;
 pub mod shares;

@@ -13,6 +13,7 @@ mod gates;
 mod history;
 mod limits;
 mod log;
+mod nats;
 mod retention;
 mod runs;
 mod server;

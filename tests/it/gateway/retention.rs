@@ -144,9 +144,9 @@ fn a_tenants_own_time_counts_and_the_mode_gives_the_usual_one() {
 fn a_schema_of_an_older_program_is_brought_up_to_date() {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
     let path = home.path().join("gateway.db");
-    assert_eq!(Ledger::migrate(Target::File(path.clone()), true), Ok((0, 7)));
-    assert_eq!(Ledger::migrate(Target::File(path.clone()), false), Ok((0, 7)));
-    assert_eq!(Ledger::migrate(Target::File(path), false), Ok((7, 7)));
+    assert_eq!(Ledger::migrate(Target::File(path.clone()), true), Ok((0, 8)));
+    assert_eq!(Ledger::migrate(Target::File(path.clone()), false), Ok((0, 8)));
+    assert_eq!(Ledger::migrate(Target::File(path), false), Ok((8, 8)));
     let Some(server) = Server::start() else { return };
     let address = server.database();
     drop(Ledger::open_at(Target::Server(address.clone())).expect("a database"));
@@ -154,16 +154,16 @@ fn a_schema_of_an_older_program_is_brought_up_to_date() {
     let mut client = postgres::Client::connect(&address, postgres::NoTls).expect("the server");
     client
         .batch_execute(
-            "DROP TABLE anchor; ALTER TABLE node DROP COLUMN address, DROP COLUMN started_ms; \
+            "DROP TABLE anchor; DROP TABLE relay; ALTER TABLE node DROP COLUMN address, DROP COLUMN started_ms; \
              ALTER TABLE instance DROP COLUMN timeline; UPDATE schema_version SET version = 6",
         )
         .expect("the older schema");
     let refused = Ledger::open_at(Target::Server(address.clone())).err().expect("it is refused").to_string();
     assert!(refused.contains("reedclaw gateway migrate"), "{refused}");
-    assert_eq!(Ledger::migrate(Target::Server(address.clone()), true), Ok((6, 7)));
-    assert_eq!(Ledger::migrate(Target::Server(address.clone()), false), Ok((6, 7)));
+    assert_eq!(Ledger::migrate(Target::Server(address.clone()), true), Ok((6, 8)));
+    assert_eq!(Ledger::migrate(Target::Server(address.clone()), false), Ok((6, 8)));
     live(&Ledger::open_at(Target::Server(address.clone())).expect("a database"), 0);
-    client.batch_execute("UPDATE schema_version SET version = 8").expect("a newer program");
+    client.batch_execute("UPDATE schema_version SET version = 9").expect("a newer program");
     let refused = Ledger::open_at(Target::Server(address)).err().expect("it is refused").to_string();
-    assert!(refused.contains("version 8"), "{refused}");
+    assert!(refused.contains("version 9"), "{refused}");
 }

@@ -1,0 +1,200 @@
+//! Events that are passed on to a stream of NATS JetStream, for programs elsewhere. The log is the queue: each tenant's events go
+//! out in its order, one after the other, and a row says how far. Nothing here ever decides about a call, and requests don't wait
+//! for it.
+
+mod nats;
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::config::{Env, NatsSettings};
+use crate::ledger::{Ledger, LedgerError};
+use crate::proto::{Failure, FailureKind};
+use nats::{Address, Connection};
+
+/// The beginning of the subjects; the tenant follows.
+const SUBJECT: &str = "reedclaw.events";
+/// Events that are read at once.
+const PAGE: usize = 200;
+/// Without new events the log is looked at again after so long.
+const LOOK: Duration = Duration::from_millis(250);
+/// A connection that is idle for so long is checked.
+const IDLE: Duration = Duration::from_secs(20);
+/// The first and the longest wait before a lost connection is opened again.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(8));
+
+/// The stream to which events are passed on.
+pub struct Target {
+    address: Address,
+    stream: String,
+}
+
+/// Whether events are passed on at the moment.
+#[derive(Debug, Default)]
+pub struct Passing(Mutex<Option<bool>>);
+
+impl Passing {
+    /// The word for it: `off`, `connected` or `waiting`.
+    pub fn word(&self) -> &'static str {
+        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            None => "off",
+            Some(true) => "connected",
+            Some(false) => "waiting",
+        }
+    }
+
+    fn set(&self, is_connected: bool) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(is_connected);
+    }
+}
+
+/// Reads the settings; `None` if they name no server.
+///
+/// # Errors
+/// They name something that can't be used.
+pub fn wanted(settings: &NatsSettings, env: &Env) -> Result<Option<Target>, Failure> {
+    let wrong = |message: String, hint: &str| Failure { kind: FailureKind::Config, message, hint: hint.to_owned() };
+    let url = match settings.url.strip_prefix("env:") {
+        None => settings.url.as_str(),
+        Some(name) => env.get(OsStr::new(name)).and_then(|value| value.to_str()).ok_or_else(|| {
+            wrong(format!("gateway.nats.url names the variable {name}, which isn't set"), "set it to nats://HOST:PORT")
+        })?,
+    };
+    if url.is_empty() {
+        return Ok(None);
+    }
+    let hint = "a server of NATS on this machine passes them on, encrypted, as a leaf node";
+    let address = Address::read(url).map_err(|why| wrong(format!("gateway.nats.url can't be used: {why}"), hint))?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if settings.stream.is_empty() || !settings.stream.chars().all(is_name) {
+        let message = "gateway.nats.stream must be the name of a stream: letters, digits, - and _";
+        return Err(wrong(message.into(), "make a stream with the subjects reedclaw.events.>"));
+    }
+    Ok(Some(Target { address, stream: settings.stream.clone() }))
+}
+
+/// The thread that passes events on. It ends with the value.
+pub struct Relay {
+    life: Option<SyncSender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        drop(self.life.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Begins to pass events on.
+///
+/// # Errors
+/// There are no more threads.
+pub fn start(ledger: &Arc<Ledger>, target: Target, passing: &Arc<Passing>) -> io::Result<Relay> {
+    let (life, ends) = sync_channel(0);
+    passing.set(false);
+    let line = Line { ledger: Arc::clone(ledger), target, passing: Arc::clone(passing), ends };
+    let thread = std::thread::Builder::new().name("gw-relay".into()).spawn(move || line.pass_on())?;
+    Ok(Relay { life: Some(life), thread: Some(thread) })
+}
+
+struct Line {
+    ledger: Arc<Ledger>,
+    target: Target,
+    passing: Arc<Passing>,
+    ends: Receiver<()>,
+}
+
+impl Line {
+    /// Connects again and again until the end.
+    fn pass_on(&self) {
+        let (mut pause, mut told) = (AGAIN.0, String::new());
+        loop {
+            let opened = Connection::open(&self.target.address);
+            if opened.is_ok() {
+                (pause, told) = (AGAIN.0, String::new());
+                self.passing.set(true);
+                tracing::info!(event = "nats_connected", stream = self.target.stream.as_str());
+            }
+            let Err(error) = opened.and_then(|mut connection| self.drain(&mut connection)) else { return };
+            self.passing.set(false);
+            let why = error.to_string();
+            if why != told {
+                tracing::warn!(event = "nats_failed", why = why.as_str());
+                told = why;
+            }
+            if self.has_ended(pause) {
+                return;
+            }
+            pause = (pause * 2).min(AGAIN.1);
+        }
+    }
+
+    fn has_ended(&self, wait: Duration) -> bool {
+        !matches!(self.ends.recv_timeout(wait), Err(RecvTimeoutError::Timeout))
+    }
+
+    /// Passes on what comes until the end, or until something fails.
+    fn drain(&self, connection: &mut Connection) -> io::Result<()> {
+        let (mut known, mut checked) = (BTreeSet::new(), Instant::now());
+        loop {
+            let behind = self.ledger.relay().behind().map_err(of_ledger)?;
+            for tenant in &behind {
+                if known.insert(tenant.clone()) {
+                    self.meet(connection, tenant)?;
+                }
+                self.page(connection, tenant)?;
+            }
+            if self.has_ended(if behind.is_empty() { LOOK } else { Duration::ZERO }) {
+                return Ok(());
+            }
+            if checked.elapsed() > IDLE {
+                connection.check()?;
+                checked = Instant::now();
+            }
+        }
+    }
+
+    /// Goes on after the newest event that the stream has: of the last one nobody may know whether it was stored.
+    fn meet(&self, connection: &mut Connection, tenant: &str) -> io::Result<()> {
+        let Some(last) = connection.last_id(&self.target.stream, &subject(tenant))? else { return Ok(()) };
+        let epoch = self.ledger.relay().next(tenant, 1).map_err(of_ledger)?.0;
+        let position = last.strip_prefix(&format!("{tenant}:{epoch}-")).and_then(|rest| rest.parse().ok());
+        position.map_or(Ok(()), |position| self.ledger.relay().passed(tenant, position)).map_err(of_ledger)
+    }
+
+    /// Passes on a page of a tenant's log, in order.
+    fn page(&self, connection: &mut Connection, tenant: &str) -> io::Result<()> {
+        let (epoch, events) = self.ledger.relay().next(tenant, PAGE).map_err(of_ledger)?;
+        let (subject, mut last, mut done) = (subject(tenant), None, Ok(()));
+        for event in &events {
+            let id = format!("{tenant}:{epoch}-{}", event.position);
+            let payload = event.to_value().to_string();
+            done = connection.publish(&self.target.stream, &subject, &id, payload.as_bytes());
+            if done.is_err() {
+                break;
+            }
+            last = Some(event.position);
+        }
+        if let Some(position) = last {
+            self.ledger.relay().passed(tenant, position).map_err(of_ledger)?;
+        }
+        done
+    }
+}
+
+/// The subject of a tenant. A dot would begin another part of it, and who may read one tenant's subjects could read another's.
+fn subject(tenant: &str) -> String {
+    format!("{SUBJECT}.{}", tenant.replace('.', "%2E"))
+}
+
+fn of_ledger(error: LedgerError) -> io::Error {
+    io::Error::other(error.to_string())
+}
