@@ -47,6 +47,7 @@ mod norris;
 mod odd_answers;
 mod offer;
 mod ops;
+mod other_shells;
 mod overdue;
 mod own_git;
 mod pictures;

@@ -1,0 +1,218 @@
+//! What zsh and fish have in common as the live shell. Their own files give the words in which they differ, and call these
+//! tests under their names.
+
+use crate::need::{find, require};
+use crate::pty::{Key, Session, Spawn, cursor_line, status_code};
+
+/// A shell that can be the live one beside bash.
+pub struct OtherShell {
+    /// Its program.
+    pub name: &'static str,
+    /// Its start-up file, below the home.
+    pub start_up_file: &'static str,
+    /// The variable of the last status.
+    pub status: &'static str,
+    /// What `$status` is after a command was stopped by Ctrl-Z.
+    pub stopped: &'static str,
+    /// What it is after `fg` brought back a job that Ctrl-C ended.
+    pub interrupted_job: &'static str,
+}
+
+impl OtherShell {
+    /// A session over the shell with this start-up file; none if the shell isn't installed.
+    pub fn session(&self, rc: &str) -> Option<Session> {
+        self.start(rc, "", |spawn| spawn)
+    }
+
+    /// The same with more settings and files.
+    pub fn start(&self, rc: &str, settings: &str, change: impl FnOnce(Spawn) -> Spawn) -> Option<Session> {
+        if !require(&[self.name]) {
+            return None;
+        }
+        let program = find(self.name).expect("just found");
+        // Known, because the list of programs may come after the first lines; a slow machine completes slowly.
+        let config = format!(
+            "return {{ shell = {{ program = \"{}\", known_commands = {{ \"sleep\", \"cat\", \"vim\" }} }}, \
+             editor = {{ completion_timeout_ms = 10000 }}, {settings} }}",
+            program.display()
+        );
+        let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", &config).file(self.start_up_file, rc);
+        Some(Session::spawn(change(spawn)))
+    }
+
+    /// A session that has taken a line.
+    fn ready_session(&self) -> Option<Session> {
+        let session = self.session("")?;
+        ready(&session);
+        session.expect_prompt();
+        Some(session)
+    }
+
+    /// A Ctrl-C that follows Enter at once ends the command, time after time.
+    pub fn interrupts_at_once(&self) {
+        let Some(session) = self.ready_session() else { return };
+        for _ in 0..5 {
+            session.interrupted_at_once("sleep 600");
+            session.run("echo back");
+            session.expect_line("back");
+            session.run("clear");
+        }
+    }
+
+    /// The status is in the prompt and in the shell's variable, and the session ends with that of `exit`.
+    pub fn shows_statuses(&self) {
+        let Some(session) = self.ready_session() else { return };
+        session.run("false");
+        session.expect("the status in the prompt", |screen| screen.contents().contains(" 1 ❯"));
+        session.run(&format!("echo status-{}", self.status));
+        session.expect_line("status-1");
+        session.line("exit 3");
+        assert_eq!(status_code(session.expect_exit()), 3);
+    }
+
+    /// Ctrl-C ends the program in front, Ctrl-Z stops it, and `fg` brings it back.
+    pub fn controls_jobs(&self) {
+        let Some(session) = self.ready_session() else { return };
+        session.line("sleep 611");
+        running(&session, "sleep");
+        session.press(Key::Ctrl('c'));
+        session.run(&format!("echo status-{}", self.status));
+        session.expect_line("status-130");
+        session.line("sleep 612");
+        running(&session, "sleep");
+        session.press(Key::Ctrl('z'));
+        session.run(&format!("echo stopped-{}; jobs | cat", self.status));
+        session.expect_text(&format!("stopped-{}", self.stopped));
+        session.run("clear");
+        session.line("fg");
+        session.expect_outside("the job in front", || {
+            session.descendants().iter().any(|process| process.name == "sleep" && process.state != 'T').then_some(())
+        });
+        session.press(Key::Ctrl('c'));
+        session.run(&format!("echo then-{}", self.status));
+        session.expect_line(&format!("then-{}", self.interrupted_job));
+    }
+
+    /// vim has the whole terminal and gives it back.
+    pub fn opens_vim(&self) {
+        if !require(&["vim"]) {
+            return;
+        }
+        let note = |spawn: Spawn| spawn.file("note.txt", "a line of the note\n");
+        let Some(session) = self.start("", "", note) else { return };
+        ready(&session);
+        session.expect_prompt();
+        session.line("vim -u NONE note.txt");
+        session.expect("vim", |screen| screen.alternate_screen() && screen.contents().contains("a line of the note"));
+        session.type_text("ggxx:wq");
+        session.press(Key::Enter);
+        session.run("cat note.txt");
+        session.expect_line("line of the note");
+    }
+
+    /// Lines that are typed while a command runs go to the next ones.
+    pub fn takes_keys_typed_ahead(&self) {
+        let Some(session) = self.ready_session() else { return };
+        session.send(b"sleep 0.3\rcat > kept\rtyped ahead\r");
+        session.expect_outside("what cat got", || {
+            std::fs::read_to_string(session.home().join("kept")).ok().filter(|text| text == "typed ahead\n")
+        });
+        session.press(Key::Ctrl('d'));
+        session.run("echo next-to-it");
+        session.expect_line("next-to-it");
+    }
+
+    /// A line that is typed while the start-up files run is run after them.
+    pub fn starts_slowly(&self) {
+        let Some(session) = self.session("sleep 0.5; echo started-up\n") else { return };
+        session.send(b"echo first-line\r");
+        session.expect_line("first-line");
+        session.run("echo second-line");
+        session.expect_line("second-line");
+        session.expect_line("started-up");
+    }
+
+    /// The shell's report of a job that ends is shown, and nothing of our marks.
+    pub fn reports_jobs(&self, report: &str) {
+        let Some(session) = self.ready_session() else { return };
+        session.line("sleep 0.3 &");
+        session.expect_text(report);
+        session.run("echo afterwards");
+        session.expect_line("afterwards");
+        assert!(!session.screen_text().contains("633"), "{}", session.screen_text());
+    }
+
+    /// `-c` is the shell itself.
+    pub fn runs_commands(&self, command: &str, printed: &str) {
+        if !require(&[self.name]) {
+            return;
+        }
+        let Some(session) = self.start("", "", |spawn| spawn.arg("-c").arg(command)) else { return };
+        session.expect_line(printed);
+        assert_eq!(status_code(session.expect_exit()), 0);
+    }
+
+    /// A project's file that asks for the shell's own prompt is read after the prompt that it asks for: that one is drawn all
+    /// the same. `rc` makes a prompt of `own-STATUS DIRECTORY❯`.
+    pub fn draws_its_prompt_for_a_project(&self, rc: &str) {
+        let own = "return { prompt = \"shell\" }\n";
+        let Some(session) = self.start(rc, "", |spawn| spawn.file("p/.reedclaw.lua", own)) else { return };
+        ready(&session);
+        session.expect_prompt();
+        session.type_text("cd p");
+        session.press(Key::Enter);
+        session.expect_text("trust [t]  look [l]");
+        session.type_text("t");
+        session.expect("the prompt", |screen| cursor_line(screen).starts_with("own-0 p❯"));
+        session.run("cd /");
+        session.expect("the default", |screen| cursor_line(screen).starts_with("/ ❯"));
+        session.run("cd ~/p");
+        session.expect("the prompt at once", |screen| cursor_line(screen).starts_with("own-0 p❯"));
+        session.run("echo again-$TERM");
+        session.expect_line("again-xterm-256color");
+    }
+
+    /// `mine on` is completed by the shell's own rule, of which one candidate is described as `second`.
+    pub fn completes(&self, rc: &str) {
+        let Some(session) = self.session(rc) else { return };
+        ready(&session);
+        session.expect_prompt();
+        session.type_text("mine on");
+        session.press(Key::Tab);
+        session.expect_text("second");
+        session.press(Key::Ctrl('c'));
+        session.run("echo still-here");
+        session.expect_line("still-here");
+    }
+
+    /// The names that the start-up file makes print `named` and their arguments; our own aren't offered.
+    pub fn hides_our_names(&self, rc: &str, names: &[&str]) {
+        let Some(session) = self.session(rc) else { return };
+        ready(&session);
+        session.run("echo ready");
+        for name in names {
+            session.run(&format!("{name} one two"));
+            session.expect_line("named one two");
+            session.run("clear");
+        }
+        session.type_text("__rc");
+        session.press(Key::Tab);
+        session.expect_text("__rc");
+        assert!(!session.screen_text().contains("__rc_"), "{}", session.screen_text());
+    }
+}
+
+/// Waits until the shell has taken a line.
+#[track_caller]
+pub fn ready(session: &Session) {
+    session.run("echo ready");
+    session.expect_line("ready");
+    session.run("clear");
+}
+
+#[track_caller]
+fn running(session: &Session, name: &str) {
+    session.expect_outside(&format!("a running {name}"), || {
+        session.descendants().iter().any(|process| process.name == name).then_some(())
+    });
+}
