@@ -146,9 +146,6 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
     let launcher = launcher((settings, env), &place, &chosen, bench, readable);
     let (mut registry, lacking) = tools(settings, env, &launcher);
     add_tools_of_conversations(&mut registry, env, &place, channel);
-    if channel == Some(ChannelKind::Gateway) {
-        canvas_tools(&None).into_iter().for_each(|tool| registry.lend(tool, true));
-    }
     problems.extend(bench.iter().flat_map(|bench| add_of_sessions(&mut registry, bench, (settings, env, config))));
     problems.extend(lacking.into_iter().chain(left.into_iter().map(cut_off)));
     if let Some(names) = channel.and_then(|channel| allowed_tools(settings, channel)) {
@@ -210,13 +207,17 @@ pub fn unknown_tools(settings: &Settings, env: &Env) -> Vec<(String, String)> {
     ChannelKind::ALL.into_iter().flat_map(unknown).collect()
 }
 
-/// Adds the tool that reads skills, and the one that notes something for later where there is a conversation to note it of.
+/// Adds the tool that reads skills, the one that notes something for later where there is a conversation to note it of, and those
+/// of a team's canvases.
 fn add_tools_of_conversations(registry: &mut Registry, env: &Env, place: &Path, channel: Option<ChannelKind>) {
     let added = registry.add(Box::new(crate::tools::Skill::new(crate::app::tooling::skills::library(env, place))));
     debug_assert_eq!(added, Ok(()));
     if channel.is_some_and(|channel| channel != ChannelKind::Serve) {
         let added = registry.add(Box::new(Remember));
         debug_assert_eq!(added, Ok(()));
+    }
+    if channel == Some(ChannelKind::Gateway) {
+        canvas_tools(&None).into_iter().for_each(|tool| registry.lend(tool, true));
     }
 }
 
