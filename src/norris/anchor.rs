@@ -30,6 +30,9 @@ pub fn plan_question(run: &Run, shows_outputs: bool) -> String {
              ends with status 0 only when the goal is reached, and it fails now.\n",
         );
     }
+    if run.lacks_tasks() {
+        text.push_str("\nYour last plan had no line that begins with `TASK: `, so it can't be read.\n");
+    }
     text.push_str(
         "\nWrite the tasks as lines `TASK: what is to be done`, in order, as few as possible. Each must be clear without \
          the others.",

@@ -28,6 +28,8 @@ pub const NOTE_BYTES_MAX: usize = 2 * 1024;
 const NOTES_MAX: usize = 20;
 /// Halted calls of a run; one that halts more often needs its person.
 const HALTS_MAX: usize = 20;
+/// Reason why a plan is asked for once more.
+const NO_TASKS: &str = "the plan had no line that begins with `TASK: `";
 /// Calls that a person may refuse before a run waits for more than a no.
 const NOES_MAX: u8 = 3;
 /// Plans that may fail, one after the other.
@@ -276,6 +278,21 @@ impl Run {
     #[must_use]
     pub fn current(&self) -> Option<usize> {
         self.tasks.iter().position(|task| task.state == TaskState::Open)
+    }
+
+    /// Returns the event for a planner's answer. One without tasks is asked for once more; the second time the goal is the one
+    /// task.
+    #[must_use]
+    pub fn planned(&self, text: String) -> Event {
+        if tasks(&text).is_empty() && self.plan_failures == 0 {
+            return Event::Broke { why: NO_TASKS.into(), limit: None, is_loop: false };
+        }
+        Event::Planned { text }
+    }
+
+    /// Whether the last plan had no tasks.
+    fn lacks_tasks(&self) -> bool {
+        self.plan_failures > 0 && self.last_break == NO_TASKS
     }
 
     /// The state in one word.

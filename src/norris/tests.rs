@@ -144,6 +144,23 @@ fn a_yes_counts_for_its_call_alone_and_once() {
 }
 
 #[test]
+fn a_plan_without_tasks_is_asked_for_once_more_and_then_the_goal_is_the_task() {
+    let mut run = begun(goal(0));
+    apply(&mut run, &[Event::Planning { model: String::new(), conversation: None }]);
+    assert!(!plan_question(&run, true).contains("Your last plan"));
+    let again = run.planned("I would look at it first.".into());
+    apply(&mut run, &[again]);
+    assert_eq!(next(&run), Effect::Plan);
+    assert!(plan_question(&run, true).contains("Your last plan had no line"), "{}", plan_question(&run, true));
+    apply(&mut run, &[Event::Planning { model: String::new(), conversation: None }]);
+    let planned = run.planned("I would still look at it first.".into());
+    apply(&mut run, &[planned]);
+    assert_eq!(run.tasks.len(), 1);
+    assert_eq!(next(&run), Effect::Work { task: 0, is_escalated: false });
+    assert!(matches!(run.planned("TASK: a".into()), Event::Planned { .. }));
+}
+
+#[test]
 fn three_noes_pause_a_run_until_its_person_resumes_it() {
     let mut run = begun(goal(0));
     apply(&mut run, &[Event::Planned { text: "TASK: a".into() }]);

@@ -306,7 +306,8 @@ impl Driver<'_> {
         ceiling.set(Autonomy::Readonly);
         let asked = self.ask(&question, category, &mut |_| Ok(()));
         ceiling.set(before);
-        self.concluded(asked?, |text, _| norris::Event::Planned { text })
+        let run = self.run.clone();
+        self.concluded(asked?, |text, _| run.planned(text))
     }
 
     fn task(&mut self, task: usize, is_escalated: bool) -> Result<(), Failure> {
