@@ -2,13 +2,14 @@
 //! quietly; any other failure to write, such as a full disk, is reported and ends it with status 1.
 
 use std::fmt;
-use std::io::{self, BufRead, BufWriter, StdoutLock, Write};
+use std::io::{self, BufRead, BufWriter, IsTerminal, StdoutLock, Write};
 
 use nix::sys::termios::{FlushArg, tcflush};
 
 use super::exit;
 use crate::proto::Failure;
 use crate::render::sanitise;
+use crate::render::text::escape_json;
 
 /// Prints to standard output.
 macro_rules! out {
@@ -48,6 +49,11 @@ pub(super) fn print(text: fmt::Arguments<'_>) {
 pub(super) fn print_line(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}").unwrap_or_else(|error| end(&error));
+}
+
+/// JSON for standard output: on a terminal without characters that it would obey or hide, elsewhere as it is.
+pub(super) fn shown_json(json: String) -> String {
+    if io::stdout().is_terminal() { escape_json(&json) } else { json }
 }
 
 /// Prints lines.

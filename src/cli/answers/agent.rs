@@ -25,12 +25,13 @@ use crate::cli::answers::norris;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, set_autonomy};
+use crate::cli::out::shown_json;
 use crate::config::state_directory;
 use crate::host;
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
 use crate::proto::{Event, Failure, FailureKind};
-use crate::render::text::{escape_json, escape_visible};
+use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options, sanitise, strip_controls};
 use crate::schema::Schema;
 use crate::share::{EVERYBODY, SOCKET_NAME, Share, ShareError, Wanted};
@@ -470,7 +471,7 @@ impl Face {
 
     fn take(&mut self, event: Event) {
         if self.is_json {
-            return self.put(&escape_json(&Line::of(&event).to_json()));
+            return self.put(&shown_json(Line::of(&event).to_json()));
         }
         if !matches!(event, Event::Thought(_) | Event::Usage(_) | Event::Notice(_))
             && let Some(line) = self.thinking.fold(Instant::now())

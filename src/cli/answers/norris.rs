@@ -13,14 +13,14 @@ use crate::agent::goal::{self, Journal, OnHalt, Turns, Watcher, Work};
 use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
 use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::exit;
-use crate::cli::out::{out, outln, report};
+use crate::cli::out::{out, outln, report, shown_json};
 use crate::files::replace_private;
 use crate::host::{read_text, working_directory};
 use crate::norris::{self, CHECKS_MAX, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
 use crate::ops::steps::undo_run;
 use crate::proto::wire::Line;
 use crate::proto::{self, Failure, FailureKind};
-use crate::render::text::{escape_json, escape_visible, table};
+use crate::render::text::{escape_visible, table};
 
 /// Runs that a list shows.
 const LISTED_MAX: usize = 50;
@@ -463,7 +463,7 @@ impl Watcher for Seen {
         let Some(line) = app::effect_line(run, effect) else { return };
         if self.is_json {
             let step = serde_json::json!({"event": "run_step", "run": self.id, "text": line});
-            outln!("{}", escape_json(&step.to_string()));
+            outln!("{}", shown_json(step.to_string()));
         } else if line != self.last {
             self.line(&line);
         }
@@ -472,7 +472,7 @@ impl Watcher for Seen {
 
     fn event(&mut self, event: proto::Event) {
         if self.is_json {
-            out!("{}", escape_json(&Line::of(&event).to_json()));
+            out!("{}", shown_json(Line::of(&event).to_json()));
             return;
         }
         match event {

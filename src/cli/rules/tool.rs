@@ -15,12 +15,12 @@ use crate::cli::answers::agent::watch_interrupts;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, set_autonomy};
-use crate::cli::out::{out, report};
+use crate::cli::out::{out, report, shown_json};
 use crate::model::ToolCall;
 use crate::proto::action::Hold;
 use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
 use crate::proto::{Failure, FailureKind};
-use crate::render::text::{escape_json, escape_visible, table};
+use crate::render::text::{escape_visible, table};
 use crate::tools::{Launcher, Spec};
 
 /// Limit for the output of a call. It is high, because the rest can't be read later.
@@ -109,7 +109,7 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
                 "channels": app::tool_channels(settings, spec),
             })
         };
-        for_output(&Value::from(registry.specs().map(tool).collect::<Vec<_>>()))
+        shown_json(Value::from(registry.specs().map(tool).collect::<Vec<_>>()).to_string() + "\n")
     } else {
         let row = |spec: &Spec| {
             let names = std::iter::once(spec.name.as_str()).chain(spec.aliases.iter().copied());
@@ -136,7 +136,7 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
         None => app::workspace_dir(runtime.settings(), runtime.env()),
     };
     let outcome = called(&mut runtime, &workspace, text("name"), text("json"), matches.get_flag("yes"))?;
-    put(&for_output(&outcome.to_value()))?;
+    put(&shown_json(outcome.to_value().to_string() + "\n"))?;
     Ok(status(&outcome))
 }
 
@@ -205,11 +205,6 @@ fn canonical(path: &Path) -> Result<PathBuf, Failure> {
         message: format!("the workspace {} can't be used: {error}", path.display()),
         hint: "--workspace takes an existing directory".into(),
     })
-}
-
-/// JSON as one line, without characters that a terminal would obey or hide.
-fn for_output(value: &Value) -> String {
-    escape_json(&(value.to_string() + "\n"))
 }
 
 fn put(text: &str) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ use crate::cli::answers::agent;
 use crate::cli::answers::agent::watch_interrupts;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
-use crate::cli::out::{is_yes, out, outln, print_lines, report};
+use crate::cli::out::{is_yes, out, outln, print_lines, report, shown_json};
 use crate::git::{Changed, Program, short};
 use crate::host;
 use crate::ops::sessions::{
@@ -23,7 +23,7 @@ use crate::ops::sessions::{
     own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
 };
 use crate::proto::{Failure, FailureKind};
-use crate::render::text::{escape_json, escape_visible, table};
+use crate::render::text::{escape_visible, table};
 use crate::render::{sanitise, strip_controls};
 use crate::sessions::{
     FILE_BYTES_MAX, Finding, Half, How, Listed, LogEntry, MergeWish, Session, SessionError, Sessions, View, amend,
@@ -265,7 +265,7 @@ impl Asked {
         if is_json {
             let record = serde_json::to_value(&record).unwrap_or_default();
             let record = json!({"v": VERSION, "kind": "record", "session": id, "turn": turn, "record": record});
-            outln!("{}", escape_json(&record.to_string()));
+            outln!("{}", shown_json(record.to_string()));
             return Ok(());
         }
         if record.kind == "base" {
