@@ -369,10 +369,8 @@ impl Pump {
     /// modes would garble them, and a shell that is about to start a program swallows Ctrl-C.
     fn wait_for_hand_over(&mut self) -> bool {
         let fish = self.options.dialect == Dialect::Fish;
-        let early = match fish {
-            true => self.feed.holds_keys() && self.is_raw(),
-            false => self.feed.holds_interrupt() && self.is_shell_in_front(),
-        };
+        let is_garbled = fish && self.feed.holds_keys() && self.is_raw();
+        let early = is_garbled || self.feed.holds_interrupt() && self.is_shell_in_front();
         if early {
             self.feed.keys_to(KeysTo::Hold);
             let looks = if fish { HAND_OVER_LOOKS_FISH } else { HAND_OVER_LOOKS };
@@ -393,10 +391,11 @@ impl Pump {
         let fish = self.options.dialect == Dialect::Fish;
         let left = match looks_left {
             0 => return self.keys_to_command(),
-            _ if fish && !self.is_raw() => return self.keys_to_command(),
+            _ if fish && self.is_raw() => looks_left - 1,
+            _ if fish && !self.feed.holds_interrupt() => return self.keys_to_command(),
             // The other programs of a pipeline may be a moment behind: once more, and that is the last look.
-            _ if !fish && !self.is_shell_in_front() => 0,
-            _ => looks_left - 1,
+            _ if !self.is_shell_in_front() => 0,
+            _ => HAND_OVER_LOOKS.min(looks_left - 1),
         };
         self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, left));
     }
@@ -407,7 +406,7 @@ impl Pump {
             && self.feed.whom() == KeysTo::Shell
             && keys.contains(&3)
             && self.current.as_ref().is_some_and(|it| it.started.elapsed() < HAND_OVER_LOOK * HAND_OVER_LOOKS);
-        if starting && self.options.dialect != Dialect::Fish && self.is_shell_in_front() {
+        if starting && self.is_shell_in_front() {
             self.feed.keys_to(KeysTo::Hold);
             self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, HAND_OVER_LOOKS));
         }
