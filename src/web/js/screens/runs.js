@@ -76,13 +76,17 @@ export function Run({ at }) {
   const [id] = at;
   const online = useOnline();
   const [shown, show] = useState(EMPTY);
-  const row = useLoaded(() => api('GET', `/runs/${id}`), shown.end);
+  const [isOver, close] = useState(false);
+  // The conversation is in the row only when the stream has ended, a moment after the answer.
+  const row = useLoaded(() => api('GET', `/runs/${id}`), `${shown.end} ${isOver}`);
   const questions = useStore((state) => state.questions).filter((it) => it.run_id === id);
   useEffect(() => {
     const left = new AbortController();
     let after = null;
     let state = EMPTY;
     let spoken = 0;
+    show(EMPTY);
+    close(false);
     (async () => {
       for (let wait = 500; !left.signal.aborted && !state.end; wait = Math.min(wait * 2, 8_000)) {
         const ended = untilOffline(left.signal);
@@ -103,7 +107,9 @@ export function Run({ at }) {
         ended.abort();
         if (!state.end) await pause(wait);
       }
-      if (state.end) say(`The run ended: ${state.end}`);
+      if (!state.end || left.signal.aborted) return;
+      say(`The run ended: ${state.end}`);
+      close(true);
     })();
     return () => left.abort();
   }, [id]);
