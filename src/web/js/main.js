@@ -1,6 +1,6 @@
 // The frame of the console: sign-in, navigation, connection, keys.
 import { render } from '../vendor/preact.js';
-import { useEffect, useRef, useState } from '../vendor/hooks.js';
+import { useEffect, useLayoutEffect, useRef, useState } from '../vendor/hooks.js';
 import { renew, signIn, signOut } from './api.js';
 import { refresh } from './refresh.js';
 import { get, onEvent, set, useStore } from './store.js';
@@ -80,8 +80,9 @@ function Help({ close }) {
 
 const isTyping = (event) => /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey;
 
+// Listeners are in place as soon as the page is drawn: an ordinary effect comes later, and a key before it would be lost.
 function useKeys(help) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     let isGoing = false;
     const press = (event) => {
       if (isTyping(event)) return;
@@ -109,7 +110,7 @@ function Shell() {
   const [questions, who] = [useStore((it) => it.questions), useStore((it) => it.who)];
   const [said, alarm] = [useStore((it) => it.said), useStore((it) => it.alarm)];
   useKeys(help);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const move = () => go(place());
     addEventListener('hashchange', move);
     const look = () => refresh().catch(() => null);

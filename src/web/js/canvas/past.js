@@ -1,5 +1,5 @@
 // A canvas as it was: its commits, folded up to a revision. Nothing can be changed there.
-import { useEffect, useMemo, useRef, useState } from '../../vendor/hooks.js';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from '../../vendor/hooks.js';
 import { authorised } from '../api.js';
 import { Failed, html, time, useLoaded, visible } from '../ui.js';
 import { draw, fold } from './sync.js';
@@ -22,7 +22,8 @@ export function Past({ id, close }) {
   const last = value?.length ?? 0;
   const count = Math.max(1, Math.min(last, chosen ?? last));
   const atoms = useMemo(() => draw({ atoms: (value ?? []).slice(0, count).reduce((all, commit) => fold(all, commit.body.ops), {}), pending: [] }), [value, count]);
-  useEffect(() => {
+  // In place as soon as the revisions are drawn: a key that comes then counts from what is shown.
+  useLayoutEffect(() => {
     const press = (event) => {
       if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName)) return;
       if (event.key === '[') choose(Math.max(1, count - 1));

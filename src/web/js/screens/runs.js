@@ -1,5 +1,5 @@
 // Asking the model, and following its runs: text, thoughts, calls, cost. A run goes on when the page is left.
-import { useEffect, useState } from '../../vendor/hooks.js';
+import { useEffect, useLayoutEffect, useState } from '../../vendor/hooks.js';
 import { api, authorised } from '../api.js';
 import { frames, pause, untilOffline } from '../stream.js';
 import { say, useStore } from '../store.js';
@@ -113,7 +113,7 @@ export function Run({ at }) {
     })();
     return () => left.abort();
   }, [id]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     let isArmed = false;
     const press = (event) => {
       if (/^(INPUT|TEXTAREA)$/.test(event.target.tagName)) return;

@@ -1,5 +1,5 @@
 // The list of a session's lines: what ran, what it printed, what the model did, who was asked. And the keys of a session.
-import { useEffect, useRef } from '../../vendor/hooks.js';
+import { useEffect, useLayoutEffect, useRef } from '../../vendor/hooks.js';
 import { html, visible } from '../ui.js';
 import { output } from './fold.js';
 
@@ -47,7 +47,7 @@ export function Lines({ items, isText, jump }) {
 export function useSessionKeys(act) {
   const now = useRef(act);
   now.current = act;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const press = (event) => {
       if (/^(INPUT|TEXTAREA|SELECT|BUTTON|SUMMARY|A)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return;
       const todo = now.current[event.key];
