@@ -8,11 +8,13 @@
     reason = "a bench opens its own files and prints"
 )]
 
+mod timing;
+
 use std::hint::black_box;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use reedclaw::config::{LoadRequest, load};
 use reedclaw::files::{Journals, Layers, Root};
@@ -40,6 +42,8 @@ use reedclaw::steps::{Incoming, Limits as StepLimits, NewContent, Steps};
 use reedclaw::store::{Entry, MessageState, NewRun, Search, Store, TextMatch};
 use reedclaw::tools::{Found, Limits, Memory, Place, Registry, Replies, Spill, Work, edit_tools};
 
+use timing::{percentile, times};
+
 /// How a run was asked for.
 struct Plan {
     /// Only what contains this in its name.
@@ -64,25 +68,18 @@ impl Plan {
     }
 
     /// Measures `work` about `turns` times and tells the distribution; `work_bytes` gives a rate as well.
-    fn measure(&self, name: &str, turns: usize, work_bytes: usize, mut work: impl FnMut(usize)) {
+    fn measure(&self, name: &str, turns: usize, work_bytes: usize, work: impl FnMut(usize)) {
         if self.only.as_ref().is_some_and(|only| !name.contains(only.as_str())) {
             return;
         }
         let turns = if self.once { 1 } else { turns };
-        let mut times: Vec<Duration> = (0..turns)
-            .map(|turn| {
-                let began = Instant::now();
-                work(turn);
-                began.elapsed()
-            })
-            .collect();
+        let times = times(turns, work);
         if self.once {
             return;
         }
-        times.sort_unstable();
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
         let mean = times.iter().copied().map(micros).sum::<f64>() / turns as f64;
-        let at = |part: usize| micros(times[(turns * part / 100).min(turns - 1)]);
+        let at = |part: usize| micros(percentile(&times, part));
         let (p50, p99) = (at(50), at(99));
         let rate = work_bytes as f64 / p50;
         if self.json {
@@ -117,8 +114,6 @@ fn main() {
     undo(&plan);
 }
 
-/// Two texts of 10,000 lines, every fiftieth other: compared, cut into hunks and drawn as far as a screen goes; beside
-/// `git diff`, from its start to its end, and drawn as a whole.
 /// A server of tools that answers as fast as Python can.
 const SERVER: &str = r#"
 import json, sys
@@ -193,6 +188,8 @@ fn servers(plan: &Plan) {
     mcp.close("echo");
 }
 
+/// Two texts of 10,000 lines, every fiftieth other: compared, cut into hunks and drawn as far as a screen goes; beside
+/// `git diff`, from its start to its end, and drawn as a whole.
 fn differences(plan: &Plan) {
     let line = |number: usize| format!("    let value_{number} = state_{}(value, {number});\n", number * 7 % 1009);
     let other = |number: usize| match number % 50 {

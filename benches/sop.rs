@@ -4,10 +4,11 @@
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a bench opens its own files and prints")]
 
+mod timing;
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
 use reedclaw::app::procedures;
@@ -15,23 +16,18 @@ use reedclaw::receipts::{Entry, Log, Options, hash, tally};
 use reedclaw::sop::{Event, Fired, Run, Spent, cron};
 use reedclaw::store::{NewRun, Store};
 
+use timing::{percentile, times};
+
 /// Runs `work` some times and prints the distribution; once and silently unless it is a bench.
-fn measure(name: &str, turns: usize, mut work: impl FnMut(usize)) {
+fn measure(name: &str, turns: usize, work: impl FnMut(usize)) {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |word: &str| words.iter().any(|it| it == word);
     let turns = if has("--bench") { turns } else { 1 };
-    let mut times: Vec<Duration> = (0..turns)
-        .map(|turn| {
-            let began = Instant::now();
-            work(turn);
-            began.elapsed()
-        })
-        .collect();
+    let times = times(turns, work);
     if !has("--bench") {
         return;
     }
-    times.sort_unstable();
-    let at = |part: usize| times[(turns * part / 100).min(turns - 1)].as_secs_f64() * 1e6;
+    let at = |part: usize| percentile(&times, part).as_secs_f64() * 1e6;
     let (p50, p99) = (at(50), at(99));
     if has("--json") {
         println!("{{\"name\":\"{name}\",\"n\":{turns},\"p50_us\":{p50:.2},\"p99_us\":{p99:.2}}}");

@@ -7,6 +7,8 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod timing;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::Write;
@@ -19,6 +21,8 @@ use reedclaw::files::{Change, Journals, Tree};
 use reedclaw::git::Program;
 use reedclaw::sessions::{How, Options, Session, Sessions, State, TurnReport};
 use reedclaw::tree::{Bench, Did};
+
+use timing::{percentile, times};
 
 /// How a run was asked for.
 struct Plan {
@@ -51,14 +55,8 @@ impl Plan {
     }
 
     /// Measures `work` some times.
-    fn measure(&self, name: &str, turns: usize, mut work: impl FnMut(usize)) {
-        let times: Vec<Duration> = (0..self.turns(turns))
-            .map(|turn| {
-                let began = Instant::now();
-                work(turn);
-                began.elapsed()
-            })
-            .collect();
+    fn measure(&self, name: &str, turns: usize, work: impl FnMut(usize)) {
+        let times = times(self.turns(turns), work);
         self.report(name, times);
     }
 
@@ -67,7 +65,7 @@ impl Plan {
             return;
         }
         times.sort_unstable();
-        let at = |part: usize| times[(times.len() * part / 100).min(times.len() - 1)].as_secs_f64() * 1e3;
+        let at = |part: usize| percentile(&times, part).as_secs_f64() * 1e3;
         let (n, p50, p99) = (times.len(), at(50), at(99));
         if self.json {
             println!("{{\"name\":\"{name}\",\"n\":{n},\"p50_ms\":{p50:.3},\"p99_ms\":{p99:.3}}}");
