@@ -146,13 +146,15 @@ impl Line {
         let (mut known, mut checked) = (BTreeSet::new(), Instant::now());
         loop {
             let behind = self.ledger.relay().behind().map_err(of_ledger)?;
+            let mut has_passed = false;
             for tenant in &behind {
                 if known.insert(tenant.clone()) {
                     self.meet(connection, tenant)?;
                 }
-                self.page(connection, tenant)?;
+                has_passed |= self.page(connection, tenant)?;
             }
-            if self.has_ended(if behind.is_empty() { LOOK } else { Duration::ZERO }) {
+            // Events that retention has removed since leave a tenant behind with nothing to pass on.
+            if self.has_ended(if has_passed { Duration::ZERO } else { LOOK }) {
                 return Ok(());
             }
             if checked.elapsed() > IDLE {
@@ -170,8 +172,8 @@ impl Line {
         position.map_or(Ok(()), |position| self.ledger.relay().passed(tenant, position)).map_err(of_ledger)
     }
 
-    /// Passes on a page of a tenant's log, in order.
-    fn page(&self, connection: &mut Connection, tenant: &str) -> io::Result<()> {
+    /// Passes on a page of a tenant's log, in order. Returns whether there was anything.
+    fn page(&self, connection: &mut Connection, tenant: &str) -> io::Result<bool> {
         let (epoch, events) = self.ledger.relay().next(tenant, PAGE).map_err(of_ledger)?;
         let (subject, mut last, mut done) = (subject(tenant), None, Ok(()));
         for event in &events {
@@ -186,7 +188,7 @@ impl Line {
         if let Some(position) = last {
             self.ledger.relay().passed(tenant, position).map_err(of_ledger)?;
         }
-        done
+        done.map(|()| last.is_some())
     }
 }
 
