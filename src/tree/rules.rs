@@ -128,6 +128,7 @@ mod tests {
             assert_eq!(found, (is_ignored, is_filtered), "{path}");
         }
     }
+
     #[test]
     fn names_of_secrets_are_known_and_their_examples_are_none() {
         for (name, may) in [

@@ -2,6 +2,7 @@
 //! Applied changes become a step that undo can revert. If a command was refused the network or a path, the person is
 //! offered to run it again with the permission.
 
+use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -332,11 +333,8 @@ impl ToolRunner {
         note: &str,
         outcome: &mut Outcome,
     ) {
-        let is_taken = |it: &&&Change| incoming.iter().any(|taken| taken.path == it.path);
-        let names = match incoming.len() == group.len() {
-            true => listed(group),
-            false => listed(&group.iter().filter(is_taken).copied().collect::<Vec<_>>()),
-        };
+        let taken: HashSet<&Path> = incoming.iter().map(|it| it.path.as_path()).collect();
+        let names = listed(&group.iter().copied().filter(|it| taken.contains(it.path.as_path())).collect::<Vec<_>>());
         let did = |it: &Incoming| match &it.content {
             NewContent::File { mode, source } => Did::File(source.clone(), *mode),
             NewContent::Bytes { mode, bytes } => Did::Bytes(bytes.clone(), *mode),
