@@ -1,0 +1,115 @@
+//! Keys of the table: the row of a key, the strictest value of a security setting, and the key that was probably meant. It must not
+//! know values.
+
+use super::Project::{Adds, Only, Stricter};
+use super::{Kind, ROWS, Row};
+use crate::config::reading::checked::Setting;
+
+/// The kind of a key.
+pub(in crate::config) enum Place {
+    /// A setting.
+    Leaf(&'static Row),
+    /// A table that holds settings.
+    Table,
+    /// A table whose keys are names of the user's choice.
+    Names,
+    /// No such key.
+    Unknown,
+}
+
+impl Place {
+    pub(in crate::config) fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown)
+    }
+}
+
+/// Finds the row or the group of a key, from its parts from the top.
+pub(in crate::config) fn place(key: &[String]) -> Place {
+    for row in ROWS {
+        let mut parts = row.path.split('.');
+        if !key.iter().all(|have| parts.next().is_some_and(|part| part == "NAME" || part == have)) {
+            continue;
+        }
+        return match parts.next() {
+            None => Place::Leaf(row),
+            Some("NAME") => Place::Names,
+            Some(_) => Place::Table,
+        };
+    }
+    Place::Unknown
+}
+
+/// The strictest value of a security setting, which applies if the configured one is wrong.
+pub(in crate::config) fn strictest<S: AsRef<str>>(key: &[S]) -> Option<(Vec<String>, Setting)> {
+    let key: Vec<String> = key.iter().map(|part| part.as_ref().to_owned()).collect();
+    let Place::Leaf(row) = place(&key) else { return None };
+    if key[0] == "security" && (row.project == Adds || row.kind == Kind::Programs) {
+        // The entries that a damaged list should forbid are unknown.
+        return strictest(&["security", "autonomy"]);
+    }
+    let value = match row.project {
+        Stricter(words) => Setting::Text((*words.first()?).to_owned()),
+        Only(value) => Setting::Bool(value),
+        _ => return None,
+    };
+    (key[0] == "security").then_some((key, value))
+}
+
+/// The strictest value of every security setting that has one.
+pub(in crate::config) fn all_strictest() -> impl Iterator<Item = (Vec<String>, Setting)> {
+    ROWS.iter().filter_map(|row| strictest(&row.path.split('.').collect::<Vec<_>>()))
+}
+
+/// Finds the key that was probably meant: one beside the unknown key, or the same word at another place.
+pub(in crate::config) fn suggest(key: &[String]) -> Option<String> {
+    let (word, parents) = key.split_last()?;
+    let mut best: Option<(usize, String)> = None;
+    for row in ROWS {
+        let parts: Vec<&str> = row.path.split('.').collect();
+        let beside = parts.len() > parents.len()
+            && parents.iter().zip(&parts).all(|(have, part)| *part == "NAME" || part == have);
+        if beside {
+            let sibling = parts[parents.len()];
+            let off = strsim::osa_distance(word, sibling);
+            if sibling != "NAME" && off <= (word.chars().count() / 3).max(1) {
+                consider(&mut best, off, sibling.to_owned());
+            }
+        }
+        // A key under NAME is never suggested for one elsewhere: the NAME would be a guess.
+        if parts.last() == Some(&word.as_str()) && !parts.contains(&"NAME") {
+            consider(&mut best, 1, row.path.to_owned());
+        }
+    }
+    best.map(|(_, suggestion)| suggestion)
+}
+
+fn consider(best: &mut Option<(usize, String)>, off: usize, suggestion: String) {
+    if best.as_ref().is_none_or(|(least, _)| off < *least) {
+        *best = Some((off, suggestion));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(path: &str) -> Vec<String> {
+        path.split('.').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_slip_finds_the_key_that_was_meant() {
+        for (wrong, right) in [
+            ("defualt_model", Some("default_model")),
+            ("context.max_turn", Some("max_turns")),
+            ("context.maxturns", Some("max_turns")),
+            ("max_turns", Some("context.max_turns")),
+            ("models.a.endpont", Some("endpoint")),
+            ("editor.colour", None),
+            ("shell.color", Some("console.color")),
+            ("zzz", None),
+        ] {
+            assert_eq!(suggest(&key(wrong)).as_deref(), right, "{wrong}");
+        }
+    }
+}
