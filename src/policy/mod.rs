@@ -26,6 +26,10 @@ mod shell;
 mod walk;
 
 #[cfg(test)]
+mod files_tests;
+#[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
 mod tests;
 
 use crate::base::text::is_invisible;

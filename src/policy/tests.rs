@@ -1,16 +1,10 @@
 //! The policy as tables and properties. `tests/data/policy` holds command lines, each with the verdict that it had when
 //! the tables were frozen; they are parsed, never run.
 
-use std::time::Duration;
-
-use proptest::prelude::*;
-
 use super::*;
-use crate::base::time::busy;
-use crate::proto::action::Reason;
 
 /// The rules that the tables are judged by: what a command would do decides, not its name.
-fn rules() -> Rules {
+pub(super) fn rules() -> Rules {
     Rules {
         autonomy: Autonomy::Full,
         forbidden_paths: ["/etc", "/sys", "/boot", "~/.ssh"].map(str::to_owned).into(),
@@ -19,20 +13,20 @@ fn rules() -> Rules {
     }
 }
 
-fn verdict(command: &str, rules: &Rules) -> PolicyVerdict {
+pub(super) fn verdict(command: &str, rules: &Rules) -> PolicyVerdict {
     judge(&Action::Shell { command: command.to_owned() }, &Context::new(rules))
 }
 
-fn risk(command: &str) -> Risk {
+pub(super) fn risk(command: &str) -> Risk {
     verdict(command, &rules()).risk
 }
 
 /// A line of a table.
-struct Line {
+pub(super) struct Line {
     /// The verdict that it had when the tables were frozen.
     rule: &'static str,
-    category: &'static str,
-    text: String,
+    pub(super) category: &'static str,
+    pub(super) text: String,
 }
 
 fn lines(table: &'static str) -> Vec<Line> {
@@ -51,11 +45,11 @@ fn lines(table: &'static str) -> Vec<Line> {
     found
 }
 
-fn blocked() -> Vec<Line> {
+pub(super) fn blocked() -> Vec<Line> {
     lines(include_str!("../../tests/data/policy/blocked.txt"))
 }
 
-fn benign() -> Vec<Line> {
+pub(super) fn benign() -> Vec<Line> {
     lines(include_str!("../../tests/data/policy/benign.txt"))
 }
 
@@ -768,409 +762,4 @@ fn looks_of_everyday_tools_are_harmless() {
         let verdict = verdict(command, &rules());
         assert_eq!(verdict.risk, Risk::Low, "{command}: {:?}", verdict.reasons);
     }
-}
-
-#[test]
-fn a_model_doesnt_raise_the_autonomy_of_another() {
-    for raised in [
-        "agent --autonomy full -m x",
-        "agent -m x --autonomy=full",
-        "tool run shell --autonomy full",
-        "tool run x --yes",
-    ] {
-        assert_eq!(risk(&format!("reedclaw {raised}")), Risk::Blocked, "{raised}");
-    }
-    assert_eq!(risk("reedclaw agent -m x"), Risk::High);
-}
-
-#[test]
-fn what_a_command_changed_on_its_copy_is_weighed_by_where_it_is() {
-    let rules = rules();
-    let keep = |writes: &[&str], deletes: &[&str]| {
-        let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
-        let action = Action::Keep { command: String::new(), writes: list(writes), deletes: list(deletes) };
-        judge(&action, &Context { hold: Hold::Copy, ..Context::new(&rules) }).risk
-    };
-    assert_eq!(keep(&["a", "b/c"], &["d"]), Risk::Medium);
-    assert_eq!(keep(&["a", ".git/hooks/x"], &[]), Risk::High);
-    assert_eq!(keep(&[".envrc"], &[]), Risk::High);
-    assert_eq!(keep(&["../x"], &[]), Risk::Blocked);
-    // A build changes thousands; none of them is overlooked.
-    let built: Vec<String> = (0..3000).map(|number| format!("target/{number}.o")).collect();
-    let built: Vec<&str> = built.iter().map(String::as_str).collect();
-    assert_eq!(keep(&built, &[]), Risk::Medium);
-    assert_eq!(keep(&[&built[..], &[".git/hooks/x"]].concat(), &[]), Risk::High);
-    let tool = Action::External { name: "t".to_owned() };
-    for hold in [Hold::Walls, Hold::Nothing] {
-        let full = Rules { autonomy: Autonomy::Full, ..rules.clone() };
-        assert_eq!(judge(&tool, &Context { hold, ..Context::new(&full) }).decision, Decision::Ask, "{hold:?}");
-    }
-}
-
-#[test]
-fn a_readable_directory_is_read_and_never_written() {
-    let further = vec!["/home/u/lib".to_owned(), "/tmp/build".to_owned()];
-    let rules = Rules { readable: further, forbidden_paths: vec!["/home/u/lib/closed".into()], ..rules() };
-    let risk = |action: Action| judge(&action, &Context::new(&rules)).risk;
-    for path in ["/home/u/lib", "~/lib/a", "/home/u/lib/a/../b", "/tmp/build/x"] {
-        assert_eq!(risk(Action::Read { path: path.into() }), Risk::Low, "{path}");
-        assert_eq!(risk(Action::Write { path: path.into() }), Risk::Blocked, "{path}");
-        assert_eq!(risk(Action::Shell { command: format!("cat {path}") }), Risk::Low, "{path}");
-    }
-    for path in ["/home/u/library/a", "/home/u/lib/../x", "/home/u/lib/closed/a", "~/.ssh/id_rsa", "~/other"] {
-        assert_eq!(risk(Action::Read { path: path.into() }), Risk::Blocked, "{path}");
-    }
-    assert!(risk(Action::Shell { command: "echo x > /home/u/lib/a".into() }) >= Risk::High);
-    assert_eq!(risk(Action::Shell { command: "rm /home/u/lib/a".into() }), Risk::Blocked);
-}
-
-#[test]
-fn files_are_judged_component_by_component() {
-    let rules = rules();
-    let read = |path: &str| judge(&Action::Read { path: path.to_owned() }, &Context::new(&rules)).risk;
-    let write = |path: &str| judge(&Action::Write { path: path.to_owned() }, &Context::new(&rules)).risk;
-    for path in
-        ["a", "./a", "a/../b", "/home/u/proj/a", "~/proj/a", "a b", "..a", "*", "$HOME", "%2e%2e/x", "~/proj/../proj/a"]
-    {
-        assert_eq!((read(path), write(path)), (Risk::Low, Risk::Medium), "{path}");
-    }
-    for path in [
-        "..",
-        "../x",
-        "a/../../x",
-        "/",
-        "/etc/passwd",
-        "/home/u/proj-evil/x",
-        "/home/u/projx",
-        "~",
-        "~/.ssh/id_rsa",
-        "~bob/x",
-        "/home/u",
-        "/home/u/proj/../x",
-        "",
-        "/proc/self/environ",
-        "/dev/null",
-        "/tmp/x",
-        "a\0b",
-        "~/.config/reedclaw/config.lua",
-        "/home/u/WORK/x",
-        "//etc/passwd",
-        "/home/u/./proj/../../u/x",
-    ] {
-        assert_eq!((read(path), write(path)), (Risk::Blocked, Risk::Blocked), "{path:?}");
-    }
-    for path in [
-        ".git/hooks/x",
-        ".git/config",
-        ".GIT/CONFIG",
-        "sub/.git/modules/x/config",
-        ".envrc",
-        ".ENVRC",
-        ".vscode/x",
-        ".idea/x",
-        ".cursor/rules",
-        ".mcp.json",
-        ".reedclaw.lua",
-    ] {
-        assert_eq!((read(path), write(path)), (Risk::Low, Risk::High), "{path}");
-    }
-    assert_eq!(judge(&Action::Delete { path: "a".into() }, &Context::new(&rules)).risk, Risk::High);
-}
-
-#[test]
-fn of_several_files_the_strictest_verdict_counts() {
-    let rules = rules();
-    let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
-    for (writes, deletes, risk) in [
-        (&["a", "b"][..], &[][..], Risk::Medium),
-        (&["a"], &["b"], Risk::High),
-        (&["a", ".git/hooks/x"], &[], Risk::High),
-        (&["a", "../x"], &[], Risk::Blocked),
-        (&["a"], &["~/.ssh/id_rsa"], Risk::Blocked),
-    ] {
-        let action = Action::Edit { writes: list(writes), deletes: list(deletes) };
-        let verdict = judge(&action, &Context::new(&rules));
-        assert_eq!(verdict.risk, risk, "{action:?}");
-        assert_eq!(verdict.effects.len(), writes.len() + deletes.len());
-    }
-}
-
-#[test]
-fn a_link_leads_where_it_leads() {
-    struct Links;
-    impl Files for Links {
-        fn canonical(&self, path: &str) -> Option<String> {
-            Some(
-                path.replace("/home/u/proj/out", "/etc")
-                    .replace("/home/u/proj/tmp/..", "/var")
-                    .replace("/home/u/proj/tmp", "/tmp/x"),
-            )
-        }
-    }
-    let rules = rules();
-    let context = Context { files: &Links, ..Context::new(&rules) };
-    assert_eq!(judge(&Action::Write { path: "out/passwd".into() }, &context).risk, Risk::Blocked);
-    assert_eq!(judge(&Action::Shell { command: "echo x > out/passwd".into() }, &context).risk, Risk::Blocked);
-    assert_eq!(judge(&Action::Write { path: "in/passwd".into() }, &context).risk, Risk::Medium);
-    // A directory that anybody may write is outside too, and `..` behind a link isn't where it seems to be.
-    for path in ["tmp/a", "tmp", "tmp/../a"] {
-        assert_eq!(judge(&Action::Read { path: path.into() }, &context).risk, Risk::Blocked, "{path}");
-        let among_others = Action::Open { paths: vec!["src/a.rs".into(), path.into()] };
-        assert_eq!(judge(&among_others, &context).risk, Risk::Blocked, "{path} with another file");
-        assert_eq!(judge(&Action::Write { path: path.into() }, &context).risk, Risk::Blocked, "{path}");
-    }
-}
-
-#[test]
-fn addresses_are_compared_by_labels() {
-    let rules =
-        Rules { allow_domains: ["docs.rs", ".rust-lang.org", "*.crates.io"].map(str::to_owned).into(), ..rules() };
-    let ask = |method: &str, url: &str| {
-        judge(&Action::Http { method: method.to_owned(), url: url.to_owned() }, &Context::new(&rules)).risk
-    };
-    for url in [
-        "https://docs.rs/x",
-        "https://DOCS.rs./",
-        "http://docs.rs:80/",
-        "https://doc.rust-lang.org/",
-        "https://static.crates.io/x",
-    ] {
-        assert_eq!(ask("GET", url), Risk::Low, "{url}");
-        assert_eq!(ask("POST", url), Risk::High, "{url}");
-    }
-    for url in [
-        "https://docs.rs.evil.example/",
-        "https://evildocs.rs/",
-        "https://rust-lang.org/",
-        "https://evil.example/docs.rs",
-    ] {
-        assert_eq!(ask("GET", url), Risk::High, "{url}");
-    }
-    for url in [
-        "https://docs.rs@evil.example/",
-        "file:///etc/passwd",
-        "docs.rs",
-        "https://",
-        "ftp://docs.rs/",
-        "https://docs.rs\\@evil/",
-    ] {
-        assert_ne!(ask("GET", url), Risk::Low, "{url}");
-    }
-}
-
-#[test]
-fn verdicts_give_reasons_and_effects() {
-    let verdict = verdict("cd src && rm -rf ../target && curl http://h/x", &rules());
-    let effects: Vec<String> = verdict.effects.iter().map(ToString::to_string).collect();
-    assert!(
-        effects.contains(&"deletes /home/u/proj/target".to_owned())
-            || effects.iter().any(|effect| effect.contains("target")),
-        "{effects:?}"
-    );
-    assert!(effects.contains(&"speaks to h".to_owned()), "{effects:?}");
-    assert!(verdict.reasons.iter().all(|reason: &Reason| !reason.text.is_empty()));
-    assert!(verdict.reasons.is_sorted_by_key(|reason| std::cmp::Reverse(reason.risk)));
-}
-
-#[test]
-fn no_disguise_lowers_a_verdict() {
-    let rules = rules();
-    let wrap = |line: &str| format!("'{}'", line.replace('\'', "'\\''"));
-    let (mut all, mut missed) = (0, Vec::new());
-    // What is handed no arguments has none: a line about `$1` is another one there.
-    for Line { text, .. } in
-        blocked().into_iter().filter(|line| !["$1", "$@", "$*", "$0"].iter().any(|it| line.text.contains(it)))
-    {
-        if verdict(&text, &rules).risk != Risk::Blocked {
-            continue;
-        }
-        for disguised in [
-            format!("true; {text}"),
-            format!("{text}\nls"),
-            format!("ls\n{text}"),
-            format!("eval {}", wrap(&text)),
-            format!("bash -c {}", wrap(&text)),
-            format!("env nice sh -c {}", wrap(&text)),
-            format!("{{ {text}\n}}"),
-            format!("( {text}\n)"),
-            format!("if true; then {text}\nfi"),
-            format!("f() {{ {text}\n}}; f"),
-            format!("x=$({text}\n)"),
-            format!("cat <<'E' | bash\n{text}\nE"),
-        ] {
-            all += 1;
-            let risk = verdict(&disguised, &rules).risk;
-            assert!(risk >= Risk::High, "{disguised}");
-            if risk != Risk::Blocked {
-                missed.push(disguised);
-            }
-        }
-    }
-    assert!(missed.len() * 100 <= all, "{} of {all}: {:#?}", missed.len(), missed.iter().take(40).collect::<Vec<_>>());
-}
-
-#[test]
-fn quotes_in_words_lower_no_verdict() {
-    // Lines of one plain command: each word may be quoted letter by letter.
-    let rules = rules();
-    for Line { text, .. } in blocked().iter().filter(|line| matches!(line.category, "delete" | "power" | "modes")) {
-        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '/' | '-' | '.' | ',');
-        if !text.chars().all(plain) || verdict(text, &rules).risk != Risk::Blocked {
-            continue;
-        }
-        for quote in ["''", "\"\"", "\\", "${nothing_at_all}", "$(true)", "``"] {
-            let disguised = format!("{}{quote}{}", &text[..1], &text[1..]);
-            assert_eq!(verdict(&disguised, &rules).risk, Risk::Blocked, "{disguised}");
-        }
-    }
-}
-
-#[test]
-fn a_home_in_a_temporary_directory_is_no_scratch() {
-    let rules = Rules { autonomy: Autonomy::Full, ..Rules::new("/tmp/x/home/proj", "/tmp/x/home") };
-    for command in
-        ["echo x >> ~/.bashrc", "echo x > ~/.aws/credentials", "cd ..; rm -rf proj", "rm ~/notes", "rm ../../y"]
-    {
-        assert_eq!(verdict(command, &rules).risk, Risk::Blocked, "{command}");
-    }
-    for command in
-        ["echo x > notes.md", "rm -rf build", "echo x > /tmp/y", "rm -rf /tmp/y/z", "rm -rf \"$(mktemp -d)\""]
-    {
-        assert_ne!(verdict(command, &rules).risk, Risk::Blocked, "{command}");
-    }
-}
-
-#[test]
-fn nothing_takes_long() {
-    let rules = rules();
-    let pieces = [
-        "((",
-        "$((",
-        "$(",
-        "`",
-        "${",
-        "{a,b}",
-        "<<E\n",
-        "[[ ",
-        "case x in ",
-        "a[",
-        "@(",
-        "\"$(",
-        "<(",
-        "$[",
-        "if ",
-        "f(){ ",
-        "'",
-        "x=$x$x;",
-        "for i in 1 2 3 4; do ",
-        "while read a; do ",
-        "eval \"",
-        "|",
-        "${x:-",
-        "{1..99}",
-        "*",
-        "f(){ f|f& };f;",
-        "{{{",
-        "}}}",
-    ];
-    for piece in pieces {
-        for length in [4096, 60_000] {
-            let command = piece.repeat(length / piece.len());
-            let began = busy();
-            let _ = verdict(&command, &rules);
-            let took = busy() - began;
-            assert!(took < Duration::from_secs(8), "{piece:?} × {length} bytes: {took:?}");
-        }
-    }
-}
-
-#[test]
-fn no_code_of_another_language_takes_long() {
-    let rules = rules();
-    let pieces = [
-        "\"a\"+",
-        "a=f\"{a}{a}{a}\";",
-        "[",
-        "os.system(",
-        "\"ab\"*99;",
-        "\"a\".join([\"b\",\"c\"]);",
-        "x=\"rm -rf /\";os.system(x);",
-        "chr(",
-        "exec(\"",
-        "eval(\"exec(1)\")\n",
-        "\"%s\"%\"%s\"%",
-        "getattr(a,\"b\")(",
-        "# x\n",
-        "{[(",
-    ];
-    for piece in pieces {
-        for (length, most) in [(4096, 2), (60_000, 8)] {
-            let command = format!("python3 -c '{}'", piece.repeat(length / piece.len()));
-            let began = busy();
-            let _ = verdict(&command, &rules);
-            let took = busy() - began;
-            assert!(took < Duration::from_secs(most), "{piece:?} × {length} bytes: {took:?}");
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_line_has_one_risk_and_an_unknown_one_lowers_nothing(
-        text in "[a-z $(){}|;&<>'\"`\\\\*?\\[\\]/~=#!:,.\n-]{0,80}"
-    ) {
-        let alone = risk(&text);
-        prop_assert_eq!(alone, risk(&text));
-        // What stands behind a blocked line doesn't unblock it.
-        prop_assert!(risk(&format!("mkfs /dev/sda\n{text}")) >= Risk::High, "{:?}", text);
-    }
-
-    #[test]
-    fn any_characters_have_one_risk(text in "\\PC{0,60}") {
-        prop_assert_eq!(risk(&text), risk(&text));
-    }
-
-    #[test]
-    fn a_blocked_line_stays_blocked_between_benign_ones(
-        at in 0..10_000_usize, before in 0..10_000_usize, after in 0..10_000_usize
-    ) {
-        let (blocked, benign) = (blocked(), benign());
-        let plain = |at: usize| {
-            // What ends or redirects the session changes what comes next.
-            let line = &benign[at % benign.len()];
-            if line.category == "text in quotes" { line.text.clone() } else { "ls".to_owned() }
-        };
-        let line = &blocked[at % blocked.len()].text;
-        let command = format!("{}\n{line}\n{}", plain(before), plain(after));
-        prop_assert!(risk(&command) >= risk(line), "{}", command);
-    }
-
-    #[test]
-    fn pieces_of_blocked_lines_have_one_risk(at in 0..10_000_usize, from in 0..60_usize, length in 0..60_usize) {
-        let blocked = blocked();
-        let piece: String = blocked[at % blocked.len()].text.chars().skip(from).take(length).collect();
-        prop_assert_eq!(risk(&piece), risk(&piece));
-    }
-}
-
-#[test]
-fn another_parser_finds_the_same_commands() {
-    use brush_parser::{ParserOptions, uncached_tokenize_str};
-    // Both count simple commands outside quotes: what one sees as text and the other as a command is a mistake.
-    fn words(command: &str) -> Option<usize> {
-        let options = ParserOptions::default();
-        let tokens = uncached_tokenize_str(command, &options.tokenizer_options()).ok()?;
-        brush_parser::parse_tokens(&tokens, &options).ok().map(|program| program.complete_commands.len())
-    }
-    let (mut both, mut one) = (0, Vec::new());
-    for Line { text: line, .. } in blocked().into_iter().chain(benign()) {
-        let ours = crate::bash::parse(&line, 0).1.is_none();
-        match (ours, words(&line).is_some()) {
-            (true, true) | (false, false) => both += 1,
-            _ => one.push(line),
-        }
-    }
-    assert!(one.len() * 100 < both, "{} of {both}: {one:#?}", one.len());
 }

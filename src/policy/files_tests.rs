@@ -1,0 +1,206 @@
+//! Verdicts on files, links, addresses and what a command has changed.
+
+use super::tests::{risk, rules, verdict};
+use super::*;
+
+#[test]
+fn a_model_doesnt_raise_the_autonomy_of_another() {
+    for raised in [
+        "agent --autonomy full -m x",
+        "agent -m x --autonomy=full",
+        "tool run shell --autonomy full",
+        "tool run x --yes",
+    ] {
+        assert_eq!(risk(&format!("reedclaw {raised}")), Risk::Blocked, "{raised}");
+    }
+    assert_eq!(risk("reedclaw agent -m x"), Risk::High);
+}
+
+#[test]
+fn what_a_command_changed_on_its_copy_is_weighed_by_where_it_is() {
+    let rules = rules();
+    let keep = |writes: &[&str], deletes: &[&str]| {
+        let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+        let action = Action::Keep { command: String::new(), writes: list(writes), deletes: list(deletes) };
+        judge(&action, &Context { hold: Hold::Copy, ..Context::new(&rules) }).risk
+    };
+    assert_eq!(keep(&["a", "b/c"], &["d"]), Risk::Medium);
+    assert_eq!(keep(&["a", ".git/hooks/x"], &[]), Risk::High);
+    assert_eq!(keep(&[".envrc"], &[]), Risk::High);
+    assert_eq!(keep(&["../x"], &[]), Risk::Blocked);
+    // A build changes thousands; none of them is overlooked.
+    let built: Vec<String> = (0..3000).map(|number| format!("target/{number}.o")).collect();
+    let built: Vec<&str> = built.iter().map(String::as_str).collect();
+    assert_eq!(keep(&built, &[]), Risk::Medium);
+    assert_eq!(keep(&[&built[..], &[".git/hooks/x"]].concat(), &[]), Risk::High);
+    let tool = Action::External { name: "t".to_owned() };
+    for hold in [Hold::Walls, Hold::Nothing] {
+        let full = Rules { autonomy: Autonomy::Full, ..rules.clone() };
+        assert_eq!(judge(&tool, &Context { hold, ..Context::new(&full) }).decision, Decision::Ask, "{hold:?}");
+    }
+}
+
+#[test]
+fn a_readable_directory_is_read_and_never_written() {
+    let further = vec!["/home/u/lib".to_owned(), "/tmp/build".to_owned()];
+    let rules = Rules { readable: further, forbidden_paths: vec!["/home/u/lib/closed".into()], ..rules() };
+    let risk = |action: Action| judge(&action, &Context::new(&rules)).risk;
+    for path in ["/home/u/lib", "~/lib/a", "/home/u/lib/a/../b", "/tmp/build/x"] {
+        assert_eq!(risk(Action::Read { path: path.into() }), Risk::Low, "{path}");
+        assert_eq!(risk(Action::Write { path: path.into() }), Risk::Blocked, "{path}");
+        assert_eq!(risk(Action::Shell { command: format!("cat {path}") }), Risk::Low, "{path}");
+    }
+    for path in ["/home/u/library/a", "/home/u/lib/../x", "/home/u/lib/closed/a", "~/.ssh/id_rsa", "~/other"] {
+        assert_eq!(risk(Action::Read { path: path.into() }), Risk::Blocked, "{path}");
+    }
+    assert!(risk(Action::Shell { command: "echo x > /home/u/lib/a".into() }) >= Risk::High);
+    assert_eq!(risk(Action::Shell { command: "rm /home/u/lib/a".into() }), Risk::Blocked);
+}
+
+#[test]
+fn files_are_judged_component_by_component() {
+    let rules = rules();
+    let read = |path: &str| judge(&Action::Read { path: path.to_owned() }, &Context::new(&rules)).risk;
+    let write = |path: &str| judge(&Action::Write { path: path.to_owned() }, &Context::new(&rules)).risk;
+    for path in
+        ["a", "./a", "a/../b", "/home/u/proj/a", "~/proj/a", "a b", "..a", "*", "$HOME", "%2e%2e/x", "~/proj/../proj/a"]
+    {
+        assert_eq!((read(path), write(path)), (Risk::Low, Risk::Medium), "{path}");
+    }
+    for path in [
+        "..",
+        "../x",
+        "a/../../x",
+        "/",
+        "/etc/passwd",
+        "/home/u/proj-evil/x",
+        "/home/u/projx",
+        "~",
+        "~/.ssh/id_rsa",
+        "~bob/x",
+        "/home/u",
+        "/home/u/proj/../x",
+        "",
+        "/proc/self/environ",
+        "/dev/null",
+        "/tmp/x",
+        "a\0b",
+        "~/.config/reedclaw/config.lua",
+        "/home/u/WORK/x",
+        "//etc/passwd",
+        "/home/u/./proj/../../u/x",
+    ] {
+        assert_eq!((read(path), write(path)), (Risk::Blocked, Risk::Blocked), "{path:?}");
+    }
+    for path in [
+        ".git/hooks/x",
+        ".git/config",
+        ".GIT/CONFIG",
+        "sub/.git/modules/x/config",
+        ".envrc",
+        ".ENVRC",
+        ".vscode/x",
+        ".idea/x",
+        ".cursor/rules",
+        ".mcp.json",
+        ".reedclaw.lua",
+    ] {
+        assert_eq!((read(path), write(path)), (Risk::Low, Risk::High), "{path}");
+    }
+    assert_eq!(judge(&Action::Delete { path: "a".into() }, &Context::new(&rules)).risk, Risk::High);
+}
+
+#[test]
+fn of_several_files_the_strictest_verdict_counts() {
+    let rules = rules();
+    let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
+    for (writes, deletes, risk) in [
+        (&["a", "b"][..], &[][..], Risk::Medium),
+        (&["a"], &["b"], Risk::High),
+        (&["a", ".git/hooks/x"], &[], Risk::High),
+        (&["a", "../x"], &[], Risk::Blocked),
+        (&["a"], &["~/.ssh/id_rsa"], Risk::Blocked),
+    ] {
+        let action = Action::Edit { writes: list(writes), deletes: list(deletes) };
+        let verdict = judge(&action, &Context::new(&rules));
+        assert_eq!(verdict.risk, risk, "{action:?}");
+        assert_eq!(verdict.effects.len(), writes.len() + deletes.len());
+    }
+}
+
+#[test]
+fn a_link_leads_where_it_leads() {
+    struct Links;
+    impl Files for Links {
+        fn canonical(&self, path: &str) -> Option<String> {
+            Some(
+                path.replace("/home/u/proj/out", "/etc")
+                    .replace("/home/u/proj/tmp/..", "/var")
+                    .replace("/home/u/proj/tmp", "/tmp/x"),
+            )
+        }
+    }
+    let rules = rules();
+    let context = Context { files: &Links, ..Context::new(&rules) };
+    assert_eq!(judge(&Action::Write { path: "out/passwd".into() }, &context).risk, Risk::Blocked);
+    assert_eq!(judge(&Action::Shell { command: "echo x > out/passwd".into() }, &context).risk, Risk::Blocked);
+    assert_eq!(judge(&Action::Write { path: "in/passwd".into() }, &context).risk, Risk::Medium);
+    // A directory that anybody may write is outside too, and `..` behind a link isn't where it seems to be.
+    for path in ["tmp/a", "tmp", "tmp/../a"] {
+        assert_eq!(judge(&Action::Read { path: path.into() }, &context).risk, Risk::Blocked, "{path}");
+        let among_others = Action::Open { paths: vec!["src/a.rs".into(), path.into()] };
+        assert_eq!(judge(&among_others, &context).risk, Risk::Blocked, "{path} with another file");
+        assert_eq!(judge(&Action::Write { path: path.into() }, &context).risk, Risk::Blocked, "{path}");
+    }
+}
+
+#[test]
+fn addresses_are_compared_by_labels() {
+    let rules =
+        Rules { allow_domains: ["docs.rs", ".rust-lang.org", "*.crates.io"].map(str::to_owned).into(), ..rules() };
+    let ask = |method: &str, url: &str| {
+        judge(&Action::Http { method: method.to_owned(), url: url.to_owned() }, &Context::new(&rules)).risk
+    };
+    for url in [
+        "https://docs.rs/x",
+        "https://DOCS.rs./",
+        "http://docs.rs:80/",
+        "https://doc.rust-lang.org/",
+        "https://static.crates.io/x",
+    ] {
+        assert_eq!(ask("GET", url), Risk::Low, "{url}");
+        assert_eq!(ask("POST", url), Risk::High, "{url}");
+    }
+    for url in [
+        "https://docs.rs.evil.example/",
+        "https://evildocs.rs/",
+        "https://rust-lang.org/",
+        "https://evil.example/docs.rs",
+    ] {
+        assert_eq!(ask("GET", url), Risk::High, "{url}");
+    }
+    for url in [
+        "https://docs.rs@evil.example/",
+        "file:///etc/passwd",
+        "docs.rs",
+        "https://",
+        "ftp://docs.rs/",
+        "https://docs.rs\\@evil/",
+    ] {
+        assert_ne!(ask("GET", url), Risk::Low, "{url}");
+    }
+}
+
+#[test]
+fn verdicts_give_reasons_and_effects() {
+    let verdict = verdict("cd src && rm -rf ../target && curl http://h/x", &rules());
+    let effects: Vec<String> = verdict.effects.iter().map(ToString::to_string).collect();
+    assert!(
+        effects.contains(&"deletes /home/u/proj/target".to_owned())
+            || effects.iter().any(|effect| effect.contains("target")),
+        "{effects:?}"
+    );
+    assert!(effects.contains(&"speaks to h".to_owned()), "{effects:?}");
+    assert!(verdict.reasons.iter().all(|reason: &Reason| !reason.text.is_empty()));
+    assert!(verdict.reasons.is_sorted_by_key(|reason| std::cmp::Reverse(reason.risk)));
+}
