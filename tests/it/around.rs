@@ -406,7 +406,7 @@ fn direnv_and_zoxide_follow_the_directory_by_their_own_hooks() {
     session.run("z deep");
     session.expect_line("direnv: export +PROJECT ~PATH");
     session.run("pwd");
-    session.expect("the directory", |screen| screen.contents().lines().any(|row| row.ends_with("/work/proj/deep")));
+    session.expect("the directory", |screen| screen.contents().lines().any(|row| row.ends_with("/proj/deep")));
     session.run("zoxide query -l | wc -l");
     session.expect_line("3");
 }

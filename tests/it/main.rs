@@ -86,6 +86,7 @@ mod story;
 mod terminal;
 mod tidy;
 mod tool;
+mod tool_pdf;
 mod tui;
 mod unattended;
 mod undo;

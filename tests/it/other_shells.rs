@@ -1,5 +1,5 @@
-//! What zsh and fish have in common as the live shell. Their own files give the words in which they differ, and call these
-//! tests under their names.
+//! Behaviour that zsh and fish share as the live shell. Their own files name the words in which they differ, and call these
+//! tests under their own names.
 
 use crate::need::{find, require};
 use crate::pty::{Key, Session, Spawn, cursor_line, status_code};
@@ -12,9 +12,9 @@ pub struct OtherShell {
     pub start_up_file: &'static str,
     /// The variable of the last status.
     pub status: &'static str,
-    /// What `$status` is after a command was stopped by Ctrl-Z.
+    /// Its value after Ctrl-Z has stopped a command.
     pub stopped: &'static str,
-    /// What it is after `fg` brought back a job that Ctrl-C ended.
+    /// Its value after `fg` has brought back a job that Ctrl-C then ended.
     pub interrupted_job: &'static str,
 }
 

@@ -294,8 +294,8 @@ fn printed(kind: &str) -> String {
     let done = command.output().expect("it runs");
     assert!(done.status.success(), "{done:?}");
     let text = String::from_utf8(done.stdout).expect("UTF-8");
-    let place = fs::canonicalize(home.path()).expect("a path").display().to_string();
-    text.replace(&program().display().to_string(), "/usr/bin/reedclaw").replace(&place, "/home/me")
+    let place = fs::canonicalize(work(home.path(), "")).expect("a path").display().to_string();
+    text.replace(&program().display().to_string(), "/usr/bin/reedclaw").replace(&place, "/home/me/project")
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn the_texts_of_service_managers_are_as_they_were_and_their_readers_take_them() 
     let words: Vec<&str> = words.lines().collect();
     assert_eq!(
         words,
-        ["/usr/bin/reedclaw", "--config", "/home/me/work/.config.lua", "service", "run", "TERM/20/KILL/5"]
+        ["/usr/bin/reedclaw", "--config", "/home/me/project/.config.lua", "service", "run", "TERM/20/KILL/5"]
     );
     if require(&["systemd-analyze"]) {
         let place = tempfile::tempdir().expect("a directory");

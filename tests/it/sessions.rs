@@ -1,7 +1,7 @@
 //! Sessions on git at the prompt: the built executable with a scripted model, in a real repository.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -42,6 +42,20 @@ pub fn at_repository(answers: &[Value]) -> Session {
     session.expect_prompt();
     session.run("cd ~/project");
     session
+}
+
+/// Begins a session in `~/project`, whose files become the first commit of a repository. Returns the directory.
+#[track_caller]
+fn begin_in_project(session: &Session) -> PathBuf {
+    let project = session.home().join("project");
+    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
+        git(&project, arguments);
+    }
+    session.expect_prompt();
+    session.run("cd ~/project");
+    session.run(":session start");
+    session.expect_text("begins at");
+    project
 }
 
 #[test]
@@ -168,14 +182,7 @@ fn open_files_go_with_each_question_until_they_are_closed() {
     let spawn =
         server.shell("", config).size(40, 110).file("project/a.txt", "old lemons\n").file("project/b.txt", "b\n");
     let session = Session::spawn(spawn);
-    let project = session.home().join("project");
-    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
-        git(&project, arguments);
-    }
-    session.expect_prompt();
-    session.run("cd ~/project");
-    session.run(":session start");
-    session.expect_text("begins at");
+    let project = begin_in_project(&session);
     // One call opens two files: the model reads them at once.
     server.reply(tool_call("update_context", &json!({"open": ["a.txt", "b.txt"]}).to_string()));
     server.reply(answer("seen"));
@@ -327,14 +334,7 @@ fn of_a_commands_changes_only_those_that_the_person_takes_are_in_the_session() {
     let spawn = Spawn::reedclaw().size(40, 110).file(".config/reedclaw/config.lua", &config);
     let spawn = spawn.file("answers.jsonl", &answers).file("project/a.txt", "old\n");
     let session = Session::spawn(spawn.file("project/b.txt", "old\n"));
-    let project = session.home().join("project");
-    for arguments in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
-        git(&project, arguments);
-    }
-    session.expect_prompt();
-    session.run("cd ~/project");
-    session.run(":session start");
-    session.expect_text("begins at");
+    let project = begin_in_project(&session);
     session.line("?change both");
     session.expect_text("by hunk [h]");
     session.send(b"h");

@@ -2,7 +2,7 @@
 description="ReedClaw's procedures"
 supervisor=supervise-daemon
 command=/usr/bin/reedclaw
-command_args='--config /home/me/work/.config.lua service run'
+command_args='--config /home/me/project/.config.lua service run'
 respawn_delay=5
 respawn_max=5
 respawn_period=600

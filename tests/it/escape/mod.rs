@@ -308,10 +308,10 @@ impl Scene {
     fn new(outside: &mut Outside) -> Self {
         let held = tempfile::tempdir_in(outside.top.path()).expect("a directory");
         let top = held.path().canonicalize().expect("a path");
-        let work = top.join("home/work");
+        let work = top.join("home/project");
         for (name, text) in [
-            ("home/work/own.txt", "mine\n"),
-            ("home/work/sub/deep.txt", "deep\n"),
+            ("home/project/own.txt", "mine\n"),
+            ("home/project/sub/deep.txt", "deep\n"),
             ("home/.ssh/id_rsa", SECRET),
             ("home/.netrc", SECRET),
             ("home/.docker/config.json", "{\"auths\": \"SECRET-KEY\"}"),

@@ -1,4 +1,4 @@
-//! What the gateway costs: nothing for a shell without one, little for each stream, and no more after a long time than after a short
+//! The costs of the gateway: none for a shell without one, small ones for each stream, and the same after a long time as after a short
 //! one. Counted in bytes, descriptors, threads and rows, since times on a shared machine say little.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::history::is_long;
+use super::limits::opened;
 use super::streams::Reader;
 use super::{Client, Gateway, PATIENCE, home_with, read_rows, token, verify};
 use crate::pty::Session;
@@ -46,16 +47,7 @@ fn scenario_58_an_idle_stream_costs_little_memory_and_hardly_any_processor() {
     let before = memory_kib(gateway.pid());
     let mut streams: Vec<Reader> = Vec::new();
     for number in 0..count {
-        // A gateway that has too much to do says so, and a client tries again.
-        let until = Instant::now() + PATIENCE;
-        streams.push(loop {
-            let mut stream = Reader::new(client.open("/sse/timeline/board"));
-            if stream.next().is_some() {
-                break stream;
-            }
-            assert!(Instant::now() < until, "stream {number} can't be opened");
-            thread::park_timeout(Duration::from_millis(50));
-        });
+        streams.push(opened(&client, number));
     }
     for stream in &mut streams {
         while stream.expect("system").2["kind"] != "caught_up" {}

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::asking::outcome;
 use super::streams::Reader;
-use super::{Gateway, PATIENCE, home, home_with, run, token};
+use super::{Client, Gateway, PATIENCE, home, home_with, run, token};
 use crate::need;
 use crate::server::{Server, answer};
 
@@ -43,6 +43,19 @@ fn a_user_has_sixteen_streams_and_a_closed_one_makes_room() {
     Reader::new(client.open("/sse/timeline/board")).expect("system");
 }
 
+/// Opens a stream: a gateway that has too much to do says so, and a client tries again.
+pub fn opened(client: &Client<'_>, number: impl std::fmt::Display) -> Reader {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut stream = Reader::new(client.open("/sse/timeline/board"));
+        if stream.next().is_some() {
+            return stream;
+        }
+        assert!(Instant::now() < until, "stream {number} can't be opened");
+        thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn scenario_60_a_thousand_streams_and_a_running_call_end_with_the_gateway() {
     let home = home();
@@ -53,16 +66,7 @@ fn scenario_60_a_thousand_streams_and_a_running_call_end_with_the_gateway() {
     let mut streams: Vec<Reader> = Vec::new();
     for number in 0..990 {
         let client = gateway.client(&secrets[number / 16]);
-        // A gateway that has too much to do says so, and a client tries again.
-        let until = Instant::now() + PATIENCE;
-        streams.push(loop {
-            let mut stream = Reader::new(client.open("/sse/timeline/board"));
-            if stream.next().is_some() {
-                break stream;
-            }
-            assert!(Instant::now() < until, "stream {number} can't be opened");
-            thread::park_timeout(Duration::from_millis(50));
-        });
+        streams.push(opened(&client, number));
     }
     let until = Instant::now() + PATIENCE;
     while !sleeper.get("/events/list?type=action.admitted").text.contains("sleep") {

@@ -67,7 +67,7 @@ impl Shared {
         }
     }
 
-    /// What the stream says to a message; nothing if the connection ends there.
+    /// The stream's answer to a message; `None` if the connection ends there.
     fn answer(&self, subject: &str, head: &[u8], payload: &[u8]) -> Option<Value> {
         let mut state = self.state();
         if subject == "$JS.API.STREAM.MSG.GET.EVENTS" {
