@@ -1,5 +1,5 @@
 //! Measures what runs for each key, line or byte, without a terminal: `cargo bench --bench micro [NAME] [--json]`.
-//! Run by `cargo test` it does each thing once and measures nothing. It must not judge the figures.
+//! Run by `cargo test --bench micro` it does each thing once and measures nothing. It must not judge the figures.
 
 #![allow(
     clippy::disallowed_methods,
@@ -48,7 +48,7 @@ use timing::{percentile, times};
 struct Plan {
     /// Only what contains this in its name.
     only: Option<String>,
-    /// One turn of each, as `cargo test --benches` wants.
+    /// One turn of each, as `cargo test` wants.
     once: bool,
     json: bool,
 }
@@ -300,6 +300,8 @@ fn copies(plan: &Plan, workspace: &std::path::Path, place: &SandboxPlace) {
             let made = path.parent().is_some_and(|parent| std::fs::create_dir_all(parent).is_ok());
             assert!(made && std::fs::write(path, vec![b'x'; 4096]).is_ok());
         }
+        // The directory was made anew for each number of files.
+        let layers = Layers::open([workspace]).expect("the workspace opens");
         let script = bash("for f in d*/f*; do printf y >>\"$f\"; done");
         let layer = run(&script.each_ref().map(String::as_str));
         plan.measure(&names[0], 20, 0, |_| {

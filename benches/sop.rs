@@ -1,6 +1,6 @@
 //! Measures procedures without a process of their own: `cargo bench --bench sop [--json]`. Reading 200 files, one step of the engine,
-//! one event on the disk, the next times of 500 schedules. `benches/service.py` measures the executable. Run by `cargo test` it does
-//! each thing once.
+//! one event on the disk, the next times of 500 schedules. `benches/service.py` measures the executable. Run by `cargo test --bench
+//! sop` it does each thing once.
 
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a bench opens its own files and prints")]
 

@@ -203,8 +203,8 @@ fn benches(plan: &Plan, sessions: &Sessions) {
     plan.report("files for commands, next session", seconds);
     let (bench, _) = ready_of(&first);
     let (mut ready, mut taken) = (Vec::new(), Vec::new());
-    let source = first.bench().with_extension("source");
-    std::fs::write(&source, "by a command\n").expect("a file");
+    let sources = first.bench().with_extension("sources");
+    std::fs::create_dir_all(&sources).expect("a directory");
     for round in 0..plan.turns(20) {
         for file in 0..10 {
             change(&first, (round * 53 + file * 7) % plan.files, &format!("{round} {file}\n"));
@@ -213,8 +213,14 @@ fn benches(plan: &Plan, sessions: &Sessions) {
         bench.ready().expect("ready");
         ready.push(began.elapsed());
         let paths: Vec<String> = (0..100).map(|file| place((round * 17 + file) % plan.files)).collect();
+        // A command's file is moved, so each path has its own.
+        let made = |number: usize| {
+            let source = sources.join(number.to_string());
+            std::fs::write(&source, "by a command\n").expect("a file");
+            Did::File(source, 0o644)
+        };
         let did: Vec<(&Path, Did)> =
-            paths.iter().map(|path| (Path::new(path), Did::File(source.clone(), 0o644))).collect();
+            paths.iter().enumerate().map(|(number, path)| (Path::new(path), made(number))).collect();
         let began = Instant::now();
         bench.adopt(&did).expect("adopted");
         taken.push(began.elapsed());
