@@ -115,19 +115,7 @@ fn main() {
 }
 
 /// A server of tools that answers as fast as Python can.
-const SERVER: &str = r#"
-import json, sys
-ANSWERS = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "e", "version": "1"}},
-           "tools/list": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]},
-           "tools/call": {"content": [{"type": "text", "text": "done"}]}}
-for line in sys.stdin:
-    message = json.loads(line)
-    if "id" in message:
-        answer = ANSWERS.get(message["method"])
-        part = {"result": answer} if answer else {"error": {"code": -32601, "message": "none"}}
-        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **part}) + "\n")
-        sys.stdout.flush()
-"#;
+const SERVER: &str = include_str!("timing/server.py");
 
 /// A call of a server's tool over pipes, beside the server alone: the same message written to it and its answer read.
 fn servers(plan: &Plan) {
