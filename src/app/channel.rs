@@ -13,7 +13,7 @@ use crate::host;
 use crate::policy::{self, Context, Rules};
 use crate::project::{GitOptions, Notes, Repository};
 use crate::proto::action::{Action, Risk};
-use crate::proto::{Event, Failure, Image};
+use crate::proto::{Event, Failure, Image, SessionEvent};
 use crate::shell::supervise::Ending;
 use crate::store::{ConversationId, MemoryOrigin, StoredMemory};
 
@@ -179,9 +179,11 @@ impl Runtime {
         let received = self.receive(channel, message);
         let conversation = received.conversation;
         received.answer(&mut self.agent, channel, cancel, person);
-        for told in [self.end_turn(), self.keep_notes()] {
-            let told = told.unwrap_or_else(|failure| Some(failure.message));
-            told.into_iter().for_each(|it| channel.send(conversation, Event::Notice(it)));
+        let turn = self.end_turn().map(|turn| turn.map(|it| Event::Session(Box::new(SessionEvent::Committed(it)))));
+        let notes = self.keep_notes().map(|notes| notes.map(Event::Notice));
+        for told in [turn, notes] {
+            let told = told.unwrap_or_else(|failure| Some(Event::Notice(failure.message)));
+            told.into_iter().for_each(|it| channel.send(conversation, it));
         }
     }
 

@@ -192,6 +192,50 @@ pub enum Shortfall {
     Filtered,
 }
 
+/// An event of a session on git.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SessionEvent {
+    /// The session is on.
+    Started {
+        /// Its id.
+        session: String,
+    },
+    /// A turn became a commit.
+    Committed(TurnCommitted),
+}
+
+/// A turn of a session on git that became a commit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TurnCommitted {
+    /// The session's id: another one than before if the branch had moved, so that the turn went to a fork.
+    pub session: String,
+    /// The turn's number.
+    pub turn: u64,
+    /// The commit.
+    pub commit: String,
+    /// The number of files that it changed.
+    pub files: usize,
+    /// The lines that it added and removed; `None` if they weren't counted.
+    pub lines: Option<[u64; 2]>,
+    /// The word for its end.
+    pub state: &'static str,
+    /// The files that still have marks of conflicts.
+    pub conflicts: Vec<String>,
+    /// The same in a line for people.
+    pub text: String,
+}
+
+impl SessionEvent {
+    /// The event in a line for people.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::Started { session } => format!("[session] {session}"),
+            Self::Committed(turn) => turn.text.clone(),
+        }
+    }
+}
+
 /// Events while a question is answered, in order, for any face to draw.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -205,6 +249,8 @@ pub enum Event {
     Tool(Box<tool::ToolEvent>),
     /// A request to a model is over, with its cost; an answer may take several.
     Usage(Box<Spent>),
+    /// Something happened to the session on git that the question belongs to.
+    Session(Box<SessionEvent>),
     /// The answer is whole.
     Answered {
         /// The whole text.

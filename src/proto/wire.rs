@@ -4,23 +4,68 @@
 use serde::Serialize;
 
 use super::tool::{Step, ToolEvent};
-use super::{Event, FailureKind, Money, Spent};
+use super::{Event, FailureKind, Money, SessionEvent, Spent, TurnCommitted};
 
 /// One line.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Line<'a> {
-    Notice { text: &'a str },
-    Text { text: &'a str },
-    Thought { text: &'a str },
+    Notice {
+        text: &'a str,
+    },
+    Text {
+        text: &'a str,
+    },
+    Thought {
+        text: &'a str,
+    },
     Usage(Usage<'a>),
-    ToolRequested { id: &'a str, tool: &'a str, intent: &'a str },
-    ToolApproved { id: &'a str, tool: &'a str },
-    ToolDenied { id: &'a str, tool: &'a str, why: &'a str },
-    ToolDone { id: &'a str, tool: &'a str, result: serde_json::Value, duration_ms: u64 },
-    Answered { text: &'a str },
-    Cancelled { text: &'a str },
-    Failed { text: &'a str, kind: &'static str, message: &'a str, hint: &'a str },
+    ToolRequested {
+        id: &'a str,
+        tool: &'a str,
+        intent: &'a str,
+    },
+    ToolApproved {
+        id: &'a str,
+        tool: &'a str,
+    },
+    ToolDenied {
+        id: &'a str,
+        tool: &'a str,
+        why: &'a str,
+    },
+    ToolDone {
+        id: &'a str,
+        tool: &'a str,
+        result: serde_json::Value,
+        duration_ms: u64,
+    },
+    SessionStarted {
+        session: &'a str,
+    },
+    TurnCommitted {
+        session: &'a str,
+        turn: u64,
+        commit: &'a str,
+        files: usize,
+        added: Option<u64>,
+        removed: Option<u64>,
+        state: &'static str,
+        conflicts: &'a [String],
+        text: &'a str,
+    },
+    Answered {
+        text: &'a str,
+    },
+    Cancelled {
+        text: &'a str,
+    },
+    Failed {
+        text: &'a str,
+        kind: &'static str,
+        message: &'a str,
+        hint: &'a str,
+    },
 }
 
 /// The cost of a request.
@@ -64,10 +109,23 @@ impl<'a> Line<'a> {
             Event::Thought(text) => Self::Thought { text },
             Event::Tool(event) => Self::of_tool(event),
             Event::Usage(spent) => Self::Usage(Usage::of(spent)),
+            Event::Session(event) => Self::of_session(event),
             Event::Answered { text } => Self::Answered { text },
             Event::Cancelled { text } => Self::Cancelled { text },
             Event::Failed { text, failure } => {
                 Self::Failed { text, kind: kind(failure.kind), message: &failure.message, hint: &failure.hint }
+            }
+        }
+    }
+
+    fn of_session(event: &'a SessionEvent) -> Self {
+        match event {
+            SessionEvent::Started { session } => Self::SessionStarted { session },
+            SessionEvent::Committed(turn) => {
+                let [added, removed] = turn.lines.map_or([None; 2], |lines| lines.map(Some));
+                let TurnCommitted { session, turn, commit, files, state, conflicts, text, .. } = turn;
+                let (turn, files) = (*turn, *files);
+                Self::TurnCommitted { session, turn, commit, files, added, removed, state, conflicts, text }
             }
         }
     }

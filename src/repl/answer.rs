@@ -68,7 +68,7 @@ pub(super) fn answer(repl: &mut Repl, question: &str) -> Result<Reply, Flow> {
     let received = repl.runtime.receive(&*channel, question);
     let reply = with_model(repl, &waiting, |agent, cancel, person| received.answer(agent, &*channel, cancel, person));
     match repl.runtime.end_turn() {
-        Ok(told) => told.iter().for_each(|line| repl.console.notice(line)),
+        Ok(told) => told.iter().for_each(|turn| repl.console.notice(&turn.text)),
         Err(failure) => repl.console.failure(&failure),
     }
     match repl.runtime.keep_notes() {

@@ -141,6 +141,7 @@ impl Drawing {
     pub(super) fn take(&mut self, event: Event) {
         let console = &self.console.clone();
         match event {
+            Event::Session(event) => self.take(Event::Notice(event.text())),
             Event::Notice(text) => self.waiting.above(console, || {
                 console.write(&self.markdown.finish());
                 console.notice(&text);

@@ -165,6 +165,25 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
 }
 
 #[test]
+fn programs_read_the_session_and_its_commit_from_events() {
+    if !require(&["git"]) {
+        return;
+    }
+    let home = home(&[write("first", "b.txt", "one\ntwo\n")], "");
+    let at = home.path();
+    let (code, out, _) = reedclaw(at, &["agent", "--json", "--session", "new", "-m", "first change"]);
+    assert_eq!(code, Some(0));
+    let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let of = |name: &str| events.iter().find(|it| it["event"] == name).unwrap_or_else(|| panic!("{name}: {out}"));
+    let (started, turn) = (of("session_started"), of("turn_committed"));
+    let id = started["session"].as_str().expect("an id");
+    assert_eq!((&turn["session"], &turn["turn"], &turn["state"]), (&started["session"], &json!(1), &json!("whole")));
+    assert_eq!((&turn["files"], &turn["added"], &turn["removed"]), (&json!(1), &json!(2), &json!(0)));
+    let project = at.join("project");
+    assert_eq!(git(&project, &["rev-parse", &format!("reedclaw/session/{id}")]), turn["commit"]);
+}
+
+#[test]
 fn a_session_is_asked_and_its_open_files_are_listed_and_changed() {
     if !require(&["git"]) {
         return;

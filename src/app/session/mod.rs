@@ -21,7 +21,7 @@ use crate::host::now_unix_ms;
 use crate::norris::Goal;
 use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
-use crate::proto::{Failure, FailureKind, Money};
+use crate::proto::{Failure, FailureKind, Money, TurnCommitted};
 use crate::sessions::wire::CallFile;
 use crate::sessions::{Listed, Options, Session, SessionError, Sessions, State, ToApply, TurnReport, short_id};
 use crate::steps::{Incoming, NewContent};
@@ -567,11 +567,11 @@ impl Runtime {
         asked.ok().and_then(|_| from.recv_timeout(wait).ok())?
     }
 
-    /// Commits the turn that was answered, failed or stopped; returns a line about it.
+    /// Commits the turn that was answered, failed or stopped; `None` if no session is on.
     ///
     /// # Errors
     /// It can't be written. The draft stays, and the next turn includes it.
-    pub fn end_turn(&mut self) -> Result<Option<String>, Failure> {
+    pub fn end_turn(&mut self) -> Result<Option<TurnCommitted>, Failure> {
         let Some(on_git) = &self.on_git else { return Ok(None) };
         let Some(mut said) = said_last(&self.agent, &self.store) else { return Ok(None) };
         said.left_out = without_keys(on_git, &self.agent)?;
@@ -585,29 +585,47 @@ impl Runtime {
         let done = on_git.session.end_turn(&said).map_err(session_failure)?;
         on_git.bench.settle();
         let conflicts = on_git.session.meta().conflicts.clone();
+        let mut turn = TurnCommitted {
+            session: on_git.session.id().to_owned(),
+            turn: done.turn,
+            commit: done.commit.to_string(),
+            files: done.files,
+            lines: done.lines,
+            state: if conflicts.is_empty() || said.state != State::Whole { said.state } else { State::Conflicted }
+                .word(),
+            conflicts,
+            text: String::new(),
+        };
         summaries::follow_up(self);
-        let files = crate::base::text::counted(done.files, "file");
-        let [more, less] = done.lines.unwrap_or_default();
-        let lines = if more + less > 0 { format!(" +{more} -{less}") } else { String::new() };
-        let mut line = format!("turn {} · {files}{lines} · {}", done.turn, crate::git::short(done.commit));
-        if !conflicts.is_empty() {
-            line.push_str(&format!(" · conflicts left in {}", conflicts.join(", ")));
-        }
-        line.extend(said.cost.iter().map(|cost| format!(" · {cost}")));
-        if !said.left_out.is_empty() {
-            let more = said.left_out.len().saturating_sub(LEFT_OUT_SHOWN);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let named = &said.left_out[..said.left_out.len().min(LEFT_OUT_SHOWN)];
-            line.push_str(&format!(" · in no commit: {}{more}", named.join(", ")));
-        }
-        if said.state != State::Whole {
-            line.push_str(&format!(" · {}", said.state.word()));
-        }
-        if let Some(id) = done.forked {
-            line.push_str(&format!(" · the branch had moved, so this is session {} now", short_id(&id)));
-        }
-        Ok(Some(line))
+        turn.text = line_about(&turn, &said, done.forked.as_deref());
+        Ok(Some(turn))
     }
+}
+
+/// Describes a turn that became a commit in a line.
+fn line_about(turn: &TurnCommitted, said: &TurnReport, forked: Option<&str>) -> String {
+    let files = crate::base::text::counted(turn.files, "file");
+    let [more, less] = turn.lines.unwrap_or_default();
+    let lines = if more + less > 0 { format!(" +{more} -{less}") } else { String::new() };
+    let commit = &turn.commit[..turn.commit.len().min(8)];
+    let mut line = format!("turn {} · {files}{lines} · {commit}", turn.turn);
+    if !turn.conflicts.is_empty() {
+        line.push_str(&format!(" · conflicts left in {}", turn.conflicts.join(", ")));
+    }
+    line.extend(said.cost.iter().map(|cost| format!(" · {cost}")));
+    if !said.left_out.is_empty() {
+        let more = said.left_out.len().saturating_sub(LEFT_OUT_SHOWN);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = &said.left_out[..said.left_out.len().min(LEFT_OUT_SHOWN)];
+        line.push_str(&format!(" · in no commit: {}{more}", named.join(", ")));
+    }
+    if said.state != State::Whole {
+        line.push_str(&format!(" · {}", said.state.word()));
+    }
+    if let Some(id) = forked {
+        line.push_str(&format!(" · the branch had moved, so this is session {} now", short_id(id)));
+    }
+    line
 }
 
 /// The sessions of the repository at `workspace`; none if there is no repository.

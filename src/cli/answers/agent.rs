@@ -30,7 +30,7 @@ use crate::config::state_directory;
 use crate::host;
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
-use crate::proto::{Event, Failure, FailureKind};
+use crate::proto::{Event, Failure, FailureKind, SessionEvent};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options, sanitise, strip_controls};
 use crate::schema::Schema;
@@ -215,7 +215,8 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
             wanted => runtime.open_session(&workspace, wanted)?,
         }
         if let Some(on_git) = runtime.on_git() {
-            channel.face().take(Event::Notice(format!("[session] {}", on_git.session.id())));
+            let session = on_git.session.id().to_owned();
+            channel.face().take(Event::Session(Box::new(SessionEvent::Started { session })));
         }
     }
     if channel.message.is_some() {
@@ -473,7 +474,7 @@ impl Face {
         if self.is_json {
             return self.put(&shown_json(Line::of(&event).to_json()));
         }
-        if !matches!(event, Event::Thought(_) | Event::Usage(_) | Event::Notice(_))
+        if !matches!(event, Event::Thought(_) | Event::Usage(_) | Event::Notice(_) | Event::Session(_))
             && let Some(line) = self.thinking.fold(Instant::now())
         {
             self.say_beside(&line);
@@ -489,6 +490,7 @@ impl Face {
                 self.put(&drawn);
             }
             Event::Notice(text) => self.say_beside(&text),
+            Event::Session(event) => self.say_beside(&event.text()),
             Event::Answered { text } => {
                 if self.schema.is_some() {
                     let drawn = self.drawing.push(&text);

@@ -55,7 +55,7 @@ mod tests {
     use crate::proto::tool::{Outcome, Planned, ToolError};
     use crate::proto::tool::{Step, ToolEvent};
     use crate::proto::wire::{Line, kind};
-    use crate::proto::{Event, Failure, FailureKind, Spent};
+    use crate::proto::{Event, Failure, FailureKind, SessionEvent, Spent, TurnCommitted};
     use crate::schema::Schema;
 
     const KINDS: [FailureKind; 7] = [
@@ -94,6 +94,14 @@ mod tests {
             Event::Text(text()),
             Event::Thought(text()),
             Event::Usage(Box::new(Spent { model: text(), tools: vec![text()], ..Spent::default() })),
+            Event::Session(Box::new(SessionEvent::Started { session: text() })),
+            Event::Session(Box::new(SessionEvent::Committed(TurnCommitted {
+                session: text(),
+                conflicts: vec![text()],
+                state: "whole",
+                text: text(),
+                ..TurnCommitted::default()
+            }))),
             Event::Answered { text: text() },
             Event::Cancelled { text: text() },
         ];

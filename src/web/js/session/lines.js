@@ -8,7 +8,7 @@ function Event({ item }) {
   switch (event.event) {
     case 'text': case 'answered': case 'cancelled': return html`<p class="answer">${visible(event.text)}</p>`;
     case 'failed': return html`<p class="bad">${visible(event.message)}</p>`;
-    case 'notice': return html`<p class="small soft">${visible(event.text)}</p>`;
+    case 'notice': case 'turn_committed': return html`<p class="small soft">${visible(event.text)}</p>`;
     case 'tool_denied': return html`<p class="small bad">⊘ ${visible(event.tool)}: denied, ${visible(event.why)}</p>`;
     case 'tool_requested': return html`<p class="small"><strong>${visible(event.tool)}</strong> ${visible(event.intent)}
       ${done ? html` <span class="badge">${done.result.success ? '✓ done' : '✕ failed'}</span>` : html` <span class="badge">…</span>`}</p>
