@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::wire::{Block, Resource};
 use crate::app::Runtime;
-use crate::base::base64;
+use crate::base::{base64, percent};
 use crate::proto::Image;
 use crate::rpc::{INVALID_PARAMS, RpcError};
 
@@ -128,29 +128,9 @@ fn file_path(uri: &str) -> Option<PathBuf> {
     let path = uri.strip_prefix("file://")?;
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let path = path.split(['#', '?']).next().unwrap_or(path);
-    let decoded = decoded(path)?;
+    // A name with a bare `%`, which some editors don't encode, is meant as it is.
+    let decoded = percent::decode(path).unwrap_or_else(|| path.to_owned());
     decoded.starts_with('/').then(|| PathBuf::from(decoded))
-}
-
-/// A text without `%` escapes; nothing where it isn't UTF-8.
-fn decoded(text: &str) -> Option<String> {
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let escape = (bytes[at] == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match escape.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                out.push(byte);
-                at += 3;
-            }
-            None => {
-                out.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8(out).ok()
 }
 
 /// The last part of an address.

@@ -1,4 +1,4 @@
-//! Tools for every room: limits, hashes, hexadecimal text, base64, canonical JSON, deceptive characters, times as text,
+//! Tools for every room: limits, hashes, hexadecimal text, base64, percent codes, canonical JSON, deceptive characters, times as text,
 //! programs on `PATH`. Knows nothing of the rest.
 
 pub mod base64;
@@ -6,6 +6,7 @@ pub mod canonical;
 pub mod hash;
 pub mod hex;
 pub mod limits;
+pub mod percent;
 pub mod program;
 pub mod text;
 pub mod time;

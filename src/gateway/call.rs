@@ -14,6 +14,7 @@ use super::problem::{Answered, Problem};
 use super::routes::Route;
 use super::shares::follow::ShareStream;
 use super::stream::{RunStream, Stream};
+use crate::base::percent;
 use crate::ledger::Who;
 use crate::proto::team::Identity;
 use crate::schema::Schema;
@@ -209,6 +210,9 @@ pub fn query(text: &str, known: &[&str]) -> Answered<BTreeMap<String, String>> {
     let mut fields = BTreeMap::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let decoded = |text| {
+            percent::decode_form(text).ok_or_else(|| Problem::body("the query has a percent code that isn't one"))
+        };
         let (name, value) = (decoded(name)?, decoded(value)?);
         if !known.contains(&name.as_str()) {
             return Err(Problem::body(format!("the query has no name {name:?} here")));
@@ -218,25 +222,6 @@ pub fn query(text: &str, known: &[&str]) -> Answered<BTreeMap<String, String>> {
         }
     }
     Ok(fields)
-}
-
-fn decoded(text: &str) -> Answered<String> {
-    let wrong = || Problem::body("the query has a percent code that isn't one");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        match first {
-            b'+' => bytes.push(b' '),
-            b'%' => {
-                let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok()).ok_or_else(wrong)?;
-                bytes.push(u8::from_str_radix(digits, 16).map_err(|_| wrong())?);
-                rest = &rest[2..];
-            }
-            other => bytes.push(*other),
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
 }
 
 /// The schemas of bodies, each read when it is first needed.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::cancel::Cancel;
 use super::error::Fault;
 use super::provider::Reach;
+use crate::base::percent;
 use crate::host::Authorities;
 use crate::proto::Failure;
 
@@ -407,8 +408,7 @@ pub(super) enum Ask<'a> {
 /// A model's name as a piece of a path.
 fn path_name(model: &str) -> String {
     let model = model.strip_prefix("models/").unwrap_or(model);
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte);
-    model.bytes().map(|byte| if fits(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    percent::encode(model, ":@")
 }
 
 /// An endpoint's address, in parts.

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::event::Notify;
 use super::supervise::Front;
+use crate::base::percent;
 
 /// Characters of a command that a title shows.
 const TITLE_CHARS_MAX: usize = 60;
@@ -186,7 +187,7 @@ impl Around {
             let _ = write!(text, "\x1b]133;D;{status}\x07");
         }
         if moved {
-            let _ = write!(text, "\x1b]7;file://{}{}\x07", self.host, encoded(cwd));
+            let _ = write!(text, "\x1b]7;file://{}{}\x07", self.host, in_url(cwd));
         }
         let shown = match self.home.as_deref().and_then(|home| cwd.strip_prefix(home).ok()) {
             Some(rest) if rest.as_os_str().is_empty() => "~".to_owned(),
@@ -277,16 +278,8 @@ fn program_name(line: &[u8]) -> Option<String> {
 }
 
 /// A path in a URL.
-fn encoded(path: &Path) -> String {
-    let mut text = String::new();
-    for byte in path.as_os_str().as_bytes() {
-        if byte.is_ascii_alphanumeric() || b"/-._~".contains(byte) {
-            text.push(char::from(*byte));
-        } else {
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
+fn in_url(path: &Path) -> String {
+    percent::encode(path.as_os_str().as_bytes(), "/")
 }
 
 #[cfg(test)]
@@ -324,7 +317,7 @@ mod tests {
 
     #[test]
     fn paths_are_encoded_and_programs_named() {
-        assert_eq!(encoded(Path::new("/a b/é;\x07")), "/a%20b/%C3%A9%3B%07");
+        assert_eq!(in_url(Path::new("/a b/é;\x07")), "/a%20b/%C3%A9%3B%07");
         for (line, name) in [
             ("vim\0file\0", Some("vim")),
             ("-zsh\0", Some("zsh")),

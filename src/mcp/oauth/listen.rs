@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::web::decoded;
+use crate::base::percent;
 
 /// Time that a person has for a login.
 pub(super) const LIMIT: Duration = Duration::from_secs(300);
@@ -96,7 +96,7 @@ pub(super) fn fields(target: &str) -> Option<Vec<(String, String)>> {
     let query = query.split('#').next().unwrap_or_default();
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        Some((decoded(name)?, decoded(value)?))
+        Some((percent::decode_form(name)?, percent::decode_form(value)?))
     };
     query.split('&').filter(|pair| !pair.is_empty()).map(pair).collect()
 }

@@ -8,7 +8,7 @@ use ureq::http::{Request, Uri, header};
 
 use super::is_this_machine;
 use super::record::Client;
-use crate::base::base64;
+use crate::base::{base64, percent};
 
 /// Bytes of an answer.
 const BODY_BYTES_MAX: usize = 256 << 10;
@@ -46,7 +46,8 @@ pub(super) fn form(url: &str, fields: &[(&str, &str)], client: &Client, server: 
     let mut fields = fields.to_vec();
     let secret = client.secret.as_deref().unwrap_or_default();
     let basic = (client.method == "client_secret_basic").then(|| {
-        format!("Basic {}", base64::encode(format!("{}:{}", encoded(&client.id), encoded(secret)).as_bytes()))
+        let login = format!("{}:{}", percent::encode(&client.id, ""), percent::encode(secret, ""));
+        format!("Basic {}", base64::encode(login.as_bytes()))
     });
     if basic.is_none() {
         fields.push(("client_id", &client.id));
@@ -112,35 +113,6 @@ pub(super) fn request(agent: &Agent, order: Order) -> Result<Reply, String> {
 
 /// Fields of a form or an address.
 pub(super) fn query(fields: &[(&str, &str)]) -> String {
-    let pair = |(name, value): &(&str, &str)| format!("{}={}", encoded(name), encoded(value));
+    let pair = |(name, value): &(&str, &str)| format!("{}={}", percent::encode(name, ""), percent::encode(value, ""));
     fields.iter().map(pair).collect::<Vec<_>>().join("&")
-}
-
-/// A text with everything but unreserved characters as `%XX` (RFC 3986).
-pub(super) fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => encoded.push(char::from(byte)),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
-}
-
-/// A value of an address or a form as text; none if it isn't well formed.
-pub(super) fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let digit = |byte: Option<u8>| char::from(byte?).to_digit(16);
-                u8::try_from(digit(rest.next())? * 16 + digit(rest.next())?).ok()?
-            }
-            other => other,
-        });
-    }
-    String::from_utf8(bytes).ok()
 }

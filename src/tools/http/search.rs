@@ -9,6 +9,7 @@ use ureq::http::header::{AUTHORIZATION, HeaderName};
 use super::address::Reach;
 use super::url::Url;
 use super::{Answer, Ask, Http, HttpOptions, checked, html};
+use crate::base::percent;
 use crate::base::text::is_invisible;
 use crate::gate::Permit;
 use crate::host::Authorities;
@@ -105,7 +106,7 @@ impl WebSearch {
 
     /// Returns method and address of the request for a query.
     fn request(&self, query: &str, count: usize) -> (&'static str, String) {
-        let query = encoded(query);
+        let query = percent::encode(query, "");
         match self.service {
             SearchService::Searxng => ("GET", format!("{}/search?format=json&q={query}", self.address)),
             SearchService::Brave => ("GET", format!("{}?count={count}&q={query}", self.address)),
@@ -230,16 +231,4 @@ fn clean(words: &str, most: usize) -> String {
     let plain = html::text(words);
     let plain: String = plain.chars().filter(|c| !is_invisible(*c) && (!c.is_control() || c.is_whitespace())).collect();
     plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(most).collect()
-}
-
-/// A text as a part of an address.
-fn encoded(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            byte => out.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    out
 }
