@@ -6,6 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 
 /// The variable that names a file of certificates.
@@ -18,7 +20,8 @@ const FILES_MAX: usize = 2000;
 /// The trusted authorities; by default Mozilla's list, which is built in.
 #[derive(Clone, Debug, Default)]
 pub struct Authorities {
-    file: Option<PathBuf>,
+    /// A file of certificates, and the setting that names it.
+    file: Option<(&'static str, PathBuf)>,
     directories: Vec<PathBuf>,
 }
 
@@ -28,27 +31,55 @@ impl Authorities {
     pub fn of(environment: &BTreeMap<OsString, OsString>) -> Self {
         let named = |name: &str| environment.get(OsStr::new(name)).filter(|value| !value.is_empty());
         Self {
-            file: named(FILE).map(PathBuf::from),
+            file: named(FILE).map(|path| (FILE, PathBuf::from(path))),
             directories: named(DIRECTORIES).into_iter().flat_map(std::env::split_paths).collect(),
         }
     }
 
-    /// Returns the settings of encrypted connections. If the environment names authorities, only they count.
+    /// Takes those of one file, which the setting `name` names.
+    #[must_use]
+    pub fn in_file(name: &'static str, path: PathBuf) -> Self {
+        Self { file: Some((name, path)), directories: Vec::new() }
+    }
+
+    /// Returns the settings of encrypted connections over HTTP. If the environment names authorities, only they count.
     ///
     /// # Errors
     /// The problem with the environment's authorities, in words.
     pub fn tls(&self) -> Result<TlsConfig, String> {
-        let roots = match self.file.is_none() && self.directories.is_empty() {
+        let roots = match self.are_built_in() {
             true => RootCerts::WebPki,
             false => RootCerts::Specific(Arc::new(self.read()?)),
         };
         Ok(TlsConfig::builder().root_certs(roots).build())
     }
 
+    /// Returns the settings of other encrypted connections, with the same authorities.
+    ///
+    /// # Errors
+    /// The problem with the authorities, in words.
+    pub fn client(&self) -> Result<Arc<ClientConfig>, String> {
+        let mut roots = RootCertStore::empty();
+        if self.are_built_in() {
+            roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        } else {
+            roots
+                .add_parsable_certificates(self.read()?.iter().map(|found| CertificateDer::from(found.der().to_vec())));
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let builder = builder.map_err(|error| error.to_string())?;
+        Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
+    }
+
+    fn are_built_in(&self) -> bool {
+        self.file.is_none() && self.directories.is_empty()
+    }
+
     fn read(&self) -> Result<Vec<Certificate<'static>>, String> {
         let mut found = Vec::new();
-        if let Some(path) = &self.file {
-            let wrong = |why: &str| format!("{FILE} names {}: {why}", path.display());
+        if let Some((name, path)) = &self.file {
+            let wrong = |why: &str| format!("{name} names {}: {why}", path.display());
             found = certificates(path).map_err(|why| wrong(&why))?;
             if found.is_empty() {
                 return Err(wrong("it holds no certificate (PEM)"));

@@ -7,6 +7,8 @@
 #[cfg(feature = "postgres")]
 mod pg;
 mod pool;
+#[cfg(feature = "postgres")]
+mod tls;
 mod value;
 
 use std::cell::Cell;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use postgres::config::{Host, SslMode};
@@ -12,7 +13,10 @@ use postgres::types::private::BytesMut;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use postgres::{Client, Config, NoTls, Statement};
 
+use super::tls::Tls;
 use super::{Begin, Error, Result, Row, Value};
+use crate::base::percent;
+use crate::host::{self, Authorities};
 
 /// Time that a connection may take.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -29,7 +33,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Connects. Nothing encrypts the connection, so that a server on another machine needs the word `sslmode=disable`.
+    /// Connects; encrypted, unless the server is on this machine or the address says `sslmode=disable`.
     pub fn connect(address: &str) -> Result<Self> {
         let client = client(address)?;
         Ok(Self { client: RefCell::new(client), prepared: RefCell::default() })
@@ -102,19 +106,50 @@ impl Server {
 }
 
 fn client(address: &str) -> Result<Client> {
+    let (address, asked) = encryption(address);
     let mut config: Config =
         address.parse().map_err(|_| Error::Server("the database's address can't be read".into()))?;
+    config.application_name("reedclaw").connect_timeout(CONNECT);
     let is_near = |host: &Host| match host {
         Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),
         Host::Unix(_) => true,
     };
-    if config.get_ssl_mode() != SslMode::Disable && !config.get_hosts().iter().all(is_near) {
-        let why = "nothing would encrypt the connection to a database on another machine: reach it through a tunnel, or \
-                   allow it with sslmode=disable";
-        return Err(Error::Server(why.into()));
+    let is_plain = match config.get_ssl_mode() {
+        SslMode::Disable => true,
+        SslMode::Prefer => config.get_hosts().iter().all(is_near),
+        _ => false,
+    };
+    if is_plain {
+        return config.ssl_mode(SslMode::Disable).connect(NoTls).map_err(failure);
     }
-    config.application_name("reedclaw").connect_timeout(CONNECT).ssl_mode(SslMode::Disable);
-    config.connect(NoTls).map_err(failure)
+    let authorities = match asked {
+        Some(path) => Authorities::in_file("sslrootcert", path),
+        None => Authorities::of(&host::environment()),
+    };
+    let tls = Tls(authorities.client().map_err(Error::Server)?);
+    config.ssl_mode(SslMode::Require).connect(tls).map_err(|error| {
+        let error = failure(error);
+        let why = host::certificate_problem(&error.to_string());
+        why.map_or(error, |(why, hint)| Error::Server(format!("{why}; {hint}")))
+    })
+}
+
+/// Takes what an address says about encryption in libpq's words that the client doesn't know: a file with the authorities, and
+/// modes that check the server's certificate, which is done in any case.
+fn encryption(address: &str) -> (String, Option<PathBuf>) {
+    let Some((before, options)) = address.split_once('?') else { return (address.to_owned(), None) };
+    let mut file = None;
+    let mut kept = Vec::new();
+    for option in options.split('&') {
+        match option.split_once('=') {
+            Some(("sslrootcert", "system")) => {}
+            Some(("sslrootcert", path)) => file = percent::decode(path).map(PathBuf::from),
+            Some(("sslmode", "verify-ca" | "verify-full")) => kept.push("sslmode=require"),
+            Some(("sslmode", "allow")) => kept.push("sslmode=prefer"),
+            _ => kept.push(option),
+        }
+    }
+    (format!("{before}?{}", kept.join("&")), file)
 }
 
 /// Sends a hint to the gateways that share the database.
@@ -251,11 +286,14 @@ mod tests {
     }
 
     #[test]
-    fn an_unencrypted_connection_to_another_machine_must_be_allowed() {
-        for address in ["postgres://db.example/x", "host=10.0.0.1 sslmode=require", "postgres://localhost,db.example/x"]
-        {
-            let error = Server::connect(address).err().expect("it is refused").to_string();
-            assert!(error.contains("encrypt"), "{address}: {error}");
+    fn an_address_says_how_it_is_encrypted_in_the_words_of_libpq() {
+        for (address, kept, file) in [
+            ("postgres://h/x", "postgres://h/x", None),
+            ("postgres://h/x?sslmode=verify-full&a=b", "postgres://h/x?sslmode=require&a=b", None),
+            ("postgres://h/x?sslrootcert=%2Fetc%2Fca.pem", "postgres://h/x?", Some("/etc/ca.pem")),
+            ("postgres://h/x?sslrootcert=system&sslmode=disable", "postgres://h/x?sslmode=disable", None),
+        ] {
+            assert_eq!(encryption(address), (kept.to_owned(), file.map(PathBuf::from)), "{address}");
         }
     }
 }
