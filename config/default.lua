@@ -535,8 +535,23 @@ return {
 
   -- The gateway (`reedclaw gateway`).
   gateway = {
-    -- text: its address, with a port; only this machine's own.
+    -- text: its address, with a port. One that other machines can reach needs the mode saas or enterprise, behind_tls_proxy,
+    -- and trusted_proxies.
     listen = "127.0.0.1:4117",
+    -- "lab": one user; "saas", "enterprise": tenants that don't trust each other, on PostgreSQL.
+    mode = "lab",
+    -- text: file:PATH, postgres://HOST/NAME, or env:NAME for a variable with one of these. Empty: gateway.db in the state directory.
+    database = "",
+    -- text: https://NAME, under which a proxy that encrypts serves the gateway. Links use it. Empty: none.
+    public_url = "",
+    -- list of names, with a port if it isn't the usual one: further names by which the gateway may be called.
+    allowed_hosts = {},
+    -- list of addresses such as https://NAME: further ones under which the console is opened.
+    allowed_origins = {},
+    -- list of addresses and networks such as 10.0.0.0/8: proxies whose X-Forwarded-For counts.
+    trusted_proxies = {},
+    -- true or false: other machines reach it only by a proxy that encrypts. Without it the gateway listens to this machine alone.
+    behind_tls_proxy = false,
     -- seconds, 1 to 3600: a question that nobody answers in this time counts as no.
     question_timeout = 120,
     -- 1 to 64: runs of the agent at once.

@@ -52,8 +52,8 @@ pub use settings::{
     ThinkingSettings,
 };
 pub use tools::{
-    AuthSettings, ChannelSettings, GatewayLimits, GatewaySettings, NatsSettings, NorrisSettings, ServiceSettings,
-    SessionSettings, SopSettings, ToolLimitSettings, ToolSettings, UndoSettings, WebhookSettings,
+    AuthSettings, ChannelSettings, GatewayLimits, GatewaySettings, NatsSettings, NorrisSettings, ReachSettings,
+    ServiceSettings, SessionSettings, SopSettings, ToolLimitSettings, ToolSettings, UndoSettings, WebhookSettings,
 };
 
 /// The built-in defaults, which are the reference of every setting too.

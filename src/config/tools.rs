@@ -99,6 +99,12 @@ impl ChannelSettings {
 pub struct GatewaySettings {
     /// The address.
     pub listen: String,
+    /// The mode: a word.
+    pub mode: String,
+    /// The database; empty: the usual file.
+    pub database: String,
+    /// The way by which other machines reach it.
+    pub reach: ReachSettings,
     /// Seconds that a question waits for a person.
     pub question_timeout_s: u64,
     /// Runs of the agent at once.
@@ -113,6 +119,21 @@ pub struct GatewaySettings {
     pub limits: GatewayLimits,
     /// Webhooks, by name.
     pub hooks: BTreeMap<String, WebhookSettings>,
+}
+
+/// The way by which other machines reach the gateway.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReachSettings {
+    /// The address that people open; empty: none.
+    pub public_url: String,
+    /// Further names by which it may be called.
+    pub allowed_hosts: Vec<String>,
+    /// Further addresses under which the console is opened.
+    pub allowed_origins: Vec<String>,
+    /// Addresses and networks of proxies.
+    pub trusted_proxies: Vec<String>,
+    /// Whether other machines reach it only by a proxy that encrypts.
+    pub behind_tls_proxy: bool,
 }
 
 /// Another sign-in.
@@ -174,6 +195,15 @@ impl GatewaySettings {
         Ok(Self {
             hooks: named.map(hook).collect(),
             listen: values.text(&["gateway", "listen"])?,
+            mode: values.text(&["gateway", "mode"])?,
+            database: values.text(&["gateway", "database"])?,
+            reach: ReachSettings {
+                public_url: values.text(&["gateway", "public_url"])?,
+                allowed_hosts: values.words(&["gateway", "allowed_hosts"])?,
+                allowed_origins: values.words(&["gateway", "allowed_origins"])?,
+                trusted_proxies: values.words(&["gateway", "trusted_proxies"])?,
+                behind_tls_proxy: values.bool(&["gateway", "behind_tls_proxy"])?,
+            },
             question_timeout_s: values.integer(&["gateway", "question_timeout"])?,
             runs_max: values.integer(&["gateway", "runs_max"])?,
             four_eyes: values.bool(&["gateway", "four_eyes"])?,

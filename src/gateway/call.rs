@@ -1,7 +1,7 @@
 //! One request on its way through a handler: what was sent, checked against the route's row, and what goes back.
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ pub struct Sent {
     /// The body.
     pub body: Vec<u8>,
     /// The client's address.
-    pub address: SocketAddr,
+    pub address: IpAddr,
     /// Whether it came by the Unix socket, from a process of the gateway's own user.
     pub is_own: bool,
 }
@@ -193,6 +193,12 @@ impl Call<'_> {
     #[must_use]
     pub fn whole(&self, name: &str) -> Option<i64> {
         self.body[name].as_i64()
+    }
+
+    /// Whether the request came by a name that a proxy serves with encryption.
+    #[must_use]
+    pub fn is_encrypted(&self) -> bool {
+        self.header("host").is_some_and(|host| self.gateway.names.is_encrypted(host))
     }
 
     /// A header that is text.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
-use axum::extract::{ConnectInfo, RawPathParams, Request};
+use axum::extract::{RawPathParams, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
@@ -53,6 +53,9 @@ const TIDY: Duration = Duration::from_secs(3_600);
 /// A client that takes nothing for so long is dropped.
 const STALLED: Duration = Duration::from_secs(30);
 
+/// The address of a process on this machine.
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
 /// The listeners: on the network, and for sessions of the same user.
 pub struct Listeners {
     pub net: std::net::TcpListener,
@@ -65,6 +68,13 @@ enum Peer {
     Net(SocketAddr),
     /// A process of the same user, by the Unix socket.
     Own,
+}
+
+/// The sender of a request: its address, as far as proxies are trusted to name it.
+#[derive(Clone, Copy)]
+struct Client {
+    address: IpAddr,
+    is_own: bool,
 }
 
 /// Starts the thread; the receiver says when it has ended.
@@ -207,15 +217,23 @@ fn router(gateway: &Arc<Gateway>) -> Router {
 async fn answer(gateway: &Arc<Gateway>, router: Router, mut request: Request, peer: Peer) -> Response {
     let began = Instant::now();
     let id = request_id(request.headers());
-    request.extensions_mut().insert(ConnectInfo(peer));
     request.extensions_mut().insert(RequestId(id.clone()));
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let kind = (routes::is_raw(&path), path == "/" || path.starts_with("/ui/"));
-    let checked = match peer {
-        Peer::Net(_) => gateway.names.check(&method, request.headers(), kind),
-        // No page can reach it.
-        Peer::Own => Ok(()),
+    let client = match peer {
+        Peer::Net(address) => gateway.reach.client(address.ip(), request.headers()),
+        Peer::Own => Ok(HERE),
     };
+    let checked = match (peer, &client) {
+        (Peer::Net(_), Err(())) => {
+            Err(Problem::new(403, "forbidden", "other machines come through a trusted proxy only"))
+        }
+        (Peer::Net(_), Ok(_)) => gateway.names.check(&method, request.headers(), kind),
+        // No page can reach it.
+        (Peer::Own, _) => Ok(()),
+    };
+    let address = client.unwrap_or(HERE);
+    request.extensions_mut().insert(Client { address, is_own: peer == Peer::Own });
     let mut response = match checked {
         Err(problem) => respond_problem(&problem, &id),
         Ok(()) => {
@@ -276,11 +294,8 @@ async fn handled(
     let params: BTreeMap<String, String> =
         params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let query = request.uri().query().unwrap_or_default().to_owned();
-    let peer = request.extensions().get::<ConnectInfo<Peer>>().map(|info| info.0);
-    let address = match peer {
-        Some(Peer::Net(address)) => address,
-        _ => SocketAddr::from(([127, 0, 0, 1], 0)),
-    };
+    let client = request.extensions().get::<Client>().copied();
+    let client = client.ok_or_else(|| Problem::new(500, "internal", "a request without a connection"))?;
     let request_id = id_of(&request);
     let (head, body) = request.into_parts();
     let headers = head.headers;
@@ -295,7 +310,7 @@ async fn handled(
     let body = timeout(BODY_WAIT, to_bytes(body, bytes_max)).await;
     let body = body.map_err(|_| Problem::new(408, "timeout", "the body didn't come in time"))?;
     let body = body.map_err(|_| too_large())?.to_vec();
-    let is_own = peer == Some(Peer::Own);
+    let (address, is_own) = (client.address, client.is_own);
     let sent = Sent { route, request_id, params, query, headers, body, address, is_own };
     let at_work = Arc::clone(gateway);
     let lane = sent.headers.get("x-tenant-id").and_then(|tenant| tenant.to_str().ok()).unwrap_or_default().to_owned();

@@ -39,7 +39,7 @@ mod tests;
 mod work;
 
 use std::ffi::OsStr;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -48,7 +48,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use crate::config::{Env, state_directory};
+use crate::app;
+use crate::config::{Env, GatewaySettings, state_directory};
 use crate::ledger::{Ledger, LedgerError, Neighbours, Target, Unfit, backends, nodes};
 use crate::proto::team::Mode;
 use crate::proto::{Failure, FailureKind};
@@ -63,7 +64,7 @@ pub use state::{Gateway, Parts};
 
 use call::Schemas;
 use front::Listeners;
-use guard::Names;
+use guard::{Names, Reach};
 use identity::Callers;
 use live::Live;
 use metrics::Metrics;
@@ -105,6 +106,8 @@ pub struct Options {
 pub struct Listening {
     /// The address.
     pub address: SocketAddr,
+    /// The address that people open.
+    pub url: String,
     /// The mode.
     pub mode: &'static str,
     /// The database's file, or its kind if it is on a server.
@@ -150,10 +153,19 @@ fn password_in(address: &str) -> bool {
     user.contains(':') || options.split('&').any(|option| option.starts_with("password="))
 }
 
+/// Returns the address of the console, as the settings have it.
+#[must_use]
+pub fn console_at(settings: &GatewaySettings) -> String {
+    match settings.reach.public_url.is_empty() {
+        true => format!("http://{}", settings.listen),
+        false => settings.reach.public_url.trim_end_matches('/').to_owned(),
+    }
+}
+
 /// Serves until `ended` says so. `begun` is called once, when clients can connect.
 ///
 /// # Errors
-/// The options are refused (a mode without its database, an address beyond this machine), another gateway
+/// The options are refused (a mode without its database, an address that others reach without encryption), another gateway
 /// serves the database, or the address or database can't be used.
 pub fn serve(
     options: &Options,
@@ -164,8 +176,10 @@ pub fn serve(
     let mode = allowed_mode(&options.mode)?;
     let target = database_target(&options.database, &parts.env)?;
     check_mode(mode, &target)?;
+    check_sandbox(mode, &parts)?;
     let passed_on = relay::wanted(&parts.settings.gateway.nats, &parts.env)?;
-    let address = allowed_address(&options.listen)?;
+    let address = address_in(&options.listen)?;
+    let reach = Reach::read(&parts.settings.gateway.reach, mode, address)?;
     let ledger = Arc::new(Ledger::open_at(target).map_err(|error| of_ledger(&error))?);
     let _served = ledger.serve().map_err(|error| Failure { kind: FailureKind::Unavailable, ..of_ledger(&error) })?;
     let nodes = ledger.nodes();
@@ -177,43 +191,14 @@ pub fn serve(
     listener.set_nonblocking(true).map_err(|error| unusable("the listener", error))?;
     let address = listener.local_addr().map_err(|error| unusable("the listener", error))?;
     let threads = |error| unusable("threads", error);
-    let readers = Arc::new(Pool::start("gw-read", READ.0, READ.1).map_err(threads)?);
-    let callers = Arc::new(Callers::new(&ledger, &parts.settings.gateway.auth)?);
-    let limits = parts.settings.gateway.limits;
-    let places = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let gateway = Arc::new(Gateway {
-        node_id: ledger.node().to_owned(),
-        feeds: Arc::new(Feeds::new(&ledger, &readers)),
-        rights: Arc::new(Rights::new(&callers, &readers)),
-        callers,
-        ledger,
-        parts,
-        mode,
-        started: Instant::now(),
-        names: Names::of_port(address.port()),
-        work: Pool::start("gw-work", WORK.0, WORK.1).map_err(threads)?,
-        running: Arc::default(),
-        runners: Runners::default(),
-        bell: Bell::default(),
-        live: Live::default(),
-        gestures: Arc::default(),
-        shares: Shares::default(),
-        url: format!("http://{address}"),
-        schemas: Schemas::default(),
-        rates: Rates::default(),
-        streams: Streams::new(places(limits.user_streams), places(limits.tenant_streams)),
-        metrics: Metrics::default(),
-        stopping: watch::Sender::new(false),
-        receipts: Mutex::new(None),
-        passing: Arc::default(),
-    });
-    gateway.ledger.nodes().listens(address.to_string()).map_err(|error| of_ledger(&error))?;
+    let gateway = Arc::new(assembled(ledger, parts, mode, (address, reach))?);
+    gateway.ledger.nodes().listens(near(address).to_string()).map_err(|error| of_ledger(&error))?;
     let neighbours = meet_neighbours(&gateway).map_err(threads)?;
     let relay = passed_on.map(|to| relay::start(&gateway.ledger, to, &gateway.passing)).transpose().map_err(threads)?;
     let (own, socket) = own_socket(&gateway).unzip();
     let (http, done) = front::start(Arc::clone(&gateway), Listeners { net: listener, own }).map_err(threads)?;
     tracing::info!(event = "channel_started", channel = "gateway", address = %address);
-    begun(&Listening { address, mode: mode.word(), database: gateway.ledger.place() });
+    begun(&Listening { address, url: gateway.url.clone(), mode: mode.word(), database: gateway.ledger.place() });
     ended();
     gateway.stopping.send_replace(true);
     drop(socket);
@@ -224,6 +209,56 @@ pub fn serve(
         tracing::warn!(event = "lease_failed", error = %error);
     }
     Ok(())
+}
+
+/// Puts the parts of a gateway together; nobody can connect yet.
+fn assembled(
+    ledger: Arc<Ledger>,
+    parts: Parts,
+    mode: Mode,
+    (address, reach): (SocketAddr, Reach),
+) -> Result<Gateway, Failure> {
+    let threads = |error| failed(format!("threads: {error}"));
+    let readers = Arc::new(Pool::start("gw-read", READ.0, READ.1).map_err(threads)?);
+    let callers = Arc::new(Callers::new(&ledger, &parts.settings.gateway.auth)?);
+    let limits = parts.settings.gateway.limits;
+    let places = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Ok(Gateway {
+        node_id: ledger.node().to_owned(),
+        feeds: Arc::new(Feeds::new(&ledger, &readers)),
+        rights: Arc::new(Rights::new(&callers, &readers)),
+        callers,
+        ledger,
+        parts,
+        mode,
+        started: Instant::now(),
+        names: Names::of(address.port(), &reach),
+        url: reach.public.as_ref().map_or_else(|| format!("http://{address}"), ToString::to_string),
+        reach,
+        work: Pool::start("gw-work", WORK.0, WORK.1).map_err(threads)?,
+        running: Arc::default(),
+        runners: Runners::default(),
+        bell: Bell::default(),
+        live: Live::default(),
+        gestures: Arc::default(),
+        shares: Shares::default(),
+        schemas: Schemas::default(),
+        rates: Rates::default(),
+        streams: Streams::new(places(limits.user_streams), places(limits.tenant_streams)),
+        metrics: Metrics::default(),
+        stopping: watch::Sender::new(false),
+        receipts: Mutex::new(None),
+        passing: Arc::default(),
+    })
+}
+
+/// The address at which this machine reaches a listener.
+fn near(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        ip if !ip.is_unspecified() => address,
+        IpAddr::V4(_) => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
+        IpAddr::V6(_) => SocketAddr::from((Ipv6Addr::LOCALHOST, address.port())),
+    }
 }
 
 /// Ends shared sessions and waits for requests. The thread of HTTP ends when it has answered the last one; one that hangs is left.
@@ -334,22 +369,23 @@ fn check_mode(mode: Mode, target: &Target) -> Result<(), Failure> {
     ))
 }
 
-/// The address to bind; beyond loopback it is refused, for nothing encrypts the tokens there.
-fn allowed_address(text: &str) -> Result<SocketAddr, Failure> {
-    let address: SocketAddr = text.replace("localhost", "127.0.0.1").parse().map_err(|_| Failure {
+/// Programs of tenants that don't trust each other need a sandbox of namespaces.
+fn check_sandbox(mode: Mode, parts: &Parts) -> Result<(), Failure> {
+    if mode == Mode::Lab {
+        return Ok(());
+    }
+    let workspace = app::workspace_dir(&parts.settings, &parts.env);
+    app::keeps_tenants_apart(&parts.settings, &parts.env, &workspace).map_err(|why| {
+        let message = format!("the mode {} needs a sandbox that keeps tenants apart, and {why}", mode.word());
+        refused(message, "install bubblewrap, or let this user make user namespaces; reedclaw doctor says more")
+    })
+}
+
+/// The address to bind.
+fn address_in(text: &str) -> Result<SocketAddr, Failure> {
+    text.replace("localhost", "127.0.0.1").parse().map_err(|_| Failure {
         kind: FailureKind::User,
         message: format!("{text:?} isn't an address with a port"),
         hint: format!("such as --listen {LISTEN}"),
-    })?;
-    let is_loopback = match address.ip() {
-        IpAddr::V4(ip) => ip.is_loopback(),
-        IpAddr::V6(ip) => ip.is_loopback(),
-    };
-    if is_loopback {
-        return Ok(address);
-    }
-    Err(refused(
-        format!("{address} can be reached from other machines, which this version doesn't allow"),
-        "listen on 127.0.0.1 or [::1]",
-    ))
+    })
 }

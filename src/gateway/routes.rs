@@ -24,6 +24,8 @@ const OWN_USER: &str = "me";
 pub enum Needs {
     /// Anybody.
     Nothing,
+    /// A service's token, where others than this machine's user could ask.
+    Service,
     /// A token; the role is the least one.
     Role(TeamRole),
     /// A token that is a person's.
@@ -116,6 +118,10 @@ pub fn answer(gateway: &Arc<Gateway>, sent: &Sent) -> Answered<Reply> {
     let route = sent.route;
     let (holder, identity) = match route.needs {
         Needs::Nothing => (None, None),
+        Needs::Service => {
+            allow_service(gateway, sent)?;
+            (None, None)
+        }
         Needs::Role(role) => known(gateway, sent, role, false)?,
         Needs::Person(role) => known(gateway, sent, role, true)?,
     };
@@ -202,6 +208,19 @@ fn known(
     Ok((Some(holder), Some(identity)))
 }
 
+/// Allows this machine, and elsewhere a service with a token. A request that a proxy has passed on isn't this machine's.
+fn allow_service(gateway: &Gateway, sent: &Sent) -> Answered<()> {
+    let is_passed_on = ["x-forwarded-for", "forwarded", "via"].iter().any(|name| sent.headers.contains_key(*name));
+    if sent.address.is_loopback() && !is_passed_on {
+        return Ok(());
+    }
+    let Caller { holder, .. } = caller(gateway, sent, "")?;
+    match holder.kind {
+        TokenKind::Service => Ok(()),
+        _ => Err(Problem::new(403, "forbidden", "only a service's token may do this")),
+    }
+}
+
 /// Whether a process of the gateway's own user asks, by the Unix socket and without a token.
 fn is_own(sent: &Sent) -> bool {
     sent.is_own && !sent.headers.contains_key(header::AUTHORIZATION)
@@ -225,7 +244,7 @@ fn caller(gateway: &Gateway, sent: &Sent, tenant: &str) -> Answered<Caller> {
         None => None,
     };
     found.ok_or_else(|| {
-        let bucket = format!("wrong {}", sent.address.ip());
+        let bucket = format!("wrong {}", sent.address);
         match gateway.rates.take(bucket, rates::WRONG_SECRETS, Instant::now()) {
             true => Problem::unauthenticated(),
             false => Problem::rate_limited(),

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::call::Schemas;
 use super::gestures::Gestures;
-use super::guard::Names;
+use super::guard::{Names, Reach};
 use super::identity::Callers;
 use super::live::Live;
 use super::metrics::Metrics;
@@ -46,6 +46,7 @@ pub struct Gateway {
     pub(super) node_id: String,
     pub(super) started: Instant,
     pub(super) names: Names,
+    pub(super) reach: Reach,
     pub(super) work: Pool,
     pub(super) running: Arc<Running>,
     pub(super) runners: Runners,

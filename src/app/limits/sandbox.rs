@@ -126,6 +126,18 @@ pub fn sandbox_name(settings: &Settings, env: &Env, workspace: &Path) -> &'stati
     Chosen::for_workspace(settings, env, workspace).get().tier().name()
 }
 
+/// Checks that the sandbox keeps tenants of a gateway apart, which needs namespaces of the kernel.
+///
+/// # Errors
+/// The sandbox that there is instead, and why it isn't a better one.
+pub fn keeps_tenants_apart(settings: &Settings, env: &Env, workspace: &Path) -> Result<(), String> {
+    let chosen = Chosen::for_workspace(settings, env, workspace);
+    match chosen.get().tier() {
+        Tier::Overlay | Tier::Bubblewrap => Ok(()),
+        tier => Err(format!("the sandbox is {} ({})", tier.name(), chosen.get().notes().join("; "))),
+    }
+}
+
 /// The way to start a model's programs.
 pub(in crate::app) fn launcher(
     (settings, env): (&Settings, &Env),

@@ -618,7 +618,19 @@ pub const ROWS: &[Row] = &[
         "wait for a commit's first line by the model for summaries; 0 has none made",
         Less,
     ),
-    row("gateway.listen", Kind::Text { empty: false }, "address of `reedclaw gateway`, this machine's own", GATEWAY),
+    row("gateway.listen", Kind::Text { empty: false }, "address of `reedclaw gateway`", GATEWAY),
+    row("gateway.mode", Kind::Choice(TEAM_MODES), "one user, or tenants that don't trust each other", GATEWAY),
+    row(
+        "gateway.database",
+        Kind::Text { empty: true },
+        "the database; empty: `gateway.db` in the state directory",
+        GATEWAY,
+    ),
+    row("gateway.public_url", Kind::Text { empty: true }, "the https address that people open; empty: none", GATEWAY),
+    row("gateway.allowed_hosts", Kind::Lines, "further names by which it may be called", GATEWAY),
+    row("gateway.allowed_origins", Kind::Lines, "further addresses under which its console is opened", GATEWAY),
+    row("gateway.trusted_proxies", Kind::Lines, "proxies whose word about a client's address counts", GATEWAY),
+    row("gateway.behind_tls_proxy", Kind::Bool, "other machines reach it only by a proxy that encrypts", GATEWAY),
     row("gateway.question_timeout", Kind::Integer(1, 3_600), "seconds that a question waits for a person", GATEWAY),
     row("gateway.runs_max", Kind::Integer(1, 64), "runs of the agent at once", GATEWAY),
     row("gateway.hooks.NAME.secret_env", Kind::VariableName, "the variable with the secret of a webhook", GATEWAY),
@@ -701,6 +713,8 @@ const SESSION_REFS: &[&str] = &["hidden", "branches"];
 const RECORDED: &[&str] = &["talk", "full"];
 const BENCHES: &[&str] = &["off", "copy", "shared"];
 const MERGES: &[&str] = &["squash", "merge", "rebase"];
+/// The modes of the gateway.
+const TEAM_MODES: &[&str] = &["lab", "saas", "enterprise"];
 const AUTHORS: &[&str] = &["user", "model"];
 /// The refusal for a project that sets something of the gateway.
 const GATEWAY: Project = Not("say who reaches this machine, or who answers");

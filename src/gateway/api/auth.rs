@@ -29,7 +29,7 @@ pub fn pair(call: &Call<'_>) -> Answered<Reply> {
         call.gateway.rates.take(bucket.to_owned(), rates::WRONG_CODES, now);
         return Err(Problem::unauthenticated());
     };
-    Ok(begun(&paired))
+    Ok(begun(call, &paired))
 }
 
 /// `POST /auth/refresh`: the cookie counts only from a page of this gateway, or from a program that sends no `Origin`; the
@@ -44,7 +44,7 @@ pub fn refresh(call: &Call<'_>) -> Answered<Reply> {
         Some(secret) => call.gateway.ledger.refresh(&secret)?,
         None => None,
     };
-    renewed.as_ref().map(begun).ok_or_else(Problem::unauthenticated)
+    renewed.as_ref().map(|renewed| begun(call, renewed)).ok_or_else(Problem::unauthenticated)
 }
 
 /// `POST /auth/logout`.
@@ -52,7 +52,7 @@ pub fn log_out(call: &Call<'_>) -> Answered<Reply> {
     if let Some(holder) = &call.holder {
         call.gateway.ledger.log_out(holder)?;
     }
-    Ok(Reply::empty().header("Set-Cookie", cookie("", 0)))
+    Ok(Reply::empty().header("Set-Cookie", cookie(call, "", 0)))
 }
 
 /// `GET /auth/me`.
@@ -62,14 +62,15 @@ pub fn me(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"user": who.user, "kind": who.kind.word(), "memberships": memberships})))
 }
 
-fn begun(paired: &Paired) -> Reply {
+fn begun(call: &Call<'_>, paired: &Paired) -> Reply {
     let memberships: Value = json!([{"tenant": paired.tenant, "role": paired.role}]);
     let expires_in = crate::ledger::ACCESS_MS / 1_000;
     let body = json!({"access_token": paired.access_token, "expires_in": expires_in, "user": paired.user,
         "memberships": memberships});
-    Reply::ok(body).header("Set-Cookie", cookie(&paired.refresh, crate::ledger::REFRESH_MS / 1_000))
+    Reply::ok(body).header("Set-Cookie", cookie(call, &paired.refresh, crate::ledger::REFRESH_MS / 1_000))
 }
 
-fn cookie(value: &str, seconds: i64) -> String {
-    format!("{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/auth; Max-Age={seconds}")
+fn cookie(call: &Call<'_>, value: &str, seconds: i64) -> String {
+    let secure = if call.is_encrypted() { "; Secure" } else { "" };
+    format!("{COOKIE}={value}; HttpOnly; SameSite=Strict; Path=/auth; Max-Age={seconds}{secure}")
 }

@@ -59,7 +59,7 @@ pub fn receive(call: &Call<'_>) -> Answered<Reply> {
     let secret = found.as_ref().map(|(_, secret)| secret.as_str());
     let Some(((hook, _), signature)) = signed(call, secret.unwrap_or_default()).and_then(|it| Some((found?, it)))
     else {
-        let bucket = format!("wrong {}", call.sent.address.ip());
+        let bucket = format!("wrong {}", call.sent.address);
         return Err(match gateway.rates.take(bucket, rates::WRONG_SECRETS, Instant::now()) {
             true => Problem::unauthenticated(),
             false => Problem::rate_limited(),

@@ -39,7 +39,7 @@ pub static ROUTES: &[Route] = &[
     Route { statuses: &[200, 304], ..get("/ui/{*path}", Needs::Nothing, &[], "A file of the console", pages::file) },
     get("/health", Needs::Nothing, &[], "Says whether the gateway works, in one word", local::health),
     get("/status", VIEWER, &[], "The state of the gateway", local::status),
-    get("/metrics", Needs::Nothing, &[], "Counters for Prometheus", local::metrics),
+    get("/metrics", Needs::Service, &[], "Counters for Prometheus", local::metrics),
     get("/tools", VIEWER, &[], "The tools that an action can name", local::tools),
     get("/memory/search", VIEWER, &["q", "limit"], "Searches earlier conversations of this machine", local::search),
     get("/receipts", VIEWER, &["after", "limit", "tool", "status"], "The receipts of this machine", local::receipts),

@@ -15,9 +15,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// The policy of the frame in which a session's screen is drawn: two scripts of ours, no network. Its styles come from its script.
 fn frame_policy(call: &Call<'_>) -> String {
     // It was compared with the names of this gateway.
-    let host = call.header("host").unwrap_or_default();
+    let scheme = if call.is_encrypted() { "https" } else { "http" };
+    let own = format!("{scheme}://{}", call.header("host").unwrap_or_default());
     format!(
-        "default-src 'none'; script-src http://{host}; style-src http://{host} 'unsafe-inline'; connect-src 'none'; \
+        "default-src 'none'; script-src {own}; style-src {own} 'unsafe-inline'; connect-src 'none'; \
          form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
     )
 }

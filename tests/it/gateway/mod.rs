@@ -14,6 +14,7 @@ mod history;
 mod limits;
 mod log;
 mod nats;
+mod proxied;
 mod retention;
 mod runs;
 mod server;
@@ -117,6 +118,11 @@ impl Gateway {
         Self::begin(command(home, &["gateway", "--listen", "127.0.0.1:0", "--json", "--mode", mode]), &[])
     }
 
+    /// Starts one where the config says, in the mode that it says.
+    pub fn as_configured(home: &Path) -> Self {
+        Self::begin(command(home, &["gateway", "--json"]), &[])
+    }
+
     /// The same with more variables.
     pub fn start_with(home: &Path, variables: &[(&str, &str)]) -> Self {
         Self::begin(command(home, &["gateway", "--listen", "127.0.0.1:0", "--json"]), variables)
@@ -127,8 +133,10 @@ impl Gateway {
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("a line");
         let begun: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-        let url = begun["url"].as_str().expect("an address");
-        let address = url.strip_prefix("http://").expect("HTTP").parse().expect("an address");
+        let mut address: SocketAddr = begun["address"].as_str().and_then(|it| it.parse().ok()).expect("an address");
+        if address.ip().is_unspecified() {
+            address.set_ip([127, 0, 0, 1].into());
+        }
         Self { child, address }
     }
 

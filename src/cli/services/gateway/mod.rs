@@ -1,5 +1,6 @@
 //! `reedclaw gateway`: serves the team gateway, and looks after its tokens, members and logs.
 
+mod qr;
 mod upkeep;
 
 use std::ffi::OsStr;
@@ -18,10 +19,10 @@ use signal_hook::iterator::Signals;
 use crate::app::{ChannelKind, Request, Runtime};
 use crate::cli::exit;
 use crate::cli::out::{outln, report, says_yes};
-use crate::config::{self, Env};
+use crate::config::{self, Env, GatewaySettings, LoadRequest};
 use crate::gateway::{self, Listening, Options, Parts};
 use crate::host;
-use crate::ledger::{FILE_NAME, Ledger, NewToken, archive, backends, figures};
+use crate::ledger::{FILE_NAME, Ledger, NewToken, Target, archive, backends, figures};
 use crate::proto::team::{Mode, TeamRole, TokenKind};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
@@ -62,16 +63,16 @@ const LIMITS: &[&str] = &["calls", "cost_pico_usd", "tokens"];
 /// The variable that names the database for all of these commands.
 const DATABASE: &str = "REEDCLAW_GATEWAY_DATABASE";
 const DATABASE_HELP: &str = "file:PATH, postgres://HOST/NAME, or env:NAME for a variable with one of these; else \
-                             REEDCLAW_GATEWAY_DATABASE, else gateway.db in the state directory";
+                             REEDCLAW_GATEWAY_DATABASE, else gateway.database in the config";
 
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
-    let mode = one_of(option("mode", "MODE"), Mode::WORDS).default_value("lab");
+    let mode = one_of(option("mode", "MODE"), Mode::WORDS);
     Command::new("gateway")
         .about("Serves the team gateway on this machine over HTTP; looks after its tokens and logs")
         .after_help("Exit status: 0 ended or done, 1 failed or a log is broken, 2 usage, 3 refused.")
-        .arg(option("listen", "ADDR:PORT").help("The address, only this machine's own; gateway.listen in the config"))
-        .arg(mode.help("How tenants are run; saas and enterprise need PostgreSQL"))
+        .arg(option("listen", "ADDR:PORT").help("The address; else gateway.listen in the config"))
+        .arg(mode.help("How tenants are run; else gateway.mode. saas and enterprise need PostgreSQL"))
         .arg(option("database", "URL").global(true).help(DATABASE_HELP))
         .arg(
             Arg::new("open")
@@ -196,20 +197,22 @@ fn tenant_definitions() -> [Command; 2] {
 
 /// Carries it out; `config` is what `--config` named.
 pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
+    let named = matches.get_one::<String>("database").cloned();
+    let at = &Stores { named, config, env: host::environment() };
     let done = match matches.subcommand() {
-        None => serve(matches, config),
-        Some(("token", matches)) => token(matches),
-        Some(("pair", matches)) => pair(matches),
-        Some(("tenant", matches)) => tenant(matches),
-        Some(("member", matches)) => member(matches),
-        Some(("estop", matches)) => lift(matches),
-        Some(("routes", matches)) => routes(matches),
-        Some(("verify", matches)) => verify(matches),
-        Some(("export", matches)) => export(matches),
-        Some(("erase", matches)) => erase(matches),
-        Some(("status", matches)) => upkeep::status(matches),
-        Some(("migrate", matches)) => upkeep::migrate(matches),
-        Some(("purge", matches)) => upkeep::purge(matches),
+        None => serve(matches, at),
+        Some(("token", matches)) => token(matches, at),
+        Some(("pair", matches)) => pair(matches, at),
+        Some(("tenant", matches)) => tenant(matches, at),
+        Some(("member", matches)) => member(matches, at),
+        Some(("estop", matches)) => lift(matches, at),
+        Some(("routes", matches)) => routes(matches, at),
+        Some(("verify", matches)) => verify(matches, at),
+        Some(("export", matches)) => export(matches, at),
+        Some(("erase", matches)) => erase(matches, at),
+        Some(("status", matches)) => upkeep::status(matches, at),
+        Some(("migrate", matches)) => upkeep::migrate(matches, at),
+        Some(("purge", matches)) => upkeep::purge(matches, at),
         Some(("openapi", _)) => {
             outln!("{:#}", gateway::openapi());
             Ok(exit::DONE)
@@ -222,29 +225,49 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
     }))
 }
 
-/// The database that `--database` or the environment names, or the usual one.
-fn database(matches: &ArgMatches, env: &Env) -> Result<String, Failure> {
-    if let Some(named) = matches.get_one::<String>("database") {
-        return Ok(named.clone());
-    }
-    if env.contains_key(OsStr::new(DATABASE)) {
-        return Ok(format!("env:{DATABASE}"));
-    }
-    let state = config::state_directory(env).ok_or_else(|| Failure {
-        kind: FailureKind::Unavailable,
-        message: "no HOME is set, so there is no place for the gateway's database".into(),
-        hint: "set HOME, or name a file: --database file:PATH".into(),
-    })?;
-    Ok(format!("file:{}", state.join(FILE_NAME).display()))
+/// The gateway's stores and settings, as the command line names them.
+struct Stores {
+    /// The value of `--database`.
+    named: Option<String>,
+    /// The value of `--config`.
+    config: Option<PathBuf>,
+    env: Env,
 }
 
-fn open(matches: &ArgMatches) -> Result<Ledger, Failure> {
-    let env = host::environment();
-    open_at(&database(matches, &env)?, &env)
-}
+impl Stores {
+    fn settings(&self) -> Result<GatewaySettings, Failure> {
+        let request =
+            LoadRequest { explicit: self.config.clone(), env: self.env.clone(), cwd: host::working_directory() };
+        Ok(config::load(&request)?.settings.gateway)
+    }
 
-fn open_at(database: &str, env: &Env) -> Result<Ledger, Failure> {
-    Ledger::open_at(gateway::database_target(database, env)?).map_err(|error| gateway::of_ledger(&error))
+    /// The database that `--database`, the environment or the config names, or the usual one.
+    fn database(&self) -> Result<Target, Failure> {
+        gateway::database_target(&self.named_database(|| Ok(self.settings()?.database))?, &self.env)
+    }
+
+    fn named_database(&self, configured: impl FnOnce() -> Result<String, Failure>) -> Result<String, Failure> {
+        if let Some(named) = &self.named {
+            return Ok(named.clone());
+        }
+        if self.env.contains_key(OsStr::new(DATABASE)) {
+            return Ok(format!("env:{DATABASE}"));
+        }
+        let configured = configured()?;
+        if !configured.is_empty() {
+            return Ok(configured);
+        }
+        let state = config::state_directory(&self.env).ok_or_else(|| Failure {
+            kind: FailureKind::Unavailable,
+            message: "no HOME is set, so there is no place for the gateway's database".into(),
+            hint: "set HOME, or name a file: --database file:PATH".into(),
+        })?;
+        Ok(format!("file:{}", state.join(FILE_NAME).display()))
+    }
+
+    fn open(&self) -> Result<Ledger, Failure> {
+        Ledger::open_at(self.database()?).map_err(|error| gateway::of_ledger(&error))
+    }
 }
 
 /// Makes a pairing code, with hyphens as a person reads it.
@@ -257,18 +280,20 @@ fn text(matches: &ArgMatches, name: &str) -> String {
     matches.get_one::<String>(name).cloned().unwrap_or_default()
 }
 
-fn serve(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
+fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(|error| Failure {
         kind: FailureKind::Internal,
         message: format!("signals can't be received: {error}"),
         hint: String::new(),
     })?;
     let is_json = matches.get_flag("json");
-    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Gateway, ..Request::default() })?;
+    let runtime =
+        Runtime::start(&Request { config: at.config.clone(), channel: ChannelKind::Gateway, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
-    let database = database(matches, runtime.env())?;
-    let listen = matches.get_one::<String>("listen").unwrap_or(&runtime.settings().gateway.listen).clone();
-    let options = Options { listen, mode: text(matches, "mode"), database };
+    let settings = &runtime.settings().gateway;
+    let database = at.named_database(|| Ok(settings.database.clone()))?;
+    let said = |name: &str, else_: &String| matches.get_one::<String>(name).unwrap_or(else_).clone();
+    let options = Options { listen: said("listen", &settings.listen), mode: said("mode", &settings.mode), database };
     let parts = Parts {
         settings: runtime.settings().clone(),
         env: runtime.env().clone(),
@@ -277,21 +302,23 @@ fn serve(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     };
     // Whoever reads the terminal is let in; a file or a program isn't.
     let code = match matches.get_flag("open") && stdout().is_terminal() {
-        true => Some(pair_code(&open_at(&options.database, runtime.env())?, TENANT, "me", TeamRole::Admin)?),
+        true => Some(pair_code(&at.open()?, TENANT, "me", TeamRole::Admin)?),
         false => None,
     };
     let begun = |listening: &Listening| {
-        let Listening { address, mode, database } = listening;
+        let Listening { address, url, mode, database } = listening;
         if is_json {
-            let url = format!("http://{address}");
-            outln!("{}", json!({"event": "listening", "url": url, "mode": mode, "database": database}));
+            outln!(
+                "{}",
+                json!({"event": "listening", "url": url, "address": address, "mode": mode, "database": database})
+            );
             return;
         }
         let engine = if database == "PostgreSQL" { database.as_str() } else { "SQLite" };
         outln!("ReedClaw gateway on http://{address}  (mode {mode}, tenant {TENANT}, {engine})");
         match &code {
-            Some(code) => outln!("Console: http://{address}/ui/#pair={code}   the code holds 5 minutes, once"),
-            None => outln!("Console: http://{address}/ui/   reedclaw gateway pair prints a code for it"),
+            Some(code) => outln!("Console: {url}/ui/#pair={code}   the code holds 5 minutes, once"),
+            None => outln!("Console: {url}/ui/   reedclaw gateway pair prints a code for it"),
         }
         outln!("Ctrl-C ends the gateway; reedclaw gateway token create --user NAME makes a token for a program");
     };
@@ -302,7 +329,7 @@ fn serve(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-fn token(matches: &ArgMatches) -> Result<u8, Failure> {
+fn token(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let failed = |error| gateway::of_ledger(&error);
     match matches.subcommand() {
         Some(("create", matches)) => {
@@ -313,14 +340,14 @@ fn token(matches: &ArgMatches) -> Result<u8, Failure> {
                 role: TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer),
                 lifetime_ms: matches.get_one::<String>("expires").map(|it| lifetime(it)).transpose()?,
             };
-            let (id, secret) = open(matches)?.create_token(&new).map_err(failed)?;
+            let (id, secret) = at.open()?.create_token(&new).map_err(failed)?;
             outln!("{secret}");
             if stdout().is_terminal() {
                 outln!("This is shown once. Its id is {id}; reedclaw gateway token revoke {id} ends it.");
             }
         }
-        Some(("list", matches)) => {
-            let tokens = open(matches)?.tokens().map_err(failed)?;
+        Some(("list", _)) => {
+            let tokens = at.open()?.tokens().map_err(failed)?;
             let row = |it: &crate::ledger::TokenRow| {
                 let ends = it.expires_at.clone().unwrap_or_else(|| "no end".into());
                 [&it.id, it.state, &it.kind, &it.role, &it.user, &it.tenant, &ends].map(|cell| cell.to_owned()).to_vec()
@@ -328,7 +355,7 @@ fn token(matches: &ArgMatches) -> Result<u8, Failure> {
             print_table(&tokens.iter().map(row).collect::<Vec<_>>());
         }
         Some(("revoke", matches)) => {
-            open(matches)?.revoke_token(&text(matches, "id")).map_err(failed)?;
+            at.open()?.revoke_token(&text(matches, "id")).map_err(failed)?;
             outln!("the token is revoked");
         }
         _ => return Ok(exit::USAGE),
@@ -336,7 +363,7 @@ fn token(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-fn pair(matches: &ArgMatches) -> Result<u8, Failure> {
+fn pair(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(Failure {
             kind: FailureKind::Refused,
@@ -346,28 +373,34 @@ fn pair(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let role = TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer);
     let (tenant, user) = (text(matches, "tenant"), named(text(matches, "user"))?);
-    let code = pair_code(&open(matches)?, &tenant, &user, role)?;
+    let code = pair_code(&at.open()?, &tenant, &user, role)?;
+    let url = format!("{}/ui/#pair={code}", gateway::console_at(&at.settings()?));
     outln!("{code}   for {}, once, within five minutes", sanitise(&user));
+    outln!("{url}");
+    // A phone can't reach what listens to this machine alone.
+    if url.starts_with("https:") {
+        outln!("{}", qr::drawn(&url).unwrap_or_default());
+    }
     Ok(exit::DONE)
 }
 
-fn tenant(matches: &ArgMatches) -> Result<u8, Failure> {
+fn tenant(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let failed = |error| gateway::of_ledger(&error);
     match matches.subcommand() {
         Some(("add", matches)) => {
             let name = named(text(matches, "name"))?;
             let mode = Mode::of(&text(matches, "mode")).unwrap_or(Mode::Lab);
-            open(matches)?.add_tenant(&name, mode).map_err(failed)?;
+            at.open()?.add_tenant(&name, mode).map_err(failed)?;
             outln!("the tenant {} is there, in mode {}", sanitise(&name), mode.word());
         }
         Some(("flag", matches)) => {
             let is_on = text(matches, "value") == "on";
             let (name, flag) = (text(matches, "name"), text(matches, "flag"));
-            open(matches)?.set_flag(&name, None, &flag, is_on).map_err(failed)?;
+            at.open()?.set_flag(&name, None, &flag, is_on).map_err(failed)?;
             outln!("{} is {} for {}", flag, text(matches, "value"), sanitise(&name));
         }
-        Some(("kpi", matches)) => set_rule(matches)?,
-        Some(("keep", matches)) => upkeep::keep(matches)?,
+        Some(("kpi", matches)) => set_rule(matches, at)?,
+        Some(("keep", matches)) => upkeep::keep(matches, at)?,
         Some(("limit", matches)) => {
             let value = text(matches, "value");
             let limit = match value.as_str() {
@@ -379,11 +412,11 @@ fn tenant(matches: &ArgMatches) -> Result<u8, Failure> {
                 })?),
             };
             let (name, kind) = (text(matches, "name"), text(matches, "kind"));
-            open(matches)?.set_limit(&name, &kind, limit).map_err(failed)?;
+            at.open()?.set_limit(&name, &kind, limit).map_err(failed)?;
             outln!("the limit of {kind} is {value} for {}", sanitise(&name));
         }
-        Some(("list", matches)) => {
-            let rows = open(matches)?.tenants().map_err(failed)?;
+        Some(("list", _)) => {
+            let rows = at.open()?.tenants().map_err(failed)?;
             print_table(&rows.into_iter().map(|(tenant, mode)| vec![tenant, mode]).collect::<Vec<_>>());
         }
         _ => return Ok(exit::USAGE),
@@ -392,7 +425,7 @@ fn tenant(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 /// Sets a rule over a figure of a tenant.
-fn set_rule(matches: &ArgMatches) -> Result<(), Failure> {
+fn set_rule(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
     let wrong = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
     let (tenant, kpi) = (text(matches, "name"), named(text(matches, "kpi"))?);
     let action = matches.get_one::<String>("action").cloned().map(named).transpose()?.unwrap_or_default();
@@ -427,7 +460,7 @@ fn set_rule(matches: &ArgMatches) -> Result<(), Failure> {
             })
         }
     };
-    let done = open(matches)?.figures().set_rule(&tenant, &kpi, &action, rule.as_ref());
+    let done = at.open()?.figures().set_rule(&tenant, &kpi, &action, rule.as_ref());
     done.map_err(|error| gateway::of_ledger(&error))?;
     match rule {
         None => outln!("there is no rule about {kpi} for {} any more", sanitise(&tenant)),
@@ -441,9 +474,9 @@ fn set_rule(matches: &ArgMatches) -> Result<(), Failure> {
 }
 
 /// Lists routes, or takes one away.
-fn routes(matches: &ArgMatches) -> Result<u8, Failure> {
+fn routes(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let failed = |error| gateway::of_ledger(&error);
-    let (ledger, tenant) = (open(matches)?, text(matches, "tenant"));
+    let (ledger, tenant) = (at.open()?, text(matches, "tenant"));
     if let Some(service) = matches.get_one::<String>("forget") {
         ledger.backends().forget(&tenant, service).map_err(failed)?;
         outln!("{service} has the usual back-end again");
@@ -459,7 +492,7 @@ fn routes(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 /// Lifts kill switches, if a person at the terminal says so.
-fn lift(matches: &ArgMatches) -> Result<u8, Failure> {
+fn lift(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(Failure {
             kind: FailureKind::Refused,
@@ -468,7 +501,7 @@ fn lift(matches: &ArgMatches) -> Result<u8, Failure> {
         });
     }
     let tenant = text(matches, "tenant");
-    let ledger = open(matches)?;
+    let ledger = at.open()?;
     let question = format!("Let actions of the tenant {} run again? Type yes:", sanitise(&tenant));
     if !says_yes(&question) {
         outln!("nothing was changed");
@@ -479,14 +512,14 @@ fn lift(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-fn member(matches: &ArgMatches) -> Result<u8, Failure> {
+fn member(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let (role, matches) = match matches.subcommand() {
         Some(("add", matches)) => (TeamRole::of(&text(matches, "role")), matches),
         Some(("remove", matches)) => (None, matches),
         _ => return Ok(exit::USAGE),
     };
     let (tenant, user) = (text(matches, "name"), named(text(matches, "user"))?);
-    open(matches)?.set_member(&tenant, &user, role).map_err(|error| gateway::of_ledger(&error))?;
+    at.open()?.set_member(&tenant, &user, role).map_err(|error| gateway::of_ledger(&error))?;
     match role {
         Some(role) => outln!("{} has the role {}", sanitise(&user), role.word()),
         None => outln!("{} is no member any more", sanitise(&user)),
@@ -495,9 +528,9 @@ fn member(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 /// Writes the archive of a tenant.
-fn export(matches: &ArgMatches) -> Result<u8, Failure> {
+fn export(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let (tenant, path) = (text(matches, "name"), text(matches, "file"));
-    let ledger = open(matches)?;
+    let ledger = at.open()?;
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let mut to = made.map(std::io::BufWriter::new).map_err(|error| Failure {
         kind: FailureKind::User,
@@ -514,7 +547,7 @@ fn export(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 /// Erases the texts of a person, if somebody at the terminal says so.
-fn erase(matches: &ArgMatches) -> Result<u8, Failure> {
+fn erase(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(Failure {
             kind: FailureKind::Refused,
@@ -523,7 +556,7 @@ fn erase(matches: &ArgMatches) -> Result<u8, Failure> {
         });
     }
     let (tenant, user) = (text(matches, "name"), named(text(matches, "user"))?);
-    let ledger = open(matches)?;
+    let ledger = at.open()?;
     if !says_yes(&format!(
         "Erase what {user} has written in {}? It can't be brought back. Type yes:",
         sanitise(&tenant)
@@ -552,12 +585,12 @@ fn verify_file(path: &str) -> Result<u8, Failure> {
     }
 }
 
-fn verify(matches: &ArgMatches) -> Result<u8, Failure> {
+fn verify(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if let Some(path) = matches.get_one::<String>("file") {
         return verify_file(path);
     }
     let failed = |error| gateway::of_ledger(&error);
-    let ledger = open(matches)?;
+    let ledger = at.open()?;
     let tenants = match matches.get_one::<String>("tenant") {
         Some(tenant) => vec![tenant.clone()],
         None => ledger.tenants().map_err(failed)?.into_iter().map(|(tenant, _)| tenant).collect(),

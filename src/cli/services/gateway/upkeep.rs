@@ -8,11 +8,10 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::{database, named_argument, open, print_table, text};
+use super::{Stores, named_argument, print_table, text};
 use crate::cli::exit;
 use crate::cli::out::{outln, says_yes};
 use crate::gateway;
-use crate::host;
 use crate::ledger::{Ledger, retention};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
@@ -52,7 +51,7 @@ fn user(message: String, hint: &str) -> Failure {
     Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
 }
 
-pub(super) fn keep(matches: &ArgMatches) -> Result<(), Failure> {
+pub(super) fn keep(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
     let (tenant, word) = (text(matches, "name"), text(matches, "days"));
     let days = match word.as_str() {
         "usual" => None,
@@ -64,7 +63,7 @@ pub(super) fn keep(matches: &ArgMatches) -> Result<(), Failure> {
                 .ok_or_else(|| user(format!("{number:?} isn't a number of days"), "30 or more, or usual"))?,
         ),
     };
-    let ledger = open(matches)?;
+    let ledger = at.open()?;
     let failed = |error| gateway::of_ledger(&error);
     ledger.retention().set_days(&tenant, days).map_err(failed)?;
     match ledger.retention().days(&tenant).map_err(failed)? {
@@ -74,9 +73,8 @@ pub(super) fn keep(matches: &ArgMatches) -> Result<(), Failure> {
     Ok(())
 }
 
-pub(super) fn migrate(matches: &ArgMatches) -> Result<u8, Failure> {
-    let env = host::environment();
-    let target = gateway::database_target(&database(matches, &env)?, &env)?;
+pub(super) fn migrate(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
+    let target = at.database()?;
     let is_dry = matches.get_flag("dry-run");
     let (found, known) = Ledger::migrate(target, is_dry).map_err(|error| gateway::of_ledger(&error))?;
     match (found, is_dry) {
@@ -89,7 +87,7 @@ pub(super) fn migrate(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 /// Removes events, if somebody at the terminal says so.
-pub(super) fn purge(matches: &ArgMatches) -> Result<u8, Failure> {
+pub(super) fn purge(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if !stdin().is_terminal() || !stdout().is_terminal() {
         return Err(Failure {
             kind: FailureKind::Refused,
@@ -102,7 +100,7 @@ pub(super) fn purge(matches: &ArgMatches) -> Result<u8, Failure> {
     let wrong = || user(format!("{day:?} isn't a day"), "such as 2026-01-31");
     let date: Date = day.parse().map_err(|_| wrong())?;
     let before = date.to_zoned(TimeZone::UTC).map_err(|_| wrong())?.timestamp();
-    let ledger = open(matches)?;
+    let ledger = at.open()?;
     let failed = |error| gateway::of_ledger(&error);
     let count = ledger.retention().before(&tenant, Timestamp::as_millisecond(before)).map_err(failed)?;
     let name = sanitise(&tenant);
@@ -119,8 +117,8 @@ pub(super) fn purge(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-pub(super) fn status(matches: &ArgMatches) -> Result<u8, Failure> {
-    let ledger = open(matches)?;
+pub(super) fn status(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
+    let ledger = at.open()?;
     let found = state(&ledger)?;
     let code = if found["nodes"].as_array().is_some_and(Vec::is_empty) { exit::FAILED } else { exit::DONE };
     if matches.get_flag("json") {

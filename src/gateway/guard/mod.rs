@@ -5,6 +5,10 @@ use axum::http::{HeaderMap, Method, header};
 
 use super::problem::{Answered, Problem};
 
+mod reach;
+
+pub use reach::Reach;
+
 /// The names by which this gateway may be called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
@@ -12,16 +16,29 @@ pub struct Names {
     hosts: Vec<String>,
     /// Values of `Origin` that belong to it.
     origins: Vec<String>,
+    /// Those of `Host` that a proxy serves with encryption.
+    encrypted: Vec<String>,
 }
 
 impl Names {
-    /// The names of a listener on loopback.
+    /// The names of a listener's port on this machine, and those by which others reach it.
     #[must_use]
-    pub fn of_port(port: u16) -> Self {
-        let hosts: Vec<String> =
+    pub fn of(port: u16, reach: &Reach) -> Self {
+        let mut hosts: Vec<String> =
             ["127.0.0.1", "localhost", "[::1]"].iter().map(|name| format!("{name}:{port}")).collect();
-        let origins = hosts.iter().map(|host| format!("http://{host}")).collect();
-        Self { hosts, origins }
+        let mut origins: Vec<String> = hosts.iter().map(|host| format!("http://{host}")).collect();
+        let secure = reach.public.iter().filter(|origin| origin.is_secure()).map(|origin| origin.host().to_owned());
+        let encrypted = secure.chain(reach.hosts.iter().cloned()).collect();
+        hosts.extend(reach.public.iter().map(|origin| origin.host().to_owned()));
+        hosts.extend(reach.hosts.iter().cloned());
+        origins.extend(reach.public.iter().chain(&reach.origins).map(ToString::to_string));
+        Self { hosts, origins, encrypted }
+    }
+
+    /// Whether a request with this `Host` has come through a proxy that encrypts.
+    #[must_use]
+    pub fn is_encrypted(&self, host: &str) -> bool {
+        self.encrypted.iter().any(|name| name.eq_ignore_ascii_case(host))
     }
 
     /// Checks a request's head.
@@ -32,7 +49,9 @@ impl Names {
     pub fn check(&self, method: &Method, headers: &HeaderMap, (is_raw, is_page): (bool, bool)) -> Answered<()> {
         let mut hosts = headers.get_all(header::HOST).iter();
         let host = hosts.next().and_then(|host| host.to_str().ok());
-        if hosts.next().is_some() || !host.is_some_and(|host| self.hosts.iter().any(|name| name == host)) {
+        if hosts.next().is_some()
+            || !host.is_some_and(|host| self.hosts.iter().any(|name| name.eq_ignore_ascii_case(host)))
+        {
             return Err(Problem::new(421, "misdirected", "the header Host doesn't name this gateway"));
         }
         let refused = || Problem::new(403, "origin_refused", "requests of other sites are refused");
@@ -93,7 +112,7 @@ mod tests {
         for (name, value) in lines {
             headers.append(*name, value.parse().expect("a value"));
         }
-        Names::of_port(4117).check(method, &headers, (false, false)).err().map(|problem| problem.status)
+        Names::of(4117, &Reach::default()).check(method, &headers, (false, false)).err().map(|problem| problem.status)
     }
 
     #[test]
@@ -138,7 +157,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.insert("host", "127.0.0.1:4117".parse().expect("a value"));
             headers.insert("content-type", kind.parse().expect("a value"));
-            Names::of_port(4117).check(&Method::POST, &headers, (true, false)).is_ok()
+            Names::of(4117, &Reach::default()).check(&Method::POST, &headers, (true, false)).is_ok()
         };
         assert!(file("image/png") && !file("Text/Plain; charset=utf-8") && !file("multipart/form-data; boundary=x"));
     }
