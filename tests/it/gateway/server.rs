@@ -73,8 +73,38 @@ impl Server {
 
     /// Starts the server's processes and waits until they answer.
     pub fn begin(&self) {
+        self.begin_with("-c listen_addresses=");
+    }
+
+    /// Starts it anew on a port of this machine, where it lets in only who encrypts and knows the password `secret`; returns the
+    /// port, and the certificate of the authority that vouches for `localhost`.
+    fn encrypt(&self) -> (u16, PathBuf) {
+        const SCRIPT: &str = "set -e; key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+            openssl req -x509 $key -keyout ca.key -out ca.pem -days 2 -subj /CN=authority
+            openssl req $key -keyout key.pem -out own.csr -subj /CN=server
+            printf 'subjectAltName=DNS:localhost\\nbasicConstraints=CA:FALSE\\n' > ext
+            openssl x509 -req -in own.csr -CA ca.pem -CAkey ca.key -days 2 -extfile ext -out cert.pem
+            chown \"$1\" key.pem; chmod 600 key.pem";
+        let user = if is_root() { "postgres".to_owned() } else { nix::unistd::geteuid().to_string() };
+        let place = self.directory.path();
+        let made = Command::new("sh").args(["-c", SCRIPT, "sh", &user]).current_dir(place).output().expect("it runs");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let mut client =
+            Client::connect(&format!("postgres://postgres@{}/postgres", self.host()), NoTls).expect("it answers");
+        client.batch_execute("ALTER USER postgres PASSWORD 'secret'").expect("a password");
+        drop(client);
+        self.end();
+        let rules = "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n";
+        fs::write(place.join("data/pg_hba.conf"), rules).expect("its rules");
+        let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+        let files = format!("-c ssl_cert_file={0}/cert.pem -c ssl_key_file={0}/key.pem", place.display());
+        self.begin_with(&format!("-c listen_addresses=127.0.0.1 -c port={port} -c ssl=on {files}"));
+        (port, place.join("ca.pem"))
+    }
+
+    fn begin_with(&self, more: &str) {
         let place = self.directory.path().display();
-        let options = format!("-c listen_addresses= -c unix_socket_directories={place} -c max_connections=60 -F");
+        let options = format!("{more} -c unix_socket_directories={place} -c max_connections=60 -F");
         self.run("pg_ctl", &["-D", &self.data(), "-w", "-t", "60", "-l", "/dev/null", "-o", &options, "start"]);
     }
 
@@ -532,4 +562,43 @@ fn scenario_61_a_replica_that_lags_takes_over_and_clients_begin_anew() {
     assert_eq!(stream.expect("x.step").2["position"], position);
     gateway.end(Signal::SIGTERM);
     assert_eq!(run(home.path(), &["gateway", "verify"]).0, Some(0));
+}
+
+#[test]
+fn a_connection_to_a_server_is_encrypted_and_its_certificate_is_checked() {
+    if !need::require(&["openssl"]) {
+        return;
+    }
+    let Some(server) = Server::start() else { return };
+    let (port, authority) = server.encrypt();
+    let home = home();
+    let authority = authority.display();
+    let tenants = |host: &str, options: &str, variables: &[(&str, &str)]| {
+        let address = format!("postgres://postgres:secret@{host}:{port}/postgres{options}");
+        fs::write(home.path().join(super::DATABASE), address).expect("an address");
+        let mut command = super::command(home.path(), &["gateway", "tenant", "list"]);
+        let output = command.envs(variables.iter().copied()).output().expect("it runs");
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let named = format!("?sslmode=verify-full&sslrootcert={authority}");
+    let (status, text) = tenants("localhost", &named, &[]);
+    assert_eq!((status, text.contains("local")), (Some(0), true), "{text}");
+    let trusted = authority.to_string();
+    let (status, text) = tenants("localhost", "?sslmode=require", &[("SSL_CERT_FILE", &trusted)]);
+    assert_eq!(status, Some(0), "{text}");
+    for (host, options, word) in [
+        ("localhost", "", "no encryption"),
+        ("localhost", "?sslmode=require", "no trusted authority vouches"),
+        ("127.0.0.1", named.as_str(), "for another name"),
+        ("localhost", "?sslmode=require&sslrootcert=/nowhere.pem", "sslrootcert names /nowhere.pem"),
+    ] {
+        let (status, text) = tenants(host, options, &[]);
+        assert_eq!((status, text.contains(word)), (Some(1), true), "{host}{options}: {text}");
+        assert!(!text.contains("secret"), "{text}");
+    }
+    // A gateway serves from it.
+    tenants("localhost", &named, &[]);
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    assert_eq!(client.get("/status").json()["database"]["kind"], "postgres");
 }
