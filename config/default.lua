@@ -570,7 +570,7 @@ return {
     },
     -- All events are passed on to a stream of NATS JetStream, too, for programs elsewhere.
     nats = {
-      -- text: nats://HOST:PORT of a server on this machine, or env:NAME for a variable with it. Empty: none.
+      -- text: nats://HOST:PORT of a server on this machine, tls://HOST:PORT, or env:NAME for a variable with one. Empty: none.
       url = "",
       -- text: the stream; it has the subjects reedclaw.events.>
       stream = "",

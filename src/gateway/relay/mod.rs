@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::config::{Env, NatsSettings};
+use crate::host::Authorities;
 use crate::ledger::{Ledger, LedgerError};
 use crate::proto::{Failure, FailureKind};
 use nats::{Address, Connection};
@@ -31,6 +32,7 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 /// The stream to which events are passed on.
 pub struct Target {
     address: Address,
+    authorities: Authorities,
     stream: String,
 }
 
@@ -62,20 +64,23 @@ pub fn wanted(settings: &NatsSettings, env: &Env) -> Result<Option<Target>, Fail
     let url = match settings.url.strip_prefix("env:") {
         None => settings.url.as_str(),
         Some(name) => env.get(OsStr::new(name)).and_then(|value| value.to_str()).ok_or_else(|| {
-            wrong(format!("gateway.nats.url names the variable {name}, which isn't set"), "set it to nats://HOST:PORT")
+            wrong(
+                format!("gateway.nats.url names the variable {name}, which isn't set"),
+                "set it to nats://HOST:PORT or tls://HOST:PORT",
+            )
         })?,
     };
     if url.is_empty() {
         return Ok(None);
     }
-    let hint = "a server of NATS on this machine passes them on, encrypted, as a leaf node";
+    let hint = "tls://HOST:PORT encrypts the connection to a server on another machine";
     let address = Address::read(url).map_err(|why| wrong(format!("gateway.nats.url can't be used: {why}"), hint))?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if settings.stream.is_empty() || !settings.stream.chars().all(is_name) {
         let message = "gateway.nats.stream must be the name of a stream: letters, digits, - and _";
         return Err(wrong(message.into(), "make a stream with the subjects reedclaw.events.>"));
     }
-    Ok(Some(Target { address, stream: settings.stream.clone() }))
+    Ok(Some(Target { address, authorities: Authorities::of(env), stream: settings.stream.clone() }))
 }
 
 /// The thread that passes events on. It ends with the value.
@@ -117,7 +122,7 @@ impl Line {
     fn pass_on(&self) {
         let (mut pause, mut told) = (AGAIN.0, String::new());
         loop {
-            let opened = Connection::open(&self.target.address);
+            let opened = Connection::open(&self.target.address, &self.target.authorities);
             if opened.is_ok() {
                 (pause, told) = (AGAIN.0, String::new());
                 self.passing.set(true);

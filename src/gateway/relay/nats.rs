@@ -5,9 +5,12 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{IpAddr, TcpStream, ToSocketAddrs as _};
 use std::time::Duration;
 
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::base::base64;
+use crate::host::{Authorities, certificate_problem};
 use crate::ledger::uuid_v7;
 
 /// The port without one in the address.
@@ -24,6 +27,7 @@ const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 pub struct Address {
     host: String,
     port: u16,
+    is_encrypted: bool,
     login: Option<Login>,
 }
 
@@ -36,12 +40,17 @@ enum Login {
 }
 
 impl Address {
-    /// Reads `nats://[TOKEN@|USER:PASSWORD@]HOST[:PORT]`.
+    /// Reads `nats://[TOKEN@|USER:PASSWORD@]HOST[:PORT]`, or the same with `tls://`, which encrypts the connection.
     ///
     /// # Errors
-    /// It is no such address, or that of another machine, since nothing encrypts the connection.
+    /// It is no such address, or that of another machine without encryption.
     pub fn read(text: &str) -> Result<Self, String> {
-        let rest = text.strip_prefix("nats://").ok_or("the address must begin with nats://")?;
+        let (scheme, rest) = text.split_once("://").ok_or("the address must begin with nats:// or tls://")?;
+        let is_encrypted = match scheme {
+            "nats" => false,
+            "tls" => true,
+            _ => return Err("the address must begin with nats:// or tls://".into()),
+        };
         let (login, place) = rest.rsplit_once('@').map_or((None, rest), |(login, place)| (Some(login), place));
         let login = login.map(|login| match login.split_once(':') {
             Some((user, password)) => Login::User(user.to_owned(), password.to_owned()),
@@ -52,17 +61,47 @@ impl Address {
         let (host, port) = split.unwrap_or((place, PORT));
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let is_here = host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
-        match is_here {
-            true => Ok(Self { host: host.to_owned(), port, login }),
-            false => Err(format!("{host} isn't this machine, and nothing encrypts the connection")),
+        match is_here || is_encrypted && !host.is_empty() {
+            true => Ok(Self { host: host.to_owned(), port, is_encrypted, login }),
+            false => Err(format!("{host:?} isn't this machine, and nothing encrypts the connection")),
+        }
+    }
+}
+
+/// The bytes of a connection.
+enum Wire {
+    Plain(TcpStream),
+    Encrypted(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl io::Read for Wire {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.read(into),
+            Self::Encrypted(stream) => stream.read(into),
+        }
+    }
+}
+
+impl io::Write for Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(socket) => socket.write(bytes),
+            Self::Encrypted(stream) => stream.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.flush(),
+            Self::Encrypted(stream) => stream.flush(),
         }
     }
 }
 
 /// A connection.
 pub struct Connection {
-    reader: BufReader<TcpStream>,
-    writer: TcpStream,
+    wire: BufReader<Wire>,
     /// The beginning of the subjects to which answers come.
     inbox: String,
     asked: u64,
@@ -91,7 +130,7 @@ impl Connection {
     ///
     /// # Errors
     /// The server can't be reached, refuses the login, or needs what this client doesn't have.
-    pub fn open(address: &Address) -> io::Result<Self> {
+    pub fn open(address: &Address, authorities: &Authorities) -> io::Result<Self> {
         let places = (address.host.as_str(), address.port).to_socket_addrs()?;
         let mut found = Err(io::Error::other("its name has no address"));
         for place in places {
@@ -100,17 +139,21 @@ impl Connection {
                 break;
             }
         }
-        let writer = found?;
-        writer.set_nodelay(true)?;
-        writer.set_read_timeout(Some(WAIT))?;
-        writer.set_write_timeout(Some(WAIT))?;
-        let reader = BufReader::new(writer.try_clone()?);
-        let mut connection = Self { reader, writer, inbox: format!("_INBOX.{}", uuid_v7()), asked: 0 };
+        let socket = found?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(WAIT))?;
+        socket.set_write_timeout(Some(WAIT))?;
+        let wire = BufReader::new(Wire::Plain(socket));
+        let mut connection = Self { wire, inbox: format!("_INBOX.{}", uuid_v7()), asked: 0 };
         let Operation::Info(info) = connection.next()? else {
             return Err(io::Error::other("it isn't a server of NATS"));
         };
-        if info["tls_required"] == true {
-            return Err(io::Error::other("the server wants TLS, which a connection on this machine doesn't have"));
+        match address.is_encrypted {
+            true => connection.encrypt(&address.host, authorities)?,
+            false if info["tls_required"] == true => {
+                return Err(io::Error::other("the server wants an encrypted connection: use tls:// in its address"));
+            }
+            false => {}
         }
         let mut options = json!({"verbose": false, "pedantic": false, "headers": true, "no_responders": true, "protocol": 1,
             "lang": "rust", "name": "reedclaw", "version": env!("CARGO_PKG_VERSION")});
@@ -126,6 +169,24 @@ impl Connection {
         connection.write(format!("CONNECT {options}\r\nSUB {inbox}.* 1\r\n").as_bytes())?;
         connection.check()?;
         Ok(connection)
+    }
+
+    /// Encrypts what follows the server's first line, and checks its certificate.
+    fn encrypt(&mut self, host: &str, authorities: &Authorities) -> io::Result<()> {
+        let config = authorities.client().map_err(io::Error::other)?;
+        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+        let Wire::Plain(socket) = self.wire.get_ref() else { return Ok(()) };
+        let mut session = ClientConnection::new(config, name).map_err(io::Error::other)?;
+        let mut socket = socket.try_clone()?;
+        while session.is_handshaking() {
+            session.complete_io(&mut socket).map_err(|error| match certificate_problem(&error.to_string()) {
+                Some((why, hint)) => io::Error::other(format!("{why}; {hint}")),
+                None => error,
+            })?;
+        }
+        // Nothing is lost with the reader's buffer: the server waits for the handshake after its first line.
+        self.wire = BufReader::new(Wire::Encrypted(Box::new(StreamOwned::new(session, socket))));
+        Ok(())
     }
 
     /// Asks whether the server is there; what it has asked meanwhile is answered.
@@ -198,13 +259,14 @@ impl Connection {
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.writer.write_all(bytes)
+        self.wire.get_mut().write_all(bytes)?;
+        self.wire.get_mut().flush()
     }
 
     /// Reads the next operation of the server.
     fn next(&mut self) -> io::Result<Operation> {
         let mut line = String::new();
-        let read = self.reader.by_ref().take(LINE_BYTES_MAX).read_line(&mut line)?;
+        let read = self.wire.by_ref().take(LINE_BYTES_MAX).read_line(&mut line)?;
         if read == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -233,7 +295,7 @@ impl Connection {
             return Err(wrong());
         }
         let mut bytes = vec![0; whole + 2];
-        self.reader.read_exact(&mut bytes)?;
+        self.wire.read_exact(&mut bytes)?;
         bytes.truncate(whole);
         let payload = bytes.split_off(head);
         let status = String::from_utf8_lossy(&bytes);
@@ -273,7 +335,10 @@ mod tests {
         let login = Login::User("anna".into(), "a:b@c".into());
         assert_eq!(read("nats://anna:a:b@c@localhost:4333"), Ok(("localhost".into(), 4333, Some(login))));
         assert_eq!(read("nats://word@localhost"), Ok(("localhost".into(), 4222, Some(Login::Token("word".into())))));
-        for wrong in ["", "127.0.0.1:4222", "tls://127.0.0.1", "nats://", "nats://db.example", "nats://10.0.0.1:4222"] {
+        assert!(Address::read("tls://db.example").is_ok_and(|it| it.is_encrypted));
+        for wrong in
+            ["", "127.0.0.1:4222", "http://127.0.0.1", "nats://", "tls://", "nats://db.example", "nats://10.0.0.1:4222"]
+        {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }

@@ -1,14 +1,18 @@
 //! Events on NATS: all of a log, in its order, once, whatever happens to the server meanwhile.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
 use nix::sys::signal::Signal;
 use reedclaw::base::base64;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
+use super::server::{certified, wait_until};
 use super::{Client, Gateway, PATIENCE, home_with, run, token};
 
 /// A message that the stream has stored.
@@ -41,26 +45,42 @@ impl Shared {
     }
 
     /// Speaks with a client until it or the server goes.
-    fn serve(&self, socket: TcpStream) -> Option<()> {
-        let mut reader = BufReader::new(socket.try_clone().ok()?);
-        let mut writer = socket;
-        writer.write_all(b"INFO {\"server_id\":\"test\",\"headers\":true,\"max_payload\":1048576}\r\n").ok()?;
+    fn serve(&self, mut socket: TcpStream, encryption: Option<Arc<ServerConfig>>) -> Option<()> {
+        let info =
+            json!({"server_id": "test", "headers": true, "max_payload": 1 << 20, "tls_required": encryption.is_some()});
+        socket.write_all(format!("INFO {info}\r\n").as_bytes()).ok()?;
+        match encryption {
+            None => self.talk(BufReader::new(socket)),
+            Some(config) => {
+                let session = ServerConnection::new(config).expect("a session");
+                self.talk(BufReader::new(StreamOwned::new(session, socket)))
+            }
+        }
+    }
+
+    fn talk<S: Read + Write>(&self, mut stream: BufReader<S>) -> Option<()> {
         loop {
             let mut line = String::new();
-            if reader.read_line(&mut line).ok()? == 0 {
+            if stream.read_line(&mut line).ok()? == 0 {
                 return None;
             }
+            let mut reply = |bytes: &[u8]| {
+                stream.get_mut().write_all(bytes).ok()?;
+                stream.get_mut().flush().ok()
+            };
             let words: Vec<&str> = line.split_whitespace().collect();
             match *words.first()? {
-                "PING" => writer.write_all(b"PONG\r\n").ok()?,
+                "PING" => reply(b"PONG\r\n")?,
                 // The server's own question, which the client must answer in passing.
-                "CONNECT" => writer.write_all(b"PING\r\n").ok()?,
+                "CONNECT" => reply(b"PING\r\n")?,
                 "PUB" | "HPUB" => {
                     let mut bytes = vec![0; words.last()?.parse::<usize>().ok()? + 2];
-                    reader.read_exact(&mut bytes).ok()?;
+                    stream.read_exact(&mut bytes).ok()?;
                     let head = if words[0] == "HPUB" { words[3].parse().ok()? } else { 0 };
                     let answer = self.answer(words[1], &bytes[..head], &bytes[head..bytes.len() - 2])?.to_string();
-                    writer.write_all(format!("MSG {} 1 {}\r\n{answer}\r\n", words[2], answer.len()).as_bytes()).ok()?;
+                    let text = format!("MSG {} 1 {}\r\n{answer}\r\n", words[2], answer.len());
+                    stream.get_mut().write_all(text.as_bytes()).ok()?;
+                    stream.get_mut().flush().ok()?;
                 }
                 _ => {}
             }
@@ -103,6 +123,10 @@ struct Nats {
 
 impl Nats {
     fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    fn start_with(encryption: Option<Arc<ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
         let shared: Arc<Shared> = Arc::default();
@@ -115,10 +139,10 @@ impl Nats {
                 }
                 state.sockets.push(socket.try_clone().expect("a socket"));
                 drop(state);
-                let at_work = Arc::clone(&at_work);
+                let (at_work, encryption) = (Arc::clone(&at_work), encryption.clone());
                 thread::spawn(move || {
                     let ended = socket.try_clone().expect("a socket");
-                    at_work.serve(socket);
+                    at_work.serve(socket, encryption);
                     let _ = ended.shutdown(Shutdown::Both);
                 });
             }
@@ -212,5 +236,46 @@ fn nats_on_another_machine_or_without_a_stream_is_refused_before_anything_starts
         let (status, _, err) = run(home.path(), &["gateway", "--listen", "127.0.0.1:0"]);
         assert_ne!(status, Some(0), "{url}");
         assert!(err.contains("gateway.nats"), "{url}: {err}");
+    }
+}
+
+#[test]
+fn events_go_to_another_machine_over_an_encrypted_connection_whose_certificate_is_checked() {
+    if !crate::need::require(&["openssl"]) {
+        return;
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let authority = certified(place.path());
+    let pem = |name: &str| place.path().join(name);
+    let certificate = CertificateDer::from_pem_file(pem("cert.pem")).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_file(pem("key.pem")).expect("a key");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("versions");
+    let config = config.with_no_client_auth().with_single_cert(vec![certificate], key).expect("a pair");
+    let nats = Nats::start_with(Some(Arc::new(config)));
+    let port = nats.address.port();
+    let home = |url: &str| home_with(&format!("gateway = {{nats = {{url = \"{url}\", stream = \"EVENTS\"}}}}"));
+    let good = home(&format!("tls://localhost:{port}"));
+    let secret = token(good.path(), "anna", "admin", &[]);
+    let trusted = [("SSL_CERT_FILE", authority.to_str().expect("text"))];
+    let gateway = Gateway::start_with(good.path(), &trusted);
+    let count = append(&gateway.client(&secret), 5);
+    nats.expect("reedclaw.events.local", count);
+    drop(gateway);
+    nats.shared.state().stored.clear();
+    // Without a trusted authority, under another name, and without encryption nothing is sent.
+    for (url, variables) in [
+        (format!("tls://localhost:{port}"), &[][..]),
+        (format!("tls://127.0.0.1:{port}"), &trusted[..]),
+        (format!("nats://localhost:{port}"), &trusted[..]),
+    ] {
+        let home = home(&url);
+        let secret = token(home.path(), "anna", "admin", &[]);
+        let gateway = Gateway::start_with(home.path(), variables);
+        append(&gateway.client(&secret), 1);
+        let log = home.path().join(".local/state/reedclaw/reedclaw.log");
+        wait_until(|| std::fs::read_to_string(&log).is_ok_and(|text| text.contains("nats_failed")));
+        assert_eq!(gateway.client(&secret).get("/status").json()["nats"], "waiting", "{url}");
+        assert!(nats.shared.state().stored.is_empty(), "{url}");
     }
 }

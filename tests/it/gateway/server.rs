@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{PermissionsExt as _, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -79,16 +79,9 @@ impl Server {
     /// Starts it anew on a port of this machine, where it lets in only who encrypts and knows the password `secret`; returns the
     /// port, and the certificate of the authority that vouches for `localhost`.
     fn encrypt(&self) -> (u16, PathBuf) {
-        const SCRIPT: &str = "set -e; key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
-            openssl req -x509 $key -keyout ca.key -out ca.pem -days 2 -subj /CN=authority
-            openssl req $key -keyout key.pem -out own.csr -subj /CN=server
-            printf 'subjectAltName=DNS:localhost\\nbasicConstraints=CA:FALSE\\n' > ext
-            openssl x509 -req -in own.csr -CA ca.pem -CAkey ca.key -days 2 -extfile ext -out cert.pem
-            chown \"$1\" key.pem; chmod 600 key.pem";
-        let user = if is_root() { "postgres".to_owned() } else { nix::unistd::geteuid().to_string() };
         let place = self.directory.path();
-        let made = Command::new("sh").args(["-c", SCRIPT, "sh", &user]).current_dir(place).output().expect("it runs");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let authority = certified(place);
+        give_to_server(&place.join("key.pem"));
         let mut client =
             Client::connect(&format!("postgres://postgres@{}/postgres", self.host()), NoTls).expect("it answers");
         client.batch_execute("ALTER USER postgres PASSWORD 'secret'").expect("a password");
@@ -99,7 +92,7 @@ impl Server {
         let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
         let files = format!("-c ssl_cert_file={0}/cert.pem -c ssl_key_file={0}/key.pem", place.display());
         self.begin_with(&format!("-c listen_addresses=127.0.0.1 -c port={port} -c ssl=on {files}"));
-        (port, place.join("ca.pem"))
+        (port, authority)
     }
 
     fn begin_with(&self, more: &str) {
@@ -149,12 +142,29 @@ impl Drop for Server {
 /// A directory of a server's own.
 fn place() -> TempDir {
     let directory = tempfile::Builder::new().prefix("rc-pg").tempdir().expect("a directory");
-    if let Some(user) = nix::unistd::User::from_name("postgres").expect("users").filter(|_| is_root()) {
-        // The server refuses to run as root.
-        chown(directory.path(), Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("its directory");
-    }
+    give_to_server(directory.path());
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).expect("its directory");
     directory
+}
+
+/// Gives a file to the user of servers, which refuse to run as root.
+fn give_to_server(path: &Path) {
+    if let Some(user) = nix::unistd::User::from_name("postgres").expect("users").filter(|_| is_root()) {
+        chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("its owner");
+    }
+}
+
+/// Makes `cert.pem` and `key.pem` of a server `localhost` in a directory; returns the authority's certificate.
+pub fn certified(place: &Path) -> PathBuf {
+    const SCRIPT: &str = "set -e; key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+        openssl req -x509 $key -keyout ca.key -out ca.pem -days 2 -subj /CN=authority
+        openssl req $key -keyout key.pem -out own.csr -subj /CN=server
+        printf 'subjectAltName=DNS:localhost\\nbasicConstraints=CA:FALSE\\n' > ext
+        openssl x509 -req -in own.csr -CA ca.pem -CAkey ca.key -days 2 -extfile ext -out cert.pem
+        chmod 600 key.pem";
+    let made = Command::new("sh").args(["-c", SCRIPT]).current_dir(place).output().expect("it runs");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    place.join("ca.pem")
 }
 
 fn is_root() -> bool {
@@ -189,7 +199,7 @@ fn ledger(address: &str) -> Ledger {
     Ledger::open_at(Target::Server(address.to_owned())).expect("a database")
 }
 
-fn wait_until(mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(mut is_so: impl FnMut() -> bool) {
     let until = std::time::Instant::now() + PATIENCE;
     while !is_so() {
         assert!(std::time::Instant::now() < until, "it never came");
