@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use axum::http::header;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::gateway::call::{Call, Reply};
 use crate::gateway::problem::{Answered, Problem};
@@ -29,7 +29,7 @@ pub fn pair(call: &Call<'_>) -> Answered<Reply> {
         call.gateway.rates.take(bucket.to_owned(), rates::WRONG_CODES, now);
         return Err(Problem::unauthenticated());
     };
-    Ok(begun(call, &paired))
+    begun(call, &paired)
 }
 
 /// `POST /auth/refresh`: the cookie counts only from a page of this gateway, or from a program that sends no `Origin`; the
@@ -44,7 +44,7 @@ pub fn refresh(call: &Call<'_>) -> Answered<Reply> {
         Some(secret) => call.gateway.ledger.refresh(&secret)?,
         None => None,
     };
-    renewed.as_ref().map(|renewed| begun(call, renewed)).ok_or_else(Problem::unauthenticated)
+    begun(call, &renewed.ok_or_else(Problem::unauthenticated)?)
 }
 
 /// `POST /auth/logout`.
@@ -62,12 +62,13 @@ pub fn me(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"user": who.user, "kind": who.kind.word(), "memberships": memberships})))
 }
 
-fn begun(call: &Call<'_>, paired: &Paired) -> Reply {
-    let memberships: Value = json!([{"tenant": paired.tenant, "role": paired.role}]);
+fn begun(call: &Call<'_>, paired: &Paired) -> Answered<Reply> {
+    let mode = call.gateway.ledger.mode(&paired.tenant)?.unwrap_or(call.gateway.mode);
+    let memberships = json!([{"tenant": paired.tenant, "role": paired.role, "mode": mode.word()}]);
     let expires_in = crate::ledger::ACCESS_MS / 1_000;
     let body = json!({"access_token": paired.access_token, "expires_in": expires_in, "user": paired.user,
         "memberships": memberships});
-    Reply::ok(body).header("Set-Cookie", cookie(call, &paired.refresh, crate::ledger::REFRESH_MS / 1_000))
+    Ok(Reply::ok(body).header("Set-Cookie", cookie(call, &paired.refresh, crate::ledger::REFRESH_MS / 1_000)))
 }
 
 fn cookie(call: &Call<'_>, value: &str, seconds: i64) -> String {

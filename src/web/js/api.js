@@ -43,7 +43,7 @@ async function problem(response) {
 /** Takes the session that an answer of `/auth/pair` or `/auth/refresh` holds. */
 function begin(session) {
   const place = session.memberships[0];
-  const who = { ...get().who, tenant: place.tenant, token: session.access_token };
+  const who = { ...get().who, mode: place.mode, tenant: place.tenant, token: session.access_token };
   set({ who, user: session.user, role: place.role, session: 'in' });
 }
 

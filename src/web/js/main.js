@@ -72,16 +72,39 @@ function Help({ close }) {
       <tr><th scope="row"><kbd>←</kbd> <kbd>→</kbd></th><td>five seconds back or on, in a replay</td></tr>
       <tr><th scope="row"><kbd>,</kbd> <kbd>.</kbd></th><td>the line before and the next one, in a replay</td></tr>
       <tr><th scope="row"><kbd>f</kbd> <kbd>t</kbd></th><td>fit the screen of a session, or show it as text</td></tr>
+      <tr><th scope="row"><kbd>p</kbd></th><td>another project</td></tr>
       <tr><th scope="row"><kbd>?</kbd></th><td>this list</td></tr>
     </tbody></table>
     <button onClick=${() => box.current.close()}>Close</button>
   </dialog>`;
 }
 
+function ProjectChoice({ close }) {
+  const [box, field] = [useRef(null), useRef(null)];
+  useEffect(() => { box.current.showModal(); field.current.select(); }, []);
+  const send = (event) => {
+    event.preventDefault();
+    const project = field.current.value.trim() || 'default';
+    sessionStorage.setItem('reedclaw-project', project);
+    set({ who: { ...get().who, project } });
+    refresh().catch(() => null);
+    box.current.close();
+  };
+  return html`<dialog ref=${box} onClose=${close} aria-labelledby="choice">
+    <h2 id="choice">Project</h2>
+    <form onSubmit=${send}>
+      <label for="project-name">Name</label>
+      <input id="project-name" ref=${field} value=${get().who.project} autocomplete="off" spellcheck=${false} maxlength="128"
+        pattern="[A-Za-z0-9._:\\-]+" title="letters, digits and . _ : -" />
+      <div class="row"><button class="main">Show</button><button type="button" onClick=${() => box.current.close()}>Cancel</button></div>
+    </form>
+  </dialog>`;
+}
+
 const isTyping = (event) => /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey;
 
 // Listeners are in place as soon as the page is drawn: an ordinary effect comes later, and a key before it would be lost.
-function useKeys(help) {
+function useKeys(help, choose) {
   useLayoutEffect(() => {
     let isGoing = false;
     const press = (event) => {
@@ -92,6 +115,10 @@ function useKeys(help) {
         if (screen) location.hash = `#/${screen[0]}`;
       } else if (event.key === 'g') isGoing = true;
       else if (event.key === '?') help(true);
+      else if (event.key === 'p') {
+        event.preventDefault();
+        choose(true);
+      }
       else if (event.key === 'j' || event.key === 'k') {
         const all = [...document.querySelectorAll('[data-entry]')];
         const now = all.findIndex((it) => it.contains(document.activeElement));
@@ -106,10 +133,11 @@ function useKeys(help) {
 function Shell() {
   const [at, go] = useState(place());
   const [isHelp, help] = useState(false);
+  const [isChoosing, choose] = useState(false);
   const [user, role, stopped] = [useStore((it) => it.user), useStore((it) => it.role), useStore((it) => it.stopped)];
   const [questions, who] = [useStore((it) => it.questions), useStore((it) => it.who)];
   const [said, alarm] = [useStore((it) => it.said), useStore((it) => it.alarm)];
-  useKeys(help);
+  useKeys(help, choose);
   useLayoutEffect(() => {
     const move = () => go(place());
     addEventListener('hashchange', move);
@@ -128,6 +156,7 @@ function Shell() {
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('main h1')?.focus(); }}>Skip to the page</a>
     <header class="top"><strong>ReedClaw</strong>
       <span class="badge">${who.mode} · ${visible(who.tenant)}</span>
+      <button class="small" id="project" onClick=${() => choose(true)}>Project: ${visible(who.project)}</button>
       ${stopped ? html`<span class="badge bad" id="stopped">⊘ stopped</span>` : null}
       <${Connection} />
       <span class="small">${visible(user)} (${role})</span>
@@ -138,11 +167,12 @@ function Shell() {
       <nav class="rail" aria-label="Screens"><ul>${SCREENS.map(([id, title]) => html`<li><a href=${`#/${id}`}
         aria-current=${id === found[0] ? 'page' : null}>${title}${id === 'inbox' && questions.length
           ? html` <span aria-label=${`${questions.length} open`}>(${questions.length})</span>` : null}</a></li>`)}</ul></nav>
-      <main><${Screen} key=${at.join('/')} at=${rest} /></main>
+      <main><${Screen} key=${`${who.project} ${at.join('/')}`} at=${rest} /></main>
     </div>
     <div class="live" aria-live="polite">${said}</div>
     <div class="live" aria-live="assertive">${alarm}</div>
-    ${isHelp ? html`<${Help} close=${() => help(false)} />` : null}`;
+    ${isHelp ? html`<${Help} close=${() => help(false)} />` : null}
+    ${isChoosing ? html`<${ProjectChoice} close=${() => choose(false)} />` : null}`;
 }
 
 function App() {

@@ -2,7 +2,7 @@
 import { useEffect, useState } from '../vendor/hooks.js';
 
 const state = {
-  who: { mode: 'lab', tenant: 'local', project: 'default', token: null },
+  who: { mode: 'lab', tenant: 'local', project: sessionStorage.getItem('reedclaw-project') ?? 'default', token: null },
   user: null,
   role: 'viewer',
   /** 'starting' | 'out' | 'in' */

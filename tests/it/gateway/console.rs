@@ -12,7 +12,13 @@ use crate::server::{Server, Step, answer, end, head, piece};
 
 /// A code by which a browser signs in, as a person reads it at a terminal.
 fn code(home: &std::path::Path, role: &str) -> String {
-    let session = Session::spawn(super::spawn(home, &["gateway", "pair", "--user", "mia", "--role", role]));
+    code_in(home, "local", role)
+}
+
+/// The same in a tenant.
+fn code_in(home: &std::path::Path, tenant: &str, role: &str) -> String {
+    let args = ["gateway", "pair", "--user", "mia", "--role", role, "--tenant", tenant];
+    let session = Session::spawn(super::spawn(home, &args));
     session.expect_text("once, within five minutes");
     let screen = session.screen_text();
     let line = screen.lines().find(|line| line.contains("once, within")).expect("the line").to_owned();
@@ -436,4 +442,56 @@ fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
     browser.key("Tab");
     browser.wait("document.activeElement.className === 'skip'");
     assert_eq!(browser.complaints, Vec::<String>::new(), "the page's policy was kept");
+}
+
+#[test]
+fn another_project_is_shown_by_its_name_and_stays_after_a_reload() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let Some(mut browser) = signed_in(home.path(), &gateway, "admin") else { return };
+    let anna = gateway.client(&token(home.path(), "anna", "admin", &[])).with("X-Project-Id", "garden");
+    let value = json!({"scope": "project", "key": "of-the-garden", "value": 1});
+    assert_eq!(anna.post("/memory", &value).status, 201);
+    go(&mut browser, "m", "Memory");
+    browser.wait("!document.body.innerText.includes('Loading…')");
+    assert_eq!(browser.eval("document.body.innerText.includes('of-the-garden')"), json!(false));
+    browser.key("p");
+    browser.wait("document.activeElement.id === 'project-name'");
+    browser.text("garden");
+    browser.press("Show");
+    browser.expect("of-the-garden");
+    browser.expect("Project: garden");
+    browser.open("about:blank");
+    browser.open(&format!("http://{}/ui/#/memory", gateway.address));
+    browser.expect("of-the-garden");
+    // A name that can't be one isn't taken.
+    browser.key("p");
+    browser.wait("document.activeElement.id === 'project-name'");
+    browser.text("a/b");
+    browser.press("Show");
+    browser.wait("!document.querySelector('#project-name').checkValidity()");
+    browser.key("Escape");
+    browser.expect("Project: garden");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
+fn the_console_serves_a_tenant_of_another_mode() {
+    let home = home();
+    if !super::is_on_server(home.path()) {
+        return;
+    }
+    assert_eq!(run(home.path(), &["gateway", "tenant", "add", "acme", "--mode", "saas"]).0, Some(0));
+    assert_eq!(run(home.path(), &["gateway", "member", "add", "acme", "mia", "--role", "admin"]).0, Some(0));
+    let gateway = Gateway::start_mode(home.path(), "saas");
+    let Some(mut browser) = Browser::start() else { return };
+    browser.open(&format!("http://{}/ui/#pair={}", gateway.address, code_in(home.path(), "acme", "admin")));
+    browser.expect("saas · acme");
+    browser.expect("No limits are set.");
+    browser.expect("● live");
+    // Also after a renewal of the token, which a reload needs.
+    browser.open("about:blank");
+    browser.open(&format!("http://{}/ui/#/admin", gateway.address));
+    browser.expect("mia");
+    assert_eq!(browser.complaints, Vec::<String>::new());
 }

@@ -315,7 +315,8 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
             return;
         }
         let engine = if database == "PostgreSQL" { database.as_str() } else { "SQLite" };
-        outln!("ReedClaw gateway on http://{address}  (mode {mode}, tenant {TENANT}, {engine})");
+        let whom = if *mode == "lab" { format!("tenant {TENANT}, ") } else { String::new() };
+        outln!("ReedClaw gateway on http://{address}  (mode {mode}, {whom}{engine})");
         match &code {
             Some(code) => outln!("Console: {url}/ui/#pair={code}   the code holds 5 minutes, once"),
             None => outln!("Console: {url}/ui/   reedclaw gateway pair prints a code for it"),
