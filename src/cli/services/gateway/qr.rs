@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn a_code_is_square_and_has_a_light_edge() {
         let drawn = super::drawn("https://team.example/ui/#pair=ABCD-EFGH-JKLM").expect("a code");
-        let plain = crate::render::strip_controls(&drawn);
+        let plain = crate::render::strip_controls(drawn.as_bytes());
         let rows: Vec<&str> = plain.lines().collect();
         let width = rows[0].chars().count();
         assert_eq!(rows.len(), width.div_ceil(2), "{plain}");
