@@ -189,6 +189,13 @@ return {
 
   gateway = {
     listen = "127.0.0.1:4117",
+    mode = "saas",
+    database = "env:GATEWAY_DATABASE",
+    public_url = "https://team.example",
+    allowed_hosts = { "old.team.example" },
+    allowed_origins = { "https://old.team.example" },
+    trusted_proxies = { "127.0.0.1", "10.0.0.0/24" },
+    behind_tls_proxy = true,
     question_timeout = 60,
     runs_max = 4,
     four_eyes = true,

@@ -129,7 +129,8 @@ fn file_path(uri: &str) -> Option<PathBuf> {
     let path = path.strip_prefix("localhost").unwrap_or(path);
     let path = path.split(['#', '?']).next().unwrap_or(path);
     // A name with a bare `%`, which some editors don't encode, is meant as it is.
-    let decoded = percent::decode(path).unwrap_or_else(|| path.to_owned());
+    let is_code = |rest: &str| rest.len() > 1 && rest.bytes().take(2).all(|byte| byte.is_ascii_hexdigit());
+    let decoded = if path.split('%').skip(1).all(is_code) { percent::decode(path)? } else { path.to_owned() };
     decoded.starts_with('/').then(|| PathBuf::from(decoded))
 }
 
@@ -158,6 +159,7 @@ mod tests {
             assert_eq!(link(uri, name, cwd), expected, "{uri}");
         }
         assert_eq!(file_path("file:///a%ff"), None, "no UTF-8");
+        assert_eq!(file_path("file:///50%.txt"), Some(PathBuf::from("/50%.txt")));
         assert_eq!(short("file:///a/b%20c.txt"), "b c.txt");
     }
 }
