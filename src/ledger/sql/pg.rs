@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -110,16 +111,7 @@ fn client(address: &str) -> Result<Client> {
     let mut config: Config =
         address.parse().map_err(|_| Error::Server("the database's address can't be read".into()))?;
     config.application_name("reedclaw").connect_timeout(CONNECT);
-    let is_near = |host: &Host| match host {
-        Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),
-        Host::Unix(_) => true,
-    };
-    let is_plain = match config.get_ssl_mode() {
-        SslMode::Disable => true,
-        SslMode::Prefer => config.get_hosts().iter().all(is_near),
-        _ => false,
-    };
-    if is_plain {
+    if is_plain(&config) {
         return config.ssl_mode(SslMode::Disable).connect(NoTls).map_err(failure);
     }
     let authorities = match asked {
@@ -132,6 +124,21 @@ fn client(address: &str) -> Result<Client> {
         let why = host::certificate_problem(&error.to_string());
         why.map_or(error, |(why, hint)| Error::Server(format!("{why}; {hint}")))
     })
+}
+
+/// Whether a connection isn't encrypted: the address says so, or says nothing and names this machine alone.
+fn is_plain(config: &Config) -> bool {
+    let is_near = |host: &Host| match host {
+        Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),
+        Host::Unix(_) => true,
+    };
+    match config.get_ssl_mode() {
+        SslMode::Disable => true,
+        SslMode::Prefer => {
+            config.get_hosts().iter().all(is_near) && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
+        }
+        _ => false,
+    }
 }
 
 /// Takes what an address says about encryption in libpq's words that the client doesn't know: a file with the authorities, and
@@ -283,6 +290,24 @@ mod tests {
             assert_eq!(translated(sql), expected);
         }
         assert_eq!(quoted("it's\0"), "'it''s'");
+    }
+
+    #[test]
+    fn a_plain_connection_to_another_machine_must_be_allowed() {
+        for (address, expected) in [
+            ("postgres://db.example/x", false),
+            ("postgres://localhost,db.example/x", false),
+            ("postgres://localhost/x?hostaddr=10.0.0.1", false),
+            ("postgres://10.0.0.1/x?sslmode=require", false),
+            ("postgres://localhost/x?sslmode=verify-full", false),
+            ("postgres://db.example/x?sslmode=allow", false),
+            ("postgres://localhost/x", true),
+            ("postgres://%2Frun%2Fpostgresql/x", true),
+            ("postgres://db.example/x?sslmode=disable", true),
+        ] {
+            let config = encryption(address).0.parse().expect("an address");
+            assert_eq!(is_plain(&config), expected, "{address}");
+        }
     }
 
     #[test]

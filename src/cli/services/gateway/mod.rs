@@ -374,8 +374,9 @@ fn pair(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     }
     let role = TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer);
     let (tenant, user) = (text(matches, "tenant"), named(text(matches, "user"))?);
+    let console = gateway::console_at(&at.settings()?);
     let code = pair_code(&at.open()?, &tenant, &user, role)?;
-    let url = format!("{}/ui/#pair={code}", gateway::console_at(&at.settings()?));
+    let url = format!("{console}/ui/#pair={code}");
     outln!("{code}   for {}, once, within five minutes", sanitise(&user));
     outln!("{url}");
     // A phone can't reach what listens to this machine alone.
