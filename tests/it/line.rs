@@ -491,9 +491,9 @@ fn fzfs_keys_and_completion_work_from_its_own_files() {
     }
     let sourced = files.map(|file| format!(". {file}\n")).concat();
     let rc = format!("PS1='{PROMPT} '\n. {BASH_COMPLETION}\n{sourced}");
-    let spawn = plain().file(".bashrc", &rc).file("work/needle.txt", "").file("work/other.txt", "").size(30, 100);
+    let spawn = plain().file(".bashrc", &rc).file("code/needle.txt", "").file("code/other.txt", "").size(30, 100);
     let session = Session::spawn(spawn);
-    session.run("cd work; mkdir -p sub/deeper");
+    session.run("cd code; mkdir -p sub/deeper");
     session.run("clear");
     session.type_text("cat ");
     // Fzf has applied the query once its counter shows one match; a cleared screen shows no other file either.
@@ -517,7 +517,7 @@ fn fzfs_keys_and_completion_work_from_its_own_files() {
     session.type_text("mkdir");
     session.expect_text("  1/2");
     session.press(Key::Enter);
-    expect_line_is(&session, "cd work; mkdir -p sub/deeper");
+    expect_line_is(&session, "cd code; mkdir -p sub/deeper");
     clear(&session);
     session.run("clear");
     session.type_text("half");
@@ -532,7 +532,7 @@ fn fzfs_keys_and_completion_work_from_its_own_files() {
     session.press(Key::Ctrl('u'));
     session.run("pwd");
     session
-        .expect("the new directory", |screen| screen.contents().lines().any(|row| row.ends_with("/work/sub/deeper")));
+        .expect("the new directory", |screen| screen.contents().lines().any(|row| row.ends_with("/code/sub/deeper")));
 }
 
 #[test]

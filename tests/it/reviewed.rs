@@ -94,7 +94,7 @@ fn home(case: &Case) -> tempfile::TempDir {
         .expect("a file");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
     }
-    let work = home.path().join("work");
+    let work = home.path().join("code");
     fs::create_dir_all(work.join("closed")).expect("a folder");
     fs::write(work.join("closed/letter.txt"), format!("{SECRET}\n")).expect("a file");
     let setup = format!("git init -q .; git commit -q --allow-empty -m one; {PLANT}{}", case.setup);
@@ -109,7 +109,7 @@ fn hermetic(program: &Path, home: &Path) -> Command {
     for who in ["AUTHOR", "COMMITTER"] {
         command.env(format!("GIT_{who}_NAME"), "a").env(format!("GIT_{who}_EMAIL"), "a@b");
     }
-    command.current_dir(home.join("work"));
+    command.current_dir(home.join("code"));
     command
 }
 
@@ -128,7 +128,7 @@ fn bash(home: &Path, line: &str) -> (bool, String) {
 
 /// All files below a home with mode and content, but for what ReedClaw keeps for itself and what git says it looked at.
 fn everything(home: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
-    let own = [".local", ".cache", ".config", "work/.git/index"].map(|name| home.join(name));
+    let own = [".local", ".cache", ".config", "code/.git/index"].map(|name| home.join(name));
     let (mut found, mut left) = (BTreeMap::new(), vec![home.to_owned()]);
     while let Some(directory) = left.pop() {
         for entry in fs::read_dir(&directory).expect("a directory").flatten() {
@@ -154,11 +154,11 @@ fn called(home: &Path, sandbox: &str, autonomy: &str, line: &str) -> String {
     };
     let file = home.join(".config/reedclaw/config.lua");
     fs::create_dir_all(file.parent().expect("a parent")).expect("a folder");
-    fs::write(&file, format!("return {{ security = {{ {config}, forbidden_paths = {{ \"~/work/closed\" }} }} }}"))
+    fs::write(&file, format!("return {{ security = {{ {config}, forbidden_paths = {{ \"~/code/closed\" }} }} }}"))
         .expect("a config");
     let mut command = hermetic(&program(), home);
     let arguments = json!({"command": line}).to_string();
-    let work = home.join("work").display().to_string();
+    let work = home.join("code").display().to_string();
     command.args(["tool", "run", "shell", "--json", &arguments, "--workspace", &work, "--autonomy", autonomy]);
     said(command).1
 }
@@ -192,7 +192,7 @@ fn in_sandbox(sandbox: &str) {
             let what = format!("{} in {sandbox}, {autonomy}: {told}", case.name);
             // The question about it quotes no content, and neither does its refusal.
             assert!(!told.contains(SECRET), "{what}");
-            let work = home.path().join("work");
+            let work = home.path().join("code");
             let is_guarded = |path: &Path| {
                 let protected = [".envrc", "config", "hooks/pre-commit", "config.toml"];
                 autonomy != "full" || !path.starts_with(&work) || protected.iter().any(|name| path.ends_with(name))

@@ -2,12 +2,12 @@
 //! difference to review. `cargo insta test --accept`, or `INSTA_UPDATE=always cargo test screens`, takes new texts over.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::changes::{batch, home, numbered, rounds, work};
+use crate::changes::{batch, home, numbered, rounds};
 use crate::home::{TestHome, run};
 use crate::pty::{Session, Spawn};
 
@@ -41,18 +41,20 @@ fn steady(text: &str, home: &Path) -> String {
     made.trim_end().to_owned()
 }
 
-/// Makes the project a repository of its own: the directory of the tests lies in another one.
-fn repository(home: &Path) {
-    let made = std::process::Command::new("git").args(["init", "-q", "-b", "main"]).arg(home.join("work")).status();
+/// Makes a project that is a repository of its own: the directory of the tests lies in another one. Returns its directory.
+fn repository(home: &Path) -> PathBuf {
+    let project = home.join("code");
+    let made = std::process::Command::new("git").args(["init", "-q", "-b", "main"]).arg(&project).status();
     assert!(made.expect("git runs").success());
+    project
 }
 
 /// A session in a project whose model wants these calls when it is asked to `please`.
 fn asked(calls: &[(&str, Value)], rest: &str, until: &str) -> (TempDir, Session) {
     let home = home(&[rounds("please", calls, "that was it")], rest);
-    fs::write(work(home.path(), "a.txt"), numbered(30)).expect("a file");
-    fs::write(work(home.path(), "b.txt"), "old\n").expect("a file");
-    repository(home.path());
+    let project = repository(home.path());
+    fs::write(project.join("a.txt"), numbered(30)).expect("a file");
+    fs::write(project.join("b.txt"), "old\n").expect("a file");
     let session = session(home.path());
     session.send(b"?please do\r");
     session.expect_text(until);
@@ -60,7 +62,7 @@ fn asked(calls: &[(&str, Value)], rest: &str, until: &str) -> (TempDir, Session)
 }
 
 fn session(home: &Path) -> Session {
-    let session = Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("work")).size(40, 160));
+    let session = Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("code")).size(40, 160));
     session.expect_prompt();
     session
 }
@@ -110,7 +112,7 @@ fn refused_command() {
 
 #[test]
 fn lines_that_steer_the_shell() {
-    let home = TestHome::for_commands().config("").directory("work").done();
+    let home = TestHome::for_commands().config("").done();
     repository(home.path());
     let session = session(home.path());
     for line in [":nonsense", ":undo", ":mcp", ":session", ":sop", ":norris", ":steps", ":skills", ":memory", ":cost"] {
@@ -121,7 +123,7 @@ fn lines_that_steer_the_shell() {
 
 #[test]
 fn question_without_a_model() {
-    let home = TestHome::for_commands().config("").directory("work").done();
+    let home = TestHome::for_commands().config("").done();
     repository(home.path());
     let session = session(home.path());
     session.run("?what does this project do");

@@ -114,7 +114,7 @@ fn a_full_disk_is_in_the_state_and_the_service_goes_on() {
         &format!("mode = \"auto\"\n[[triggers]]\nkind = \"file\"\npaths = [\"in/*\"]\nsettle_ms = 0\n{steps}"),
     );
     let script = r#"
-        mkdir -p "$HOME/.local" "$HOME/work/in"
+        mkdir -p "$HOME/.local" "$HOME/work"/in
         cp -a "$HOME/.local" "$HOME/kept"
         mount -t tmpfs -o size=16m none "$HOME/.local"
         cp -a "$HOME/kept/." "$HOME/.local/"
