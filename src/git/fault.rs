@@ -1,5 +1,8 @@
 //! Points of a write at which a test ends the process as a power cut would. Outside of tests they do nothing.
 
+#[cfg(test)]
+pub mod power_tests;
+
 /// The variable that names the number of the point at which the process ends.
 #[cfg(test)]
 pub const END_AT: &str = "REEDCLAW_TEST_END_AT";
@@ -21,6 +24,25 @@ pub fn point() {
     if PASSED.fetch_add(1, Ordering::SeqCst) + 1 == end {
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
     }
+}
+
+/// Waits until a file or folder is on the disk.
+///
+/// # Errors
+/// The disk's.
+#[cfg(not(test))]
+#[inline]
+pub fn sync(file: &std::fs::File, _path: &std::path::Path) -> std::io::Result<()> {
+    file.sync_all()
+}
+
+/// Waits until a file or folder is on the disk, and notes what of it survives a power cut from now on.
+#[cfg(test)]
+pub fn sync(file: &std::fs::File, path: &std::path::Path) -> std::io::Result<()> {
+    point();
+    file.sync_all()?;
+    power_tests::note(path);
+    Ok(())
 }
 
 /// The variable that names the number of the first write that finds the disk full; all later ones do, too. After a blank it may

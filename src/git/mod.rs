@@ -2,6 +2,7 @@
 //! It must not know sessions. Opening a repository runs nothing that its configuration names.
 
 mod diff;
+mod durable;
 pub mod fault;
 mod index;
 mod program;
@@ -20,6 +21,7 @@ use gix::refs::transaction::{Change, LogChange, PreviousValue, RefEdit, RefLog};
 use gix::refs::{FullName, Target};
 
 pub use diff::{Changed, diff};
+use durable::EditError;
 #[cfg(test)]
 pub use fault::in_memory;
 pub use gix::ObjectId as Oid;
@@ -385,21 +387,18 @@ impl Repo {
         fault::point();
         fault::write().map_err(other)?;
         let (deadline, mut pause) = (Instant::now() + LOCKED_MAX, PAUSE);
-        while let Err(error) =
-            self.with(|repo| repo.edit_references_as([edit.clone()], Some(by.to_ref(&mut buffer))).map(drop))
-        {
+        while let Err(error) = self.edit(edit.clone(), by.to_ref(&mut buffer)) {
             let is = self.tip(name)?;
             if is != old {
                 return Err(GitError::Moved { name: name.to_owned(), is });
             }
-            if !will_pass(&error) || Instant::now() >= deadline {
-                return Err(with_causes(&error));
+            let is_passing = matches!(&error, EditError::Refs(error) if will_pass(error));
+            if !is_passing || Instant::now() >= deadline {
+                return Err(durable::failed(&error));
             }
             std::thread::park_timeout(pause);
             pause = PAUSE_MAX.min(pause * 2);
         }
-        fault::point();
-        self.sync_ref(name);
         Ok(())
     }
 
@@ -459,10 +458,7 @@ impl Repo {
         let edit = RefEdit { change, name: full(name)?, deref: false };
         fault::point();
         fault::write().map_err(other)?;
-        let done = self.with(|repo| repo.edit_references_as([edit], Some(by.to_ref(&mut buffer))).map(drop));
-        done.map_err(|error| with_causes(&error))?;
-        self.sync_ref(name);
-        Ok(())
+        self.edit(edit, by.to_ref(&mut buffer)).map_err(|error| durable::failed(&error))
     }
 
     /// Refuses a new reference below another one: git can't hold both `refs/heads/a` and `refs/heads/a/b`.
@@ -476,16 +472,6 @@ impl Repo {
             }
         }
         Ok(())
-    }
-
-    /// Brings a reference onto the disk. It is there already; that it survives a power cut isn't worth an error.
-    fn sync_ref(&self, name: &str) {
-        let path = self.common_dir.join(name);
-        for path in [Some(path.as_path()), path.parent()].into_iter().flatten() {
-            if let Ok(file) = std::fs::File::open(path) {
-                let _ = file.sync_all();
-            }
-        }
     }
 
     /// A commit.
@@ -564,7 +550,8 @@ impl Repo {
     /// Whether an object is there.
     #[must_use]
     pub fn has(&self, id: Oid) -> bool {
-        self.with(|repo| repo.has_object(id))
+        let loose = write::place(&self.common_dir.join("objects"), id);
+        self.with(|repo| repo.has_object(id)) && (!loose.exists() || durable::is_written(&loose))
     }
 }
 

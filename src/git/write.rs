@@ -16,7 +16,7 @@ use gix::actor::Signature;
 use gix::objs::tree::Entry as GixEntry;
 use gix::objs::{Commit as GixCommit, Kind, Tree, WriteTo};
 
-use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, fault, other};
+use super::{Entry, GitError, Identity, Mode, Objects, Oid, Repo, durable, fault, other};
 
 /// Threads that wait for the disk at once: it takes many files in hardly more than the time of one.
 const SYNCING_THREADS: usize = 8;
@@ -269,7 +269,7 @@ impl Batch<'_> {
             folders.extend(it.publish().map_err(failed)?);
         }
         let folders: Vec<PathBuf> = folders.into_iter().collect();
-        let sync = |folder: &PathBuf| match File::open(folder).and_then(|folder| folder.sync_all()) {
+        let sync = |folder: &PathBuf| match File::open(folder).and_then(|file| fault::sync(&file, folder)) {
             // A `git gc` has packed what was in it, and synced the pack.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             done => done.map_err(failed),
@@ -303,7 +303,7 @@ impl Unnamed {
     }
 }
 
-fn place(objects: &Path, id: Oid) -> PathBuf {
+pub(super) fn place(objects: &Path, id: Oid) -> PathBuf {
     let hex = id.to_hex().to_string();
     objects.join(&hex[..2]).join(&hex[2..])
 }
@@ -319,7 +319,7 @@ impl Ready {
     fn write(objects: &Path, id: Oid, kind: Kind, bytes: &[u8]) -> std::io::Result<Option<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let path = place(objects, id);
-        if path.exists() {
+        if durable::is_written(&path) {
             return Ok(None);
         }
         let folder = path.parent().unwrap_or(objects);
@@ -334,7 +334,7 @@ impl Ready {
                     tries += 1;
                     match std::fs::create_dir(folder) {
                         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
-                        _ => File::open(objects)?.sync_all()?,
+                        _ => fault::sync(&File::open(objects)?, objects)?,
                     }
                 }
                 opened => break opened?,
@@ -346,7 +346,7 @@ impl Ready {
         fault::write()?;
         packed.write_all(bytes)?;
         fault::point();
-        packed.finish()?.sync_all()?;
+        fault::sync(&packed.finish()?, &ready.temporary)?;
         fault::point();
         Ok(Some(ready))
     }

@@ -349,4 +349,79 @@ mod tests {
         assert_eq!((left(gone), left(&id), left("something else")), (false, true, true));
         assert!(scene.sessions.folder.join(&id).join("bench").exists(), "it was used today");
     }
+
+    /// A session of two turns whose references are packed if that is wanted; its id, tip and reference's file.
+    fn with_two_turns(scene: &Scene, is_packed: bool) -> (String, Oid, PathBuf) {
+        let mut session = scene.sessions.start(None, "a title").expect("begun");
+        turn(&mut session, "q1", "1.txt", None, Some("1"));
+        turn(&mut session, "q2", "2.txt", None, Some("2"));
+        if is_packed {
+            git(&scene.ws(), &["pack-refs", "--all"]);
+        }
+        let file = scene.ws().join(".git").join(branch(session.id()));
+        (session.id().to_owned(), session.tip(), file)
+    }
+
+    #[test]
+    fn a_torn_reference_is_set_to_the_newest_commit_that_was_noted() {
+        let scene = Scene::new();
+        let (id, tip, file) = with_two_turns(&scene, false);
+        let texts = [String::new(), "\0".repeat(41), tip.to_string()[..20].to_owned(), tip.to_string()];
+        for torn in texts {
+            std::fs::write(&file, &torn).expect("written");
+            let sessions = scene.sessions.clone().mend();
+            let [told] = sessions.mended() else { panic!("{torn:?}: {:?}", sessions.mended()) };
+            assert!(told.contains(short_id(&id)) && told.contains(&short(tip)), "{told}");
+            assert_eq!(git(&scene.ws(), &["rev-parse", &branch(&id)]), tip.to_string(), "{torn:?}");
+            assert_eq!(scene.sessions.clone().mend().mended(), <[String; 0]>::default(), "it is told once");
+        }
+        // Opening alone is enough.
+        std::fs::write(&file, "").expect("written");
+        let mut session = scene.sessions.open(&id).expect("opened");
+        assert_eq!((session.tip(), session.take_told().len()), (tip, 1));
+        turn(&mut session, "q3", "3.txt", None, Some("3"));
+        git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
+    }
+
+    #[test]
+    fn a_reference_in_a_torn_table_comes_back_and_one_that_was_deleted_does_not() {
+        for table in ["", "# pack-refs with: peeled fully-peeled sorted \n0123"] {
+            let scene = Scene::new();
+            let (id, tip, file) = with_two_turns(&scene, true);
+            assert!(!file.exists(), "it is in the table");
+            std::fs::write(scene.ws().join(".git/packed-refs"), table).expect("written");
+            let sessions = scene.sessions.clone().mend();
+            assert_eq!(sessions.mended().len(), 1, "{:?}", sessions.mended());
+            assert_eq!(std::fs::read_to_string(&file).expect("a file"), format!("{tip}\n"));
+            assert_eq!(scene.sessions.clone().mend().mended(), <[String; 0]>::default());
+            drop(id);
+        }
+        let scene = Scene::new();
+        let (id, _, file) = with_two_turns(&scene, false);
+        git(&scene.ws(), &["update-ref", "-d", &branch(&id)]);
+        assert_eq!(scene.sessions.clone().mend().mended(), <[String; 0]>::default());
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn a_commit_that_is_lost_gives_way_to_the_one_before_and_a_kept_tip_that_names_nothing_goes() {
+        let scene = Scene::new();
+        let (id, tip, _) = with_two_turns(&scene, false);
+        let hex = tip.to_string();
+        let object = scene.ws().join(".git/objects").join(&hex[..2]).join(&hex[2..]);
+        std::fs::remove_file(&object).expect("removed");
+        std::fs::write(&object, "").expect("written");
+        let kept = scene.ws().join(".git").join(KEPT).join(&id);
+        std::fs::create_dir_all(&kept).expect("a folder");
+        std::fs::write(kept.join("1"), "").expect("written");
+        // A process has its own view of the objects.
+        let sessions = Sessions::at(&scene.ws(), &scene.dir.path().join("state"), None, "tester").expect("sessions");
+        let sessions = sessions.mend();
+        assert_eq!(sessions.mended().len(), 2, "{:?}", sessions.mended());
+        let mut session = sessions.open(&id).expect("opened");
+        assert_eq!((session.meta().turns, kept.join("1").exists()), (1, false));
+        // The same turn writes the lost object again.
+        turn(&mut session, "q2", "2.txt", None, Some("2"));
+        session.rewind(1).expect("back");
+    }
 }

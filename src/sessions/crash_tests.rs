@@ -1,5 +1,5 @@
-//! The process is killed at every point of every operation, and the next one must find the old state or the new one, with
-//! nothing that was said or written lost. Each test starts this test program again, as the process that is killed.
+//! The process is killed at every point of every operation, or the power fails there, and the next one must find the old state
+//! or the new one, with nothing that was said or written lost. Each test starts this test program again, as the process that is killed.
 
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
@@ -9,6 +9,7 @@ use super::tests::{Scene, git, turn, turn_report, write};
 use super::*;
 use crate::files::{Change, Journals, Tree};
 use crate::git::Program;
+use crate::git::fault::power_tests::{Cut, Disk, NOTES};
 use crate::git::fault::{END_AT, FULL_AT};
 
 /// The variables by which a process that is to be killed knows its work.
@@ -126,10 +127,18 @@ fn process(work: &str, place: &Path) -> Command {
 /// Does `work` in a process that is killed at one point after the other, each time in a fresh copy of `scene`, and lets
 /// `check` look at what is left: the place, what was told, whether the work was done. Gives how many points there were.
 fn killed_everywhere(scene: &Scene, work: &str, check: &dyn Fn(&Path, &str, bool)) -> u64 {
+    cut_everywhere(scene, work, None, check)
+}
+
+/// The same, and if there is a `cut`, the disk loses with the process what nobody waited for.
+fn cut_everywhere(scene: &Scene, work: &str, cut: Option<Cut>, check: &dyn Fn(&Path, &str, bool)) -> u64 {
     let copies = crate::git::in_memory();
     for point in 1..POINTS_MAX {
         let place = copy_of(scene, copies.path(), point);
-        let ended = process(work, &place).env(END_AT, point.to_string()).output().expect("started");
+        let (disk, notes) = (cut.map(|cut| (Disk::of(&place), cut)), copies.path().join(format!("notes {point}")));
+        std::fs::create_dir(&notes).expect("a folder");
+        let mut command = process(work, &place);
+        let ended = command.env(END_AT, point.to_string()).env(NOTES, &notes).output().expect("started");
         let told = std::fs::read_to_string(place.join("told")).unwrap_or_default();
         let is_done = told.lines().last() == Some("done");
         assert!(
@@ -138,6 +147,9 @@ fn killed_everywhere(scene: &Scene, work: &str, check: &dyn Fn(&Path, &str, bool
             ended.status,
             String::from_utf8_lossy(&ended.stderr)
         );
+        if let Some((disk, cut)) = disk {
+            disk.cut(&notes, cut);
+        }
         check(&place, &told, is_done);
         git(&place.join("ws"), &["fsck", "--strict", "--no-dangling"]);
         assert_eq!(git(&place.join("ws"), &["status", "--porcelain"]), "", "{work} at point {point}");
@@ -318,4 +330,90 @@ fn a_merge_moves_the_branch_at_once_or_not_at_all() {
         let planned = sessions_at(place).plan_merge(&id, How::Squash, &program(place));
         planned.expect("a plan");
     });
+}
+
+/// All that a power cut can leave of what nobody waited for.
+const CUTS: [Cut; 4] = [Cut::Nothing, Cut::Empty, Cut::Zeros, Cut::Half];
+
+/// Opens the session after a power cut: its tip is one of `tips`, all of it can be read, and it goes on.
+fn works_after_cut(place: &Path, id: &str, what: &str) -> Oid {
+    let sessions = sessions_at(place).mend();
+    let session = sessions.open(id).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let (tip, turns) = (session.tip(), session.meta().turns);
+    assert_eq!(session.view().records(turns).expect("records").len() as u64, turns, "{what}");
+    for reference in [BRANCHES, HIDDEN, KEPT] {
+        assert_eq!(sessions.repo().torn_below(reference), Vec::<String>::new(), "{what}");
+    }
+    drop(session);
+    works(place, id);
+    tip
+}
+
+#[test]
+fn a_power_cut_takes_no_turn_that_was_reported() {
+    let (scene, id) = prepared();
+    let old = scene.sessions.look(&id).expect("found").tip();
+    for cut in CUTS {
+        let points = cut_everywhere(&scene, "turn", Some(cut), &|place, told, is_done| {
+            let what = format!("{cut:?}, {told:?}");
+            let tip = works_after_cut(place, &id, &what);
+            let view = View::new(sessions_at(place).repo().clone(), id.clone(), tip);
+            let parents = sessions_at(place).repo().commit(tip).expect("a commit").parents;
+            assert!(tip == old || parents == [old], "{what}: the old tip, the new one, or the turn that was cut off");
+            let is_reported = told.contains("committed") || is_done;
+            if is_reported {
+                assert_eq!(view.record(3).expect("a record").question, "the question", "{what}");
+                let files = view.files_at(tip).expect("files");
+                assert_eq!(files.read("y.txt", 10).expect("a file").bytes, b"y\n", "{what}");
+            }
+        });
+        assert!(points >= 40, "{points} points");
+    }
+}
+
+#[test]
+fn a_power_cut_leaves_operations_done_or_not_done() {
+    let (scene, id) = prepared();
+    let old = scene.sessions.look(&id).expect("found").tip();
+    for cut in CUTS {
+        for work in ["rewind", "fork"] {
+            cut_everywhere(&scene, work, Some(cut), &|place, told, is_done| {
+                let what = format!("{work}, {cut:?}, {told:?}");
+                let all = sessions_at(place).mend().list().expect("a list");
+                assert!(!is_done || work != "fork" || all.len() == 2, "{what}");
+                let tip = works_after_cut(place, &id, &what);
+                let kept = sessions_at(place).repo().refs(KEPT).expect("references");
+                assert!(tip == old || work == "rewind" && kept.iter().any(|(_, it)| *it == old), "{what}");
+                assert!(!is_done || (tip != old) == (work == "rewind"), "{what}");
+            });
+        }
+        cut_everywhere(&scene, "start", Some(cut), &|place, told, is_done| {
+            let all = sessions_at(place).mend().list().expect("a list");
+            assert!(all.len() == 2 || all.len() == 1 && !is_done, "{cut:?}, {told:?}");
+            for it in all {
+                works_after_cut(place, &it.meta.id, &format!("start, {cut:?}"));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_power_cut_while_a_session_is_dropped_takes_no_other_packed_reference() {
+    let (scene, id) = prepared();
+    git(&scene.ws(), &["branch", "other"]);
+    git(&scene.ws(), &["tag", "-a", "-m", "a tag", "v1"]);
+    git(&scene.ws(), &["pack-refs", "--all"]);
+    let others = |ws: &Path| git(ws, &["for-each-ref", "refs/heads/main", "refs/heads/other", "refs/tags"]);
+    let before = others(&scene.ws());
+    for cut in CUTS {
+        cut_everywhere(&scene, "drop", Some(cut), &|place, told, _| {
+            let ws = place.join("ws");
+            assert_eq!(others(&ws), before, "{cut:?}, {told:?}");
+            let sessions = sessions_at(place).mend();
+            sessions.drop_for_good(&id).expect("dropped");
+            assert_eq!(git(&ws, &["for-each-ref", "refs/heads/reedclaw", "refs/reedclaw"]), "");
+            git(&ws, &["pack-refs", "--all"]);
+            assert_eq!(others(&ws), before, "{cut:?}, {told:?}");
+        });
+    }
 }

@@ -10,15 +10,17 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{SessionError, short_id};
+use super::{BRANCHES, HIDDEN, KEPT, ON, SessionError, short_id};
 use crate::base::hash::path_name;
 use crate::base::hex;
 use crate::files::Locked;
-use crate::git::{Identity, Mode, Oid, Repo, fault, oid_of};
+use crate::git::{Identity, Mode, Objects as _, Oid, Repo, diff, empty_tree, fault, oid_of, short};
 use crate::tree::{Changed, Content, Draft};
 
 /// First and last line of a journal that is whole.
 const JOURNAL: (&str, &str) = ("reedclaw-session 1", "end");
+/// The file that notes the commit which the reference names, as a journal from it to it or of its last move.
+const SETTLED: &str = "settled";
 /// Bytes of a file of ours that are read.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Operations that can be undone.
@@ -34,6 +36,13 @@ pub(super) fn folder(state: &Path, common_dir: &Path) -> PathBuf {
 pub(super) struct Desk {
     folder: PathBuf,
     id: String,
+}
+
+/// A move of the session's reference.
+struct Moved {
+    name: String,
+    old: Oid,
+    new: Oid,
 }
 
 /// The remains of an interrupted turn.
@@ -89,8 +98,7 @@ impl Desk {
 
     /// Takes the lock for writing; the process that holds it is named.
     pub(super) fn lock(&self) -> Result<Locked<File>, SessionError> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
-        made.map_err(|error| self.failed(error))?;
+        self.make_folder().map_err(|error| self.failed(error))?;
         let path = self.folder.join("lock");
         let open = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
         let file = open.map_err(|error| self.failed(error))?;
@@ -104,6 +112,16 @@ impl Desk {
         })?;
         std::fs::write(&path, std::process::id().to_string()).map_err(|error| self.failed(error))?;
         Ok(lock)
+    }
+
+    /// Makes the folder, and waits until its name is on the disk: a journal in it must survive a power cut.
+    fn make_folder(&self) -> std::io::Result<()> {
+        let missing: Vec<&Path> = self.folder.ancestors().take_while(|it| !it.exists()).collect();
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
+        for above in missing.iter().filter_map(|it| it.parent()) {
+            fault::sync(&File::open(above)?, above)?;
+        }
+        Ok(())
     }
 
     /// Takes the lock if there is such a folder and nobody holds it.
@@ -149,13 +167,13 @@ impl Desk {
         fault::write()?;
         file.write_all(bytes)?;
         if is_durable {
-            file.sync_all()?;
+            fault::sync(&file, &temporary)?;
         }
         fault::point();
         std::fs::rename(&temporary, &path)?;
         fault::point();
         match path.parent().filter(|_| is_durable) {
-            Some(parent) => File::open(parent)?.sync_all(),
+            Some(parent) => fault::sync(&File::open(parent)?, parent),
             None => Ok(()),
         }
     }
@@ -216,10 +234,11 @@ impl Desk {
         oid_of(&file.tip)
     }
 
-    /// Puts a draft that was kept onto `draft`, if it was made over this tip.
-    pub(super) fn load_draft(&self, draft: &Draft, tip: Oid) -> Result<(), SessionError> {
-        let Some(file) = self.text("draft/list").and_then(|text| serde_json::from_str::<DraftFile>(&text).ok()) else {
-            return Ok(());
+    /// Puts a draft that was kept onto `draft`, if it was made over this tip. Returns the files of it whose content is lost.
+    pub(super) fn load_draft(&self, draft: &Draft, tip: Oid) -> Result<Vec<String>, SessionError> {
+        let Some(text) = self.text("draft/list") else { return Ok(Vec::new()) };
+        let Ok(file) = serde_json::from_str::<DraftFile>(&text) else {
+            return Ok(vec!["the list of its files".to_owned()]);
         };
         if oid_of(&file.tip) != Some(tip) {
             return Err(SessionError::Refused(format!(
@@ -229,29 +248,36 @@ impl Desk {
             )));
         }
         file.open.iter().for_each(|open| draft.start_open(open));
-        let mut changes = Vec::new();
+        let (mut changes, mut lost) = (Vec::new(), Vec::new());
         for change in file.changes {
-            let damaged =
-                || SessionError::Refused(format!("{} can't be read", self.folder.join("draft/list").display()));
-            let path = bytes_of_hex(&change.path).ok_or_else(damaged)?;
+            let Some(path) = bytes_of_hex(&change.path) else {
+                lost.push("a file whose name can't be read".to_owned());
+                continue;
+            };
             let path = PathBuf::from(std::ffi::OsString::from_vec(path));
             let now = match (change.mode.as_deref().and_then(mode_of), change.id.as_deref().and_then(oid_of)) {
-                (Some(mode), Some(_)) if change.is_new => {
-                    let name = format!("draft/blobs/{}", change.id.unwrap_or_default());
-                    let bytes = std::fs::read(self.folder.join(name)).map_err(|error| self.failed(error))?;
-                    Some((mode, draft.content(&bytes).ok_or_else(damaged)?))
+                (Some(mode), Some(id)) if change.is_new => {
+                    let bytes = std::fs::read(self.folder.join(format!("draft/blobs/{id}"))).unwrap_or_default();
+                    // A power cut can leave an empty file of this name.
+                    let Some(content) = draft.content(&bytes).filter(|it| it.id() == id) else {
+                        lost.push(path.display().to_string());
+                        continue;
+                    };
+                    Some((mode, content))
                 }
                 (Some(mode), Some(id)) => Some((mode, Content::Object(id))),
                 _ => None,
             };
             changes.push(Changed { path, now });
         }
-        Ok(draft.apply(&changes)?)
+        draft.apply(&changes)?;
+        Ok(lost)
     }
 
     /// Returns the remains of an interrupted turn.
     pub(super) fn left(&self, files: usize) -> Option<Left> {
-        Some(Left { question: self.text("draft/question")?, files })
+        // A power cut can leave zeros.
+        Some(Left { question: self.text("draft/question")?.replace('\0', ""), files })
     }
 
     /// Forgets the draft: its turn is committed, or dropped.
@@ -263,44 +289,90 @@ impl Desk {
     }
 
     /// Writes down that the reference is about to move.
-    pub(super) fn write_journal(&self, old: Oid, new: Oid) -> Result<(), SessionError> {
-        let text = format!("{}\n{old}\n{new}\n{}\n", JOURNAL.0, JOURNAL.1);
-        self.put("journal", text.as_bytes(), true).map_err(|error| self.failed(error))
+    pub(super) fn write_journal(&self, name: &str, old: Oid, new: Oid) -> Result<(), SessionError> {
+        self.put_move("journal", name, old, new)
     }
 
+    /// Notes the commit that the reference names, so that it is found if the reference is torn later.
+    pub(super) fn note_tip(&self, name: &str, tip: Oid) -> Result<(), SessionError> {
+        match self.noted(SETTLED) {
+            Some(it) if it.name == name && it.new == tip => Ok(()),
+            _ => self.put_move(SETTLED, name, tip, tip),
+        }
+    }
+
+    fn put_move(&self, file: &str, name: &str, old: Oid, new: Oid) -> Result<(), SessionError> {
+        let text = format!("{}\n{name}\n{old}\n{new}\n{}\n", JOURNAL.0, JOURNAL.1);
+        self.put(file, text.as_bytes(), true).map_err(|error| self.failed(error))
+    }
+
+    /// The move of the reference that a file notes; `None` if there is no such file, or it isn't whole.
+    fn noted(&self, file: &str) -> Option<Moved> {
+        let text = self.text(file)?;
+        let lines: Vec<&str> = text.lines().collect();
+        let [head, name, old, new, end] = lines[..] else { return None };
+        let is_whole = (head, end) == JOURNAL && text.ends_with('\n');
+        is_whole.then(|| Some(Moved { name: name.to_owned(), old: oid_of(old)?, new: oid_of(new)? }))?
+    }
+
+    /// Ends a journal whose move was made: it goes on as the note of the reference's commit.
+    pub(super) fn settle_journal(&self) {
+        fault::point();
+        let _ = std::fs::rename(self.folder.join("journal"), self.folder.join(SETTLED));
+    }
+
+    /// Forgets a move that wasn't made.
     pub(super) fn clear_journal(&self) {
         fault::point();
         let _ = std::fs::remove_file(self.folder.join("journal"));
     }
 
+    /// Forgets the commit that the reference named: nothing is to bring it back.
+    pub(super) fn forget_tip(&self) {
+        self.clear_journal();
+        let _ = std::fs::remove_file(self.folder.join(SETTLED));
+    }
+
+    /// The name of the reference that was noted last.
+    pub(super) fn noted_name(&self) -> Option<String> {
+        Some(self.noted("journal").or_else(|| self.noted(SETTLED))?.name)
+    }
+
     /// Finishes what a crash cut off between the journal and its end: the reference is at the new commit then, or the
-    /// draft is found again.
-    pub(super) fn recover(&self, repo: &Repo, name: &str, who: &Identity) -> Result<(), SessionError> {
-        let Some(text) = self.text("journal") else { return Ok(()) };
-        let lines: Vec<&str> = text.lines().collect();
-        if let [head, old, new, end] = lines[..]
-            && (head, end) == JOURNAL
-            && let (Some(old), Some(new)) = (oid_of(old), oid_of(new))
-        {
-            // A power cut can leave an empty file where the reference was.
-            let path = repo.common_dir().join(name);
-            let is_torn = std::fs::read_to_string(&path).is_ok_and(|text| oid_of(&text).is_none());
-            if is_torn {
-                std::fs::remove_file(&path).map_err(|error| self.failed(error))?;
+    /// draft is found again. A reference that is torn is set to the newest commit that was noted and is whole; returns a
+    /// line about that.
+    pub(super) fn recover(&self, repo: &Repo, name: &str, who: &Identity) -> Result<Option<String>, SessionError> {
+        let of_name = |it: &Moved| it.name == name;
+        let (begun, settled) = (self.noted("journal").filter(of_name), self.noted(SETTLED).filter(of_name));
+        repo.clear_lock(name, begun.as_ref().map(|it| it.new));
+        let mut told = None;
+        if repo.is_torn(name) {
+            let noted = begun.iter().chain(&settled).flat_map(|it| [it.new, it.old]);
+            let found = noted.into_iter().find(|it| is_whole(repo, *it));
+            // A branch of the user's own is never removed.
+            if found.is_some() || name.starts_with(BRANCHES) || name.starts_with(HIDDEN) {
+                repo.mend(name, found)?;
             }
+            let what = match found {
+                Some(id) => format!("; it is at {} again, the newest commit that was noted and is whole", short(id)),
+                None if repo.is_torn(name) => " and its newest commit can't be read".to_owned(),
+                None => " and named no commit, so it was removed".to_owned(),
+            };
+            told =
+                Some(format!("the reference of session {} was damaged, as by a power cut{what}", short_id(&self.id)));
+        }
+        if let Some(Moved { old, new, .. }) = begun {
             let at = repo.tip(name)?;
-            let is_there = repo.has(new);
-            if is_torn && at.is_none() {
-                repo.swap(name, None, Some(if is_there { new } else { old }), who)?;
-            } else if at == Some(old) && is_there {
+            if at == Some(old) && is_whole(repo, new) {
                 repo.swap(name, Some(old), Some(new), who)?;
             }
             if repo.tip(name)? == Some(new) {
                 self.clear_draft();
+                self.settle_journal();
             }
         }
         self.clear_journal();
-        Ok(())
+        Ok(told)
     }
 
     /// The operations of a list, the oldest first.
@@ -314,6 +386,59 @@ impl Desk {
         let lines = newest.iter().map(|it| serde_json::to_string(it).unwrap_or_default() + "\n");
         self.put(list, lines.collect::<String>().as_bytes(), true).map_err(|error| self.failed(error))
     }
+}
+
+/// Mends the references of sessions that a power cut has torn, and those that are ours and name nothing, since they stop git's
+/// own work. `folder` is the repository's. Sessions that are open in another shell were mended there.
+pub(super) fn mend(repo: &Repo, folder: &Path, who: &Identity, summaries: &str) -> Vec<String> {
+    let mut names = [BRANCHES, HIDDEN].map(|prefix| repo.torn_below(prefix)).concat();
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let ids = entries.filter_map(|it| it.file_name().into_string().ok());
+    // A session's branch may be the user's, or be gone with the table of packed references.
+    let noted = ids.filter_map(|id| Some((Desk::of(folder, &id).noted_name()?, id)));
+    let mut torn: Vec<(String, String)> = noted.filter(|(name, _)| repo.is_torn(name)).collect();
+    names.retain(|name| !torn.iter().any(|(other, _)| other == name));
+    let id_of = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+    torn.extend(names.into_iter().map(|name| (name.clone(), id_of(&name))));
+    let mut told = Vec::new();
+    for (name, id) in torn {
+        let desk = Desk::of(folder, &id);
+        if !desk.folder.is_dir() {
+            told.extend(remove_torn(repo, &name));
+            continue;
+        }
+        let Ok(_lock) = desk.lock() else { continue };
+        match desk.recover(repo, &name, who) {
+            Ok(line) => told.extend(line),
+            Err(error) => told.push(format!("{name} is damaged and can't be mended: {error}")),
+        }
+    }
+    let summaries = Some(summaries.to_owned()).filter(|it| repo.is_torn(it));
+    let others = [ON, KEPT].map(|prefix| repo.torn_below(prefix)).concat();
+    told.extend(others.iter().chain(&summaries).filter_map(|name| remove_torn(repo, name)));
+    told
+}
+
+/// Removes kept tips of a session that name nothing, and locks that a crash has left. The session's own lock is held.
+pub(super) fn mend_kept(repo: &Repo, id: &str) -> Vec<String> {
+    let prefix = format!("{KEPT}{id}/");
+    repo.clear_locks_below(&prefix);
+    repo.torn_below(&prefix).iter().filter_map(|name| remove_torn(repo, name)).collect()
+}
+
+fn remove_torn(repo: &Repo, name: &str) -> Option<String> {
+    let path = repo.common_dir().join(name);
+    (path.exists() && repo.mend(name, None).is_ok() && !path.exists())
+        .then(|| format!("{name} was damaged, as by a power cut, and named nothing, so it was removed"))
+}
+
+/// Whether a commit can be read, with all that it has and its first parent hasn't.
+fn is_whole(repo: &Repo, id: Oid) -> bool {
+    let Ok(commit) = repo.commit(id) else { return false };
+    let before = commit.parents.first().map_or(Ok(empty_tree()), |parent| repo.commit(*parent).map(|it| it.tree));
+    let changes = before.and_then(|before| diff(repo, before, commit.tree));
+    let is_there = |(mode, id): (Mode, Oid)| mode == Mode::Submodule || repo.size(id).is_ok();
+    changes.is_ok_and(|all| all.into_iter().filter_map(|it| it.new).all(is_there))
 }
 
 fn mode_of(octal: &str) -> Option<Mode> {

@@ -241,7 +241,7 @@ fn a_draft_whose_branch_has_moved_is_kept_by_name() {
     let theirs = git(&scene.ws(), &["commit-tree", &tree, "-p", &name, "-m", "by hand"]);
     git(&scene.ws(), &["update-ref", &name, &theirs]);
     let mut session = scene.sessions.open(&id).expect("opened");
-    let told = session.take_told().expect("a message");
+    let told = session.take_told().pop().expect("a message");
     assert_eq!((session.tip().to_string(), session.left()), (theirs, None));
     let kept = scene.sessions.repo().refs(&format!("{KEPT}{id}/")).expect("references");
     let [(kept, commit)] = &kept[..] else { panic!("{kept:?}") };

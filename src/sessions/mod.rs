@@ -131,6 +131,8 @@ pub struct Sessions {
     home: Option<PathBuf>,
     who: Identity,
     options: Options,
+    /// Messages about references that were mended.
+    mended: Vec<String>,
 }
 
 /// The person's wishes for sessions.
@@ -218,8 +220,8 @@ pub struct Session {
     draft: Arc<Draft>,
     /// The newest commit that was written, with its objects, until the branch names it.
     unnamed: Mutex<Option<(Oid, Unnamed)>>,
-    /// A message about a draft that an earlier process left.
-    notice: Option<String>,
+    /// Messages about what an earlier process left, or a power cut.
+    told: Vec<String>,
     _lock: Locked<std::fs::File>,
 }
 
@@ -255,6 +257,7 @@ impl Sessions {
             home: home.map(Path::to_owned),
             who,
             options: Options::default(),
+            mended: Vec::new(),
         })
     }
 
@@ -262,6 +265,19 @@ impl Sessions {
     #[must_use]
     pub fn with(self, options: Options) -> Self {
         Self { options, ..self }
+    }
+
+    /// Mends references that a power cut has torn: a session's is set to the newest commit that was noted for it and is whole.
+    #[must_use]
+    pub fn mend(self) -> Self {
+        let mended = disk::mend(&self.repo, &self.folder, &self.who, SUMMARIES);
+        Self { mended, ..self }
+    }
+
+    /// Messages about what [`Sessions::mend`] found.
+    #[must_use]
+    pub fn mended(&self) -> &[String] {
+        &self.mended
     }
 
     /// The reference of a session: the one that exists, or else the one that it would get.
@@ -530,7 +546,9 @@ impl Sessions {
         let desk = Desk::of(&self.folder, id);
         let lock = desk.lock()?;
         let name = self.reference(id);
-        desk.recover(&self.repo, &name, &self.who)?;
+        let mut told = self.mended.clone();
+        told.extend(desk.recover(&self.repo, &name, &self.who)?);
+        told.extend(disk::mend_kept(&self.repo, id));
         let tip = match self.repo.tip(&name)? {
             Some(tip) => tip,
             None => {
@@ -555,23 +573,27 @@ impl Sessions {
         let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
         draft.start_open(&meta.active);
         draft.exclude(self.excludes());
-        desk.load_draft(&draft, at)?;
+        let lost = desk.load_draft(&draft, at)?;
+        told.extend((!lost.is_empty()).then(|| {
+            format!("of the turn that was cut off, as by a power cut, this is lost: {}", names::title(&lost.join(", ")))
+        }));
         let draft = Arc::new(draft);
         let mut session = Session {
-            sessions: self.clone(),
+            sessions: Self { mended: Vec::new(), ..self.clone() },
             meta,
             name,
             tip: at,
             desk,
             draft,
             unnamed: Mutex::default(),
-            notice: None,
+            told,
             _lock: lock,
         };
         session.watch();
         if at != tip {
             session.keep_draft_elsewhere(tip)?;
         }
+        session.desk.note_tip(&session.name, session.tip)?;
         Ok(session)
     }
 
@@ -593,8 +615,10 @@ impl Sessions {
         let desk = Desk::of(&self.folder, id);
         let _lock = desk.lock()?;
         let tip = self.look(id)?.tip();
+        self.repo.clear_lock(&self.reference(id), None);
         // Opening it again finds the tip by its number, so one that was kept earlier needs a newer name.
         let kept = self.keep_as(id, tip, |kept| kept.iter().max_by_key(|(name, _)| kept_number(name)))?;
+        desk.forget_tip();
         match self.repo.link(&format!("{ON}{id}")) {
             // The branch is the user's own.
             Some(_) => self.repo.set_link(&format!("{ON}{id}"), None, &self.who)?,
@@ -611,6 +635,8 @@ impl Sessions {
         let desk = Desk::of(&self.folder, id);
         let lock = desk.lock()?;
         let name = self.reference(id);
+        self.repo.clear_lock(&name, None);
+        self.repo.clear_locks_below(&format!("{KEPT}{id}/"));
         if self.repo.link(&format!("{ON}{id}")).is_some() {
             self.repo.set_link(&format!("{ON}{id}"), None, &self.who)?;
         } else if let Some(tip) = self.repo.tip(&name)? {
@@ -713,9 +739,9 @@ impl Session {
         self.desk.ask(what);
     }
 
-    /// Takes the message about a draft that an earlier process left and that is kept elsewhere now.
-    pub fn take_told(&mut self) -> Option<String> {
-        self.notice.take()
+    /// Takes the messages about a draft that an earlier process left, and about what a power cut has damaged.
+    pub fn take_told(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.told)
     }
 
     /// Returns the remains of an interrupted turn; `None` if there are none.

@@ -191,8 +191,8 @@ impl Session {
         let kept = self.sessions.keep(&self.meta.id, done.commit)?;
         self.moved_to(tip)?;
         self.read_meta()?;
-        self.notice =
-            Some(format!("turn {} was cut off, and the branch has moved since: it is kept as {kept}", meta.turns));
+        let told = format!("turn {} was cut off, and the branch has moved since: it is kept as {kept}", meta.turns);
+        self.told.push(told);
         Ok(())
     }
 

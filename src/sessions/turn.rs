@@ -442,7 +442,7 @@ impl Session {
     /// Moves the branch to a commit that was written, over the journal.
     pub(super) fn publish(&mut self, commit: Oid) -> Result<(), SessionError> {
         let repo = self.sessions.repo.clone();
-        self.desk.write_journal(self.tip, commit)?;
+        self.desk.write_journal(&self.name, self.tip, commit)?;
         let swapped = repo.swap(&self.name, Some(self.tip), Some(commit), &self.sessions.who);
         if let Err(error) = swapped {
             self.desk.clear_journal();
@@ -464,7 +464,7 @@ impl Session {
         self.draft.start_over(self.sessions.repo.commit(commit)?.tree);
         self.watch();
         self.desk.clear_draft();
-        self.desk.clear_journal();
+        self.desk.settle_journal();
         Ok(())
     }
 

@@ -193,12 +193,13 @@ impl Runtime {
         let login = self.variable("USER").or_else(|| self.variable("LOGNAME")).unwrap_or("user");
         let sessions = Sessions::at(workspace, &state, home, login).map_err(session_failure)?;
         let wanted = &self.settings.sessions;
-        Ok(sessions.with(Options {
+        let sessions = sessions.with(Options {
             hides: wanted.refs == "hidden",
             is_by_model: wanted.author == "model",
             names_models: wanted.assisted_by,
             keep_days: u32::try_from(wanted.keep_days).unwrap_or(u32::MAX),
-        }))
+        });
+        Ok(sessions.mend())
     }
 
     /// Begins a session, and a conversation of its own with it.

@@ -214,7 +214,8 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
             "new" => runtime.start_session(&workspace, None, "")?,
             wanted => runtime.open_session(&workspace, wanted)?,
         }
-        if let Some(on_git) = runtime.on_git() {
+        if let Some(on_git) = runtime.on_git_mut() {
+            on_git.session.take_told().into_iter().for_each(|told| channel.face().take(Event::Notice(told)));
             let session = on_git.session.id().to_owned();
             channel.face().take(Event::Session(Box::new(SessionEvent::Started { session })));
         }

@@ -74,7 +74,11 @@ impl Repl {
     pub(in crate::repl) fn git_sessions(&self) -> Result<Sessions, Failure> {
         match self.runtime.on_git() {
             Some(on_git) => Ok(on_git.session.sessions().clone()),
-            None => self.runtime.sessions(&tooling::workspace(self)),
+            None => {
+                let sessions = self.runtime.sessions(&tooling::workspace(self))?;
+                sessions.mended().iter().for_each(|told| self.console.notice(&escape_visible(told)));
+                Ok(sessions)
+            }
         }
     }
 
@@ -158,6 +162,8 @@ impl Repl {
             (false, _, Some((branch, _))) => self.runtime.start_session_on(&workspace, branch, title)?,
             (false, from, None) => self.runtime.start_session(&workspace, from.map(|it| it.0), title)?,
         }
+        let told = self.runtime.on_git_mut().map(|it| it.session.take_told()).unwrap_or_default();
+        told.iter().for_each(|told| self.console.notice(&escape_visible(told)));
         if let Some(on_git) = self.runtime.on_git() {
             let (id, name) = (on_git.session.id(), on_git.session.reference());
             // A person with many sessions knows it.
@@ -205,7 +211,7 @@ impl Repl {
         let meta = on_git.session.meta();
         let turns = counted(usize::try_from(meta.turns).unwrap_or(usize::MAX), "turn");
         self.console.notice(&format!("session {}: {}, {turns}", short_id(&meta.id), escape_visible(&meta.title)));
-        told.iter().for_each(|told| self.console.notice(told));
+        told.iter().for_each(|told| self.console.notice(&escape_visible(told)));
         if let Ok(Some(count @ 1..)) = on_git.session.sessions().moved(meta) {
             let branch = meta.base_branch.as_deref().unwrap_or_default().trim_start_matches("refs/heads/");
             let (branch, commits) = (escape_visible(branch), counted(count, "commit"));

@@ -2,7 +2,7 @@
 
 mod words;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -82,7 +82,9 @@ impl Asked {
             Some(named) => named.clone(),
             None => runtime.workspace_around(&host::working_directory()),
         };
-        Ok(runtime.sessions(&workspace).map(|sessions| Self { runtime, workspace, sessions }))
+        let sessions = runtime.sessions(&workspace);
+        sessions.iter().flat_map(Sessions::mended).for_each(|told| eprintln!("reedclaw: {}", sanitise(told)));
+        Ok(sessions.map(|sessions| Self { runtime, workspace, sessions }))
     }
 
     fn carry_out(mut self, name: &str, matches: &ArgMatches) -> Result<ExitCode, Failure> {
@@ -360,6 +362,14 @@ impl Asked {
         Ok(ExitCode::from(exit::CONFLICTS))
     }
 
+    /// Opens a session, and prints what an earlier process or a power cut has left of it.
+    fn open(&mut self, workspace: &Path, wanted: &str) -> Result<(), Failure> {
+        self.runtime.open_session(workspace, wanted)?;
+        let told = self.runtime.on_git_mut().map(|it| it.session.take_told()).unwrap_or_default();
+        told.iter().for_each(|told| eprintln!("reedclaw: {}", sanitise(told)));
+        Ok(())
+    }
+
     /// Runs a command of the caller's own on the session's files.
     fn run(&mut self, matches: &ArgMatches) -> Result<ExitCode, Failure> {
         let words: Vec<&str> = matches.get_many("command").into_iter().flatten().map(String::as_str).collect();
@@ -373,7 +383,7 @@ impl Asked {
         };
         let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
         let workspace = self.workspace.clone();
-        self.runtime.open_session(&workspace, wanted)?;
+        self.open(&workspace, wanted)?;
         self.runtime.allow_output_bytes(crate::cli::rules::tool::OUTPUT_BYTES_MAX);
         let crate::app::BuiltRunner { mut runner, problems } = self.runtime.runner_on_bench()?;
         problems.iter().for_each(report);
@@ -411,7 +421,7 @@ impl Asked {
         let (opened, closed): (Vec<&str>, Vec<&str>) = (words("add"), words("remove"));
         let wanted = matches.get_one::<String>("id").map(String::as_str).unwrap_or_default();
         let workspace = self.workspace.clone();
-        self.runtime.open_session(&workspace, wanted)?;
+        self.open(&workspace, wanted)?;
         let open = self.runtime.update_open_files(&opened, &closed)?;
         let row = |(name, tokens): &(String, usize)| {
             vec![escape_visible(name), format!("about {}", counted(*tokens, "token"))]
