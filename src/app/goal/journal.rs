@@ -131,8 +131,13 @@ pub fn find_run(store: &Arc<Mutex<Store>>, id: Option<i64>) -> Result<StoredJour
         None => lock(store).runs(KIND, 1)?.pop(),
     };
     let Some(row) = found else {
-        let message = id.map_or_else(|| "there is no run yet".to_owned(), |id| format!("there is no run {id}"));
-        return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw norris list lists the runs".into() });
+        let (message, hint) = match id {
+            None => {
+                ("there is no run yet".to_owned(), ":norris GOAL in the shell, or reedclaw norris GOAL, begins one")
+            }
+            Some(id) => (format!("there is no run {id}"), "reedclaw norris list lists the runs"),
+        };
+        return Err(Failure { kind: FailureKind::User, message, hint: hint.into() });
     };
     Ok(StoredJournal::of(Arc::clone(store), row.id))
 }
