@@ -9,6 +9,7 @@ mod program;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod uses;
 mod write;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ pub use gix::ObjectId as Oid;
 pub use index::{IndexEntry, index, stat_of};
 pub use program::{Merged, Program, make_bare};
 use tables::Tables;
+pub use uses::BranchUse;
 pub use write::{Batch, NewCommit, TreeEdit, Unnamed};
 
 /// Time for which a reference is tried to be moved while others hold its lock, or remove the empty folders that it lies
@@ -514,22 +516,6 @@ impl Repo {
     pub fn excludes_file(&self) -> Option<String> {
         let repo = gix::open_opts(&self.git_dir, gix::open::Options::default()).ok()?;
         repo.config_snapshot().string("core.excludesFile").map(|it| it.to_string()).filter(|it| !it.is_empty())
-    }
-
-    /// The names of branches that are checked out, each with its work tree.
-    #[must_use]
-    pub fn checked_out(&self) -> Vec<(String, PathBuf)> {
-        if let Some(tables) = &self.tables {
-            return tables.checked_out();
-        }
-        self.with(|repo| {
-            let Ok(all) = repo.worktrees_including_main() else { return Vec::new() };
-            let one = |it: gix::Repository| {
-                let branch = it.head_name().ok()??.as_bstr().to_string();
-                Some((branch, it.workdir()?.to_owned()))
-            };
-            all.flatten().filter_map(one).collect()
-        })
     }
 
     /// Whether the user's configuration says that commits are signed.

@@ -134,6 +134,41 @@ fn a_merge_into_a_dirty_checkout_keeps_the_dirt_and_one_elsewhere_moves_there() 
 }
 
 #[test]
+fn a_branch_that_a_rebase_or_a_bisection_comes_back_to_is_left_alone() {
+    let scene = Scene::new();
+    let (program, at) = (scene.program(), scene.ws());
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x\n"));
+    commit_on_main(&scene, "user\ntwo\nthree\n");
+    git(&at, &["branch", "stacked"]);
+    git(&at, &["worktree", "add", "-q", "-b", "side", "../side", "main"]);
+    let plan = |name: &str| {
+        let wish = MergeWish { into: Some(name.into()), ..How::Merge.into() };
+        scene.sessions.plan_merge(session.id(), wish, &program)
+    };
+    let refusal = |name: &str| plan(name).map(drop).expect_err("refused").to_string();
+    let planned = plan("main").expect("a plan");
+    // The rebase stops at once, as it does at a conflict, with HEAD detached.
+    git(&at, &["-c", "sequence.editor=sed -i 1ibreak", "rebase", "-q", "-i", "--update-refs", "--root"]);
+    let refused = scene.sessions.merge(&planned, true, &program).expect_err("the rebase began after the plan");
+    assert!(refused.to_string().contains("main is being rebased in"), "{refused}");
+    for name in ["main", "stacked"] {
+        let tip = git(&at, &["rev-parse", name]);
+        assert!(refusal(name).contains(&format!("{name} is being rebased in {}", at.display())), "{}", refusal(name));
+        assert!(scene.sessions.start_on(name, "").is_err(), "{name}");
+        assert_eq!(git(&at, &["rev-parse", name]), tip);
+    }
+    git(&at, &["rebase", "--abort"]);
+    plan("main").expect("the rebase has ended");
+    let side = scene.dir.path().join("side");
+    git(&side, &["bisect", "start", "HEAD", "HEAD~1"]);
+    git(&side, &["checkout", "-q", "--detach"]);
+    assert!(refusal("side").contains("side is being bisected in"), "{}", refusal("side"));
+    git(&side, &["bisect", "reset"]);
+    plan("side").expect("the bisection has ended");
+}
+
+#[test]
 fn a_merge_into_a_branch_without_a_commit_makes_its_first_one() {
     let scene = Scene::new();
     std::fs::remove_dir_all(scene.ws()).expect("removed");

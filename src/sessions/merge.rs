@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::history::LogEntry;
 use super::wire::Meta;
 use super::{Session, SessionError, Sessions, View, short_id};
-use crate::git::{Changed, GitError, NewCommit, Oid, Program, Repo, TreeEdit, diff, empty_tree, short};
+use crate::git::{BranchUse, Changed, GitError, NewCommit, Oid, Program, Repo, TreeEdit, diff, empty_tree, short};
 use crate::git::{Mode, Objects};
 use crate::host::now_unix_ms;
 use crate::tree::RECORDS;
@@ -197,7 +197,7 @@ impl Sessions {
             let name = target.trim_start_matches("refs/heads/");
             return Err(SessionError::Refused(format!("{name} has all that session {} changed", short_id(id))));
         }
-        let checked_out = self.repo.checked_out().into_iter().find(|(it, _)| *it == target).map(|(_, at)| at);
+        let checked_out = self.checkout_of(&target)?;
         let session_tip = view.tip();
         Ok(MergePlan {
             how,
@@ -212,6 +212,21 @@ impl Sessions {
         })
     }
 
+    /// Place where a branch is checked out; `None` if it is nowhere.
+    ///
+    /// # Errors
+    /// A rebase or a bisection will come back to the branch, and would lose what it got meanwhile.
+    fn checkout_of(&self, branch: &str) -> Result<Option<PathBuf>, SessionError> {
+        match self.repo.use_of(branch) {
+            None => Ok(None),
+            Some(BranchUse::CheckedOut(at)) => Ok(Some(at)),
+            Some(in_use) => {
+                let name = branch.trim_start_matches("refs/heads/");
+                Err(SessionError::Refused(format!("{name} {in_use}; finish that, or end it with --abort or reset, first")))
+            }
+        }
+    }
+
     /// Makes a merge that was planned: the objects first, then the target moves. A branch that is checked out is moved by
     /// git's own program, which refuses to overwrite local changes.
     ///
@@ -220,6 +235,10 @@ impl Sessions {
     pub fn merge(&self, plan: &MergePlan, with_hooks: bool, program: &Program) -> Result<Oid, SessionError> {
         if self.repo.tip(&plan.target)? != plan.target_tip || self.look(&plan.session)?.tip() != plan.session_tip {
             let message = format!("{} or the session has moved since; look at the merge again", plan.target_name());
+            return Err(SessionError::Refused(message));
+        }
+        if self.checkout_of(&plan.target)? != plan.checked_out {
+            let message = format!("{} was checked out elsewhere since; look at the merge again", plan.target_name());
             return Err(SessionError::Refused(message));
         }
         let mut batch = self.repo.batch();

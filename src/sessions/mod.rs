@@ -496,8 +496,8 @@ impl Sessions {
         if name.starts_with(BRANCHES) {
             return Err(refused(format!("{branch} is the branch of a session, which open goes on with")));
         }
-        if let Some((_, at)) = self.repo.checked_out().into_iter().find(|(it, _)| *it == name) {
-            return Err(refused(format!("{branch} is checked out in {}; a turn would change it there", at.display())));
+        if let Some(in_use) = self.repo.use_of(&name) {
+            return Err(refused(format!("{branch} {in_use}; a turn would change it there")));
         }
         if let Some((link, _)) = self.repo.links(ON)?.into_iter().find(|(_, target)| *target == name) {
             let id = short_id(link.trim_start_matches(ON)).to_owned();
@@ -558,12 +558,9 @@ impl Sessions {
                 tip
             }
         };
-        if let Some((_, at)) = self.repo.checked_out().into_iter().find(|(it, _)| *it == name) {
-            let message = format!(
-                "the branch of session {} is checked out in {}: a turn would make that checkout look changed",
-                short_id(id),
-                at.display()
-            );
+        if let Some(in_use) = self.repo.use_of(&name) {
+            let id = short_id(id);
+            let message = format!("the branch of session {id} {in_use}: a turn would change it under that work");
             return Err(SessionError::Refused(message));
         }
         // A draft belongs to the commit that it was made over, wherever the branch is now.
