@@ -2,6 +2,8 @@
 //! `.ci/run` installs them; without them these tests are left out.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -158,6 +160,32 @@ fn git_time_and_fetch_work_as_far_as_they_may() {
     let home = with_server(&servers, &[servers.python("mcp-server-fetch")], &calls, "");
     let found = outputs(at(&home));
     assert!(!found[0].0 && found[0].1.contains("mcp.servers.one.network = true"), "{found:#?}");
+
+    let calls = [("one__fetch", json!({"url": web_page("<h1>Lemons</h1><p>They are sour.</p>")}))];
+    let words = [servers.python("mcp-server-fetch"), "--allow-private-ips".into()];
+    let home = with_server(&servers, &words, &calls, "network = true");
+    let found = outputs(at(&home));
+    assert!(found[0].0 && found[0].1.contains("They are sour."), "{found:#?}");
+}
+
+/// The address of a page on this machine, on a server that has nothing else.
+fn web_page(body: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.expect("a request"));
+            let mut lines = reader.by_ref().lines().map_while(Result::ok);
+            let first = lines.next().unwrap_or_default();
+            lines.take_while(|line| !line.is_empty()).for_each(drop);
+            let (status, body) = if first.starts_with("GET /page ") { ("200 OK", body) } else { ("404 Not Found", "") };
+            let length = body.len();
+            let head = format!("HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {length}");
+            let answer = format!("{head}\r\nconnection: close\r\n\r\n{body}");
+            reader.get_mut().write_all(answer.as_bytes()).expect("an answer");
+        }
+    });
+    format!("http://{address}/page")
 }
 
 const FAST: &str = "
