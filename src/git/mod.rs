@@ -518,6 +518,29 @@ impl Repo {
         repo.config_snapshot().string("core.excludesFile").map(|it| it.to_string()).filter(|it| !it.is_empty())
     }
 
+    /// The use of a branch, by its full name, in any work tree of the repository; `None` if none uses it.
+    #[must_use]
+    pub fn use_of(&self, branch: &str) -> Option<BranchUse> {
+        let checked_out = self.checked_out().into_iter().find(|(it, _)| it == branch);
+        let checked_out = checked_out.map(|(_, at)| BranchUse::CheckedOut(at));
+        checked_out.or_else(|| uses::unfinished_use(&self.common_dir, branch))
+    }
+
+    /// The names of branches that are checked out, each with its work tree.
+    fn checked_out(&self) -> Vec<(String, PathBuf)> {
+        if let Some(tables) = &self.tables {
+            return tables.checked_out();
+        }
+        self.with(|repo| {
+            let Ok(all) = repo.worktrees_including_main() else { return Vec::new() };
+            let one = |it: gix::Repository| {
+                let branch = it.head_name().ok()??.as_bstr().to_string();
+                Some((branch, it.workdir()?.to_owned()))
+            };
+            all.flatten().filter_map(one).collect()
+        })
+    }
+
     /// Whether the user's configuration says that commits are signed.
     #[must_use]
     pub fn signs(&self) -> bool {

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Repo;
-
 /// Use of a branch by a work tree, at its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchUse {
@@ -26,65 +24,38 @@ impl std::fmt::Display for BranchUse {
     }
 }
 
-impl Repo {
-    /// The use of a branch, by its full name, in any work tree of the repository; `None` if none uses it.
-    #[must_use]
-    pub fn use_of(&self, branch: &str) -> Option<BranchUse> {
-        let checked_out = self.checked_out().into_iter().find(|(it, _)| it == branch);
-        if let Some((_, at)) = checked_out {
-            return Some(BranchUse::CheckedOut(at));
-        }
-        let linked = std::fs::read_dir(self.common_dir.join("worktrees")).into_iter().flatten().flatten();
-        std::iter::once(self.common_dir.clone()).chain(linked.map(|it| it.path())).find_map(|git_dir| {
-            let use_at: fn(PathBuf) -> BranchUse = match unfinished(&git_dir, branch)? {
-                Unfinished::Rebase => BranchUse::Rebased,
-                Unfinished::Bisection => BranchUse::Bisected,
-            };
-            Some(use_at(self.work_dir_of(&git_dir)))
-        })
-    }
-
-    /// The names of branches that are checked out, each with its work tree.
-    fn checked_out(&self) -> Vec<(String, PathBuf)> {
-        if let Some(tables) = &self.tables {
-            return tables.checked_out();
-        }
-        self.with(|repo| {
-            let Ok(all) = repo.worktrees_including_main() else { return Vec::new() };
-            let one = |it: gix::Repository| {
-                let branch = it.head_name().ok()??.as_bstr().to_string();
-                Some((branch, it.workdir()?.to_owned()))
-            };
-            all.flatten().filter_map(one).collect()
-        })
-    }
-
-    /// The work tree of one of git's directories; the directory itself if it names none.
-    fn work_dir_of(&self, git_dir: &Path) -> PathBuf {
-        if git_dir == self.common_dir {
-            let main = self.common_dir.parent().filter(|_| self.common_dir.ends_with(".git"));
-            return main.unwrap_or(git_dir).to_owned();
-        }
-        let link = std::fs::read_to_string(git_dir.join("gitdir")).unwrap_or_default();
-        Path::new(link.trim_end()).parent().filter(|it| it.is_absolute()).unwrap_or(git_dir).to_owned()
-    }
+/// The use of a branch by a rebase or a bisection that isn't finished, in any work tree of a repository.
+pub(super) fn unfinished_use(common_dir: &Path, branch: &str) -> Option<BranchUse> {
+    let linked = std::fs::read_dir(common_dir.join("worktrees")).into_iter().flatten().flatten();
+    let mut git_dirs = std::iter::once(common_dir.to_owned()).chain(linked.map(|it| it.path()));
+    git_dirs.find_map(|git_dir| {
+        let at = || work_dir_of(&git_dir, common_dir);
+        is_rebased(&git_dir, branch)
+            .then(|| BranchUse::Rebased(at()))
+            .or_else(|| is_bisected(&git_dir, branch).then(|| BranchUse::Bisected(at())))
+    })
 }
 
-/// Operations of git that leave HEAD detached and come back to a branch.
-enum Unfinished {
-    Rebase,
-    Bisection,
+/// The work tree of one of git's directories; the directory itself if it names none.
+fn work_dir_of(git_dir: &Path, common_dir: &Path) -> PathBuf {
+    if git_dir == common_dir {
+        let main = common_dir.parent().filter(|_| common_dir.ends_with(".git"));
+        return main.unwrap_or(git_dir).to_owned();
+    }
+    let link = std::fs::read_to_string(git_dir.join("gitdir")).unwrap_or_default();
+    Path::new(link.trim_end()).parent().filter(|it| it.is_absolute()).unwrap_or(git_dir).to_owned()
 }
 
-/// The operation in a work tree that will come back to a branch, from git's files about it: `rebase-merge/head-name` and
-/// `rebase-apply/head-name` hold a full name, `rebase-merge/update-refs` three lines for each further branch, the first one
-/// its name, and `BISECT_START` a short name.
-fn unfinished(git_dir: &Path, branch: &str) -> Option<Unfinished> {
-    let lines = |name: &str| std::fs::read_to_string(git_dir.join(name)).unwrap_or_default();
-    let of_rebase = ["rebase-merge/head-name", "rebase-apply/head-name", "rebase-merge/update-refs"];
-    if of_rebase.iter().any(|it| lines(it).lines().any(|line| line == branch)) {
-        return Some(Unfinished::Rebase);
-    }
-    let short = branch.strip_prefix("refs/heads/")?;
-    (lines("BISECT_START").trim_end() == short).then_some(Unfinished::Bisection)
+/// Whether a rebase will move a branch. `head-name` holds its full name, `update-refs` three lines for each further branch,
+/// of which the first is its name.
+fn is_rebased(git_dir: &Path, branch: &str) -> bool {
+    let files = ["rebase-merge/head-name", "rebase-apply/head-name", "rebase-merge/update-refs"];
+    let text = |name: &str| std::fs::read_to_string(git_dir.join(name)).unwrap_or_default();
+    files.iter().any(|name| text(name).lines().any(|line| line == branch))
+}
+
+/// Whether a bisection began at a branch, whose short name is in `BISECT_START`.
+fn is_bisected(git_dir: &Path, branch: &str) -> bool {
+    let began = std::fs::read_to_string(git_dir.join("BISECT_START")).unwrap_or_default();
+    branch.strip_prefix("refs/heads/") == Some(began.trim_end())
 }
