@@ -12,6 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use super::tooling::workspace::strangers_top;
 use super::{BuiltRunner, Runtime, past_turns};
 use crate::agent::{Agent, Person};
 use crate::config::{Env, state_directory};
@@ -191,7 +192,15 @@ impl Runtime {
         })?;
         let home = self.variable("HOME").map(Path::new);
         let login = self.variable("USER").or_else(|| self.variable("LOGNAME")).unwrap_or("user");
-        let sessions = Sessions::at(workspace, &state, home, login).map_err(session_failure)?;
+        let sessions = Sessions::at(workspace, &state, home, login);
+        let sessions = sessions.map_err(|error| match (&error, strangers_top(&self.env, &self.cwd)) {
+            (SessionError::Git(GitError::None(_)), Some(top)) => Failure {
+                kind: FailureKind::Unavailable,
+                message: format!("the repository at {} belongs to another user", top.display()),
+                hint: "git clone makes one that is yours".into(),
+            },
+            _ => session_failure(error),
+        })?;
         let wanted = &self.settings.sessions;
         let sessions = sessions.with(Options {
             hides: wanted.refs == "hidden",

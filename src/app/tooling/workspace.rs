@@ -47,6 +47,12 @@ pub fn project_top(env: &Env, cwd: &Path) -> Option<PathBuf> {
     top.map(Path::to_owned)
 }
 
+/// The top of the git repository or project around a directory if it belongs to another user.
+#[must_use]
+pub fn strangers_top(env: &Env, cwd: &Path) -> Option<PathBuf> {
+    project_top(env, cwd).filter(|top| !is_users(top))
+}
+
 /// The workspace for a named directory: the top of the git repository or project around it, else that directory.
 ///
 /// # Errors
@@ -94,11 +100,15 @@ const SYSTEM: [&str; 24] = [
 
 /// Whether a directory is the user's own, neither home nor what contains it, and not the system's.
 fn is_own(env: &Env, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let is_users = path.metadata().is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw());
     let is_systems = path.parent() == Some(Path::new("/"))
         && path.file_name().is_some_and(|name| SYSTEM.iter().any(|system| name == *system));
-    is_users && !holds_home(env, path) && !is_systems
+    is_users(path) && !holds_home(env, path) && !is_systems
+}
+
+/// Whether a directory belongs to the user.
+fn is_users(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    path.metadata().is_ok_and(|data| data.uid() == nix::unistd::geteuid().as_raw())
 }
 
 /// Whether a directory is the home or contains it.
@@ -152,6 +162,22 @@ mod tests {
         // Only root may make one there.
         if let Ok(dir) = tempfile::tempdir_in("/") {
             assert_eq!(workspace_for(&env, dir.path(), configured), dir.path());
+        }
+    }
+
+    #[test]
+    fn a_repository_of_another_user_is_no_workspace_and_is_known_as_theirs() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let top = dir.path().canonicalize().expect("a path");
+        std::fs::create_dir_all(top.join(".git")).expect("a directory");
+        std::fs::create_dir(top.join("src")).expect("a directory");
+        let env: Env = [("HOME".into(), "/nonexistent/home".into())].into();
+        let (inside, configured) = (top.join("src"), Path::new("/configured"));
+        assert_eq!((strangers_top(&env, &inside), workspace_for(&env, &inside, configured)), (None, top.clone()));
+        // Only root may give it away.
+        if std::os::unix::fs::chown(&top, Some(65534), None).is_ok() {
+            assert_eq!(strangers_top(&env, &inside), Some(top));
+            assert_eq!(workspace_for(&env, &inside, configured), configured);
         }
     }
 }
