@@ -243,7 +243,7 @@ impl Channel for Editor {
             Event::Text(text) => self.speak(Voice::Agent, &text),
             Event::Thought(text) => self.speak(Voice::Thought, &text),
             Event::Notice(text) => self.notice(&without_session(&text), "info"),
-            Event::Session(event) => self.notice(&event.text(), "info"),
+            Event::Session(event) => event.text().iter().for_each(|text| self.notice(text, "info")),
             Event::Tool(event) => self.tool(&event),
             Event::Usage(spent) => self.face().spent = Some(*spent),
             Event::Answered { .. } => self.face().end = Some(End::Answered),

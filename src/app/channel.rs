@@ -2,7 +2,7 @@
 //! conversation that it belongs to, and sends what happens back to the channel; it doesn't know how anything is drawn.
 
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use super::{Around, Attaching, ChannelKind, Remembered, Runtime, Skills};
 use crate::agent::{Agent, Cancel, Person, ToolRunner};
@@ -13,9 +13,12 @@ use crate::host;
 use crate::policy::{self, Context, Rules};
 use crate::project::{GitOptions, Notes, Repository};
 use crate::proto::action::{Action, Risk};
+use crate::proto::tool::Step;
 use crate::proto::{Event, Failure, Image, SessionEvent};
+use crate::sessions::Session;
 use crate::shell::supervise::Ending;
 use crate::store::{ConversationId, MemoryOrigin, StoredMemory};
+use crate::tree::{Changed, Draft};
 
 /// A source of messages and the place where answers go. It may be shared: one thread takes messages, another sends.
 pub trait Channel {
@@ -38,19 +41,52 @@ pub struct Received {
     /// The conversation that it belongs to.
     pub conversation: Option<ConversationId>,
     message: String,
+    draft: Option<DraftWatch>,
+}
+
+/// The files of a session's running turn, as they were after the last call of a tool.
+#[derive(Debug)]
+struct DraftWatch {
+    session: String,
+    draft: Arc<Draft>,
+    known: Vec<Changed>,
+}
+
+impl DraftWatch {
+    fn new(session: &Session) -> Self {
+        let draft = Arc::clone(session.draft());
+        let known = draft.changes().unwrap_or_default();
+        Self { session: session.id().to_owned(), draft, known }
+    }
+
+    /// The event about the files that differ from those after the call before; `None` if there are none.
+    fn look(&mut self) -> Option<Event> {
+        let now = self.draft.changes().ok()?;
+        let differing = now.iter().filter(|it| !self.known.contains(it));
+        let gone = self.known.iter().filter(|old| !now.iter().any(|new| new.path == old.path));
+        let mut paths: Vec<String> = differing.chain(gone).map(|it| it.path.to_string_lossy().into_owned()).collect();
+        paths.sort();
+        self.known = now;
+        let session = self.session.clone();
+        (!paths.is_empty()).then(|| Event::Session(Box::new(SessionEvent::DraftChanged { session, paths })))
+    }
 }
 
 impl Received {
     /// Lets the agent answer it. Nothing of the runtime but its agent is needed for that, so that a channel may lend it
     /// to a thread.
     pub fn answer(self, agent: &mut Agent, channel: &dyn Channel, cancel: &Cancel, person: &mut dyn Person) {
+        let Self { conversation, message, mut draft } = self;
         let has_drafts = channel.supports_draft_updates();
         let mut send = |event| {
+            let is_done = matches!(&event, Event::Tool(it) if matches!(it.step, Step::Done { .. }));
             if has_drafts || !matches!(event, Event::Text(_)) {
-                channel.send(self.conversation, event);
+                channel.send(conversation, event);
             }
+            let changed = draft.as_mut().filter(|_| is_done).and_then(DraftWatch::look);
+            changed.into_iter().for_each(|event| channel.send(conversation, event));
         };
-        agent.ask_with(&self.message, cancel, &mut send, person);
+        agent.ask_with(&message, cancel, &mut send, person);
     }
 }
 
@@ -137,7 +173,8 @@ impl Runtime {
         for told in begun.into_iter().chain(self.attach(message)) {
             channel.send(conversation, Event::Notice(told));
         }
-        Received { conversation, message: message.to_owned() }
+        let draft = self.on_git.as_ref().map(|on_git| DraftWatch::new(&on_git.session));
+        Received { conversation, message: message.to_owned(), draft }
     }
 
     /// Puts the notes that the model proposed into the inbox, where they wait for the person; returns a line about them. None

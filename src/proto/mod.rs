@@ -200,6 +200,13 @@ pub enum SessionEvent {
         /// Its id.
         session: String,
     },
+    /// A call of a tool changed files of the running turn.
+    DraftChanged {
+        /// The session's id.
+        session: String,
+        /// The files, by path from the top of the project.
+        paths: Vec<String>,
+    },
     /// A turn became a commit.
     Committed(TurnCommitted),
 }
@@ -226,12 +233,13 @@ pub struct TurnCommitted {
 }
 
 impl SessionEvent {
-    /// The event in a line for people.
+    /// The event in a line for people; `None` for one that they see anyhow, with the call that it belongs to.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn text(&self) -> Option<String> {
         match self {
-            Self::Started { session } => format!("[session] {session}"),
-            Self::Committed(turn) => turn.text.clone(),
+            Self::Started { session } => Some(format!("[session] {session}")),
+            Self::DraftChanged { .. } => None,
+            Self::Committed(turn) => Some(turn.text.clone()),
         }
     }
 }

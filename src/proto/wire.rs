@@ -43,6 +43,10 @@ pub enum Line<'a> {
     SessionStarted {
         session: &'a str,
     },
+    DraftChanged {
+        session: &'a str,
+        paths: &'a [String],
+    },
     TurnCommitted {
         session: &'a str,
         turn: u64,
@@ -121,6 +125,7 @@ impl<'a> Line<'a> {
     fn of_session(event: &'a SessionEvent) -> Self {
         match event {
             SessionEvent::Started { session } => Self::SessionStarted { session },
+            SessionEvent::DraftChanged { session, paths } => Self::DraftChanged { session, paths },
             SessionEvent::Committed(turn) => {
                 let [added, removed] = turn.lines.map_or([None; 2], |lines| lines.map(Some));
                 let TurnCommitted { session, turn, commit, files, state, conflicts, text, .. } = turn;

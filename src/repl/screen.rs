@@ -141,7 +141,7 @@ impl Drawing {
     pub(super) fn take(&mut self, event: Event) {
         let console = &self.console.clone();
         match event {
-            Event::Session(event) => self.take(Event::Notice(event.text())),
+            Event::Session(event) => event.text().into_iter().for_each(|text| self.take(Event::Notice(text))),
             Event::Notice(text) => self.waiting.above(console, || {
                 console.write(&self.markdown.finish());
                 console.notice(&text);

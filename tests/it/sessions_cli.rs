@@ -176,6 +176,7 @@ fn programs_read_the_session_and_its_commit_from_events() {
     let events: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let of = |name: &str| events.iter().find(|it| it["event"] == name).unwrap_or_else(|| panic!("{name}: {out}"));
     let (started, turn) = (of("session_started"), of("turn_committed"));
+    assert_eq!(of("draft_changed")["paths"], json!(["b.txt"]));
     let id = started["session"].as_str().expect("an id");
     assert_eq!((&turn["session"], &turn["turn"], &turn["state"]), (&started["session"], &json!(1), &json!("whole")));
     assert_eq!((&turn["files"], &turn["added"], &turn["removed"]), (&json!(1), &json!(2), &json!(0)));

@@ -491,7 +491,7 @@ impl Face {
                 self.put(&drawn);
             }
             Event::Notice(text) => self.say_beside(&text),
-            Event::Session(event) => self.say_beside(&event.text()),
+            Event::Session(event) => event.text().iter().for_each(|text| self.say_beside(text)),
             Event::Answered { text } => {
                 if self.schema.is_some() {
                     let drawn = self.drawing.push(&text);
