@@ -310,12 +310,17 @@ impl Gate {
             && policy::looks_first(verdict, (self.options.sandbox)().1)
     }
 
-    fn verdict(&self, call: &Call, cwd: &Path, can_ask: bool) -> PolicyVerdict {
-        let cwd = cwd.to_str().unwrap_or("/");
+    /// The confinement that a call would have.
+    fn hold_of(&self, call: &Call) -> Hold {
         // Choosing a sandbox takes time, so it is left to the first program.
         let hold = if starts_program(&call.action) { (self.options.sandbox)().1 } else { Hold::Walls };
         // Only a command that ends has a copy; a job and a plugin work on the workspace itself.
-        let hold = if call.may_have_copy() { hold } else { hold.min(Hold::Walls) };
+        if call.may_have_copy() { hold } else { hold.min(Hold::Walls) }
+    }
+
+    fn verdict(&self, call: &Call, cwd: &Path, can_ask: bool) -> PolicyVerdict {
+        let cwd = cwd.to_str().unwrap_or("/");
+        let hold = self.hold_of(call);
         let rules = self.rules_now();
         let context = Context { rules: &rules, cwd, can_ask, hold, files: &Disk::default() };
         let verdict = policy::judge(&call.action, &context);
@@ -388,8 +393,17 @@ impl Gate {
             grant.count(&ticket.call, approver);
         }
         let is_look = ticket.is_look_by(approver);
+        let has_network = self.gives_network(&ticket, approver);
         let Ticket { call, verdict, cwd, digest, .. } = ticket;
-        Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), is_look, digest, opened })
+        Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), is_look, has_network, digest, opened })
+    }
+
+    /// Whether a call gets the network of this machine. A program on a copy has a loopback of its own, so words that speak to
+    /// this machine alone open nothing there; elsewhere they do if somebody has agreed to them.
+    fn gives_network(&self, ticket: &Ticket, approver: &Approver) -> bool {
+        let Ticket { call, verdict, is_allowed, is_granted, .. } = ticket;
+        let is_agreed = *approver != Approver::Policy || *is_allowed || *is_granted;
+        permit::needs_network(verdict) || permit::speaks(verdict) && is_agreed && self.hold_of(call) < Hold::Copy
     }
 
     /// Allows what a person wants never to be asked about again, if that may be.

@@ -18,6 +18,7 @@ pub struct Permit {
     pub(super) cwd: PathBuf,
     pub(super) rules: Rules,
     pub(super) is_look: bool,
+    pub(super) has_network: bool,
     pub(super) digest: String,
     pub(super) opened: Option<Opened>,
 }
@@ -73,11 +74,16 @@ impl Permit {
         policy::judge(&Action::Read { path: path.to_owned() }, &context).risk == Risk::Low
     }
 
-    /// Whether the network was part of the judged and allowed call.
+    /// Whether the network of this machine was part of what was allowed.
     #[must_use]
     pub fn has_network(&self) -> bool {
-        self.verdict.needs.iter().any(|need| matches!(need, Need::Network { .. }))
-            || self.verdict.effects.iter().any(|effect| matches!(effect, Effect::Net { .. }))
+        self.has_network
+    }
+
+    /// Whether its words name this machine as the place that it speaks to.
+    #[must_use]
+    pub fn names_loopback(&self) -> bool {
+        speaks(&self.verdict) && !needs_network(&self.verdict)
     }
 
     /// Paths outside the workspace that were part of what was judged and allowed, as far as they can be opened: to be read,
@@ -102,4 +108,14 @@ impl Permit {
     pub fn risk(&self) -> Risk {
         self.verdict.risk
     }
+}
+
+/// Whether a call speaks to a machine, be it this one.
+pub(super) fn speaks(verdict: &PolicyVerdict) -> bool {
+    verdict.effects.iter().any(|effect| matches!(effect, Effect::Net { .. }))
+}
+
+/// Whether a call speaks to another machine.
+pub(super) fn needs_network(verdict: &PolicyVerdict) -> bool {
+    verdict.needs.iter().any(|need| matches!(need, Need::Network { .. }))
 }

@@ -20,7 +20,7 @@ const BYTES_MAX: usize = 64 * 1024;
 pub enum Missed {
     /// Asked for the address of a host.
     Name(String),
-    /// Connected, or sent something, to an address that isn't its own loopback.
+    /// Connected, or sent something, to an address that isn't its own loopback, or to a port there at which nothing listens.
     Address(SocketAddr),
     /// Connected to a Unix socket that isn't there in the jail.
     Socket(PathBuf),
@@ -92,8 +92,12 @@ pub(super) fn read(path: &Path) -> Option<Vec<Missed>> {
 }
 
 /// Reads from a socket address of the kernel's form what a program without a network can't reach; `is_there` says
-/// whether a path is a socket that it can.
-pub(super) fn unreachable(address: &[u8], is_there: impl Fn(&Path) -> bool) -> Option<Missed> {
+/// whether a path is a socket that it can, `listens` whether a program does at a port of its loopback.
+pub(super) fn unreachable(
+    address: &[u8],
+    is_there: impl Fn(&Path) -> bool,
+    listens: impl Fn(u16) -> bool,
+) -> Option<Missed> {
     let family = i32::from(u16::from_ne_bytes(address.get(..2)?.try_into().ok()?));
     match family {
         libc::AF_INET | libc::AF_INET6 => {
@@ -104,7 +108,7 @@ pub(super) fn unreachable(address: &[u8], is_there: impl Fn(&Path) -> bool) -> O
                 IpAddr::from(<[u8; 16]>::try_from(address.get(8..24)?).ok()?).to_canonical()
             };
             let is_own = ip.is_loopback() || ip.is_unspecified();
-            (!is_own).then(|| Missed::Address(SocketAddr::new(ip, port)))
+            (!is_own || !listens(port)).then(|| Missed::Address(SocketAddr::new(ip, port)))
         }
         libc::AF_UNIX => {
             let name = address.get(2..)?.split(|byte| *byte == 0).next()?;
@@ -114,6 +118,18 @@ pub(super) fn unreachable(address: &[u8], is_there: impl Fn(&Path) -> bool) -> O
         }
         _ => None,
     }
+}
+
+/// Whether a table of sockets, as the kernel prints it in `/proc/net/tcp`, has one that listens at a port.
+pub(super) fn listens_at(table: &str, port: u16) -> bool {
+    /// `TCP_LISTEN` of linux/net/tcp_states.h.
+    const LISTENING: &str = "0A";
+    table.lines().skip(1).any(|line| {
+        let mut columns = line.split_ascii_whitespace().skip(1);
+        let (local, state) = (columns.next(), columns.nth(1));
+        let own = local.and_then(|it| it.rsplit_once(':')).and_then(|(_, it)| u16::from_str_radix(it, 16).ok());
+        own == Some(port) && state == Some(LISTENING)
+    })
 }
 
 /// The name that a request to a name server is about; nothing for addresses that are looked up backwards.
@@ -184,7 +200,7 @@ mod tests {
             [family(libc::AF_INET6), vec![0, 53, 0, 0, 0, 0], ip.octets().to_vec(), vec![0; 4]].concat()
         };
         let unix = |path: &[u8]| [family(libc::AF_UNIX), path.to_vec()].concat();
-        let found = |address: &[u8]| unreachable(address, |path| path == Path::new("/tmp/own"));
+        let found = |address: &[u8]| unreachable(address, |path| path == Path::new("/tmp/own"), |port| port != 80);
         let address = |text: &str| Some(Missed::Address(text.parse().unwrap()));
         assert_eq!(found(&v4([192, 0, 2, 7])), address("192.0.2.7:443"));
         assert_eq!(found(&v6("2001:db8::2")), address("[2001:db8::2]:53"));
@@ -194,10 +210,23 @@ mod tests {
         {
             assert_eq!(found(&own), None);
         }
+        let unheard = [family(libc::AF_INET), vec![0, 80, 127, 0, 0, 1], vec![0; 8]].concat();
+        assert_eq!(found(&unheard), address("127.0.0.1:80"));
         assert_eq!(found(&unix(b"/run/docker.sock\0rest")), Some(Missed::Socket("/run/docker.sock".into())));
         for own in [&b"/tmp/own\0"[..], b"\0abstract", b"relative", b"/a\nb", b""] {
             assert_eq!(found(&unix(own)), None);
         }
+    }
+
+    #[test]
+    fn a_listener_is_found_in_the_kernels_table() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue\n   \
+                     0: 0100007F:1F90 00000000:0000 0A 00000000:00000000\n   \
+                     1: 0100007F:1F91 0100007F:1F90 01 00000000:00000000\n   \
+                     2: 00000000000000000000000001000000:0050 00000000000000000000000000000000:0000 0A 0\n";
+        assert!(listens_at(table, 8080) && listens_at(table, 80));
+        assert!(!listens_at(table, 8081), "this one is connected");
+        assert!(!listens_at("", 8080) && !listens_at(table, 0));
     }
 
     #[test]

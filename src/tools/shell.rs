@@ -95,6 +95,8 @@ struct Wish<'a> {
     in_background: bool,
     /// A step of a procedure, which knows nothing of earlier commands.
     is_alone: bool,
+    /// Its words name this machine as the place that it speaks to.
+    names_loopback: bool,
 }
 
 /// A command that goes on.
@@ -336,7 +338,7 @@ impl Shell {
             looked(missed.as_deref(), &errors, &printed, workspace, is_failed)
         } else {
             let by_words = missed.is_none() && !wish.terms.network;
-            tried(&missed.unwrap_or_default(), &outside, is_failed)
+            tried(&missed.unwrap_or_default(), &outside, is_failed, wish.names_loopback)
                 .or_else(|| is_failed.then(|| refused(&errors, &printed, cwd, by_words, &outside)).flatten())
         };
         Some(Copied { command: wish.command.to_owned(), layer, refused })
@@ -411,7 +413,8 @@ impl Shell {
                 };
                 // Only a procedure's arguments have variables: the schema of a model's has none.
                 let is_alone = permit.arguments().get("env").is_some();
-                let wish = Wish { command, cwd: permit.cwd(), terms, limit, in_background, is_alone };
+                let names_loopback = permit.names_loopback();
+                let wish = Wish { command, cwd: permit.cwd(), terms, limit, in_background, is_alone, names_loopback };
                 self.command(&wish, work).unwrap_or_else(Outcome::from)
             }
             (_, Some(number)) => {

@@ -259,6 +259,34 @@ fn a_command_that_hides_that_it_was_refused_the_network_is_offered_it_once() {
 }
 
 #[test]
+fn words_that_speak_to_this_machine_open_no_network_unasked() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let speaks = format!("(exec 3<>/dev/tcp/127.0.0.1/{port}) && echo reached");
+    // The network would be open to everything else in the line, too.
+    let [plain, other] = [speaks.clone(), format!("{speaks}; sh net.sh")];
+    for autonomy in ["readonly", "supervised", "full"] {
+        let home = scene(&[&plain, &other], &format!("security = {{autonomy = \"{autonomy}\"}}"));
+        fs::write(work(home.path(), "net.sh"), "ls /sys/class/net; cat /proc/net/route").expect("a script");
+        let results = results(home.path());
+        assert!(results.iter().all(|it| !output(it).contains("reached")), "{autonomy}: {results:?}");
+        assert!(output(&results[0]).contains("[the network was refused: "), "{autonomy}: {results:?}");
+        assert_eq!(output(&results[1]).lines().find(|line| line.starts_with("lo")), Some("lo"), "{results:?}");
+    }
+    // A server of the person's own is reached with a yes.
+    let home = scene(&[&plain], "");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text(&format!("no program listens at 127.0.0.1:{port} in the sandbox"));
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text("that was it");
+    listener.set_nonblocking(true).expect("a mode");
+    assert!(listener.accept().is_ok(), "it was reached");
+    assert!(listener.accept().is_err(), "once");
+}
+
+#[test]
 fn a_datagram_that_names_its_address_in_a_message_header_is_seen() {
     // `sendmsg` has the address in memory, unlike `sendto`; one on a connected socket of the jail's own has none.
     let script = "import socket\n\

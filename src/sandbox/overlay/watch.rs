@@ -16,7 +16,7 @@ use nix::sys::socket::{MsgFlags, SockaddrStorage, recvmsg, sendmsg};
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::unistd::Pid;
 
-use super::super::missed::{Book, Missed, asked_name, failed_answer, unreachable};
+use super::super::missed::{Book, Missed, asked_name, failed_answer, listens_at, unreachable};
 use super::writes::{CHANGES, Closed};
 use crate::sandbox::helper::enter::{Calls, FilterStep, HeldCall};
 use crate::sandbox::helper::wire::Spec;
@@ -152,7 +152,7 @@ impl Watch {
     fn note(&mut self, call: &HeldCall) {
         let is_there = |path: &Path| path.metadata().is_ok_and(|data| data.file_type().is_socket());
         let things = match address_of(call) {
-            Some(address) => unreachable(&address, is_there).into_iter().collect(),
+            Some(address) => unreachable(&address, is_there, listens).into_iter().collect(),
             None => self.closed.changes_of(call),
         };
         let is_missed = |thing: &Missed| !(self.has_network && matches!(thing, Missed::Address(_)));
@@ -177,6 +177,12 @@ impl Watch {
             let _ = sendmsg(names.as_raw_fd(), &[io::IoSlice::new(&answer)], &[], OWN_FLAGS, Some(&from));
         }
     }
+}
+
+/// Whether a program in this network listens at a port; yes if the kernel doesn't say.
+fn listens(port: u16) -> bool {
+    let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(std::fs::read_to_string);
+    tables.iter().all(Result::is_err) || tables.iter().flatten().any(|table| listens_at(table, port))
 }
 
 /// The address that a held call gives the kernel, as it lies in the memory of its thread now.

@@ -2,6 +2,7 @@
 //! of the command; and paths to read, which programs name when they fail. A path counts only if it is there outside and
 //! the jail hides it or can't write it. Only if the jail couldn't look, the network is recognised by what is printed.
 
+use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 
 use crate::proto::action::Need;
@@ -61,16 +62,20 @@ pub struct Refusal {
     pub is_hidden: bool,
 }
 
-/// Returns the attempts that the kernel saw, the network first: a host by its name if one was looked up.
+/// Returns the attempts that the kernel saw, the network first: a host by its name if one was looked up. A port of its own
+/// loopback at which nothing listened counts only for a command that failed and `names_loopback`: tests try such ports
+/// on purpose.
 pub(in crate::tools) fn tried(
     missed: &[Missed],
     outside: &dyn Fn(&Path) -> Option<Outside>,
     is_failed: bool,
+    names_loopback: bool,
 ) -> Option<Refusal> {
     let names: Vec<&str> =
         missed.iter().filter_map(|it| if let Missed::Name(name) = it { Some(&**name) } else { None }).collect();
     let addresses = missed.iter().filter_map(|it| if let Missed::Address(address) = it { Some(address) } else { None });
-    let network = match (&names[..], addresses.collect::<Vec<_>>().first()) {
+    let (own, others): (Vec<&SocketAddr>, Vec<_>) = addresses.partition(|address| is_own(address));
+    let network = match (&names[..], others.first()) {
         ([], None) => None,
         ([], Some(address)) => Some((format!("it tried to reach {address}"), address.to_string())),
         ([first, more @ ..], _) => {
@@ -78,7 +83,9 @@ pub(in crate::tools) fn tried(
             Some((format!("it looked for the host {first}{more}"), (*first).to_owned()))
         }
     };
-    let network = network.map(|(line, host)| (line, Need::Network { host }));
+    let own = own.first().filter(|_| is_failed && names_loopback);
+    let own = own.map(|own| (format!("no program listens at {own} in the sandbox"), own.to_string()));
+    let network = network.or(own).map(|(line, host)| (line, Need::Network { host }));
     let socket = || {
         let found =
             missed.iter().find_map(|it| if let Missed::Socket(path) = it { service(path, outside) } else { None });
@@ -100,6 +107,11 @@ pub(in crate::tools) fn tried(
         None => (removal()?, None),
     };
     Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
+}
+
+/// Whether an address is the loopback of whoever connects to it.
+fn is_own(address: &SocketAddr) -> bool {
+    address.ip().is_loopback() || address.ip().is_unspecified()
 }
 
 /// Returns the change of the workspace that a first look was refused: as the kernel saw it or, if nothing watched it, by what it
@@ -283,7 +295,7 @@ mod tests {
         let outside = |path: &Path| (!path.ends_with("secret.sock")).then_some(Outside::Hidden);
         let socket = |path: &Path| Missed::Socket(path.to_owned());
         let name = |name: &str| Missed::Name(name.to_owned());
-        let found = |missed: &[Missed]| tried(missed, &outside, false).map(|it| (it.line, it.need));
+        let found = |missed: &[Missed]| tried(missed, &outside, false, true).map(|it| (it.line, it.need));
         let network = |host: &str| Some(Need::Network { host: host.to_owned() });
         let address = Missed::Address("192.0.2.1:443".parse().expect("an address"));
         assert_eq!(found(&[]), None);
@@ -292,6 +304,12 @@ mod tests {
             Some(("it looked for the host a.example and 1 more".into(), network("a.example")))
         );
         assert_eq!(found(&[address]), Some(("it tried to reach 192.0.2.1:443".into(), network("192.0.2.1:443"))));
+        let own = [Missed::Address("127.0.0.1:3000".parse().expect("an address"))];
+        assert_eq!(found(&own), None, "the command ended well");
+        assert_eq!(tried(&own, &outside, true, false), None, "its words don't name this machine");
+        let needed = tried(&own, &outside, true, true).map(|it| (it.line, it.need));
+        let line = "no program listens at 127.0.0.1:3000 in the sandbox".to_owned();
+        assert_eq!(needed, Some((line, network("127.0.0.1:3000"))));
         let path = service.display().to_string();
         assert_eq!(
             found(&[socket(&file), socket(&service)]),

@@ -95,7 +95,15 @@ impl Scene {
         answer: impl FnMut(&AtomicBool) -> Option<OverdueChoice>,
     ) -> Outcome {
         self.with(limit, answer, |shell, cwd, work| {
-            let wish = Wish { command, cwd, terms: Terms::default(), limit, in_background: false, is_alone: false };
+            let wish = Wish {
+                command,
+                cwd,
+                terms: Terms::default(),
+                limit,
+                in_background: false,
+                is_alone: false,
+                names_loopback: false,
+            };
             shell.command(&wish, work).unwrap_or_else(Outcome::from)
         })
     }
@@ -158,7 +166,15 @@ fn what_ends_while_the_question_stands_has_its_whole_result() {
     // Its variables are there for the next one.
     let limit = Duration::from_secs(60);
     let (command, terms) = ("echo here=$here", Terms::default());
-    let next = Wish { command, cwd: Path::new("/"), terms, limit, in_background: false, is_alone: false };
+    let next = Wish {
+        command,
+        cwd: Path::new("/"),
+        terms,
+        limit,
+        in_background: false,
+        is_alone: false,
+        names_loopback: false,
+    };
     let outcome = scene.with(limit, |_| None, |shell, _, work| shell.command(&next, work)).expect("it runs");
     assert_eq!(outcome.output, "here=yes");
 }
@@ -267,7 +283,15 @@ fn a_shorter_time_of_the_models_own_makes_a_job_unasked_and_too_many_are_ended()
             |_| panic!("it is the model's own wish"),
             |shell, cwd, work| {
                 let (command, terms) = ("cat go", Terms::default());
-                let wish = Wish { command, cwd, terms, limit: shorter, in_background: false, is_alone: false };
+                let wish = Wish {
+                    command,
+                    cwd,
+                    terms,
+                    limit: shorter,
+                    in_background: false,
+                    is_alone: false,
+                    names_loopback: false,
+                };
                 shell.command(&wish, work).expect("it runs")
             },
         );
