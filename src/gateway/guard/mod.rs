@@ -54,22 +54,26 @@ impl Names {
         {
             return Err(Problem::new(421, "misdirected", "the header Host doesn't name this gateway"));
         }
-        let refused = || Problem::new(403, "origin_refused", "requests of other sites are refused");
-        let mut origins = headers.get_all(header::ORIGIN).iter();
-        if let Some(origin) = origins.next() {
-            let is_ours = origin.to_str().is_ok_and(|origin| self.origins.iter().any(|name| name == origin));
-            if !is_ours || origins.next().is_some() {
-                return Err(refused());
-            }
-        }
-        // A link elsewhere may lead to the console, whose files hold nothing.
-        if !is_page && headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site") {
-            return Err(refused());
+        // The console's files hold nothing of anybody's: a link elsewhere may lead to them, and the frame of a shared screen,
+        // which has an origin of its own, asks for its scripts with `Origin: null`.
+        let is_file = is_page && matches!(*method, Method::GET | Method::HEAD);
+        if !is_file && !self.is_by_own_page(headers) {
+            return Err(Problem::new(403, "origin_refused", "requests of other sites are refused"));
         }
         if matches!(*method, Method::POST | Method::PUT | Method::PATCH) {
             if is_raw { check_no_form(headers)? } else { check_type(headers)? }
         }
         Ok(())
+    }
+
+    /// Whether a request is by no page, or by one of this gateway.
+    fn is_by_own_page(&self, headers: &HeaderMap) -> bool {
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let is_ours = origins
+            .next()
+            .is_none_or(|origin| origin.to_str().is_ok_and(|origin| self.origins.iter().any(|name| name == origin)));
+        let is_elsewhere = headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site");
+        is_ours && origins.next().is_none() && !is_elsewhere
     }
 }
 
@@ -108,11 +112,15 @@ mod tests {
     use super::*;
 
     fn status(method: &Method, lines: &[(&'static str, &'static str)]) -> Option<u16> {
+        status_of(method, lines, false)
+    }
+
+    fn status_of(method: &Method, lines: &[(&'static str, &'static str)], is_page: bool) -> Option<u16> {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
             headers.append(*name, value.parse().expect("a value"));
         }
-        Names::of(4117, &Reach::default()).check(method, &headers, (false, false)).err().map(|problem| problem.status)
+        Names::of(4117, &Reach::default()).check(method, &headers, (false, is_page)).err().map(|problem| problem.status)
     }
 
     #[test]
@@ -134,6 +142,14 @@ mod tests {
         assert_eq!(status(&Method::GET, &[HOST, ("origin", "http://localhost:4117")]), None);
         assert_eq!(status(&Method::GET, &[HOST, ("sec-fetch-site", "cross-site")]), Some(403));
         assert_eq!(status(&Method::GET, &[HOST, ("sec-fetch-site", "same-origin")]), None);
+    }
+
+    #[test]
+    fn files_of_the_console_are_given_to_a_frame_with_an_origin_of_its_own() {
+        let lines = [("host", "127.0.0.1:4117"), ("origin", "null"), ("sec-fetch-site", "cross-site")];
+        assert_eq!(status_of(&Method::GET, &lines, true), None);
+        assert_eq!(status_of(&Method::POST, &lines, true), Some(403));
+        assert_eq!(status_of(&Method::GET, &[("host", "evil.example"), lines[1]], true), Some(421));
     }
 
     #[test]

@@ -292,6 +292,11 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     // The screen lies in a frame that has no access to this page, its network or its storage.
     assert_eq!(browser.eval("document.querySelector('iframe').contentDocument"), Value::Null);
     assert_eq!(browser.eval("document.querySelector('iframe').getAttribute('sandbox')"), "allow-scripts");
+    let page = browser.tab();
+    browser.frame();
+    browser.wait("document.querySelector('.xterm-rows')?.innerText.includes('green and plain')");
+    browser.wait("document.querySelector('.xterm-rows').innerText.includes('from-2-on')");
+    browser.turn_to(&page);
     browser.key("t");
     browser.wait("document.querySelector('.output')?.innerText.includes('line-42')");
     browser.wait("[...document.querySelectorAll('.output')].some((it) => it.innerText.includes('from-2-on'))");
@@ -334,6 +339,10 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     browser.wait("document.querySelector('#lines').innerText.includes('line-$((6 * 7))')");
     browser.eval("document.querySelector('#time').value = document.querySelector('#time').max, document.querySelector('#time').dispatchEvent(new Event('input', {bubbles: true}))");
     browser.wait("document.querySelector('#lines').innerText.includes('while-$((2 + 2))-away')");
+    let page = browser.tab();
+    browser.frame();
+    browser.wait("document.querySelector('.xterm-rows')?.innerText.includes('while-4-away')");
+    browser.turn_to(&page);
     let found = browser.violations();
     assert!(found.is_empty(), "replay: {found:#?}");
     browser.picture("gateway-replay.png");
