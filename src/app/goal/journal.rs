@@ -195,7 +195,8 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps) -> Result<Vec<Strin
     if !run.tampered.is_empty() {
         lines.push(format!("Changed files that the checks depend on: {}", run.tampered.join(", ")));
     }
-    let (shown, more) = steps.files.split_at(steps.files.len().min(LISTED_MAX));
+    let files = with_caches_as_one(&steps.files);
+    let (shown, more) = files.split_at(files.len().min(LISTED_MAX));
     lines.extend(shown.iter().map(|path| format!("Changed {path}")));
     lines.extend((!more.is_empty()).then(|| format!("Changed {} more files", more.len())));
     let calls = Calls::of(events.iter().map(|(_, _, event)| event));
@@ -211,9 +212,10 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps) -> Result<Vec<Strin
         ));
     }
     for part in lock(&journal.store).spent_by_category(journal.run)? {
-        let (category, model, requests) = (part.category, part.model, part.requests);
+        let (category, model) = (part.category, part.model);
+        let requests = counted(usize::try_from(part.requests).unwrap_or(usize::MAX), "request");
         let (read, written, cost) = (part.tokens_in, part.tokens_out, part.cost);
-        lines.push(format!("Cost {category} ({model}): {requests} requests, {read} + {written} tokens, {cost}"));
+        lines.push(format!("Cost {category} ({model}): {requests}, {read} + {written} tokens, {cost}"));
     }
     let minutes = run.minutes_at(used.now);
     lines.push(format!(
@@ -232,6 +234,20 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps) -> Result<Vec<Strin
         lines.push(format!("reedclaw norris undo {} reverts its changes ({count})", journal.run));
     }
     Ok(lines)
+}
+
+/// The names of changed files, with each directory that marks itself as a cache (`CACHEDIR.TAG`) in place of its files.
+fn with_caches_as_one(files: &[String]) -> Vec<String> {
+    let caches: Vec<&str> = files.iter().filter_map(|it| it.strip_suffix("CACHEDIR.TAG")).collect();
+    let cache_of = |file: &String| caches.iter().find(|cache| cache.ends_with('/') && file.starts_with(**cache));
+    let mut names: Vec<String> = Vec::new();
+    for file in files {
+        let name = cache_of(file).map_or_else(|| file.clone(), |cache| format!("{cache} (a cache)"));
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 /// Returns the report of a run as JSON: `run`, `state`, `goal`, `why`, `workspace`, `session`, `tasks`, `checks`, `changed_inputs`, `waits_for`,
@@ -331,4 +347,15 @@ fn mark_of(state: TaskState) -> &'static str {
 #[allow(clippy::cast_precision_loss, reason = "a time that is shown")]
 fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cache_stands_for_its_files_in_the_list_of_changed_ones() {
+        let files = [".cache/CACHEDIR.TAG", ".cache/v/nodes", ".cached", "CACHEDIR.TAG", "a.py"].map(str::to_owned);
+        assert_eq!(with_caches_as_one(&files), [".cache/ (a cache)", ".cached", "CACHEDIR.TAG", "a.py"]);
+    }
 }

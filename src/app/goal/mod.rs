@@ -85,9 +85,11 @@ pub fn granted_lines(goal: &Goal) -> [String; 2] {
         calls.map(|it| format!("{it} calls")),
     ];
     let budget = shown.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    let commands: Vec<&String> = goal.checks.iter().chain(&goal.grant.commands).collect();
+    let commands: Vec<String> =
+        goal.checks.iter().chain(&goal.grant.commands).map(|command| format!("`{command}`")).collect();
+    let commands = if commands.is_empty() { "no commands".to_owned() } else { commands.join(", ") };
     let writes = goal.grant.writes.join(", ");
-    [format!("grant: changes of {writes}; commands {commands:?}; no network"), format!("budget: {budget}")]
+    [format!("grant: changes of {writes}; {commands}; no network"), format!("budget: {budget}")]
 }
 
 /// Tells what a person should know before a run begins to work: its tasks, what the checks show, grant and budget.

@@ -59,7 +59,7 @@ fn a_run_works_task_by_task_until_its_check_passes() {
         "Task 1 (checked): write one",
         "Task 3 (checked): write three",
         "status 0",
-        "Cost norris-preplan (m): 1 requests",
+        "Cost norris-preplan (m): 1 request,",
         "Cost norris-step (m): 6 requests",
         "reedclaw norris undo 1 reverts its changes (3 steps)",
     ] {

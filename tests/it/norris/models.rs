@@ -142,7 +142,7 @@ fn the_planner_never_sees_the_outputs_of_calls() {
     let (status, text) = run(home.path(), &["norris", "look", "--check", "test -e made"]);
     assert_eq!(status, 0, "{text}");
     for part in
-        ["Cost norris-preplan (far): 1 requests", "Cost norris-replan (far): 1 requests", "Cost norris-step (m)"]
+        ["Cost norris-preplan (far): 1 request,", "Cost norris-replan (far): 1 request,", "Cost norris-step (m)"]
     {
         assert!(text.contains(part), "{part}: {text}");
     }
