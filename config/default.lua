@@ -599,6 +599,21 @@ return {
     },
   },
 
+  -- The gateway to which `:share` and `reedclaw agent --share` publish.
+  share = {
+    -- text: https://NAME or https://NAME:PORT of a team's gateway; http:// for one on this machine. Empty: your own gateway, by
+    -- its socket.
+    gateway = "",
+    -- variable name: the variable with your token for it, as `reedclaw gateway token create` makes one.
+    token_env = "REEDCLAW_SHARE_TOKEN",
+    -- "lab", "saas", "enterprise": the mode of your tenant there.
+    mode = "saas",
+    -- text: your tenant there.
+    tenant = "local",
+    -- text: the project there that your sessions belong to.
+    project = "default",
+  },
+
   -- Runs towards goals (`:norris GOAL`, `reedclaw norris GOAL`). Options of the command line count before these.
   norris = {
     -- the name of a model: it plans the work. Empty: the model that works.

@@ -204,6 +204,13 @@ return {
     limits = { connections = 512, tenant_requests = 100, user_requests = 20, tenant_streams = 500, user_streams = 8 },
     hooks = { builds = { secret_env = "BUILDS_SECRET", question = "A build failed. Find out why." } },
   },
+  share = {
+    gateway = "https://team.example",
+    token_env = "TEAM_TOKEN",
+    mode = "enterprise",
+    tenant = "acme",
+    project = "shop",
+  },
 
   norris = {
     preplanner = "",

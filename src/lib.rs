@@ -67,7 +67,6 @@ pub mod receipts;
     reason = "programs in a sandbox, its temporary directory, what of the machine is opened to them"
 )]
 pub mod sandbox;
-#[allow(clippy::disallowed_methods, reason = "the gateway's socket, for a session that is shared")]
 pub mod share;
 #[allow(
     clippy::disallowed_methods,

@@ -7,6 +7,7 @@ mod limits;
 mod procedure;
 mod question;
 mod session;
+mod sharing;
 mod steps;
 mod tooling;
 
@@ -58,6 +59,7 @@ pub use session::{
     Approvals, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, RunOnGit, ToSummarise, ToolAsked,
     cut_off_turns, maker, rewind_run_session, session_failure, session_on, sessions_here, summarise, to_summarise,
 };
+pub use sharing::share_place;
 pub use steps::{recover, steps, steps_failure};
 pub use tooling::runner::{BuiltRunner, RunnerOf, allowed_commands, tool_runner, unknown_tools};
 pub use tooling::servers::servers;
@@ -633,7 +635,7 @@ pub fn agent_options(settings: &Settings, env: &Env, channel: ChannelKind) -> ag
             exec_output_tokens: settings.context.exec_output_tokens,
             compact_at_percent: settings.context.compact_at_percent,
         },
-        secrets: limits::secrets::of_environment(env),
+        secrets: limits::secrets::of_environment(env, &settings.share.token_env),
         money: money_options(settings),
         closed: closed(settings, channel),
     }

@@ -53,7 +53,8 @@ pub use settings::{
 };
 pub use tools::{
     AuthSettings, ChannelSettings, GatewayLimits, GatewaySettings, NatsSettings, NorrisSettings, ReachSettings,
-    ServiceSettings, SessionSettings, SopSettings, ToolLimitSettings, ToolSettings, UndoSettings, WebhookSettings,
+    ServiceSettings, SessionSettings, ShareSettings, SopSettings, ToolLimitSettings, ToolSettings, UndoSettings,
+    WebhookSettings,
 };
 
 /// The built-in defaults, which are the reference of every setting too.

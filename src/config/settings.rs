@@ -13,8 +13,8 @@ use super::reading::values::Values;
 use super::schema::usual_endpoint;
 use super::served::McpSettings;
 use super::tools::{
-    ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, SopSettings, ToolLimitSettings,
-    ToolSettings, UndoSettings,
+    ChannelSettings, GatewaySettings, NorrisSettings, ServiceSettings, SessionSettings, ShareSettings, SopSettings,
+    ToolLimitSettings, ToolSettings, UndoSettings,
 };
 use crate::proto::Task;
 use crate::proto::action::Autonomy;
@@ -72,6 +72,8 @@ pub struct Settings {
     pub sessions: SessionSettings,
     /// The gateway.
     pub gateway: GatewaySettings,
+    /// The gateway that shares the user's sessions with a team.
+    pub share: ShareSettings,
     /// Runs towards goals.
     pub norris: NorrisSettings,
     /// Procedures.
@@ -403,6 +405,7 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
         undo: UndoSettings::of(&values)?,
         sessions: SessionSettings::of(&values)?,
         gateway: GatewaySettings::of(&values)?,
+        share: ShareSettings::of(&values)?,
         norris: NorrisSettings::of(&values)?,
         sop: SopSettings::of(&values)?,
         service: ServiceSettings::of(&values)?,

@@ -227,6 +227,33 @@ impl GatewaySettings {
     }
 }
 
+/// The gateway that shares the user's sessions with a team.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShareSettings {
+    /// Its address; empty: the user's own gateway on this machine.
+    pub gateway: String,
+    /// The variable with the user's token.
+    pub token_env: String,
+    /// The mode of the tenant: a word.
+    pub mode: String,
+    /// The tenant.
+    pub tenant: String,
+    /// The project.
+    pub project: String,
+}
+
+impl ShareSettings {
+    pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
+        Ok(Self {
+            gateway: values.text(&["share", "gateway"])?,
+            token_env: values.text(&["share", "token_env"])?,
+            mode: values.text(&["share", "mode"])?,
+            tenant: values.text(&["share", "tenant"])?,
+            project: values.text(&["share", "project"])?,
+        })
+    }
+}
+
 /// Sessions on git.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionSettings {

@@ -153,7 +153,7 @@ async fn tick(gateway: Arc<Gateway>) {
         }
         if gateway.shares.are_some() {
             let at_work = Arc::clone(&gateway);
-            let _ = gateway.work.run("", move || at_work.shares.tick(Instant::now())).await;
+            let _ = gateway.work.run("", move || at_work.shares.tick(&at_work.callers, Instant::now())).await;
         }
     }
 }

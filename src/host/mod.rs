@@ -1,12 +1,12 @@
 //! The door to everything outside that has no room of its own: environment, clock, host name, sources of keys, TLS
-//! authorities, the desktop's clipboard, a private copy for an editor,
-//! programs that hear of events.
+//! authorities, connections, the desktop's clipboard, a private copy for an editor, programs that hear of events.
 
 mod authorities;
 mod clipboard;
 mod copy;
 mod keys;
 mod notify;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,6 +18,7 @@ pub use clipboard::copy_to_clipboard;
 pub use copy::PrivateCopy;
 pub use keys::{KEY_BYTES_MAX, KEY_COMMAND_TIME, key_from_command, key_from_file};
 pub use notify::notify;
+pub use wire::{Hangup, Wire};
 
 /// Returns the environment as a value.
 #[must_use]

@@ -6,7 +6,7 @@ use super::editing::state;
 use super::hub::{Flow, Repl};
 use super::keys::KEYS;
 use crate::agent::Agent;
-use crate::config::state_directory;
+use crate::app::share_place;
 use crate::ops;
 use crate::ops::commands::{self, Command, CommandError, Group, Op, of_shell};
 use crate::proto::{Failure, FailureKind, HumanLine, RouteVerdict};
@@ -32,7 +32,7 @@ use crate::repl::rules::served;
 use crate::repl::rules::sharing::{Wish, wish};
 use crate::repl::rules::skills;
 use crate::repl::rules::tooling;
-use crate::share::{SOCKET_NAME, ShareError, Wanted};
+use crate::share::Wanted;
 
 /// Carries out a meta line; a hidden one leaves nothing in the history and, but for a question, nothing for the
 /// model. `before` is the line before it.
@@ -139,8 +139,9 @@ fn share(repl: &mut Repl, argument: &str) {
             return repl.console.failure(&user(message, ":share watch [USER…], :share approve [USER…], :share off"));
         }
     };
-    let Some(directory) = state_directory(repl.runtime.env()) else {
-        return repl.console.notice("no HOME says where the gateway's socket is");
+    let place = match share_place(repl.runtime.settings(), repl.runtime.env()) {
+        Ok(place) => place,
+        Err(failure) => return repl.console.failure(&failure),
     };
     let cells = |count: usize| u16::try_from(count).unwrap_or(u16::MAX);
     let wanted = Wanted {
@@ -152,15 +153,15 @@ fn share(repl: &mut Repl, argument: &str) {
         approve,
     };
     let redactor = repl.runtime.agent().redactor().clone();
-    match sharing.begin(&directory.join(SOCKET_NAME), wanted, redactor) {
+    let pump = repl.terminal.session.handle();
+    match sharing.begin(&place, wanted, redactor, Box::new(move || pump.nudge())) {
         Ok((tap, line)) => {
             repl.terminal.session.tap(Some(tap));
             repl.console.notice(&format!("[share] {line}"));
         }
         Err(error) => {
-            let hint = if error == ShareError::NoGateway { "reedclaw gateway --open starts one" } else { "" };
-            let failure = Failure { kind: FailureKind::Unavailable, message: error.to_string(), hint: hint.into() };
-            repl.console.failure(&failure);
+            let (message, hint) = (error.to_string(), error.hint().into());
+            repl.console.failure(&Failure { kind: FailureKind::Unavailable, message, hint });
         }
     }
 }

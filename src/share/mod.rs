@@ -11,11 +11,12 @@
 
 mod card;
 mod elsewhere;
+mod http;
 mod publisher;
 mod queue;
-mod socket;
 
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -30,10 +31,11 @@ use crate::redact::Redactor;
 
 pub use card::card;
 pub use elsewhere::{ELSEWHERE_WAIT, Elsewhere, Refusal, RemoteAnswer};
+pub use http::{Place, Team};
 
+use http::{Connection, Request};
 use publisher::Link;
 use queue::Queue;
-use socket::Request;
 
 /// The name of the gateway's socket in the state directory.
 pub const SOCKET_NAME: &str = "gateway.sock";
@@ -41,6 +43,8 @@ pub const SOCKET_NAME: &str = "gateway.sock";
 pub const EVERYBODY: &str = "*";
 /// Bytes of a question that others are asked; a longer one is for the terminal alone.
 const CARD_BYTES_MAX: usize = 160 * 1024;
+/// Time for a gateway to take a session, with the look-up of its name.
+const BEGIN_WAIT: Duration = Duration::from_secs(10);
 /// Time that the end of a session waits for its last frames.
 const END_WAIT: Duration = Duration::from_secs(1);
 
@@ -67,12 +71,42 @@ pub enum ShareError {
     /// No gateway listens.
     #[error("no gateway runs here")]
     NoGateway,
-    /// The gateway refuses, in its words.
-    #[error("{0}")]
-    Refused(String),
-    /// The gateway doesn't answer.
-    #[error("the gateway doesn't answer: {0}")]
-    Failed(String),
+    /// The gateway refuses.
+    #[error("{place} refuses to share it: {why}")]
+    Refused {
+        /// The gateway.
+        place: String,
+        /// The word for a program.
+        code: String,
+        /// The gateway's own words.
+        why: String,
+    },
+    /// Something answers that is no gateway, or nothing does.
+    #[error("{place} {why}")]
+    Failed {
+        /// The gateway.
+        place: String,
+        /// The problem, as the rest of a sentence.
+        why: String,
+    },
+}
+
+impl ShareError {
+    /// The next thing to do about it.
+    #[must_use]
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::NoGateway => "reedclaw gateway --open starts one; share.gateway in the config names one elsewhere",
+            Self::Failed { .. } => "share.gateway in the config has its address; without it a gateway of yours is used",
+            Self::Refused { code, .. } => match code.as_str() {
+                "unauthenticated" => "share.token_env names the variable with a token that counts there",
+                "not_a_member" => "share.tenant names the tenant; an admin there adds you with reedclaw gateway member",
+                "mode_mismatch" => "share.mode is the mode of that tenant",
+                "misdirected" => "share.gateway must have the name by which that gateway is called",
+                _ => "",
+            },
+        }
+    }
 }
 
 /// A session that is shared, until this is dropped.
@@ -82,42 +116,52 @@ pub struct Share {
     wanted: Wanted,
     queue: Arc<Queue>,
     asked: AtomicU64,
-    ended: Receiver<()>,
+    /// Gets a word when the last frames are sent.
+    sent: Receiver<()>,
 }
 
 impl Share {
-    /// Begins to share, by the gateway that listens at a socket.
+    /// Begins to share, by a gateway. `ended` is called once it is over, also if the gateway has ended it.
     ///
     /// # Errors
     /// There is no gateway, it refuses, or there are no more threads.
-    pub fn begin(socket: &Path, wanted: Wanted, redactor: Redactor) -> Result<Self, ShareError> {
-        let body = json!({"kind": wanted.kind, "title": redactor.redact(&wanted.title).text, "cols": wanted.columns,
-            "rows": wanted.rows, "watch": wanted.watch, "approve": wanted.approve, "record": true})
-        .to_string();
-        let request = Request { method: "POST", path: "/shares", token: None, kind: JSON, body: body.as_bytes() };
-        let answer = request.answer(socket).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => ShareError::NoGateway,
-            _ => ShareError::Failed(error.to_string()),
-        })?;
-        let text = |name: &str| answer.body[name].as_str().map(str::to_owned);
-        let (Some(url), Some(id), Some(token)) = (text("url"), text("share_id"), text("publish_token")) else {
-            let why = answer.body["error"]["message"].as_str().unwrap_or("it gives no reason");
-            return Err(ShareError::Refused(format!("the gateway refuses to share it: {why}")));
-        };
+    pub fn begin(
+        place: &Place,
+        wanted: Wanted,
+        redactor: Redactor,
+        ended: Box<dyn Fn() + Send>,
+    ) -> Result<Self, ShareError> {
         let queue = Arc::<Queue>::default();
-        let link = Link { socket: PathBuf::from(socket), id, token, approve: wanted.approve.clone() };
-        let (ends, ended) = sync_channel(1);
-        let failed = |error: std::io::Error| ShareError::Failed(error.to_string());
+        let (begins, begun) = sync_channel(1);
+        let (ends, sent) = sync_channel(1);
+        let failed = |why: String| ShareError::Failed { place: place.to_string(), why };
         let thread = |name: &str| std::thread::Builder::new().name(name.into());
-        let (out, sent, redactor) = (Arc::clone(&queue), link.clone(), redactor);
+        let (out, to, what) = (Arc::clone(&queue), place.clone(), wanted.clone());
         let publish = move || {
-            publisher::publish(&out, &sent, &redactor);
+            let mut connection = Connection::new(to.clone());
+            let (url, link) = match open(&mut connection, to, &what, &redactor) {
+                Ok(opened) => opened,
+                Err(error) => return drop(begins.send(Err(error))),
+            };
+            if begins.send(Ok((url, link.clone()))).is_err() {
+                // It came too late.
+                out.end();
+            }
+            publisher::publish(&out, &link, &mut connection, &redactor);
             let _ = ends.send(());
+            ended();
         };
-        thread("share-out").spawn(publish).map_err(failed)?;
+        let no_thread = |error: std::io::Error| failed(format!("isn't asked: {error}"));
+        thread("share-out").spawn(publish).map_err(no_thread)?;
+        let late = || failed(format!("doesn't answer in {} seconds", BEGIN_WAIT.as_secs()));
+        let (url, link) = begun.recv_timeout(BEGIN_WAIT).map_err(|_| late())??;
         let control = Arc::clone(&queue);
-        thread("share-control").spawn(move || publisher::control(&control, &link)).map_err(failed)?;
-        Ok(Self { url, wanted, queue, asked: AtomicU64::new(0), ended })
+        let hear = move || publisher::control(&control, &link);
+        if let Err(error) = thread("share-control").spawn(hear) {
+            queue.end();
+            return Err(no_thread(error));
+        }
+        Ok(Self { url, wanted, queue, asked: AtomicU64::new(0), sent })
     }
 
     /// The address at which it can be watched.
@@ -142,6 +186,12 @@ impl Share {
     #[must_use]
     pub fn is_over(&self) -> Option<String> {
         self.queue.over_by_gateway()
+    }
+
+    /// Whether the gateway doesn't answer now: what is shared waits for it.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        self.queue.is_waiting()
     }
 
     /// A handle for what programs print.
@@ -206,10 +256,41 @@ impl Share {
 
 const JSON: &str = "application/json";
 
+/// Asks a gateway to share a session; returns the address at which it is watched, and the way there.
+fn open(
+    connection: &mut Connection,
+    place: Place,
+    wanted: &Wanted,
+    redactor: &Redactor,
+) -> Result<(String, Link), ShareError> {
+    let title = redactor.redact(&wanted.title).text;
+    let body = json!({"kind": wanted.kind, "title": title, "cols": wanted.columns, "rows": wanted.rows,
+        "watch": wanted.watch, "approve": wanted.approve, "record": true})
+    .to_string();
+    let request = Request { method: "POST", path: "/shares", token: None, kind: JSON, body: body.as_bytes() };
+    let named = place.to_string();
+    let failed = |why: String| ShareError::Failed { place: named.clone(), why };
+    let answer = connection.ask(&request).map_err(|error| match (&place, error.kind()) {
+        (Place::Here(_), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => ShareError::NoGateway,
+        _ => failed(format!("can't be reached: {error}")),
+    })?;
+    let text = |name: &str| answer.body[name].as_str().map(str::to_owned);
+    if let (Some(url), Some(id), Some(token)) = (text("url"), text("share_id"), text("publish_token")) {
+        return Ok((url, Link { place, id, token, approve: wanted.approve.clone() }));
+    }
+    let error = &answer.body["error"];
+    match (error["code"].as_str(), error["message"].as_str()) {
+        (Some(code), Some(why)) => {
+            Err(ShareError::Refused { place: named, code: code.to_owned(), why: why.to_owned() })
+        }
+        _ => Err(failed(format!("isn't one, or isn't there: the answer is HTTP {}", answer.status))),
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
         self.queue.end();
-        let _ = self.ended.recv_timeout(END_WAIT);
+        let _ = self.sent.recv_timeout(END_WAIT);
     }
 }
 

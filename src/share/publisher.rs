@@ -2,14 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
 use super::elsewhere::{Refusal, RemoteAnswer};
+use super::http::{Connection, Place, Request};
 use super::queue::{Batch, Item, Queue};
-use super::socket::Request;
 use super::{EVERYBODY, JSON};
 use crate::base::base64;
 use crate::base::text::shorten;
@@ -35,7 +34,7 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 /// The way to the gateway.
 #[derive(Clone, Debug)]
 pub(super) struct Link {
-    pub socket: PathBuf,
+    pub place: Place,
     pub id: String,
     pub token: String,
     /// Those whose answers count.
@@ -63,7 +62,7 @@ struct Outgoing<'p> {
 }
 
 /// Sends what is shared until it is over.
-pub(super) fn publish(queue: &Queue, link: &Link, redactor: &Redactor) {
+pub(super) fn publish(queue: &Queue, link: &Link, connection: &mut Connection, redactor: &Redactor) {
     let mut out = Outgoing {
         redactor,
         stars: Stars::default(),
@@ -90,12 +89,14 @@ pub(super) fn publish(queue: &Queue, link: &Link, redactor: &Redactor) {
             out.push(json!({"k": "end"}), 0);
         }
         while !out.waiting.is_empty() || spoken.elapsed() >= HEARTBEAT {
-            match send(link, &mut out, &mut accepted) {
+            match send(connection, link, &mut out, &mut accepted) {
                 Ok(()) => {
                     (spoken, again) = (Instant::now(), None);
+                    queue.set_waiting(false);
                 }
                 Err(Unsent::Ended(why)) => return queue.end_by_gateway(why),
                 Err(Unsent::Later) => {
+                    queue.set_waiting(true);
                     again = Some(again.map_or(AGAIN.0, |wait| (wait * 2).min(AGAIN.1)));
                     break;
                 }
@@ -116,7 +117,7 @@ enum Unsent {
 }
 
 /// Sends as many frames as one request holds.
-fn send(link: &Link, out: &mut Outgoing<'_>, accepted: &mut u64) -> Result<(), Unsent> {
+fn send(connection: &mut Connection, link: &Link, out: &mut Outgoing<'_>, accepted: &mut u64) -> Result<(), Unsent> {
     let mut body = String::new();
     let mut count = 0;
     for (number, frame) in (*accepted + 1..).zip(&out.waiting) {
@@ -137,12 +138,13 @@ fn send(link: &Link, out: &mut Outgoing<'_>, accepted: &mut u64) -> Result<(), U
         kind: "application/x-ndjson",
         body: body.as_bytes(),
     };
-    let answer = request.answer(&link.socket).map_err(|_| Unsent::Later)?;
+    let answer = connection.ask(&request).map_err(|_| Unsent::Later)?;
     let known = match answer.status {
         202 => answer.body["accepted_to"].as_u64(),
         409 => answer.body["error"]["context"]["expected_seq"].as_u64().map(|next| next.saturating_sub(1)),
-        429 | 503 => return Err(Unsent::Later),
-        401 | 404 | 410 => return Err(Unsent::Ended("the gateway has ended it".into())),
+        // A proxy answers so for a gateway that isn't there.
+        408 | 429 | 500..600 => return Err(Unsent::Later),
+        401 | 404 | 410 => return Err(Unsent::Ended("the gateway doesn't know it any more; share it again".into())),
         status => return Err(Unsent::Ended(format!("the gateway refuses it ({status})"))),
     };
     let known = known.ok_or_else(|| Unsent::Ended("the gateway answers something else".into()))?;
@@ -286,8 +288,8 @@ pub(super) fn control(queue: &Queue, link: &Link) {
 fn hear(queue: &Queue, link: &Link) -> io::Result<bool> {
     let path = format!("/shares/{}/control", link.id);
     let request = Request { method: "GET", path: &path, token: Some(&link.token), kind: JSON, body: b"" };
-    let mut events = request.events(&link.socket)?;
-    queue.hears_by(Some(events.socket.try_clone()?));
+    let mut events = request.events(&link.place)?;
+    queue.hears_by(Some(events.hangup()?));
     while let Ok((name, data)) = events.next(SILENCE) {
         match name.as_str() {
             "viewers" => queue.set_viewers(data["count"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0)),
@@ -300,6 +302,8 @@ fn hear(queue: &Queue, link: &Link) -> io::Result<bool> {
         }
     }
     queue.hears_by(None);
+    // Who watches now isn't known.
+    queue.set_viewers(0);
     Ok(true)
 }
 

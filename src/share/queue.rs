@@ -2,15 +2,14 @@
 //! place is dropped and counted.
 
 use std::collections::VecDeque;
-use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::elsewhere::Elsewhere;
+use crate::host::Hangup;
 
 /// Pieces of output that wait.
 const OUTPUTS_MAX: usize = 256;
@@ -57,9 +56,11 @@ pub(super) struct Queue {
     woken: Condvar,
     began: Instant,
     viewers: AtomicUsize,
+    /// The gateway doesn't answer now.
+    is_waiting: AtomicBool,
     open: Mutex<Option<Arc<Elsewhere>>>,
     /// The connection of the control thread.
-    control: Mutex<Option<UnixStream>>,
+    control: Mutex<Option<Hangup>>,
 }
 
 impl Default for Queue {
@@ -69,6 +70,7 @@ impl Default for Queue {
             woken: Condvar::new(),
             began: Instant::now(),
             viewers: AtomicUsize::new(0),
+            is_waiting: AtomicBool::new(false),
             open: Mutex::default(),
             control: Mutex::default(),
         }
@@ -176,8 +178,8 @@ impl Queue {
     }
 
     fn end_control(&self) {
-        if let Some(socket) = self.control.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            let _ = socket.shutdown(Shutdown::Both);
+        if let Some(connection) = self.control.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            connection.end();
         }
     }
 
@@ -191,8 +193,8 @@ impl Queue {
     }
 
     /// Notes the connection that is to be closed at the end.
-    pub fn hears_by(&self, socket: Option<UnixStream>) {
-        *self.control.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+    pub fn hears_by(&self, connection: Option<Hangup>) {
+        *self.control.lock().unwrap_or_else(PoisonError::into_inner) = connection;
         if self.is_over() {
             self.end_control();
         }
@@ -204,6 +206,15 @@ impl Queue {
 
     pub fn set_viewers(&self, count: usize) {
         self.viewers.store(count, Ordering::Relaxed);
+    }
+
+    /// Whether the gateway doesn't answer now, so that frames wait for it.
+    pub fn is_waiting(&self) -> bool {
+        self.is_waiting.load(Ordering::Relaxed)
+    }
+
+    pub fn set_waiting(&self, is_waiting: bool) {
+        self.is_waiting.store(is_waiting, Ordering::Relaxed);
     }
 
     /// Sets the question that may be answered elsewhere.

@@ -20,11 +20,12 @@ const ENDINGS: [&str; 12] = [
 /// Shorter values are switches and names more often than secrets.
 const LEAST_CHARS: usize = 8;
 
-/// Returns the secrets of an environment, each with the variable whose name replaces it.
-pub(in crate::app) fn of_environment(env: &Env) -> Vec<(String, String)> {
+/// Returns the secrets of an environment, each with the variable whose name replaces it; that of the variable `also`, whatever
+/// its name is.
+pub(in crate::app) fn of_environment(env: &Env, also: &str) -> Vec<(String, String)> {
     let secret = |(name, value): (&std::ffi::OsString, &std::ffi::OsString)| {
         let (name, value) = (name.to_str()?, value.to_str()?.trim());
-        let is_named = ENDINGS.iter().any(|ending| name.to_ascii_uppercase().ends_with(ending));
+        let is_named = name == also || ENDINGS.iter().any(|ending| name.to_ascii_uppercase().ends_with(ending));
         // A path of a file with the secret isn't secret, and may appear anywhere.
         let is_value = value.chars().count() >= LEAST_CHARS && !value.starts_with(['/', '~', '.']);
         (is_named && is_value).then(|| (format!("${name}"), value.to_owned()))
@@ -45,10 +46,11 @@ mod tests {
             ("TOKEN", "short"),
             ("TOKENIZERS_PARALLELISM", "falsefalse"),
             ("SSH_AUTH_SOCK", "/tmp/agent.sock"),
+            ("TEAM", "rc_person_0123"),
             ("HOME", "/home/somebody"),
         ];
         let env: Env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let names: Vec<String> = of_environment(&env).into_iter().map(|(name, _)| name).collect();
-        assert_eq!(names, ["$GITHUB_TOKEN", "$db_password"]);
+        let names: Vec<String> = of_environment(&env, "TEAM").into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["$GITHUB_TOKEN", "$TEAM", "$db_password"]);
     }
 }

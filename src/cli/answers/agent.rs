@@ -26,7 +26,6 @@ use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, set_autonomy};
 use crate::cli::out::shown_json;
-use crate::config::state_directory;
 use crate::host;
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
@@ -34,7 +33,7 @@ use crate::proto::{Event, Failure, FailureKind, SessionEvent};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options, sanitise, strip_controls};
 use crate::schema::Schema;
-use crate::share::{EVERYBODY, SOCKET_NAME, Share, ShareError, Wanted};
+use crate::share::{EVERYBODY, Share, Wanted};
 use crate::shell::supervise::Ending;
 use crate::shell::terminal::RawTerminal;
 use crate::store::ConversationId;
@@ -248,15 +247,13 @@ fn shared(words: &str, runtime: &Runtime, title: &str) -> Result<Share, Failure>
         "approve" => (Vec::new(), users),
         _ => return Err(usage(format!("--share {words} is nothing"), "--share watch, or --share approve=USER")),
     };
-    let unavailable =
-        |message: String, hint: &str| Failure { kind: FailureKind::Unavailable, message, hint: hint.into() };
-    let state = state_directory(runtime.env()).ok_or_else(|| unavailable("no HOME is set".into(), ""))?;
+    let place = app::share_place(runtime.settings(), runtime.env())?;
     let title = shorten(title, TITLE_CHARS_MAX);
     let wanted = Wanted { kind: "agent", title, columns: 80, rows: 24, watch, approve };
-    let begun = Share::begin(&state.join(SOCKET_NAME), wanted, runtime.agent().redactor().clone());
+    let begun = Share::begin(&place, wanted, runtime.agent().redactor().clone(), Box::new(|| ()));
     begun.map_err(|error| {
-        let hint = if error == ShareError::NoGateway { "reedclaw gateway --open starts one" } else { "" };
-        unavailable(error.to_string(), hint)
+        let (message, hint) = (error.to_string(), error.hint().into());
+        Failure { kind: FailureKind::Unavailable, message, hint }
     })
 }
 
@@ -291,6 +288,11 @@ impl AtCli {
     /// Asks, and returns the exit status.
     fn ask(&self, runtime: &mut Runtime, question: &str, person: &mut AtTty) -> u8 {
         self.face().code = exit::FAILED;
+        let over = self.share.borrow().as_ref().and_then(|share| share.is_over());
+        if let Some(why) = over {
+            self.share.replace(None);
+            self.face().take(Event::Notice(format!("[share] it is over: {why}")));
+        }
         if let Some(share) = &*self.share.borrow() {
             share.line(question, "model", false);
         }

@@ -661,6 +661,11 @@ pub const ROWS: &[Row] = &[
     row("gateway.limits.tenant_streams", Kind::Integer(1, 100_000), "streams of a tenant at once", GATEWAY),
     row("gateway.limits.user_streams", Kind::Integer(1, 100_000), "streams of a user at once", GATEWAY),
     row("gateway.four_eyes", Kind::Bool, "whoever started a call doesn't answer its question", GATEWAY),
+    row("share.gateway", Kind::Text { empty: true }, "the gateway that shares your sessions; empty: your own", SHARE),
+    row("share.token_env", Kind::VariableName, "the variable with your token there", SHARE),
+    row("share.mode", Kind::Choice(TEAM_MODES), "the mode of your tenant there", SHARE),
+    row("share.tenant", Kind::Text { empty: false }, "your tenant there", SHARE),
+    row("share.project", Kind::Text { empty: false }, "the project there that your sessions belong to", SHARE),
     row("norris.preplanner", Kind::Text { empty: true }, "the model that plans a run; empty: the one that works", RUN),
     row("norris.executor", Kind::Text { empty: true }, "the model that works; empty: the one that answers", RUN),
     row(
@@ -718,6 +723,8 @@ const TEAM_MODES: &[&str] = &["lab", "saas", "enterprise"];
 const AUTHORS: &[&str] = &["user", "model"];
 /// The refusal for a project that sets something of the gateway.
 const GATEWAY: Project = Not("say who reaches this machine, or who answers");
+/// The refusal for a project that sets something about shared sessions.
+const SHARE: Project = Not("say where your sessions are shown");
 /// The refusal for a project that sets the models or checks of a run.
 const RUN: Project = Not("choose a run's models or checks");
 /// The refusal for a project that sets something of the service, or a program that hears of runs.

@@ -44,7 +44,7 @@ pub fn begin(call: &Call<'_>) -> Answered<Reply> {
     if let Some(user) = wrong {
         return Err(Problem::body(format!("{user:?} isn't a user's name")));
     }
-    let begun = gateway.shares.begin(&gateway.ledger, who, new)?;
+    let begun = gateway.shares.begin(&gateway.ledger, (who, routes::secret(call.sent)), new)?;
     let (id, secret) = begun.ok_or_else(Problem::overloaded)?;
     let url = format!("{}/ui/#/sessions/{id}", gateway.url);
     Ok(Reply::json(201, json!({"share_id": id, "url": url, "publish_token": secret})))

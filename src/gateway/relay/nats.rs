@@ -2,15 +2,13 @@
 //! for the last message of a subject. It knows neither events nor tenants. The protocol is that of docs.nats.io/reference/reference-protocols.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{IpAddr, TcpStream, ToSocketAddrs as _};
+use std::net::IpAddr;
 use std::time::Duration;
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, StreamOwned};
 use serde_json::{Value, json};
 
 use crate::base::base64;
-use crate::host::{Authorities, certificate_problem};
+use crate::host::{Authorities, Wire};
 use crate::ledger::uuid_v7;
 
 /// The port without one in the address.
@@ -68,37 +66,6 @@ impl Address {
     }
 }
 
-/// The bytes of a connection.
-enum Wire {
-    Plain(TcpStream),
-    Encrypted(Box<StreamOwned<ClientConnection, TcpStream>>),
-}
-
-impl io::Read for Wire {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(socket) => socket.read(into),
-            Self::Encrypted(stream) => stream.read(into),
-        }
-    }
-}
-
-impl io::Write for Wire {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Plain(socket) => socket.write(bytes),
-            Self::Encrypted(stream) => stream.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Plain(socket) => socket.flush(),
-            Self::Encrypted(stream) => stream.flush(),
-        }
-    }
-}
-
 /// A connection.
 pub struct Connection {
     wire: BufReader<Wire>,
@@ -131,29 +98,19 @@ impl Connection {
     /// # Errors
     /// The server can't be reached, refuses the login, or needs what this client doesn't have.
     pub fn open(address: &Address, authorities: &Authorities) -> io::Result<Self> {
-        let places = (address.host.as_str(), address.port).to_socket_addrs()?;
-        let mut found = Err(io::Error::other("its name has no address"));
-        for place in places {
-            found = TcpStream::connect_timeout(&place, WAIT);
-            if found.is_ok() {
-                break;
-            }
-        }
-        let socket = found?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(WAIT))?;
-        socket.set_write_timeout(Some(WAIT))?;
-        let wire = BufReader::new(Wire::Plain(socket));
+        let wire = Wire::tcp(&address.host, address.port, WAIT)?;
+        wire.set_waits(WAIT, WAIT)?;
+        let wire = BufReader::new(wire);
         let mut connection = Self { wire, inbox: format!("_INBOX.{}", uuid_v7()), asked: 0 };
         let Operation::Info(info) = connection.next()? else {
             return Err(io::Error::other("it isn't a server of NATS"));
         };
-        match address.is_encrypted {
-            true => connection.encrypt(&address.host, authorities)?,
-            false if info["tls_required"] == true => {
-                return Err(io::Error::other("the server wants an encrypted connection: use tls:// in its address"));
-            }
-            false => {}
+        if address.is_encrypted {
+            // Nothing is lost with the reader's buffer: the server waits for the handshake after its first line.
+            let wire = connection.wire.into_inner().encrypt(&address.host, authorities)?;
+            connection = Self { wire: BufReader::new(wire), ..connection };
+        } else if info["tls_required"] == true {
+            return Err(io::Error::other("the server wants an encrypted connection: use tls:// in its address"));
         }
         let mut options = json!({"verbose": false, "pedantic": false, "headers": true, "no_responders": true, "protocol": 1,
             "lang": "rust", "name": "reedclaw", "version": env!("CARGO_PKG_VERSION")});
@@ -169,24 +126,6 @@ impl Connection {
         connection.write(format!("CONNECT {options}\r\nSUB {inbox}.* 1\r\n").as_bytes())?;
         connection.check()?;
         Ok(connection)
-    }
-
-    /// Encrypts what follows the server's first line, and checks its certificate.
-    fn encrypt(&mut self, host: &str, authorities: &Authorities) -> io::Result<()> {
-        let config = authorities.client().map_err(io::Error::other)?;
-        let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let Wire::Plain(socket) = self.wire.get_ref() else { return Ok(()) };
-        let mut session = ClientConnection::new(config, name).map_err(io::Error::other)?;
-        let mut socket = socket.try_clone()?;
-        while session.is_handshaking() {
-            session.complete_io(&mut socket).map_err(|error| match certificate_problem(&error.to_string()) {
-                Some((why, hint)) => io::Error::other(format!("{why}; {hint}")),
-                None => error,
-            })?;
-        }
-        // Nothing is lost with the reader's buffer: the server waits for the handshake after its first line.
-        self.wire = BufReader::new(Wire::Encrypted(Box::new(StreamOwned::new(session, socket))));
-        Ok(())
     }
 
     /// Asks whether the server is there; what it has asked meanwhile is answered.

@@ -65,6 +65,8 @@ pub struct LiveShare {
     pub id: String,
     /// Whoever shares it.
     pub owner: Identity,
+    /// The token with which it began; none for the gateway's own user.
+    token: Option<String>,
     secret_hash: String,
     row: Value,
     ledger: Arc<Ledger>,
@@ -122,7 +124,12 @@ struct OpenQuestion {
 }
 
 impl LiveShare {
-    pub(super) fn new(ledger: Arc<Ledger>, owner: Identity, new: NewShare, secret_hash: String) -> Self {
+    pub(super) fn new(
+        ledger: Arc<Ledger>,
+        (owner, token): (Identity, Option<String>),
+        new: NewShare,
+        secret_hash: String,
+    ) -> Self {
         let row = json!({"share_id": new.share_id, "owner": owner.user, "kind": new.kind, "title": new.title,
             "watch": new.watch, "approve": new.approve});
         let now = Instant::now();
@@ -149,11 +156,16 @@ impl LiveShare {
             over: None,
         };
         let (grown, called) = (watch::Sender::new(0), watch::Sender::new(0));
-        Self { id: new.share_id, owner, secret_hash, row, ledger, inner: Mutex::new(inner), grown, called }
+        Self { id: new.share_id, owner, token, secret_hash, row, ledger, inner: Mutex::new(inner), grown, called }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The token of whoever shares it, and the tenant in which it must count.
+    pub(super) fn right(&self) -> Option<(String, String)> {
+        Some((self.token.clone()?, self.owner.tenant.clone()))
     }
 
     pub(super) fn is_published_with(&self, secret_hash: &str) -> bool {

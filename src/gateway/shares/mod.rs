@@ -10,13 +10,14 @@ pub mod socket;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::base::hash;
+use crate::gateway::identity::Callers;
 use crate::ledger::{Ledger, LedgerError, NewShare, random_text};
-use crate::proto::team::Identity;
+use crate::proto::team::{Identity, Mode};
 use crate::share::EVERYBODY;
 
 pub use live::{Attempt, LiveShare};
@@ -25,13 +26,17 @@ pub use live::{Attempt, LiveShare};
 const ID_LETTERS: usize = 8;
 /// Letters of a publisher's secret: 130 bits.
 const SECRET_LETTERS: usize = 26;
-/// Sessions at once.
+/// Sessions at once, of all tenants and of one that isn't alone.
 const LIVE_MAX: usize = 64;
+const LIVE_TENANT_MAX: usize = 32;
+/// The right of those who share a session is looked at again after so long.
+const CHECK: Duration = Duration::from_secs(2);
 
 /// The sessions that are shared by this gateway now.
 #[derive(Default)]
 pub struct Shares {
     live: Mutex<BTreeMap<String, Arc<LiveShare>>>,
+    checked: Mutex<Option<Instant>>,
 }
 
 impl Shares {
@@ -39,24 +44,30 @@ impl Shares {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to share a session; returns its id and the publisher's secret. `None` if there are too many.
+    /// Begins to share a session, for whoever has `token` (none at the socket); returns its id and the publisher's secret. `None` if
+    /// there are too many.
     ///
     /// # Errors
     /// The database fails.
     pub fn begin(
         &self,
         ledger: &Arc<Ledger>,
-        owner: &Identity,
+        (owner, token): (&Identity, Option<&str>),
         wanted: NewShare,
     ) -> Result<Option<(String, String)>, LedgerError> {
-        if self.live().len() >= LIVE_MAX {
+        let is_full = |live: &BTreeMap<String, Arc<LiveShare>>| {
+            let of_tenant = live.values().filter(|share| share.owner.tenant == owner.tenant).count();
+            live.len() >= LIVE_MAX || owner.mode != Mode::Lab && of_tenant >= LIVE_TENANT_MAX
+        };
+        if is_full(&self.live()) {
             return Ok(None);
         }
         let new = NewShare { share_id: random_text(ID_LETTERS), ..wanted };
         let secret = format!("rc_share_{}", random_text(SECRET_LETTERS));
         ledger.shares().begin(owner, &new)?;
         let id = new.share_id.clone();
-        let share = LiveShare::new(Arc::clone(ledger), owner.clone(), new, hash::sha256_hex(secret.as_bytes()));
+        let of_owner = (owner.clone(), token.map(str::to_owned));
+        let share = LiveShare::new(Arc::clone(ledger), of_owner, new, hash::sha256_hex(secret.as_bytes()));
         self.live().insert(id.clone(), Arc::new(share));
         Ok(Some((id, secret)))
     }
@@ -77,10 +88,16 @@ impl Shares {
         !self.live().is_empty()
     }
 
-    /// Ends what is silent, and answers those who have waited too long.
-    pub fn tick(&self, now: Instant) {
+    /// Ends what is silent, and what somebody shares whose token counts no more; answers those who have waited too long.
+    pub fn tick(&self, callers: &Callers, now: Instant) {
         let all: Vec<Arc<LiveShare>> = self.live().values().cloned().collect();
         all.iter().for_each(|share| share.tick(now));
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if checked.is_none_or(|checked| now.saturating_duration_since(checked) >= CHECK) {
+            *checked = Some(now);
+            end_without_right(&all, callers);
+        }
+        drop(checked);
         self.live().retain(|_, share| !share.is_over());
     }
 
@@ -88,6 +105,16 @@ impl Shares {
     pub fn end_all(&self, why: &str) {
         let all = std::mem::take(&mut *self.live());
         all.values().for_each(|share| share.end(why));
+    }
+}
+
+/// Ends sessions of those whose token counts no more. If the database doesn't answer, that isn't known, and they go on.
+fn end_without_right(all: &[Arc<LiveShare>], callers: &Callers) {
+    let with_token = all.iter().filter_map(|share| Some((share, share.right()?)));
+    let (shares, rights): (Vec<_>, Vec<_>) = with_token.unzip();
+    let counts = callers.may_read(&rights).unwrap_or_default();
+    for (share, _) in shares.iter().zip(counts).filter(|(_, counts)| !counts) {
+        share.end("the token of whoever shares it counts no more");
     }
 }
 

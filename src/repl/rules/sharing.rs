@@ -1,12 +1,11 @@
 //! The session as others see it, if it is shared: what is handed to whom. It must not know the terminal.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::proto::tool::{Answer, Question};
 use crate::proto::{CommandOutcome, Event, Route};
 use crate::redact::Redactor;
-use crate::share::{EVERYBODY, Elsewhere, Output, Share, ShareError, Wanted};
+use crate::share::{EVERYBODY, Elsewhere, Output, Place, Share, ShareError, Wanted};
 use crate::shell::Tap;
 
 /// The sharing of a session; clones are the same one.
@@ -39,16 +38,17 @@ impl Sharing {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins; returns what sees the output of commands, and a line about it.
+    /// Begins, and calls `ended` once it is over; returns what sees the output of commands, and a line about it.
     pub fn begin(
         &self,
-        socket: &Path,
+        place: &Place,
         wanted: Wanted,
         redactor: Redactor,
+        ended: Box<dyn Fn() + Send>,
     ) -> Result<(Box<dyn Tap>, String), ShareError> {
         // Another one that goes on would be told twice.
         self.end();
-        let share = Share::begin(socket, wanted, redactor)?;
+        let share = Share::begin(place, wanted, redactor, ended)?;
         let line = format!("{} · {} · recorded · :share off ends it", share.url(), whom(share.wanted()));
         let tap = Box::new(Shown(share.output()));
         self.state().share = Some(share);
@@ -67,7 +67,8 @@ impl Sharing {
         let share = state.share.as_ref()?;
         let count = share.viewers();
         let now = if count == 1 { "1 watches".to_owned() } else { format!("{count} watch") };
-        Some(format!("{} · {} · {now}", share.url(), whom(share.wanted())))
+        let away = if share.is_waiting() { " · the gateway doesn't answer now, and what is shared waits" } else { "" };
+        Some(format!("{} · {} · {now}{away}", share.url(), whom(share.wanted())))
     }
 
     /// The mark at the prompt's edge: how many watch.

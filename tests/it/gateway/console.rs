@@ -16,7 +16,7 @@ fn code(home: &std::path::Path, role: &str) -> String {
 }
 
 /// The same in a tenant.
-fn code_in(home: &std::path::Path, tenant: &str, role: &str) -> String {
+pub fn code_in(home: &std::path::Path, tenant: &str, role: &str) -> String {
     let args = ["gateway", "pair", "--user", "mia", "--role", role, "--tenant", tenant];
     let session = Session::spawn(super::spawn(home, &args));
     session.expect_text("once, within five minutes");

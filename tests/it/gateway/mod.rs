@@ -15,6 +15,7 @@ mod limits;
 mod log;
 mod nats;
 mod proxied;
+mod published;
 mod retention;
 mod runs;
 mod server;

@@ -125,7 +125,12 @@ impl Server {
 
     /// A home whose gateways use a new database.
     pub fn home(&self) -> TempDir {
-        let home = home();
+        self.home_with("")
+    }
+
+    /// The same with more settings.
+    pub fn home_with(&self, settings: &str) -> TempDir {
+        let home = super::home_with(settings);
         fs::write(home.path().join(super::DATABASE), self.database()).expect("its address");
         home
     }

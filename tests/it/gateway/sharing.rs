@@ -28,7 +28,7 @@ fn share(session: &Session, words: &str, me: &Client<'_>) -> String {
     all[0]["share_id"].as_str().expect("an id").to_owned()
 }
 
-fn shares(client: &Client<'_>) -> Vec<Value> {
+pub fn shares(client: &Client<'_>) -> Vec<Value> {
     let answer = client.get("/shares");
     assert_eq!(answer.status, 200, "{answer:?}");
     answer.json()["items"].as_array().expect("items").clone()
@@ -36,7 +36,7 @@ fn shares(client: &Client<'_>) -> Vec<Value> {
 
 /// Frames of a session until one has a text.
 #[track_caller]
-fn frames_until(reader: &mut Reader, text: &str) -> Vec<Value> {
+pub fn frames_until(reader: &mut Reader, text: &str) -> Vec<Value> {
     let mut all = Vec::new();
     while let Some((_, event, data)) = reader.next() {
         let is_last = data.to_string().contains(text);
@@ -51,7 +51,7 @@ fn frames_until(reader: &mut Reader, text: &str) -> Vec<Value> {
 }
 
 /// Text that the viewers' screens got.
-fn printed(frames: &[Value]) -> String {
+pub fn printed(frames: &[Value]) -> String {
     frames.iter().filter_map(|frame| frame["d"].as_str()).collect()
 }
 
@@ -115,14 +115,14 @@ fn scenario_55_viewers_see_what_ran_and_never_keys_or_secrets() {
     session.expect_exit();
 }
 
-fn said(client: &Client<'_>, question: &Value, word: &str) -> Answer {
+pub fn said(client: &Client<'_>, question: &Value, word: &str) -> Answer {
     let id = question["question_id"].as_str().expect("an id");
     let body = json!({"digest": question["digest"], "answer": word, "seen_to_end": true});
     client.post(&format!("/questions/{id}/answer"), &body)
 }
 
 /// The one open question, once it is there.
-fn open_question(client: &Client<'_>) -> Value {
+pub fn open_question(client: &Client<'_>) -> Value {
     loop {
         let open = client.get("/questions?state=open").json()["items"].clone();
         if let Some(found) = open.get(0) {

@@ -100,7 +100,7 @@ const ROOMS: &[Room] = &[
     room(
         "share",
         4,
-        &["base", "proto", "redact"],
+        &["base", "proto", "redact", "host"],
         "it shows a session to others and knows neither who they are nor what a key is",
     ),
     room("shell", 4, &["base", "proto", "host"], "the backing shell sees no model and no history"),
@@ -143,8 +143,8 @@ const ROOMS: &[Room] = &[
         8,
         &[
             "git", "tree", "sessions", "base", "proto", "syntax", "money", "norris", "policy", "sop", "turn", "files",
-            "host", "log", "config", "estop", "manual", "mcp", "model", "project", "receipts", "sandbox", "shell",
-            "skills", "steps", "store", "gate", "tools", "agent",
+            "host", "log", "config", "estop", "manual", "mcp", "model", "project", "receipts", "sandbox", "share",
+            "shell", "skills", "steps", "store", "gate", "tools", "agent",
         ],
         "the composition root: settings become options here and nowhere else",
     ),

@@ -1,0 +1,334 @@
+//! Requests to a gateway, by the Unix socket of one of the same user or over the network: HTTP as far as this needs it.
+
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use ureq::http::Uri;
+
+use crate::host::{Authorities, Hangup, Wire};
+
+/// Time for an answer.
+const WAIT: Duration = Duration::from_secs(5);
+/// Bytes of an answer.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Bytes of a line of events: a question's answer with its note.
+const LINE_BYTES_MAX: u64 = 64 * 1024;
+
+/// The place of a gateway.
+#[derive(Clone, Debug)]
+pub enum Place {
+    /// A socket: a gateway of the same user.
+    Here(PathBuf),
+    /// A team's gateway.
+    There(Team),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here(_) => f.write_str("the gateway"),
+            Self::There(team) => write!(f, "the gateway {}", team.authority()),
+        }
+    }
+}
+
+/// A team's gateway, and who speaks to it.
+#[derive(Clone)]
+pub struct Team {
+    host: String,
+    port: u16,
+    is_encrypted: bool,
+    authorities: Authorities,
+    token: String,
+    identity: String,
+}
+
+// No log shows a token.
+impl fmt::Debug for Team {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.host, self.port)
+    }
+}
+
+impl Team {
+    /// The gateway at `https://HOST[:PORT]`, or `http://` on this machine, for the holder of a token in a tenant: its mode, name and
+    /// project.
+    ///
+    /// # Errors
+    /// It is no such address, or something can't be a part of a request's head.
+    pub fn new(
+        url: &str,
+        token: &str,
+        (mode, tenant, project): (&str, &str, &str),
+        authorities: Authorities,
+    ) -> Result<Self, String> {
+        let uri: Uri = url.parse().map_err(|_| format!("{url:?} isn't an address"))?;
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let is_here = matches!(host.as_str(), "localhost" | "127.0.0.1" | "::1");
+        let is_encrypted = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") if is_here => false,
+            _ => return Err(format!("{url:?} isn't an address that begins with https://")),
+        };
+        if !matches!(uri.path(), "" | "/") || uri.query().is_some() || url.contains('@') {
+            return Err(format!("{url:?} has more than a name and a port"));
+        }
+        let is_plain = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic());
+        if ![token, mode, tenant, project].into_iter().all(is_plain) {
+            return Err("the token, the tenant and the project are words without blanks".into());
+        }
+        let identity = format!("X-Mode: {mode}\r\nX-Tenant-Id: {tenant}\r\nX-Project-Id: {project}\r\n");
+        let port = uri.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
+        Ok(Self { host, port, is_encrypted, authorities, token: token.to_owned(), identity })
+    }
+
+    /// The header `Host`.
+    fn authority(&self) -> String {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        match (self.is_encrypted, self.port) {
+            (true, 443) | (false, 80) => host,
+            (_, port) => format!("{host}:{port}"),
+        }
+    }
+}
+
+impl Place {
+    fn connect(&self) -> io::Result<BufReader<Wire>> {
+        let wire = match self {
+            Self::Here(path) => Wire::unix(path)?,
+            Self::There(team) => Wire::tcp(&team.host, team.port, WAIT)?,
+        };
+        wire.set_waits(WAIT, WAIT)?;
+        let wire = match self {
+            Self::There(team) if team.is_encrypted => wire.encrypt(&team.host, &team.authorities)?,
+            _ => wire,
+        };
+        Ok(BufReader::new(wire))
+    }
+
+    /// The head's lines about who asks and where.
+    fn head(&self) -> String {
+        match self {
+            Self::Here(_) => "Host: localhost\r\n".into(),
+            Self::There(team) => {
+                format!("Host: {}\r\n{}X-Request-Id: share\r\n", team.authority(), team.identity)
+            }
+        }
+    }
+
+    /// The secret of whoever begins to share; a socket speaks for its user without one.
+    fn token(&self) -> Option<&str> {
+        match self {
+            Self::Here(_) => None,
+            Self::There(team) => Some(&team.token),
+        }
+    }
+}
+
+/// The answer to a request.
+pub(super) struct Answer {
+    pub status: u16,
+    /// Its body; null if it isn't JSON.
+    pub body: Value,
+}
+
+/// A request.
+pub(super) struct Request<'r> {
+    pub method: &'static str,
+    pub path: &'r str,
+    /// The secret for `Authorization`; that of the place if there is none.
+    pub token: Option<&'r str>,
+    pub kind: &'static str,
+    pub body: &'r [u8],
+}
+
+impl Request<'_> {
+    fn send(&self, place: &Place, wire: &mut Wire, version: &str) -> io::Result<()> {
+        let mut head = format!("{} {} HTTP/{version}\r\n{}", self.method, self.path, place.head());
+        if let Some(token) = self.token.or_else(|| place.token()) {
+            head += &format!("Authorization: Bearer {token}\r\n");
+        }
+        if self.method != "GET" {
+            head += &format!("Content-Type: {}\r\nContent-Length: {}\r\n", self.kind, self.body.len());
+        }
+        head += "\r\n";
+        wire.write_all(&[head.as_bytes(), self.body].concat())?;
+        wire.flush()
+    }
+
+    /// Sends it and returns the stream of events, which has no end. Of the older version, a body is as it is sent.
+    pub fn events(&self, place: &Place) -> io::Result<Events> {
+        let mut reader = place.connect()?;
+        self.send(place, reader.get_mut(), "1.0")?;
+        let head = Head::read(&mut reader)?;
+        if head.status != 200 {
+            return Err(io::Error::other(format!("the gateway answered {}", head.status)));
+        }
+        Ok(Events { reader })
+    }
+}
+
+/// The connection of one sender, which stays open between requests.
+#[derive(Debug)]
+pub(super) struct Connection {
+    place: Place,
+    open: Option<BufReader<Wire>>,
+}
+
+impl Connection {
+    pub fn new(place: Place) -> Self {
+        Self { place, open: None }
+    }
+
+    /// Sends a request and waits for the answer. If the other side has closed a connection that was idle, it is sent again over a new one:
+    /// so it must be one that counts once.
+    pub fn ask(&mut self, request: &Request<'_>) -> io::Result<Answer> {
+        if let Some(reader) = self.open.take()
+            && let Ok(answer) = self.over(reader, request)
+        {
+            return Ok(answer);
+        }
+        let reader = self.place.connect()?;
+        self.over(reader, request)
+    }
+
+    fn over(&mut self, mut reader: BufReader<Wire>, request: &Request<'_>) -> io::Result<Answer> {
+        request.send(&self.place, reader.get_mut(), "1.1")?;
+        let head = Head::read(&mut reader)?;
+        let body = head.body(&mut reader)?;
+        if !head.closes {
+            self.open = Some(reader);
+        }
+        Ok(Answer { status: head.status, body: serde_json::from_slice(&body).unwrap_or_default() })
+    }
+}
+
+/// The head of an answer, as far as it matters.
+struct Head {
+    status: u16,
+    length: Option<usize>,
+    /// Whether the body comes in pieces, each with its length.
+    is_chunked: bool,
+    /// Whether the connection ends after it.
+    closes: bool,
+}
+
+impl Head {
+    fn read(reader: &mut BufReader<Wire>) -> io::Result<Self> {
+        let mut reader = reader.take(LINE_BYTES_MAX);
+        let mut line = String::new();
+        reader.read_line(&mut line)?;
+        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.ok_or_else(|| io::Error::other("the gateway speaks no HTTP"))?;
+        let mut head = Self { status, length: None, is_chunked: false, closes: false };
+        loop {
+            line.clear();
+            if reader.read_line(&mut line)? == 0 || line.trim_end().is_empty() {
+                return Ok(head);
+            }
+            let (name, value) = line.trim_end().split_once(':').unwrap_or_default();
+            match name.to_ascii_lowercase().as_str() {
+                "content-length" => head.length = value.trim().parse().ok(),
+                "transfer-encoding" => head.is_chunked = value.trim().eq_ignore_ascii_case("chunked"),
+                "connection" => head.closes = value.trim().eq_ignore_ascii_case("close"),
+                _ => {}
+            }
+        }
+    }
+
+    /// Reads the body. A proxy may pass it on in pieces.
+    fn body(&self, reader: &mut BufReader<Wire>) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        let mut take = |reader: &mut BufReader<Wire>, length: usize| {
+            if body.len() + length > ANSWER_BYTES_MAX {
+                return Err(io::Error::other("the answer is too long for a gateway's"));
+            }
+            let from = body.len();
+            body.resize(from + length, 0);
+            reader.read_exact(&mut body[from..])
+        };
+        if !self.is_chunked {
+            let length = self.length.ok_or_else(|| io::Error::other("the answer has no length"))?;
+            take(reader, length)?;
+            return Ok(body);
+        }
+        loop {
+            let mut line = String::new();
+            reader.take(LINE_BYTES_MAX).read_line(&mut line)?;
+            let digits = line.split(';').next().unwrap_or_default().trim();
+            let length = usize::from_str_radix(digits, 16).map_err(io::Error::other)?;
+            take(reader, length)?;
+            line.clear();
+            // After a piece its end; after the last one perhaps more headers.
+            while reader.take(LINE_BYTES_MAX).read_line(&mut line)? > 0 && length == 0 && line.trim_end() != "" {
+                line.clear();
+            }
+            if length == 0 {
+                return Ok(body);
+            }
+        }
+    }
+}
+
+/// Events of the gateway as they come.
+pub(super) struct Events {
+    reader: BufReader<Wire>,
+}
+
+impl Events {
+    /// A handle by which somebody else can end the wait.
+    pub fn hangup(&self) -> io::Result<Hangup> {
+        self.reader.get_ref().hangup()
+    }
+
+    /// The next event: its name and its data.
+    pub fn next(&mut self, silence: Duration) -> io::Result<(String, Value)> {
+        self.reader.get_ref().set_waits(silence, WAIT)?;
+        let mut name = String::new();
+        loop {
+            let mut line = String::new();
+            let count = (&mut self.reader).take(LINE_BYTES_MAX).read_line(&mut line)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let line = line.trim_end();
+            if let Some(event) = line.strip_prefix("event: ") {
+                name = event.to_owned();
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                return Ok((name, serde_json::from_str(data).unwrap_or_default()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_teams_gateway_is_reached_by_https_and_its_token_is_never_shown() {
+        let team = |url: &str, tenant: &str| {
+            Team::new(url, "rc_person_secret", ("saas", tenant, "default"), Authorities::default())
+        };
+        let found = team("https://team.example", "acme").expect("an address");
+        assert_eq!((found.authority().as_str(), found.port), ("team.example", 443));
+        assert_eq!(format!("{:?}", Place::There(found)), "There(team.example:443)");
+        let found = team("https://[2001:db8::1]:8443/", "acme").expect("an address");
+        assert_eq!((found.host.as_str(), found.authority().as_str()), ("2001:db8::1", "[2001:db8::1]:8443"));
+        assert!(team("http://localhost:4117", "acme").is_ok_and(|it| !it.is_encrypted));
+        for (url, tenant) in [
+            ("http://team.example", "acme"),
+            ("team.example", "acme"),
+            ("https://", "acme"),
+            ("https://me:word@team.example", "acme"),
+            ("https://team.example/path", "acme"),
+            ("https://team.example", "ac\r\nme"),
+            ("https://team.example", ""),
+        ] {
+            assert!(team(url, tenant).is_err(), "{url} {tenant:?}");
+        }
+    }
+}
