@@ -309,10 +309,17 @@ __rc_candidates() {
 }
 
 # File names as the shell reads them; a folder ends in a slash. A word with quotes of its own is left to the program.
+# A name with a line feed comes as two.
 __rc_file_names() {
   [[ $__rc_cur == *[\'\"\\]* ]] && builtin return
   builtin local __rc_e
-  for __rc_e in "$@"; do
+  while (($#)); do
+    __rc_e=$1
+    builtin shift
+    if (($#)) && [[ ! -e $__rc_e && -e $__rc_e$'\n'$1 ]]; then
+      __rc_e+=$'\n'$1
+      builtin shift
+    fi
     case $__rc_e in
       '~/'*) [[ -d $HOME/${__rc_e#'~/'} ]] && __rc_e=${__rc_e%/}/
         builtin printf '~/%q\n' "${__rc_e#'~/'}" ;;

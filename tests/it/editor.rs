@@ -137,6 +137,19 @@ fn a_completion_that_the_user_defined_is_asked() {
     session.expect_line("kept-unset-unset");
 }
 
+/// bash's own list of files has a line for each, and gave the two halves of the name.
+#[test]
+fn a_name_with_a_line_feed_from_the_shell_is_whole() {
+    let rc = "PS1='❯ '\n_show() { compopt -o filenames; mapfile -t COMPREPLY < <(compgen -f -- \"$2\"); }\n\
+        complete -F _show show\nshow() { printf 'shown-%s\\n' \"${1//$'\\n'/+}\"; }\n";
+    let session = Session::spawn(plain().file(".bashrc", rc).file("odd\nname", ""));
+    session.run("true");
+    session.type_text("show odd\t");
+    expect_typed(&session, "show $'odd\\nname' ");
+    session.press(Key::Enter);
+    session.expect_line("shown-odd+name");
+}
+
 /// The interrupted subshell died of SIGINT inside `bind -x`, bash left its terminal in line mode, and no line ever ran
 /// again.
 #[test]

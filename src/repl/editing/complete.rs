@@ -133,6 +133,9 @@ impl ShellCompleter {
         let mut request = Request::of(before, start);
         let span = |from: usize| Span::new(from, position);
         if let Some((from, found)) = variables(&request, &state) {
+            if found.is_empty() {
+                return (span(request.word_start), bounded(request.with_dollar(&state)));
+            }
             return (span(from), bounded(found));
         }
         // What is typed for the model is none of the live shell's business.
@@ -146,7 +149,7 @@ impl ShellCompleter {
             if let Some(found) = request.users(live.as_mut()) {
                 return (span(request.word_start), bounded(found));
             }
-            request.anchor = paths::head(request.word).and_then(|head| {
+            request.anchor = paths::head(request.value()).and_then(|head| {
                 let directory = live.value(head)?;
                 directory.starts_with('/').then(|| paths::Anchor { head: head.to_owned(), directory: directory.into() })
             });
@@ -157,8 +160,7 @@ impl ShellCompleter {
         let mut found = Vec::new();
         for fit in Fit::ALL {
             found = request.own(&state, fit).unwrap_or_else(|| {
-                let by_path =
-                    || paths::complete(request.word, request.anchor.as_ref(), &state, paths::Wanted::Any, fit);
+                let by_path = || request.paths(&state, paths::Wanted::Any, fit);
                 let found = if request.anchor.is_some() { by_path() } else { Vec::new() };
                 let found = if found.is_empty() { request.ask(live.as_deref_mut(), text, &state, fit) } else { found };
                 if found.is_empty() { by_path() } else { found }
@@ -257,6 +259,8 @@ impl Completer for ShellCompleter {
 struct Request<'a> {
     word: &'a str,
     word_start: usize,
+    /// Place in the word after the last unquoted `=` or `:`, where bash begins to complete.
+    value_start: usize,
     /// The words of the command before the cursor, without assignments, redirections and `sudo`.
     command: Vec<&'a str>,
     after_redirect: bool,
@@ -294,16 +298,34 @@ impl<'a> Request<'a> {
         }
         let in_comment = at_end.is_some_and(|token| token.kind == TokenKind::Comment);
         let simple_start = simple_start.unwrap_or(word_start);
-        Self { word, word_start, command, after_redirect, in_comment, simple_start, anchor: None }
+        let value_start = value_start(word);
+        Self { word, word_start, value_start, command, after_redirect, in_comment, simple_start, anchor: None }
+    }
+
+    /// The part of the word that bash completes.
+    fn value(&self) -> &'a str {
+        &self.word[self.value_start..]
+    }
+
+    /// Puts the typed beginning of the word in front of candidates for its value.
+    fn whole(&self, mut found: Vec<Candidate>) -> Vec<Candidate> {
+        found.iter_mut().for_each(|one| one.value.insert_str(0, &self.word[..self.value_start]));
+        found
+    }
+
+    /// The paths whose names hold the last dollar sign of the word.
+    fn with_dollar(&self, state: &EditorState) -> Vec<Candidate> {
+        let (before, after) = self.word.split_at(self.word.rfind('$').unwrap_or_default());
+        paths::complete(&format!("{before}\\{after}"), None, state, paths::Wanted::Any, Fit::Start)
     }
 
     /// Users after a tilde.
     fn users(&self, live: &mut dyn LiveCompletion) -> Option<Vec<Candidate>> {
-        let typed = self.word.strip_prefix('~').filter(|typed| !typed.is_empty())?;
+        let typed = self.value().strip_prefix('~').filter(|typed| !typed.is_empty())?;
         let is_name = typed.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-+".contains(&byte));
         let found = if is_name { live.users(typed) } else { Vec::new() };
         let make = |name: String| Candidate { append_space: false, ..plain(&format!("~{name}/"), None) };
-        (!found.is_empty()).then(|| found.into_iter().map(make).collect())
+        (!found.is_empty()).then(|| self.whole(found.into_iter().map(make).collect()))
     }
 
     /// Asks the live shell. If no name begins as the word does, the shell lists all of them for a fuzzy search.
@@ -321,7 +343,7 @@ impl<'a> Request<'a> {
             // A second question is worth its time once, and not for a word with quotes.
             let dashes = self.word.len() - self.word.trim_start_matches('-').len();
             if fit != Fit::StartInAnyCase
-                && !self.word.contains(['/', '\'', '"', '\\', '$', '='])
+                && !self.word.contains(['/', '\'', '"', '\\', '$', '=', ':'])
                 && !state.other_grammar
             {
                 let shorter = &text[..text.len() - self.word.len() + dashes];
@@ -330,6 +352,12 @@ impl<'a> Request<'a> {
                 Vec::new()
             }
         };
+        // bash's completions answer for the part after the last `=` or `:`, where they know of it.
+        if !state.other_grammar {
+            let typed = &self.word[..self.value_start];
+            let partial = found.iter_mut().filter(|one| !one.value.starts_with(self.word));
+            partial.for_each(|one| one.value.insert_str(0, typed));
+        }
         if fit != Fit::Start {
             let any_case = found.iter().any(|one| Fit::StartInAnyCase.fits(&one.value, self.word));
             let fit = if any_case { Fit::StartInAnyCase } else { fit };
@@ -352,7 +380,10 @@ impl<'a> Request<'a> {
             return Some(self.paths(state, paths::Wanted::Any, fit));
         }
         let Some(&name) = self.command.first() else {
-            return Some(self.in_command_position(state, fit));
+            if !is_assignment(self.word) {
+                return Some(self.in_command_position(state, fit));
+            }
+            return (!state.other_grammar).then(|| self.paths(state, paths::Wanted::Any, fit));
         };
         match name {
             "cd" | "pushd" | "rmdir" => Some(self.paths(state, paths::Wanted::Directories, fit)),
@@ -372,8 +403,12 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The paths that begin as the word does, or else as its value does.
     fn paths(&self, state: &EditorState, wanted: paths::Wanted, fit: Fit) -> Vec<Candidate> {
-        paths::complete(self.word, self.anchor.as_ref(), state, wanted, fit)
+        let complete = |raw| paths::complete(raw, self.anchor.as_ref(), state, wanted, fit);
+        let anchors_value = self.anchor.is_some() && self.value_start > 0;
+        let found = if anchors_value { Vec::new() } else { complete(self.word) };
+        if found.is_empty() && self.value_start > 0 { self.whole(complete(self.value())) } else { found }
     }
 
     fn in_command_position(&self, state: &EditorState, fit: Fit) -> Vec<Candidate> {
@@ -513,6 +548,22 @@ fn inner_start(text: &str) -> usize {
         match found {
             Some(inside) => start += last.start + inside,
             None => return start,
+        }
+    }
+    start
+}
+
+/// Place after the last `=` or `:` of a word that no quote or backslash hides.
+fn value_start(word: &str) -> usize {
+    let (mut quote, mut is_escaped, mut start) = (None, false, 0);
+    for (at, character) in word.char_indices() {
+        match (quote, character) {
+            _ if is_escaped => is_escaped = false,
+            (None | Some('"'), '\\') => is_escaped = true,
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '=' | ':') => start = at + 1,
+            (Some(open), _) if open == character => quote = None,
+            _ => {}
         }
     }
     start

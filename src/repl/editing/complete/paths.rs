@@ -76,7 +76,7 @@ pub(super) fn complete(
     let word = unquoted(&tail);
     let (typed_directory, prefix) = word.rfind('/').map_or(("", word.as_str()), |slash| word.split_at(slash + 1));
     let tilde = quoting == Quoting::Backslash && typed_directory.starts_with('~') && !raw.starts_with('\\');
-    if word == "~" && quoting == Quoting::Backslash {
+    if raw == "~" {
         return vec![Candidate { value: "~/".to_owned(), description: None, append_space: false }];
     }
     let directory = match anchor {

@@ -68,6 +68,28 @@ fn the_live_shell_is_asked_about_the_simple_command_alone() {
     }
 }
 
+/// bash completes the part after the last `=` or `:`, and the answer replaced the whole word: `dd if=b` lost its `if=`.
+#[test]
+fn the_part_of_a_word_before_its_value_stays() {
+    let place = place();
+    for (line, answer, expected) in [
+        ("dd if=b", "big.tar.gz", "if=big.tar.gz"),
+        ("dd if=b", "if=big.tar.gz", "if=big.tar.gz"),
+        ("chown root:ro", "root", "root:root"),
+        ("git log --pretty=on", "oneline", "--pretty=oneline"),
+        ("git log --pretty=", "oneline", "--pretty=oneline"),
+        ("git log --pre", "--pretty=", "--pretty="),
+        ("export A=b", "big.tar.gz", "A=big.tar.gz"),
+        ("export PATH=/bin:/usr/b", "/usr/bin/", "PATH=/bin:/usr/bin/"),
+        ("greet 'a=b'x", "big.tar.gz", "big.tar.gz"),
+        ("greet a\\:b=c", "cc", "a\\:b=cc"),
+    ] {
+        let (span, found) = completer(place.path(), Some(vec![plain(answer, None)])).candidates(line, line.len());
+        let word = line.rfind(' ').map_or(0, |at| at + 1);
+        assert_eq!((span.start, found[0].value.as_str(), found.len()), (word, expected, 1), "{line:?}");
+    }
+}
+
 #[test]
 fn variables_and_users_stay_as_they_were_typed() {
     let place = place();
@@ -80,6 +102,9 @@ fn variables_and_users_stay_as_they_were_typed() {
         ("echo ~rose/my\\ docs/o", "~rose/my\\ docs/one"),
         ("echo ~ros", "~rose/"),
         ("cd ~roo", "~root/"),
+        ("X=~roo", "X=~root/"),
+        ("X=$DIR/a", "X=$DIR/a\\ b.txt"),
+        ("echo of=$DIR/a", "of=$DIR/a\\ b.txt"),
     ] {
         let (_, found) = completer(place.path(), Some(live.clone())).candidates(line, line.len());
         assert_eq!(found.iter().map(|one| one.value.as_str()).collect::<Vec<_>>(), [expected], "{line:?}");
@@ -162,6 +187,8 @@ fn each_place_offers_what_fits_there() {
         ("echo it", vec!["echo it\\'s "]),
         ("echo 'it", vec!["echo 'it'\\''s' "]),
         ("echo \\$", vec!["echo \\$cash "]),
+        ("echo $ca", vec!["echo \\$cash "]),
+        ("echo \"$ca", vec!["echo \"\\$cash\" "]),
         ("echo \"wow", vec!["echo 'wow!' "]),
         ("echo wow", vec!["echo wow\\! "]),
         ("echo new", vec!["echo $'new\\nline' "]),
@@ -172,6 +199,14 @@ fn each_place_offers_what_fits_there() {
         ("echo my\\ docs/", vec!["echo my\\ docs/deep/", "echo my\\ docs/one "]),
         ("echo ~/o", vec!["echo ~/one "]),
         ("echo ~", vec!["echo ~/"]),
+        ("echo \\~", vec![]),
+        ("X=pl", vec!["X=plain.txt "]),
+        ("PATH=/nowhere:my", vec!["PATH=/nowhere:my\\ docs/"]),
+        ("PATH=$PATH:~/o", vec!["PATH=$PATH:~/one "]),
+        ("X=1 Y='a", vec!["X=1 Y='a b.txt' "]),
+        ("echo if=pl", vec!["echo if=plain.txt "]),
+        ("echo a\\=pl", vec![]),
+        ("echo 'a=pl", vec![]),
         ("echo x >p", vec!["echo x >plain.txt "]),
         ("cd p", vec![]),
         ("cd m", vec!["cd my\\ docs/"]),
