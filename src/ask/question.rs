@@ -56,6 +56,9 @@ impl Reader {
 /// may still have on their way (the thread that lists programs, the one that answers).
 const NUDGES: u8 = 3;
 
+/// Time limit for the pump's answers after a question.
+const PUMP_WAIT: Duration = Duration::from_secs(1);
+
 /// Time limit for a key, counted from the last one; the answer is then no.
 pub(super) const WAIT: Duration = Duration::from_secs(120);
 
@@ -196,7 +199,7 @@ pub fn put<P: Asking, A: Asked>(
     let mut deadline = deadline_from_now();
     let answer = loop {
         if keys.asked.withdrawn_by().is_some_and(|is_withdrawn| is_withdrawn.load(Ordering::Acquire)) {
-            break Ok(late);
+            break Ok(Some(late));
         }
         let quiet_left = keys.listen(&console);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -205,7 +208,7 @@ pub fn put<P: Asking, A: Asked>(
             None => person.session().next_event(),
             Some(wait) => match person.session().next_event_within(wait) {
                 Some(event) => event,
-                None if left.is_some_and(|left| left <= wait) => break Ok(late),
+                None if left.is_some_and(|left| left <= wait) => break Ok(Some(late)),
                 None => continue,
             },
         };
@@ -223,15 +226,15 @@ pub fn put<P: Asking, A: Asked>(
                 match keys.take(&pressed, at, &console) {
                     KeyEffect::Answer(answer) => {
                         person.session().forget_keys(at);
-                        break Ok(answer);
+                        break Ok(Some(answer));
                     }
-                    KeyEffect::Stop => break Ok(stop),
+                    KeyEffect::Stop => break Ok(None),
                     KeyEffect::Nothing => {}
                 }
             }
             // Before the question is shown keys are no answer; Ctrl-C is one at any time.
-            Event::Keys(pressed, _) if pressed.contains(&INTERRUPT) => break Ok(stop),
-            Event::Cancel => break Ok(stop),
+            Event::Keys(pressed, _) if pressed.contains(&INTERRUPT) => break Ok(None),
+            Event::Cancel => break Ok(None),
             event => {
                 if matches!(event, Event::Output(_)) {
                     keys.asked.disturbed();
@@ -244,7 +247,26 @@ pub fn put<P: Asking, A: Asked>(
     };
     person.session().keys_to(KeysTo::Hold);
     console.raw(b"\x1b[?2004l");
-    answer
+    Ok(match answer? {
+        Some(answer) if !is_stopped_after(person)? => answer,
+        _ => stop,
+    })
+}
+
+/// Whether Ctrl-C came after the answer, before the keys were the editor's again: those are still on their way here.
+fn is_stopped_after<P: Asking>(person: &mut P) -> Result<bool, P::Hangup> {
+    (0..NUDGES).for_each(|_| person.session().handle().nudge());
+    let (mut nudges_due, mut is_stopped) = (NUDGES, false);
+    while nudges_due > 0 {
+        match person.session().next_event_within(PUMP_WAIT) {
+            None => break,
+            Some(Event::Nudged) => nudges_due -= 1,
+            Some(Event::Cancel) => is_stopped = true,
+            Some(Event::Keys(pressed, _)) => is_stopped |= pressed.contains(&INTERRUPT),
+            Some(event) => person.happened(event)?,
+        }
+    }
+    Ok(is_stopped)
 }
 
 /// Ctrl-C as a terminal sends it.
@@ -399,10 +421,14 @@ mod tests {
     /// Asks for a yes, with these keys before the question is shown.
     fn asked_after(keys: &[u8]) -> Result<Option<bool>, Box<Event>> {
         let before = [Event::Keys(keys.to_vec(), Instant::now())];
-        let shown = (0..NUDGES).map(|_| Event::Nudged);
+        put_to(before.into_iter().chain((0..NUDGES).map(|_| Event::Nudged)))
+    }
+
+    /// Asks for a yes while this happens.
+    fn put_to(events: impl IntoIterator<Item = Event>) -> Result<Option<bool>, Box<Event>> {
         let screen = File::create("/dev/null").expect("it is there");
         let mut person = Scripted {
-            session: Session::of_events(before.into_iter().chain(shown)).expect("pipes"),
+            session: Session::of_events(events).expect("pipes"),
             console: Console::on(PLAIN, Arc::new(screen)),
             env: Env::default(),
         };
@@ -416,6 +442,19 @@ mod tests {
         for keys in [&b"y"[..], b"n", b"\r"] {
             assert!(matches!(asked_after(keys), Err(event) if matches!(*event, Event::Hangup)), "{keys:?}");
         }
+    }
+
+    /// It was dropped with the keys that nobody waited for any more.
+    #[test]
+    fn ctrl_c_right_after_the_answer_stops_it() {
+        let now = Instant::now();
+        let answered = |later: &[u8]| {
+            let nudges = || (0..NUDGES).map(|_| Event::Nudged);
+            let keys = [&b"y"[..], later].map(|keys| Event::Keys(keys.to_vec(), now + Duration::from_secs(60)));
+            put_to(nudges().chain(keys).chain(nudges()))
+        };
+        assert!(matches!(answered(b"\x03"), Ok(None)));
+        assert!(matches!(answered(b"x"), Ok(Some(true))));
     }
 
     #[test]

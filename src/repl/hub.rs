@@ -154,10 +154,25 @@ impl Repl {
             return Flow::Continue;
         }
         let flow = self.terminal.run_command(&HumanLine::typed(String::new()), true);
+        self.stand_where_line_ended();
+        flow
+    }
+
+    /// Lets the shell know of a Ctrl-C at the prompt.
+    pub(super) fn interrupt_shell(&mut self) -> Flow {
+        if !self.terminal.ready {
+            self.terminal.status = 130;
+            return Flow::Continue;
+        }
+        let flow = self.terminal.interrupt();
+        self.stand_where_line_ended();
+        flow
+    }
+
+    fn stand_where_line_ended(&mut self) {
         if let Some(cwd) = self.terminal.last_outcome.take().and_then(|outcome| outcome.cwd) {
             self.runtime.stand_in(cwd);
         }
-        flow
     }
 
     fn command_ended(&mut self, outcome: &CommandOutcome, keep: bool) {

@@ -237,10 +237,7 @@ fn take_signal(repl: &mut Repl, signal: std::io::Result<Signal>, prompt: &ReedPr
             repl.terminal.drawn_rows = Some(prompt.rows(&line, repl.console.width_columns()));
             take_line(repl, &line)
         }
-        Ok(Signal::CtrlC) => {
-            interrupted(repl);
-            Flow::Continue
-        }
+        Ok(Signal::CtrlC) => interrupted(repl),
         Ok(Signal::CtrlD) => end_of_file(repl),
         Ok(Signal::HostCommand(command)) if command == FLIP => {
             flip(repl);
@@ -271,12 +268,13 @@ fn take_signal(repl: &mut Repl, signal: std::io::Result<Signal>, prompt: &ReedPr
 }
 
 /// Drops the line and what was proposed for it.
-fn interrupted(repl: &mut Repl) {
+fn interrupted(repl: &mut Repl) -> Flow {
     repl.interrupted_again();
     repl.proposals.clear();
     repl.editing_proposal = false;
     repl.set_forced(None);
-    repl.terminal.status = 130;
+    repl.terminal.took = None;
+    repl.interrupt_shell()
 }
 
 /// Sends the line in the editor the other way; once more, back to what the rules say.

@@ -9,7 +9,7 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 
-use super::bytes::drawing::{Echo, OwnLines, around_abandoned_line, ends_in_first_column, ends_open, without_drawing};
+use super::bytes::drawing::{Echo, OwnLines, around_abandoned_line, ends_in_first_column, ends_open, without_drawing, without_interrupt};
 use super::bytes::modes::without_modes;
 use super::bytes::scan::{Mark, Piece, Scanner};
 use super::event::{Event, KeysTo};
@@ -33,6 +33,11 @@ const HAND_OVER_LOOKS: u32 = 25;
 
 /// Time that a key of the shell's own line editor may take before the keys behind it are for what it has started.
 const PRESSED_LOOK: Duration = Duration::from_millis(50);
+
+/// Interval at which, and number of times that, it is looked whether the shell still waits for a line after Ctrl-C: where it
+/// ignores that (`trap '' INT`), or zsh has a trap of its own, no prompt follows.
+const INTERRUPT_LOOK: Duration = Duration::from_millis(25);
+const INTERRUPT_LOOKS: u32 = 20;
 
 /// The shell's present activity.
 #[derive(Debug)]
@@ -82,6 +87,8 @@ pub struct Current {
     verbose: Option<OwnLines>,
     /// Whether the shell asked for more lines.
     incomplete: bool,
+    /// Ctrl-C was sent in the place of a line, and whether all that came so far was its drawing.
+    interrupt: Option<bool>,
     /// Whether the last byte shown wasn't a line feed.
     open_line: bool,
     /// Whether the cursor is certainly in the first column.
@@ -106,6 +113,7 @@ impl Current {
             environment: String::new(),
             echo: Echo::new(has_echo),
             incomplete: false,
+            interrupt: None,
             open_line: false,
             first_column: true,
         }
@@ -163,6 +171,10 @@ impl Pump {
                         return;
                     }
                     bytes = current.echo.take(bytes);
+                    if let Some(only_drawn) = current.interrupt.as_mut().filter(|only_drawn| **only_drawn) {
+                        bytes = without_interrupt(bytes);
+                        *only_drawn = bytes.is_empty();
+                    }
                     if let Some(own) = &mut current.verbose {
                         unseen = own.without(bytes);
                         bytes = &unseen;
@@ -257,6 +269,7 @@ impl Pump {
                 }
                 let draws_late = self.options.dialect == Dialect::Fish;
                 if let Some(current) = &mut self.current {
+                    current.interrupt = None;
                     // The drawing of an empty line has no text to know it by; what comes now is the output of hooks.
                     if !draws_late {
                         current.echo.close();
@@ -387,6 +400,9 @@ impl Pump {
         }
         if !matches!(self.phase, Phase::Running { recording: true, .. }) {
             return;
+        }
+        if self.current.as_ref().is_some_and(|current| current.interrupt.is_some()) {
+            return self.look_at_interrupted(looks_left);
         }
         let fish = self.options.dialect == Dialect::Fish;
         let left = match looks_left {
@@ -551,6 +567,43 @@ impl Pump {
             return;
         }
         self.hand_over_waiting();
+    }
+
+    /// The shell's line editor gets Ctrl-C. The keys wait, unless a trap takes its time.
+    pub(super) fn interrupt(&mut self) {
+        // fish forgets its line, and nothing else changes.
+        if self.options.dialect == Dialect::Fish {
+            return self.tell(Event::Incomplete);
+        }
+        self.line_sent(String::new());
+        if let Some(current) = &mut self.current {
+            current.echo.close();
+            current.interrupt = Some(true);
+        }
+        self.phase = Phase::Running { look_at: None, recording: true };
+        self.feed.to_shell.push(3);
+        self.hand_over_look = Some((Instant::now() + INTERRUPT_LOOK, INTERRUPT_LOOKS));
+    }
+
+    fn look_at_interrupted(&mut self, looks_left: u32) {
+        let left = match looks_left {
+            _ if !self.is_raw() && !self.plain => {
+                if self.feed.whom() != KeysTo::Shell {
+                    self.keys_to_command();
+                }
+                looks_left
+            }
+            0 => {
+                self.flush_output();
+                self.phase = Phase::Reading;
+                if let Some(current) = &mut self.current {
+                    current.incomplete = true;
+                }
+                return self.finish();
+            }
+            _ => looks_left - 1,
+        };
+        self.hand_over_look = Some((Instant::now() + INTERRUPT_LOOK, left));
     }
 
     /// The shell's own line editor presses a key. What is typed meanwhile is for a program that the key starts, but not

@@ -97,6 +97,8 @@ pub enum Command {
         want_names: bool,
     },
     EndOfFile,
+    /// Ctrl-C for the shell's line editor.
+    Interrupt,
     /// A key for the shell's own line editor, as its request.
     Press {
         id: u64,
@@ -445,10 +447,13 @@ impl Pump {
                 // Where the shell's readline waits, the keys would be a line of their own.
                 let is_busy = matches!(self.phase, Phase::Starting | Phase::Sent { .. } | Phase::Running { .. });
                 self.feed.keys_to(if whom == KeysTo::Shell && !is_busy { KeysTo::Hold } else { whom });
+                if whom == KeysTo::Cancel && self.feed.take_held_interrupt() {
+                    self.tell(Event::Cancel);
+                }
             }
             Command::ReleaseKeys => self.feed.release(),
             Command::EditorDrawn => self.feed.editor_drawn(),
-            Command::Submit { .. } | Command::EndOfFile | Command::Press { .. } => match self.phase {
+            Command::Submit { .. } | Command::EndOfFile | Command::Interrupt | Command::Press { .. } => match self.phase {
                 Phase::Reading => self.hand_over(command),
                 // Readline isn't there yet: it gets the line as soon as it is.
                 _ => self.waiting = Some(command),
@@ -522,6 +527,7 @@ impl Pump {
                 self.command_started();
                 self.feed.to_shell.push(4);
             }
+            Command::Interrupt => self.interrupt(),
             _ => {}
         }
     }

@@ -301,6 +301,12 @@ impl Session {
         self.handle.send(Command::EndOfFile);
     }
 
+    /// Sends the shell's line editor Ctrl-C, which sets the status and runs a trap and the hooks. It ends as a line does:
+    /// with [`Event::Finished`], or [`Event::Incomplete`] if the shell doesn't heed it.
+    pub fn interrupt(&self) {
+        self.handle.send(Command::Interrupt);
+    }
+
     /// Waits for the next event.
     #[must_use]
     pub fn next_event(&self) -> Event {

@@ -58,6 +58,18 @@ fn an_interrupt_right_after_enter_reaches_the_command() {
 }
 
 #[test]
+fn ctrl_c_at_the_prompt_leaves_the_status() {
+    let Some(session) = FISH.session("") else { return };
+    ready(&session);
+    session.run("false");
+    session.type_text("left-alone");
+    session.expect_text("left-alone");
+    session.press(Key::Ctrl('c'));
+    session.run("echo status-$status");
+    session.expect_line("status-1");
+}
+
+#[test]
 fn a_status_is_shown_and_available_to_the_next_line() {
     FISH.shows_statuses();
 }

@@ -1,6 +1,6 @@
 //! What is typed and pasted, and what comes back: every byte of it, once, to whom it was meant.
 
-use crate::pty::{Key, Session, Spawn};
+use crate::pty::{Key, Session, Spawn, status_code};
 
 #[test]
 fn odd_bytes_reach_the_command() {
@@ -44,6 +44,32 @@ fn an_incomplete_line_goes_on_and_can_be_left() {
     session.interrupt();
     session.run("echo left-$((1+1))");
     session.expect_line("left-2");
+}
+
+/// The prompt showed 130, but the shell never heard of it: `$?` stayed, Ctrl-D ended with 0, and a trap didn't run.
+#[test]
+fn ctrl_c_at_the_prompt_sets_the_status_and_runs_the_trap_and_the_hooks() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("true");
+    session.type_text("left-alone");
+    session.expect_text("left-alone");
+    session.press(Key::Ctrl('c'));
+    session.run("echo status-$?");
+    session.expect_line("status-130");
+    session.run("PROMPT_COMMAND+=('n=$((n+1))'); n=0; trap 'echo trap-$((40+2))' INT");
+    session.press(Key::Ctrl('c'));
+    session.expect_line("trap-42");
+    session.run("echo status-$? hooks-$n");
+    session.expect_line("status-130 hooks-2");
+    session.run("trap '' INT");
+    session.press(Key::Ctrl('c'));
+    session.run("echo ignored-$?");
+    session.expect_line("ignored-0");
+    session.run("trap - INT");
+    session.press(Key::Ctrl('c'));
+    session.expect_text(" 130 ❯");
+    session.press(Key::Ctrl('d'));
+    assert_eq!(status_code(session.expect_exit()), 130);
 }
 
 #[test]

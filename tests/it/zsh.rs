@@ -37,6 +37,22 @@ fn an_interrupt_right_after_enter_reaches_the_command() {
 }
 
 #[test]
+fn ctrl_c_at_the_prompt_sets_the_status_or_runs_the_trap() {
+    let Some(session) = ZSH.session("") else { return };
+    ready(&session);
+    session.run("true");
+    session.press(Key::Ctrl('c'));
+    session.run("echo status-$?");
+    session.expect_line("status-130");
+    // With a trap, zsh goes on with its line and its status.
+    session.run("trap 'echo trap-$((40+2))' INT");
+    session.press(Key::Ctrl('c'));
+    session.expect_line("trap-42");
+    session.run("echo status-$?");
+    session.expect_line("status-0");
+}
+
+#[test]
 fn a_status_is_shown_and_available_to_the_next_line() {
     ZSH.shows_statuses();
 }

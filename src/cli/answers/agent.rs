@@ -342,8 +342,6 @@ impl AtCli {
             say("it may have run or not: check its effects; reedclaw receipt list");
         }
         while let Some(question) = next_question(runtime, &mut person)? {
-            // Ctrl-C stops this question and not the next.
-            self.cancel.rearm();
             self.ask(runtime, &question, &mut person);
             if self.face().broken.is_some() {
                 return Ok(exit::FAILED);

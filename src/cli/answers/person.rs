@@ -73,6 +73,7 @@ impl AtTty {
 
     /// The next line, which isn't left by Ctrl-C; nothing at the end of the input.
     pub(in crate::cli) fn line(&mut self) -> io::Result<Option<String>> {
+        let cancel = self.cancel.clone();
         let desk = self.desk()?;
         let line = loop {
             match desk.line("> ", "")? {
@@ -81,6 +82,8 @@ impl AtTty {
                 None => break None,
             }
         };
+        // A Ctrl-C from here on stops what the line asks for, and one from before doesn't.
+        cancel.rearm();
         desk.rest();
         Ok(line)
     }

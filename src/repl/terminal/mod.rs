@@ -194,15 +194,41 @@ impl Terminal {
         }
     }
 
-    fn command_ended(&mut self, outcome: CommandOutcome, row: Option<Ticket>, names: bool) {
-        self.sharing.command_ended(&outcome);
+    /// Lets the shell know of a Ctrl-C at the prompt, for its status, traps and hooks.
+    pub(in crate::repl) fn interrupt(&mut self) -> Flow {
+        self.session.interrupt();
+        (self.finished, self.last_outcome) = (None, None);
+        let outcome = loop {
+            let event = self.session.next_event();
+            let flow = self.take_event(event, None);
+            if flow != Flow::Continue {
+                return flow;
+            }
+            match self.finished.take() {
+                None => {}
+                Some(Finished::Incomplete) => return Flow::Continue,
+                Some(Finished::Outcome(outcome)) => break outcome,
+            }
+        };
+        self.line_ended(&outcome);
+        self.last_outcome = Some(outcome);
+        Flow::Continue
+    }
+
+    /// Takes over what the prompt shows of the end of a line.
+    fn line_ended(&mut self, outcome: &CommandOutcome) {
         self.status = outcome.status;
         self.environment.clone_from(&outcome.environment);
-        self.took = Some(outcome.duration);
-        self.duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
         if let Some(cwd) = &outcome.cwd {
             self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(cwd);
         }
+    }
+
+    fn command_ended(&mut self, outcome: CommandOutcome, row: Option<Ticket>, names: bool) {
+        self.sharing.command_ended(&outcome);
+        self.line_ended(&outcome);
+        self.took = Some(outcome.duration);
+        self.duration_ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
         if let Some(row) = row {
             self.history.note(row, outcome.status, self.duration_ms, host::now_unix_ms());
         }

@@ -151,6 +151,12 @@ pub(in crate::shell) fn without_drawing(bytes: &[u8], dialect: Dialect) -> &[u8]
     &rest[..end]
 }
 
+/// Removes what a shell draws first for Ctrl-C at its empty line.
+pub(in crate::shell) fn without_interrupt(bytes: &[u8]) -> &[u8] {
+    let rest = bytes.trim_ascii_start();
+    rest.strip_prefix(b"^C").unwrap_or(rest).trim_ascii_start()
+}
+
 /// Cuts out how fish marks a line that a command has left open: the program draws a mark of its own.
 pub(in crate::shell) fn around_abandoned_line(bytes: &[u8]) -> (&[u8], &[u8]) {
     let Some(at) = memchr::memmem::find(bytes, "⏎".as_bytes()) else { return (bytes, b"") };

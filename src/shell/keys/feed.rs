@@ -249,6 +249,16 @@ impl Feed {
         !self.held.is_empty()
     }
 
+    /// Takes the Ctrl-C among the kept keys, if there is one: whoever it was meant for is about to listen.
+    pub(in crate::shell) fn take_held_interrupt(&mut self) -> bool {
+        let is_held = self.holds_interrupt();
+        if is_held {
+            self.held = to_legacy(&self.held);
+            self.held.retain(|key| *key != 3);
+        }
+        is_held
+    }
+
     /// Whether a Ctrl-C waits for a command.
     pub(in crate::shell) fn holds_interrupt(&self) -> bool {
         to_legacy(&self.held).contains(&3)
@@ -460,6 +470,19 @@ mod tests {
         feed.keys_to(KeysTo::Shell);
         feed.take(b"\x1b[1;5R");
         assert_eq!(feed.to_shell, b"\x1b[1;5R", "Ctrl-F3");
+    }
+
+    /// In the moment between a question's answer and the work that went on, it was left for the next prompt.
+    #[test]
+    fn a_ctrl_c_that_nobody_was_there_for_is_taken_once_and_the_other_keys_stay() {
+        for interrupt in [&b"\x03"[..], b"\x1b[99;5u"] {
+            let mut feed = feed();
+            feed.take(&[b"l", interrupt, b"s"].concat());
+            assert!(feed.take_held_interrupt());
+            assert!(!feed.take_held_interrupt());
+            feed.keys_to(KeysTo::Shell);
+            assert_eq!(feed.to_shell, b"ls");
+        }
     }
 
     #[test]

@@ -142,6 +142,9 @@ impl Keyboard {
                     _ => {}
                 }
                 self.feed.keys_to(whom);
+                if whom == KeysTo::Cancel && self.feed.take_held_interrupt() {
+                    self.cancel();
+                }
             }
             Command::ReleaseKeys => self.feed.release(),
             Command::EditorDrawn => self.feed.editor_drawn(),
@@ -149,6 +152,7 @@ impl Keyboard {
             Command::Close => self.is_closed = true,
             Command::Submit { .. }
             | Command::EndOfFile
+            | Command::Interrupt
             | Command::Ask { .. }
             | Command::Press { .. }
             | Command::DrawPrompt { .. }
@@ -162,14 +166,18 @@ impl Keyboard {
         let mut keys = [0; 4096];
         match nix::unistd::read(&self.terminal, &mut keys) {
             Ok(count @ 1..) => match self.feed.take(&keys[..count]) {
-                // Whoever answers has no ear for events: it hears of Ctrl-C as it does where the terminal isn't raw.
-                Some(Event::Cancel) => drop(kill(Pid::this(), Signal::SIGINT)),
+                Some(Event::Cancel) => self.cancel(),
                 Some(event) => self.tell(event),
                 None => {}
             },
             Err(Errno::EINTR | Errno::EAGAIN) => {}
             Ok(_) | Err(_) => self.end_by(SIGHUP),
         }
+    }
+
+    /// Whoever answers has no ear for events: it hears of Ctrl-C as it does where the terminal isn't raw.
+    fn cancel(&self) {
+        let _ = kill(Pid::this(), Signal::SIGINT);
     }
 
     /// Takes the keys that the terminal holds already: what was typed before a question doesn't answer it.
