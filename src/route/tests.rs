@@ -55,7 +55,7 @@ fn hard_lines() -> impl Iterator<Item = (Route, &'static str, &'static str, &'st
     })
 }
 
-/// `please` is a word of sentences, but a person who has a function of that name means it, too.
+/// `please` and `note` are words of sentences, but a person who has a function of that name may mean it.
 #[test]
 fn a_function_named_like_a_word_of_sentences_is_asked_about() {
     let mut names = names();
@@ -66,8 +66,11 @@ fn a_function_named_like_a_word_of_sentences_is_asked_about() {
     let verdict = decide("please help me", &Context::new(&names));
     assert_eq!((verdict.route, verdict.rule), (Route::Confirm, "own-function"));
     assert_eq!(route(&names, "please apt update"), Route::Shell);
-    // One of a name with which requests begin anyway still goes to the model.
-    assert_eq!(route(&names, "fix the typo in the title please"), Route::Ask);
+    names.functions.extend(["note", "explain"].map(String::from));
+    for line in ["please do it", "note call the bank tomorrow", "explain this", "fix the typo in the title please"] {
+        assert_eq!(route(&names, line), Route::Confirm, "{line}");
+    }
+    assert_eq!(route(&names, "note"), Route::Shell);
 }
 
 /// A question is no error, but too many of them are; the wrong way round goes no line at all.

@@ -2,7 +2,7 @@
 
 use super::head::{self, Group, Head, Kind, REDIRECTED};
 use super::line::{Line, Shape, Word};
-use super::words::{self, class, command};
+use super::words::{self, command};
 use super::{Call, Context, Features, features, rules};
 use crate::proto::{NameKind, Route};
 
@@ -36,14 +36,14 @@ pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
     let head = head::of(&line, context);
     // `please` may stand before another command, as `sudo` does.
     let own = [line.words().first().map_or("", |word| word.text), head.name];
-    let own = own.into_iter().find(|name| is_named_like_a_word(name, context));
+    let own = own.into_iter().find(|name| is_own_function(name, context));
     let asked = |name: &str, score| {
         let reason = format!("`{name}` is a function of yours, and the rest reads as a sentence");
         Call { route: Route::Confirm, rule: "own-function", reason, score }
     };
     if let Some(call) = rules::exact(text, &line, &head, context) {
         return match own {
-            Some(name) if call.rule == "polite" => asked(name, call.score),
+            Some(name) if call.route == Route::Ask => asked(name, call.score),
             _ => call,
         };
     }
@@ -63,12 +63,11 @@ pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
     call
 }
 
-/// Whether a name is that of a function of the person's own and a word that sentences begin with, and nothing else has that
-/// name: `please`. Such a name is given only to be typed, so a line with it is asked about.
-fn is_named_like_a_word(name: &str, context: &Context<'_>) -> bool {
+/// Whether a name is that of a function of the person's own, and nothing else has that name: `please`, `explain`. Such a name
+/// is given only to be typed, so a line with it is asked about.
+fn is_own_function(name: &str, context: &Context<'_>) -> bool {
     let names = context.names;
     names.kind(name) == Some(NameKind::Function)
-        && words::function(name) & class::STRONG != 0
         && !names.builtins.contains(name)
         && !names.programs.contains(name)
 }

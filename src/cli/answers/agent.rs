@@ -30,7 +30,7 @@ use crate::host;
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
 use crate::proto::{Event, Failure, FailureKind, SessionEvent};
-use crate::render::text::escape_visible;
+use crate::render::text::{escape_visible, wrap};
 use crate::render::{Markdown, Options, sanitise, strip_controls};
 use crate::schema::Schema;
 use crate::share::{EVERYBODY, Share, Wanted};
@@ -653,9 +653,13 @@ pub(in crate::cli) fn watch_interrupts(cancel: &Cancel, terminal: Option<RawTerm
     });
 }
 
-/// Prints a line on standard error; a failure can't be reported anywhere.
+/// Prints a line on standard error, on a terminal broken between words; a failure can't be reported anywhere.
 pub(in crate::cli) fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", sanitise(text));
+    let text = sanitise(text);
+    let columns = crossterm::terminal::size().ok().filter(|_| io::stderr().is_terminal());
+    let indent = " ".repeat(text.len() - text.trim_start().len() + 2);
+    let text = columns.map_or(text.clone(), |(columns, _)| wrap(&text, usize::from(columns), &indent).into());
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 pub(in crate::cli) fn tell(failure: &Failure) {
