@@ -247,10 +247,8 @@ pub fn put<P: Asking, A: Asked>(
     };
     person.session().keys_to(KeysTo::Hold);
     console.raw(b"\x1b[?2004l");
-    Ok(match answer? {
-        Some(answer) if !is_stopped_after(person)? => answer,
-        _ => stop,
-    })
+    let Some(answer) = answer? else { return Ok(stop) };
+    Ok(if is_stopped_after(person)? { stop } else { answer })
 }
 
 /// Whether Ctrl-C came after the answer, before the keys were the editor's again: those are still on their way here.
@@ -444,7 +442,7 @@ mod tests {
         }
     }
 
-    /// It was dropped with the keys that nobody waited for any more.
+    /// Ctrl-C was dropped with the keys that nobody waited for any more.
     #[test]
     fn ctrl_c_right_after_the_answer_stops_it() {
         let now = Instant::now();

@@ -55,10 +55,13 @@ pub struct ShellPrompt {
 }
 
 impl ShellPrompt {
-    /// Reads the shell's report: the three, with a unit separator between them.
-    pub(super) fn of_report(body: &str) -> Self {
-        let mut fields = body.split('\x1f').map(str::to_owned);
-        let mut next = || fields.next().unwrap_or_default();
+    /// Reads the shell's report: the three, with a unit separator between them. fish leaves out the line feed that ends one.
+    pub(super) fn of_report(body: &str, dialect: Dialect) -> Self {
+        let mut fields = body.split('\x1f');
+        let mut next = || {
+            let field = fields.next().unwrap_or_default();
+            field.strip_suffix('\n').filter(|_| dialect == Dialect::Fish).unwrap_or(field).to_owned()
+        };
         Self { left: next(), right: next(), more: next() }
     }
 }
@@ -147,4 +150,17 @@ pub struct Gate {
     pub(super) stops: Mutex<Vec<Vec<u8>>>,
     /// Time when the terminal last sent keys, whoever they were for.
     pub(super) last_keys: Mutex<Option<Instant>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_feed_at_the_end_of_a_prompt_counts_but_in_fish() {
+        let of = |dialect| ShellPrompt::of_report("a\nb> \n\x1f12:30\n", dialect);
+        let fish = of(Dialect::Fish);
+        assert_eq!((fish.left.as_str(), fish.right.as_str(), fish.more.as_str()), ("a\nb> ", "12:30", ""));
+        assert_eq!(of(Dialect::Bash).left, "a\nb> \n");
+    }
 }

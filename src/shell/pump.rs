@@ -683,7 +683,10 @@ impl Pump {
                 self.tell(Event::Names(Box::new(names), path));
             }
             b"line" => self.line_released(&String::from_utf8_lossy(body)),
-            b"prompt" => self.tell(Event::Prompt(ShellPrompt::of_report(&String::from_utf8_lossy(body)))),
+            b"prompt" => {
+                let body = String::from_utf8_lossy(body);
+                self.tell(Event::Prompt(ShellPrompt::of_report(&body, self.options.dialect)));
+            }
             b"edit" => self.tell(Event::Edit(String::from_utf8_lossy(body).into_owned())),
             b"complete" => {
                 let text = String::from_utf8_lossy(body);

@@ -166,6 +166,7 @@ fn own_meta_commands_run_insert_ask_and_print() {
     session.type_text(":depl\t");
     session.expect("the completed name", |screen| cursor_line(screen).ends_with(":deploy"));
     session.interrupt();
+    session.run("true");
     session.line(":quit");
     assert_eq!(session.expect_exit().code(), Some(0));
 }

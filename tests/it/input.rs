@@ -56,11 +56,12 @@ fn ctrl_c_at_the_prompt_sets_the_status_and_runs_the_trap_and_the_hooks() {
     session.press(Key::Ctrl('c'));
     session.run("echo status-$?");
     session.expect_line("status-130");
-    session.run("PROMPT_COMMAND+=('n=$((n+1))'); n=0; trap 'echo trap-$((40+2))' INT");
+    session.run("PROMPT_COMMAND+=('n=$((n+1))'); n=0");
+    session.run("trap 'echo trap-$((40+2))' INT");
     session.press(Key::Ctrl('c'));
     session.expect_line("trap-42");
     session.run("echo status-$? hooks-$n");
-    session.expect_line("status-130 hooks-2");
+    session.expect_line("status-130 hooks-3");
     session.run("trap '' INT");
     session.press(Key::Ctrl('c'));
     session.run("echo ignored-$?");

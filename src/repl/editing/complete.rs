@@ -352,12 +352,15 @@ impl<'a> Request<'a> {
                 Vec::new()
             }
         };
-        // bash's completions answer for the part after the last `=` or `:`, where they know of it.
-        if !state.other_grammar {
-            let typed = &self.word[..self.value_start];
-            let partial = found.iter_mut().filter(|one| !one.value.starts_with(self.word));
-            partial.for_each(|one| one.value.insert_str(0, typed));
-        }
+        // bash's completions answer for the part after the last `=` or `:`, where they know of it, and zsh's for the value that
+        // is assigned.
+        let (typed, whole) = match self.word.find('=') {
+            Some(at) if state.other_grammar && is_assignment(self.word) => (&self.word[..=at], &self.word[..=at]),
+            _ if state.other_grammar => ("", ""),
+            _ => (&self.word[..self.value_start], self.word),
+        };
+        let partial = found.iter_mut().filter(|one| !one.value.starts_with(whole));
+        partial.for_each(|one| one.value.insert_str(0, typed));
         if fit != Fit::Start {
             let any_case = found.iter().any(|one| Fit::StartInAnyCase.fits(&one.value, self.word));
             let fit = if any_case { Fit::StartInAnyCase } else { fit };

@@ -195,10 +195,12 @@ impl ReedPrompt {
         Self { left, right, own, more, heading, color, unicode }
     }
 
-    /// Makes the prompt of a question: its label.
+    /// Makes the prompt of a question: its label, and no glyph, because the line goes nowhere else.
     #[must_use]
-    pub fn from_label(label: &str, heading: Heading, color: bool, unicode: bool) -> Self {
-        Self { left: label.to_owned(), right: String::new(), own: None, more: None, heading, color, unicode }
+    pub fn from_label(label: &str, color: bool, unicode: bool) -> Self {
+        let own = Some(String::new());
+        let heading = Heading::new(false);
+        Self { left: label.to_owned(), right: String::new(), own, more: None, heading, color, unicode }
     }
 
     /// Puts a hook's texts in the place of the left prompt and at the right edge.

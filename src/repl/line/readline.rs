@@ -70,15 +70,8 @@ fn chord(bytes: &[u8]) -> Option<Chord> {
     let (none, control, alt) = (KeyModifiers::NONE, KeyModifiers::CONTROL, KeyModifiers::ALT);
     let shifted = |c: u8| if c.is_ascii_uppercase() { alt | KeyModifiers::SHIFT } else { alt };
     let found = match bytes {
-        [0x1b, b'[' | b'O', b'A'] => (none, KeyCode::Up),
-        [0x1b, b'[' | b'O', b'B'] => (none, KeyCode::Down),
-        [0x1b, b'[' | b'O', b'C'] => (none, KeyCode::Right),
-        [0x1b, b'[' | b'O', b'D'] => (none, KeyCode::Left),
-        b"\x1b[1;5C" => (control, KeyCode::Right),
-        b"\x1b[1;5D" => (control, KeyCode::Left),
-        b"\x1b[3~" => (none, KeyCode::Delete),
-        b"\x1b[5~" => (none, KeyCode::PageUp),
-        b"\x1b[6~" => (none, KeyCode::PageDown),
+        // Ctrl-Alt with a bracket, and Alt-O, are keys of their own.
+        [0x1b, b'[' | b'O', _, ..] => special(&bytes[2..])?,
         [0x1b, 0x7f] => (alt, KeyCode::Backspace),
         [0x1b, c @ 0x20..0x7f] => (shifted(*c), KeyCode::Char(char::from(c.to_ascii_lowercase()))),
         [b'\t'] => (none, KeyCode::Tab),
@@ -92,6 +85,38 @@ fn chord(bytes: &[u8]) -> Option<Chord> {
         _ => return None,
     };
     Some(found)
+}
+
+/// A key that has no character, from what follows its `ESC [` or `ESC O`: numbers, then a letter or a tilde. Source: XTerm
+/// Control Sequences, "PC-Style Function Keys".
+fn special(sequence: &[u8]) -> Option<Chord> {
+    let text = std::str::from_utf8(sequence).ok()?;
+    let (numbers, end) = text.split_at(text.len().checked_sub(1)?);
+    let (number, modifier) = numbers.split_once(';').unwrap_or((numbers, "1"));
+    let number: u8 = if number.is_empty() { 1 } else { number.parse().ok()? };
+    let code = match (end, number) {
+        ("A", 1) => KeyCode::Up,
+        ("B", 1) => KeyCode::Down,
+        ("C", 1) => KeyCode::Right,
+        ("D", 1) => KeyCode::Left,
+        ("H", 1) | ("~", 1 | 7) => KeyCode::Home,
+        ("F", 1) | ("~", 4 | 8) => KeyCode::End,
+        ("P" | "Q" | "R" | "S", 1) => KeyCode::F(end.as_bytes()[0] - b'P' + 1),
+        ("Z", 1) => return Some((KeyModifiers::SHIFT, KeyCode::BackTab)),
+        ("~", 2) => KeyCode::Insert,
+        ("~", 3) => KeyCode::Delete,
+        ("~", 5) => KeyCode::PageUp,
+        ("~", 6) => KeyCode::PageDown,
+        ("~", 11..=15) => KeyCode::F(number - 10),
+        ("~", 17..=21) => KeyCode::F(number - 11),
+        ("~", 23 | 24) => KeyCode::F(number - 12),
+        _ => return None,
+    };
+    // One more than the sum of 1 for Shift, 2 for Alt and 4 for Ctrl.
+    let held = modifier.parse::<u8>().ok()?.checked_sub(1).filter(|held| *held < 8)?;
+    let all = [(1, KeyModifiers::SHIFT), (2, KeyModifiers::ALT), (4, KeyModifiers::CONTROL)];
+    let modifiers = all.into_iter().filter(|(bit, _)| held & bit != 0).map(|(_, modifier)| modifier).collect();
+    Some((modifiers, code))
 }
 
 /// Returns the event for a function of readline; `None` if the editor lacks it, or does it with the same keys anyway.
@@ -136,7 +161,8 @@ mod tests {
     #[test]
     fn sequences_are_keys_of_the_editor() {
         let (control, alt) = (KeyModifiers::CONTROL, KeyModifiers::ALT);
-        let table: [(&str, Option<Vec<Chord>>); 11] = [
+        let key = |modifiers, code| Some(vec![(modifiers, code)]);
+        let table: [(&str, Option<Vec<Chord>>); 22] = [
             ("\\C-t", Some(vec![(control, KeyCode::Char('t'))])),
             ("\\ec", Some(vec![(alt, KeyCode::Char('c'))])),
             ("\\M-c", Some(vec![(alt, KeyCode::Char('c'))])),
@@ -146,6 +172,17 @@ mod tests {
             ("\\C-xG", Some(vec![(control, KeyCode::Char('x')), (KeyModifiers::SHIFT, KeyCode::Char('G'))])),
             ("\\C-\\\\", Some(vec![(control, KeyCode::Char('4'))])),
             ("\\e\\\"", Some(vec![(alt, KeyCode::Char('"'))])),
+            ("\\e[15~", key(KeyModifiers::NONE, KeyCode::F(5))),
+            ("\\e[24~", key(KeyModifiers::NONE, KeyCode::F(12))),
+            ("\\e[17;2~", key(KeyModifiers::SHIFT, KeyCode::F(6))),
+            ("\\eOP", key(KeyModifiers::NONE, KeyCode::F(1))),
+            ("\\e[1;5D", key(control, KeyCode::Left)),
+            ("\\e[1;7C", key(control | alt, KeyCode::Right)),
+            ("\\e[H", key(KeyModifiers::NONE, KeyCode::Home)),
+            ("\\e[4~", key(KeyModifiers::NONE, KeyCode::End)),
+            ("\\e[2~", key(KeyModifiers::NONE, KeyCode::Insert)),
+            ("\\e[Z", key(KeyModifiers::SHIFT, KeyCode::BackTab)),
+            ("\\e[", key(alt, KeyCode::Char('['))),
             ("\\C-m", None),
             ("\\e[0n", None),
         ];

@@ -1,7 +1,7 @@
 //! The session as one that can be asked: its terminal, its editor, its live shell.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use reedline::{EditCommand, Signal};
 
@@ -10,8 +10,9 @@ use crate::ask::Asking;
 use crate::config::{Env, HookEvent};
 use crate::console::Console;
 use crate::proto::tool::{Outcome, ToolError};
-use crate::proto::{HumanLine, ModelCommand};
+use crate::proto::{HumanLine, ModelCommand, Route};
 use crate::repl::editing::prompt::ReedPrompt;
+use crate::repl::editing::state::SharedState;
 use crate::share::Elsewhere;
 use crate::shell::session::KeysTo;
 use crate::shell::{Event, Session};
@@ -86,7 +87,12 @@ impl Asking for Terminal {
         // What was typed before mustn't submit it.
         self.session.keys_to(KeysTo::HoldFresh);
         let options = self.console.options();
-        let prompt = ReedPrompt::from_label(label, self.heading.clone(), options.color, options.unicode);
+        let prompt = ReedPrompt::from_label(label, options.color, options.unicode);
+        // Only a command is there to be changed; all else is words, with their apostrophes.
+        let force = |state: &SharedState, route| {
+            state.write().unwrap_or_else(PoisonError::into_inner).forced = route;
+        };
+        force(&self.state, Some(if text.is_empty() { Route::Ask } else { Route::Shell }));
         self.editor.run_edit_commands(&[EditCommand::Clear, EditCommand::InsertString(text.to_owned())]);
         let written = loop {
             match self.read_line(&prompt) {
@@ -102,6 +108,7 @@ impl Asking for Terminal {
                 Err(_) => break Ok(None),
             }
         };
+        force(&self.state, None);
         self.session.keys_to(KeysTo::Hold);
         written
     }

@@ -91,6 +91,25 @@ fn the_part_of_a_word_before_its_value_stays() {
 }
 
 #[test]
+fn a_name_stays_before_the_value_that_another_shell_completes() {
+    for (line, answer, expected) in [
+        ("X=b", "big.tar.gz", "X=big.tar.gz"),
+        ("X=b", "X=big.tar.gz", "X=big.tar.gz"),
+        ("PATH=/bin:/u/b", "/bin:/usr/bin/", "PATH=/bin:/usr/bin/"),
+        ("typeset A=b", "big.tar.gz", "A=big.tar.gz"),
+        ("ls --col", "--color=", "--color="),
+        ("dd if=b", "if=big.tar.gz", "if=big.tar.gz"),
+        ("cat a:b", "a:big", "a:big"),
+        ("cat /u/b", "/usr/bin/", "/usr/bin/"),
+    ] {
+        let mut completer = completer(Path::new("/nowhere"), Some(vec![plain(answer, None)]));
+        completer.state.write().expect("nobody else writes").other_grammar = true;
+        let (_, found) = completer.candidates(line, line.len());
+        assert_eq!(found.iter().map(|one| one.value.as_str()).collect::<Vec<_>>(), [expected], "{line:?}");
+    }
+}
+
+#[test]
 fn variables_and_users_stay_as_they_were_typed() {
     let place = place();
     let value = |name: &str| plain(&format!("{name}={}", place.path().display()), None);
