@@ -67,9 +67,7 @@ pub(super) fn line(text: &str, context: &Context<'_>) -> Call {
 /// is given only to be typed, so a line with it is asked about.
 fn is_own_function(name: &str, context: &Context<'_>) -> bool {
     let names = context.names;
-    names.kind(name) == Some(NameKind::Function)
-        && !names.builtins.contains(name)
-        && !names.programs.contains(name)
+    names.kind(name) == Some(NameKind::Function) && !names.builtins.contains(name) && !names.programs.contains(name)
 }
 
 /// Whether every argument of a command is an option or a file that is there: `cd there`, `less report`.

@@ -9,7 +9,9 @@ use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{self, LocalFlags, SetArg, SpecialCharacterIndices};
 
-use super::bytes::drawing::{Echo, OwnLines, around_abandoned_line, ends_in_first_column, ends_open, without_drawing, without_interrupt};
+use super::bytes::drawing::{
+    Echo, OwnLines, around_abandoned_line, ends_in_first_column, ends_open, without_drawing, without_interrupt,
+};
 use super::bytes::modes::without_modes;
 use super::bytes::scan::{Mark, Piece, Scanner};
 use super::event::{Event, KeysTo};
@@ -17,6 +19,7 @@ use super::pump::{PRESS_KEYS, Pump, RELEASE_KEYS};
 use super::spawn::Dialect;
 use super::sys;
 use crate::proto::CommandOutcome;
+use crate::shell::keys::editor::sleeps;
 
 /// Time after the first prompt when all of the start has been done.
 const START_WAIT: Duration = Duration::from_millis(500);
@@ -34,10 +37,13 @@ const HAND_OVER_LOOKS: u32 = 25;
 /// Time that a key of the shell's own line editor may take before the keys behind it are for what it has started.
 const PRESSED_LOOK: Duration = Duration::from_millis(50);
 
-/// Interval at which, and number of times that, it is looked whether the shell still waits for a line after Ctrl-C: where it
-/// ignores that (`trap '' INT`), or zsh has a trap of its own, no prompt follows.
+/// Interval at which, and number of times that, the shell is seen to wait for a line after Ctrl-C before that was in vain:
+/// where it ignores that (`trap '' INT`), or zsh has a trap of its own, no prompt follows.
 const INTERRUPT_LOOK: Duration = Duration::from_millis(25);
 const INTERRUPT_LOOKS: u32 = 20;
+
+/// Interval at which it is looked whether the shell waits already, so that it can be sent Ctrl-C.
+const LISTENING_LOOK: Duration = Duration::from_millis(1);
 
 /// The shell's present activity.
 #[derive(Debug)]
@@ -87,12 +93,20 @@ pub struct Current {
     verbose: Option<OwnLines>,
     /// Whether the shell asked for more lines.
     incomplete: bool,
-    /// Ctrl-C was sent in the place of a line, and whether all that came so far was its drawing.
-    interrupt: Option<bool>,
+    /// The state of a Ctrl-C in the place of a line.
+    interrupt: Option<Interrupt>,
     /// Whether the last byte shown wasn't a line feed.
     open_line: bool,
     /// Whether the cursor is certainly in the first column.
     first_column: bool,
+}
+
+/// A Ctrl-C for the shell's line editor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Interrupt {
+    is_sent: bool,
+    /// Whether anything came but its drawing.
+    has_shown: bool,
 }
 
 impl Current {
@@ -171,9 +185,9 @@ impl Pump {
                         return;
                     }
                     bytes = current.echo.take(bytes);
-                    if let Some(only_drawn) = current.interrupt.as_mut().filter(|only_drawn| **only_drawn) {
+                    if let Some(interrupt) = current.interrupt.as_mut().filter(|it| !it.has_shown) {
                         bytes = without_interrupt(bytes);
-                        *only_drawn = bytes.is_empty();
+                        interrupt.has_shown = !bytes.is_empty();
                     }
                     if let Some(own) = &mut current.verbose {
                         unseen = own.without(bytes);
@@ -578,32 +592,39 @@ impl Pump {
         self.line_sent(String::new());
         if let Some(current) = &mut self.current {
             current.echo.close();
-            current.interrupt = Some(true);
+            current.interrupt = Some(Interrupt::default());
         }
         self.phase = Phase::Running { look_at: None, recording: true };
-        self.feed.to_shell.push(3);
-        self.hand_over_look = Some((Instant::now() + INTERRUPT_LOOK, INTERRUPT_LOOKS));
+        self.look_at_interrupted(INTERRUPT_LOOKS);
     }
 
+    /// Sends Ctrl-C once the shell waits for keys, and looks what becomes of it. One that comes while the line editor is still on
+    /// its way there is only heeded at the next key, or sets another status.
     fn look_at_interrupted(&mut self, looks_left: u32) {
-        let left = match looks_left {
-            _ if !self.is_raw() && !self.plain => {
-                if self.feed.whom() != KeysTo::Shell {
-                    self.keys_to_command();
-                }
-                looks_left
+        let waits = sleeps(&format!("/proc/{}", self.shell.child.id()));
+        let is_reading = waits && (self.plain || self.is_raw() && self.is_shell_in_front());
+        let Some(interrupt) = self.current.as_mut().and_then(|current| current.interrupt.as_mut()) else { return };
+        // bash may have passed over the one before.
+        let sends = is_reading && (!interrupt.is_sent || self.options.dialect == Dialect::Bash && !self.plain);
+        interrupt.is_sent |= sends;
+        let is_sent = interrupt.is_sent;
+        if is_reading && looks_left == 0 {
+            self.flush_output();
+            self.phase = Phase::Reading;
+            if let Some(current) = &mut self.current {
+                current.incomplete = true;
             }
-            0 => {
-                self.flush_output();
-                self.phase = Phase::Reading;
-                if let Some(current) = &mut self.current {
-                    current.incomplete = true;
-                }
-                return self.finish();
-            }
-            _ => looks_left - 1,
-        };
-        self.hand_over_look = Some((Instant::now() + INTERRUPT_LOOK, left));
+            return self.finish();
+        }
+        if sends {
+            self.feed.to_shell.push(3);
+        }
+        if is_sent && !self.plain && !self.is_raw() && self.feed.whom() != KeysTo::Shell {
+            // A trap runs, and may read keys.
+            self.keys_to_command();
+        }
+        let wait = if is_sent { INTERRUPT_LOOK } else { LISTENING_LOOK };
+        self.hand_over_look = Some((Instant::now() + wait, looks_left - u32::from(is_reading && looks_left > 0)));
     }
 
     /// The shell's own line editor presses a key. What is typed meanwhile is for a program that the key starts, but not

@@ -453,11 +453,13 @@ impl Pump {
             }
             Command::ReleaseKeys => self.feed.release(),
             Command::EditorDrawn => self.feed.editor_drawn(),
-            Command::Submit { .. } | Command::EndOfFile | Command::Interrupt | Command::Press { .. } => match self.phase {
-                Phase::Reading => self.hand_over(command),
-                // Readline isn't there yet: it gets the line as soon as it is.
-                _ => self.waiting = Some(command),
-            },
+            Command::Submit { .. } | Command::EndOfFile | Command::Interrupt | Command::Press { .. } => {
+                match self.phase {
+                    Phase::Reading => self.hand_over(command),
+                    // Readline isn't there yet: it gets the line as soon as it is.
+                    _ => self.waiting = Some(command),
+                }
+            }
             // Where the shell can't be asked, the dropped reply is the answer.
             Command::Ask { .. } | Command::DrawPrompt { .. } => match self.phase {
                 Phase::Reading => self.hand_over(command),

@@ -42,7 +42,12 @@ pub(in crate::shell) fn keys_are_left(was_ready: bool, commands_came: bool, term
 
 /// Whether the thread of the editor, the process's first, waits for something; where the system doesn't say, it does.
 fn editor_sleeps() -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", std::process::id())).unwrap_or_default();
+    sleeps(&format!("/proc/self/task/{}", std::process::id()))
+}
+
+/// Whether a process or a thread, named by its place in `/proc`, waits for something; where the system doesn't say, it does.
+pub(in crate::shell) fn sleeps(place: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("{place}/stat")).unwrap_or_default();
     // The state stands behind the name in brackets, which may hold anything. Source: proc_pid_stat(5).
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('S'))
 }
