@@ -97,10 +97,10 @@ fn a_name_stays_before_the_value_that_another_shell_completes() {
         ("X=b", "X=big.tar.gz", "X=big.tar.gz"),
         ("PATH=/bin:/u/b", "/bin:/usr/bin/", "PATH=/bin:/usr/bin/"),
         ("typeset A=b", "big.tar.gz", "A=big.tar.gz"),
-        ("ls --col", "--color=", "--color="),
+        ("grep --col", "--color=", "--color="),
         ("dd if=b", "if=big.tar.gz", "if=big.tar.gz"),
-        ("cat a:b", "a:big", "a:big"),
-        ("cat /u/b", "/usr/bin/", "/usr/bin/"),
+        ("grep x a:b", "a:big", "a:big"),
+        ("grep x /u/b", "/usr/bin/", "/usr/bin/"),
     ] {
         let mut completer = completer(Path::new("/nowhere"), Some(vec![plain(answer, None)]));
         completer.state.write().expect("nobody else writes").other_grammar = true;
