@@ -340,6 +340,14 @@ fn scenario_13_the_same_call_has_the_same_verdict_and_receipt_by_every_way() {
     server.reply(tool_call("file_read", &args.to_string()));
     server.reply(answer("Read."));
     assert_eq!(run(home.path(), &["agent", "-m", "Read it."]).0, Some(0));
+    server.reply(tool_call("file_read", &args.to_string()));
+    server.reply(answer("Read in the shell."));
+    let session = Session::spawn(super::spawn(home.path(), &[]).cwd(&home.path().join("ws")));
+    session.expect_prompt();
+    session.line("?Read it.");
+    session.expect_text("Read in the shell.");
+    session.line("exit");
+    session.expect_exit();
     let receipts = anna.get("/receipts?tool=file_read&limit=500").json();
     let outcomes: Vec<Value> = receipts["items"]
         .as_array()
@@ -348,6 +356,6 @@ fn scenario_13_the_same_call_has_the_same_verdict_and_receipt_by_every_way() {
         .filter(|it| it["kind"] == "outcome")
         .map(|it| json!([it["tool"], it["args_hash"], it["result_hash"], it["status"], it["risk"]]))
         .collect();
-    assert_eq!(outcomes.len(), 4, "each way ran it once: {receipts}");
+    assert_eq!(outcomes.len(), 5, "each way ran it once: {receipts}");
     assert!(outcomes.iter().all(|it| *it == outcomes[0] && it[1].is_string()), "{outcomes:#?}");
 }

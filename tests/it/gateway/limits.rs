@@ -147,35 +147,51 @@ fn stalled(gateway: &Gateway, secret: &str) -> std::net::TcpStream {
     stream
 }
 
+/// The time from a stop, asked of one gateway, to the end of a call that another runs.
+fn stop_took(runs: &Client<'_>, stops: &Client<'_>, scope: &Value) -> Duration {
+    thread::scope(|scope_of| {
+        let call = scope_of.spawn(|| runs.post("/actions/execute", &shell("sleep 600")));
+        let until = Instant::now() + PATIENCE;
+        let begun = || runs.get("/status").json()["running"].as_u64().unwrap_or_default() > 0;
+        while !begun() {
+            assert!(Instant::now() < until, "the call doesn't begin");
+            thread::park_timeout(Duration::from_millis(20));
+        }
+        thread::park_timeout(Duration::from_millis(200));
+        let stopped = Instant::now();
+        assert_eq!(stops.post("/estop", scope).status, 200);
+        let ended = call.join().expect("an answer");
+        let is_stopped = ended.json()["status"] == "failed" || ended.status == 403;
+        assert!(is_stopped, "{ended:?}");
+        stopped.elapsed()
+    })
+}
+
 #[test]
 fn scenario_46_a_stop_ends_a_running_call_and_text_goes_on() {
     let server = Server::start();
     let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}", server.endpoint());
     let home = home_with(&format!("{models}, memory = {{auto = false}}, context = {{project = false}}"));
     let gateway = Gateway::start(home.path());
-    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
-    for scope in [json!({"scope": "tenant"}), json!({"scope": "node"})] {
-        let took = thread::scope(|scope_of| {
-            let call = scope_of.spawn(|| anna.post("/actions/execute", &shell("sleep 600")));
-            let until = Instant::now() + PATIENCE;
-            let begun = || anna.get("/status").json()["running"].as_u64().unwrap_or_default() > 0;
-            while !begun() {
-                assert!(Instant::now() < until, "the call doesn't begin");
-                thread::park_timeout(Duration::from_millis(20));
+    // On a server another gateway stops it, too.
+    let other = super::is_on_server(home.path()).then(|| Gateway::start(home.path()));
+    let secret = token(home.path(), "anna", "member", &[]);
+    let anna = gateway.client(&secret);
+    let there = other.iter().map(|it| (it.client(&secret), json!({"scope": "tenant"}), 1_200));
+    let here = ["tenant", "node"].map(|scope| (anna.clone(), json!({"scope": scope}), 200));
+    for (stops, scope, most_ms) in here.into_iter().chain(there) {
+        let mut all = Vec::new();
+        loop {
+            all.push(stop_took(&anna, &stops, &scope));
+            server.reply(answer("Text goes on."));
+            assert_eq!(anna.post("/chat", &json!({"message": "Hello?"})).json()["text"], "Text goes on.", "{scope}");
+            super::change(home.path(), "DELETE FROM kill_switch");
+            // One of several: the machine is busy, and a call that isn't stopped takes ten minutes.
+            if all.iter().any(|took| took.as_millis() <= most_ms) {
+                break;
             }
-            thread::park_timeout(Duration::from_millis(200));
-            let stopped = Instant::now();
-            assert_eq!(anna.post("/estop", &scope).status, 200);
-            let ended = call.join().expect("an answer");
-            let is_stopped = ended.json()["status"] == "failed" || ended.status == 403;
-            assert!(is_stopped, "{ended:?}");
-            stopped.elapsed()
-        });
-        // A busy machine gets more than the design's 200 ms; a call that isn't stopped takes ten minutes.
-        assert!(took < Duration::from_secs(10), "{scope}: {took:?}");
-        server.reply(answer("Text goes on."));
-        assert_eq!(anna.post("/chat", &json!({"message": "Hello?"})).json()["text"], "Text goes on.", "{scope}");
-        super::change(home.path(), "DELETE FROM kill_switch");
+            assert!(all.len() < 10, "{scope}, within {most_ms} ms: {all:?}");
+        }
     }
 }
 

@@ -2,8 +2,11 @@
 //! screens for it.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::console::{go, signed_in};
@@ -113,6 +116,54 @@ fn scenario_55_viewers_see_what_ran_and_never_keys_or_secrets() {
     session.expect_line("still-43");
     session.line("exit");
     session.expect_exit();
+}
+
+/// The middle of the times that a shell takes from a line to the next prompt, for each of two, asked by turns.
+fn round_trips(shells: [&Session; 2]) -> [Duration; 2] {
+    let mut times = [Vec::new(), Vec::new()];
+    for count in 0..40 {
+        // Whoever is asked first may find the processor cold.
+        let order = if count % 2 == 0 { [0, 1] } else { [1, 0] };
+        for at in order {
+            let began = Instant::now();
+            shells[at].run(":");
+            times[at].push(began.elapsed());
+        }
+    }
+    times.map(|mut all| {
+        all.sort();
+        all[all.len() / 2]
+    })
+}
+
+#[test]
+fn scenario_55_a_shells_round_trip_is_the_same_while_a_viewer_or_the_gateway_stalls() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let me = gateway.client(&token(home.path(), "me", "viewer", &[]));
+    let (plain, shared) = (shell(home.path()), shell(home.path()));
+    let id = share(&shared, "watch", &me);
+    let same = |state: &str| {
+        let [alone, watched] = round_trips([&plain, &shared]);
+        // A wait for anybody is longer: pieces are sent every 33 ms, and nothing of a stopped gateway ends.
+        let most = alone + alone / 2 + Duration::from_millis(1);
+        assert!(watched <= most, "{state}: {watched:?}, and {alone:?} unshared");
+    };
+    same("nobody watches");
+    let stalled = me.open(&format!("/sse/shares/{id}"));
+    setsockopt(&stalled, sockopt::RcvBuf, &4096).expect("a small window");
+    shared.run("seq 200000 | tail -n 100000 | head -n 60000");
+    same("a viewer takes nothing");
+    let pid = Pid::from_raw(gateway.pid());
+    kill(pid, Signal::SIGSTOP).expect("it is there");
+    same("the gateway is stopped");
+    kill(pid, Signal::SIGCONT).expect("it is there");
+    gateway.end(Signal::SIGKILL);
+    same("the gateway is killed");
+    for session in [plain, shared] {
+        session.line("exit");
+        session.expect_exit();
+    }
 }
 
 pub fn said(client: &Client<'_>, question: &Value, word: &str) -> Answer {
