@@ -135,6 +135,9 @@ fn options() -> [Arg; 5] {
     ]
 }
 
+/// The words of the standard library for a text that is no number.
+const NO_NUMBER: &str = "invalid digit found in string";
+
 /// Runs a subcommand, or prints help or the version.
 #[must_use]
 pub fn run(arguments: &[OsString]) -> ExitCode {
@@ -143,7 +146,12 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         Ok(matches) => matches,
         Err(error) => {
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
-            let _ = error.print();
+            let text = error.render().to_string();
+            if text.contains(NO_NUMBER) {
+                eprint!("{}", text.replace(NO_NUMBER, "not a whole number"));
+            } else {
+                let _ = error.print();
+            }
             return ExitCode::from(code);
         }
     };

@@ -8,7 +8,7 @@ use super::keys::KEYS;
 use crate::agent::Agent;
 use crate::app::share_place;
 use crate::ops;
-use crate::ops::commands::{self, Command, CommandError, Group, Op, of_shell};
+use crate::ops::commands::{self, Argument, Command, CommandError, Group, Op, of_shell};
 use crate::proto::{Failure, FailureKind, HumanLine, RouteVerdict};
 use crate::render::text::{described, escape_visible, table};
 use crate::repl::answer;
@@ -135,7 +135,7 @@ fn share(repl: &mut Repl, argument: &str) {
             return repl.console.notice(told.as_deref().unwrap_or(nothing));
         }
         None => {
-            let message = format!(":share {} is nothing", escape_visible(argument));
+            let message = format!(":share doesn't know {}", escape_visible(argument));
             return repl.console.failure(&user(message, ":share watch [USER…], :share approve [USER…], :share off"));
         }
     };
@@ -244,6 +244,9 @@ fn explain(error: &CommandError) -> Failure {
         ),
         CommandError::Missing(meta) => {
             (format!(":{} needs an argument", meta.names[0]), format!(":{} {}", meta.names[0], meta.usage))
+        }
+        CommandError::Surplus(Command { names, argument: Argument::Only(words), .. }) => {
+            (format!(":{} takes no argument but {}", names[0], words.join(" or ")), String::new())
         }
         CommandError::Surplus(meta) => (format!(":{} takes no argument", meta.names[0]), String::new()),
     };

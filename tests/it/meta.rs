@@ -222,6 +222,35 @@ fn an_unknown_meta_command_suggests_the_nearest() {
     assert_eq!(server.requests(), 0);
 }
 
+/// Messages said that a word "is nothing", that `:redact` takes no argument, and "invalid digit found in string"; and
+/// `:history export` searched for that word and found itself.
+#[test]
+fn an_argument_that_makes_no_sense_is_answered_with_what_would() {
+    let session = Session::spawn(Spawn::reedclaw().size(30, 120));
+    for (line, answer) in [
+        (":policy zz", ":policy doesn't know zz"),
+        (":policy explain", ":policy explain needs a command"),
+        (":config zz", ":config doesn't know zz"),
+        (":share zz", ":share doesn't know zz"),
+        (":cost zz", ":cost doesn't know zz"),
+        (":redact zz", ":redact takes no argument but show"),
+        (":memory add", ":memory add needs a text"),
+        (":memory edit zz", ":memory edit needs the number of a memory"),
+        (":p zz", "there is no prompt template zz"),
+        (":history export", ":history export needs a file that ends in .jsonl or .md"),
+        (":history delete", ":history delete needs the number of a line"),
+        (":history nowhere-to-be-found", "nothing in the history"),
+    ] {
+        session.run("clear");
+        session.run(line);
+        let shown = session.screen_text();
+        assert!(shown.contains(answer), "{line}: {shown}");
+    }
+    session.run("clear");
+    session.run(":onboard zz");
+    session.expect_text("invalid value 'zz' for '--port <PORT>': not a whole number");
+}
+
 #[test]
 fn quit_with_an_exit_trap_and_jobs_is_exit() {
     let server = Server::start();

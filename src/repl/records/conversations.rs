@@ -173,8 +173,17 @@ pub(in crate::repl) fn history_command(repl: &mut Repl, argument: &str) {
         ("prune", _, _) if rest.is_empty() => prune_history(repl),
         ("delete", Ok(number), _) => delete_line(repl, number),
         ("export", _, Some(format)) => export_history(repl, rest, format),
+        ("export", ..) if !rest.contains(char::is_whitespace) => {
+            needs(repl, ":history export needs a file that ends in .jsonl or .md")
+        }
+        ("delete", ..) if rest.is_empty() => needs(repl, ":history delete needs the number of a line"),
         _ => list_history(repl, argument),
     }
+}
+
+fn needs(repl: &Repl, message: &str) {
+    let hint = ":history lists the newest lines with their numbers".into();
+    repl.console.failure(&Failure { kind: FailureKind::User, message: message.into(), hint });
 }
 
 fn prune_history(repl: &Repl) {
@@ -208,8 +217,12 @@ fn list_history(repl: &Repl, text: &str) {
     let found = ops::history::list(&mut repl.store(), text);
     match found {
         Err(failure) => repl.console.failure(&failure),
-        Ok(rows) if rows.is_empty() => repl.console.notice("nothing in the history"),
-        Ok(rows) => {
+        Ok(mut rows) => {
+            // The line that searches is no hit.
+            rows.retain(|row| text.is_empty() || row.entry.line.trim() != format!(":history {text}"));
+            if rows.is_empty() {
+                return repl.console.notice("nothing in the history");
+            }
             let rows: Vec<Vec<String>> = rows.into_iter().map(history_row).collect();
             repl.console.write(&table(&rows, repl.console.width_columns()));
         }

@@ -22,7 +22,7 @@ pub(in crate::repl) fn cost(repl: &Repl, argument: &str) {
         "detail" => cost_detail(repl),
         _ => {
             let hint = ":cost, or :cost detail".to_owned();
-            let message = ":cost knows no such word".to_owned();
+            let message = format!(":cost doesn't know {}", crate::render::sanitise(argument));
             return repl.console.failure(&Failure { kind: FailureKind::User, message, hint });
         }
     };

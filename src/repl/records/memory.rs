@@ -43,7 +43,11 @@ pub(in crate::repl) fn memory(repl: &mut Repl, argument: &str) -> Flow {
         ("drop", Ok(id)) if text.is_empty() => change_memory(repl, id, Change::Drop),
         _ if !MEMORY_WORDS.contains(&word) => search_memory(repl, argument),
         _ => repl.console.failure(&failure(
-            format!(":memory doesn't know {argument}"),
+            match word {
+                "add" => ":memory add needs a text".to_owned(),
+                "inbox" | "save" => format!(":memory {word} takes no argument"),
+                _ => format!(":memory {word} needs the number of a memory"),
+            },
             "save, add TEXT, edit N [TEXT], show N, forget N, inbox, take N, drop N, words to look for, or nothing",
         )),
     }

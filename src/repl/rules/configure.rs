@@ -156,7 +156,7 @@ pub(in crate::repl) fn config(repl: &mut Repl, argument: &str) -> Flow {
         "untrust" => project::untrust_project(repl),
         "path" => show_path(repl),
         other => {
-            let message = format!(":config {} is nothing", crate::render::sanitise(other));
+            let message = format!(":config doesn't know {}", crate::render::sanitise(other));
             repl.console.failure(&Failure {
                 kind: FailureKind::User,
                 message,

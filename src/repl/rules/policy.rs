@@ -28,7 +28,10 @@ pub(in crate::repl) fn policy(repl: &Repl, argument: &str) {
         }
         _ => repl.console.failure(&Failure {
             kind: FailureKind::User,
-            message: format!(":policy {} is nothing", sanitise(argument)),
+            message: match word {
+                "explain" => ":policy explain needs a command".into(),
+                _ => format!(":policy doesn't know {}", sanitise(argument)),
+            },
             hint: ":policy, or :policy explain CMD".into(),
         }),
     }

@@ -122,11 +122,11 @@ pub(in crate::repl) fn prompt_template(repl: &mut Repl, argument: &str, hidden: 
     let skills = skills_here(repl);
     let Some(template) = skills.template(name) else {
         let is_untrusted = skills.project.templates.iter().any(|it| it.name == name);
-        let (why, hint) = match is_untrusted {
-            true => ("is the project's, and you haven't trusted it", ":skills trust shows it and asks"),
-            false => ("is no prompt template", ":skills lists them"),
+        let (message, hint) = match is_untrusted {
+            true => (format!("{name} is the project's, and you haven't trusted it"), ":skills trust shows it and asks"),
+            false => (format!("there is no prompt template {name}"), ":skills lists them"),
         };
-        skills_failure(repl, format!("{name} {why}"), hint);
+        skills_failure(repl, message, hint);
         return Flow::Continue;
     };
     let question = filled(&template.body, arguments.trim());
