@@ -112,6 +112,9 @@ function __rc_names
     printf '[keyword]\nand\nbegin\nbreak\ncase\ncontinue\nelse\nend\nfor\nfunction\nif\nnot\nor\nswitch\ntime\nwhile\n!\n'
     printf '[variable]\n'
     set -n
+    if string match -qr 'vi_key|hybrid' -- $fish_key_bindings
+        printf '[vi]\n'
+    end
     printf '[path]\n%s\n\0' (string join : -- $PATH)
 end
 

@@ -128,6 +128,9 @@ __rc_names() {
   builtin print -r -- '[builtin]'; builtin enable
   builtin print -r -- '[keyword]'; builtin enable -r
   builtin print -r -- '[variable]'; builtin set +
+  # zsh takes vi's keys by itself where EDITOR or VISUAL names that.
+  builtin bindkey -lL main >|@REQUEST@
+  [[ "$(<@REQUEST@)" != *' viins '* ]] || builtin print -r -- '[vi]'
   builtin print -r -- '[path]'; builtin print -rn -- "$PATH"$'\n\0'
 }
 
