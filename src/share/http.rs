@@ -217,7 +217,7 @@ struct Head {
 }
 
 impl Head {
-    fn read(reader: &mut BufReader<Wire>) -> io::Result<Self> {
+    fn read(reader: &mut impl BufRead) -> io::Result<Self> {
         let mut reader = reader.take(LINE_BYTES_MAX);
         let mut line = String::new();
         reader.read_line(&mut line)?;
@@ -240,10 +240,10 @@ impl Head {
     }
 
     /// Reads the body. A proxy may pass it on in pieces.
-    fn body(&self, reader: &mut BufReader<Wire>) -> io::Result<Vec<u8>> {
+    fn body<R: BufRead>(&self, reader: &mut R) -> io::Result<Vec<u8>> {
         let mut body = Vec::new();
-        let mut take = |reader: &mut BufReader<Wire>, length: usize| {
-            if body.len() + length > ANSWER_BYTES_MAX {
+        let mut take = |reader: &mut R, length: usize| {
+            if length > ANSWER_BYTES_MAX - body.len() {
                 return Err(io::Error::other("the answer is too long for a gateway's"));
             }
             let from = body.len();
@@ -307,6 +307,36 @@ impl Events {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_answer_is_read_whole_or_in_pieces_and_within_its_bounds() {
+        let read = |text: &str| {
+            let mut reader = text.as_bytes();
+            let head = Head::read(&mut reader).map_err(|error| error.to_string())?;
+            let body = head.body(&mut reader).map_err(|error| error.to_string())?;
+            let left = std::str::from_utf8(reader).expect("text").to_owned();
+            Ok::<_, String>((head.status, head.closes, String::from_utf8(body).expect("text"), left))
+        };
+        let whole = |status, closes, body: &str, left: &str| Ok((status, closes, body.to_owned(), left.to_owned()));
+        let next = "HTTP/1.1 202 Accepted\r\n";
+        let text = format!("HTTP/1.1 201 Created\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{{}}{next}");
+        assert_eq!(read(&text), whole(201, true, "{}", next));
+        let chunked = "HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n";
+        let pieces = "5\r\n{\"a\":\r\n2;more=1\r\n1}\r\n0\r\n";
+        assert_eq!(read(&format!("{chunked}{pieces}\r\n{next}")), whole(200, false, "{\"a\":1}", next));
+        assert_eq!(read(&format!("{chunked}{pieces}Trailer: x\r\n\r\n{next}")), whole(200, false, "{\"a\":1}", next));
+        for wrong in [
+            "SSH-2.0-server\r\n".to_owned(),
+            "HTTP/1.1 200 OK\r\n\r\n".to_owned(),
+            "HTTP/1.1 200 OK\r\nContent-Length: 65537\r\n\r\n".to_owned(),
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab".to_owned(),
+            format!("{chunked}ffffffffffffffff\r\n"),
+            format!("{chunked}x\r\n"),
+            format!("{chunked}{}", "2000\r\n".to_owned() + &"y".repeat(8192) + "\r\n").repeat(9),
+        ] {
+            assert!(read(&wrong).is_err(), "{wrong:.60}");
+        }
+    }
 
     #[test]
     fn a_teams_gateway_is_reached_by_https_and_its_token_is_never_shown() {
