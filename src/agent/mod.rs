@@ -770,7 +770,7 @@ fn names(models: &Models) -> String {
 
 fn unknown_model(kind: FailureKind, name: &str, models: &Models) -> Failure {
     let is_empty = models.specs().is_empty();
-    let hint = if is_empty { "no model is set up yet".to_owned() } else { format!("there is {}", names(models)) };
+    let hint = if is_empty { "no model is set up yet".to_owned() } else { format!("configured: {}", names(models)) };
     // The name is the user's own, but what it holds is drawn on their terminal.
     let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
     Failure { kind, message: format!("no model is called {name}"), hint }

@@ -363,7 +363,7 @@ fn among_several_models_none_is_chosen_for_the_user() {
     assert_eq!((one.requests(), two.requests()), (0, 0));
     session.run(":model tow");
     session.expect_text("no model is called tow");
-    session.expect_text("there is one, two");
+    session.expect_text("configured: one, two");
     session.run(":model two");
     session.run("what is second?");
     session.expect_line("ok");

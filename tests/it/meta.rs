@@ -226,8 +226,12 @@ fn an_unknown_meta_command_suggests_the_nearest() {
 /// `:history export` searched for that word and found itself.
 #[test]
 fn an_argument_that_makes_no_sense_is_answered_with_what_would() {
-    let session = Session::spawn(Spawn::reedclaw().size(30, 120));
+    let servers = "return {mcp = {servers = {bad = {command = {'/bin/false'}}}}}";
+    let session = Session::spawn(Spawn::reedclaw().file(".config/reedclaw/config.lua", servers).size(30, 120));
     for (line, answer) in [
+        (":mcp show", "mcp show takes NAME"),
+        (":mcp list zz", "mcp list takes no argument"),
+        (":mcp show zz", "configured: bad"),
         (":policy zz", ":policy doesn't know zz"),
         (":policy explain", ":policy explain needs a command"),
         (":config zz", ":config doesn't know zz"),

@@ -111,7 +111,7 @@ fn a_test_says_what_was_asked_how_fast_it_was_and_what_it_can_do() {
     assert!(told.contains("the server refused the key (HTTP 401): bad key ***"), "{told}");
     let (status, told) = run(home.path(), &["provider", "test", "nobody"], &[]);
     assert!(
-        status == Some(2) && told.contains("no model is called nobody") && told.contains("there is claw"),
+        status == Some(2) && told.contains("no model is called nobody") && told.contains("configured: claw"),
         "{told}"
     );
 }

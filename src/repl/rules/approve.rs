@@ -22,7 +22,7 @@ pub(in crate::repl) fn approve_call(repl: &mut Repl, argument: &str) -> Flow {
         } else {
             let numbers: Vec<String> = waiting.iter().map(|ask| ask.number.to_string()).collect();
             let message = format!("no call {} waits", escape_visible(argument));
-            let hint = format!("there is {}", numbers.join(", "));
+            let hint = format!("these wait: {}", numbers.join(", "));
             repl.console.failure(&Failure { kind: FailureKind::User, message, hint });
         }
         return Flow::Continue;

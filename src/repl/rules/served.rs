@@ -44,11 +44,13 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
             return Flow::Continue;
         }
     };
+    let columns = repl.console.width_columns();
+    let show = |lines: &[String]| lines.iter().for_each(|line| repl.console.line(&wrap(line, columns, "  ")));
     match done {
-        Done::Lines(lines) => lines.iter().for_each(|line| repl.console.line(line)),
+        Done::Lines(lines) => show(&lines),
         Done::Rows(rows) => repl.console.write(&table(&rows, repl.console.width_columns())),
         Done::Insert(text) => repl.insert_text(&text),
-        Done::Tested { lines, .. } => lines.iter().for_each(|line| repl.console.line(line)),
+        Done::Tested { lines, .. } => show(&lines),
         Done::Call { name, arguments } => return call_by_hand(repl, name, arguments),
         Done::Ask { server, tools, lines } => {
             for line in &lines {

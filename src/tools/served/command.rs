@@ -310,12 +310,15 @@ fn fetch(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Res
 
 fn usage(word: &str) -> Failure {
     let known = MCP_WORDS.iter().find(|(known, ..)| *known == word);
-    let message = match known {
-        Some((word, arguments, _)) => format!("mcp {word} is written: mcp {word} {arguments}"),
-        None => format!("mcp doesn't know {}", escape_visible(word)),
+    let (message, hint) = match known {
+        Some((word, "", what)) => (format!("mcp {word} takes no argument"), format!("it {what}")),
+        Some((word, arguments, what)) => (format!("mcp {word} takes {arguments}"), format!("it {what}")),
+        None => {
+            let words: Vec<&str> = MCP_WORDS.iter().map(|(word, ..)| *word).collect();
+            (format!("mcp doesn't know {}", escape_visible(word)), format!("it knows {}", words.join(", ")))
+        }
     };
-    let words: Vec<&str> = MCP_WORDS.iter().map(|(word, ..)| *word).collect();
-    Failure { kind: FailureKind::User, message, hint: format!("it knows {}", words.join(", ")) }
+    Failure { kind: FailureKind::User, message, hint }
 }
 
 fn known<'n>(servers: &Servers, name: &'n str) -> Result<&'n str, Failure> {
@@ -325,7 +328,7 @@ fn known<'n>(servers: &Servers, name: &'n str) -> Result<&'n str, Failure> {
     Err(Failure {
         kind: FailureKind::User,
         message: format!("there is no server called {}", escape_visible(name)),
-        hint: format!("there is {}", servers.names().join(", ")),
+        hint: format!("configured: {}", servers.names().join(", ")),
     })
 }
 
