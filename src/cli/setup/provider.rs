@@ -106,8 +106,11 @@ fn test(settings: &Settings, env: &Env, name: &str) -> Result<u8, Failure> {
     let found = models.get(name).or_else(|| models.get(by_alias()?.0));
     let Some(model) = found else {
         let names: Vec<&str> = models.specs().iter().map(|spec| spec.name()).collect();
-        let there =
-            if names.is_empty() { "none is configured".to_owned() } else { format!("configured: {}", names.join(", ")) };
+        let there = if names.is_empty() {
+            "none is configured".to_owned()
+        } else {
+            format!("configured: {}", names.join(", "))
+        };
         let message = format!("no model is called {}", sanitise(name));
         return Err(Failure { kind: FailureKind::User, message, hint: there });
     };
