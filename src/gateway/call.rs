@@ -217,7 +217,9 @@ pub fn query(text: &str, known: &[&str]) -> Answered<BTreeMap<String, String>> {
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let decoded = |text| {
-            percent::decode_form(text).ok_or_else(|| Problem::body("the query has a percent code that isn't one"))
+            let text = percent::decode_form(text)
+                .ok_or_else(|| Problem::body("the query has a percent code that isn't one"))?;
+            if text.contains('\0') { Err(no_nul("query")) } else { Ok(text) }
         };
         let (name, value) = (decoded(name)?, decoded(value)?);
         if !known.contains(&name.as_str()) {
@@ -228,6 +230,22 @@ pub fn query(text: &str, known: &[&str]) -> Answered<BTreeMap<String, String>> {
         }
     }
     Ok(fields)
+}
+
+/// The refusal of the one character that PostgreSQL doesn't store. Otherwise a text with it would fail like a database that is
+/// gone, together with all appends that are committed beside it.
+fn no_nul(place: &str) -> Problem {
+    Problem::body(format!("the {place} has the character U+0000, which can't be stored"))
+}
+
+/// Whether a text or name in a value has the character U+0000.
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(fields) => fields.iter().any(|(name, field)| name.contains('\0') || has_nul(field)),
+        _ => false,
+    }
 }
 
 /// The schemas of bodies, each read when it is first needed.
@@ -257,6 +275,10 @@ impl Schemas {
         } else {
             serde_json::from_slice(bytes).map_err(|error| Problem::body(format!("the body is no JSON: {error}")))?
         };
+        // The character has no other form in JSON.
+        if bytes.windows(5).any(|part| part == b"u0000") && has_nul(&value) {
+            return Err(no_nul("body"));
+        }
         let problems = self.of(schema)?.problems(&value);
         if problems.is_empty() { Ok(value) } else { Err(Problem::body(problems.join("; "))) }
     }
@@ -270,9 +292,19 @@ mod tests {
     fn a_query_is_decoded_and_unknown_or_repeated_names_are_refused() {
         let fields = query("key=a%20b+c&limit=5", &["key", "limit"]).expect("a query");
         assert_eq!((fields["key"].as_str(), fields["limit"].as_str()), ("a b c", "5"));
-        for wrong in ["other=1", "key=1&key=2", "key=%zz", "key=%f", "key=%ff"] {
+        for wrong in ["other=1", "key=1&key=2", "key=%zz", "key=%f", "key=%ff", "key=a%00"] {
             let problem = query(wrong, &["key"]).expect_err(wrong);
             assert_eq!((problem.status, problem.code), (400, "body_invalid"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_text_that_no_database_stores_is_refused_before_anything_is_done() {
+        let schemas = Schemas::default();
+        let body = |text: &str| schemas.body(text.as_bytes(), r#"{"type": "object"}"#);
+        for wrong in [r#"{"a": "x\u0000"}"#, r#"{"a": [{"b\u0000": 1}]}"#] {
+            assert_eq!(body(wrong).expect_err(wrong).code, "body_invalid");
+        }
+        assert!(body(r#"{"a": "\\u0000, u0000"}"#).is_ok(), "the words for it are fine");
     }
 }

@@ -125,6 +125,10 @@ pub fn answer(gateway: &Arc<Gateway>, sent: &Sent) -> Answered<Reply> {
         Needs::Role(role) => known(gateway, sent, role, false)?,
         Needs::Person(role) => known(gateway, sent, role, true)?,
     };
+    // No name of anything has it, and PostgreSQL doesn't compare with it.
+    if sent.params.values().any(|value| value.contains('\0')) {
+        return Err(Problem::not_found());
+    }
     let query = call::query(&sent.query, route.query)?;
     let body = match route.body {
         Some(schema) => gateway.schemas.body(&sent.body, schema)?,
