@@ -379,7 +379,7 @@ fn a_question_in_a_repository_carries_its_facts_and_memories() {
     let (first, err) = asked("context = {git_ms = 60000}", 1);
     assert!(first.contains("- The printer is called lemon") && first.contains("[git] branch trunk"), "{first}");
     assert!(first.contains("Speak of lemons.") && first.ends_with("what?"), "{first}");
-    assert!(err.contains("[memory] 1 memory goes") && err.contains("[context] of this repository"), "{err}");
+    assert!(err.contains("[memory] 1 memory goes") && err.contains("[context] questions here also carry"), "{err}");
     assert!(first.contains("Not in this repository, but in ") && first.contains("/reedclaw-workspace."), "{first}");
     assert!(err.contains("/reedclaw-workspace; `--path .` lets them work here"), "{err}");
     let (bare, err) = asked("context = {project = false}, memory = {tokens = 0, auto = false}", 2);
@@ -396,7 +396,7 @@ fn a_chat_carries_the_project_once_and_memories_with_the_first_question() {
     let chat = Session::spawn(Spawn::new(program()).arg("agent").home(home.path()).cwd(&project).size(24, 110));
     chat.expect_text("a chat with the model");
     chat.line("what is first?");
-    chat.expect_text("of this repository your question carries");
+    chat.expect_text("questions here also carry");
     chat.expect_text("ok");
     assert!(server.request(1).content(-1).contains("Speak of lemons."));
     chat.line("what is second?");

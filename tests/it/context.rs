@@ -200,7 +200,7 @@ fn a_question_in_a_repository_carries_its_facts_once() {
     assert_eq!(server.request(1).content(-1), "what is it outside?");
     session.run("cd work");
     session.run("what is it here?");
-    session.expect_text("of this repository your question carries");
+    session.expect_text("questions here also carry");
     session.expect_text("hidden from the model: secret in the project's names and AGENTS.md");
     let asked = server.request(2);
     let content = asked.content(-1);

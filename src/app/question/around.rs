@@ -105,10 +105,10 @@ impl Around {
                 1 => ", 1 file of instructions".to_owned(),
                 count => format!(", {count} files of instructions"),
             };
-            let names = if notes.about.is_empty() { "" } else { "its card, the names of its files" };
+            let names = if notes.about.is_empty() { "" } else { "this repository's card, the names of its files" };
             let carried = format!("{names}{files}{}git's state", if names.is_empty() { "" } else { " and " });
             let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
-            format!("[context] of this repository your question carries {carried}, about {tokens} tokens")
+            format!("[context] questions here also carry {carried}, about {tokens} tokens")
         });
         self.announced = Some(notes.root);
         let names = ("the project's names and AGENTS.md", notes.about);

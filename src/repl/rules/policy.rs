@@ -24,7 +24,7 @@ pub(in crate::repl) fn policy(repl: &Repl, argument: &str) {
             for line in verdict_lines(&explain(&rules, command)) {
                 repl.console.outside(&format!("{line}\n"));
             }
-            repl.console.notice("a command of a model is judged so; what you type runs as you typed it");
+            repl.console.notice("a model's command would be judged like this; what you type runs as you typed it");
         }
         _ => repl.console.failure(&Failure {
             kind: FailureKind::User,
