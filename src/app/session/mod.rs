@@ -165,11 +165,13 @@ impl Approvals<'_> {
 #[must_use]
 pub fn session_failure(error: SessionError) -> Failure {
     let (kind, hint) = match &error {
-        SessionError::Unknown(_) => (FailureKind::User, "list shows the sessions of this repository"),
-        SessionError::NoTurn { .. } => (FailureKind::User, "log lists its turns"),
-        SessionError::NoChange(_) => (FailureKind::User, "diff alone shows all that the session has changed"),
+        SessionError::Unknown(_) => (FailureKind::User, "session list shows the sessions of this repository"),
+        SessionError::NoTurn { .. } => (FailureKind::User, "session log lists its turns"),
+        SessionError::NoChange(_) => (FailureKind::User, "session diff alone shows all that the session has changed"),
         SessionError::Git(GitError::NoCommit(_)) => (FailureKind::User, "name a commit, a branch or a tag"),
-        SessionError::Held(..) => (FailureKind::Refused, "fork goes on from it here; show and diff look at it"),
+        SessionError::Held(..) => {
+            (FailureKind::Refused, "a fork goes on from it here; session show and session diff look at it")
+        }
         SessionError::Refused(_) => (FailureKind::Refused, ""),
         SessionError::Conflicts(_) => (FailureKind::Refused, "nothing was changed"),
         SessionError::Damaged(_) => (FailureKind::Unavailable, "its files are whole; git log shows its commits"),
