@@ -45,7 +45,11 @@ pub fn begin(call: &Call<'_>) -> Answered<Reply> {
         return Err(Problem::body(format!("{user:?} isn't a user's name")));
     }
     let begun = gateway.shares.begin(&gateway.ledger, (who, routes::secret(call.sent)), new)?;
-    let (id, secret) = begun.ok_or_else(Problem::overloaded)?;
+    let too_many = || {
+        let message = "too many sessions are shared here; end one, or try again later";
+        Problem::new(429, "rate_limited", message).header("Retry-After", "30")
+    };
+    let (id, secret) = begun.ok_or_else(too_many)?;
     let url = format!("{}/ui/#/sessions/{id}", gateway.url);
     Ok(Reply::json(201, json!({"share_id": id, "url": url, "publish_token": secret})))
 }

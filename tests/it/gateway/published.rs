@@ -17,7 +17,7 @@ use super::console::code_in;
 use super::server::{Server, certified};
 use super::sharing::{frames_until, open_question, printed, said, shares};
 use super::streams::Reader;
-use super::{Client, Gateway, PATIENCE, command, home_with, run, token};
+use super::{Client, Gateway, PATIENCE, allowed, command, home_with, run, token};
 use crate::need;
 use crate::pty::{Session, Spawn, program};
 use crate::server::{Server as Model, answer, tool_call};
@@ -295,6 +295,24 @@ fn a_shell_goes_on_while_the_teams_gateway_is_slow_away_or_killed() {
     session.line("exit");
     session.expect_exit();
     team.server.end();
+}
+
+#[test]
+fn one_tenant_cant_take_all_places_of_shared_sessions() {
+    let Some((team, gateway)) = Team::start() else { return };
+    let anna = team.client(&gateway, "acme", "anna", "member");
+    let begin = |who: &Client<'_>| allowed(|| who.post("/shares", &json!({"kind": "agent", "cols": 80, "rows": 24})));
+    let first = begin(&anna).json();
+    for _ in 1..32 {
+        assert_eq!(begin(&anna).status, 201);
+    }
+    let full = anna.post("/shares", &json!({"kind": "agent", "cols": 80, "rows": 24}));
+    assert_eq!((full.status, full.code().as_str()), (429, "rate_limited"), "{full:?}");
+    assert_eq!(begin(&team.client(&gateway, "other", "bob", "member")).status, 201);
+    // Whoever ends one has a place again.
+    let path = format!("/shares/{}", first["share_id"].as_str().expect("an id"));
+    assert_eq!(anna.delete(&path).status, 204);
+    assert_eq!(begin(&anna).status, 201);
 }
 
 #[test]
