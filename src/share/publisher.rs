@@ -11,7 +11,6 @@ use super::http::{Connection, Place, Request};
 use super::queue::{Batch, Item, Queue};
 use super::{EVERYBODY, JSON};
 use crate::base::base64;
-use crate::base::text::shorten;
 use crate::redact::{Redactor, Settling, Stars};
 
 /// Bytes of one request with frames.
@@ -262,7 +261,7 @@ impl Outgoing<'_> {
 /// The same value, with the secrets of its texts hidden and long ones cut.
 fn redacted(redactor: &Redactor, value: Value) -> Value {
     match value {
-        Value::String(text) => shorten(&redactor.redact(&text).text, TEXT_CHARS_MAX).into(),
+        Value::String(text) => cut(redactor.redact(&text).text.into_owned()).into(),
         Value::Array(items) => items.into_iter().map(|item| redacted(redactor, item)).collect(),
         Value::Object(fields) => {
             let fields = fields.into_iter().map(|(name, field)| (name, redacted(redactor, field)));
@@ -270,6 +269,15 @@ fn redacted(redactor: &Redactor, value: Value) -> Value {
         }
         other => other,
     }
+}
+
+/// A text without what is beyond its bound. Its lines stay lines: the page makes visible what would hide or turn text.
+fn cut(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(TEXT_CHARS_MAX) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
 }
 
 /// Hears what the gateway says about a session until it is over.
@@ -369,6 +377,14 @@ mod tests {
         let output = output.filter_map(|it| base64::decode(it["d"].as_str()?));
         assert_eq!(output.collect::<Vec<_>>().concat(), b"\x1b[1m************\x1b[0m\n", "{text}");
         assert!(text.contains("\"digest\":\"d1\"") && text.contains("and no more"), "{text}");
+    }
+
+    #[test]
+    fn lines_of_a_change_stay_lines_and_long_texts_are_cut() {
+        let (old, long) = ("a\n\tb\n", "é".repeat(TEXT_CHARS_MAX + 1));
+        let shown = redacted(&Redactor::default(), json!({"changes": [{"old": old, "new": long}]}));
+        assert_eq!(shown["changes"][0]["old"], old);
+        assert_eq!(shown["changes"][0]["new"], "é".repeat(TEXT_CHARS_MAX) + "…");
     }
 
     #[test]

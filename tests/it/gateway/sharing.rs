@@ -353,11 +353,14 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     browser.wait("[...document.querySelectorAll('.output')].some((it) => it.innerText.includes('from-2-on'))");
     browser.key("t");
     // A question is answered here; the terminal learns by whom.
-    server.reply(tool_call("file_write", &json!({"path": "plan.txt", "content": "the plan\n"}).to_string()));
+    server.reply(tool_call(
+        "file_write",
+        &json!({"path": "plan.txt", "content": "the plan\nof two lines\n"}).to_string(),
+    ));
     server.reply(answer("The plan is **written**."));
     session.line("?write down the plan");
     session.expect_text("also asked: mia");
-    browser.expect("the plan");
+    browser.wait("[...document.querySelectorAll('.card .add')].some((it) => it.innerText.trim() === '+ of two lines')");
     browser.look(1280, 1000, "light");
     browser.picture("gateway-session.png");
     browser.look(1100, 800, "light");
