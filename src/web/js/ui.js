@@ -57,7 +57,10 @@ export const useOnline = () => useStore((state) => state.connection) !== 'offlin
 
 /** The lines that differ between two texts, as a list of [sign, line]. */
 export function difference(old, now) {
-  const [a, b] = [(old ?? '').split('\n'), (now ?? '').split('\n')];
+  // What follows the last line end is a line only if just one of them ends without it.
+  const isWhole = [old, now].every((text) => !text || text.endsWith('\n'));
+  const linesOf = (text) => (text ? (isWhole ? text.slice(0, -1) : text).split('\n') : []);
+  const [a, b] = [linesOf(old), linesOf(now)];
   let start = 0;
   while (start < a.length && start < b.length && a[start] === b[start]) start += 1;
   let end = 0;

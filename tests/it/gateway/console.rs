@@ -61,6 +61,8 @@ fn a_question_is_answered_in_the_browser_by_keys_and_only_with_the_focus() {
     assert_eq!(asked.status, 202, "{asked:?}");
     browser.expect("second line");
     browser.expect("asked by anna");
+    let shown = browser.eval("[...document.querySelectorAll('.card .line')].map((it) => it.innerText.trimEnd())");
+    assert_eq!(shown, json!(["note.txt", "+ first line", "+ second line"]));
     browser.picture("gateway-inbox.png");
     // Without the focus on the card a letter does nothing.
     browser.eval("document.querySelector('h1').focus()");

@@ -331,6 +331,7 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     browser.expect("No session is shared with you.");
     let session = shell(home.path());
     session.run("cd ws");
+    session.run("echo the plan > plan.txt");
     let id = share(&session, "approve mia", &me);
     session.run("printf '\\033[1;32mgreen\\033[0m and plain\\n'; echo line-$((6 * 7))");
     // The list follows by itself; its entry leads to the session.
@@ -360,7 +361,9 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     server.reply(answer("The plan is **written**."));
     session.line("?write down the plan");
     session.expect_text("also asked: mia");
-    browser.wait("[...document.querySelectorAll('.card .add')].some((it) => it.innerText.trim() === '+ of two lines')");
+    browser.wait("document.querySelector('.card .add')");
+    let shown = browser.eval("[...document.querySelectorAll('.card .line')].map((it) => it.innerText.trimEnd())");
+    assert_eq!(shown, json!(["plan.txt", "  the plan", "+ of two lines"]));
     browser.look(1280, 1000, "light");
     browser.picture("gateway-session.png");
     browser.look(1100, 800, "light");

@@ -7,8 +7,8 @@ import { Failed, Risk, Title, difference, html, time, useLoaded, useOnline, visi
 
 function Change({ change }) {
   const lines = difference(change.old, change.new);
-  return html`<pre tabindex="0" role="region" aria-label=${`Change of ${change.path}`}>${visible(change.path)}\n${lines.map(([sign, line]) =>
-    html`<span class=${{ '+': 'add', '-': 'cut' }[sign] ?? ''}>${sign} ${visible(line)}\n</span>`)}</pre>`;
+  return html`<pre tabindex="0" role="region" aria-label=${`Change of ${change.path}`}><span class="line">${visible(change.path)}</span>${lines.map(([sign, line]) =>
+    html`<span class=${`line ${{ '+': 'add', '-': 'cut' }[sign] ?? ''}`}>${`${sign} ${visible(line)}\n`}</span>`)}</pre>`;
 }
 
 export function Question({ question, done }) {
