@@ -49,7 +49,7 @@ pub use end::end;
 pub use helper::enter::{Calls, HeldCall, enter};
 pub use masks::{Outside, credentials, entries_without, home_of_user, outside, protected};
 pub use missed::Missed;
-pub use scratch::Layer;
+pub use scratch::{Home, Layer};
 pub use waiting::{AtTerminal, at_terminal};
 
 use crate::files::Layers;
@@ -153,8 +153,10 @@ pub struct Grant {
     pub network: bool,
     /// A program started earlier whose loopback it shares; held by the overlay tier.
     pub network_of: Option<u32>,
-    /// Homes: the overlay tier shows an empty one, with the tools in it. The first is `$HOME`.
+    /// Homes: the overlay tier shows a private one, with the tools in it. The first is `$HOME`.
     pub homes: Vec<PathBuf>,
+    /// The private one that it is shown.
+    pub home: Home,
     /// Its whole environment; TMPDIR is set by the sandbox.
     pub env: BTreeMap<OsString, OsString>,
     /// Its limits.
@@ -200,6 +202,7 @@ impl Grant {
             network: false,
             network_of: None,
             homes: Vec::new(),
+            home: Home::default(),
             env: BTreeMap::new(),
             limits: Limits::default(),
             descriptors: 3,
@@ -439,10 +442,12 @@ impl Sandbox {
                 hint: "choose another directory as the workspace, such as one below your home".into(),
             });
         }
-        let scratch = self.scratch().map_err(|error| SandboxError {
+        let failed = |error: std::io::Error| SandboxError {
             message: format!("the sandbox has no place for its directories: {error}"),
             hint: "free some disk space, or look at the permissions of the state directory".into(),
-        })?;
+        };
+        let scratch = self.scratch().map_err(failed)?;
+        let private_home = scratch.home(grant.home).map_err(failed)?;
         let of = |path: &Path| PathWire::from(path.as_os_str().to_owned());
         let (homes, kept) = homes_and_tools(grant);
         Ok(JailWire {
@@ -457,7 +462,7 @@ impl Sandbox {
                 }
             },
             tmp: of(&scratch.tmp()),
-            home: of(&scratch.home()),
+            home: of(&private_home),
             homes: homes.iter().map(|home| of(home)).collect(),
             kept_of_home: kept.iter().map(|path| of(path)).collect(),
         })

@@ -6,21 +6,50 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::missed::{self, Missed};
 use super::tmp::Tmp;
 
+/// Names of the private directories in a session's.
+const TMP: &str = "tmp";
+const HOMES: &str = "homes";
+const OWN_HOMES: &str = "servers";
+const LAYERS: &str = "layers";
 /// Bytes that one copy may take on the disk, and the share of the free space that it may take: the rest is the person's.
 const COPY_BYTES_MAX: u64 = 16 << 30;
 const FREE_SHARE: u64 = 2;
 /// Bytes that a file system must have lost since the last count before the files of a copy are counted again.
 const COUNTED_AGAIN: u64 = 256 << 20;
 
+/// The private home of a program in a jail.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Home {
+    /// The session's, with what earlier programs left there.
+    #[default]
+    Session,
+    /// A new one, which is the session's from then on: for a program that gets more than its copy of the workspace. A file of
+    /// settings, or a program on `PATH`, that an earlier command left in its home must not lead it.
+    New,
+    /// One of its own as long as the session lasts: for a server.
+    Own,
+}
+
 /// Directories of one session, removed with it.
 #[derive(Debug)]
 pub(super) struct Scratch {
     held: Tmp,
     layers: AtomicU64,
+    homes: Mutex<Homes>,
+}
+
+/// The private homes of a session, numbered, since a job may still be in an older one.
+#[derive(Debug, Default)]
+struct Homes {
+    made: u64,
+    current: Option<PathBuf>,
+    /// Whether a program that got no more than its copy was in the current one.
+    is_used: bool,
 }
 
 impl Scratch {
@@ -28,34 +57,52 @@ impl Scratch {
     pub(super) fn make(place: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(place)?;
         let held = Tmp::make(place)?;
-        for name in ["tmp", "home", "layers"] {
+        for name in [TMP, HOMES, OWN_HOMES, LAYERS] {
             fs::create_dir(held.path().join(name))?;
         }
-        fs::set_permissions(held.path().join("tmp"), PermissionsExt::from_mode(0o1777))?;
-        Ok(Self { held, layers: AtomicU64::new(0) })
+        fs::set_permissions(held.path().join(TMP), PermissionsExt::from_mode(0o1777))?;
+        Ok(Self { held, layers: AtomicU64::new(0), homes: Mutex::default() })
     }
 
     pub(super) fn is_there(&self) -> bool {
-        self.held.path().join("layers").is_dir()
+        self.held.path().join(LAYERS).is_dir()
     }
 
     pub(super) fn tmp(&self) -> PathBuf {
-        self.held.path().join("tmp")
+        self.held.path().join(TMP)
     }
 
-    pub(super) fn home(&self) -> PathBuf {
-        self.held.path().join("home")
+    /// The directory that is a program's home.
+    pub(super) fn home(&self, which: Home) -> io::Result<PathBuf> {
+        let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
+        let homes = &mut *homes;
+        let mut make = |below: &str| {
+            homes.made += 1;
+            let path = self.held.path().join(below).join(homes.made.to_string());
+            fs::create_dir(&path).map(|()| path)
+        };
+        if which == Home::Own {
+            return make(OWN_HOMES);
+        }
+        let current = match homes.current.take() {
+            Some(current) if which == Home::Session || !homes.is_used => current,
+            _ => make(HOMES)?,
+        };
+        homes.is_used = which == Home::Session;
+        Ok(homes.current.insert(current).clone())
     }
 
     /// Directories for one copy of `workspace`. What overlayfs has mounted once it never mounts again, so each copy gets
     /// new ones.
     pub(super) fn layer(&self, workspace: &Path) -> io::Result<Layer> {
         let number = self.layers.fetch_add(1, Ordering::Relaxed);
-        let dir = self.held.path().join("layers").join(number.to_string());
+        let dir = self.held.path().join(LAYERS).join(number.to_string());
         fs::create_dir(&dir)?;
         let [upper, work, refused] = ["upper", "work", "refused"].map(|name| dir.join(name));
         let free = free_bytes(&dir);
-        let mut layer = Layer { dir, upper, work, refused, since_ns: 0, free, free_at_count: AtomicU64::new(free) };
+        let session = self.held.path().to_owned();
+        let free_at_count = AtomicU64::new(free);
+        let mut layer = Layer { dir, session, upper, work, refused, since_ns: 0, free, free_at_count };
         fs::create_dir(&layer.upper)?;
         fs::create_dir(&layer.work)?;
         // The top of the copy shows the mode of the upper directory.
@@ -71,6 +118,8 @@ impl Scratch {
 #[derive(Debug)]
 pub struct Layer {
     dir: PathBuf,
+    /// The session's directory, with the private homes and `/tmp`.
+    session: PathBuf,
     pub(super) upper: PathBuf,
     pub(super) work: PathBuf,
     /// The file in which the jail writes down refusals.
@@ -84,8 +133,8 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Whether what a program wrote here takes more disk space than a copy may: 16 GiB, or half of what was free. Its files
-    /// are counted only if the file system has lost as much.
+    /// Whether what a program wrote here, into its home and into `/tmp` takes more disk space than a copy may: 16 GiB, or
+    /// half of what was free. The files are counted only if the file system has lost as much.
     #[must_use]
     pub fn is_overfull(&self) -> bool {
         let most = COPY_BYTES_MAX.min(self.free / FREE_SHARE);
@@ -96,7 +145,21 @@ impl Layer {
             return false;
         }
         self.free_at_count.store(free, Ordering::Relaxed);
-        held_bytes(&self.upper, most) >= most
+        let all = vec![self.upper.clone(), self.session.join(HOMES), self.session.join(TMP)];
+        held_bytes(all, most) >= most
+    }
+
+    /// Empties the session's home and `/tmp`, which else would take the disk space as long as the session lasts.
+    pub fn empty_private(&self) {
+        let homes = fs::read_dir(self.session.join(HOMES)).into_iter().flatten().flatten().map(|it| it.path());
+        for directory in homes.chain([self.session.join(TMP)]) {
+            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+                match entry.file_type() {
+                    Ok(kind) if kind.is_dir() => remove_all(&entry.path()),
+                    _ => drop(fs::remove_file(entry.path())),
+                }
+            }
+        }
     }
 
     /// Returns the kernel's refusals to the program that worked on this copy; `None` if the jail could not
@@ -122,9 +185,9 @@ fn free_bytes(path: &Path) -> u64 {
     nix::sys::statvfs::statvfs(path).map_or(0, |data| data.blocks_available().saturating_mul(data.fragment_size()))
 }
 
-/// The disk space that the files below a directory take; counts until it is `enough`.
-fn held_bytes(dir: &Path, enough: u64) -> u64 {
-    let (mut waiting, mut bytes) = (vec![dir.to_owned()], 0);
+/// The disk space that the files below directories take; counts until it is `enough`.
+fn held_bytes(mut waiting: Vec<PathBuf>, enough: u64) -> u64 {
+    let mut bytes = 0;
     while let Some(dir) = waiting.pop().filter(|_| bytes < enough) {
         for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let Ok(data) = entry.metadata() else { continue };
@@ -165,6 +228,21 @@ mod tests {
     const SMALL: &str = "REEDCLAW_TEST_COPY_SMALL";
 
     #[test]
+    fn a_stronger_program_gets_a_home_in_which_no_weaker_one_was() {
+        let place = tempfile::tempdir().expect("a directory");
+        let scratch = Scratch::make(place.path()).expect("a scratch");
+        let home = |which| scratch.home(which).expect("a home");
+        let first = home(Home::New);
+        assert_eq!(home(Home::New), first, "only stronger ones were there");
+        assert_eq!((home(Home::Session), home(Home::Session)), (first.clone(), first.clone()), "downloads are found");
+        let second = home(Home::New);
+        assert!(second != first && first.is_dir(), "a job may still be in the first one");
+        assert_eq!(home(Home::Session), second);
+        let own = home(Home::Own);
+        assert!(own != second && home(Home::Own) != own && home(Home::Session) == second);
+    }
+
+    #[test]
     fn a_copy_that_takes_half_of_the_free_space_is_overfull() {
         if let Some(top) = std::env::var_os(SMALL) {
             let top = PathBuf::from(top);
@@ -181,6 +259,15 @@ mod tests {
             // Looked at again only after as much has gone once more; a new copy counts from what is free by then.
             layer.free_at_count.store(layer.free, Ordering::Relaxed);
             assert!(layer.is_overfull(), "more than half of 2 MB");
+            fs::remove_dir_all(layer.upper.join("deep")).expect("it goes");
+            for private in [scratch.tmp(), scratch.home(Home::Session).expect("a home")] {
+                fs::create_dir(private.join("deep")).expect("a directory");
+                fs::write(private.join("deep/large"), vec![1; 1_300_000]).expect("a file");
+                layer.free_at_count.store(layer.free, Ordering::Relaxed);
+                assert!(layer.is_overfull(), "{}", private.display());
+                layer.empty_private();
+                assert_eq!(fs::read_dir(&private).expect("it is there").count(), 0, "{}", private.display());
+            }
             return;
         }
         if !nix::unistd::geteuid().is_root() {

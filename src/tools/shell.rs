@@ -481,7 +481,8 @@ fn asked(output: &Output) -> Option<String> {
 /// The copy of a command grew too large.
 fn overfull() -> ToolError {
     let hint = "write less with one command; with background: true it works on the workspace itself, after a question";
-    let message = "its copy of the workspace took too much disk space; it was ended, and its changes are dropped";
+    let message = "its copy of the workspace, its home and /tmp took too much disk space; it was ended, its changes are dropped, \
+                   and its home and /tmp were emptied";
     ToolError::new("too-large", message, hint)
 }
 

@@ -287,6 +287,30 @@ fn words_that_speak_to_this_machine_open_no_network_unasked() {
 }
 
 #[test]
+fn what_a_command_left_in_its_home_leads_no_command_with_the_network() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let speaks = format!("sh fetch.sh; (exec 3<>/dev/tcp/127.0.0.1/{port})");
+    let home = scene(&["sh plant.sh", &speaks, "sh look.sh"], "");
+    for (name, script) in [
+        ("plant.sh", "echo 'url = http://elsewhere.example' > ~/.settings"),
+        ("fetch.sh", "test -e ~/.settings && touch led; echo fetched > ~/.cached; touch ran"),
+        ("look.sh", "cat ~/.cached >> ran"),
+    ] {
+        fs::write(work(home.path(), name), script).expect("a script");
+    }
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("run once [y]");
+    for shown in [&[KEEP][..], &["accepted", KEEP], &["that was it"]] {
+        session.send(b"y");
+        shown.iter().for_each(|text| session.expect_text(text));
+    }
+    assert!(!work(home.path(), "led").exists());
+    assert_eq!(read(home.path(), "ran"), "fetched\n", "later commands find what was downloaded");
+}
+
+#[test]
 fn a_datagram_that_names_its_address_in_a_message_header_is_seen() {
     // `sendmsg` has the address in memory, unlike `sendto`; one on a connected socket of the jail's own has none.
     let script = "import socket\n\

@@ -110,7 +110,7 @@ pub(in crate::tools) enum Ran {
     Stopped(Output),
     /// Waited for a person at the terminal and was ended.
     Awaited(Output),
-    /// Its copy took more disk space than one may, and it was ended.
+    /// Its copy, its home and `/tmp` took more disk space than they may: it was ended, and the latter two were emptied.
     Overfull(Output),
 }
 
@@ -204,8 +204,9 @@ impl Bash {
                 self.terminal.read();
                 return Ok(Ran::Awaited(self.take()));
             }
-            if self.layer.as_ref().is_some_and(|layer| layer.is_overfull()) {
+            if let Some(layer) = self.layer.clone().filter(|layer| layer.is_overfull()) {
                 self.kill();
+                layer.empty_private();
                 return Ok(Ran::Overfull(self.take()));
             }
             // What had come when its time was over was read.
