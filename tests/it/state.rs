@@ -2,6 +2,9 @@
 
 use crate::pty::{Key, Session, Spawn, cursor_line};
 
+/// Ctrl-U, which drops the line; Ctrl-C would set the status as well.
+const CLEAR_LINE: &[u8] = b"\x15";
+
 /// Runs the lines one by one and waits for the line that the last of them must print.
 #[track_caller]
 fn lines_give(lines: &[&str], expected: &str) {
@@ -180,14 +183,14 @@ fn completion_leaves_no_trace_in_the_shell() {
     session.expect_text("fruit appl");
     session.press(Key::Tab);
     session.expect("the completion", |screen| cursor_line(screen).contains("fruit apple"));
-    session.interrupt();
+    session.send(CLEAR_LINE);
     session.run("echo \"status-$? last-$_\"");
     session.expect_line("status-7 last-last");
     session.run("fruit x | true | fruit");
     session.type_text("fruit apr");
     session.press(Key::Tab);
     session.expect("the completion", |screen| cursor_line(screen).contains("fruit apricot"));
-    session.interrupt();
+    session.send(CLEAR_LINE);
     session.run("echo \"pipes-${PIPESTATUS[*]}\"");
     session.expect_line("pipes-7 0 7");
 }
