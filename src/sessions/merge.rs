@@ -222,9 +222,7 @@ impl Sessions {
             Some(BranchUse::CheckedOut(at)) => Ok(Some(at)),
             Some(in_use) => {
                 let name = branch.trim_start_matches("refs/heads/");
-                Err(SessionError::Refused(format!(
-                    "{name} {in_use}; finish that, or end it with --abort or reset, first"
-                )))
+                Err(SessionError::Refused(format!("{name} {in_use}; finish or abort that first")))
             }
         }
     }

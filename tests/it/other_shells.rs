@@ -59,6 +59,18 @@ impl OtherShell {
         }
     }
 
+    /// Lines are edited with vi's keys once the start-up file has switched them on.
+    pub fn has_vi_keys(&self, start_up: &str) {
+        let Some(session) = self.session(start_up) else { return };
+        ready(&session);
+        session.type_text("echo vi-keysx");
+        session.press(Key::Escape);
+        session.expect_text("❮");
+        session.type_text("x");
+        session.press(Key::Enter);
+        session.expect_line("vi-keys");
+    }
+
     /// The status is in the prompt and in the shell's variable, and the session ends with that of `exit`.
     pub fn shows_statuses(&self) {
         let Some(session) = self.ready_session() else { return };

@@ -385,7 +385,8 @@ fn the_jail_hides_the_home_the_network_and_other_processes() {
         "sh write.sh",
         "cat /tmp/note",
     ];
-    let home = scene(&commands, "security = {forbidden_paths = {\"~/work/.hidden\"}}");
+    let hidden = work(Path::new("~"), ".hidden").display().to_string();
+    let home = scene(&commands, &format!("security = {{forbidden_paths = {{{hidden:?}}}}}"));
     fs::write(home.path().join("secret.txt"), "hush").expect("a file");
     // What a script does isn't known before it runs.
     fs::write(work(home.path(), "look.sh"), "cat ~/secret.txt; ls -A ~").expect("a script");

@@ -236,17 +236,13 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps) -> Result<Vec<Strin
     Ok(lines)
 }
 
-/// The names of changed files, with each directory that marks itself as a cache (`CACHEDIR.TAG`) in place of its files.
+/// The sorted names of changed files, with each directory that marks itself as a cache (`CACHEDIR.TAG`) in place of its files.
 fn with_caches_as_one(files: &[String]) -> Vec<String> {
     let caches: Vec<&str> = files.iter().filter_map(|it| it.strip_suffix("CACHEDIR.TAG")).collect();
     let cache_of = |file: &String| caches.iter().find(|cache| cache.ends_with('/') && file.starts_with(**cache));
-    let mut names: Vec<String> = Vec::new();
-    for file in files {
-        let name = cache_of(file).map_or_else(|| file.clone(), |cache| format!("{cache} (a cache)"));
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
+    let name = |file: &String| cache_of(file).map_or_else(|| file.clone(), |cache| format!("{cache} (a cache)"));
+    let mut names: Vec<String> = files.iter().map(name).collect();
+    names.dedup();
     names
 }
 
