@@ -3,10 +3,12 @@
 use super::pager::Pager;
 use super::question::{Asking, WAIT, put};
 use crate::agent::Cancel;
+use crate::base::text::counted;
 use crate::host::PrivateCopy;
 use crate::proto::tool::{Answer, FileChange, Question};
 use crate::render::patch::{FilePatch, patches};
 use crate::render::sheet::{Look, Sheet};
+use crate::render::text::escape_visible;
 
 /// The answer to a hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ enum HunkChoice {
 }
 
 const KEYS: &str = "take [y]  leave [n, Enter]  take the rest [a]  leave the rest [d]  take none [Esc]";
+/// Changes that are named on one page, of those that no hunk shows.
+const OTHERS_SHOWN_MAX: usize = 100;
 const MORE: &str = "down [Space, j]  up [b, k]  end [G]  leave [n, Enter]  take none [Esc]";
 
 fn choice(keys: &[u8], is_seen: bool) -> Option<HunkChoice> {
@@ -42,7 +46,6 @@ pub(super) fn choose_hunks<P: Asking>(
     let patches = patches(&question.changes);
     let total: usize = patches.iter().map(FilePatch::choices).sum();
     let mut wanted: Vec<Vec<bool>> = Vec::new();
-    let console = person.console().clone();
     let mut rest = None;
     let mut number = 0;
     for patch in &patches {
@@ -53,33 +56,71 @@ pub(super) fn choose_hunks<P: Asking>(
                 of_file.push(rest);
                 continue;
             }
-            let head = format!("hunk {number} of {total}");
-            let only = patch.only(hunk);
-            let make = |look: Look| Sheet::new(look, vec![head.clone()], vec![only.clone()], Vec::new());
-            let mut pager = Pager::new(&console, &make, [KEYS, MORE], &choice);
-            let said = put(person, Some(WAIT), &mut pager, HunkChoice::Stop, HunkChoice::None)?;
-            pager.leave(&console);
+            let head = vec![format!("hunk {number} of {total}")];
+            let said = ask(person, head, vec![patch.only(hunk)], cancel)?;
             match said {
                 HunkChoice::Take | HunkChoice::Leave => {}
                 HunkChoice::TakeRest => rest = Some(true),
                 HunkChoice::LeaveRest => rest = Some(false),
-                HunkChoice::None | HunkChoice::Stop => {
-                    if said == HunkChoice::Stop {
-                        cancel.cancel();
-                    }
-                    return Ok(("no".to_owned(), Answer::No(String::new())));
-                }
+                HunkChoice::None | HunkChoice::Stop => return Ok(("no".to_owned(), Answer::No(String::new()))),
             }
             of_file.push(matches!(said, HunkChoice::Take | HunkChoice::TakeRest));
         }
         wanted.push(of_file);
     }
     let taken = wanted.iter().flatten().filter(|is_wanted| **is_wanted).count();
-    Ok(match taken {
-        0 => ("no".to_owned(), Answer::No(String::new())),
-        _ if taken == total => ("accepted".to_owned(), Answer::Once),
-        _ => (format!("{taken} of {total} hunks accepted"), Answer::Partly(wanted)),
-    })
+    let others = question.others();
+    let has_others = match rest {
+        _ if others.is_empty() => taken > 0,
+        Some(rest) => rest,
+        None => match ask(person, other_rows(&others), Vec::new(), cancel)? {
+            HunkChoice::Take | HunkChoice::TakeRest => true,
+            HunkChoice::Leave | HunkChoice::LeaveRest => false,
+            HunkChoice::None | HunkChoice::Stop => return Ok(("no".to_owned(), Answer::No(String::new()))),
+        },
+    };
+    if taken == 0 && !has_others {
+        return Ok(("no".to_owned(), Answer::No(String::new())));
+    }
+    if taken == total && has_others {
+        return Ok(("accepted".to_owned(), Answer::Once));
+    }
+    let also = match (others.is_empty(), has_others) {
+        (true, _) => "",
+        (false, true) => ", and the other changes",
+        (false, false) => ", none of the other changes",
+    };
+    Ok((format!("{taken} of {total} hunks accepted{also}"), Answer::Partly { hunks: wanted, has_others }))
+}
+
+/// Asks about one part; cancels the answer if the person stops it.
+fn ask<P: Asking>(
+    person: &mut P,
+    head: Vec<String>,
+    patches: Vec<FilePatch>,
+    cancel: &Cancel,
+) -> Result<HunkChoice, P::Hangup> {
+    let console = person.console().clone();
+    let make = |look: Look| Sheet::new(look, head.clone(), patches.clone(), Vec::new());
+    let mut pager = Pager::new(&console, &make, [KEYS, MORE], &choice);
+    let said = put(person, Some(WAIT), &mut pager, HunkChoice::Stop, HunkChoice::None)?;
+    pager.leave(&console);
+    if said == HunkChoice::Stop {
+        cancel.cancel();
+    }
+    Ok(said)
+}
+
+/// The rows of the changes that no hunk shows.
+fn other_rows(others: &[(&str, bool)]) -> Vec<String> {
+    let row = |(path, is_removed): &(&str, bool)| {
+        format!("  {} {}", if *is_removed { "removes" } else { "writes" }, escape_visible(path))
+    };
+    let more = others.len().saturating_sub(OTHERS_SHOWN_MAX);
+    let head = format!("the other {}", counted(others.len(), "change"));
+    let rows = others.iter().take(OTHERS_SHOWN_MAX).map(row);
+    let end = (more > 0).then(|| format!("  and {more} more"));
+    std::iter::once(head).chain(rows).chain(end).collect()
 }
 
 /// Opens the new content of a file in the person's editor; returns the saved text if it differs.

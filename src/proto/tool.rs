@@ -1,5 +1,7 @@
 //! One tool call, as faces see it: the question whether it may run, the person's answer, and the outcome. Plain data.
 
+use std::collections::HashSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +46,19 @@ impl Question {
         self.may_always = false;
         self.filled.clear();
     }
+
+    /// Returns the changes of a command that no hunk shows, such as a picture or a removed directory of build products: the
+    /// path, and whether it is removed.
+    #[must_use]
+    pub fn others(&self) -> Vec<(&str, bool)> {
+        let Action::Keep { writes, deletes, .. } = &self.action else { return Vec::new() };
+        // A directory goes and comes with the files in it.
+        let shown: HashSet<&Path> =
+            self.changes.iter().flat_map(|change| Path::new(&change.path).ancestors()).collect();
+        let written = writes.iter().map(|path| (path.as_str(), false));
+        let removed = deletes.iter().map(|path| (path.as_str(), true));
+        written.chain(removed).filter(|(path, _)| !shown.contains(Path::new(path))).collect()
+    }
 }
 
 /// One file of a proposal, with its present and its new content.
@@ -68,8 +83,13 @@ pub enum Answer {
     AlwaysFilled,
     /// Run this instead; it is judged again.
     Edited(String),
-    /// Make only these of the hunks, by file and hunk in the order of the difference.
-    Partly(Vec<Vec<bool>>),
+    /// Make only some of the changes.
+    Partly {
+        /// Whether each hunk is wanted, by file and hunk in the order of the difference.
+        hunks: Vec<Vec<bool>>,
+        /// Whether the changes that no hunk shows are wanted.
+        has_others: bool,
+    },
     /// The new content for the file of this number; it is judged, shown and asked about again.
     Rewritten(usize, Vec<u8>),
     /// Run it in my own shell.

@@ -189,6 +189,41 @@ fn hunks_of_a_commands_changes_are_taken_singly() {
     assert_eq!(read(home.path(), "b.txt"), "(no file)");
 }
 
+/// A removed directory and a file that is no text have no hunks: they are one choice after the last hunk.
+#[test]
+fn changes_without_hunks_are_a_choice_of_their_own() {
+    let command = "echo new > b.txt; rm -r old; printf 'a\\0b' > c.bin";
+    for (keys, kept) in [([b"y", b"n"], "b.txt"), ([b"n", b"y"], "c.bin"), ([b"y", b"y"], "b.txt, c.bin")] {
+        let home = scene(&[command], "");
+        fs::write(work(home.path(), "old/x"), "a\0b").expect("a file that is no text");
+        let session = session(home.path());
+        session.send(b"?please do\r");
+        session.expect_text(KEEP);
+        session.send(b"h");
+        for (head, key) in ["hunk 1 of", "the other "].into_iter().zip(keys) {
+            session.expect_text(head);
+            session.expect_text("take [y]");
+            session.send(key);
+        }
+        session.expect_text("that was it");
+        let are_made = [("b.txt", "new\n"), ("c.bin", "a\0b")].map(|(name, text)| read(home.path(), name) == text);
+        assert_eq!(are_made, [kept.contains("b.txt"), kept.contains("c.bin")], "{kept}");
+        assert_eq!(work(home.path(), "old").exists(), kept == "b.txt", "{kept}");
+        session.expect_prompt();
+        session.run("clear");
+        session.run(":show 1");
+        session.expect("what the model was told", |screen| {
+            let text = screen.contents();
+            let line = |head: &str| {
+                text.lines().find(|line| line.trim_start().starts_with(head)).unwrap_or_default().to_owned()
+            };
+            let (made, dropped) = (line("[kept:"), line("[not kept:"));
+            ["b.txt", "c.bin"].iter().all(|name| made.contains(name) == kept.contains(name))
+                && ["b.txt", "c.bin"].iter().all(|name| dropped.contains(name) != kept.contains(name))
+        });
+    }
+}
+
 #[test]
 fn a_file_that_the_user_changes_meanwhile_is_left_to_the_user() {
     let home = scene(&["echo theirs > a.txt; echo new > b.txt"], "");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::time::Instant;
 
 use crate::agent::calls::guard;
-use crate::agent::calls::runner::{Ruling, ToolRunner};
+use crate::agent::calls::runner::{How, Ruling, ToolRunner};
 use crate::agent::person::{Person, yes};
 use crate::base::hash::Hasher;
 use crate::base::text::counted;
@@ -238,7 +238,9 @@ impl ToolRunner {
             Ruling::Run(approver) => (approver, incoming(group, None), String::new()),
             Ruling::Files(files, how) => {
                 let digest = self.options.gate.question(&ticket).digest;
-                (yes(digest, around.person), incoming(group, Some(&files)), how.note())
+                let has_others = matches!(how, How::Taken { has_others: true, .. });
+                let wanted = Wanted { files: &files, proposed: &ticket.call().changes, has_others };
+                (yes(digest, around.person), incoming(group, Some(wanted)), how.note())
             }
             Ruling::Refused(code, why) => {
                 let refused = self.options.gate.refuse(ticket, code, &why);
@@ -267,20 +269,22 @@ impl ToolRunner {
         if let Some(bench) = self.options.bench.clone() {
             return self.draft(&bench, permit, group, &incoming, &note, outcome);
         }
+        let taken: Vec<PathBuf> = incoming.iter().map(|it| it.path.clone()).collect();
         let adopted = self.keeper.adopt(command, incoming);
         self.changed_at = Some(std::time::Instant::now());
         let mut kept = match adopted {
             Ok(adopted) => {
-                let is_left = |change: &&&Change| adopted.left.iter().any(|(path, _)| *path == change.path);
-                guard::accept(self, group.iter().filter(|it| !is_left(it)).map(|it| it.path.as_path()));
+                let is_left = |path: &Path| adopted.left.iter().any(|(left, _)| left == path);
+                let made: HashSet<&Path> = taken.iter().map(PathBuf::as_path).filter(|it| !is_left(it)).collect();
+                guard::accept(self, made.iter().copied());
+                note_kept(outcome, group, &made, is_left, &note);
                 let left = adopted.left.iter().map(|(path, why)| format!("{} ({why})", path.display()));
                 let left: Vec<String> = left.collect();
-                add(outcome, &format!("[kept: {}]{note}", listed(group)));
                 if !left.is_empty() {
                     add(outcome, &format!("[left as they are: {}]", left.join(", ")));
                 }
                 crate::agent::calls::snapshots::note_step(outcome, &adopted.report, around.sink);
-                Outcome::of(format!("kept {}", counted(group.len() - adopted.left.len(), "change")))
+                Outcome::of(format!("kept {}", counted(made.len(), "change")))
             }
             Err(error) => {
                 add(outcome, &format!("[none of its changes were kept: {error}]"));
@@ -289,7 +293,23 @@ impl ToolRunner {
             }
         };
         self.options.gate.settle(permit, &mut kept);
-        tracing::info!(event = "changes_kept", count = group.len());
+        tracing::info!(event = "changes_kept", count = taken.len());
+    }
+}
+
+/// Tells the model which changes were made, and which not because the person took only some.
+fn note_kept(
+    outcome: &mut Outcome,
+    group: &[&Change],
+    made: &HashSet<&Path>,
+    is_left: impl Fn(&Path) -> bool,
+    note: &str,
+) {
+    let (kept, others): (Vec<&Change>, Vec<&Change>) = group.iter().partition(|it| made.contains(it.path.as_path()));
+    add(outcome, &format!("[kept: {}]{note}", listed(&kept)));
+    let dropped: Vec<&Change> = others.into_iter().filter(|it| !is_left(&it.path)).collect();
+    if !dropped.is_empty() {
+        add(outcome, &format!("[not kept: {}]", listed(&dropped)));
     }
 }
 
@@ -334,7 +354,6 @@ impl ToolRunner {
         outcome: &mut Outcome,
     ) {
         let taken: HashSet<&Path> = incoming.iter().map(|it| it.path.as_path()).collect();
-        let names = listed(&group.iter().copied().filter(|it| taken.contains(it.path.as_path())).collect::<Vec<_>>());
         let did = |it: &Incoming| match &it.content {
             NewContent::File { mode, source } => Did::File(source.clone(), *mode),
             NewContent::Bytes { mode, bytes } => Did::Bytes(bytes.clone(), *mode),
@@ -345,7 +364,7 @@ impl ToolRunner {
         let changes: Vec<(&Path, Did)> = incoming.iter().map(|it| (it.path.as_path(), did(it))).collect();
         let mut kept = match bench.adopt(&changes) {
             Ok(left_out) => {
-                add(outcome, &format!("[kept: {names}]{note}"));
+                note_kept(outcome, group, &taken, |_| false, note);
                 if !left_out.is_empty() {
                     add(outcome, &format!("[no commit has these, later commands do: {}]", left_out.join(", ")));
                 }
@@ -443,29 +462,41 @@ fn hash_of(source: &std::path::Path) -> String {
     }
 }
 
+/// The part of a command's changes that a person wants.
+struct Wanted<'a> {
+    /// The files whose hunks they took, with the content that these give.
+    files: &'a [FileChange],
+    /// The files that they were shown as hunks.
+    proposed: &'a [FileChange],
+    /// Whether they want what no hunk shows.
+    has_others: bool,
+}
+
 /// The changes as they are made real: all of them, or only these contents of the files that were shown.
-fn incoming(group: &[&Change], files: Option<&[FileChange]>) -> Vec<Incoming> {
+fn incoming(group: &[&Change], wanted: Option<Wanted<'_>>) -> Vec<Incoming> {
     let content = |change: &Change| match &change.kind {
         ChangeKind::Deleted => NewContent::Nothing,
         ChangeKind::Directory { mode } => NewContent::Directory { mode: *mode },
         ChangeKind::Link { target } => NewContent::Link { target: target.clone() },
         ChangeKind::File { mode, source, .. } => NewContent::File { mode: *mode, source: source.clone() },
     };
-    let taken = |change: &Change| match files {
-        None => Some(content(change)),
-        Some(files) => {
-            let file = files.iter().find(|file| change.path.to_str() == Some(file.path.as_str()));
-            match (file, &change.kind) {
-                (Some(FileChange { new: Some(bytes), .. }), ChangeKind::File { mode, .. }) => {
-                    Some(NewContent::Bytes { mode: *mode, bytes: bytes.clone() })
-                }
-                (Some(_), _) => Some(content(change)),
-                // A directory is made together with the applied files in it.
-                (None, ChangeKind::Directory { .. }) if change.before.is_none() => {
-                    let is_above = |file: &FileChange| std::path::Path::new(&file.path).starts_with(&change.path);
-                    files.iter().any(is_above).then(|| content(change))
-                }
-                (None, _) => None,
+    let taken = |change: &Change| {
+        let Some(wanted) = &wanted else { return Some(content(change)) };
+        let is_it = |file: &&FileChange| change.path.to_str() == Some(file.path.as_str());
+        match (wanted.files.iter().find(is_it), &change.kind) {
+            (Some(FileChange { new: Some(bytes), .. }), ChangeKind::File { mode, .. }) => {
+                Some(NewContent::Bytes { mode: *mode, bytes: bytes.clone() })
+            }
+            (Some(_), _) => Some(content(change)),
+            (None, kind) => {
+                let is_above = |file: &FileChange| Path::new(&file.path).starts_with(&change.path);
+                let is_directory = matches!(kind, ChangeKind::Directory { .. }) && change.before.is_none();
+                let is_taken = match wanted.proposed.iter().any(is_above) {
+                    // A directory is made together with the applied files in it.
+                    true => is_directory && wanted.files.iter().any(is_above),
+                    false => wanted.has_others,
+                };
+                is_taken.then(|| content(change))
             }
         }
     };

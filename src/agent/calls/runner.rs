@@ -482,9 +482,9 @@ impl ToolRunner {
             Answer::AlwaysFilled if has_filled => Ruling::Run(approver(Lasting::Filled)),
             Answer::Once | Answer::Always | Answer::AlwaysFilled => Ruling::Run(approver(Lasting::Once)),
             Answer::InMyShell => Ruling::InMyShell(approver(Lasting::Once)),
-            Answer::Partly(wanted) => {
-                let (files, told) = chosen(&question.changes, &wanted);
-                Ruling::Files(files, How::Taken(told))
+            Answer::Partly { hunks, has_others } => {
+                let (files, told) = chosen(&question.changes, &hunks);
+                Ruling::Files(files, How::Taken { told, has_others })
             }
             Answer::Rewritten(number, content) => {
                 Ruling::Files(rewritten(&question.changes, number, content), How::Rewritten)
@@ -681,8 +681,13 @@ pub(in crate::agent) enum Wanted {
 
 /// A person's way of changing a proposal.
 pub(in crate::agent) enum How {
-    /// The person accepted some of its hunks; the text tells the model which.
-    Taken(String),
+    /// The person accepted some of its hunks.
+    Taken {
+        /// Tells the model which.
+        told: String,
+        /// Whether the changes that no hunk shows were accepted.
+        has_others: bool,
+    },
     /// The person wrote another text, and is asked about it.
     Rewritten,
 }
@@ -691,7 +696,7 @@ impl How {
     /// A note for the model about it.
     pub(in crate::agent) fn note(self) -> String {
         match self {
-            Self::Taken(note) => format!("\n{note}"),
+            Self::Taken { told, .. } => format!("\n{told}"),
             Self::Rewritten => String::new(),
         }
     }
@@ -725,7 +730,7 @@ impl Chosen {
 impl Revision {
     fn note(&mut self, call: &Call, files: Vec<FileChange>, risk: Risk, how: How) {
         self.proposed.get_or_insert_with(|| Arc::clone(&call.changes));
-        if let How::Taken(note) = how {
+        if let How::Taken { told: note, .. } = how {
             self.notes.push_str(&note);
             self.chosen = Some(Chosen { files, risk });
         }
