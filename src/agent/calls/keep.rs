@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use std::time::Instant;
 
 use crate::agent::calls::guard;
-use crate::agent::calls::runner::{How, Ruling, ToolRunner};
+use crate::agent::calls::revision::How;
+use crate::agent::calls::runner::{Ruling, ToolRunner};
 use crate::agent::person::{Person, yes};
 use crate::base::hash::Hasher;
 use crate::base::text::counted;
@@ -269,21 +270,37 @@ impl ToolRunner {
         if let Some(bench) = self.options.bench.clone() {
             return self.draft(&bench, permit, group, &incoming, &note, outcome);
         }
+        let count = incoming.len();
+        let mut kept = self.adopt(command, group, incoming, &note, outcome, around.sink);
+        self.options.gate.settle(permit, &mut kept);
+        tracing::info!(event = "changes_kept", count);
+    }
+
+    /// Makes changes real, as a step that undo can revert, and tells the model which; the result for the receipt.
+    fn adopt(
+        &mut self,
+        command: &str,
+        group: &[&Change],
+        incoming: Vec<Incoming>,
+        note: &str,
+        outcome: &mut Outcome,
+        sink: &mut dyn FnMut(Event),
+    ) -> Outcome {
         let taken: Vec<PathBuf> = incoming.iter().map(|it| it.path.clone()).collect();
         let adopted = self.keeper.adopt(command, incoming);
         self.changed_at = Some(std::time::Instant::now());
-        let mut kept = match adopted {
+        match adopted {
             Ok(adopted) => {
                 let is_left = |path: &Path| adopted.left.iter().any(|(left, _)| left == path);
                 let made: HashSet<&Path> = taken.iter().map(PathBuf::as_path).filter(|it| !is_left(it)).collect();
                 guard::accept(self, made.iter().copied());
-                note_kept(outcome, group, &made, is_left, &note);
+                note_kept(outcome, group, &made, is_left, note);
                 let left = adopted.left.iter().map(|(path, why)| format!("{} ({why})", path.display()));
                 let left: Vec<String> = left.collect();
                 if !left.is_empty() {
                     add(outcome, &format!("[left as they are: {}]", left.join(", ")));
                 }
-                crate::agent::calls::snapshots::note_step(outcome, &adopted.report, around.sink);
+                crate::agent::calls::snapshots::note_step(outcome, &adopted.report, sink);
                 Outcome::of(format!("kept {}", counted(made.len(), "change")))
             }
             Err(error) => {
@@ -291,9 +308,7 @@ impl ToolRunner {
                 fail(outcome, ToolError::new("changes-dropped", error.to_string(), "try again"));
                 ToolError::new("changes-dropped", error.to_string(), "").into()
             }
-        };
-        self.options.gate.settle(permit, &mut kept);
-        tracing::info!(event = "changes_kept", count = taken.len());
+        }
     }
 }
 

@@ -6,5 +6,6 @@ pub(super) mod log;
 pub(super) mod places;
 pub(super) mod repeats;
 pub(super) mod result_text;
+pub(super) mod revision;
 pub(super) mod runner;
 pub(super) mod snapshots;

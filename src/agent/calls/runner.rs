@@ -11,6 +11,7 @@ use crate::agent::calls::guard;
 use crate::agent::calls::keep::{Around, wait_until};
 use crate::agent::calls::log::{Logged, UNKNOWN};
 use crate::agent::calls::places::{beneath_root, edited_paths, intent, made_ready, tree_of};
+use crate::agent::calls::revision::{How, Revision, rewritten};
 use crate::agent::calls::snapshots::{Keeper, Refused, Snapshot};
 use crate::agent::goal::Share;
 use crate::agent::person::{Asking, Person, Timed, unsaved, yes};
@@ -22,9 +23,7 @@ use crate::proto::tool::{Answer, FileChange, Outcome, Planned, Question, Step, T
 use crate::proto::{Event, Failure};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
-use crate::tools::{
-    Boards, Limits, Memory, Place, Registry, Spill, ToolSet, Work, canvas_tools, changed_by_person, chosen,
-};
+use crate::tools::{Boards, Limits, Memory, Place, Registry, Spill, ToolSet, Work, canvas_tools, chosen};
 use crate::tree::Bench;
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
@@ -677,89 +676,6 @@ pub(in crate::agent) enum Wanted {
     Model(String),
     /// The person, who changed the files of a call of this tool, or trusts the procedure that makes it.
     Person(String, Value),
-}
-
-/// A person's way of changing a proposal.
-pub(in crate::agent) enum How {
-    /// The person accepted some of its hunks.
-    Taken {
-        /// Tells the model which.
-        told: String,
-        /// Whether the changes that no hunk shows were accepted.
-        has_others: bool,
-    },
-    /// The person wrote another text, and is asked about it.
-    Rewritten,
-}
-
-impl How {
-    /// A note for the model about it.
-    pub(in crate::agent) fn note(self) -> String {
-        match self {
-            Self::Taken { told, .. } => format!("\n{told}"),
-            Self::Rewritten => String::new(),
-        }
-    }
-}
-
-/// A person's changes to a proposal, since the first one.
-#[derive(Default)]
-struct Revision {
-    /// The model's proposal.
-    proposed: Option<Arc<[FileChange]>>,
-    /// Hunks that they have taken: a yes to exactly these files.
-    chosen: Option<Chosen>,
-    notes: String,
-}
-
-/// A yes to files as they would become, of a question that was put.
-struct Chosen {
-    files: Vec<FileChange>,
-    risk: Risk,
-}
-
-impl Chosen {
-    /// Whether a call does exactly this, with no higher risk; otherwise the person is asked again.
-    fn is_of(&self, ticket: &Ticket) -> bool {
-        ticket.call().changes[..] == self.files[..]
-            && ticket.verdict().risk <= self.risk
-            && ticket.verdict().decision != Decision::Deny
-    }
-}
-
-impl Revision {
-    fn note(&mut self, call: &Call, files: Vec<FileChange>, risk: Risk, how: How) {
-        self.proposed.get_or_insert_with(|| Arc::clone(&call.changes));
-        if let How::Taken { told: note, .. } = how {
-            self.notes.push_str(&note);
-            self.chosen = Some(Chosen { files, risk });
-        }
-    }
-
-    /// Tells the model what became of its proposal.
-    fn report(self, mut outcome: Outcome, done: &[FileChange]) -> Outcome {
-        let Some(proposed) = self.proposed.filter(|_| outcome.success) else { return outcome };
-        let changed = changed_by_person(&proposed, done);
-        if !changed.is_empty() {
-            let told = format!(
-                "{}The user changed your proposal before they accepted it. From what you proposed to what is there now:\n{changed}",
-                self.notes
-            );
-            outcome.output = format!("{}\n{told}", outcome.output.trim_end());
-            outcome.metadata.insert("changed_by_user".into(), true.into());
-        }
-        outcome
-    }
-}
-
-/// The files of a proposal, one of them with another content.
-fn rewritten(changes: &[FileChange], number: usize, content: Vec<u8>) -> Vec<FileChange> {
-    let mut files = changes.to_vec();
-    if let Some(file) = files.get_mut(number) {
-        file.new = Some(content);
-    }
-    files.retain(|file| file.old != file.new);
-    files
 }
 
 /// A call that was planned and judged.
