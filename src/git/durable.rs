@@ -58,12 +58,16 @@ impl Repo {
 
     /// Brings the name of a reference onto the disk; of a new one also the folders above it.
     fn sync_folders(&self, path: &Path, is_new: bool) -> std::io::Result<()> {
-        let folders = path.ancestors().skip(1).take_while(|it| *it != self.common_dir);
-        for folder in folders.take(if is_new { usize::MAX } else { 1 }) {
+        for folder in path.ancestors().skip(1).take_while(|it| *it != self.common_dir) {
             match File::open(folder) {
-                // Others remove folders that have become empty.
+                // A folder that has become empty is removed, also by others: the one above it has the change then.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
-                opened => fault::sync(&opened?, folder)?,
+                opened => {
+                    fault::sync(&opened?, folder)?;
+                    if !is_new {
+                        break;
+                    }
+                }
             }
         }
         Ok(())

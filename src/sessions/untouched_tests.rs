@@ -215,7 +215,7 @@ fn a_repository_without_a_commit_stays_untouched() {
 }
 
 /// Puts another repository with the same files in the scene's place.
-fn of_another_kind(scene: &Scene, options: &[&str]) {
+pub(super) fn of_another_kind(scene: &Scene, options: &[&str]) {
     std::fs::remove_dir_all(scene.ws().join(".git")).expect("removed");
     git(&scene.ws(), &[&["init", "-q", "-b", "main"], options].concat());
     git(&scene.ws(), &["config", "user.name", "A Person"]);
