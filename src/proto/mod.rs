@@ -200,6 +200,13 @@ pub enum SessionEvent {
         /// Its id.
         session: String,
     },
+    /// Files of the session still have marks of conflicts when the question comes.
+    Conflict {
+        /// The session's id.
+        session: String,
+        /// The files.
+        paths: Vec<String>,
+    },
     /// A call of a tool changed files of the running turn.
     DraftChanged {
         /// The session's id.
@@ -238,6 +245,7 @@ impl SessionEvent {
     pub fn text(&self) -> Option<String> {
         match self {
             Self::Started { session } => Some(format!("[session] {session}")),
+            Self::Conflict { paths, .. } => Some(format!("[session] conflicts left in {}", paths.join(", "))),
             Self::DraftChanged { .. } => None,
             Self::Committed(turn) => Some(turn.text.clone()),
         }

@@ -43,6 +43,10 @@ pub enum Line<'a> {
     SessionStarted {
         session: &'a str,
     },
+    SessionConflict {
+        session: &'a str,
+        paths: &'a [String],
+    },
     DraftChanged {
         session: &'a str,
         paths: &'a [String],
@@ -125,6 +129,7 @@ impl<'a> Line<'a> {
     fn of_session(event: &'a SessionEvent) -> Self {
         match event {
             SessionEvent::Started { session } => Self::SessionStarted { session },
+            SessionEvent::Conflict { session, paths } => Self::SessionConflict { session, paths },
             SessionEvent::DraftChanged { session, paths } => Self::DraftChanged { session, paths },
             SessionEvent::Committed(turn) => {
                 let [added, removed] = turn.lines.map_or([None; 2], |lines| lines.map(Some));

@@ -182,6 +182,15 @@ fn programs_read_the_session_and_its_commit_from_events() {
     assert_eq!((&turn["files"], &turn["added"], &turn["removed"]), (&json!(1), &json!(2), &json!(0)));
     let project = at.join("project");
     assert_eq!(git(&project, &["rev-parse", &format!("reedclaw/session/{id}")]), turn["commit"]);
+    // What waits to be solved is known before the model is asked.
+    assert!(!out.contains("session_conflict"), "{out}");
+    fs::write(project.join("b.txt"), "mine\n").expect("a file");
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "mine"]);
+    assert_eq!(reedclaw(at, &["session", "sync", id]).0, Some(6));
+    let (_, out, _) = reedclaw(at, &["agent", "--json", "--session", id, "-m", "solve it"]);
+    let second = out.lines().nth(1).and_then(|line| serde_json::from_str::<Value>(line).ok());
+    assert_eq!(second, Some(json!({"event": "session_conflict", "session": id, "paths": ["b.txt"]})), "{out}");
 }
 
 #[test]

@@ -213,11 +213,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
             "new" => runtime.start_session(&workspace, None, "")?,
             wanted => runtime.open_session(&workspace, wanted)?,
         }
-        if let Some(on_git) = runtime.on_git_mut() {
-            on_git.session.take_told().into_iter().for_each(|told| channel.face().take(Event::Notice(told)));
-            let session = on_git.session.id().to_owned();
-            channel.face().take(Event::Session(Box::new(SessionEvent::Started { session })));
-        }
+        events_of_session(&mut runtime).into_iter().for_each(|event| channel.face().take(event));
     }
     if channel.message.is_some() {
         runtime.look_ahead();
@@ -236,6 +232,18 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
         channel.share.replace(Some(Rc::new(share)));
     }
     Ok(runtime)
+}
+
+/// The events at the beginning of a question that belongs to a session on git.
+fn events_of_session(runtime: &mut Runtime) -> Vec<Event> {
+    let Some(on_git) = runtime.on_git_mut() else { return Vec::new() };
+    let mut events: Vec<Event> = on_git.session.take_told().into_iter().map(Event::Notice).collect();
+    let (session, paths) = (on_git.session.id().to_owned(), on_git.session.meta().conflicts.clone());
+    events.push(Event::Session(Box::new(SessionEvent::Started { session: session.clone() })));
+    if !paths.is_empty() {
+        events.push(Event::Session(Box::new(SessionEvent::Conflict { session, paths })));
+    }
+    events
 }
 
 /// Begins to share what is asked and answered.

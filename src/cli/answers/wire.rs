@@ -95,6 +95,7 @@ mod tests {
             Event::Thought(text()),
             Event::Usage(Box::new(Spent { model: text(), tools: vec![text()], ..Spent::default() })),
             Event::Session(Box::new(SessionEvent::Started { session: text() })),
+            Event::Session(Box::new(SessionEvent::Conflict { session: text(), paths: vec![text()] })),
             Event::Session(Box::new(SessionEvent::DraftChanged { session: text(), paths: vec![text()] })),
             Event::Session(Box::new(SessionEvent::Committed(TurnCommitted {
                 session: text(),
