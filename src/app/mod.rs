@@ -35,7 +35,7 @@ pub use crate::tools::Replies;
 pub use crate::tools::served::{Added, Done, Face, Servers, allow_tools, mcp_command};
 pub use channel::{Channel, Received};
 pub use goal::{
-    Background, Progress, RunSteps, RunWatcher, StoredJournal, Wanted, effect_line, event_line, find_run, go_lines,
+    Background, Progress, RunSteps, RunWatcher, StoredJournal, Wanted, effect_line, event_lines, find_run, go_lines,
     goal_of, granted_lines, hold_workspace, notify_of_run, plan_lines, report_to_session, resting_runs, run_facts,
     run_report, run_rows, run_trajectory, steps_of_run, work_on_run,
 };

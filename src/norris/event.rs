@@ -36,6 +36,37 @@ pub struct Goal {
     pub asks_go: bool,
 }
 
+/// The most dollars and minutes that a limit can have.
+const AMOUNTS_MAX: (f64, f64) = (1_000_000.0, 100_000.0);
+
+impl Goal {
+    /// Reason why nobody can work towards it, if there is one.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        if self.checks.len() > super::CHECKS_MAX {
+            return Some(format!("a goal has at most {} checks", super::CHECKS_MAX));
+        }
+        let runs_nothing =
+            |check: &String| check.lines().all(|line| matches!(line.trim().chars().next(), None | Some('#')));
+        // It would always end with status 0.
+        if self.checks.iter().any(runs_nothing) {
+            return Some("a check is empty: it must be a command".to_owned());
+        }
+        self.limits.problem()
+    }
+}
+
+impl Limits {
+    /// Reason why they can't hold, if there is one.
+    #[must_use]
+    pub fn problem(&self) -> Option<String> {
+        let amounts = [("dollars", self.usd, AMOUNTS_MAX.0), ("minutes", self.minutes, AMOUNTS_MAX.1)];
+        let wrong = |(_, amount, most): &(_, Option<f64>, f64)| amount.is_some_and(|it| !(0.0..=*most).contains(&it));
+        let (name, _, most) = amounts.into_iter().find(wrong)?;
+        Some(format!("a limit in {name} is a number between 0 and {most}"))
+    }
+}
+
 /// The limits of a run. An absent one doesn't hold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -462,3 +462,19 @@ fn a_planner_that_is_farther_away_gets_no_outputs() {
     assert!(far.contains("`check 0` (now: fails with status 1)"), "{far}");
     assert!(anchor(&run, 0).contains("OUTPUT"), "the executor sees them");
 }
+
+#[test]
+fn a_check_that_runs_nothing_and_a_limit_that_is_no_amount_are_refused() {
+    let with = |checks: &[&str]| Goal { checks: checks.iter().map(|it| (*it).to_owned()).collect(), ..Goal::default() };
+    assert_eq!(with(&["make test", "# all\nmake lint"]).problem(), None);
+    for checks in [&[""][..], &["make test", " \n"], &["# nothing"], &["1", "2", "3", "4", "5", "6"]] {
+        assert!(with(checks).problem().is_some(), "{checks:?}");
+    }
+    for amount in [f64::NAN, f64::INFINITY, -1.0, 1e300] {
+        let dollars = Limits { usd: Some(amount), ..Limits::default() };
+        let minutes = Limits { minutes: Some(amount), ..Limits::default() };
+        assert_eq!(dollars.problem().expect("it is refused"), "a limit in dollars is a number between 0 and 1000000");
+        assert!(minutes.problem().is_some_and(|problem| problem.contains("minutes")), "{amount}");
+    }
+    assert_eq!(Limits { usd: None, minutes: Some(0.0), ..Limits::default() }.problem(), None);
+}

@@ -536,7 +536,7 @@ impl Repl {
                 )
             };
             let (name, value) = word.split_once('=').ok_or_else(wrong)?;
-            let amount: f64 = value.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0).ok_or_else(wrong)?;
+            let amount: f64 = value.parse().map_err(|_| wrong())?;
             let whole = || value.parse::<u64>().map_err(|_| wrong());
             match name {
                 "usd" => limits.usd = Some(amount),
@@ -546,6 +546,9 @@ impl Repl {
                 "calls" => limits.calls = Some(whole()?),
                 _ => return Err(wrong()),
             }
+        }
+        if let Some(problem) = limits.problem() {
+            return Err(user(problem, ""));
         }
         journal.add(&Event::Raised { limits })?;
         self.console

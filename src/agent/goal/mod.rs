@@ -126,6 +126,9 @@ pub struct Work<'a> {
 /// # Errors
 /// Says what is missing.
 pub fn ready(agent: &mut Agent, goal: &Goal) -> Result<(), Failure> {
+    if let Some(message) = goal.problem() {
+        return Err(Failure { kind: FailureKind::User, message, hint: String::new() });
+    }
     agent.answering()?;
     let names = [&goal.planner, &goal.executor, &goal.reviewer];
     let first = agent.current_model().map(str::to_owned);
@@ -468,7 +471,7 @@ impl Driver<'_> {
         let calls = person.calls();
         let conversation = self.agent.conversation().map(|id| id.0);
         let left_ms = goal.limits.minutes.map(|minutes| {
-            let most = Duration::from_secs_f64((minutes * 60.0).max(0.0)).as_millis();
+            let most = Duration::try_from_secs_f64((minutes * 60.0).max(0.0)).unwrap_or(Duration::MAX).as_millis();
             u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(self.run.active_ms_at(self.journal.now()))
         });
         self.lend_helper(category, limit, left_ms)?;

@@ -33,7 +33,8 @@ pub fn run_trajectory(journal: &StoredJournal) -> Result<Value, Failure> {
             }
             Event::Said { text } => steps.push(json!({"source": "user", "message": text, "timestamp": utc_ms(*time)})),
             _ => {
-                let line = super::event_line(&run, event).filter(|_| is_own(event));
+                let lines = super::event_lines(&run, event);
+                let line = Some(lines.join("\n")).filter(|line| !line.is_empty() && is_own(event));
                 let tail = if let Event::Checked { tail, .. } = event { format!("\n{tail}") } else { String::new() };
                 steps.extend(line.map(
                     |line| json!({"source": "system", "message": format!("{line}{tail}"), "timestamp": utc_ms(*time)}),

@@ -132,13 +132,19 @@ pub fn effect_line(run: &Run, effect: &Effect) -> Option<String> {
     })
 }
 
-/// Tells what an event of a run is; none if there is nothing to tell.
+/// An event of a run in lines; none if there is nothing to report.
 #[must_use]
-pub fn event_line(run: &Run, event: &Event) -> Option<String> {
+pub fn event_lines(run: &Run, event: &Event) -> Vec<String> {
+    match event {
+        Event::Planned { .. } => plan_lines(run),
+        event => event_line(run, event).into_iter().collect(),
+    }
+}
+
+fn event_line(run: &Run, event: &Event) -> Option<String> {
     Some(match event {
         Event::Began { goal } => format!("goal: {}", goal.text),
         Event::Planning { model, .. } => format!("planning with {model}"),
-        Event::Planned { .. } => plan_lines(run).join("\n"),
         Event::Working { task, model, .. } => {
             let text = run.tasks.get(*task).map_or("", |task| task.text.as_str());
             format!("{}/{} {text} ({model})", task + 1, run.tasks.len())

@@ -16,7 +16,7 @@ use crate::cli::exit;
 use crate::cli::out::{out, outln, report, shown_json};
 use crate::files::replace_private;
 use crate::host::{read_text, working_directory};
-use crate::norris::{self, CHECKS_MAX, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
+use crate::norris::{self, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
 use crate::ops::steps::undo_run;
 use crate::proto::wire::Line;
 use crate::proto::{self, Failure, FailureKind};
@@ -95,13 +95,19 @@ fn text(name: &'static str, value: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value)
 }
 
+/// A number that may have a fraction; a negative one is refused in words, and not as an unknown option.
+pub(in crate::cli) fn amount(name: &'static str, value: &'static str) -> Arg {
+    text(name, value).value_parser(clap::value_parser!(f64)).allow_negative_numbers(true)
+}
+
 fn budget_args() -> [Arg; 5] {
+    let whole = |name| text(name, "N").value_parser(clap::value_parser!(u64)).allow_negative_numbers(true);
     [
-        text("budget-usd", "DOLLARS").value_parser(clap::value_parser!(f64)).help("The most that it may cost"),
-        text("budget-tokens", "N").value_parser(clap::value_parser!(u64)).help("The most tokens, read and written"),
-        text("budget-minutes", "N").value_parser(clap::value_parser!(f64)).help("The most minutes of work"),
-        text("budget-steps", "N").value_parser(clap::value_parser!(u64)).help("The most questions to models"),
-        text("budget-calls", "N").value_parser(clap::value_parser!(u64)).help("The most calls of tools"),
+        amount("budget-usd", "DOLLARS").help("The most that it may cost"),
+        whole("budget-tokens").help("The most tokens, read and written"),
+        amount("budget-minutes", "N").help("The most minutes of work"),
+        whole("budget-steps").help("The most questions to models"),
+        whole("budget-calls").help("The most calls of tools"),
     ]
 }
 
@@ -275,10 +281,7 @@ fn goal_of(matches: &ArgMatches, goal: Goal) -> Result<Goal, Failure> {
     };
     let one = |name: &str, else_: String| matches.get_one::<String>(name).cloned().unwrap_or(else_);
     let checks = many("check", goal.checks);
-    if checks.len() > CHECKS_MAX {
-        return Err(usage(format!("a goal has at most {CHECKS_MAX} checks"), ""));
-    }
-    Ok(Goal {
+    let goal = Goal {
         checks,
         limits: limits_of(matches, goal.limits),
         grant: Grant {
@@ -292,7 +295,9 @@ fn goal_of(matches: &ArgMatches, goal: Goal) -> Result<Goal, Failure> {
         executor: one("executor", goal.executor),
         reviewer: one("reviewer", goal.reviewer),
         ..goal
-    })
+    };
+    // Before a session begins for it.
+    goal.problem().map_or(Ok(goal), |problem| Err(usage(problem, "")))
 }
 
 fn limits_of(matches: &ArgMatches, limits: Limits) -> Limits {
@@ -519,9 +524,7 @@ fn watch(journal: &StoredJournal) -> Result<u8, Failure> {
         for (seq, time, event) in journal.events(seen)? {
             seen = seq;
             run.apply(time, &event);
-            if let Some(line) = app::event_line(&run, &event) {
-                outln!("{}", escape_visible(&line));
-            }
+            app::event_lines(&run, &event).iter().for_each(|line| outln!("{}", escape_visible(line)));
         }
         std::io::stdout().flush().ok();
         if !run.is_active() {
@@ -566,8 +569,11 @@ fn decide(journal: &StoredJournal, event: impl FnOnce(String) -> Event, done: &s
 }
 
 fn raise(journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
-    let limits = journal.state()?.goal.map(|goal| goal.limits).unwrap_or_default();
-    add(journal, &Event::Raised { limits: limits_of(matches, limits) }, "its limits are changed")
+    let limits = limits_of(matches, journal.state()?.goal.map(|goal| goal.limits).unwrap_or_default());
+    if let Some(problem) = limits.problem() {
+        return Err(usage(problem, ""));
+    }
+    add(journal, &Event::Raised { limits }, "its limits are changed")
 }
 
 fn add(journal: &StoredJournal, event: &Event, done: &str) -> Result<u8, Failure> {

@@ -170,3 +170,29 @@ fn a_tool_of_a_server_that_has_changed_halts_a_run_until_it_is_allowed_again() {
     let (status, text) = run(home.path(), &["norris", "say hello", "--on-halt", "deny"]);
     assert_eq!(status, 6, "{text}");
 }
+
+#[test]
+fn limits_that_are_no_amounts_and_empty_checks_begin_no_run() {
+    let home = home(&[plan(&["write one"]), shell("TASK 1", &["echo 1 > one"], "one is there")], "");
+    for (options, words) in [
+        (&["--budget-usd", "nan"][..], "a limit in dollars is a number between 0 and 1000000"),
+        (&["--budget-usd", "inf"], "a limit in dollars"),
+        (&["--budget-usd", "-1"], "a limit in dollars"),
+        (&["--budget-minutes", "1e300"], "a limit in minutes"),
+        (&["--budget-steps", "-1"], "not a whole number"),
+        (&["--check", " "], "a check is empty"),
+        (&["--check", "# later"], "a check is empty"),
+    ] {
+        let (status, text) = run(home.path(), &[&["norris", "one"], options].concat());
+        assert!(status == 2 && text.contains(words), "{options:?}: {status} {text}");
+    }
+    let (_, list) = run(home.path(), &["norris", "list"]);
+    assert!(list.starts_with("There is no run yet."), "{list}");
+    // Nor do they raise one that is there.
+    let (status, text) = run(home.path(), &["norris", "one", "--check", "test -e one", "--budget-steps", "0"]);
+    assert_eq!(status, 5, "{text}");
+    let (status, text) = run(home.path(), &["norris", "budget", "1", "--budget-minutes", "nan"]);
+    assert!(status == 2 && text.contains("a limit in minutes"), "{text}");
+    let (_, watched) = run(home.path(), &["norris", "watch", "1"]);
+    assert!(watched.ends_with("ended: budget: steps: 0 of 0\n"), "{watched}");
+}

@@ -70,6 +70,8 @@ fn a_run_works_task_by_task_until_its_check_passes() {
         status == 0 && list.contains("verified") && list.contains("3/3") && list.contains("make three files"),
         "{list}"
     );
+    let (_, watched) = run(home.path(), &["norris", "watch", "1"]);
+    assert!(watched.contains("  1 write one\n  2 write two\n  3 write three\n"), "{watched}");
     // A later step of somebody else stays.
     let arguments = serde_json::json!({"path": "other", "content": "4"}).to_string();
     let workspace = work(home.path(), "").display().to_string();

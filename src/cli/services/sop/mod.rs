@@ -17,10 +17,12 @@ use crate::agent::procedure::{self, Journal, Watcher, Work};
 use crate::app::{self, ChannelKind, Procedure, Request, Runtime, SopJournal, SopPlaces, SopStart};
 use crate::base::time::{utc, utc_ms};
 use crate::cli::answers::agent::{say, tell, watch_interrupts};
+use crate::cli::answers::norris::amount;
 use crate::cli::exit;
 use crate::cli::out::{out, outln, says_yes};
 use crate::cli::services::service;
 use crate::host::now_unix_ms;
+use crate::norris::Limits;
 use crate::proto::{self, Failure, FailureKind};
 use crate::render::diff::unified;
 use crate::render::text::{escape_visible, table};
@@ -85,9 +87,9 @@ pub fn definition() -> Command {
                 text("step", "WHAT")
                     .value_parser(["done", "again", "skip"])
                     .help("A step that may have run: it is done, runs again, or is left out"),
-                text("budget-usd", "DOLLARS").value_parser(clap::value_parser!(f64)).help("The most that it may cost"),
+                amount("budget-usd", "DOLLARS").help("The most that it may cost"),
                 text("budget-tokens", "N").value_parser(clap::value_parser!(u64)).help("The most tokens"),
-                text("budget-minutes", "N").value_parser(clap::value_parser!(f64)).help("The most minutes of work"),
+                amount("budget-minutes", "N").help("The most minutes of work"),
                 json(),
             ]),
             Command::new("cancel").about("Ends a run for good").arg(id(true)),
@@ -470,6 +472,10 @@ impl SopCall<'_> {
             let Budget { usd, tokens: before, minutes } = run.budget;
             let usd = number("budget-usd").unwrap_or(usd);
             let minutes = number("budget-minutes").unwrap_or(minutes);
+            let limits = Limits { usd: Some(usd), minutes: Some(minutes), ..Limits::default() };
+            if let Some(problem) = limits.problem() {
+                return Err(usage(problem, ""));
+            }
             journal.add(&Event::Raised { usd, tokens: tokens.unwrap_or(before), minutes })?;
         } else if run.end.is_some() {
             let message = format!("run {} has ended: {}", run.id, run.word());
