@@ -50,7 +50,7 @@ use tokio::sync::watch;
 
 use crate::app;
 use crate::config::{Env, GatewaySettings, state_directory};
-use crate::ledger::{Ledger, LedgerError, Neighbours, Target, Unfit, backends, nodes};
+use crate::ledger::{GATEWAY_ENDED, Ledger, LedgerError, Neighbours, Target, Unfit, backends, nodes};
 use crate::proto::team::Mode;
 use crate::proto::{Failure, FailureKind};
 use crate::share::SOCKET_NAME;
@@ -263,7 +263,7 @@ fn near(address: SocketAddr) -> SocketAddr {
 
 /// Ends shared sessions and waits for requests. The thread of HTTP ends when it has answered the last one; one that hangs is left.
 fn end_requests(gateway: &Gateway, done: &Receiver<()>) {
-    gateway.shares.end_all("the gateway ended");
+    gateway.shares.end_all(GATEWAY_ENDED);
     if done.recv_timeout(END_WAIT).is_err() {
         gateway.running.stop_all();
         let _ = done.recv_timeout(DROP_WAIT);

@@ -41,7 +41,7 @@ pub use more::figures::{self, Figure, Figures};
 pub use more::nodes::{self, Neighbours, Node, Nodes};
 pub use more::relay::Relay;
 pub use more::retention::{self, Retention};
-pub use more::shares::{NewShare, Shares};
+pub use more::shares::{GATEWAY_ENDED, NewShare, Resumed, Shares};
 pub use permits::{NewLicence, NewLock};
 pub use questions::{Asked, Given};
 pub use row::Event;

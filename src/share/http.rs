@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use ureq::http::Uri;
+use ureq::{Proxy, ProxyProtocol};
 
+use crate::base::base64;
 use crate::host::{Authorities, Hangup, Wire};
 
 /// Time for an answer.
@@ -42,6 +44,8 @@ pub struct Team {
     port: u16,
     is_encrypted: bool,
     authorities: Authorities,
+    /// The proxy on the way, which the environment names as for requests to models.
+    proxy: Option<Proxy>,
     token: String,
     identity: String,
 }
@@ -82,7 +86,39 @@ impl Team {
         }
         let identity = format!("X-Mode: {mode}\r\nX-Tenant-Id: {tenant}\r\nX-Project-Id: {project}\r\n");
         let port = uri.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
-        Ok(Self { host, port, is_encrypted, authorities, token: token.to_owned(), identity })
+        let proxy = Proxy::try_from_env().filter(|proxy| !is_here && !proxy.is_no_proxy(&uri));
+        Ok(Self { host, port, is_encrypted, authorities, proxy, token: token.to_owned(), identity })
+    }
+
+    /// Connects to the gateway, or to the proxy that leads there.
+    fn reach(&self) -> io::Result<Wire> {
+        let Some(proxy) = &self.proxy else { return Wire::tcp(&self.host, self.port, WAIT) };
+        let (host, port) = (proxy.host(), proxy.port());
+        let failed = |why: String| io::Error::other(format!("by the proxy {host}:{port}: {why}"));
+        if proxy.protocol() != ProxyProtocol::Http {
+            return Err(failed(
+                "HTTPS_PROXY must begin with http:// here; NO_PROXY names hosts without a proxy".into(),
+            ));
+        }
+        let mut wire = Wire::tcp(host, port, WAIT).map_err(|error| failed(error.to_string()))?;
+        wire.set_waits(WAIT, WAIT)?;
+        let status = self.tunnel(proxy, &mut wire).map_err(|error| failed(error.to_string()))?;
+        if status / 100 == 2 { Ok(wire) } else { Err(failed(format!("it answers HTTP {status}"))) }
+    }
+
+    /// Asks a proxy for a tunnel to the gateway; returns the status of its answer.
+    fn tunnel(&self, proxy: &Proxy, wire: &mut (impl Read + Write)) -> io::Result<u16> {
+        let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+        let target = format!("{host}:{}", self.port);
+        let mut head = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n");
+        if let (Some(user), password) = (proxy.username(), proxy.password().unwrap_or_default()) {
+            let both = base64::encode(format!("{user}:{password}").as_bytes());
+            head += &format!("Proxy-Authorization: Basic {both}\r\n");
+        }
+        wire.write_all((head + "\r\n").as_bytes())?;
+        wire.flush()?;
+        // The gateway speaks first to nobody, so nothing of its own is read here.
+        Ok(Head::read(&mut BufReader::new(wire))?.status)
     }
 
     /// The header `Host`.
@@ -99,7 +135,7 @@ impl Place {
     fn connect(&self) -> io::Result<BufReader<Wire>> {
         let wire = match self {
             Self::Here(path) => Wire::unix(path)?,
-            Self::There(team) => Wire::tcp(&team.host, team.port, WAIT)?,
+            Self::There(team) => team.reach()?,
         };
         wire.set_waits(WAIT, WAIT)?;
         let wire = match self {
@@ -335,6 +371,48 @@ mod tests {
             format!("{chunked}{}", "2000\r\n".to_owned() + &"y".repeat(8192) + "\r\n").repeat(9),
         ] {
             assert!(read(&wrong).is_err(), "{wrong:.60}");
+        }
+    }
+
+    /// Takes what is written, and answers with what it has.
+    struct Played<'a>(Vec<u8>, &'a [u8]);
+
+    impl Read for Played<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.1.read(into)
+        }
+    }
+
+    impl Write for Played<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_proxy_is_asked_for_a_tunnel_with_its_password_and_without_the_token() {
+        let team =
+            Team::new("https://[2001:db8::1]", "rc_person_secret", ("saas", "acme", "default"), Authorities::default())
+                .expect("an address");
+        for (address, answer, status, login) in [
+            ("http://proxy:3128", "HTTP/1.1 200 Connection established\r\n\r\n", 200, ""),
+            (
+                "http://ann:word@proxy:3128",
+                "HTTP/1.0 407 no\r\n\r\n",
+                407,
+                "Proxy-Authorization: Basic YW5uOndvcmQ=\r\n",
+            ),
+        ] {
+            let mut played = Played(Vec::new(), answer.as_bytes());
+            let proxy = Proxy::new(address).expect("a proxy");
+            assert_eq!(team.tunnel(&proxy, &mut played).expect("an answer"), status);
+            let target = "[2001:db8::1]:443";
+            let asked = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{login}\r\n");
+            assert_eq!(String::from_utf8(played.0).expect("text"), asked);
         }
     }
 

@@ -65,6 +65,14 @@ pub struct Wanted {
     pub approve: Vec<String>,
 }
 
+impl Wanted {
+    /// The body of the request that begins to share.
+    fn to_json(&self) -> Value {
+        json!({"kind": self.kind, "title": self.title, "cols": self.columns, "rows": self.rows, "watch": self.watch,
+            "approve": self.approve, "record": true})
+    }
+}
+
 /// Reason why a session isn't shared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShareError {
@@ -263,10 +271,8 @@ fn open(
     wanted: &Wanted,
     redactor: &Redactor,
 ) -> Result<(String, Link), ShareError> {
-    let title = redactor.redact(&wanted.title).text;
-    let body = json!({"kind": wanted.kind, "title": title, "cols": wanted.columns, "rows": wanted.rows,
-        "watch": wanted.watch, "approve": wanted.approve, "record": true})
-    .to_string();
+    let wanted = Wanted { title: redactor.redact(&wanted.title).text.into_owned(), ..wanted.clone() };
+    let body = wanted.to_json().to_string();
     let request = Request { method: "POST", path: "/shares", token: None, kind: JSON, body: body.as_bytes() };
     let named = place.to_string();
     let failed = |why: String| ShareError::Failed { place: named.clone(), why };
@@ -276,7 +282,7 @@ fn open(
     })?;
     let text = |name: &str| answer.body[name].as_str().map(str::to_owned);
     if let (Some(url), Some(id), Some(token)) = (text("url"), text("share_id"), text("publish_token")) {
-        return Ok((url, Link { place, id, token, approve: wanted.approve.clone() }));
+        return Ok((url, Link::new(place, id, token, wanted)));
     }
     let error = &answer.body["error"];
     match (error["code"].as_str(), error["message"].as_str()) {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -9,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::elsewhere::{Refusal, RemoteAnswer};
 use super::http::{Connection, Place, Request};
 use super::queue::{Batch, Item, Queue};
-use super::{EVERYBODY, JSON};
+use super::{EVERYBODY, JSON, Wanted};
 use crate::base::base64;
 use crate::redact::{Redactor, Settling, Stars};
 
@@ -35,9 +36,20 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_
 pub(super) struct Link {
     pub place: Place,
     pub id: String,
-    pub token: String,
-    /// Those whose answers count.
-    pub approve: Vec<String>,
+    /// The publisher's secret; a gateway that was started anew gives another.
+    token: Arc<Mutex<String>>,
+    /// The wishes with which it began; their title has no secrets.
+    pub wanted: Wanted,
+}
+
+impl Link {
+    pub fn new(place: Place, id: String, token: String, wanted: Wanted) -> Self {
+        Self { place, id, token: Arc::new(Mutex::new(token)), wanted }
+    }
+
+    fn token(&self) -> String {
+        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// A frame that waits.
@@ -58,6 +70,8 @@ struct Outgoing<'p> {
     /// Frames at the front that have a number already.
     numbered: usize,
     lost: u64,
+    /// The question that is open, for a gateway that is started anew.
+    question: Option<String>,
 }
 
 /// Sends what is shared until it is over.
@@ -70,6 +84,7 @@ pub(super) fn publish(queue: &Queue, link: &Link, connection: &mut Connection, r
         waiting_bytes: 0,
         numbered: 0,
         lost: 0,
+        question: None,
     };
     let (mut accepted, mut spoken, mut again) = (0, Instant::now(), None::<Duration>);
     loop {
@@ -88,17 +103,23 @@ pub(super) fn publish(queue: &Queue, link: &Link, connection: &mut Connection, r
             out.push(json!({"k": "end"}), 0);
         }
         while !out.waiting.is_empty() || spoken.elapsed() >= HEARTBEAT {
-            match send(connection, link, &mut out, &mut accepted) {
+            let sent = send(connection, link, &mut out, &mut accepted).or_else(|why| match why {
+                // What waits goes with the next attempt.
+                Unsent::Unknown => resume(queue, link, connection, (&mut out, &mut accepted)).and(Err(Unsent::Later)),
+                why => Err(why),
+            });
+            match sent {
                 Ok(()) => {
                     (spoken, again) = (Instant::now(), None);
                     queue.set_waiting(false);
                 }
-                Err(Unsent::Ended(why)) => return queue.end_by_gateway(why),
                 Err(Unsent::Later) => {
                     queue.set_waiting(true);
                     again = Some(again.map_or(AGAIN.0, |wait| (wait * 2).min(AGAIN.1)));
                     break;
                 }
+                Err(Unsent::Unknown) => return queue.end_by_gateway(UNKNOWN.into()),
+                Err(Unsent::Ended(why)) => return queue.end_by_gateway(why),
             }
         }
         if is_over {
@@ -107,10 +128,15 @@ pub(super) fn publish(queue: &Queue, link: &Link, connection: &mut Connection, r
     }
 }
 
+/// Reason that is shown if a gateway that was started anew doesn't take the session.
+const UNKNOWN: &str = "the gateway doesn't know it any more; share it again";
+
 /// Reason why frames weren't taken.
 enum Unsent {
-    /// The gateway doesn't know the session any more.
+    /// The session is shared no more.
     Ended(String),
+    /// The gateway doesn't know the session: perhaps it was started anew.
+    Unknown,
     /// The gateway doesn't answer now.
     Later,
 }
@@ -133,7 +159,7 @@ fn send(connection: &mut Connection, link: &Link, out: &mut Outgoing<'_>, accept
     let request = Request {
         method: "POST",
         path: &path,
-        token: Some(&link.token),
+        token: Some(&link.token()),
         kind: "application/x-ndjson",
         body: body.as_bytes(),
     };
@@ -143,7 +169,7 @@ fn send(connection: &mut Connection, link: &Link, out: &mut Outgoing<'_>, accept
         409 => answer.body["error"]["context"]["expected_seq"].as_u64().map(|next| next.saturating_sub(1)),
         // A proxy answers so for a gateway that isn't there.
         408 | 429 | 500..600 => return Err(Unsent::Later),
-        401 | 404 | 410 => return Err(Unsent::Ended("the gateway doesn't know it any more; share it again".into())),
+        401 | 404 | 410 => return Err(Unsent::Unknown),
         status => return Err(Unsent::Ended(format!("the gateway refuses it ({status})"))),
     };
     let known = known.ok_or_else(|| Unsent::Ended("the gateway answers something else".into()))?;
@@ -155,7 +181,47 @@ fn send(connection: &mut Connection, link: &Link, out: &mut Outgoing<'_>, accept
     Ok(())
 }
 
+/// Asks a gateway that was started anew to share the session on, under the same address. Frames that the one before may have had
+/// get new numbers, and viewers a new picture.
+fn resume(
+    queue: &Queue,
+    link: &Link,
+    connection: &mut Connection,
+    (out, accepted): (&mut Outgoing<'_>, &mut u64),
+) -> Result<(), Unsent> {
+    let last = *accepted + u64::try_from(out.numbered).unwrap_or(u64::MAX) + 1;
+    let mut body = link.wanted.to_json();
+    (body["share_id"], body["after"]) = (link.id.as_str().into(), last.into());
+    let body = body.to_string();
+    let request = Request { method: "POST", path: "/shares", token: None, kind: JSON, body: body.as_bytes() };
+    let answer = connection.ask(&request).map_err(|_| Unsent::Later)?;
+    match answer.status {
+        201 => {}
+        408 | 429 | 500..600 => return Err(Unsent::Later),
+        410 => {
+            let why = answer.body["error"]["context"]["why"].as_str().unwrap_or(UNKNOWN);
+            return Err(Unsent::Ended(why.to_owned()));
+        }
+        _ => return Err(Unsent::Unknown),
+    }
+    let token = answer.body["publish_token"].as_str().ok_or(Unsent::Unknown)?;
+    *link.token.lock().unwrap_or_else(PoisonError::into_inner) = token.to_owned();
+    (*accepted, out.numbered) = (last, 0);
+    out.ask_again();
+    queue.is_back();
+    Ok(())
+}
+
 impl Outgoing<'_> {
+    /// Puts the question that is open in front, unless it waits to be sent.
+    fn ask_again(&mut self) {
+        let Some(question) = &self.question else { return };
+        if self.waiting.iter().all(|waiting| waiting.text != *question) {
+            self.waiting_bytes += question.len();
+            self.waiting.push_front(Waiting { text: question.clone(), output_bytes: 0 });
+        }
+    }
+
     fn take(&mut self, batch: Batch) {
         for item in batch.items {
             match item {
@@ -204,6 +270,11 @@ impl Outgoing<'_> {
             frame["digest"] = digest;
         }
         frame["at_ms"] = at.into();
+        match frame["k"].as_str() {
+            Some("q") => self.question = Some(frame.to_string()),
+            Some("a") => self.question = None,
+            _ => {}
+        }
         self.push(frame, 0);
     }
 
@@ -295,13 +366,15 @@ pub(super) fn control(queue: &Queue, link: &Link) {
 /// Hears events until the connection is lost; whether there was one.
 fn hear(queue: &Queue, link: &Link) -> io::Result<bool> {
     let path = format!("/shares/{}/control", link.id);
-    let request = Request { method: "GET", path: &path, token: Some(&link.token), kind: JSON, body: b"" };
+    let request = Request { method: "GET", path: &path, token: Some(&link.token()), kind: JSON, body: b"" };
     let mut events = request.events(&link.place)?;
     queue.hears_by(Some(events.hangup()?));
     while let Ok((name, data)) = events.next(SILENCE) {
         match name.as_str() {
             "viewers" => queue.set_viewers(data["count"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0)),
             "answer" => answer(queue, link, &data),
+            // The one that is started next may go on with it.
+            "end" if data["may_return"] == true => break,
             "end" => {
                 let why = data["why"].as_str().unwrap_or("the gateway has ended it").to_owned();
                 queue.end_by_gateway(why);
@@ -319,7 +392,7 @@ fn hear(queue: &Queue, link: &Link) -> io::Result<bool> {
 fn answer(queue: &Queue, link: &Link, data: &Value) {
     let text = |name: &str| data[name].as_str().unwrap_or_default().to_owned();
     let (by, word, number) = (text("by"), text("answer"), &data["number"]);
-    let may_answer = link.approve.iter().any(|user| *user == by || user == EVERYBODY);
+    let may_answer = link.wanted.approve.iter().any(|user| *user == by || user == EVERYBODY);
     let is_seen = data["seen_to_end"] == true;
     let open = queue.opened().filter(|open| *number == open.number && may_answer && is_seen);
     let given = RemoteAnswer { is_yes: word == "once", note: text("note"), by: by.clone() };
@@ -349,6 +422,7 @@ mod tests {
             waiting_bytes: 0,
             numbered: 0,
             lost: 0,
+            question: None,
         }
     }
 

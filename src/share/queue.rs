@@ -47,6 +47,8 @@ struct Waiting {
     is_awaited: bool,
     is_over: bool,
     over_by_gateway: Option<String>,
+    /// Whoever hears from the gateway should connect at once.
+    is_back: bool,
 }
 
 /// The queue of a session, and what is known of those who watch.
@@ -227,12 +229,16 @@ impl Queue {
         self.open.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Waits a moment, or until it is over.
+    /// Waits a moment, or until it is over or the gateway has it again.
     pub fn rest(&self, longest: Duration) {
-        let waiting = self.waiting();
-        if !waiting.is_over {
-            let _ = self.woken.wait_timeout_while(waiting, longest, |it| !it.is_over);
-        }
+        let wait = self.woken.wait_timeout_while(self.waiting(), longest, |it| !it.is_over && !it.is_back);
+        wait.unwrap_or_else(PoisonError::into_inner).0.is_back = false;
+    }
+
+    /// The gateway was started anew and has the session again.
+    pub fn is_back(&self) {
+        self.waiting().is_back = true;
+        self.woken.notify_all();
     }
 }
 

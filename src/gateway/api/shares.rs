@@ -8,24 +8,28 @@ use crate::gateway::problem::{Answered, Problem};
 use crate::gateway::routes;
 use crate::gateway::shares::follow::ShareStream;
 use crate::gateway::shares::recording::{Lines, head};
-use crate::gateway::shares::{LiveShare, may_watch};
+use crate::gateway::shares::{Begun, LiveShare, may_watch};
 use crate::gateway::stream;
-use crate::ledger::NewShare;
+use crate::host::now_unix_ms;
+use crate::ledger::{GATEWAY_ENDED, NewShare};
 use crate::share::EVERYBODY;
 
 /// The body of `POST /shares`.
 pub const BEGIN: &str = r#"{"type": "object", "additionalProperties": false, "required": ["kind", "cols", "rows"], "properties": {
+    "share_id": {"type": "string", "minLength": 1, "maxLength": 64}, "after": {"type": "integer", "minimum": 0, "maximum": 1000000000000},
     "kind": {"enum": ["shell", "agent"]}, "title": {"type": "string", "maxLength": 500},
     "cols": {"type": "integer", "minimum": 1, "maximum": 1000}, "rows": {"type": "integer", "minimum": 1, "maximum": 1000},
     "watch": {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 128}},
     "approve": {"type": "array", "maxItems": 64, "items": {"type": "string", "minLength": 1, "maxLength": 128}},
     "record": {"type": "boolean"}}}"#;
+/// Viewers wait so long for a session whose gateway has ended.
+const RETURN_MS: i64 = 60_000;
 /// The type of frames.
 pub const FRAMES: &str = "application/x-ndjson";
 /// Bytes of one request with frames; the last of them may begin below the publisher's own limit.
 pub const FRAMES_BYTES_MAX: usize = 512 * 1024;
 
-/// `POST /shares`.
+/// `POST /shares`; with the id of one that a gateway has left, it goes on.
 pub fn begin(call: &Call<'_>) -> Answered<Reply> {
     let (gateway, who) = (call.gateway, call.who()?);
     let users = |name: &str| -> Vec<String> {
@@ -44,12 +48,27 @@ pub fn begin(call: &Call<'_>) -> Answered<Reply> {
     if let Some(user) = wrong {
         return Err(Problem::body(format!("{user:?} isn't a user's name")));
     }
-    let begun = gateway.shares.begin(&gateway.ledger, (who, routes::secret(call.sent)), new)?;
-    let too_many = || {
-        let message = "too many sessions are shared here; end one, or try again later";
-        Problem::new(429, "rate_limited", message).header("Retry-After", "30")
+    let (owner, size) = ((who, routes::secret(call.sent)), new.size);
+    let begun = match call.text("share_id") {
+        None => gateway.shares.begin(&gateway.ledger, owner, new)?,
+        Some(_) if *gateway.stopping.borrow() => Begun::Elsewhere,
+        Some(id) => {
+            let after = call.whole("after").and_then(|it| u64::try_from(it).ok()).unwrap_or(0);
+            gateway.shares.resume(&gateway.ledger, owner, &id, (after, size))?
+        }
     };
-    let (id, secret) = begun.ok_or_else(too_many)?;
+    let (id, secret) = match begun {
+        Begun::Live { id, secret } => (id, secret),
+        Begun::Full => {
+            let message = "too many sessions are shared here; end one, or try again later";
+            return Err(Problem::new(429, "rate_limited", message).header("Retry-After", "30"));
+        }
+        Begun::Elsewhere => return Err(elsewhere()),
+        Begun::Ended(why) => {
+            let message = format!("the session isn't shared any more: {why}");
+            return Err(Problem::new(410, "ended", message).context(json!({"why": why})));
+        }
+    };
     let url = format!("{}/ui/#/sessions/{id}", gateway.url);
     Ok(Reply::json(201, json!({"share_id": id, "url": url, "publish_token": secret})))
 }
@@ -127,7 +146,7 @@ pub fn follow(call: &Call<'_>) -> Answered<Reply> {
     let cursor = wanted.as_deref().map(stream::cursor).transpose()?;
     let after = cursor.map(|(_, number)| u64::try_from(number).unwrap_or_default());
     let Some(share) = call.gateway.shares.find(who, id) else {
-        if row["state"] == "live" {
+        if row["state"] == "live" || may_return(&row) {
             return Err(elsewhere());
         }
         let text = format!("retry: 2000\n\nevent: ended\ndata: {}\n\n", json!({"why": row["why"]}));
@@ -140,9 +159,16 @@ pub fn follow(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply { status: 200, headers: Vec::new(), content })
 }
 
-/// Another gateway of the same database has the session.
+/// Whether a session was left by its gateway so short a time ago that it may be back soon.
+fn may_return(row: &Value) -> bool {
+    let ended = row["ended_ms"].as_i64().unwrap_or_default();
+    row["why"] == GATEWAY_ENDED && now_unix_ms().saturating_sub(ended) < RETURN_MS
+}
+
+/// Another gateway of the same database has the session, or it waits for one.
 pub fn elsewhere() -> Problem {
-    Problem::new(503, "workspace_elsewhere", "the session is shared by another gateway").header("Retry-After", "5")
+    let message = "the session isn't at this gateway: another one has it, or it comes back in a moment";
+    Problem::new(503, "workspace_elsewhere", message).header("Retry-After", "5")
 }
 
 /// `GET /shares/{share_id}/recording`.

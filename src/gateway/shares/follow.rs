@@ -14,6 +14,7 @@ use tokio::time::{Instant, timeout};
 
 use super::live::{LiveShare, News, Viewer};
 use crate::gateway::rates::StreamPlace;
+use crate::ledger::GATEWAY_ENDED;
 
 /// Frames that wait for a client.
 const FRAMES_MAX: usize = 64;
@@ -88,11 +89,9 @@ async fn control(
         for (name, value) in share.calls() {
             send(frames, event(name, &value)).await?;
         }
-        if let Some(why) = share.over() {
-            return send(frames, event("end", &json!({"why": why}))).await;
-        }
-        if *stopping.borrow() {
-            return send(frames, event("end", &json!({"why": "the gateway ended"}))).await;
+        let why = share.over().or_else(|| stopping.borrow().then(|| GATEWAY_ENDED.to_owned()));
+        if let Some(why) = why {
+            return send(frames, event("end", &json!({"why": why, "may_return": why == GATEWAY_ENDED}))).await;
         }
         let is_silent = tokio::select! {
             _ = called.changed() => false,
@@ -140,10 +139,11 @@ async fn show(
             send(frames, event("viewers", &json!({"users": viewers}))).await?;
             watching = Some(viewers);
         }
-        if let Some(why) = over {
+        if let Some(why) = over.as_ref().filter(|why| *why != GATEWAY_ENDED) {
             return send(frames, event("ended", &json!({"why": why}))).await;
         }
-        if *stopping.borrow() {
+        // The next gateway may go on with the session.
+        if over.is_some() || *stopping.borrow() {
             return send(frames, event("system", &json!({"kind": "shutting_down"}))).await;
         }
         if spoken.elapsed() >= HEARTBEAT {

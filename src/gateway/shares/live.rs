@@ -28,6 +28,8 @@ const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a recording, and of one piece of it; a piece is stored after so long at the latest.
 const RECORDING_BYTES_MAX: usize = 64 * 1024 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
+/// Pieces of a recording that are played for a session that goes on.
+const PLAYED_MAX: i64 = 128;
 const PIECE_AGE: Duration = Duration::from_secs(5);
 /// A session that says nothing for so long has gone.
 const SILENCE: Duration = Duration::from_secs(30);
@@ -159,6 +161,27 @@ impl LiveShare {
         Self { id: new.share_id, owner, token, secret_hash, row, ledger, inner: Mutex::new(inner), grown, called }
     }
 
+    /// The same session with the picture and the lines of its recording, for one that goes on: its next frame comes after `last`,
+    /// its recording has so many `pieces` and bytes, and its screen has `size` now.
+    pub(super) fn played(self, last: u64, (pieces, bytes): (i64, i64), size: (u16, u16)) -> Self {
+        {
+            let mut inner = self.inner();
+            // Viewers of the gateway before begin anew.
+            (inner.last, inner.gap, inner.piece_number) = (last, last, pieces);
+            for number in (pieces - PLAYED_MAX).max(0)..pieces {
+                let piece = self.ledger.shares().piece(&self.owner, &self.id, number).unwrap_or_else(|error| {
+                    tracing::warn!(event = "recording_not_read", why = error.to_string());
+                    None
+                });
+                let piece = piece.unwrap_or_default();
+                piece.lines().filter_map(|line| serde_json::from_str(line).ok()).for_each(|frame| inner.play(&frame));
+            }
+            inner.recorded_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            inner.picture.resize(size.0, size.1);
+        }
+        self
+    }
+
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -265,11 +288,7 @@ impl LiveShare {
                 inner.keep(&shown);
             }
             "c" | "e" => inner.keep(&shown),
-            "r" => {
-                let cells = |name: &str| shown[name].as_u64().and_then(|it| u16::try_from(it).ok()).unwrap_or(1);
-                let (columns, rows) = (cells("cols"), cells("rows"));
-                inner.picture.resize(columns, rows);
-            }
+            "r" => inner.resize(&shown),
             "g" => inner.gap = inner.last,
             "q" => self.ask(inner, &mut shown, chores),
             "a" => self.answered(inner, &mut shown, chores),
@@ -459,7 +478,6 @@ impl LiveShare {
         }
         inner.record(&json!({"k": "end", "why": why}), true, chores);
         chores.push(Chore::End(why.to_owned()));
-        inner.calls.push_back(("end", json!({"why": why}), Instant::now()));
         self.call();
     }
 }
@@ -491,6 +509,30 @@ impl Inner {
     fn store(&mut self, chores: &mut Vec<Chore>) {
         chores.push(Chore::Record(self.piece_number, std::mem::take(&mut self.piece)));
         self.piece_number += 1;
+    }
+
+    fn resize(&mut self, frame: &Value) {
+        let cells = |name: &str| frame[name].as_u64().and_then(|it| u16::try_from(it).ok()).unwrap_or(1);
+        self.picture.resize(cells("cols"), cells("rows"));
+    }
+
+    /// Takes a frame of the recording in.
+    fn play(&mut self, frame: &Value) {
+        let text = frame["d"].as_str().unwrap_or_default();
+        match frame["k"].as_str().unwrap_or_default() {
+            "o" => {
+                self.picture.write(text.as_bytes());
+                self.keep_output(text);
+            }
+            "l" => {
+                self.end_output();
+                self.picture.write(text.as_bytes());
+                self.keep(frame);
+            }
+            "r" => self.resize(frame),
+            "c" | "e" | "q" | "a" => self.keep(frame),
+            _ => {}
+        }
     }
 
     /// Puts a frame where viewers find it.

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::base::hash;
 use crate::gateway::identity::Callers;
-use crate::ledger::{Ledger, LedgerError, NewShare, random_text};
+use crate::ledger::{Ledger, LedgerError, NewShare, Resumed, random_text};
 use crate::proto::team::{Identity, Mode};
 use crate::share::EVERYBODY;
 
@@ -32,6 +32,23 @@ const LIVE_TENANT_MAX: usize = 32;
 /// The right of those who share a session is looked at again after so long.
 const CHECK: Duration = Duration::from_secs(2);
 
+/// Answer to whoever wants to share a session.
+pub enum Begun {
+    /// Success.
+    Live {
+        /// The session's id.
+        id: String,
+        /// The publisher's secret.
+        secret: String,
+    },
+    /// There are too many.
+    Full,
+    /// Another gateway has it.
+    Elsewhere,
+    /// The reason why it was ended for good.
+    Ended(String),
+}
+
 /// The sessions that are shared by this gateway now.
 #[derive(Default)]
 pub struct Shares {
@@ -44,32 +61,65 @@ impl Shares {
         self.live.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to share a session, for whoever has `token` (none at the socket); returns its id and the publisher's secret. `None` if
-    /// there are too many.
+    /// Begins to share a session, for whoever has `token` (none at the socket).
     ///
     /// # Errors
     /// The database fails.
     pub fn begin(
         &self,
         ledger: &Arc<Ledger>,
-        (owner, token): (&Identity, Option<&str>),
+        owner: (&Identity, Option<&str>),
         wanted: NewShare,
-    ) -> Result<Option<(String, String)>, LedgerError> {
-        let is_full = |live: &BTreeMap<String, Arc<LiveShare>>| {
-            let of_tenant = live.values().filter(|share| share.owner.tenant == owner.tenant).count();
-            live.len() >= LIVE_MAX || owner.mode != Mode::Lab && of_tenant >= LIVE_TENANT_MAX
-        };
-        if is_full(&self.live()) {
-            return Ok(None);
+    ) -> Result<Begun, LedgerError> {
+        if self.is_full_for(owner.0) {
+            return Ok(Begun::Full);
         }
         let new = NewShare { share_id: random_text(ID_LETTERS), ..wanted };
+        ledger.shares().begin(owner.0, &new)?;
+        Ok(self.insert(owner, |of_owner, secret| LiveShare::new(Arc::clone(ledger), of_owner, new, secret)))
+    }
+
+    /// Shares a session on that another gateway has left, or this one before it was started anew, for whoever shared it. `after` is
+    /// the number of the last frame that viewers may have; `size` is its screen's now.
+    ///
+    /// # Errors
+    /// They have shared none with this id, or the database fails.
+    pub fn resume(
+        &self,
+        ledger: &Arc<Ledger>,
+        owner: (&Identity, Option<&str>),
+        share_id: &str,
+        (after, size): (u64, (u16, u16)),
+    ) -> Result<Begun, LedgerError> {
+        if self.is_full_for(owner.0) {
+            return Ok(Begun::Full);
+        }
+        let (share, recorded) = match ledger.shares().resume(owner.0, share_id)? {
+            Resumed::Going(share, recorded) => (share, recorded),
+            Resumed::Elsewhere => return Ok(Begun::Elsewhere),
+            Resumed::Ended(why) => return Ok(Begun::Ended(why)),
+        };
+        let made = |of_owner, secret| LiveShare::new(Arc::clone(ledger), of_owner, share, secret);
+        Ok(self.insert(owner, |of_owner, secret| made(of_owner, secret).played(after, recorded, size)))
+    }
+
+    fn is_full_for(&self, owner: &Identity) -> bool {
+        let live = self.live();
+        let of_tenant = live.values().filter(|share| share.owner.tenant == owner.tenant).count();
+        live.len() >= LIVE_MAX || owner.mode != Mode::Lab && of_tenant >= LIVE_TENANT_MAX
+    }
+
+    /// Puts a session in that `make` makes of its owner and the hash of a new secret.
+    fn insert(
+        &self,
+        (owner, token): (&Identity, Option<&str>),
+        make: impl FnOnce((Identity, Option<String>), String) -> LiveShare,
+    ) -> Begun {
         let secret = format!("rc_share_{}", random_text(SECRET_LETTERS));
-        ledger.shares().begin(owner, &new)?;
-        let id = new.share_id.clone();
-        let of_owner = (owner.clone(), token.map(str::to_owned));
-        let share = LiveShare::new(Arc::clone(ledger), of_owner, new, hash::sha256_hex(secret.as_bytes()));
+        let share = make((owner.clone(), token.map(str::to_owned)), hash::sha256_hex(secret.as_bytes()));
+        let id = share.id.clone();
         self.live().insert(id.clone(), Arc::new(share));
-        Ok(Some((id, secret)))
+        Begun::Live { id, secret }
     }
 
     /// A session that goes on, for whoever has its publisher's secret.

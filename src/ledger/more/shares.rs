@@ -12,6 +12,20 @@ use crate::proto::team::Identity;
 /// Time for which a recording can be seen: seven days.
 const RETENTION_MS: i64 = 7 * 24 * 3_600 * 1_000;
 
+/// Reason why a session ended if it wasn't anybody's wish: the next gateway may go on with it.
+pub const GATEWAY_ENDED: &str = "the gateway ended";
+
+/// Answer to whoever wants to share a session on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Resumed {
+    /// Success; the pieces and bytes of its recording.
+    Going(NewShare, (i64, i64)),
+    /// Another gateway has it.
+    Elsewhere,
+    /// The reason why it was ended for good.
+    Ended(String),
+}
+
 /// A session that begins to be shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewShare {
@@ -64,8 +78,48 @@ impl Shares<'_> {
                     transaction.node()
                 ],
             )?;
-            let body = json!({"share_id": new.share_id, "kind": new.kind, "watch": new.watch, "approve": new.approve});
-            note(transaction, who, "share.started", stream(&new.share_id), body)
+            note(transaction, who, "share.started", stream(&new.share_id), started(new))
+        })
+    }
+
+    /// Shares a session on that a gateway has left, for whoever shared it.
+    ///
+    /// # Errors
+    /// They have shared none with this id in this project, or the database fails.
+    pub fn resume(&self, who: &Identity, share_id: &str) -> Result<Resumed, LedgerError> {
+        let row = self.get(who, share_id)?;
+        if row["owner"] != *who.user || row["project"] != *who.project {
+            return Err(LedgerError::NotFound);
+        }
+        let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+        if row["state"] != "ended" {
+            return Ok(Resumed::Elsewhere);
+        }
+        if row["why"] != GATEWAY_ENDED {
+            return Ok(Resumed::Ended(text("why")));
+        }
+        let cells = |name: &str| row[name].as_u64().and_then(|it| u16::try_from(it).ok()).unwrap_or(80);
+        let users = |name: &str| serde_json::from_value(row[name].clone()).unwrap_or_default();
+        let share = NewShare {
+            share_id: share_id.to_owned(),
+            kind: text("kind"),
+            title: text("title"),
+            size: (cells("cols"), cells("rows")),
+            watch: users("watch"),
+            approve: users("approve"),
+        };
+        self.0.write(&who.tenant, |transaction| {
+            let sql = "UPDATE share SET state = 'live', why = NULL, ended_ms = NULL, node = ?3 WHERE tenant = ?1 AND share_id = ?2 \
+                       AND state = 'ended' AND why = ?4";
+            if transaction.execute(sql, params![who.tenant, share_id, transaction.node(), GATEWAY_ENDED])? == 0 {
+                return Ok(Resumed::Elsewhere);
+            }
+            let sql = "SELECT COALESCE(MAX(n) + 1, 0), CAST(COALESCE(SUM(LENGTH(data)), 0) AS BIGINT) FROM share_chunk \
+                       WHERE tenant = ?1 AND share_id = ?2";
+            let recorded =
+                transaction.query_row(sql, params![who.tenant, share_id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            note(transaction, who, "share.started", stream(share_id), started(&share))?;
+            Ok(Resumed::Going(share.clone(), recorded))
         })
     }
 
@@ -111,7 +165,7 @@ impl Shares<'_> {
             })?;
             left.extend(rows.collect::<crate::ledger::sql::Result<Vec<_>>>()?);
         }
-        left.iter().try_for_each(|(who, share_id)| self.end(who, share_id, "the gateway ended"))
+        left.iter().try_for_each(|(who, share_id)| self.end(who, share_id, GATEWAY_ENDED))
     }
 
     /// Deletes the recordings whose time is over. The log still tells that there were some.
@@ -181,6 +235,11 @@ impl Shares<'_> {
     }
 }
 
+/// The body of the event that a session is shared.
+fn started(share: &NewShare) -> Value {
+    json!({"share_id": share.share_id, "kind": share.kind, "watch": share.watch, "approve": share.approve})
+}
+
 /// The stream of the events about a session.
 fn stream(share_id: &str) -> String {
     format!("share/{share_id}")
@@ -193,6 +252,6 @@ fn value(row: &Row<'_>) -> crate::ledger::sql::Result<Value> {
         "share_id": row.get::<String>(0)?, "project": row.get::<String>(1)?, "owner": row.get::<String>(2)?,
         "kind": row.get::<String>(3)?, "title": row.get::<String>(4)?, "cols": row.get::<i64>(5)?, "rows": row.get::<i64>(6)?,
         "watch": users(row.get(7)?), "approve": users(row.get(8)?), "state": row.get::<String>(9)?,
-        "why": row.get::<Option<String>>(10)?, "started_at": utc_ms(row.get(11)?), "started_ms": row.get::<i64>(11)?, "ended_at": ended.map(utc_ms),
+        "why": row.get::<Option<String>>(10)?, "started_at": utc_ms(row.get(11)?), "started_ms": row.get::<i64>(11)?, "ended_ms": ended, "ended_at": ended.map(utc_ms),
     }))
 }

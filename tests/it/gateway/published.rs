@@ -2,9 +2,11 @@
 //! trusts no other, by shells whose work never waits for it.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -108,13 +110,18 @@ struct Team {
 impl Team {
     /// A team, with its gateway; `None` if the machine lacks a program.
     fn start() -> Option<(Self, Gateway)> {
+        Self::start_at("localhost")
+    }
+
+    /// The same with a gateway of this name.
+    fn start_at(name: &str) -> Option<(Self, Gateway)> {
         if !need::require(&["nginx", "openssl"]) {
             return None;
         }
         let server = Server::start()?;
         let (front, port) = (free_port(), free_port());
         let home = server.home_with(&format!(
-            "gateway = {{mode = \"saas\", listen = \"127.0.0.1:{port}\", public_url = \"https://localhost:{front}\",
+            "gateway = {{mode = \"saas\", listen = \"127.0.0.1:{port}\", public_url = \"https://{name}:{front}\",
              trusted_proxies = {{\"127.0.0.1\"}}}}"
         ));
         for tenant in ["acme", "other"] {
@@ -245,6 +252,19 @@ fn a_session_is_published_to_a_teams_gateway_and_its_question_is_answered_in_the
     session.expect_exit();
 }
 
+/// What a late viewer gets, once a text is in it.
+fn snapshot_with(client: &Client<'_>, id: &str, text: &str) -> Value {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let mut reader = Reader::new(client.open(&format!("/sse/shares/{id}")));
+        if let Some((_, _, found)) = reader.next().filter(|(_, _, found)| found.to_string().contains(text)) {
+            return found;
+        }
+        assert!(Instant::now() < until, "{text} never comes");
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
+}
+
 #[test]
 fn a_shell_goes_on_while_the_teams_gateway_is_slow_away_or_killed() {
     let Some((mut team, gateway)) = Team::start() else { return };
@@ -271,6 +291,10 @@ fn a_shell_goes_on_while_the_teams_gateway_is_slow_away_or_killed() {
     let frames = frames_until(&mut reader, "\"d\":\"2000\\r");
     assert!(printed(&frames).contains("away-22\r\n"), "{frames:?}");
     assert!(frames.iter().all(|frame| frame["k"] != "g"), "{frames:?}");
+    // What is recorded by now is there for late viewers of the next gateway, too.
+    while !anna.get(&format!("/shares/{id}/recording")).text.contains("away-22") {
+        std::thread::park_timeout(Duration::from_millis(100));
+    }
     // The gateway is killed: the proxy answers in its place, and the shell says that it waits.
     gateway.end(Signal::SIGKILL);
     session.run("echo dead-$((3 * 11))");
@@ -282,19 +306,69 @@ fn a_shell_goes_on_while_the_teams_gateway_is_slow_away_or_killed() {
         }
         std::thread::park_timeout(Duration::from_millis(100));
     }
-    // Another one doesn't know the session; it is shared again by hand.
+    // The next one goes on with it, under the same address, and with what ran before and meanwhile.
     let gateway = Gateway::as_configured(team.home.path());
-    session.expect_text("it is over: the gateway doesn't know it any more");
     let anna = gateway.client(&team.token("acme", "anna", "viewer")).with("X-Mode", "saas");
     let anna = anna.with("X-Tenant-Id", "acme").with("X-Project-Id", "default").with("X-Request-Id", "r-1");
-    let next = share(&session, "watch");
-    assert_ne!(next, id);
-    assert_eq!(anna.get(&format!("/shares/{next}")).json()["state"], "live");
+    let late = snapshot_with(&anna, &id, "echo dead-");
+    let screen = late["screen"].as_str().unwrap_or_default();
+    for shown in ["away-22", "dead-33"] {
+        assert!(screen.contains(shown), "{shown} in {late}");
+    }
     session.run(":share off");
-    expect_ended(&anna, &next);
+    expect_ended(&anna, &id);
     session.line("exit");
     session.expect_exit();
     team.server.end();
+}
+
+/// Passes connections on as companies' proxies do; sends what each of them asked for.
+fn passed_on(listener: TcpListener, port: u16, asked: &Sender<String>) {
+    for client in listener.incoming() {
+        let mut client = client.expect("a connection");
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let mut byte = [0];
+            client.read_exact(&mut byte).expect("a head");
+            head.push(byte[0].into());
+        }
+        client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").expect("written");
+        let there = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+        let ways = [(&client, &there), (&there, &client)].map(|(from, to)| (from.try_clone(), to.try_clone()));
+        for (mut from, mut to) in ways.map(|(from, to)| (from.expect("a socket"), to.expect("a socket"))) {
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        }
+        if asked.send(head).is_err() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_teams_gateway_is_reached_by_the_proxy_that_the_environment_names() {
+    let Some((team, gateway)) = Team::start_at("team.test") else { return };
+    let (listener, port) = (TcpListener::bind("127.0.0.1:0").expect("a port"), team.proxy.port);
+    let proxy = listener.local_addr().expect("an address");
+    let (asks, asked) = channel();
+    std::thread::spawn(move || passed_on(listener, port, &asks));
+    let url = format!("https://team.test:{port}");
+    let home = home_with(&format!("share = {{gateway = \"{url}\", token_env = \"TEAM\", tenant = \"acme\"}}"));
+    let (secret, authority) = (team.token("acme", "me", "member"), team.proxy.authority.to_str().expect("text"));
+    let spawn = Spawn::new(program()).home(home.path()).env("TEAM", &secret).env("SSL_CERT_FILE", authority);
+    let spawn = spawn.env("HTTPS_PROXY", &format!("http://ann:word@{proxy}")).size(30, 140);
+    let session = Session::spawn(spawn);
+    session.expect_prompt();
+    let id = share(&session, "watch");
+    let anna = team.client(&gateway, "acme", "anna", "viewer").with("Host", &format!("team.test:{port}"));
+    let mut reader = Reader::new(anna.open(&format!("/sse/shares/{id}")));
+    reader.expect("snapshot");
+    session.run("echo shown-$((40 + 2))");
+    frames_until(&mut reader, "\"d\":\"shown-42");
+    let head = asked.recv_timeout(PATIENCE).expect("a connection");
+    assert!(head.starts_with(&format!("CONNECT team.test:{port} HTTP/1.1\r\n")), "{head}");
+    assert!(head.contains("Proxy-Authorization: Basic YW5uOndvcmQ=\r\n") && !head.contains(&secret), "{head}");
+    session.line("exit");
+    session.expect_exit();
 }
 
 #[test]

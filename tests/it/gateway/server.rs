@@ -164,7 +164,7 @@ pub fn certified(place: &Path) -> PathBuf {
     const SCRIPT: &str = "set -e; key='-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
         openssl req -x509 $key -keyout ca.key -out ca.pem -days 2 -subj /CN=authority
         openssl req $key -keyout key.pem -out own.csr -subj /CN=server
-        printf 'subjectAltName=DNS:localhost\\nbasicConstraints=CA:FALSE\\n' > ext
+        printf 'subjectAltName=DNS:localhost,DNS:team.test\\nbasicConstraints=CA:FALSE\\n' > ext
         openssl x509 -req -in own.csr -CA ca.pem -CAkey ca.key -days 2 -extfile ext -out cert.pem
         chmod 600 key.pem";
     let made = Command::new("sh").args(["-c", SCRIPT]).current_dir(place).output().expect("it runs");

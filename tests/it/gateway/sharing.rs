@@ -137,6 +137,60 @@ fn round_trips(shells: [&Session; 2]) -> [Duration; 2] {
 }
 
 #[test]
+fn a_session_goes_on_at_a_gateway_that_is_started_anew_with_its_question() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let secret = token(home.path(), "anna", "approver", &[]);
+    let anna = gateway.client(&secret);
+    let session = shell(home.path());
+    let id = share(&session, "approve anna", &anna);
+    session.run("echo before-$((40 + 1))");
+    server.reply(tool_call("file_write", &json!({"path": "first.txt", "content": "x"}).to_string()));
+    server.reply(answer("It is written."));
+    session.line("?write the first file");
+    session.expect_text("also asked: anna");
+    let asked = open_question(&anna);
+    let mut reader = Reader::new(anna.open(&format!("/sse/shares/{id}")));
+    reader.expect("snapshot");
+    gateway.end(Signal::SIGTERM);
+    // Whoever watches hears that the gateway ends, and not the session.
+    let mut last = None;
+    while let Some((_, event, data)) = reader.next() {
+        last = Some((event, data));
+    }
+    assert_eq!(last, Some(("system".into(), json!({"kind": "shutting_down"}))));
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&secret);
+    let question = open_question(&anna);
+    assert_eq!(question["digest"], asked["digest"]);
+    assert_ne!(question["question_id"], asked["question_id"]);
+    let late = Reader::new(anna.open(&format!("/sse/shares/{id}"))).expect("snapshot").2;
+    assert!(late["screen"].as_str().is_some_and(|screen| screen.contains("before-41")), "{late}");
+    let line = late["items"].as_array().expect("items").iter().find(|item| item["text"] == "echo before-$((40 + 1))");
+    assert_eq!(line.map(|line| line["output"].clone()), Some(json!("before-41")), "{late}");
+    let until = Instant::now() + super::PATIENCE;
+    // The session hears answers once it has connected anew.
+    while said(&anna, &question, "once").status != 200 {
+        assert!(Instant::now() < until, "no answer counts");
+    }
+    session.expect_text("once, by anna");
+    session.expect_text("It is written.");
+    session.expect_prompt();
+    // Its owner ends it, and no gateway brings it back.
+    session.run(":share off");
+    gateway.end(Signal::SIGTERM);
+    let gateway = Gateway::start(home.path());
+    for (user, code) in [("me", "ended"), ("ben", "not_found")] {
+        let client = gateway.client(&token(home.path(), user, "member", &[]));
+        let again = client.post("/shares", &json!({"kind": "shell", "cols": 80, "rows": 24, "share_id": id}));
+        assert_eq!(again.code(), code, "{again:?}");
+    }
+    session.line("exit");
+    session.expect_exit();
+}
+
+#[test]
 fn scenario_55_a_shells_round_trip_is_the_same_while_a_viewer_or_the_gateway_stalls() {
     let home = home();
     let gateway = Gateway::start(home.path());
