@@ -32,9 +32,9 @@ __rc_ps2= __rc_ps0=
 # The hooks in PROMPT_COMMAND. Their group hides them from `set -x`, and what a DEBUG trap prints about them. They succeed
 # always, so that no ERR trap runs; bash itself puts $? back behind each hook.
 __rc_first='{ __rc_done $?; } >/dev/null 2>&1'
-__rc_last='if __rc_arm $?; then builtin trap -p DEBUG > @REQUEST@; __rc_look; fi >/dev/null 2>&1'
+__rc_last='if __rc_arm $?; then builtin trap -p DEBUG >| @REQUEST@; __rc_look; fi >/dev/null 2>&1'
 # Both at once, where nobody else has a hook: half the work for the most frequent case.
-__rc_only='if __rc_both $?; then builtin trap -p DEBUG > @REQUEST@; __rc_look; fi >/dev/null 2>&1'
+__rc_only='if __rc_both $?; then builtin trap -p DEBUG >| @REQUEST@; __rc_look; fi >/dev/null 2>&1'
 # In front of the user's DEBUG trap, which runs for the user's commands alone.
 __rc_skip='case ${FUNCNAME-}:$BASH_COMMAND in __rc_*|:__rc_*|":builtin trap -p DEBUG >"*) ;; *) '
 
@@ -367,12 +367,14 @@ case @OPTIONS@ in
 esac
 # One group for all that is left: a DEBUG trap of a start-up file says nothing of it.
 __rc_begin() {
-  builtin local -
+  builtin local - __rc_t
   builtin set +aeux
   __rc_keys
   __rc_ps1=${PS1-}
   __rc_locked=
-  [[ $(builtin trap -p INT) != *"$__rc_int"* ]] || builtin trap - INT
+  builtin trap -p INT >| @REQUEST@
+  IFS= builtin read -r -d '' __rc_t <@REQUEST@
+  [[ $__rc_t != *"$__rc_int"* ]] || builtin trap - INT
   builtin unset __rc_int
   builtin unset -f __rc_begin __rc_keys
   __rc_order && builtin return
@@ -381,4 +383,4 @@ __rc_begin() {
   __rc_mark="\$($__rc_first; $__rc_last)$__rc_mark"
   __rc_marks
 }
-{ __rc_begin; builtin trap -p DEBUG > @REQUEST@; __rc_look; } >/dev/null 2>&1
+{ __rc_begin; builtin trap -p DEBUG >| @REQUEST@; __rc_look; } >/dev/null 2>&1

@@ -88,6 +88,11 @@ fn a_debug_trap_sees_the_users_commands_alone() {
             ("echo over", "over"),
         ],
     );
+    // Files that exist aren't overwritten, but ours have to be.
+    prints(
+        "set -C; count=0; trap 'count=$((count + 1))' DEBUG",
+        &[("echo $count >start; true", ""), ("echo $(($count - $(cat start)))", "2")],
+    );
 }
 
 #[test]
