@@ -273,11 +273,27 @@ impl Driver<'_> {
         let goal = self.goal();
         let Some(command) = goal.checks.get(number) else { return Ok(()) };
         let began = self.journal.now();
+        let (deadline, ends) = self.ends(self.left_ms());
+        let (journal, cancel, after) = (self.journal, self.cancel, self.seen);
         let watcher = &mut *self.watcher;
         let runner = self.agent.runner().ok_or_else(no_tools)?;
-        let outcome = runner.goal_check(command, self.cancel, &mut super::Nobody, &mut |event| watcher.event(event));
-        if self.cancel.is_cancelled() {
-            return self.interrupted();
+        let (stop, cut) = (runner.gate().stop().clone(), AtomicU8::new(0));
+        let outcome = std::thread::scope(|scope| {
+            let (done, is_done) = channel::<()>();
+            let watch = Watch { journal, after, deadline, ends, stop, cut: &cut, cancel };
+            scope.spawn(move || watch.until(&is_done));
+            let outcome = runner.goal_check(command, cancel, &mut super::Nobody, &mut |event| watcher.event(event));
+            drop(done);
+            outcome
+        });
+        match cut.into_inner() {
+            0 if self.cancel.is_cancelled() => return self.interrupted(),
+            0 => {}
+            // It has no result: it runs again if the run goes on.
+            cut => {
+                self.cancel.rearm();
+                return if cut == BY_ESTOP { self.add(&norris::Event::Estop) } else { self.sync() };
+            }
         }
         if let Some(error) = outcome.error.as_ref().filter(|error| error.code == "denied") {
             return Err(Failure {
@@ -456,6 +472,21 @@ impl Driver<'_> {
         Ok(self.agent.current_model().unwrap_or_default().to_owned())
     }
 
+    /// The time that is left of the run's minutes.
+    fn left_ms(&self) -> Option<u64> {
+        let minutes = self.run.goal.as_ref()?.limits.minutes?;
+        let most = Duration::try_from_secs_f64((minutes * 60.0).max(0.0)).unwrap_or(Duration::MAX).as_millis();
+        let used = self.run.active_ms_at(self.journal.now());
+        Some(u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(used))
+    }
+
+    /// The end of the time that is left: by the journal's clock, and by one that can't be set.
+    fn ends(&self, left_ms: Option<u64>) -> (Option<i64>, Option<Instant>) {
+        let Some(left) = left_ms else { return (None, None) };
+        let deadline = self.journal.now().saturating_add(i64::try_from(left).unwrap_or(i64::MAX));
+        (Some(deadline), Instant::now().checked_add(Duration::from_millis(left)))
+    }
+
     /// Asks, within the run's limits, and until a person or the time cuts it short.
     fn ask(
         &mut self,
@@ -470,12 +501,9 @@ impl Driver<'_> {
         person.reviewer = self.reviewer(limit);
         let calls = person.calls();
         let conversation = self.agent.conversation().map(|id| id.0);
-        let left_ms = goal.limits.minutes.map(|minutes| {
-            let most = Duration::try_from_secs_f64((minutes * 60.0).max(0.0)).unwrap_or(Duration::MAX).as_millis();
-            u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(self.run.active_ms_at(self.journal.now()))
-        });
+        let left_ms = self.left_ms();
         self.lend_helper(category, limit, left_ms)?;
-        let deadline = left_ms.map(|left| self.journal.now().saturating_add(i64::try_from(left).unwrap_or(i64::MAX)));
+        let (deadline, ends) = self.ends(left_ms);
         let runner = self.agent.runner().ok_or_else(no_tools)?;
         let (stop, servers) = (runner.gate().stop().clone(), runner.servers().cloned());
         let servers = servers.filter(|_| self.on_halt == OnHalt::Halt);
@@ -485,7 +513,7 @@ impl Driver<'_> {
         let (agent, watcher) = (&mut *self.agent, &mut *self.watcher);
         std::thread::scope(|scope| {
             let (done, is_done) = channel::<()>();
-            let watch = Watch { journal, after, deadline, stop, cut: &cut, cancel };
+            let watch = Watch { journal, after, deadline, ends, stop, cut: &cut, cancel };
             scope.spawn(move || watch.until(&is_done));
             let mut sink = |event: Event| {
                 for event in journal_events(&event) {
@@ -530,6 +558,8 @@ struct Watch<'w> {
     after: i64,
     /// The end of the run's time, Unix milliseconds.
     deadline: Option<i64>,
+    /// The same by a clock that can't be set.
+    ends: Option<Instant>,
     stop: Stop,
     cut: &'w AtomicU8,
     cancel: &'w Cancel,
@@ -538,7 +568,8 @@ struct Watch<'w> {
 impl Watch<'_> {
     fn until(&self, is_done: &Receiver<()>) {
         while is_done.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
-            let reason = if self.deadline.is_some_and(|at| self.journal.now() >= at) {
+            let is_late = self.deadline.is_some_and(|at| self.journal.now() >= at);
+            let reason = if is_late || self.ends.is_some_and(|at| Instant::now() >= at) {
                 BY_TIME
             } else if is_wanted(self.journal, self.after) {
                 BY_JOURNAL

@@ -235,7 +235,7 @@ pub fn hold_workspace(env: &Env, workspace: &Path) -> Result<Locked<File>, Failu
     let state = crate::config::state_directory(env).ok_or_else(|| failed("no HOME is set".into()))?;
     let place = state.join("runs").join(format!("{}.lock", crate::base::hash::path_name(workspace)));
     Locked::open(&place).map_err(|error| match error {
-        TryLockError::WouldBlock => failed(format!("another run works in {}", workspace.display())),
+        TryLockError::WouldBlock => failed(format!("a run works in {} already", workspace.display())),
         TryLockError::Error(error) => failed(format!("{}: {error}", place.display())),
     })
 }

@@ -196,3 +196,16 @@ fn limits_that_are_no_amounts_and_empty_checks_begin_no_run() {
     let (_, watched) = run(home.path(), &["norris", "watch", "1"]);
     assert!(watched.ends_with("ended: budget: steps: 0 of 0\n"), "{watched}");
 }
+
+#[test]
+fn a_check_that_hangs_ends_with_the_runs_minutes_and_runs_again_with_more_of_them() {
+    let home = home(&[plan(&["write one"]), shell("TASK 1", &["echo 1 > one"], "one is there")], "");
+    let check = "test -e go || sleep 600; test -e one";
+    let (status, text) = run(home.path(), &["norris", "one", "--check", check, "--budget-minutes", "0.05"]);
+    assert!(status == 5 && text.contains("Run 1: budget: minutes: 0."), "{text}");
+    assert!(!text.contains("didn't end"), "{text}");
+    fs::write(work(home.path(), "go"), "").expect("a file");
+    assert_eq!(run(home.path(), &["norris", "budget", "1", "--budget-minutes", "5"]).0, 0);
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert!(status == 0 && text.contains("Run 1: verified"), "{text}");
+}
