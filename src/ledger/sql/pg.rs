@@ -214,6 +214,8 @@ impl ToSql for Value<'_> {
             (Self::Int(number), &Type::BOOL) => (*number != 0).to_sql(kind, out),
             (Self::Int(number), &Type::INT4) => i32::try_from(*number)?.to_sql(kind, out),
             (Self::Int(number), _) => number.to_sql(kind, out),
+            // The server stores no U+0000: requests with it are refused, but a model may write it.
+            (Self::Text(text), _) if text.contains('\0') => text.replace('\0', "\u{fffd}").to_sql(kind, out),
             (Self::Text(text), _) => text.to_sql(kind, out),
             (Self::Bytes(bytes), _) => bytes.to_sql(kind, out),
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::streams::Reader;
-use super::{Client, Gateway, home_with, run, token, verify};
+use super::{Client, Gateway, home_with, is_on_server, run, token, verify};
 use crate::server::{Server, Step, answer, end, head, piece, refusal, tool_call};
 
 fn home_of(server: &Server) -> tempfile::TempDir {
@@ -40,6 +40,20 @@ fn scenario_44_a_question_over_http_is_answered_and_its_conversation_goes_on_in_
     assert_eq!((status, out.contains("In the terminal.")), (Some(0), true), "{out}{err}");
     assert_eq!(server.request(3).content(1), "What is six times seven?");
     assert_eq!(verify(home.path()).0, Some(0));
+}
+
+#[test]
+fn an_answer_with_the_character_that_servers_store_no_text_with_is_stored() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    server.reply(answer("one\0two"));
+    let done = client.post("/chat", &json!({"message": "Say it."})).json();
+    assert_eq!(done["text"], "one\0two", "{done}");
+    let stored = client.get(&format!("/runs/{}", done["run_id"].as_str().expect("an id"))).json();
+    let text = if is_on_server(home.path()) { "one\u{fffd}two" } else { "one\0two" };
+    assert_eq!((&stored["state"], &stored["text"]), (&json!("answered"), &json!(text)), "{stored}");
 }
 
 #[test]
