@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::proto::action::{Action, Effect};
+use crate::proto::action::Action;
 use crate::proto::tool::Question;
 
 /// A call as persons see it, as JSON.
@@ -22,7 +22,7 @@ pub fn card(question: &Question) -> Value {
         .collect();
     json!({
         "tool": question.tool, "action": action_text(&question.action), "risk": verdict.risk.word(), "reasons": reasons,
-        "effects": verdict.effects.iter().map(effect_text).collect::<Vec<String>>(),
+        "effects": verdict.effects.iter().map(ToString::to_string).collect::<Vec<String>>(),
         "needs": verdict.needs.iter().map(ToString::to_string).collect::<Vec<String>>(),
         "cwd": question.cwd, "program": question.program, "preview": question.preview, "changes": changes,
     })
@@ -50,18 +50,5 @@ fn action_text(action: &Action) -> String {
         Action::Canvas { canvas } => format!("change the canvas {canvas}"),
         Action::Inert { name } | Action::External { name } => name.clone(),
         Action::Served { .. } => "call a tool of a server".to_owned(),
-    }
-}
-
-/// An effect in a line.
-fn effect_text(effect: &Effect) -> String {
-    match effect {
-        Effect::Exec { argv } => format!("run {}", argv.join(" ")),
-        Effect::Write { path, how } => format!("{} {path}", how.word()),
-        Effect::Read { path } => format!("read {path}"),
-        Effect::Net { host } if host.is_empty() => "use the network".to_owned(),
-        Effect::Net { host } => format!("speak to {host}"),
-        Effect::Signal { target } => format!("send a signal to {target}"),
-        Effect::Define { name } => format!("define {name}"),
     }
 }

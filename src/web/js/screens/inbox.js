@@ -42,14 +42,16 @@ export function Question({ question, done }) {
     if (event.key === 'n') answer('no');
   };
   const why = !question.may_answer ? question.why_not : !online ? 'the gateway does not answer' : !isSeen ? 'its end was not seen yet' : null;
+  // A reason that only repeats an effect says nothing new.
+  const reasons = question.reasons.filter((it) => !question.effects.includes(it.text));
   return html`<article class="card mine" tabindex="0" data-entry ref=${card} onKeyDown=${press} aria-label=${`Question: ${question.tool}`}>
     <div class="row"><strong>${visible(question.tool)}</strong><${Risk} of=${question.risk} />
       <span class="soft small">asked by ${visible(question.asked_by)}, until ${new Date(question.deadline).toLocaleTimeString()}</span></div>
     <pre tabindex="0" role="region" aria-label="Action">${visible(question.action)}</pre>
     <p class="small">In <code>${visible(question.cwd)}</code>${question.program ? html`, program <code>${visible(question.program)}</code>` : null}</p>
-    ${question.effects.length ? html`<p>It would: ${question.effects.map(visible).join('; ')}</p>` : null}
-    ${question.needs.length ? html`<p>Beyond its walls: ${question.needs.map(visible).join('; ')}</p>` : null}
-    <p class="small">Why it is asked: ${question.reasons.map((it) => visible(it.text)).join('; ')}</p>
+    ${question.effects.length ? html`<p>What it does: ${question.effects.map(visible).join('; ')}</p>` : null}
+    ${question.needs.length ? html`<p>It also needs: ${question.needs.map(visible).join('; ')}</p>` : null}
+    ${reasons.length ? html`<p class="small">Why it is asked: ${reasons.map((it) => visible(it.text)).join('; ')}</p>` : null}
     ${question.changes.length ? question.changes.map((it) => html`<${Change} change=${it} />`)
       : question.preview ? html`<pre tabindex="0" role="region" aria-label="Preview">${visible(question.preview)}</pre>` : null}
     <div ref=${end}></div>
