@@ -573,6 +573,32 @@ fn a_look_of_git_that_refreshes_its_index_changes_nothing() {
 }
 
 #[test]
+fn a_commit_is_asked_about_as_a_branch_that_moves() {
+    let home = scene(&["git add -A && git -c user.name=x -c user.email=x@y commit -qm 'mend the sum'"], "");
+    let git = |words: &str| {
+        let mut git = Command::new("git");
+        git.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(words.split(' ')).env("HOME", home.path());
+        let ended = git.current_dir(home.path().join("work")).output().expect("it runs");
+        assert!(ended.status.success(), "{ended:?}");
+        String::from_utf8(ended.stdout).expect("UTF-8")
+    };
+    ["init -q -b main", "add a.txt", "commit -q -m one"].iter().for_each(|words| drop(git(words)));
+    let before = git("rev-parse --short=7 main");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text(KEEP);
+    let screen = session.screen_text();
+    let moved = format!("M  .git/refs/heads/main  {} to ", before.trim());
+    assert!(screen.contains(&moved) && screen.contains("(commit: mend the sum)"), "{screen}");
+    assert!(screen.contains("+  .git/objects/  "), "{screen}");
+    assert!(screen.contains("M  .git/  git's own records: "), "{screen}");
+    session.send(b"y");
+    session.expect_text("that was it");
+    assert_eq!(git("log --format=%s"), "mend the sum\none\n");
+    git("fsck --full");
+}
+
+#[test]
 fn what_a_job_changes_after_its_call_is_a_step_at_its_end() {
     let job = "until test -e go; do sleep 0.05; done; echo late > late.txt; echo more >> a.txt";
     let calls = [

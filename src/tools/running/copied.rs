@@ -5,10 +5,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::base::text::counted;
 use crate::files::{Layers, Stamp};
 use crate::proto::known_paths;
 use crate::proto::tool::FileChange;
 use crate::sandbox::{Change, ChangeKind, Layer};
+use crate::tools::running::records;
 use crate::tools::running::refused::Refusal;
 
 /// Longest text whose difference is shown.
@@ -90,6 +92,7 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
     let mut shown = Shown::default();
     let mut bytes = 0;
     let mut groups: Vec<Group> = Vec::new();
+    let mut written: Vec<Records> = Vec::new();
     let mut order: Vec<&&Change> = changes.iter().collect();
     order.sort_by_key(|change| (protection(change).is_none(), leads_out(change), rank(change)));
     for change in order {
@@ -100,6 +103,19 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
                 Some(group) => group.add(change),
                 None => groups.push(Group::new(directory, change)),
             }
+            continue;
+        }
+        if let Some((git, name)) = records::record_in(change) {
+            match written.iter_mut().find(|it| it.git == git) {
+                Some(of_git) => of_git.add(change, name),
+                None => written.push(Records::new(git, change, name)),
+            }
+            continue;
+        }
+        if protection(change).is_none()
+            && let Some(moved) = records::moved(change, changes, before)
+        {
+            shown.rows.push(format!("{}  {}  {moved}", mark(change), change.path.display()));
             continue;
         }
         let has_room = shown.files.len() < FILES_MAX && bytes < ALL_BYTES_MAX;
@@ -113,6 +129,7 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
         }
         shown.files.extend(file);
     }
+    shown.rows.extend(written.iter().filter_map(Records::row));
     shown.rows.extend(groups.iter().map(Group::row));
     // A name with a line end mustn't look like a row of ours.
     shown.rows.iter_mut().for_each(|row| *row = row.replace('\n', "\\n"));
@@ -124,15 +141,50 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
     shown
 }
 
-/// The changes in one line, for a model.
+/// The changes in one line, for a model. Git's objects, which say nothing, are only counted.
 #[must_use]
 pub fn listed(changes: &[&Change]) -> String {
     const PATHS_MAX: usize = 20;
-    let words: Vec<String> =
-        changes.iter().take(PATHS_MAX).map(|it| format!("{} {}", mark(it), it.path.display())).collect();
-    let more = changes.len().saturating_sub(PATHS_MAX);
-    let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-    format!("{}{more}", words.join(", "))
+    let (objects, others): (Vec<&Change>, Vec<&Change>) =
+        changes.iter().partition(|it| !is_deletion(it) && records::objects_above(&it.path).is_some());
+    let mut words: Vec<String> =
+        others.iter().take(PATHS_MAX).map(|it| format!("{} {}", mark(it), it.path.display())).collect();
+    let more = others.len().saturating_sub(PATHS_MAX);
+    words.extend((more > 0).then(|| format!("and {more} more")));
+    let objects = objects.iter().filter(|it| matches!(it.kind, ChangeKind::File { .. })).count();
+    words.extend((objects > 0).then(|| format!("+ {} of git", counted(objects, "object"))));
+    words.join(", ")
+}
+
+/// Records of git's own that are shown as one row.
+struct Records<'a> {
+    git: &'a Path,
+    names: Vec<&'a Path>,
+}
+
+impl<'a> Records<'a> {
+    fn new(git: &'a Path, change: &Change, name: &'a Path) -> Self {
+        let mut records = Self { git, names: Vec::new() };
+        records.add(change, name);
+        records
+    }
+
+    fn add(&mut self, change: &Change, name: &'a Path) {
+        if !matches!(change.kind, ChangeKind::Directory { .. }) {
+            self.names.push(name);
+        }
+    }
+
+    fn row(&self) -> Option<String> {
+        const NAMES_MAX: usize = 4;
+        if self.names.is_empty() {
+            return None;
+        }
+        let mut names: Vec<String> = self.names.iter().take(NAMES_MAX).map(|it| it.display().to_string()).collect();
+        let more = self.names.len().saturating_sub(NAMES_MAX);
+        names.extend((more > 0).then(|| format!("{more} more")));
+        Some(format!("M  {}/  git's own records: {}", self.git.display(), names.join(", ")))
+    }
 }
 
 /// Changes of one directory that are shown as one row.
@@ -171,7 +223,7 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The directory under which a change is counted: one that was deleted as a whole, or one that tools fill.
+/// The directory under which a change is counted: one that was deleted as a whole, one that tools fill, or git's objects.
 fn group_of<'a>(change: &'a Change, all: &[&'a Change]) -> Option<&'a Path> {
     let derived = known_paths::derived(&change.path);
     if derived.is_some() {
@@ -182,7 +234,7 @@ fn group_of<'a>(change: &'a Change, all: &[&'a Change]) -> Option<&'a Path> {
         found.is_ok_and(|it| it.kind == ChangeKind::Deleted && it.before.is_some_and(|it| it.is_directory()))
     };
     let above = change.path.ancestors().filter(|path| !path.as_os_str().is_empty() && is_gone(path));
-    above.last().filter(|_| is_deletion(change))
+    above.last().filter(|_| is_deletion(change)).or_else(|| records::objects_above(&change.path))
 }
 
 fn is_deletion(change: &Change) -> bool {

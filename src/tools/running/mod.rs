@@ -4,6 +4,7 @@ pub(super) mod bash;
 pub(super) mod copied;
 pub(super) mod launcher;
 pub(super) mod program;
+pub(super) mod records;
 pub(super) mod refused;
 pub(super) mod spawner;
 pub(super) mod terminal;
