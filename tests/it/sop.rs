@@ -270,6 +270,9 @@ fn killed_after_every_event_of_its_journal_a_run_does_nothing_twice() {
     let steps = ["one", "two", "three", "four"].map(add).concat();
     procedure(home.path(), "adds", &format!("mode = \"auto\"\n{steps}"));
     assert!(killed_after(home.path(), &["sop", "run", "adds"], 1));
+    let shown = command(home.path(), &["sop", "status", "1"]).output().expect("it runs").stdout;
+    let shown = String::from_utf8_lossy(&shown).into_owned();
+    assert!(shown.contains("No process works on it: reedclaw sop resume 1 or the service"), "{shown}");
     let (mut kills, mut asked) = (1, 0);
     for more in (2..5).cycle().take(60) {
         let status = json_of(home.path(), &["sop", "status", "1", "--json"]);

@@ -502,6 +502,9 @@ fn show(runtime: &Runtime, journal: &StoredJournal, is_json: bool) -> Result<u8,
         return Ok(exit::DONE);
     }
     app::run_report(journal, &steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
+    if run.is_active() && app::hold_workspace(runtime.env(), Path::new(&goal.workspace)).is_ok() {
+        outln!("No process works on it: reedclaw norris resume {} continues it", journal.run());
+    }
     Ok(exit::DONE)
 }
 

@@ -289,6 +289,8 @@ fn a_run_that_is_killed_while_planning_working_and_checking_does_nothing_twice()
     let begin = ["norris", "make a log", "--check", "test -e log && sleep 2"];
     kill_at(home.path(), &begin, "planning");
     assert!(!work(home.path(), "log").exists());
+    let (_, shown) = run(home.path(), &["norris", "show", "1"]);
+    assert!(shown.contains("No process works on it: reedclaw norris resume 1 continues it"), "{shown}");
     kill_at(home.path(), &["norris", "resume", "1"], "2/2 two");
     assert_eq!(read(home.path(), "log"), "x\n");
     kill_at(home.path(), &["norris", "resume", "1"], "checking");
