@@ -118,7 +118,8 @@ fn scenario_55_viewers_see_what_ran_and_never_keys_or_secrets() {
     session.expect_exit();
 }
 
-/// The middle of the times that a shell takes from a line to the next prompt, for each of two, asked by turns.
+/// The shortest time that a shell takes from a line to the next prompt, for each of two, asked by turns: a wait for somebody
+/// would be in each, a busy machine isn't.
 fn round_trips(shells: [&Session; 2]) -> [Duration; 2] {
     let mut times = [Vec::new(), Vec::new()];
     for count in 0..40 {
@@ -130,10 +131,7 @@ fn round_trips(shells: [&Session; 2]) -> [Duration; 2] {
             times[at].push(began.elapsed());
         }
     }
-    times.map(|mut all| {
-        all.sort();
-        all[all.len() / 2]
-    })
+    times.map(|all| all.into_iter().min().unwrap_or_default())
 }
 
 #[test]
@@ -191,7 +189,7 @@ fn a_session_goes_on_at_a_gateway_that_is_started_anew_with_its_question() {
 }
 
 #[test]
-fn scenario_55_a_shells_round_trip_is_the_same_while_a_viewer_or_the_gateway_stalls() {
+fn scenario_55_a_shell_waits_for_no_viewer_and_no_gateway() {
     let home = home();
     let gateway = Gateway::start(home.path());
     let me = gateway.client(&token(home.path(), "me", "viewer", &[]));
@@ -200,7 +198,7 @@ fn scenario_55_a_shells_round_trip_is_the_same_while_a_viewer_or_the_gateway_sta
     let same = |state: &str| {
         let [alone, watched] = round_trips([&plain, &shared]);
         // A wait for anybody is longer: pieces are sent every 33 ms, and nothing of a stopped gateway ends.
-        let most = alone + alone / 2 + Duration::from_millis(1);
+        let most = alone + Duration::from_millis(15);
         assert!(watched <= most, "{state}: {watched:?}, and {alone:?} unshared");
     };
     same("nobody watches");
