@@ -191,9 +191,9 @@ return {
     project = true,
     -- tokens, 0 to 10000000: maximum of all these: AGENTS.md half, the card a quarter, names the rest.
     project_tokens = 2000,
-    -- milliseconds, 0 to 3600000: how long a question waits for git's state. If git needs longer, above some 30,000 files,
+    -- milliseconds, 0 to 3600000: how long a question waits for git's state. If git needs longer, as in a very large repository,
     -- the question carries the branch and git's previous answer with its age.
-    git_ms = 50,
+    git_ms = 150,
   },
 
   -- Memories: short notes that outlive a conversation, in the same database (see `:memory`).
