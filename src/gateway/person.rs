@@ -69,7 +69,7 @@ impl Person for Remote {
     }
 
     fn approve(&mut self, question: &Question) -> Answer {
-        let no = |why: &str| Answer::No(why.to_owned());
+        let no = |why: &str| Answer::Unanswered(why.to_owned());
         // A gate that blocks needs nobody's time. The chain remembers it, so this yes admits nothing.
         if self.chain.peek(&question.tool, Some(&question.verdict)).is_err() {
             return Answer::Once;
@@ -111,8 +111,8 @@ impl Remote {
                     return if given.is_yes { Answer::Once } else { Answer::No(why) };
                 }
                 Ok(None) => {}
-                Err(LedgerError::Late) => return Answer::No("nobody answered in time".into()),
-                Err(error) => return Answer::No(format!("the answer can't be read: {error}")),
+                Err(LedgerError::Late) => return Answer::Unanswered("nobody answered in time".into()),
+                Err(error) => return Answer::Unanswered(format!("the answer can't be read: {error}")),
             }
             let stopped = match () {
                 () if self.cancel.is_cancelled() => Some("it was stopped".to_owned()),
@@ -123,7 +123,7 @@ impl Remote {
                 if let Err(error) = ledger.close_question(who, id, &why) {
                     tracing::warn!(event = "question_not_closed", why = error.to_string());
                 }
-                return Answer::No(why);
+                return Answer::Unanswered(why);
             }
             self.gateway.bell.wait(seen);
         }

@@ -96,6 +96,8 @@ pub enum Answer {
     InMyShell,
     /// Don't. The model gets the person's reason, if there is one.
     No(String),
+    /// Don't, since nobody has answered: the reason.
+    Unanswered(String),
 }
 
 /// A command that still runs when its time is over, as the person is asked about it.

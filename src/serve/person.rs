@@ -43,7 +43,7 @@ impl Person for AtSession<'_> {
     }
 
     fn approve(&mut self, question: &Question) -> Answer {
-        let no = |why: &str| Answer::No(why.to_owned());
+        let no = |why: &str| Answer::Unanswered(why.to_owned());
         // Only the person's own shell would do, and this isn't it.
         if question.only_own_shell {
             return no("it needs a terminal");
@@ -63,7 +63,7 @@ impl Person for AtSession<'_> {
             }
             match asks.answered(&ask) {
                 Some(true) => break Answer::Once,
-                Some(false) => break no(""),
+                Some(false) => break Answer::No(String::new()),
                 None if self.cancel.is_cancelled() => break no("the call was cancelled"),
                 None if waited >= WAIT => {
                     break no("nobody answered at a ReedClaw session within two minutes");

@@ -491,6 +491,7 @@ impl ToolRunner {
             Answer::Edited(command) => edited(ticket, &command).map_or_else(|| no("the user said no"), Ruling::Instead),
             Answer::No(why) if why.is_empty() => no("the user said no"),
             Answer::No(why) => no(&format!("the user said no: {why}")),
+            Answer::Unanswered(why) => Ruling::Refused("unasked", why),
         }
     }
 

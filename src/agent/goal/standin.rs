@@ -97,7 +97,7 @@ impl Person for StandIn {
             return Answer::Once;
         }
         if self.on_halt == OnHalt::Deny {
-            return Answer::No("nobody is there; do without it".to_owned());
+            return Answer::Unanswered("nobody is there to be asked".to_owned());
         }
         if self.halt.is_none() {
             let (arguments, intent) = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -113,6 +113,6 @@ impl Person for StandIn {
             });
         }
         self.cancel.cancel();
-        Answer::No("the run waits for its person".to_owned())
+        Answer::Unanswered("the run waits for you to answer".to_owned())
     }
 }

@@ -153,6 +153,10 @@ fn a_check_that_its_own_run_changed_verifies_nothing() {
     // The person is asked, and says yes to the change: it still verifies nothing.
     let (status, text) = run(home.path(), &begin);
     assert_eq!(status, 7, "{text}");
+    // So far nobody has said no, and no receipt says that somebody did.
+    let log = fs::read_to_string(home.path().join(".local/state/reedclaw/receipts.jsonl")).expect("receipts");
+    let denied: Vec<&str> = log.lines().filter(|line| line.contains("\"status\":\"denied\"")).collect();
+    assert!(!denied.is_empty() && denied.iter().all(|line| line.contains("\"approver\":null")), "{denied:?}");
     let (status, text) = run(home.path(), &["norris", "approve", "2"]);
     assert_eq!(status, 0, "{text}");
     let (status, text) = run(home.path(), &["norris", "resume", "2"]);
