@@ -25,7 +25,14 @@ impl Place {
 
 /// Finds the row or the group of a key, from its parts from the top.
 pub(in crate::config) fn place(key: &[String]) -> Place {
+    // Every key of the defaults is looked up at each start: most rows are passed over by their first part.
+    let Some(first) = key.first() else { return Place::Table };
     for row in ROWS {
+        let is_group =
+            row.path.strip_prefix(first.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if !is_group {
+            continue;
+        }
         let mut parts = row.path.split('.');
         if !key.iter().all(|have| parts.next().is_some_and(|part| part == "NAME" || part == have)) {
             continue;
