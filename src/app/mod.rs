@@ -213,7 +213,10 @@ impl Runtime {
     pub fn start(request: &Request) -> Result<Self, Failure> {
         let mut env = host::environment();
         let is_homeless = env.get(OsStr::new("HOME")).is_none_or(|home| home.is_empty());
-        if let Some(home) = home_of_user().filter(|_| request.finds_home && is_homeless) {
+        if request.finds_home
+            && is_homeless
+            && let Some(home) = home_of_user()
+        {
             env.insert("HOME".into(), home.into());
         }
         let cwd = request.cwd.clone().unwrap_or_else(host::working_directory);
