@@ -102,11 +102,14 @@ fn name_loader(auxiliary: usize, dynamic: usize) -> bool {
     if is_error(copy) || (count + 2) * HEADER_BYTES > PAGE {
         return false;
     }
-    let (mut at, mut to, mut base) = (from, copy + 2 * HEADER_BYTES, 0);
+    let (mut at, mut to, mut base, mut relocated) = (from, copy + 2 * HEADER_BYTES, 0, 0);
     while at < from + count * HEADER_BYTES {
         let kind = half(at);
         if kind == libc::PT_DYNAMIC {
             base = dynamic - word(at + offset_of!(Header, p_vaddr));
+        }
+        if kind == libc::PT_GNU_RELRO {
+            relocated = at;
         }
         if kind != libc::PT_PHDR {
             let mut copied = 0;
@@ -120,12 +123,27 @@ fn name_loader(auxiliary: usize, dynamic: usize) -> bool {
     if base == 0 {
         return false;
     }
+    if relocated != 0 {
+        copy_pages(base, relocated);
+    }
     set_header(copy, libc::PT_PHDR, copy.wrapping_sub(base), to - copy);
     set_header(copy + HEADER_BYTES, libc::PT_INTERP, address(LOADER).wrapping_sub(base), LOADER.len());
     call(libc::SYS_mprotect, [copy, PAGE, libc::PROT_READ as usize, 0, 0, 0]);
     set_value(auxiliary, libc::AT_PHDR, copy);
     set_value(auxiliary, libc::AT_PHNUM, (to - copy) / HEADER_BYTES);
     true
+}
+
+/// Makes the pages of a segment the process's own at once. The loader is about to relocate them all, and would be
+/// interrupted at each. A kernel that can't do it, before 5.14, leaves them as they are.
+fn copy_pages(base: usize, header: usize) {
+    /// `MADV_POPULATE_WRITE` of mman.h.
+    const POPULATE_WRITE: usize = 23;
+    let from = base + word(header + offset_of!(Header, p_vaddr));
+    let page = from & !(PAGE - 1);
+    // The last page may have no file behind it: what is left out is filled when it is written to.
+    let end = (from + word(header + offset_of!(Header, p_filesz))) & !(PAGE - 1);
+    call(libc::SYS_madvise, [page, end - page, POPULATE_WRITE, 0, 0, 0]);
 }
 
 fn set_header(at: usize, kind: u32, address: usize, length: usize) {
