@@ -725,7 +725,7 @@ impl Pump {
 
     /// The shell may have ended: shows what it still had to say, then tells.
     fn shell_ended(&mut self) {
-        let Ok(Some(status)) = self.shell.child.try_wait() else { return };
+        let Some(status) = self.shell.child.try_wait() else { return };
         let mut buffer = [0; 4096];
         while let Ok(count @ 1..) = nix::unistd::read(&self.shell.master, &mut buffer) {
             self.take_output(&buffer[..count]);

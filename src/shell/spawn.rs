@@ -1,15 +1,21 @@
 //! Starts the backing shell in its PTY with our integration, and leaves everything else as a login would.
 
-use std::ffi::{OsStr, OsString};
+use std::collections::BTreeMap;
+use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::process::CommandExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::ExitStatus;
 
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::sys::signal::SigSet;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 
 use super::sys::{self, Ignored, WindowSize};
 
@@ -101,6 +107,29 @@ impl Channels {
     }
 }
 
+/// The shell's process.
+#[derive(Debug)]
+pub struct Child(Pid);
+
+impl Child {
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.0.as_raw().unsigned_abs()
+    }
+
+    /// Returns how it ended, once it has ended and the first time that it is asked for.
+    pub(super) fn try_wait(&self) -> Option<ExitStatus> {
+        match waitpid(self.0, Some(WaitPidFlag::WNOHANG)) {
+            Ok(WaitStatus::Exited(_, code)) => Some(ExitStatus::from_raw((code & 0xff) << 8)),
+            Ok(WaitStatus::Signaled(_, signal, dumped)) => {
+                Some(ExitStatus::from_raw(signal as i32 | i32::from(dumped) << 7))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// A shell that runs.
 #[derive(Debug)]
 pub struct Running {
@@ -166,50 +195,81 @@ pub fn start(
             .replace("@NONCE@", nonce)
     };
     let script_path = here(script.as_raw_fd());
-    let mut command = Command::new(&start.program);
     let mut shim = None;
+    let name = start.program.file_name().unwrap_or(start.program.as_os_str());
+    let mut argv0 = OsString::from(if start.login { "-" } else { "" });
+    argv0.push(name);
+    let mut arguments = vec![argv0];
+    let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
     let text = match dialect {
         Dialect::Bash => {
             let options = BashOptions::read(start);
-            command.arg("--posix").args(&options.passed_on).env("ENV", &script_path);
+            let own = environment.insert("ENV".into(), script_path.into()).unwrap_or_default();
+            arguments.push("--posix".into());
+            arguments.extend(options.passed_on);
             fill(BASH)
                 .replace("@OPTIONS@", &options.letters)
                 .replace("@RCFILE@", &quote(&options.rcfile))
-                .replace("@ENV@", &quote(&std::env::var_os("ENV").unwrap_or_default()))
+                .replace("@ENV@", &quote(&own))
         }
         Dialect::Zsh => {
             let (mut letters, passed_on) = zsh_options(&start.arguments);
-            let own = std::env::var_os("ZDOTDIR");
-            letters.push_str(if own.is_some() { "z" } else { "" });
             let folder = Shim::make(Path::new(&script_path))?;
-            command.args(&passed_on).env("ZDOTDIR", &folder.0);
+            let own = environment.insert("ZDOTDIR".into(), folder.0.clone().into());
+            letters.push_str(if own.is_some() { "z" } else { "" });
+            arguments.extend(passed_on);
             shim = Some(folder);
             fill(ZSH).replace("@OPTIONS@", &letters).replace("@ZDOTDIR@", &quote(&own.unwrap_or_default()))
         }
         Dialect::Fish => {
-            command
-                .args(&start.arguments)
-                .arg("--features=no-query-term")
-                .arg("--init-command")
-                .arg(format!("source {script_path}"));
+            arguments.extend(start.arguments.iter().cloned());
+            arguments.extend(["--features=no-query-term".into(), "--init-command".into()]);
+            arguments.push(format!("source {script_path}").into());
             fill(FISH)
         }
     };
     script.write_all(text.as_bytes())?;
-    let name = start.program.file_name().unwrap_or(start.program.as_os_str());
-    let mut argv0 = OsString::from(if start.login { "-" } else { "" });
-    argv0.push(name);
-    command.arg0(argv0);
-    let copy = |fd: &OwnedFd| fd.try_clone().map(Stdio::from);
-    command.stdin(copy(&pty.slave)?).stdout(copy(&pty.slave)?).stderr(copy(&pty.slave)?);
-    sys::lead_session_on_stdin(&mut command, start.ignored);
-    let child = command.spawn()?;
+    let environment = environment.into_iter().map(|(mut name, value)| {
+        name.push("=");
+        name.push(value);
+        name
+    });
+    let child = spawn_on(&pty.slave_path, &start.program, arguments, environment, start.ignored)?;
     Ok(Running {
         master: pty.master,
         slave_path: pty.slave_path,
         child,
         channels: Channels { request, acknowledge, report, acknowledge_reader, _kept: (report_writer, script, shim) },
     })
+}
+
+/// Starts a program as the leader of a new session on a terminal, with every signal at its default but for those that stay
+/// `ignored`. The process isn't copied for it, as `fork` would: that takes longer than all else here.
+fn spawn_on(
+    terminal: &Path,
+    program: &Path,
+    arguments: Vec<OsString>,
+    environment: impl IntoIterator<Item = OsString>,
+    ignored: Ignored,
+) -> io::Result<Child> {
+    let text = |word: OsString| CString::new(word.as_bytes()).map_err(io::Error::from);
+    let arguments = arguments.into_iter().map(text).collect::<io::Result<Vec<_>>>()?;
+    let environment = environment.into_iter().map(text).collect::<io::Result<Vec<_>>>()?;
+    let mut how = PosixSpawnAttr::init()?;
+    how.set_sigdefault(&sys::all_signals_but(ignored))?;
+    how.set_sigmask(&SigSet::empty())?;
+    how.set_flags(
+        PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF
+            | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK
+            | PosixSpawnFlags::from_bits_retain(nix::libc::POSIX_SPAWN_SETSID.into()),
+    )?;
+    let mut streams = PosixSpawnFileActions::init()?;
+    // The first terminal that the leader of a session opens becomes its own.
+    streams.add_open(0, terminal, OFlag::O_RDWR, nix::sys::stat::Mode::empty())?;
+    streams.add_dup2(0, 1)?;
+    streams.add_dup2(0, 2)?;
+    let program = text(program.as_os_str().to_owned())?;
+    Ok(Child(posix_spawnp(&program, &streams, &how, &arguments, &environment)?))
 }
 
 /// The requests of bash's own start-up options that our integration carries out.

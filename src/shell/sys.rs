@@ -94,13 +94,14 @@ impl Ignored {
     #[must_use]
     pub fn now() -> Self {
         let ignored = (1..=64).filter(|signal| *signal != libc::SIGPIPE).filter(|signal| {
-            let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-            // SAFETY: without a new action sigaction only writes the present one to the pointer, which is valid for the
-            // call; it is read where the call says that it did.
-            unsafe {
-                libc::sigaction(*signal, std::ptr::null(), action.as_mut_ptr()) == 0
-                    && action.assume_init().sa_sigaction == libc::SIG_IGN
-            }
+            // The kernel's own call, because the C library's says nothing about the two signals that it has for itself. The
+            // handler comes first.
+            let mut action = [0_usize; 8];
+            let none = std::ptr::null::<usize>();
+            // SAFETY: without a new action the kernel only writes the present one to the pointer: four words, with a mask of
+            // eight bytes.
+            let result = unsafe { libc::syscall(libc::SYS_rt_sigaction, *signal, none, action.as_mut_ptr(), 8_usize) };
+            result == 0 && action[0] == libc::SIG_IGN
         });
         Self(ignored.fold(0, |mask, signal| mask | 1 << (signal - 1)))
     }
@@ -112,32 +113,32 @@ impl Ignored {
     }
 }
 
-/// Makes the command start as the leader of a new session whose controlling terminal is its standard input, with
-/// every signal at its default, as a login program would start a shell, but for those that stay `ignored`.
-pub fn lead_session_on_stdin(command: &mut Command, ignored: Ignored) {
-    lead_session(command, None, ignored);
+/// All signals but those that stay ignored, also the two that the C library has for itself: a program that it starts would
+/// find them ignored.
+#[must_use]
+pub fn all_signals_but(ignored: Ignored) -> nix::sys::signal::SigSet {
+    // SAFETY: all zeros is the empty set.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is one bit for each signal, in order, and longer than 64 bits.
+    unsafe { (&raw mut set).cast::<u64>().write(!ignored.0) };
+    // SAFETY: the C library reads the set as it is.
+    unsafe { nix::sys::signal::SigSet::from_sigset_t_unchecked(set) }
 }
 
 /// Makes the command start as the leader of a new session whose controlling terminal is `terminal`, whatever its standard
 /// streams are, with every signal at its default.
 pub fn lead_session_at(command: &mut Command, terminal: OwnedFd) {
-    lead_session(command, Some(terminal), Ignored::default());
-}
-
-fn lead_session(command: &mut Command, terminal: Option<OwnedFd>, ignored: Ignored) {
     let prepare = move || {
-        let terminal = terminal.as_ref().map_or(0, AsRawFd::as_raw_fd);
         // SAFETY: setsid, ioctl and signal are async-signal-safe; nothing is allocated.
         unsafe {
             if libc::setsid() < 0 {
                 return Err(io::Error::last_os_error());
             }
-            if libc::ioctl(terminal, libc::TIOCSCTTY, 0) < 0 {
+            if libc::ioctl(terminal.as_raw_fd(), libc::TIOCSCTTY, 0) < 0 {
                 return Err(io::Error::last_os_error());
             }
             for signal in 1..=64 {
-                let stays = ignored.0 & 1 << (signal - 1) != 0;
-                libc::signal(signal, if stays { libc::SIG_IGN } else { libc::SIG_DFL });
+                libc::signal(signal, libc::SIG_DFL);
             }
         }
         Ok(())

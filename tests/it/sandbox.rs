@@ -588,12 +588,12 @@ fn open_to_all(path: &Path) {
 #[test]
 fn a_terminal_can_be_its_own() {
     on_each_tier(|world| {
-        use reedclaw::shell::sys::{Ignored, lead_session_on_stdin};
+        use reedclaw::shell::sys::lead_session_at;
         let pty = nix::pty::openpty(None, None).expect("a terminal");
         let mut command = world.command(&["bash", "--noprofile", "--norc"], &world.grant());
         let end_of = || Stdio::from(pty.slave.try_clone().expect("a descriptor"));
         command.stdin(end_of()).stdout(end_of()).stderr(end_of());
-        lead_session_on_stdin(&mut command, Ignored::default());
+        lead_session_at(&mut command, pty.slave.try_clone().expect("a descriptor"));
         let mut child = command.spawn().expect("it starts");
         drop(command);
         drop(pty.slave);
