@@ -136,7 +136,7 @@ pub(super) fn start(
     let terminal = parts.terminal(session, console.clone());
     let who = Who::of(runtime.env());
     let manual = Manual::new(crate::app::manual_options(runtime.env()));
-    let repl = Repl {
+    let mut repl = Repl {
         runtime,
         terminal,
         screen,
@@ -162,6 +162,7 @@ pub(super) fn start(
         editing_proposal: false,
     };
     show_problems(&repl);
+    repl.terminal.go_to_first_column();
     repl
 }
 

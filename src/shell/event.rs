@@ -144,8 +144,10 @@ pub struct Gate {
     pub(super) enter_pending: AtomicBool,
     /// The editor has accepted the line, or a key at which it hands over control: the loop says for whom the keys behind are.
     pub(super) accepted: AtomicBool,
-    /// The terminal says where the cursor is if it is asked.
-    pub(super) answers: AtomicBool,
+    /// The terminal is known not to say where the cursor is.
+    pub(super) deaf: AtomicBool,
+    /// The prompt is on the screen, and the editor is still to draw over it.
+    pub(super) shown: AtomicBool,
     /// Keys at which the editor hands over control, beside Enter and its like.
     pub(super) stops: Mutex<Vec<Vec<u8>>>,
     /// Time when the terminal last sent keys, whoever they were for.

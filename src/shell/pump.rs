@@ -427,7 +427,10 @@ impl Pump {
             sys::release_program_pages();
             sys::release_free_memory();
         }
-        self.feed.report_is_late(now);
+        if self.feed.report_is_late(now) {
+            self.out.extend_from_slice(b"\r\x1b[K");
+            self.flush_output();
+        }
         let editor_has_all = self.feed.editor_has_all();
         self.feed.handle_time(now, || editor_has_all && editor_idles());
     }

@@ -217,10 +217,15 @@ impl Session {
         self.handle.clone()
     }
 
-    /// Whether the terminal is known to say where the cursor is.
+    /// Whether the terminal says where the cursor is, as far as is known.
     #[must_use]
     pub fn terminal_answers(&self) -> bool {
-        self.handle.gate.answers.load(Ordering::Acquire)
+        !self.handle.gate.deaf.load(Ordering::Acquire)
+    }
+
+    /// Reports that the prompt is on the screen before the editor has drawn it.
+    pub fn prompt_shown(&self) {
+        self.handle.gate.shown.store(true, Ordering::Release);
     }
 
     /// Time when the terminal last sent keys, whoever they were for.
@@ -246,6 +251,7 @@ impl Session {
 
     /// Says that the editor has ended: keys are kept from now on.
     pub fn editor_ended(&self) {
+        self.handle.gate.shown.store(false, Ordering::Release);
         let command =
             Command::KeysTo { whom: KeysTo::Hold, events_seen: self.seen.get(), wakes_seen: self.wakes_seen.get() };
         // After an Enter the pump keeps the keys as it is; to wake it twice for one line would cost time.

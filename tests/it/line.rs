@@ -536,6 +536,19 @@ fn fzfs_keys_and_completion_work_from_its_own_files() {
 }
 
 #[test]
+fn the_first_prompt_is_shown_before_the_terminal_says_where_the_cursor_is_and_once() {
+    let session = Session::spawn(Spawn::reedclaw().deaf());
+    session.line("echo deaf-$((40+2))");
+    session.expect("the line and the next prompt", |screen| {
+        let text = screen.contents();
+        text.contains("\ndeaf-42\n") && text.matches('❯').count() == 2 && cursor_line(screen).trim_end().ends_with('❯')
+    });
+    let raw = session.raw();
+    let at = |wanted: &str| raw.windows(wanted.len()).position(|bytes| bytes == wanted.as_bytes()).expect(wanted);
+    assert!(at("❯") < at("\x1b[6n"), "the prompt waited for the terminal");
+}
+
+#[test]
 fn the_next_prompt_is_shown_before_the_terminal_says_where_the_cursor_is() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("true");

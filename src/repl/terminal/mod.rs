@@ -124,7 +124,8 @@ pub(super) struct Terminal {
     pub(super) is_editor_stale: bool,
     /// The rows of the prompt and the line that was entered last.
     pub(super) drawn_rows: Option<usize>,
-    /// Whether a line was entered, and ran as a command that certainly left the cursor in the first column.
+    /// Whether the cursor is certainly in the first column: nothing has run yet, or a line was entered and ran as a command
+    /// that left it there.
     pub(super) first_column: bool,
     /// The end of the command in the foreground.
     pub(super) finished: Option<Finished>,
@@ -396,6 +397,16 @@ impl Terminal {
         }
     }
 
+    /// Goes to the first column before the first prompt, on a new row if the cursor is in another one: blanks to the edge wrap
+    /// only then. So that prompt needn't wait for the terminal either.
+    pub(in crate::repl) fn go_to_first_column(&mut self) {
+        let columns = self.console.width_columns();
+        self.first_column = columns > 1 && !self.console.options().accessible;
+        if self.first_column {
+            self.console.raw(format!("{:1$}\r\x1b[K", "", columns - 1).as_bytes());
+        }
+    }
+
     /// Shows the next prompt at once after a command, where it is sure to come out the same: the editor first asks the
     /// terminal where the cursor is, which takes as long as the link to it, and draws over this.
     pub(in crate::repl) fn show_prompt_early(&mut self, prompt: &ReedPrompt) {
@@ -414,6 +425,7 @@ impl Terminal {
         // the cursor again when it has drawn itself.
         if prompt.rows("", self.console.width_columns() / 2) == 1 {
             self.console.raw(format!("\x1b[0m\x1b[?25l{}\x1b[0m\r", prompt.drawn()).as_bytes());
+            self.session.prompt_shown();
         }
     }
 

@@ -198,7 +198,7 @@ impl Feed {
 
     fn set_hearing(&mut self, hearing: Hearing) {
         self.hearing = hearing;
-        self.gate.answers.store(hearing == Hearing::Answers, Ordering::Release);
+        self.gate.deaf.store(hearing == Hearing::Deaf, Ordering::Release);
     }
 
     /// Drops a late answer to a question that was answered in the terminal's place: the editor would take it for the
@@ -212,13 +212,16 @@ impl Feed {
         *keys = [&reports[end + 1..], &rest].concat();
     }
 
-    /// The terminal has not said where the cursor is in all this time: it never will.
-    pub(in crate::shell) fn report_is_late(&mut self, now: Instant) {
-        if self.report_due.is_some_and(|at| at <= now) {
+    /// The terminal has not said where the cursor is in all this time: it never will. Returns whether a prompt is on the
+    /// screen that the editor will now draw elsewhere.
+    pub(in crate::shell) fn report_is_late(&mut self, now: Instant) -> bool {
+        let is_late = self.report_due.is_some_and(|at| at <= now);
+        if is_late {
             self.report_due = None;
             self.set_hearing(Hearing::Deaf);
             self.answer_for_terminal();
         }
+        is_late && self.gate.shown.swap(false, Ordering::AcqRel)
     }
 
     /// Whether all has been given to the editor.
@@ -534,12 +537,12 @@ mod tests {
         let mut feed = feed();
         feed.edit(0);
         feed.report_is_late(Instant::now() + REPORT_WAIT);
-        assert!(!feed.gate.answers.load(Ordering::Acquire));
+        assert!(feed.gate.deaf.load(Ordering::Acquire));
         let answered = fed(&mut feed);
         assert!(answered.starts_with(b"\x1b[") && answered.ends_with(b";1R"), "{answered:?}");
         feed.take(b"l\x1b[5;1Rs");
         assert_eq!(fed(&mut feed), b"ls");
-        assert!(feed.gate.answers.load(Ordering::Acquire), "late, but it answers");
+        assert!(!feed.gate.deaf.load(Ordering::Acquire), "late, but it answers");
         feed.take(b"\x1b[6;1R");
         assert_eq!(fed(&mut feed), b"\x1b[6;1R", "the next one is in time");
         feed.edit(0);

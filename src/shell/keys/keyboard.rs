@@ -91,7 +91,7 @@ impl Keyboard {
                 let looks_left = nudge_overhearing(&self.editor, &self.feed, looks_left);
                 self.overheard_look = (looks_left > 0).then(|| (now + OVERHEARD_LOOK, looks_left));
             }
-            self.feed.report_is_late(now);
+            let _ = self.feed.report_is_late(now);
             let editor_has_all = self.feed.editor_has_all();
             self.feed.handle_time(now, || editor_has_all && editor_idles());
             // What the terminal answered, then the keys.
