@@ -19,7 +19,7 @@ use super::pump::{PRESS_KEYS, Pump, RELEASE_KEYS};
 use super::spawn::Dialect;
 use super::sys;
 use crate::proto::CommandOutcome;
-use crate::shell::keys::editor::sleeps;
+use crate::shell::keys::editor::{sleeps, times_slept};
 
 /// Time after the first prompt when all of the start has been done.
 const START_WAIT: Duration = Duration::from_millis(500);
@@ -41,6 +41,9 @@ const PRESSED_LOOK: Duration = Duration::from_millis(50);
 /// where it ignores that (`trap '' INT`), or zsh has a trap of its own, no prompt follows.
 const INTERRUPT_LOOK: Duration = Duration::from_millis(25);
 const INTERRUPT_LOOKS: u32 = 20;
+
+/// Number of those looks at which zsh must have woken and wait again, until it is certain that no prompt follows.
+const PASSED_OVER_LOOKS: u32 = 2;
 
 /// Interval at which it is looked whether the shell waits already, so that it can be sent Ctrl-C.
 const LISTENING_LOOK: Duration = Duration::from_millis(1);
@@ -105,6 +108,10 @@ pub struct Current {
 #[derive(Clone, Copy, Debug, Default)]
 struct Interrupt {
     is_sent: bool,
+    /// Number of times that the shell had gone to sleep when it was sent.
+    sleeps: u64,
+    /// Number of looks at which the shell had woken since, and waited for a line again.
+    passed_over: u32,
     /// Whether anything came but its drawing.
     has_shown: bool,
 }
@@ -601,14 +608,21 @@ impl Pump {
     /// Sends Ctrl-C once the shell waits for keys, and looks what becomes of it. One that comes while the line editor is still on
     /// its way there is only heeded at the next key, or sets another status.
     fn look_at_interrupted(&mut self, looks_left: u32) {
-        let waits = sleeps(&format!("/proc/{}", self.shell.child.id()));
+        let place = format!("/proc/{}", self.shell.child.id());
+        let waits = sleeps(&place);
         let is_reading = waits && (self.plain || self.is_raw() && self.is_shell_in_front());
         let Some(interrupt) = self.current.as_mut().and_then(|current| current.interrupt.as_mut()) else { return };
         // bash may have passed over the one before.
         let sends = is_reading && (!interrupt.is_sent || self.options.dialect == Dialect::Bash && !self.plain);
         interrupt.is_sent |= sends;
+        if sends {
+            interrupt.sleeps = times_slept(&place);
+        } else if is_reading && self.options.dialect == Dialect::Zsh && times_slept(&place) > interrupt.sleeps {
+            // It has had Ctrl-C, and only its trap has run.
+            interrupt.passed_over += 1;
+        }
         let is_sent = interrupt.is_sent;
-        if is_reading && looks_left == 0 {
+        if is_reading && (looks_left == 0 || interrupt.passed_over == PASSED_OVER_LOOKS) {
             self.flush_output();
             self.phase = Phase::Reading;
             if let Some(current) = &mut self.current {

@@ -52,6 +52,13 @@ pub(in crate::shell) fn sleeps(place: &str) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('S'))
 }
 
+/// Number of times that a process, named by its place in `/proc`, has gone to sleep; 0 where the system doesn't say.
+pub(in crate::shell) fn times_slept(place: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("{place}/status")).unwrap_or_default();
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
 /// Whether the editor has read all that it was sent, and waits for more.
 pub(in crate::shell) fn editor_idles() -> bool {
     !editor_has_unread() && editor_sleeps()
