@@ -185,7 +185,8 @@ function __rc_complete
     else
         begin
             printf 'complete\n%s\n' $__rc_r[1]
-            complete -C $__rc_r[2]
+            # Escaped, so that a name is one word and one line; a fish that can't do that answers plainly.
+            complete -C --escape $__rc_r[2]; or complete -C $__rc_r[2]
             printf '\0'
         end >@REPORT@ 2>/dev/null
     end

@@ -1,7 +1,7 @@
 //! fish as the live shell: what bash does there, it does too.
 
 use crate::other_shells::{OtherShell, ready};
-use crate::pty::Key;
+use crate::pty::{Key, cursor_line};
 
 const FISH: OtherShell = OtherShell {
     name: "fish",
@@ -167,6 +167,25 @@ fn its_own_prompt_may_be_drawn() {
 #[test]
 fn its_completion_answers() {
     FISH.completes("function mine; end\ncomplete -c mine -f -a one -d first; complete -c mine -f -a onto -d second\n");
+}
+
+#[test]
+fn names_are_completed_as_one_word_whatever_is_in_them() {
+    let Some(session) = FISH.session("") else { return };
+    for (name, text) in [("space d.txt", "blank"), ("line\nfeed.txt", "broken")] {
+        std::fs::write(session.home().join(name), format!("{text}-$((40+2))\n")).expect("a file");
+    }
+    session.run("cd");
+    for (typed, completed, text) in
+        [("cat spa", "space\\ d.txt", "blank-$((40+2))"), ("cat line", "line\\nfeed.txt", "broken-$((40+2))")]
+    {
+        session.type_text(typed);
+        session.press(Key::Tab);
+        session.expect("the whole name", |screen| cursor_line(screen).contains(completed));
+        session.line("");
+        session.expect_line(text);
+        session.expect_prompt();
+    }
 }
 
 #[test]
