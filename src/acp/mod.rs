@@ -387,5 +387,43 @@ impl Drop for Place<'_> {
 /// Reads the parameters of a method.
 fn read<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     let params = if params.is_null() { json!({}) } else { params };
-    serde_json::from_value(params).map_err(|error| RpcError::new(INVALID_PARAMS, error.to_string()))
+    // Copied, because the parameters are searched for the wrong one after an error.
+    serde_json::from_value(params.clone()).map_err(|error| {
+        let message = error.to_string();
+        let field = wrong_field::<T>(&params, &message);
+        RpcError::new(INVALID_PARAMS, field.map_or_else(|| message.clone(), |field| format!("{field}: {message}")))
+    })
+}
+
+/// The parameter that an error is about: without it the error is gone, or another one comes.
+fn wrong_field<T: DeserializeOwned>(params: &Value, message: &str) -> Option<String> {
+    // It names the field itself.
+    if message.starts_with("missing field") {
+        return None;
+    }
+    let is_wrong = |name: &String| {
+        let mut others = params.as_object().cloned().unwrap_or_default();
+        others.remove(name);
+        serde_json::from_value::<T>(others.into()).map_or_else(|error| error.to_string() != message, |_| true)
+    };
+    params.as_object()?.keys().find(|name| is_wrong(name)).cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_about_parameters_names_the_wrong_one() {
+        let table = [
+            (json!({ "cwd": "/", "mcpServers": "x" }), "mcpServers: invalid type: string \"x\", expected a sequence"),
+            (json!({ "cwd": 1, "mcpServers": [] }), "cwd: invalid type: integer `1`, expected path string"),
+            (json!({ "cwd": 1, "sessionId": 2 }), "cwd: invalid type: integer `1`, expected path string"),
+            (json!({ "mcpServers": [] }), "missing field `cwd`"),
+        ];
+        for (params, expected) in table {
+            let error = read::<wire::Open>(params.clone()).expect_err("wrong parameters");
+            assert_eq!(error.message, expected, "{params}");
+        }
+    }
 }
