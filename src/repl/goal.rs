@@ -13,7 +13,7 @@ use crate::app::{
     steps_of_run, workspace_dir, workspace_for,
 };
 use crate::ask::rewrite;
-use crate::norris::{End, Event, Goal, Halt, NOTE_BYTES_MAX, Run, TaskState, tasks};
+use crate::norris::{End, Event, Goal, Halt, Limits, NOTE_BYTES_MAX, Run, TaskState, tasks};
 use crate::ops::steps::undo_run;
 use crate::proto::tool::FileChange;
 use crate::proto::{Failure, FailureKind};
@@ -66,7 +66,8 @@ impl Repl {
             "watch" if is_command => return self.watch_or_show(),
             "show" | "report" if is_command => self.show_run(id),
             "say" => self.say_to_run(rest),
-            "budget" if rest.contains('=') => self.raise_budget(rest),
+            // A goal has more than one word.
+            "budget" if rest.contains('=') || !rest.contains(char::is_whitespace) => self.raise_budget(rest),
             "undo" if is_command || rest.ends_with("--force") => self.undo_run(rest),
             "pause" if is_command => self.pause_run(id),
             "stop" if is_command => self.stop_run(id),
@@ -526,30 +527,11 @@ impl Repl {
 
     /// Changes limits; a run that a budget ended continues with `:norris resume`.
     fn raise_budget(&self, words: &str) -> Result<(), Failure> {
+        // A mistake is reported even if there is no run.
+        set_limits(&mut Limits::default(), words)?;
         let journal = self.stored_run(None)?;
         let mut limits = journal.state()?.goal.map(|goal| goal.limits).unwrap_or_default();
-        for word in words.split_whitespace() {
-            let wrong = || {
-                user(
-                    format!("{} is no limit", escape_visible(word)),
-                    ":norris budget usd=2 tokens=N minutes=N steps=N calls=N",
-                )
-            };
-            let (name, value) = word.split_once('=').ok_or_else(wrong)?;
-            let amount: f64 = value.parse().map_err(|_| wrong())?;
-            let whole = || value.parse::<u64>().map_err(|_| wrong());
-            match name {
-                "usd" => limits.usd = Some(amount),
-                "minutes" => limits.minutes = Some(amount),
-                "tokens" => limits.tokens = Some(whole()?),
-                "steps" => limits.steps = Some(whole()?),
-                "calls" => limits.calls = Some(whole()?),
-                _ => return Err(wrong()),
-            }
-        }
-        if let Some(problem) = limits.problem() {
-            return Err(user(problem, ""));
-        }
+        set_limits(&mut limits, words)?;
         journal.add(&Event::Raised { limits })?;
         self.console
             .notice(&format!("the limits of run {} are changed; :norris resume {0} continues it", journal.run()));
@@ -582,4 +564,49 @@ impl Repl {
 
 fn user(message: String, hint: &str) -> Failure {
     Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}
+
+/// Changes limits by words such as `tokens=N`.
+fn set_limits(limits: &mut Limits, words: &str) -> Result<(), Failure> {
+    const USAGE: &str = ":norris budget usd=2 tokens=N minutes=N steps=N calls=N";
+    if words.is_empty() {
+        return Err(user("no limit is named".into(), USAGE));
+    }
+    for word in words.split_whitespace() {
+        let wrong = || user(format!("{} is no limit", escape_visible(word)), USAGE);
+        let (name, value) = word.split_once('=').ok_or_else(wrong)?;
+        let amount: f64 = value.parse().map_err(|_| wrong())?;
+        let whole = || value.parse::<u64>().map_err(|_| wrong());
+        match name {
+            "usd" => limits.usd = Some(amount),
+            "minutes" => limits.minutes = Some(amount),
+            "tokens" => limits.tokens = Some(whole()?),
+            "steps" => limits.steps = Some(whole()?),
+            "calls" => limits.calls = Some(whole()?),
+            _ => return Err(wrong()),
+        }
+    }
+    limits.problem().map_or(Ok(()), |problem| Err(user(problem, "")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_that_is_no_limit_is_an_error() {
+        for (words, wrong) in [
+            ("", "no limit is named"),
+            ("zz", "zz is no limit"),
+            ("usd=2 zz=1", "zz=1 is no limit"),
+            ("tokens=1.5", "tokens=1.5 is no limit"),
+        ] {
+            let mut limits = Limits::default();
+            assert_eq!(set_limits(&mut limits, words).expect_err(words).message, wrong);
+        }
+        let mut limits = Limits::default();
+        set_limits(&mut limits, "usd=-1").expect_err("less than nothing");
+        set_limits(&mut limits, "usd=2 calls=7").expect("limits");
+        assert_eq!((limits.usd, limits.calls), (Some(2.0), Some(7)));
+    }
 }
