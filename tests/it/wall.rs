@@ -574,7 +574,8 @@ fn a_look_of_git_that_refreshes_its_index_changes_nothing() {
 
 #[test]
 fn a_commit_is_asked_about_as_a_branch_that_moves() {
-    let home = scene(&["git add -A && git -c user.name=x -c user.email=x@y commit -qm 'mend the sum'"], "");
+    let commit = "git add -A && git -c user.name=x -c user.email=x@y commit -qm 'mend the sum'";
+    let home = scene(&[commit, "git gc -q"], "");
     let git = |words: &str| {
         let mut git = Command::new("git");
         git.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(words.split(' ')).env("HOME", home.path());
@@ -592,6 +593,10 @@ fn a_commit_is_asked_about_as_a_branch_that_moves() {
     assert!(screen.contains(&moved) && screen.contains("(commit: mend the sum)"), "{screen}");
     assert!(screen.contains("+  .git/objects/  "), "{screen}");
     assert!(screen.contains("M  .git/  git's own records: "), "{screen}");
+    session.send(b"y");
+    // Objects that were packed are one row, not one for each directory.
+    session.expect_text("  D  .git/objects/  7 files, ");
+    session.expect_text(KEEP);
     session.send(b"y");
     session.expect_text("that was it");
     assert_eq!(git("log --format=%s"), "mend the sum\none\n");

@@ -234,7 +234,10 @@ fn group_of<'a>(change: &'a Change, all: &[&'a Change]) -> Option<&'a Path> {
         found.is_ok_and(|it| it.kind == ChangeKind::Deleted && it.before.is_some_and(|it| it.is_directory()))
     };
     let above = change.path.ancestors().filter(|path| !path.as_os_str().is_empty() && is_gone(path));
-    above.last().filter(|_| is_deletion(change)).or_else(|| records::objects_above(&change.path))
+    let objects = records::objects_above(&change.path);
+    let gone = above.last().filter(|_| is_deletion(change));
+    // One row for all objects that git has packed, unless all of them are gone.
+    gone.filter(|gone| objects.is_none_or(|objects| objects.starts_with(gone))).or(objects)
 }
 
 fn is_deletion(change: &Change) -> bool {

@@ -46,8 +46,9 @@ pub(super) fn moved(change: &Change, all: &[&Change], before: Option<&Layers>) -
         return None;
     }
     let new = content(change, REFERENCE_BYTES_MAX).and_then(|text| target(&text))?;
-    let log = git.join("logs").join(rest);
-    let log = all.binary_search_by(|it| it.path.as_path().cmp(&log)).ok().map(|at| all[at]);
+    // What the log of HEAD says last is about the branch.
+    let log = rest.starts_with("refs").then(|| git.join("logs").join(rest));
+    let log = log.and_then(|log| all.binary_search_by(|it| it.path.cmp(&log)).ok()).map(|at| all[at]);
     let message = log.and_then(|log| content(log, LOG_BYTES_MAX)).and_then(|text| message(&text));
     let message = message.map(|message| format!(" ({message})")).unwrap_or_default();
     if change.before.is_none() {
