@@ -33,7 +33,8 @@ __rc_ps2= __rc_ps0=
 # always, so that no ERR trap runs; bash itself puts $? back behind each hook.
 __rc_first='{ __rc_done $?; } >/dev/null 2>&1'
 __rc_last='if __rc_arm $?; then builtin trap -p DEBUG >| @REQUEST@; __rc_look; fi >/dev/null 2>&1'
-# Both at once, where nobody else has a hook: half the work for the most frequent case.
+# Both at once, where nobody else has a hook: half the work for the most frequent case. They come second, after an empty one:
+# an assignment to PROMPT_COMMAND replaces the first, and its value is what the user has set.
 __rc_only='if __rc_both $?; then builtin trap -p DEBUG >| @REQUEST@; __rc_look; fi >/dev/null 2>&1'
 # In front of the user's DEBUG trap, which runs for the user's commands alone.
 __rc_skip='case ${FUNCNAME-}:$BASH_COMMAND in __rc_*|:__rc_*|":builtin trap -p DEBUG >"*) ;; *) '
@@ -90,7 +91,7 @@ __rc_jobs() {
 # Remembers the user's own prompt and keeps our hooks in their places, while the program prepares its acknowledgement.
 __rc_own() {
   [[ ${PS1-} == "$__rc_ps1$__rc_tail" || ${PS1-} == "$__rc_mark" ]] || __rc_kept
-  [[ ${PROMPT_COMMAND[*]-} == "$__rc_only" ]] || __rc_order
+  [[ ${PROMPT_COMMAND-}${PROMPT_COMMAND[1]-} == "$__rc_only" && ${#PROMPT_COMMAND[@]} == 2 ]] || __rc_order
 }
 
 # The user's own prompt has changed, or a key has run with the prompt as the program draws it.
@@ -149,7 +150,7 @@ __rc_marks() {
 __rc_order() {
   builtin local __rc_e __rc_i="${#PROMPT_COMMAND[@]}"
   builtin local -a __rc_all
-  ((__rc_i == 1)) && [[ ${PROMPT_COMMAND[0]-} == "$__rc_only" ]] && builtin return
+  ((__rc_i == 2)) && [[ ${PROMPT_COMMAND[0]-}${PROMPT_COMMAND[1]-} == "$__rc_only" ]] && builtin return
   [[ ${PROMPT_COMMAND[0]-} == "$__rc_first" && ${PROMPT_COMMAND[__rc_i ? __rc_i - 1 : 0]-} == "$__rc_last" ]] && builtin return
   [[ ${PROMPT_COMMAND@a} == *r* ]] && builtin return 1
   for __rc_e in "${PROMPT_COMMAND[@]}"; do
@@ -161,7 +162,7 @@ __rc_order() {
   done
   builtin unset PROMPT_COMMAND
   if ((${#__rc_all[@]})); then PROMPT_COMMAND=("$__rc_first" "${__rc_all[@]}" "$__rc_last")
-  else PROMPT_COMMAND=("$__rc_only"); fi
+  else PROMPT_COMMAND=('' "$__rc_only"); fi
 }
 
 # The names that the shell resolves; one record, ended by NUL.
@@ -194,7 +195,7 @@ __rc_load() {
   # While a command runs, PS1 is the user's own: it may read it, or add to it as a virtual environment does.
   [[ -n $__rc_locked ]] || PS1=$__rc_ps1$__rc_tail
   # A command that has taken the hooks away goes without them; the next one has them again.
-  [[ ${PROMPT_COMMAND[*]-} == "$__rc_only" ]] || __rc_order
+  [[ ${PROMPT_COMMAND-}${PROMPT_COMMAND[1]-} == "$__rc_only" && ${#PROMPT_COMMAND[@]} == 2 ]] || __rc_order
   builtin return 0
 }
 

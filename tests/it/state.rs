@@ -255,6 +255,20 @@ fn a_changed_prompt_command_tells_no_wrong_status() {
     }
 }
 
+/// As `. ~/.bashrc` sets both.
+#[test]
+fn a_prompt_may_be_set_together_with_prompt_command() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("echo \"[$PROMPT_COMMAND]\"");
+    session.expect_line("[]");
+    session.run("PS1='mine> ' PROMPT_COMMAND='echo hook-$?'; (exit 5)");
+    session.expect("the hook's output and our prompt", |screen| {
+        screen.contents().contains("\nhook-5\n") && cursor_line(screen).contains(" 5 ❯")
+    });
+    session.run("echo \"[${PS1@Q}]\"");
+    session.expect_text("['mine> ");
+}
+
 #[test]
 fn the_prompt_names_the_virtual_environment() {
     let session = Session::spawn(Spawn::reedclaw());
