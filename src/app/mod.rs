@@ -44,7 +44,7 @@ pub use limits::jail::Jails;
 use limits::money::money_options;
 pub use limits::safety::{estop, receipt_options, unknown_outcomes};
 use limits::sandbox::may_be_readable;
-pub use limits::sandbox::{keeps_tenants_apart, sandbox_mode, sandbox_name, sandbox_place, team_workspaces};
+pub use limits::sandbox::{keeps_tenants_apart, sandbox_in_use, sandbox_mode, sandbox_place, team_workspaces};
 pub use procedure::{
     ALL_TRIGGERS_MAX, Due, Moment, Procedure, Schedule, SopJournal, SopPlaces, SopStart, TriggerFacts, begin_procedure,
     find_procedure, find_sop_run, hooked_procedure, imagined_run, last_fire, may_take_up, models_with_variable,

@@ -325,13 +325,16 @@ impl Gate {
         let context = Context { rules: &rules, cwd, can_ask, hold, files: &Disk::default() };
         let verdict = policy::judge(&call.action, &context);
         if call.needs.is_empty() {
-            return verdict;
+            return with_opened(verdict, &rules, hold);
         }
         let verdict = verdict.with_needs(&call.needs, |verdict| policy::decide_again(verdict, &context));
         // It has run already: only the refused need is to be decided.
         let reason = |need: &Need| Reason { rule: "refused", risk: verdict.risk, text: need.to_string() };
         let reasons = call.needs.iter().map(reason).collect();
-        if verdict.risk == Risk::Blocked { verdict } else { PolicyVerdict { reasons, effects: Vec::new(), ..verdict } }
+        if verdict.risk == Risk::Blocked {
+            return verdict;
+        }
+        with_opened(PolicyVerdict { reasons, effects: Vec::new(), ..verdict }, &rules, hold)
     }
 
     /// Lets a judged call run: it is judged once more, and its intent is in the receipts before this returns.
@@ -393,17 +396,17 @@ impl Gate {
             grant.count(&ticket.call, approver);
         }
         let is_look = ticket.is_look_by(approver);
-        let has_network = self.gives_network(&ticket, approver);
+        let is_by_words = *approver != Approver::Policy || ticket.is_allowed || ticket.is_granted;
+        let has_network = Self::gives_network(&ticket.verdict, self.hold_of(&ticket.call), is_by_words);
+        let rules = self.options.rules.clone();
         let Ticket { call, verdict, cwd, digest, .. } = ticket;
-        Ok(Permit { call, verdict, cwd, rules: self.options.rules.clone(), is_look, has_network, digest, opened })
+        Ok(Permit { call, verdict, cwd, rules, is_look, has_network, is_by_words, digest, opened })
     }
 
     /// Whether a call gets the network of this machine. A program on a copy has a loopback of its own, so words that speak to
     /// this machine alone open nothing there; elsewhere they do if somebody has agreed to them.
-    fn gives_network(&self, ticket: &Ticket, approver: &Approver) -> bool {
-        let Ticket { call, verdict, is_allowed, is_granted, .. } = ticket;
-        let is_agreed = *approver != Approver::Policy || *is_allowed || *is_granted;
-        permit::needs_network(verdict) || permit::speaks(verdict) && is_agreed && self.hold_of(call) < Hold::Copy
+    fn gives_network(verdict: &PolicyVerdict, hold: Hold, is_agreed: bool) -> bool {
+        permit::needs_network(verdict) || permit::speaks(verdict) && is_agreed && hold < Hold::Copy
     }
 
     /// Allows what a person wants never to be asked about again, if that may be.
@@ -603,15 +606,48 @@ impl Ticket {
 
 /// The paths outside the workspace that a verdict opens for writing, as far as they can be.
 fn writable(verdict: &PolicyVerdict, rules: &Rules) -> Vec<PathBuf> {
-    let written = verdict.needs.iter().filter_map(|need| {
-        let Need::Write { path } = need else { return None };
-        if *path == rules.workspace {
-            return None;
-        }
-        let found = Path::new(path).ancestors().take(2).find(|path| path.symlink_metadata().is_ok())?;
-        (!Path::new(&rules.home).starts_with(found)).then(|| found.to_owned())
-    });
-    written.collect()
+    verdict.needs.iter().filter_map(|need| opened(need, rules)).map(|(_, found)| found.to_owned()).collect()
+}
+
+/// A path that is to be written, and the one that is opened for it: itself or, if nothing is there yet, its directory.
+fn opened<'a>(need: &'a Need, rules: &Rules) -> Option<(&'a Path, &'a Path)> {
+    let Need::Write { path } = need else { return None };
+    let path = Path::new(path);
+    if path == Path::new(&rules.workspace) {
+        return None;
+    }
+    let found = path.ancestors().take(2).find(|path| path.symlink_metadata().is_ok())?;
+    (!Path::new(&rules.home).starts_with(found)).then_some((path, found))
+}
+
+/// Adds to a verdict the directories that would be open as a whole: a sandbox can't open a file that isn't there yet.
+#[must_use]
+pub fn with_opened(mut verdict: PolicyVerdict, rules: &Rules, hold: Hold) -> PolicyVerdict {
+    if !matches!(hold, Hold::Copy | Hold::Walls) {
+        return verdict;
+    }
+    let whole = verdict.needs.iter().filter_map(|need| opened(need, rules)).filter(|(path, found)| path != found);
+    let reason = |rule, text| Reason { rule, risk: verdict.risk, text };
+    let mut reasons: Vec<Reason> = whole
+        .map(|(path, found)| {
+            let (path, found) = (path.display(), found.display());
+            reason("opened", format!("may change everything in {found}, since {path} isn't there yet"))
+        })
+        .collect();
+    reasons.extend(unopened(&verdict, rules).map(|path| {
+        reason("unopened", format!("the sandbox can't open {} for it; your own shell can", path.display()))
+    }));
+    verdict.reasons.extend(reasons);
+    verdict
+}
+
+/// The paths of a home that a verdict needs for writing and that can't be opened: nothing is there yet, and a home isn't
+/// opened as a whole.
+fn unopened<'a>(verdict: &'a PolicyVerdict, rules: &'a Rules) -> impl Iterator<Item = &'a Path> {
+    verdict.needs.iter().filter_map(|need| match need {
+        Need::Write { path } if *path != rules.workspace && opened(need, rules).is_none() => Some(Path::new(path)),
+        _ => None,
+    })
 }
 
 /// Returns the receipt's note about access outside the workspace.

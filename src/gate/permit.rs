@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Call, Disk, writable};
+use super::{Call, Disk, unopened, writable};
 use crate::policy::{self, Context, Rules};
 use crate::proto::action::{Action, Effect, Hold, Need, PolicyVerdict, Risk};
 use crate::receipts::Opened;
@@ -19,6 +19,7 @@ pub struct Permit {
     pub(super) rules: Rules,
     pub(super) is_look: bool,
     pub(super) has_network: bool,
+    pub(super) is_by_words: bool,
     pub(super) digest: String,
     pub(super) opened: Option<Opened>,
 }
@@ -66,6 +67,12 @@ impl Permit {
         &self.cwd
     }
 
+    /// Whether a person has agreed to its words, now or by a lasting rule.
+    #[must_use]
+    pub fn is_by_words(&self) -> bool {
+        self.is_by_words
+    }
+
     /// Whether a file that the call came upon may be read without asking anybody: for tools that look through many.
     #[must_use]
     pub fn may_read(&self, path: &Path) -> bool {
@@ -95,6 +102,12 @@ impl Permit {
             Need::Write { .. } | Need::Network { .. } | Need::Host { .. } => None,
         });
         (read.collect(), writable(&self.verdict, &self.rules))
+    }
+
+    /// Paths outside the workspace that were allowed to be written and can't be opened: what is written there is lost.
+    #[must_use]
+    pub fn lost_paths(&self) -> Vec<PathBuf> {
+        unopened(&self.verdict, &self.rules).map(Path::to_owned).collect()
     }
 
     /// Whether nobody knows what the command does, so that it may only look.

@@ -94,6 +94,24 @@ pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
     finish(found, context, action)
 }
 
+/// Says of a line that speaks to this machine alone what happens on a copy: it reaches the loopback of its own jail.
+fn note_loopback(found: &mut Findings<'_, '_>) {
+    let Some(host) = found.effects.iter().find_map(|effect| match effect {
+        Effect::Net { host } => Some(host.clone()),
+        _ => None,
+    }) else {
+        return;
+    };
+    if found.needs.iter().any(|need| matches!(need, Need::Network { .. })) {
+        return;
+    }
+    let is_network = |reason: &Reason| reason.rule == "network";
+    let risk = found.reasons.iter().filter(|it| is_network(it)).map(|reason| reason.risk).max();
+    found.reasons.retain(|reason| !is_network(reason));
+    let text = format!("gets no network: {host} is the sandbox's own, without your servers");
+    found.note(risk.unwrap_or(Risk::Low), "network", text);
+}
+
 /// Judges a call of a server's tool: by what the person has seen of it, and by how far it reaches. What the server says of
 /// its tool only ever makes it riskier.
 fn served(found: &mut Findings<'_, '_>, action: &Action) {
@@ -139,6 +157,9 @@ fn finish(mut found: Findings<'_, '_>, context: &Context<'_>, action: &Action) -
     if is_line && context.hold == Hold::Nothing && risk == Risk::High {
         let text = "no sandbox works here, and this isn't proved harmless; install bubblewrap";
         found.high("no-sandbox", text);
+    }
+    if is_line && context.hold == Hold::Copy {
+        note_loopback(&mut found);
     }
     if found.reasons.is_empty() {
         found.note(Risk::Low, "reads", "it only looks, and only where it may");

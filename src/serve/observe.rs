@@ -9,11 +9,9 @@ use super::outputs;
 use crate::app::{self, Runtime};
 use crate::base::time::utc;
 use crate::config::state_directory;
-use crate::gate::Disk;
 use crate::ops::cost::{Cost, Span, of_days};
-use crate::policy::{Context, judge};
+use crate::ops::policy::explain as explain_command;
 use crate::proto::LineKind;
-use crate::proto::action::Action;
 use crate::receipts::{self, Check, Verdict};
 use crate::store::{Row, Search, TextMatch};
 
@@ -182,7 +180,8 @@ fn explain(arguments: &Value, runtime: &Runtime, workspace: &Path) -> Result<Val
     }
     let mut rules = app::policy_rules(runtime.settings(), runtime.env(), runtime.config().path.as_deref());
     rules.workspace = workspace.display().to_string();
-    let verdict = judge(&Action::Shell { command }, &Context { files: &Disk::default(), ..Context::new(&rules) });
+    let (_, hold) = app::sandbox_in_use(runtime.settings(), runtime.env(), workspace);
+    let verdict = explain_command(&rules, hold, &command).verdict;
     let reason = |reason: &crate::proto::action::Reason| json!({"rule": reason.rule, "risk": reason.risk.word(), "text": reason.text});
     Ok(json!({
         "risk": verdict.risk.word(), "decision": verdict.decision.word(),

@@ -128,6 +128,33 @@ fn the_shell_shows_the_policy_and_explains() {
     session.run(":policy explain shutdown now");
     session.expect_text("blocked risk: doesn't run");
     session.expect_text("shutdown ends the system");
+    // The sandbox in use counts: on a copy, make runs unasked, and words that speak to this machine open no network.
+    session.run(":policy explain curl localhost:1");
+    session.expect_text("gets no network: localhost is the sandbox's own, without your servers");
     session.run(":policy nonsense");
     session.expect_text(":policy, or :policy explain CMD");
+}
+
+/// It said "uses the network" of a line that gets none, and of a file that isn't there yet only its name, though its whole
+/// directory is opened.
+#[test]
+fn what_a_command_would_be_given_is_explained_for_each_sandbox() {
+    let home = home(&[("out/old.txt", "")]);
+    let explain = |tier: &str, command: &str| {
+        let (success, output, errors) = reedclaw(home.path(), &["policy", "explain", "--tier", tier, command], "");
+        assert!(success, "{errors}");
+        output
+    };
+    let own = "gets no network: localhost is the sandbox's own, without your servers";
+    for (tier, is_own) in [("overlay", true), ("landlock", false), ("bubblewrap", false), ("none", false)] {
+        let output = explain(tier, "curl localhost:1");
+        assert_eq!((output.contains(own), output.contains("uses the network")), (is_own, !is_own), "{tier}: {output}");
+        let other = explain(tier, "curl localhost:1 http://elsewhere.example");
+        assert!(!other.contains(own) && other.contains("speaks to elsewhere.example"), "{tier}: {other}");
+    }
+    let whole = format!("may change everything in {}", home.path().join("out").display());
+    let [new, old] =
+        ["new.txt", "old.txt"].map(|name| format!("echo x >> {}", home.path().join("out").join(name).display()));
+    assert!(explain("overlay", &new).contains(&whole) && explain("landlock", &new).contains(&whole));
+    assert!(!explain("overlay", &old).contains(&whole) && !explain("off", &new).contains(&whole));
 }

@@ -120,10 +120,11 @@ pub fn sandbox_mode(settings: &Settings) -> Mode {
     }
 }
 
-/// The name of the sandbox that a model's commands run in.
+/// The name of the sandbox that a model's commands run in, and how it holds them.
 #[must_use]
-pub fn sandbox_name(settings: &Settings, env: &Env, workspace: &Path) -> &'static str {
-    Chosen::for_workspace(settings, env, workspace).get().tier().name()
+pub fn sandbox_in_use(settings: &Settings, env: &Env, workspace: &Path) -> (&'static str, Hold) {
+    let chosen = Chosen::for_workspace(settings, env, workspace);
+    (chosen.get().tier().name(), chosen.hold())
 }
 
 /// Checks that the sandbox keeps tenants of a gateway apart, which needs namespaces of the kernel.

@@ -118,7 +118,7 @@ fn search(runtime: &mut Runtime, query: &str) -> Result<(), Failure> {
 }
 
 fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
-    let sandbox = app::sandbox_name(runtime.settings(), runtime.env(), runtime.cwd());
+    let (sandbox, hold) = app::sandbox_in_use(runtime.settings(), runtime.env(), runtime.cwd());
     let Some(runner) = runtime.agent_mut().runner() else {
         say("the model has no tools here");
         return Ok(());
@@ -127,7 +127,10 @@ fn policy(runtime: &mut Runtime, argument: &str) -> Result<(), Failure> {
     match argument.split_once(char::is_whitespace).unwrap_or((argument, "")) {
         ("", _) => put(&policy_rows(rules, sandbox)),
         ("explain", command) if !command.trim().is_empty() => {
-            put(&verdict_lines(&explain(rules, command.trim())).into_iter().map(|line| vec![line]).collect::<Vec<_>>());
+            put(&verdict_lines(&explain(rules, hold, command.trim()))
+                .into_iter()
+                .map(|line| vec![line])
+                .collect::<Vec<_>>());
         }
         _ => {
             let message = format!("/policy {} is nothing", escape_visible(argument));

@@ -16,8 +16,9 @@ use crate::cli::out::outln;
 use crate::config::{self, Effective, LoadRequest, Look, Trust, TrustVerdict};
 use crate::gate::Disk;
 use crate::host;
-use crate::policy::{self, Context, Files, NoFiles, Rules};
-use crate::proto::action::{Action, Decision, Hold, PolicyVerdict};
+use crate::ops::policy::{Explained, explain, explain_in, verdict_lines};
+use crate::policy::{Context, Files, NoFiles, Rules};
+use crate::proto::action::Hold;
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
 
@@ -85,31 +86,21 @@ pub(in crate::cli) fn run(matches: &ArgMatches, explicit: Option<PathBuf>) -> Ex
         return batch(&context);
     }
     let words: Vec<String> = matches.get_many::<String>("command").unwrap_or_default().cloned().collect();
-    let (verdict, is_look) = judged(words.join(" "), &context);
+    let command = words.join(" ");
+    let explained = if is_of_disk { explain(&rules, hold, &command) } else { explain_in(&context, &command) };
     if matches.get_flag("json") {
-        outln!("{}", judged_object(&verdict, is_look));
+        outln!("{}", judged_object(&explained));
     } else {
-        for line in crate::ops::policy::verdict_lines(&verdict) {
+        for line in verdict_lines(&explained) {
             outln!("{}", sanitise(&line));
-        }
-        if is_look {
-            outln!("it runs first where it can only look; you are asked if it tries to change something");
         }
     }
     ExitCode::SUCCESS
 }
 
-/// Judges a command as it would begin; also tells whether it would begin with a look.
-fn judged(command: String, context: &Context<'_>) -> (PolicyVerdict, bool) {
-    let verdict = policy::judge(&Action::Shell { command }, context);
-    let is_look = policy::looks_first(&verdict, context.hold);
-    let decision = if is_look { Decision::Run } else { verdict.decision };
-    (PolicyVerdict { decision, ..verdict }, is_look)
-}
-
-fn judged_object(verdict: &PolicyVerdict, is_look: bool) -> Value {
-    let mut object = verdict_object(verdict);
-    if is_look {
+fn judged_object(explained: &Explained) -> Value {
+    let mut object = verdict_object(&explained.verdict);
+    if explained.is_look {
         object["looks_first"] = true.into();
     }
     object
@@ -171,10 +162,7 @@ fn batch(context: &Context<'_>) -> ExitCode {
             }
         };
         let answer = match command_of(&line) {
-            Ok(command) => {
-                let (verdict, is_look) = judged(command, context);
-                judged_object(&verdict, is_look)
-            }
+            Ok(command) => judged_object(&explain_in(context, &command)),
             Err(why) => json!({"error": why}),
         };
         // Each answer is flushed at once for a waiting reader; a reader may also stop early.

@@ -1,6 +1,6 @@
 //! `:policy`: what a model may do and where each rule comes from, and what a command of it would be judged.
 
-use crate::app::{policy_rules, sandbox_name};
+use crate::app::{policy_rules, sandbox_in_use};
 use crate::ops::policy::{explain, verdict_lines};
 use crate::policy::Rules;
 use crate::proto::{Failure, FailureKind};
@@ -19,9 +19,10 @@ pub(in crate::repl) fn policy(repl: &Repl, argument: &str) {
     match (word, command.trim()) {
         ("", _) => show_policy(repl),
         ("explain", command) if !command.is_empty() => {
-            let workspace = tooling::workspace(repl).display().to_string();
-            let rules = Rules { workspace, ..rules(repl) };
-            for line in verdict_lines(&explain(&rules, command)) {
+            let workspace = tooling::workspace(repl);
+            let (_, hold) = sandbox_in_use(repl.runtime.settings(), repl.runtime.env(), &workspace);
+            let rules = Rules { workspace: workspace.display().to_string(), ..rules(repl) };
+            for line in verdict_lines(&explain(&rules, hold, command)) {
                 repl.console.outside(&format!("{line}\n"));
             }
             repl.console.notice("a model's command would be judged like this; what you type runs as you typed it");
@@ -49,7 +50,7 @@ fn show_policy(repl: &Repl) {
     repl.console.paragraph(&format!("tools work here in: {}", sanitise(&workspace)));
     repl.console.paragraph(&format!(
         "sandbox of its commands: {}",
-        sandbox_name(repl.runtime.settings(), repl.runtime.env(), repl.runtime.cwd())
+        sandbox_in_use(repl.runtime.settings(), repl.runtime.env(), repl.runtime.cwd()).0
     ));
     repl.console.notice(":policy explain CMD says what a command would be judged, and runs nothing");
 }
