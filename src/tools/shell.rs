@@ -34,6 +34,12 @@ const LOOK: Duration = Duration::from_millis(100);
 const AT_ONCE: Duration = Duration::from_millis(500);
 /// Characters that are told of what a program asks.
 const ASKED_CHARS_MAX: usize = 200;
+/// Note for the model about variables and functions that a command started without.
+const WITHOUT_STATE: &str = "[it started without the variables, functions and aliases of commands that the user wasn't asked \
+                             about; what it needs must be on its own line]";
+/// Note for the model about a path that couldn't be opened.
+const LOST: &str =
+    "can't be opened to a sandbox: nothing was written there outside of it; the user can run this in their own shell";
 /// Messages of programs that want a terminal, or a password from one.
 const WANTS_TERMINAL: &[&str] = &[
     "a terminal is required",
@@ -69,13 +75,21 @@ pub struct Shell {
     /// Whether somebody looks for the emergency stop between calls.
     is_watched: bool,
     left: Arc<Mutex<Left>>,
-    /// The state that the last command left for the next one, and the one before it.
-    state: State,
-    state_before: State,
-    /// Directories where the last command ended, and the one before it.
-    cwd: Option<PathBuf>,
-    cwd_before: Option<PathBuf>,
+    /// The traces of the last command, and of the one before it.
+    carried: Carried,
+    carried_before: Carried,
     next_job: usize,
+}
+
+/// The traces of a command that the next one starts from.
+#[derive(Clone, Default)]
+struct Carried {
+    /// Variables, functions, aliases, options.
+    state: State,
+    /// The same, as only commands have left it that a person agreed to.
+    agreed: State,
+    /// The directory where it ended.
+    cwd: Option<PathBuf>,
 }
 
 /// The programs that run on between two calls; the emergency stop ends all of them.
@@ -97,6 +111,21 @@ struct Wish<'a> {
     is_alone: bool,
     /// Its words name this machine as the place that it speaks to.
     names_loopback: bool,
+    /// A person has agreed to its words.
+    is_by_words: bool,
+}
+
+impl Wish<'_> {
+    /// Whether it changes the workspace itself because a person agreed to its words: then nothing that an unasked command
+    /// left, such as a function called `make`, may give these words another meaning.
+    fn needs_agreed(&self) -> bool {
+        self.is_by_words && matches!(self.terms.view, View::Work)
+    }
+
+    /// Whether it starts without any trace of earlier commands.
+    fn is_fresh(&self) -> bool {
+        self.terms.is_wide() || self.is_alone
+    }
 }
 
 /// A command that goes on.
@@ -116,10 +145,8 @@ impl Shell {
             is_stopped,
             is_watched: false,
             left: Arc::default(),
-            state: State::default(),
-            state_before: State::default(),
-            cwd: None,
-            cwd_before: None,
+            carried: Carried::default(),
+            carried_before: Carried::default(),
             next_job: 1,
         }
     }
@@ -149,11 +176,26 @@ impl Shell {
     }
 
     fn command(&mut self, wish: &Wish<'_>, work: &mut Work<'_>) -> Result<Outcome, ToolError> {
-        let Wish { command, cwd, limit, .. } = *wish;
         self.watch().map_err(failed)?;
+        let is_reduced = wish.needs_agreed() && !wish.is_alone && self.carried.state != self.carried.agreed;
+        let mut outcome = self.started(wish, work)?;
+        let is_failed = outcome.error.as_ref().is_some_and(|error| error.code != STILL_RUNNING);
+        if is_reduced && is_failed {
+            add_line(&mut outcome, WITHOUT_STATE);
+        }
+        Ok(outcome)
+    }
+
+    /// Starts a command and waits for its end, or until it is a job.
+    fn started(&mut self, wish: &Wish<'_>, work: &mut Work<'_>) -> Result<Outcome, ToolError> {
+        let Wish { command, cwd, limit, .. } = *wish;
         // What was approved is what runs: no function or variable of an earlier command comes along to the network.
         let fresh = State::default();
-        let state = if wish.terms.is_wide() || wish.is_alone { &fresh } else { &self.state };
+        let state = match wish {
+            _ if wish.is_fresh() => &fresh,
+            _ if wish.needs_agreed() => &self.carried.agreed,
+            _ => &self.carried.state,
+        };
         let request = Request { command, cwd, state, terms: self.with_jobs(&wish.terms) };
         let mut bash = Bash::start(&self.launcher, &self.spawner, &request).map_err(|error| not_started(&error))?;
         let started = Instant::now();
@@ -211,11 +253,14 @@ impl Shell {
     ) -> Outcome {
         let (output, note) = match ran {
             Ran::Done(output) => {
-                (self.state_before, self.cwd_before) = (self.state.clone(), self.cwd.clone());
+                self.carried_before = self.carried.clone();
                 if let Some(state) = output.state.as_ref().filter(|_| !wish.is_alone) {
-                    self.cwd.clone_from(&output.cwd);
-                    if !wish.terms.is_wide() {
-                        self.state = state.clone();
+                    self.carried.cwd.clone_from(&output.cwd);
+                    if !wish.is_fresh() {
+                        self.carried.state = state.clone();
+                        if wish.needs_agreed() {
+                            self.carried.agreed = state.clone();
+                        }
                     }
                 }
                 work.copied = self.copied(wish, &bash, &output, work.place.tree.path());
@@ -383,7 +428,7 @@ impl Tool for Shell {
         }
         let cwd = match text(arguments, "cwd") {
             // One that isn't kept becomes the nearest that is.
-            "" => self.cwd.as_ref().and_then(|cwd| cwd.ancestors().find(|it| it.is_dir())).map(Path::to_owned),
+            "" => self.carried.cwd.as_ref().and_then(|cwd| cwd.ancestors().find(|it| it.is_dir())).map(Path::to_owned),
             path => Some(directory(path, place)?),
         };
         Ok(Plan { cwd, ..Plan::of(Action::Shell { command: command.to_owned() }) })
@@ -405,7 +450,7 @@ impl Shell {
                 let limit = asked.map_or(work.limits.shell, |ms| Duration::from_millis(ms as u64).min(most));
                 let in_background = permit.arguments().get("background").and_then(Value::as_bool).unwrap_or(false);
                 if work.is_again {
-                    (self.state, self.cwd) = (self.state_before.clone(), self.cwd_before.clone());
+                    self.carried = self.carried_before.clone();
                 }
                 let terms = match self.terms(permit, in_background) {
                     Ok(terms) => terms,
@@ -414,8 +459,16 @@ impl Shell {
                 // Only a procedure's arguments have variables: the schema of a model's has none.
                 let is_alone = permit.arguments().get("env").is_some();
                 let names_loopback = permit.names_loopback();
-                let wish = Wish { command, cwd: permit.cwd(), terms, limit, in_background, is_alone, names_loopback };
-                self.command(&wish, work).unwrap_or_else(Outcome::from)
+                let is_by_words = permit.is_by_words();
+                let cwd = permit.cwd();
+                let wish = Wish { command, cwd, terms, limit, in_background, is_alone, names_loopback, is_by_words };
+                let mut outcome = self.command(&wish, work).unwrap_or_else(Outcome::from);
+                if matches!(self.launcher.hold(), Hold::Copy | Hold::Walls) {
+                    permit.lost_paths().iter().for_each(|path| {
+                        add_line(&mut outcome, &format!("[{} {LOST}]", path.display()));
+                    });
+                }
+                outcome
             }
             (_, Some(number)) => {
                 let kill = permit.arguments().get("kill").and_then(Value::as_bool).unwrap_or(false);
@@ -424,6 +477,11 @@ impl Shell {
             _ => ToolError::new("bad-arguments", "the command is missing", "").into(),
         }
     }
+}
+
+fn add_line(outcome: &mut Outcome, line: &str) {
+    outcome.output.push_str(if outcome.output.is_empty() { "" } else { "\n" });
+    outcome.output.push_str(line);
 }
 
 /// Ends what is left, all at once: what doesn't want to end takes its time.

@@ -62,7 +62,7 @@ trap '{
 if builtin cd -- "$2" || [[ . -ef $2 ]]; then builtin eval "$3"$'\nbuiltin set --\n'"$1" 3>&-; fi"#;
 
 /// The state that a command leaves for the next one.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::tools) struct State {
     /// Variables, functions, aliases: text for bash.
     text: Vec<u8>,

@@ -103,6 +103,7 @@ impl Scene {
                 in_background: false,
                 is_alone: false,
                 names_loopback: false,
+                is_by_words: false,
             };
             shell.command(&wish, work).unwrap_or_else(Outcome::from)
         })
@@ -174,6 +175,7 @@ fn what_ends_while_the_question_stands_has_its_whole_result() {
         in_background: false,
         is_alone: false,
         names_loopback: false,
+        is_by_words: false,
     };
     let outcome = scene.with(limit, |_| None, |shell, _, work| shell.command(&next, work)).expect("it runs");
     assert_eq!(outcome.output, "here=yes");
@@ -291,6 +293,7 @@ fn a_shorter_time_of_the_models_own_makes_a_job_unasked_and_too_many_are_ended()
                     in_background: false,
                     is_alone: false,
                     names_loopback: false,
+                    is_by_words: false,
                 };
                 shell.command(&wish, work).expect("it runs")
             },
@@ -362,4 +365,34 @@ fn no_state_takes_the_place_of_the_next_command() {
         let after = says("printf '%s' still");
         assert!(after.starts_with("still"), "{trick}: {after}");
     }
+}
+
+/// An unasked command left a function called `make` and a `PATH` of its own; the command that a person agreed to, which works
+/// on the workspace itself, ran these instead of what the question named.
+#[test]
+fn what_unasked_commands_leave_does_not_lead_one_that_a_person_agreed_to() {
+    let mut scene = Scene::new();
+    let limit = Duration::from_secs(60);
+    let mut run = |command: &str, is_by_words: bool| {
+        let terms = Terms::default();
+        let act = |shell: &mut Shell, cwd: &Path, work: &mut Work<'_>| {
+            let (in_background, is_alone, names_loopback) = (false, false, false);
+            let wish = Wish { command, cwd, terms, limit, in_background, is_alone, names_loopback, is_by_words };
+            shell.command(&wish, work).unwrap_or_else(Outcome::from)
+        };
+        scene.with(limit, |_| None, act)
+    };
+    let plant = "ls() { echo led; }; alias cat='echo led'; export BASH_ENV=$PWD/led GIT_PAGER=led; trap 'echo led' ERR; \
+                 PATH=$PWD:$PATH; set -f";
+    assert!(run(plant, false).success);
+    assert_eq!(run("ls", false).output, "led", "the model's own commands have its state");
+    let asked = "mine=yes; shopt -s expand_aliases; ls | grep led; cat </dev/null; echo ${BASH_ENV-} ${GIT_PAGER-}; \
+                 case $PATH in $PWD:*) echo led;; esac; echo $-";
+    let outcome = run(asked, true);
+    assert!(!outcome.output.contains("led") && !outcome.output.contains('f'), "{}", outcome.output);
+    // What it leaves itself goes on, for those that somebody agreed to as well.
+    assert_eq!(run("echo $mine", true).output, "yes");
+    assert!(run("mine=no", false).success);
+    let failed = run("echo $mine; false", true);
+    assert!(failed.output.starts_with("yes\n[it started without the variables"), "{}", failed.output);
 }
