@@ -168,6 +168,7 @@ pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> R
     if tier == Tier::Landlock {
         // Its session is how all of it is found at the end.
         rules.insert(libc::SYS_setsid, Vec::new());
+        rules.extend(scheduling().map_err(told)?);
         rules.extend(SHARED.iter().map(|number| (*number, Vec::new())));
         if is_look {
             rules.extend(METADATA.iter().map(|number| (*number, Vec::new())));
@@ -209,6 +210,25 @@ fn modes() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError>
                 refused.push(bits(*at, libc::S_IFMT, kind)?);
             }
         }
+    }
+    Ok(rules)
+}
+
+/// Priorities and processors of other processes are refused where all of the user's can be seen: what is made slower can't
+/// be made faster again.
+fn scheduling() -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
+    /// `IOPRIO_WHO_USER` of linux/ioprio.h.
+    const IOPRIO_WHO_USER: u64 = 3;
+    let is = |at: u8, compare: SeccompCmpOp, value: u64| rule(&[(at, SeccompCmpArgLen::Dword, compare, value)]);
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
+    for number in
+        [libc::SYS_sched_setaffinity, libc::SYS_sched_setattr, libc::SYS_sched_setparam, libc::SYS_sched_setscheduler]
+    {
+        rules.insert(number, vec![is(0, SeccompCmpOp::Ne, 0)?]);
+    }
+    for (number, user) in [(libc::SYS_setpriority, u64::from(libc::PRIO_USER)), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)]
+    {
+        rules.insert(number, vec![is(0, SeccompCmpOp::Eq, user)?, is(1, SeccompCmpOp::Ne, 0)?]);
     }
     Ok(rules)
 }

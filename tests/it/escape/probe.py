@@ -5,6 +5,8 @@ import ctypes
 import errno
 import fcntl
 import os
+import resource
+import signal
 import socket
 import struct
 import sys
@@ -19,12 +21,13 @@ CALLS = {
     "x86_64": {"openat2": 437, "setns": 308, "mount": 165, "pivot_root": 155, "umount2": 166, "ptrace": 101,
                "io_uring_setup": 425, "bpf": 321, "keyctl": 250, "perf_event_open": 298, "mknod": 133,
                "open_tree": 428, "process_vm_readv": 310, "unshare": 272, "clone": 56, "semget": 64, "shmget": 29,
-               "shmat": 30, "mq_open": 240, "open_by_handle_at": 304, "pidfd_getfd": 438, "clone3": 435, "setxattrat": 463, "file_setattr": 469},
+               "shmat": 30, "mq_open": 240, "open_by_handle_at": 304, "pidfd_getfd": 438, "clone3": 435, "setxattrat": 463, "file_setattr": 469,
+               "ioprio_set": 251},
     "aarch64": {"openat2": 437, "setns": 268, "mount": 40, "pivot_root": 41, "umount2": 39, "ptrace": 117,
                 "io_uring_setup": 425, "bpf": 280, "keyctl": 219, "perf_event_open": 241, "open_tree": 428,
                 "process_vm_readv": 270, "unshare": 97, "clone": 220, "semget": 190, "shmget": 194, "shmat": 196,
                 "mq_open": 180, "open_by_handle_at": 265, "pidfd_getfd": 438, "clone3": 435,
-                "setxattrat": 463, "file_setattr": 469},
+                "setxattrat": 463, "file_setattr": 469, "ioprio_set": 30},
 }[os.uname().machine]
 CLONE_NEWUSER = 0x10000000
 CLONE_NEWNS = 0x20000
@@ -116,6 +119,17 @@ def connects(family, kind, address):
 def tcp4_out(): connects(socket.AF_INET, socket.SOCK_STREAM, (ENV["HOSTADDR"], int(ENV["PORT"])))
 def tcp6_out(): connects(socket.AF_INET6, socket.SOCK_STREAM, ("2001:db8::1", 80))
 def udp_dns(): connects(socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 53))
+def udp_message_header():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.sendmsg([b"out"], [], 0, ("192.0.2.1", 53))
+def tcp_fast_open():
+    # Connects as it sends, without a call of `connect`.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as other:
+        other.settimeout(1)
+        other.sendto(b"out", 0x20000000, ("127.0.0.1", int(ENV["PORT"])))
+def mptcp():
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262) as other:
+        other.connect(("127.0.0.1", int(ENV["PORT"])))
 def raw(): socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
 def ping_socket(): connects(socket.AF_INET, socket.SOCK_DGRAM, ("192.0.2.1", 0))
 def vsock(): held(lambda: socket.socket(40, socket.SOCK_STREAM))
@@ -163,6 +177,30 @@ def dev_shm_file(): open(f"/dev/shm/{ENV['DEVSHM']}").read()
 # Other processes.
 
 
+def renice_outside(): held(lambda: os.setpriority(os.PRIO_PROCESS, int(ENV["VICTIM"]), 19), (errno.EPERM, errno.ESRCH))
+# A user without processes: whether the call is made at all is seen without making anybody's slower.
+def renice_user(): held(lambda: os.setpriority(os.PRIO_USER, 64_999, 19))
+def schedule_outside():
+    held(lambda: os.sched_setscheduler(int(ENV["VICTIM"]), os.SCHED_IDLE, os.sched_param(0)), (errno.EPERM, errno.ESRCH))
+def affinity_outside(): held(lambda: os.sched_setaffinity(int(ENV["VICTIM"]), {0}), (errno.EPERM, errno.ESRCH))
+def ioprio_outside():
+    # The idle class, for one process.
+    held(lambda: call("ioprio_set", 1, int(ENV["VICTIM"]), 3 << 13), (errno.EPERM, errno.ESRCH))
+def limit_outside():
+    held(lambda: resource.prlimit(int(ENV["VICTIM"]), resource.RLIMIT_NOFILE, (0, 0)), (errno.EPERM, errno.ESRCH))
+def signal_by_descriptor():
+    held(lambda: signal.pidfd_send_signal(os.pidfd_open(int(ENV["VICTIM"])), 9), (errno.EPERM, errno.ESRCH, errno.ENOSYS))
+def signal_by_input():
+    # A file that is ready sends a signal to its owner: F_SETOWN, F_SETSIG (10), O_ASYNC.
+    reader, writer = os.pipe()
+    fcntl.fcntl(reader, fcntl.F_SETOWN, int(ENV["VICTIM"]))
+    fcntl.fcntl(reader, 10, 9)
+    fcntl.fcntl(reader, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    os.write(writer, b"x")
+    time.sleep(0.1)
+    with open(f"/proc/{ENV['VICTIM']}/stat") as state:
+        sys.exit(0 if state.read().rsplit(")", 1)[1].split()[0] in "ZX" else 1)
+def oom_score_outside(): open(f"/proc/{ENV['VICTIM']}/oom_score_adj", "w").write("1000")
 def kill_outside(): os.kill(int(ENV["VICTIM"]), 9)
 def ptrace_outside(): held(lambda: call("ptrace", 16, int(ENV["VICTIM"]), 0, 0), (errno.EPERM, errno.ESRCH))
 def ptrace_own():
