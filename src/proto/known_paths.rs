@@ -344,21 +344,26 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".git/rebase-merge/git-rebase-todo",
             ".git/worktrees",
             ".gitattributes",
+            // Repositories include it as `../.gitconfig`.
+            ".gitconfig",
             ".githooks",
             ".gitmodules",
         ],
     ),
-    ("Mercurial runs this", &[".hg/hgrc"]),
+    ("Mercurial runs this", &[".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath"]),
+    ("Jujutsu runs this", &[".jj/repo$", ".jj/repo/config.toml", ".jj/workspace-config.toml"]),
     (
         "commit hooks run this",
         &[
+            ".config/lefthook*",
             ".husky",
-            ".lefthook",
-            ".lefthook.yaml",
-            ".lefthook.yml",
+            ".lefthook*",
             ".overcommit.yml",
             ".pre-commit-config.yaml",
             ".pre-commit-config.yml",
+            "lefthook-local.*",
+            "lefthook.json",
+            "lefthook.toml",
             "lefthook.yaml",
             "lefthook.yml",
         ],
@@ -413,7 +418,10 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
     (
         "your shell runs this",
         &[
+            ".autoenv*",
             ".config/mise",
+            // A flake's environment lies there, and is read whenever you enter the directory.
+            ".direnv",
             ".envrc",
             ".mise",
             ".mise.*",
@@ -484,6 +492,26 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Names of git's hooks: wherever `core.hooksPath` leads, a hook has one of these.
+const HOOKS: [&str; 16] = [
+    "applypatch-msg",
+    "commit-msg",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-rewrite",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "prepare-commit-msg",
+    "reference-transaction",
+];
+
 /// Whether a path below a home, relative to it, holds keys or passwords. Here and in the other functions small and
 /// capital letters are alike, as they are on some disks.
 #[must_use]
@@ -519,7 +547,16 @@ pub fn protected(relative: &[u8]) -> Option<&'static str> {
         let named = [letter, usize::from(b'*')].into_iter().flat_map(|first| &by_first_letter()[first]);
         named.filter(|(_, name)| begins_with(&parts[at..], name)).map(|(group, _)| *group).min()
     });
-    found.min().map(|group| PROTECTED[group].0)
+    found.min().map(|group| PROTECTED[group].0).or_else(|| is_hook(&parts).then_some("git may run this as a hook"))
+}
+
+/// Whether a file has the name of a hook. Programs of that name, such as `.venv/bin/pre-commit`, lie in directories that tools
+/// fill.
+fn is_hook(parts: &[&[u8]]) -> bool {
+    let is_one_of = |names: &[&str], part: &[u8]| names.iter().any(|name| part.eq_ignore_ascii_case(name.as_bytes()));
+    // A branch may have such a name, too.
+    let is_apart = |part: &&[u8]| is_one_of(&DERIVED, part) || is_one_of(&[".git"], part);
+    parts.last().is_some_and(|name| is_one_of(&HOOKS, name)) && !parts.iter().any(is_apart)
 }
 
 /// The protected names by their first letter, in small letters, each with the number of its group.
@@ -716,14 +753,31 @@ mod tests {
                     "x/.gitmodules",
                     ".git/info/attributes",
                     ".git/rebase-merge/git-rebase-todo",
+                    ".gitconfig",
                     ".git/hoo\u{212a}s",
                     ".g\u{200c}it/config",
                 ][..],
             ),
             ("CI runs this", &[".github/workflows/ci.yml", ".gitlab-ci.yml", ".circleci/config.yml"]),
-            ("commit hooks run this", &[".husky/pre-commit", ".pre-commit-config.yaml"]),
+            (
+                "commit hooks run this",
+                &[".husky/pre-commit", ".pre-commit-config.yaml", "lefthook-local.yml", ".config/lefthook.yml"],
+            ),
+            ("git may run this as a hook", &["hooks/pre-commit", "scripts/git/Commit-Msg", "post-checkout"]),
+            ("Mercurial runs this", &[".hg/hgrc", ".hg/sharedpath"]),
+            ("Jujutsu runs this", &[".jj/repo/config.toml", ".jj/repo"]),
             ("your editor runs this", &[".vscode/tasks.json", ".idea", ".zed/tasks.json", "x.code-workspace", ".exrc"]),
-            ("your shell runs this", &[".envrc", "deep/down/.ENVRC", "mise.toml", "mise.local.toml", ".mise.toml"]),
+            (
+                "your shell runs this",
+                &[
+                    ".envrc",
+                    "deep/down/.ENVRC",
+                    "mise.toml",
+                    "mise.local.toml",
+                    ".mise.toml",
+                    ".direnv/flake-profile.rc",
+                ],
+            ),
             ("your package manager runs this", &[".cargo/config", "a/.cargo/config.toml", ".npmrc", ".yarnrc.yml"]),
             (
                 "agents run this or read it as instructions",
@@ -757,7 +811,12 @@ mod tests {
             ".github",
             "AGENTS.md.txt",
             "git/config",
-            "hooks/pre-commit",
+            ".venv/bin/pre-commit",
+            ".git/refs/heads/pre-commit",
+            "hooks/pre-commit/README.md",
+            "hooks/pre-commit.sample",
+            "src/lefthook.go",
+            ".jj/repo/store/type",
             ".cargo/registry/x",
             "premise.toml",
             "mise.rs",
