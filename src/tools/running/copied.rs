@@ -53,7 +53,7 @@ pub fn protection(change: &Change) -> Option<&'static str> {
     known_paths::protected(change.path.as_os_str().as_bytes())
 }
 
-/// Whether a change is the config of a new repository, with nothing in it but what git writes there by itself.
+/// Whether a change is the config of a new repository, with nothing in it but what git writes there by itself, and an author.
 #[must_use]
 pub fn is_plain_config(change: &Change) -> bool {
     /// Keys of `[core]` and `[extensions]` that git sets by itself for a new repository, and that start no program.
@@ -68,6 +68,8 @@ pub fn is_plain_config(change: &Change) -> bool {
         "repositoryformatversion",
         "symlinks",
     ];
+    /// Keys of `[user]`: the author of commits, which many set in a new repository. Any text is good.
+    const AUTHOR: [&str; 2] = ["email", "name"];
     const VALUES: [&str; 8] = ["true", "false", "0", "1", "sha1", "sha256", "files", "reftable"];
     let ChangeKind::File { bytes, source, mode } = &change.kind else { return false };
     if !change.path.ends_with(".git/config")
@@ -78,11 +80,13 @@ pub fn is_plain_config(change: &Change) -> bool {
         return false;
     }
     let Ok(text) = std::fs::read_to_string(source) else { return false };
+    let is_one_of = |known: &[&str], key: &str| known.iter().any(|it| it.eq_ignore_ascii_case(key.trim()));
     text.lines().map(str::trim).all(|line| match line.split_once('=') {
-        None => matches!(line, "" | "[core]" | "[extensions]"),
-        Some((key, value)) => {
-            KEYS.iter().any(|known| known.eq_ignore_ascii_case(key.trim())) && VALUES.contains(&value.trim())
+        None => matches!(line, "" | "[core]" | "[extensions]" | "[user]"),
+        Some((key, value)) if is_one_of(&AUTHOR, key) => {
+            !value.contains(|c: char| c.is_control() || matches!(c, '\\' | '"'))
         }
+        Some((key, value)) => is_one_of(&KEYS, key) && VALUES.contains(&value.trim()),
     })
 }
 
