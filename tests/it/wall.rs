@@ -766,6 +766,7 @@ fn a_new_file_in_a_granted_directory_is_undone_without_anything_in_the_workspace
     let session = session(home.path());
     session.send(b"?please do\r");
     session.expect_text("It was refused writing");
+    session.expect_text("may change everything in");
     session.expect_text("run once [y]");
     session.send(b"y");
     session.expect_text("that was it");
@@ -776,6 +777,26 @@ fn a_new_file_in_a_granted_directory_is_undone_without_anything_in_the_workspace
     session.expect_text("Undid step 1");
     session.expect_text("1 file");
     assert!(!new.exists());
+}
+
+/// The question named the file, the command succeeded, and the file was in the jail's private home, which ends with the
+/// session: neither the person nor the model learned that.
+#[test]
+fn a_new_file_right_in_the_home_is_declared_lost_unless_the_users_own_shell_writes_it() {
+    let home = scene(&["echo hi > ~/new.txt", "echo hi >> ~/there.txt"], "");
+    fs::write(home.path().join("there.txt"), "").expect("a file");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    let warning = "the sandbox can't open";
+    session.expect_text(warning);
+    session.expect_text("run once [y]");
+    session.send(b"s");
+    session.expect_text("there.txt");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text("that was it");
+    let own = |name: &str| fs::read_to_string(home.path().join(name)).unwrap_or_default();
+    assert_eq!((own("new.txt"), own("there.txt")), ("hi\n".to_owned(), "hi\n".to_owned()));
 }
 
 #[test]
@@ -802,7 +823,8 @@ fn credentials_and_forbidden_paths_are_never_offered() {
 
 #[test]
 fn a_new_repository_is_kept_unasked_unless_its_config_runs_something() {
-    let init = "git init -q new && git -C new -c user.name=x -c user.email=x@y commit -q --allow-empty -m one";
+    let init = "git init -q new && git -C new config user.name 'Ada L.' && git -C new config user.email a@l.example && \
+                git -C new commit -q --allow-empty -m one";
     let evil = "git init -q evil && git -C evil config core.fsmonitor ./x";
     let home = scene(&[init, "git -C new log --oneline", evil], "security = {autonomy = \"full\"}");
     let results = results(home.path());
