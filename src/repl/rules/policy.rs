@@ -20,7 +20,7 @@ pub(in crate::repl) fn policy(repl: &Repl, argument: &str) {
         ("", _) => show_policy(repl),
         ("explain", command) if !command.is_empty() => {
             let workspace = tooling::workspace(repl);
-            let (_, hold) = sandbox_in_use(repl.runtime.settings(), repl.runtime.env(), &workspace);
+            let (_, hold) = sandbox_in_use(repl.runtime.settings(), repl.runtime.env(), repl.runtime.cwd());
             let rules = Rules { workspace: workspace.display().to_string(), ..rules(repl) };
             for line in verdict_lines(&explain(&rules, hold, command)) {
                 repl.console.outside(&format!("{line}\n"));

@@ -53,7 +53,7 @@ trap '{
   __rc_r=$?
   builtin trap - DEBUG
   builtin set +o >&3; builtin umask -p >&3; builtin trap -p ERR RETURN HUP INT QUIT PIPE TERM USR1 USR2 >&3
-  builtin set +euxv
+  builtin trap - ERR; builtin set +euxv
   builtin printf "\0%s\0%s\0" "$__rc_r" "$PWD" >&3; builtin jobs -rp >&3; builtin printf "\0" >&3
   unset -v RANDOM SRANDOM SECONDS LINENO HISTCMD BASH_COMMAND BASHPID EPOCHSECONDS EPOCHREALTIME BASHOPTS SHELLOPTS _ "${!__rc_@}"
   { builtin declare -p; builtin declare -f; builtin declare -Fx; builtin alias -p; builtin shopt -p; } >&3
