@@ -357,10 +357,11 @@ fn hostile_files_end_within_their_limits_and_the_shell_lives() {
         ("while true do pcall(function() while true do end end) end", "did not end within 50 ms"),
         ("local t = {} while true do t[#t + 1] = t end", ".reedclaw.lua"),
         ("return string.rep('x', 1e9)", "needs more than 32 MiB of memory"),
-        ("local s = 'x' while true do s = s .. s end", "needs more than 32 MiB of memory"),
+        // On a slow machine the time may be up first.
+        ("local s = 'x' while true do s = s .. s end", "needs more than 32 MiB of memory|did not end within 50 ms"),
         ("return ('a'):rep(40):match(('a*'):rep(30) .. 'b')", "did not end within 50 ms"),
         ("return ('a'):rep(8e6):find(('a'):rep(4e6) .. 'b', 1, true)", "is not allowed in a config"),
-        ("local function f() return f() + 1 end return f()", "stack overflow"),
+        ("local function f() return f() + 1 end return f()", "stack overflow|did not end within 50 ms"),
         ("return loadstring('\\27Lua')()", "loadstring is not available in a config"),
         ("string.rep = nil", "readonly table"),
         ("getmetatable('').__index = nil", "readonly table"),
@@ -372,7 +373,7 @@ fn hostile_files_end_within_their_limits_and_the_shell_lives() {
         let session = session(home.path());
         session.expect_text(QUESTION);
         session.type_text("t");
-        session.expect_text(want);
+        session.expect(want, |screen| want.split('|').any(|one| screen.contents().contains(one)));
         session.run("echo alive-$((1+1))");
         session.expect_line("alive-2");
         expect_shown(&session, "context.max_turns = 40  -- default");
