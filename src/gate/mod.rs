@@ -623,7 +623,7 @@ fn opened<'a>(need: &'a Need, rules: &Rules) -> Option<(&'a Path, &'a Path)> {
 /// Adds to a verdict the directories that would be open as a whole: a sandbox can't open a file that isn't there yet.
 #[must_use]
 pub fn with_opened(mut verdict: PolicyVerdict, rules: &Rules, hold: Hold) -> PolicyVerdict {
-    if !matches!(hold, Hold::Copy | Hold::Walls) {
+    if verdict.risk == Risk::Blocked || !matches!(hold, Hold::Copy | Hold::Walls) {
         return verdict;
     }
     let whole = verdict.needs.iter().filter_map(|need| opened(need, rules)).filter(|(path, found)| path != found);
