@@ -493,7 +493,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
 ];
 
 /// Names of git's hooks: wherever `core.hooksPath` leads, a hook has one of these.
-const HOOKS: [&str; 16] = [
+const HOOKS: [&str; 21] = [
     "applypatch-msg",
     "commit-msg",
     "post-applypatch",
@@ -501,6 +501,7 @@ const HOOKS: [&str; 16] = [
     "post-commit",
     "post-index-change",
     "post-merge",
+    "post-receive",
     "post-rewrite",
     "pre-applypatch",
     "pre-auto-gc",
@@ -508,8 +509,12 @@ const HOOKS: [&str; 16] = [
     "pre-merge-commit",
     "pre-push",
     "pre-rebase",
+    "pre-receive",
     "prepare-commit-msg",
+    "proc-receive",
+    "push-to-checkout",
     "reference-transaction",
+    "sendemail-validate",
 ];
 
 /// Whether a path below a home, relative to it, holds keys or passwords. Here and in the other functions small and

@@ -191,13 +191,13 @@ fn hunks_do_not_undo_later_changes_of_others() {
 /// the whole was, so a key that was pressed for the other isn't a yes to it.
 #[test]
 fn a_part_that_is_riskier_than_the_whole_was_is_asked_about_anew() {
-    let replace = |old: &str, new: &str| json!({"toolName": "edit_replace_exact", "args": {"path": "sub/pre-commit", "old": old, "new": new}});
+    let replace = |old: &str, new: &str| json!({"toolName": "edit_replace_exact", "args": {"path": "sub/run", "old": old, "new": new}});
     let edits = json!({"edits": [replace("line 5\n", "line five\n"), replace("line 25\n", "line twenty-five\n")]});
     let home = home(&[rounds("please", &[("edit_apply_batch", edits)], "that was it")], "");
     let (sub, hooks) = (work(home.path(), "sub"), work(home.path(), ".git/hooks"));
     for directory in [&sub, &hooks] {
         fs::create_dir_all(directory).expect("a directory");
-        fs::write(directory.join("pre-commit"), numbered(30)).expect("a file");
+        fs::write(directory.join("run"), numbered(30)).expect("a file");
     }
     let session = session(spawn(home.path()));
     session.send(b"?please do\r");
@@ -213,11 +213,11 @@ fn a_part_that_is_riskier_than_the_whole_was_is_asked_about_anew() {
     session.expect_text("(risk: high)");
     session.expect_text("(protected)");
     session.expect_text(KEYS);
-    assert_eq!(read(home.path(), ".git/hooks/pre-commit"), numbered(30), "nothing is written without a new yes");
+    assert_eq!(read(home.path(), ".git/hooks/run"), numbered(30), "nothing is written without a new yes");
     session.send(b"n");
     session.expect_text("that was it");
-    assert_eq!(read(home.path(), ".git/hooks/pre-commit"), numbered(30));
-    assert_eq!(read(home.path(), "aside/pre-commit"), numbered(30));
+    assert_eq!(read(home.path(), ".git/hooks/run"), numbered(30));
+    assert_eq!(read(home.path(), "aside/run"), numbered(30));
 }
 
 #[test]
