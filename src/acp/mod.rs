@@ -387,8 +387,7 @@ impl Drop for Place<'_> {
 /// Reads the parameters of a method.
 fn read<T: DeserializeOwned>(params: Value) -> Result<T, RpcError> {
     let params = if params.is_null() { json!({}) } else { params };
-    // Copied, because the parameters are searched for the wrong one after an error.
-    serde_json::from_value(params.clone()).map_err(|error| {
+    T::deserialize(&params).map_err(|error| {
         let message = error.to_string();
         let field = wrong_field::<T>(&params, &message);
         RpcError::new(INVALID_PARAMS, field.map_or_else(|| message.clone(), |field| format!("{field}: {message}")))
