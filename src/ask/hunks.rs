@@ -71,7 +71,7 @@ pub(super) fn choose_hunks<P: Asking>(
     let taken = wanted.iter().flatten().filter(|is_wanted| **is_wanted).count();
     let others = question.others();
     let has_others = match rest {
-        _ if others.is_empty() => taken > 0,
+        _ if others.is_empty() => taken == total,
         Some(rest) => rest,
         None => match ask(person, other_rows(&others), Vec::new(), cancel)? {
             HunkChoice::Take | HunkChoice::TakeRest => true,

@@ -321,7 +321,8 @@ fn note_kept(
     note: &str,
 ) {
     let (kept, others): (Vec<&Change>, Vec<&Change>) = group.iter().partition(|it| made.contains(it.path.as_path()));
-    add(outcome, &format!("[kept: {}]{note}", listed(&kept)));
+    let names = if kept.is_empty() { "nothing".to_owned() } else { listed(&kept) };
+    add(outcome, &format!("[kept: {names}]{note}"));
     let dropped: Vec<&Change> = others.into_iter().filter(|it| !is_left(&it.path)).collect();
     if !dropped.is_empty() {
         add(outcome, &format!("[not kept: {}]", listed(&dropped)));
