@@ -28,15 +28,14 @@ fn in_git(path: &Path) -> Option<(&Path, &Path)> {
 pub(super) fn objects_above(path: &Path) -> Option<&Path> {
     let (git, rest) = in_git(path)?;
     let is_object = rest.starts_with("objects") && !rest.starts_with("objects/info");
-    let above = || path.ancestors().find(|it| it.parent() == Some(git));
-    if is_object { above() } else { None }
+    path.ancestors().find(|it| is_object && it.parent() == Some(git))
 }
 
 /// The `.git` whose index or log a change writes, and that file's name there.
 pub(super) fn record_in(change: &Change) -> Option<(&Path, &Path)> {
-    let (_, rest) = in_git(&change.path)?;
+    let (git, rest) = in_git(&change.path)?;
     let is_record = rest.starts_with("logs") || RECORDS.iter().any(|name| rest == Path::new(name));
-    if is_record && change.kind != ChangeKind::Deleted { in_git(&change.path) } else { None }
+    (is_record && change.kind != ChangeKind::Deleted).then_some((git, rest))
 }
 
 /// A moved reference in words: `a8c77d8 to d1cf6f0 (commit: mend the sum)`. The message is the log's, which the command wrote.
