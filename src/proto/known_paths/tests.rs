@@ -1,0 +1,165 @@
+//! Tests of the known paths.
+
+use super::*;
+
+#[test]
+fn credentials_are_known_by_their_place_and_public_halves_are_not() {
+    for path in [
+        ".ssh",
+        ".ssh/id_rsa",
+        ".aws/credentials",
+        ".docker/config.json",
+        ".claude/.credentials.json",
+        ".codex/auth.json",
+        ".gemini/oauth_creds.json",
+        ".config/github-copilot/hosts.json",
+        ".cache/huggingface/token",
+        ".m2/settings.xml",
+        ".gradle/gradle.properties",
+        ".config/containers/auth.json",
+        ".fly/config.yml",
+        ".oci/config",
+        ".config/doctl/config.yaml",
+        ".psql_history",
+        ".node_repl_history",
+        "snap/firefox/common/x",
+        ".config/microsoft-edge/Default",
+        ".bitcoin/wallet.dat",
+        "Documents/mine.kdbx",
+        "deep/er/Mine.KDBX",
+        ".local/share/keyrings/login.keyring",
+    ] {
+        assert!(is_credential(path.as_bytes()), "{path}");
+    }
+    for path in [
+        "",
+        ".sshd",
+        ".ssh/id_rsa.pub",
+        ".ssh/known_hosts",
+        ".ssh/config",
+        ".claude/settings.json",
+        ".codex",
+        ".cache/huggingface/hub/model",
+        ".m2/repository/x.jar",
+        "src/.aws",
+        "kdbx",
+        "notes/ssh",
+    ] {
+        assert!(!is_credential(path.as_bytes()), "{path}");
+    }
+    for path in ["/etc/shadow", "/etc/ssh/ssh_host_rsa_key", "/etc/sudoers.d/me", "/run/secrets/db"] {
+        assert!(is_system_credential(path.as_bytes()), "{path}");
+    }
+    for path in ["/etc/passwd", "/etc/ssh/ssh_config", "/etc/ssh/ssh_host_rsa_key.pub", "/etc/shadows"] {
+        assert!(!is_system_credential(path.as_bytes()), "{path}");
+    }
+}
+
+#[test]
+fn startup_files_are_known() {
+    for path in [".bashrc", ".BashRC", ".config/systemd/user/x.service", ".local/bin/ls", ".ssh/authorized_keys"] {
+        assert!(is_startup(path.as_bytes()), "{path}");
+    }
+    for path in ["bashrc", ".bashrc.d.txt", ".config/app.toml", ".local/share/x"] {
+        assert!(!is_startup(path.as_bytes()), "{path}");
+    }
+}
+
+#[test]
+fn protected_names_match_at_any_depth_and_in_any_case() {
+    for (reason, paths) in [
+        (
+            "git runs this",
+            &[
+                ".git",
+                ".git/config",
+                ".GIT/Hooks/pre-commit",
+                "a/b/.git/config",
+                ".git/modules/x/config",
+                ".git/worktrees/w/gitdir",
+                "sub/.git",
+                "./.git//config",
+                ".gitattributes",
+                "x/.gitmodules",
+                ".git/info/attributes",
+                ".git/rebase-merge/git-rebase-todo",
+                ".gitconfig",
+                ".git/hoo\u{212a}s",
+                ".g\u{200c}it/config",
+            ][..],
+        ),
+        ("CI runs this", &[".github/workflows/ci.yml", ".gitlab-ci.yml", ".circleci/config.yml"]),
+        (
+            "commit hooks run this",
+            &[".husky/pre-commit", ".pre-commit-config.yaml", "lefthook-local.yml", ".config/lefthook.yml"],
+        ),
+        ("git may run this as a hook", &["hooks/pre-commit", "scripts/git/Commit-Msg", "post-checkout"]),
+        ("Mercurial runs this", &[".hg/hgrc", ".hg/sharedpath"]),
+        ("Jujutsu runs this", &[".jj/repo/config.toml", ".jj/repo"]),
+        ("your editor runs this", &[".vscode/tasks.json", ".idea", ".zed/tasks.json", "x.code-workspace", ".exrc"]),
+        (
+            "your shell runs this",
+            &[".envrc", "deep/down/.ENVRC", "mise.toml", "mise.local.toml", ".mise.toml", ".direnv/flake-profile.rc"],
+        ),
+        ("your package manager runs this", &[".cargo/config", "a/.cargo/config.toml", ".npmrc", ".yarnrc.yml"]),
+        (
+            "agents run this or read it as instructions",
+            &[
+                "AGENTS.md",
+                "src/deep/agents.md",
+                "CLAUDE.md",
+                ".claude/settings.json",
+                ".reedclaw.lua",
+                ".mcp.json",
+                "sops/daily/SOP.toml",
+            ],
+        ),
+    ] {
+        for path in paths {
+            assert_eq!(protected(path.as_bytes()), Some(reason), "{path}");
+        }
+    }
+    for path in [
+        "",
+        "src/main.rs",
+        "build.rs",
+        "tests/conftest.py",
+        ".git/HEAD",
+        ".git/index",
+        ".git/objects/ab/cd",
+        ".git/refs/heads/main",
+        ".git/info/exclude",
+        ".gitignore",
+        ".github/dependabot.yml",
+        ".github",
+        "AGENTS.md.txt",
+        "git/config",
+        ".venv/bin/pre-commit",
+        ".git/refs/heads/pre-commit",
+        "hooks/pre-commit/README.md",
+        "hooks/pre-commit.sample",
+        "src/lefthook.go",
+        ".jj/repo/store/type",
+        ".cargo/registry/x",
+        "premise.toml",
+        "mise.rs",
+        "config",
+        ".mcp.json.bak",
+    ] {
+        assert_eq!(protected(path.as_bytes()), None, "{path}");
+    }
+    // A name in bytes that aren't UTF-8 hides nothing that comes after it.
+    assert_eq!(protected(b"\xff/.git/config"), Some("git runs this"));
+}
+
+#[test]
+fn tables_are_well_formed() {
+    let names = CREDENTIALS.iter().chain(STARTUP).copied().chain(protected_names());
+    for name in names {
+        assert!(!name.is_empty() && !name.starts_with('/') && !name.ends_with('/') && !name.contains("//"), "{name}");
+    }
+    assert!(SYSTEM_CREDENTIALS.iter().all(|path| path.starts_with('/') && !path.ends_with('/')));
+    for (_, names) in PROTECTED {
+        assert!(names.is_sorted(), "{names:?}");
+    }
+}
