@@ -31,6 +31,7 @@ mod hostile;
 mod https;
 mod input;
 mod jobs;
+mod kept;
 mod kills;
 mod licences;
 mod line;

@@ -12,12 +12,13 @@ use tempfile::TempDir;
 use crate::changes::{home, numbered, read, rounds, work};
 use crate::need::TEST_PATH;
 use crate::pty::{Session, Spawn, program};
+use crate::sessions::git;
 
 /// The key that keeps what a command changed.
-const KEEP: &str = "accept [y]";
+pub const KEEP: &str = "accept [y]";
 
 /// A home whose model runs these commands, one a round, when it is asked to `please`.
-fn scene(commands: &[&str], rest: &str) -> TempDir {
+pub fn scene(commands: &[&str], rest: &str) -> TempDir {
     let calls: Vec<(&str, Value)> = commands.iter().map(|it| ("shell", json!({"command": it}))).collect();
     let home = home(&[rounds("please", &calls, "that was it")], &format!("limits = {{tool_rounds_once = 30}}, {rest}"));
     fs::write(work(home.path(), "a.txt"), numbered(30)).expect("a file");
@@ -43,7 +44,7 @@ fn results(home: &Path) -> Vec<Value> {
     lines.filter(|line| line["event"] == "tool_done").map(|line| line["result"].clone()).collect()
 }
 
-fn session(home: &Path) -> Session {
+pub fn session(home: &Path) -> Session {
     let session = Session::spawn(Spawn::reedclaw().home(home).cwd(&home.join("work")).size(50, 110));
     session.expect_prompt();
     session
@@ -116,17 +117,13 @@ fn full_removes_no_repository_unasked() {
     for command in commands {
         let home = scene(&[command], "security = {autonomy = \"full\", forbidden_commands = {}}");
         let at = work(home.path(), ".");
-        let git = |arguments: &[&str]| {
-            let done = Command::new("git").args(arguments).current_dir(&at).output().expect("git");
-            assert!(done.status.success(), "{arguments:?}: {done:?}");
-        };
-        git(&["init", "-q"]);
-        git(&["add", "-A"]);
-        git(&["-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-qm", "all"]);
+        for words in [&["init", "-q"][..], &["add", "-A"], &["commit", "-qm", "all"]] {
+            git(&at, words);
+        }
         let results = results(home.path());
         assert!(output(&results[0]).contains("[dropped, it would have changed: "), "{command}: {results:?}");
-        git(&["fsck", "--full"]);
-        git(&["log", "--oneline"]);
+        git(&at, &["fsck", "--full"]);
+        git(&at, &["log", "--oneline"]);
         assert_eq!(work(home.path(), "old/x").exists(), !command.contains("rm old/x"), "the rest was kept");
     }
 }
@@ -170,58 +167,6 @@ fn changes_are_asked_about_with_their_differences() {
     session.run(":undo");
     session.expect_text("Undid step 1");
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "old/x")), (numbered(30), "x\n".to_owned()));
-}
-
-#[test]
-fn hunks_of_a_commands_changes_are_taken_singly() {
-    let home = scene(&["sed -i 's/line 5$/line five/; s/line 25$/line twenty-five/' a.txt; echo new > b.txt"], "");
-    let session = session(home.path());
-    session.send(b"?please do\r");
-    session.expect_text(KEEP);
-    session.send(b"h");
-    for (hunk, key) in [("hunk 1 of 3", b"y"), ("hunk 2 of 3", b"n"), ("hunk 3 of 3", b"n")] {
-        session.expect_text(hunk);
-        session.expect_text("take [y]");
-        session.send(key);
-    }
-    session.expect_text("that was it");
-    assert_eq!(read(home.path(), "a.txt"), numbered(30).replace("line 5\n", "line five\n"));
-    assert_eq!(read(home.path(), "b.txt"), "(no file)");
-}
-
-/// A removed directory and a file that is no text have no hunks: they are one choice after the last hunk.
-#[test]
-fn changes_without_hunks_are_a_choice_of_their_own() {
-    let command = "echo new > b.txt; rm -r old; printf 'a\\0b' > c.bin";
-    for (keys, kept) in [([b"y", b"n"], "b.txt"), ([b"n", b"y"], "c.bin"), ([b"y", b"y"], "b.txt, c.bin")] {
-        let home = scene(&[command], "");
-        fs::write(work(home.path(), "old/x"), "a\0b").expect("a file that is no text");
-        let session = session(home.path());
-        session.send(b"?please do\r");
-        session.expect_text(KEEP);
-        session.send(b"h");
-        for (head, key) in ["hunk 1 of", "the other "].into_iter().zip(keys) {
-            session.expect_text(head);
-            session.expect_text("take [y]");
-            session.send(key);
-        }
-        session.expect_text("that was it");
-        let are_made = [("b.txt", "new\n"), ("c.bin", "a\0b")].map(|(name, text)| read(home.path(), name) == text);
-        assert_eq!(are_made, [kept.contains("b.txt"), kept.contains("c.bin")], "{kept}");
-        assert_eq!(work(home.path(), "old").exists(), kept == "b.txt", "{kept}");
-        session.expect_prompt();
-        session.run("clear");
-        session.run(":show 1");
-        session.expect("what the model was told", |screen| {
-            let text = screen.contents();
-            let line = |head: &str| {
-                text.lines().find(|line| line.trim_start().starts_with(head)).unwrap_or_default().to_owned()
-            };
-            let (made, dropped) = (line("[kept:"), line("[not kept:"));
-            ["b.txt", "c.bin"].iter().all(|name| made.contains(name) == kept.contains(name))
-                && ["b.txt", "c.bin"].iter().all(|name| dropped.contains(name) != kept.contains(name))
-        });
-    }
 }
 
 #[test]
@@ -555,13 +500,9 @@ fn a_checker_in_the_background_can_only_read_the_workspace() {
 fn a_look_of_git_that_refreshes_its_index_changes_nothing() {
     let home = scene(&["git diff --stat && cmp -s .git/index before; echo $?", "git add b.txt"], "");
     fs::write(work(home.path(), "b.txt"), "b\n").expect("a file");
-    let git = |words: &str| {
-        let mut git = Command::new("git");
-        git.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(words.split(' ')).env("HOME", home.path());
-        let ended = git.current_dir(home.path().join("work")).output().expect("it runs");
-        assert!(ended.status.success(), "{ended:?}");
-    };
-    ["init -q", "add a.txt", "commit -q -m one"].iter().for_each(|words| git(words));
+    for words in [&["init", "-q"][..], &["add", "a.txt"], &["commit", "-qm", "one"]] {
+        git(&work(home.path(), "."), words);
+    }
     fs::copy(work(home.path(), ".git/index"), work(home.path(), "before")).expect("a copy");
     let file = fs::File::options().write(true).open(work(home.path(), "a.txt")).expect("a file");
     file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(600)).expect("a time");
@@ -570,37 +511,6 @@ fn a_look_of_git_that_refreshes_its_index_changes_nothing() {
     assert_eq!((output(&results[0]), &results[0]["metadata"]["changes"]), ("1", &json!(0)), "{results:?}");
     // What is added to it is a change.
     assert!(output(&results[1]).contains(".git/index"), "{results:?}");
-}
-
-#[test]
-fn a_commit_is_asked_about_as_a_branch_that_moves() {
-    let commit = "git add -A && git -c user.name=x -c user.email=x@y commit -qm 'mend the sum'";
-    let home = scene(&[commit, "git gc -q"], "");
-    let git = |words: &str| {
-        let mut git = Command::new("git");
-        git.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(words.split(' ')).env("HOME", home.path());
-        let ended = git.current_dir(home.path().join("work")).output().expect("it runs");
-        assert!(ended.status.success(), "{ended:?}");
-        String::from_utf8(ended.stdout).expect("UTF-8")
-    };
-    ["init -q -b main", "add a.txt", "commit -q -m one"].iter().for_each(|words| drop(git(words)));
-    let before = git("rev-parse --short=7 main");
-    let session = session(home.path());
-    session.send(b"?please do\r");
-    session.expect_text(KEEP);
-    let screen = session.screen_text();
-    let moved = format!("M  .git/refs/heads/main  {} to ", before.trim());
-    assert!(screen.contains(&moved) && screen.contains("(commit: mend the sum)"), "{screen}");
-    assert!(screen.contains("+  .git/objects/  "), "{screen}");
-    assert!(screen.contains("M  .git/  git's own records: "), "{screen}");
-    session.send(b"y");
-    // Objects that were packed are one row, not one for each directory.
-    session.expect_text("  D  .git/objects/  7 files, ");
-    session.expect_text(KEEP);
-    session.send(b"y");
-    session.expect_text("that was it");
-    assert_eq!(git("log --format=%s"), "mend the sum\none\n");
-    git("fsck --full");
 }
 
 #[test]
