@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, TryLockError};
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::time::Duration;
 
 use nix::fcntl::{RenameFlags, renameat2};
@@ -102,7 +102,7 @@ impl Journals {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.directory).map_err(of)?;
         let name = path_name(root);
         let at = |extension: &str| self.directory.join(format!("{name}.{extension}"));
-        let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(at("lock")).map_err(of)?;
+        let lock = lock_file(&at("lock")).map_err(of)?;
         let lock = Locked::take(lock, false, wait).map_err(|error| match error {
             TryLockError::WouldBlock => PathError::Busy,
             TryLockError::Error(error) => of(error),
@@ -124,7 +124,7 @@ struct Desk {
 
 impl Desk {
     fn prepare(&self, journal: &Journal) -> std::io::Result<File> {
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&self.prepared)?;
+        let mut file = private_file(&self.prepared)?;
         file.write_all(journal.text().as_bytes())?;
         Ok(file)
     }

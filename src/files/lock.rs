@@ -3,6 +3,7 @@
 use std::borrow::Borrow;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -51,7 +52,7 @@ impl Locked<File> {
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(TryLockError::Error)?;
         }
-        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        let file = lock_file(path);
         Self::take(file.map_err(TryLockError::Error)?, false, Duration::ZERO)
     }
 }
@@ -61,6 +62,22 @@ impl<F: Borrow<File>> Drop for Locked<F> {
         // It can't fail on a held lock; and the kernel releases it with the file.
         let _ = self.0.borrow().unlock();
     }
+}
+
+/// Opens the file of a lock, made readable for its owner alone if it isn't there. Its content is left as it is.
+///
+/// # Errors
+/// It can't be opened or made.
+pub fn lock_file(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)
+}
+
+/// Makes an empty file that only its owner can read, or empties the one that is there.
+///
+/// # Errors
+/// It can't be opened or made.
+pub fn private_file(path: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 #[cfg(test)]

@@ -3,14 +3,14 @@
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::base::hash;
-use crate::files::Locked;
+use crate::files::{Locked, lock_file, private_file};
 
 /// Longest file of rules that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -222,9 +222,7 @@ impl Allowed {
         let failed = |error: std::io::Error| AllowedError { path: self.path.clone(), why: error.to_string() };
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(failed)?;
-        let mut options = std::fs::OpenOptions::new();
-        let path = self.path.with_extension("lock");
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
+        let file = lock_file(&self.path.with_extension("lock")).map_err(failed)?;
         Locked::take(file, false, LOCK_WAIT).map_err(|error| match error {
             TryLockError::WouldBlock => failed(std::io::Error::other("another session holds it")),
             TryLockError::Error(error) => failed(error),
@@ -247,8 +245,7 @@ impl Allowed {
         let text = serde_json::to_string_pretty(&content).unwrap_or_default() + "\n";
         let temporary = self.path.with_extension(format!("{}.tmp", std::process::id()));
         let write = || {
-            let mut options = std::fs::OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+            let mut file = private_file(&temporary)?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;
             std::fs::rename(&temporary, &self.path)

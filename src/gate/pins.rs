@@ -2,8 +2,6 @@
 //! has changed isn't allowed any more. The file is in the state directory, for every project.
 
 use std::collections::BTreeMap;
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -11,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::files::{Locked, replace_private};
+use crate::files::{Locked, lock_file, replace_private};
 use crate::host::now_unix_ms;
 use crate::proto::served::{Definition, PinStanding};
 use crate::receipts;
@@ -158,8 +156,7 @@ impl Pins {
         if let Some(directory) = lock.parent() {
             std::fs::create_dir_all(directory).map_err(|error| failed(error.to_string()))?;
         }
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock);
-        let file = file.map_err(|error| failed(error.to_string()))?;
+        let file = lock_file(&lock).map_err(|error| failed(error.to_string()))?;
         let _locked = Locked::take(file, false, LOCK_WAIT).map_err(|error| failed(error.to_string()))?;
         let mut pins = self.load();
         change(&mut pins);

@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
 
 use super::roff;
 use super::words::{synonyms, terms};
-use crate::files::Locked;
+use crate::files::{Locked, lock_file};
 
 /// Sections whose pages are read: programs, games and administration; then formats and overviews, by their summary alone.
 const SECTIONS: [(&str, bool); 5] = [("1", true), ("8", true), ("6", true), ("5", false), ("7", false)];
@@ -157,8 +157,7 @@ pub(super) fn make(directory: &Path, man_path: &[PathBuf]) -> Result<bool, Strin
     let told = |what: &str, error: &dyn std::fmt::Display| format!("{what} in {}: {error}", directory.display());
     let private = DirBuilder::new().recursive(true).mode(0o700).create(directory);
     private.map_err(|error| told("no directory can be made", &error))?;
-    let lock = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(directory.join("lock"));
-    let lock = lock.map_err(|error| told("no file can be made", &error))?;
+    let lock = lock_file(&directory.join("lock")).map_err(|error| told("no file can be made", &error))?;
     let Ok(_locked) = Locked::take(lock, false, Duration::ZERO) else { return Ok(false) };
     let draft = directory.join("pages.new");
     let _ = fs::remove_file(&draft);

@@ -9,8 +9,6 @@ mod record;
 mod tests;
 mod web;
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -19,7 +17,7 @@ use ureq::Agent;
 use ureq::http::{HeaderMap, Uri, header};
 
 use crate::base::hash::sha256_hex;
-use crate::files::{Locked, make_private, replace_private};
+use crate::files::{Locked, lock_file, make_private, replace_private};
 use crate::host::now_unix_ms;
 use crate::proto::served::OAuth;
 use record::Record;
@@ -246,8 +244,7 @@ impl Tokens {
     fn changed(&self, change: impl FnOnce(&mut Record)) -> Option<()> {
         let path = self.0.path.as_ref()?;
         make_private(path.parent()?).ok()?;
-        let lock = path.with_extension("lock");
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&lock).ok()?;
+        let file = lock_file(&path.with_extension("lock")).ok()?;
         let _locked = Locked::take(file, false, LOCK_WAIT).ok()?;
         let mut record = self.read().unwrap_or_else(|| Record::of(&self.0.url));
         change(&mut record);
