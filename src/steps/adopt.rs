@@ -9,11 +9,15 @@ use std::sync::{Mutex, PoisonError};
 
 use gix::ObjectId;
 
+use super::base::{StepReport, Steps, cut};
+use super::intent::{Source, Sources, carry_out};
+use super::outside;
+use super::store::error::StepsError;
 use super::store::name_of;
 use super::store::packs::{Packer, Packs};
 use super::store::state::{Kind, State, Why};
-use super::undo::{Source, Sources};
-use super::{Change, StepReport, Steps, StepsError, cut};
+use super::store::table::Change;
+use super::together::enter;
 use crate::files::{PathError, Stamp, read_whole};
 
 /// So many contents go into a pack; fewer get a file each.
@@ -72,115 +76,110 @@ pub struct Adopted {
     pub left: Vec<(PathBuf, String)>,
 }
 
-impl Steps {
-    /// Makes changes real, and a step of them unless it isn't wanted.
-    ///
-    /// # Errors
-    /// A file can't be read or written, or the store: nothing was changed then.
-    pub fn adopt(&mut self, text: &str, incoming: Vec<Incoming>, is_recorded: bool) -> Result<Adopted, StepsError> {
-        self.adopt_in_steps(text, incoming, is_recorded, &mut || ())
-    }
+/// Makes changes real, and a step of them unless it isn't wanted.
+pub fn adopt(here: &mut Steps, text: &str, incoming: Vec<Incoming>, is_recorded: bool) -> Result<Adopted, StepsError> {
+    adopt_in_steps(here, text, incoming, is_recorded, &mut || ())
+}
 
-    /// Calls `step` wherever a crash would leave another state behind.
-    pub(super) fn adopt_in_steps(
-        &mut self,
-        text: &str,
-        incoming: Vec<Incoming>,
-        is_recorded: bool,
-        step: &mut dyn FnMut(),
-    ) -> Result<Adopted, StepsError> {
-        let _held = self.enter()?;
-        // The disk works on the new contents while they are read here; without this it would begin only when all wait.
-        if incoming.len() >= PACKED_MIN {
-            self.root.begin_sync();
+/// Calls `step` wherever a crash would leave another state behind.
+pub fn adopt_in_steps(
+    here: &mut Steps,
+    text: &str,
+    incoming: Vec<Incoming>,
+    is_recorded: bool,
+    step: &mut dyn FnMut(),
+) -> Result<Adopted, StepsError> {
+    let _held = enter(here)?;
+    // The disk works on the new contents while they are read here; without this it would begin only when all wait.
+    if incoming.len() >= PACKED_MIN {
+        here.root.begin_sync();
+    }
+    let Part { ready, mut left, written } = read(here, incoming)?;
+    here.written += written;
+    let (mut changes, mut sources, mut stamps) = (Vec::new(), Sources::new(), Vec::new());
+    for Ready { change, stamp, source } in ready {
+        if change.before == change.after {
+            continue;
         }
-        let Part { ready, mut left, written } = self.read(incoming)?;
-        self.written += written;
-        let (mut changes, mut sources, mut stamps) = (Vec::new(), Sources::new(), Vec::new());
-        for Ready { change, stamp, source } in ready {
-            if change.before == change.after {
+        sources.push(source);
+        changes.push(change);
+        stamps.push(stamp);
+    }
+    if changes.is_empty() {
+        return Ok(Adopted { report: StepReport::default(), left });
+    }
+    left.extend(carry_out(here, Vec::new(), changes.clone(), &sources, Some(stamps), step)?);
+    let stays: BTreeSet<&Path> = left.iter().map(|(path, _)| path.as_path()).collect();
+    changes.retain(|change| !stays.contains(change.path.as_path()));
+    for change in &mut changes {
+        if change.after.id().is_some_and(|id| id.is_null()) {
+            change.after = State::Unknown(Why::Large);
+        }
+    }
+    if !is_recorded {
+        // What a person doesn't want to be kept was needed only as long as it could fail.
+        if here.list().is_empty() {
+            here.store.forget_contents();
+        }
+        return Ok(Adopted { report: StepReport::default(), left });
+    }
+    let joined = outside::joined(here);
+    let (number, notes, outside) = joined.map_or_else(Default::default, |it| (it.number, it.notes, it.outside));
+    let counted: usize = outside.iter().map(|it| it.files).sum();
+    let made = here.make_with(Kind::Command, cut(text), notes, changes, outside)?;
+    // What it did outside is part of the new step from here on.
+    here.store.remove_step(number);
+    Ok(Adopted { report: StepReport { pruned: here.make_room()?, files: made.files - counted, ..made }, left })
+}
+
+/// Reads what is there and what comes, and keeps both; many by several threads. Gives what has changed meanwhile, too.
+fn read(here: &Steps, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
+    let is_many = incoming.len() >= PACKED_MIN;
+    let threads = if is_many { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
+    let share = incoming.len().div_ceil(threads.min(THREADS_MAX)).max(1);
+    let (seen, packs) = (Mutex::default(), here.store.packs());
+    let mut parts: Vec<Vec<Incoming>> = Vec::new();
+    for it in incoming {
+        match parts.last_mut().filter(|part| part.len() < share) {
+            Some(part) => part.push(it),
+            None => parts.push(vec![it]),
+        }
+    }
+    let part = |part: Vec<Incoming>| -> Result<Part, StepsError> {
+        let packer = is_many.then(|| here.store.packer());
+        let mut keeping = Keeping { steps: here, packer, packs: &packs, seen: &seen, written: 0 };
+        let mut done = Part::default();
+        for Incoming { path, expected, content } in part {
+            let Some((before, stamp, owner)) = keeping.before(&path, expected)? else {
+                done.left.push((path, "somebody else has changed it meanwhile".to_owned()));
                 continue;
-            }
-            sources.push(source);
-            changes.push(change);
-            stamps.push(stamp);
+            };
+            let (after, source) = keeping.after(content, before == State::Nothing, owner)?;
+            done.ready.push(Ready { change: Change { path, before, after }, stamp, source });
         }
-        if changes.is_empty() {
-            return Ok(Adopted { report: StepReport::default(), left });
-        }
-        left.extend(self.carry_out(Vec::new(), changes.clone(), &sources, Some(stamps), step)?);
-        let stays: BTreeSet<&Path> = left.iter().map(|(path, _)| path.as_path()).collect();
-        changes.retain(|change| !stays.contains(change.path.as_path()));
-        for change in &mut changes {
-            if change.after.id().is_some_and(|id| id.is_null()) {
-                change.after = State::Unknown(Why::Large);
-            }
-        }
-        if !is_recorded {
-            // What a person doesn't want to be kept was needed only as long as it could fail.
-            if self.list().is_empty() {
-                self.store.forget_contents();
-            }
-            return Ok(Adopted { report: StepReport::default(), left });
-        }
-        let joined = self.joined();
-        let (number, notes, outside) = joined.map_or_else(Default::default, |it| (it.number, it.notes, it.outside));
-        let counted: usize = outside.iter().map(|it| it.files).sum();
-        let made = self.make_with(Kind::Command, cut(text), notes, changes, outside)?;
-        // What it did outside is part of the new step from here on.
-        self.store.remove_step(number);
-        Ok(Adopted { report: StepReport { pruned: self.make_room()?, files: made.files - counted, ..made }, left })
+        done.written = keeping.finish()?;
+        Ok(done)
+    };
+    let gone = || Err(StepsError::Io { what: "the store of steps", why: "a thread ended".to_owned() });
+    let part = &part;
+    let parts: Vec<Result<Part, StepsError>> = std::thread::scope(|scope| {
+        let mut parts = parts.into_iter();
+        let first = parts.next();
+        let others: Vec<_> = parts.map(|it| scope.spawn(move || part(it))).collect();
+        let first = first.map(part);
+        first.into_iter().chain(others.into_iter().map(|it| it.join().unwrap_or_else(|_| gone()))).collect()
+    });
+    let mut all = Part::default();
+    for part in parts {
+        let part = part?;
+        all.ready.extend(part.ready);
+        all.left.extend(part.left);
+        all.written += part.written;
     }
-
-    /// Reads what is there and what comes, and keeps both; many by several threads. Gives what has changed meanwhile, too.
-    fn read(&self, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
-        let is_many = incoming.len() >= PACKED_MIN;
-        let threads = if is_many { std::thread::available_parallelism().map_or(1, usize::from) } else { 1 };
-        let share = incoming.len().div_ceil(threads.min(THREADS_MAX)).max(1);
-        let (seen, packs) = (Mutex::default(), self.store.packs());
-        let mut parts: Vec<Vec<Incoming>> = Vec::new();
-        for it in incoming {
-            match parts.last_mut().filter(|part| part.len() < share) {
-                Some(part) => part.push(it),
-                None => parts.push(vec![it]),
-            }
-        }
-        let part = |part: Vec<Incoming>| -> Result<Part, StepsError> {
-            let packer = is_many.then(|| self.store.packer());
-            let mut keeping = Keeping { steps: self, packer, packs: &packs, seen: &seen, written: 0 };
-            let mut done = Part::default();
-            for Incoming { path, expected, content } in part {
-                let Some((before, stamp, owner)) = keeping.before(&path, expected)? else {
-                    done.left.push((path, "somebody else has changed it meanwhile".to_owned()));
-                    continue;
-                };
-                let (after, source) = keeping.after(content, before == State::Nothing, owner)?;
-                done.ready.push(Ready { change: Change { path, before, after }, stamp, source });
-            }
-            done.written = keeping.finish()?;
-            Ok(done)
-        };
-        let gone = || Err(StepsError::Io { what: "the store of steps", why: "a thread ended".to_owned() });
-        let part = &part;
-        let parts: Vec<Result<Part, StepsError>> = std::thread::scope(|scope| {
-            let mut parts = parts.into_iter();
-            let first = parts.next();
-            let others: Vec<_> = parts.map(|it| scope.spawn(move || part(it))).collect();
-            let first = first.map(part);
-            first.into_iter().chain(others.into_iter().map(|it| it.join().unwrap_or_else(|_| gone()))).collect()
-        });
-        let mut all = Part::default();
-        for part in parts {
-            let part = part?;
-            all.ready.extend(part.ready);
-            all.left.extend(part.left);
-            all.written += part.written;
-        }
-        if is_many {
-            self.store.packed();
-        }
-        Ok(all)
+    if is_many {
+        here.store.packed();
     }
+    Ok(all)
 }
 
 /// One change whose contents were read.

@@ -8,6 +8,7 @@ use std::process::Command;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 
+use super::adopt::adopt_in_steps;
 use super::tests::{LIMITS, Scene, held};
 use super::*;
 
@@ -90,7 +91,7 @@ fn killed_at_any_step_all_is_old_or_all_is_new() {
         let mut steps = Steps::new(&top.join("state"), &top.join("ws"), LIMITS, &[]).expect("steps");
         let changes = if top.join("ws/many").exists() { many(&scene, &steps) } else { all(&scene, &steps) };
         let mut left: usize = std::env::var(KILLED_AT).expect("a step").parse().expect("a number");
-        let adopted = steps.adopt_in_steps("work", changes, true, &mut || {
+        let adopted = adopt_in_steps(&mut steps, "work", changes, true, &mut || {
             left -= 1;
             if left == 0 {
                 let _ = kill(getpid(), Signal::SIGKILL);
@@ -163,7 +164,7 @@ fn at_each_step(meddle: impl Fn(&Scene), look: impl Fn(&Scene, usize)) {
         let mut steps = scene.steps();
         let changes = all(&scene, &steps);
         let mut at = 0;
-        let adopted = steps.adopt_in_steps("work", changes, true, &mut || {
+        let adopted = adopt_in_steps(&mut steps, "work", changes, true, &mut || {
             at += 1;
             if at == when {
                 meddle(&scene);

@@ -4,11 +4,17 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::base::{StepReport, Steps, cut};
 use super::store::Note;
+use super::store::error::StepsError;
 use super::store::state::{self, Kind, State};
-use super::{Change, PATHS_MAX, StepReport, Steps, StepsError, counted, cut};
+use super::store::table::Change;
+use super::together::enter;
 use crate::base::hex;
+use crate::base::text::counted;
 
+/// Paths that a step of edits looks at.
+const PATHS_MAX: usize = 2_000;
 /// The folder of the notes, in the store.
 const NOTES: &str = "edits";
 
@@ -21,95 +27,86 @@ pub struct Before {
     note: Option<Note>,
 }
 
-impl Steps {
-    /// Looks at files before an edit of exactly these.
-    ///
-    /// # Errors
-    /// The edit couldn't be taken back.
-    pub fn before_edit(&mut self, text: &str, paths: &[PathBuf]) -> Result<Before, StepsError> {
-        let _held = self.enter()?;
-        // The directories too, for an edit may have to make them.
-        let all: BTreeSet<PathBuf> =
-            paths.iter().take(PATHS_MAX).flat_map(|path| path.ancestors()).map(Path::to_owned).collect();
-        let all = all.into_iter().filter(|path| !path.as_os_str().is_empty());
-        let states: Result<Vec<_>, StepsError> = all.map(|path| Ok((path.clone(), self.keep_state(&path)?))).collect();
-        let (text, states) = (cut(text), states?);
-        let note = Some(self.note_edit(&text, &states)?);
-        Ok(Before { text, states, note })
-    }
+/// Looks at files before an edit of exactly these.
+pub fn before(here: &mut Steps, text: &str, paths: &[PathBuf]) -> Result<Before, StepsError> {
+    let _held = enter(here)?;
+    // The directories too, for an edit may have to make them.
+    let all: BTreeSet<PathBuf> =
+        paths.iter().take(PATHS_MAX).flat_map(|path| path.ancestors()).map(Path::to_owned).collect();
+    let all = all.into_iter().filter(|path| !path.as_os_str().is_empty());
+    let states: Result<Vec<_>, StepsError> = all.map(|path| Ok((path.clone(), here.keep_state(&path)?))).collect();
+    let (text, states) = (cut(text), states?);
+    let note = Some(note(here, &text, &states)?);
+    Ok(Before { text, states, note })
+}
 
-    /// Looks at them after it, and makes a step of what differs.
-    ///
-    /// # Errors
-    /// The step couldn't be written.
-    pub fn after_edit(&mut self, mut before: Before) -> Result<StepReport, StepsError> {
-        let note = before.note.take();
-        let made = self.enter().and_then(|_held| {
-            let changes = self.differences(std::mem::take(&mut before.states))?;
-            let made = self.make(Kind::Edit, before.text, Vec::new(), changes)?;
-            self.written += 1;
-            Ok(StepReport { pruned: self.make_room()?, ..made })
-        });
-        note.into_iter().for_each(|note| self.store.forget(&note));
-        made
-    }
+/// Looks at them after it, and makes a step of what differs.
+pub fn after(here: &mut Steps, mut before: Before) -> Result<StepReport, StepsError> {
+    let note = before.note.take();
+    let made = enter(here).and_then(|_held| {
+        let changes = differences(here, std::mem::take(&mut before.states))?;
+        let made = here.make(Kind::Edit, before.text, Vec::new(), changes)?;
+        here.written += 1;
+        Ok(StepReport { pruned: here.make_room()?, ..made })
+    });
+    note.into_iter().for_each(|note| here.store.forget(&note));
+    made
+}
 
-    /// Forgets an edit that changed nothing.
-    pub fn without_edit(&mut self, before: Before) {
-        before.note.iter().for_each(|note| self.store.forget(note));
-    }
+/// Forgets an edit that changed nothing.
+pub fn without(here: &mut Steps, before: Before) {
+    before.note.iter().for_each(|note| here.store.forget(note));
+}
 
-    /// Whether an edit was cut off.
-    pub(super) fn has_cut_off_edits(&self) -> bool {
-        self.cut_off_edits().next().is_some()
-    }
+/// Whether an edit was cut off.
+pub fn has_cut_off(here: &Steps) -> bool {
+    cut_off(here).next().is_some()
+}
 
-    /// Makes steps of edits that were cut off; gives a line for each that had changed something.
-    pub(super) fn recover_edits(&mut self) -> Result<Vec<String>, StepsError> {
-        let mut told = Vec::new();
-        for (name, text, states) in self.cut_off_edits().collect::<Vec<_>>() {
-            let changes = self.differences(states)?;
-            let made = self.make(Kind::Edit, text.clone(), vec!["it was cut off".to_owned()], changes)?;
-            self.store.remove(&name);
-            if let StepReport { step: Some(step), files, .. } = made {
-                let files = counted(files, "file");
-                told.push(format!("an edit of {text} was cut off; it changed {files}, which is step {step} (:undo)"));
-            }
+/// Makes steps of edits that were cut off; gives a line for each that had changed something.
+pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
+    let mut told = Vec::new();
+    for (name, text, states) in cut_off(here).collect::<Vec<_>>() {
+        let changes = differences(here, states)?;
+        let made = here.make(Kind::Edit, text.clone(), vec!["it was cut off".to_owned()], changes)?;
+        here.store.remove(&name);
+        if let StepReport { step: Some(step), files, .. } = made {
+            let files = counted(files, "file");
+            told.push(format!("an edit of {text} was cut off; it changed {files}, which is step {step} (:undo)"));
         }
-        Ok(told)
     }
+    Ok(told)
+}
 
-    /// Returns the present differences from the earlier states.
-    fn differences(&self, states: Vec<(PathBuf, State)>) -> Result<Vec<Change>, StepsError> {
-        let mut changes = Vec::new();
-        for (path, before) in states {
-            let after = self.keep_state(&path)?;
-            let is_unknown = matches!((before, after), (State::Unknown(_), State::Unknown(_)));
-            if before != after && !is_unknown {
-                changes.push(Change { path, before, after });
-            }
+/// Returns the present differences from the earlier states.
+fn differences(here: &Steps, states: Vec<(PathBuf, State)>) -> Result<Vec<Change>, StepsError> {
+    let mut changes = Vec::new();
+    for (path, before) in states {
+        let after = here.keep_state(&path)?;
+        let is_unknown = matches!((before, after), (State::Unknown(_), State::Unknown(_)));
+        if before != after && !is_unknown {
+            changes.push(Change { path, before, after });
         }
-        Ok(changes)
     }
+    Ok(changes)
+}
 
-    /// Notes an edit that begins, and holds the note.
-    fn note_edit(&mut self, text: &str, states: &[(PathBuf, State)]) -> Result<Note, StepsError> {
-        let change =
-            |(path, before): &(PathBuf, State)| Change { path: path.clone(), before: *before, after: State::Nothing };
-        let changes: Vec<Change> = states.iter().map(change).collect();
-        self.opened += 1;
-        let text = format!("{}\n{}", hex::encode(text.as_bytes()), state::change_lines(&changes));
-        self.store.note(NOTES, &format!("{}-{}", self.session, self.opened), &text)
-    }
+/// Notes an edit that begins, and holds the note.
+fn note(here: &mut Steps, text: &str, states: &[(PathBuf, State)]) -> Result<Note, StepsError> {
+    let change =
+        |(path, before): &(PathBuf, State)| Change { path: path.clone(), before: *before, after: State::Nothing };
+    let changes: Vec<Change> = states.iter().map(change).collect();
+    here.opened += 1;
+    let text = format!("{}\n{}", hex::encode(text.as_bytes()), state::change_lines(&changes));
+    here.store.note(NOTES, &format!("{}-{}", here.session, here.opened), &text)
+}
 
-    /// The notes that no session holds: their names, the texts, and what was there before.
-    fn cut_off_edits(&self) -> impl Iterator<Item = (String, String, Vec<(PathBuf, State)>)> {
-        self.store.cut_off(NOTES, &self.session).filter_map(|(name, note)| {
-            let mut lines = note.lines();
-            let text = String::from_utf8_lossy(&state::bytes_of(lines.next()?)?).into_owned();
-            let states =
-                lines.map(|line| state::change_of(line).map(|it| (it.path, it.before))).collect::<Option<_>>()?;
-            Some((name, text, states))
-        })
-    }
+/// The notes that no session holds: their names, the texts, and what was there before.
+fn cut_off(here: &Steps) -> impl Iterator<Item = (String, String, Vec<(PathBuf, State)>)> {
+    here.store.cut_off(NOTES, &here.session).filter_map(|(name, note)| {
+        let mut lines = note.lines();
+        let text = String::from_utf8_lossy(&state::bytes_of(lines.next()?)?).into_owned();
+        let states = lines.map(|line| state::change_of(line).map(|it| (it.path, it.before))).collect::<Option<_>>()?;
+        Some((name, text, states))
+    })
 }

@@ -5,10 +5,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 
+use super::base::{StepReport, Steps, cut};
 use super::store::Note;
+use super::store::error::StepsError;
 use super::store::state::{self, Kind, Record, State};
-use super::{Change, StepReport, Steps, StepsError, counted, cut};
+use super::store::table::Change;
+use super::together::enter;
 use crate::base::hex;
+use crate::base::text::counted;
 
 /// The folder of the notes, in the store.
 const NOTES: &str = "jobs";
@@ -31,67 +35,67 @@ impl Job {
     }
 }
 
-impl Steps {
-    /// Notes that a command goes on; the look after its call has just been.
-    pub fn job(&mut self, text: &str) -> Job {
-        let known: BTreeMap<u64, bool> = self.list().iter().map(|step| (step.number, step.is_undone)).collect();
-        let steps = known.iter().map(|(number, is_undone)| format!("{number} {}\n", u8::from(*is_undone)));
-        let lines = format!("{}\n{}", hex::encode(cut(text).as_bytes()), steps.collect::<String>());
-        self.opened += 1;
-        let name = format!("{}-{}", self.session, self.opened);
-        Job { text: cut(text), known, note: self.store.note(NOTES, &name, &lines).ok() }
-    }
+/// Notes that a command goes on; the look after its call has just been.
+pub fn begin(here: &mut Steps, text: &str) -> Job {
+    let known: BTreeMap<u64, bool> = here.list().iter().map(|step| (step.number, step.is_undone)).collect();
+    let steps = known.iter().map(|(number, is_undone)| format!("{number} {}\n", u8::from(*is_undone)));
+    let lines = format!("{}\n{}", hex::encode(cut(text).as_bytes()), steps.collect::<String>());
+    here.opened += 1;
+    let name = format!("{}-{}", here.session, here.opened);
+    Job { text: cut(text), known, note: here.store.note(NOTES, &name, &lines).ok() }
+}
 
-    /// Looks at the workspace when it has ended, and makes a step of what it changed since its call.
-    ///
-    /// # Errors
-    /// The step couldn't be written: that can't be taken back.
-    pub fn after_job(&mut self, job: Job) -> Result<StepReport, StepsError> {
-        let Job { text, known, note } = job;
-        let made = self.enter().and_then(|_held| {
-            let made = self.make_of_job(text, &known, "as a job, until its end")?;
-            Ok(StepReport { pruned: self.make_room()?, ..made })
-        });
-        note.into_iter().for_each(|note| self.store.forget(&note));
-        made
-    }
+/// Looks at the workspace when it has ended, and makes a step of what it changed since its call.
+pub fn after(here: &mut Steps, job: Job) -> Result<StepReport, StepsError> {
+    let Job { text, known, note } = job;
+    let made = enter(here).and_then(|_held| {
+        let made = make_of_job(here, text, &known, "as a job, until its end")?;
+        Ok(StepReport { pruned: here.make_room()?, ..made })
+    });
+    note.into_iter().for_each(|note| here.store.forget(&note));
+    made
+}
 
-    /// Whether a job's session was killed.
-    pub(super) fn has_cut_off_jobs(&self) -> bool {
-        self.store.cut_off(NOTES, &self.session).next().is_some()
-    }
+/// Whether a job's session was killed.
+pub fn has_cut_off(here: &Steps) -> bool {
+    here.store.cut_off(NOTES, &here.session).next().is_some()
+}
 
-    /// Makes steps of what jobs changed whose sessions were killed; gives a line for each that had changed something. The
-    /// lock is held.
-    pub(super) fn recover_jobs(&mut self) -> Result<Vec<String>, StepsError> {
-        let mut told = Vec::new();
-        for (name, note) in self.store.cut_off(NOTES, &self.session).collect::<Vec<_>>() {
-            if let Some((text, known)) = job_of(&note) {
-                let made = self.make_of_job(text.clone(), &known, "as a job; its session was cut off")?;
-                if let StepReport { step: Some(step), files, .. } = made {
-                    let files = counted(files, "file");
-                    told.push(format!(
-                        "the session of the job `{text}` was cut off; it changed {files}, which is step {step} (:undo)"
-                    ));
-                }
+/// Makes steps of what jobs changed whose sessions were killed; gives a line for each that had changed something. The
+/// lock is held.
+pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
+    let mut told = Vec::new();
+    for (name, note) in here.store.cut_off(NOTES, &here.session).collect::<Vec<_>>() {
+        if let Some((text, known)) = job_of(&note) {
+            let made = make_of_job(here, text.clone(), &known, "as a job; its session was cut off")?;
+            if let StepReport { step: Some(step), files, .. } = made {
+                let files = counted(files, "file");
+                told.push(format!(
+                    "the session of the job `{text}` was cut off; it changed {files}, which is step {step} (:undo)"
+                ));
             }
-            self.store.remove(&name);
         }
-        Ok(told)
+        here.store.remove(&name);
     }
+    Ok(told)
+}
 
-    /// Makes a step of what differs from the last look, but for what other steps did since the job began.
-    fn make_of_job(&mut self, text: String, known: &BTreeMap<u64, bool>, note: &str) -> Result<StepReport, StepsError> {
-        let left = left_by(&self.list(), known);
-        let mut changes: Vec<Change> = self.look(false)?;
-        for change in &mut changes {
-            change.before = left.get(&change.path).copied().unwrap_or(change.before);
-        }
-        changes.retain(|change| change.before != change.after);
-        let made = self.make(Kind::Command, text, vec![note.to_owned()], changes);
-        self.held.clear();
-        made
+/// Makes a step of what differs from the last look, but for what other steps did since the job began.
+fn make_of_job(
+    here: &mut Steps,
+    text: String,
+    known: &BTreeMap<u64, bool>,
+    note: &str,
+) -> Result<StepReport, StepsError> {
+    let left = left_by(&here.list(), known);
+    let mut changes: Vec<Change> = here.look(false)?;
+    for change in &mut changes {
+        change.before = left.get(&change.path).copied().unwrap_or(change.before);
     }
+    changes.retain(|change| change.before != change.after);
+    let made = here.make(Kind::Command, text, vec![note.to_owned()], changes);
+    here.held.clear();
+    made
 }
 
 /// Returns the command line of a note, and the steps that there were when its call was over.

@@ -7,11 +7,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 use proptest::prelude::*;
 
+use super::together::turn;
 use super::*;
 
 pub(super) const LIMITS: Limits = Limits {
@@ -440,7 +442,7 @@ fn killed_at_any_step_of_an_undo_all_is_old_or_all_is_new() {
         let mut steps = Steps::new(&top.join("state"), &top.join("ws"), LIMITS, &[]).expect("steps");
         let mut left: usize = std::env::var(KILLED_AT).expect("a step").parse().expect("a number");
         let records = steps.list();
-        let _ = steps.turn(records, true, false, &mut || {
+        let _ = turn(&mut steps, records, true, false, &mut || {
             left -= 1;
             if left == 0 {
                 let _ = kill(getpid(), Signal::SIGKILL);
@@ -549,11 +551,11 @@ fn what_changes_while_it_is_taken_back_is_left() {
     };
     // While the contents are laid ready: nothing is done.
     let list = steps.list();
-    assert!(steps.turn(list.clone(), true, false, &mut change_at(2, "mine")).is_err());
+    assert!(turn(&mut steps, list.clone(), true, false, &mut change_at(2, "mine")).is_err());
     assert_eq!((scene.read("a"), scene.read("b")), ("new".into(), "mine".into()));
     scene.write("b", "new");
     // When it counts already: the rest is done, and this one told.
-    let back = steps.turn(list, true, false, &mut change_at(5, "mine")).expect("taken back");
+    let back = turn(&mut steps, list, true, false, &mut change_at(5, "mine")).expect("taken back");
     assert_eq!(back.left, [(PathBuf::from("b"), "it has changed meanwhile".to_owned())]);
     assert_eq!((scene.read("a"), scene.read("b")), ("old".into(), "mine".into()));
 }

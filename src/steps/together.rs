@@ -5,12 +5,42 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::outside::Other;
-use super::store::error::Conflict;
-use super::store::state::{Kind, Record, State, is_of_directories};
-use super::undo::{INTENT, Intent, Plan, Sources, TakenBack};
-use super::{Change, Steps, StepsError, store};
+use super::base::Steps;
+use super::intent::{
+    INTENT, Intent, Plan, Sources, apply, carry_out, close, is_reversed, lay_all_ready, mark_steps, plan, stage_name,
+    unseen, unstage,
+};
+use super::store;
+use super::store::error::{Conflict, StepsError};
+use super::store::state::{Elsewhere, Kind, Record, State, Why, is_of_directories};
+use super::store::table::Change;
+use crate::base::text::counted;
 use crate::files::Stamp;
+
+/// The text of a step that a crash cut off.
+const CUT_OFF: &str = "changes that were cut off while they were made real, and finished afterwards";
+
+/// The result of an undo or redo.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TakenBack {
+    /// The steps, in the order in which that was done.
+    pub steps: Vec<Record>,
+    /// Files and links that are as they were, or will be.
+    pub files: usize,
+    /// The paths that stay as they are, and why.
+    pub left: Vec<(PathBuf, String)>,
+    /// The step that keeps what a person had changed, where that was overwritten.
+    pub kept_in: Option<u64>,
+    /// Places that nobody looked into: what a command did there is as it left it.
+    pub unseen: Vec<(PathBuf, Why)>,
+}
+
+/// Another place whose steps are turned together with those of the workspace.
+struct Place {
+    steps: Steps,
+    records: Vec<Record>,
+    _held: store::Held,
+}
 
 /// The share of one place.
 struct Share {
@@ -42,162 +72,316 @@ fn whole(root: &Path, left: Vec<(PathBuf, String)>) -> impl Iterator<Item = (Pat
     left.into_iter().map(|(path, why)| (root.join(path), why))
 }
 
-impl Steps {
-    /// Takes steps back, the newest first, or makes them again, the oldest first.
-    pub(super) fn turn(
-        &mut self,
-        steps: Vec<Record>,
-        is_undone: bool,
-        by_force: bool,
-        step: &mut dyn FnMut(),
-    ) -> Result<TakenBack, StepsError> {
-        let stage = self.stage_name();
-        let mut own = self.share(&steps, is_undone, &stage)?;
-        let mut others: Vec<(Other, Share)> = Vec::new();
-        for other in self.others_of(&steps)? {
-            let share = other.steps.share(&other.records, is_undone, &stage)?;
-            others.push((other, share));
-        }
-        own.intent.places = others.iter().map(|(other, _)| other.steps.workspace().to_owned()).collect();
-        let mut conflicts = own.conflicts.clone();
-        for (other, share) in &others {
-            let root = other.steps.workspace();
-            conflicts.extend(share.conflicts.iter().map(|it| Conflict { path: root.join(&it.path), ..it.clone() }));
-        }
-        if !conflicts.is_empty() && !by_force {
-            return Err(StepsError::Conflicts(conflicts));
-        }
-        if let Some(lost) = conflicts.iter().find(|it| matches!(it.now, State::Unknown(_))) {
-            let error = format!("{} {}, and it can't be kept: put it away first", lost.path.display(), lost.why);
-            return Err(StepsError::Nothing(error));
-        }
-        let files = own.files() + others.iter().map(|(_, share)| share.files()).sum::<usize>();
-        let done = self.carry_out_together(&mut own, &mut others, step)?;
-        let mut kept_in = None;
-        let shares = others.iter_mut().map(|(other, share)| (&mut other.steps, &*share));
-        let word = if is_undone { "undo" } else { "redo" };
-        for (place, share) in shares.collect::<Vec<_>>().into_iter().chain([(&mut *self, &own)]) {
-            let forced = share.forced();
-            if !forced.is_empty() {
-                let note = "what you had changed is kept in it".to_owned();
-                kept_in = place.make(Kind::Undo, format!(":{word} --force"), vec![note], forced)?.step;
-            }
-        }
-        let planned = others.iter().flat_map(|(other, share)| whole(other.steps.workspace(), share.left.clone()));
-        let left = planned.chain(own.left).chain(done).collect();
-        let unseen = if steps.iter().any(|it| it.kind == Kind::Command) { self.unseen() } else { Vec::new() };
-        Ok(TakenBack { steps, files, left, kept_in, unseen })
-    }
+/// Takes the last `count` steps back. What was changed since is overwritten only where `by_force`, and kept as a step
+/// then.
+pub fn undo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
+    let _held = enter_alone(here)?;
+    let done: Vec<Record> = here.list().into_iter().rev().filter(|step| !step.is_undone).collect();
+    let none = "nothing to undo: no command or edit of a model has changed anything here";
+    let steps = first(done, count, none, "to take back")?;
+    turn(here, steps, true, by_force, &mut || ())
+}
 
-    /// Returns the work in this place.
-    fn share(&self, steps: &[Record], is_undone: bool, stage: &str) -> Result<Share, StepsError> {
-        let Plan { mut changes, left, conflicts } = self.plan(steps, is_undone)?;
-        // A change of what isn't there any more needs its directories.
-        let needed: BTreeSet<PathBuf> = changes
-            .iter()
-            .filter(|it| it.after != State::Nothing)
-            .flat_map(|it| it.path.ancestors().skip(1).map(Path::to_owned))
-            .filter(|path| !path.as_os_str().is_empty() && matches!(self.root.stamp(path), Ok(None)))
-            .collect();
-        for path in needed {
-            if !changes.iter().any(|it| it.path == path) {
-                changes.push(Change { path, before: State::Nothing, after: State::Directory { mode: 0o755 } });
-            }
-        }
-        let steps = steps.iter().map(|it| (it.number, is_undone)).collect();
-        let intent = Intent { stage: stage.to_owned(), steps, changes, places: Vec::new() };
-        Ok(Share { intent, left, conflicts, stamps: Vec::new() })
+/// Takes back all steps of a run towards a goal, also if others came after them.
+pub fn undo_run(here: &mut Steps, run: i64, by_force: bool) -> Result<TakenBack, StepsError> {
+    let _held = enter_alone(here)?;
+    let is_of_run = |step: &Record| step.run() == Some(run) && !step.is_undone;
+    let steps: Vec<Record> = here.list().into_iter().rev().filter(is_of_run).collect();
+    if steps.is_empty() {
+        return Err(StepsError::Nothing(format!("run {run} has changed nothing here, or it was taken back")));
     }
+    turn(here, steps, true, by_force, &mut || ())
+}
 
-    /// Does all of it, or nothing; gives what it had to leave.
-    fn carry_out_together(
-        &mut self,
-        own: &mut Share,
-        others: &mut [(Other, Share)],
-        step: &mut dyn FnMut(),
-    ) -> Result<Vec<(PathBuf, String)>, StepsError> {
-        if let Err(error) = self.lay_places_ready(own, others, step) {
-            self.forget(own, others);
+/// Makes the last `count` steps again that were taken back.
+pub fn redo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
+    let _held = enter_alone(here)?;
+    let mut undone: Vec<Record> = here.list().into_iter().rev().take_while(|step| step.is_undone).collect();
+    undone.reverse();
+    let none = "there is nothing to make again: no step was taken back since the last one";
+    let steps = first(undone, count, none, "to make again")?;
+    turn(here, steps, false, by_force, &mut || ())
+}
+
+/// Takes back what the last step did to one file that still is what that step left; again, what the one before it did.
+/// That is a step of its own.
+pub fn undo_file(here: &mut Steps, path: &Path, by_force: bool) -> Result<TakenBack, StepsError> {
+    let _held = enter_alone(here)?;
+    let now = here.keep_state(path)?;
+    let steps = here.list();
+    let of_it = |step: &Record| {
+        let found = step.changes.iter().find(|it| it.path == path);
+        found.map(|it| (it.before, it.after))
+    };
+    let touching = || {
+        let own = steps.iter().rev().filter(|step| step.kind != Kind::Undo && !step.is_undone);
+        own.filter_map(|step| Some((step, of_it(step)?)))
+    };
+    let name = path.display();
+    let Some((newest, (_, left))) = touching().next() else {
+        return Err(StepsError::Nothing(format!("no step has changed {name}, but for those that were taken back")));
+    };
+    let (step, (to, _)) = match touching().find(|(_, (_, after))| *after == now) {
+        Some(found) => found,
+        None if by_force => (newest, of_it(newest).unwrap_or((State::Nothing, State::Nothing))),
+        None => {
+            let why = "has changed since".to_owned();
+            return Err(StepsError::Conflicts(vec![Conflict { path: path.to_owned(), why, left, now }]));
+        }
+    };
+    if let State::Unknown(why) = to {
+        return Err(StepsError::Nothing(format!("{name} can't be taken back: {why}")));
+    }
+    let mut changes = vec![Change { path: path.to_owned(), before: now, after: to }];
+    // The directories that it needs, where they have gone with it.
+    let missing = |path: &&Path| matches!(here.root.stamp(path), Ok(None)) && to != State::Nothing;
+    let above = path.ancestors().skip(1).filter(|path| !path.as_os_str().is_empty()).take_while(missing);
+    changes.extend(above.map(|path| Change {
+        path: path.to_owned(),
+        before: State::Nothing,
+        after: State::Directory { mode: 0o755 },
+    }));
+    let (text, step) = (format!(":undo --file {name}"), step.clone());
+    carry_out(here, Vec::new(), changes.clone(), &Sources::new(), None, &mut || ())?;
+    let made = here.make(Kind::Undo, text, Vec::new(), changes)?;
+    Ok(TakenBack { steps: vec![step], files: 1, left: Vec::new(), kept_in: made.step, unseen: Vec::new() })
+}
+
+/// Takes steps back, the newest first, or makes them again, the oldest first.
+pub fn turn(
+    here: &mut Steps,
+    steps: Vec<Record>,
+    is_undone: bool,
+    by_force: bool,
+    step: &mut dyn FnMut(),
+) -> Result<TakenBack, StepsError> {
+    let stage = stage_name(here);
+    let mut own = share(here, &steps, is_undone, &stage)?;
+    let mut others: Vec<(Place, Share)> = Vec::new();
+    for other in others_of(here, &steps)? {
+        let share = share(&other.steps, &other.records, is_undone, &stage)?;
+        others.push((other, share));
+    }
+    own.intent.places = others.iter().map(|(other, _)| other.steps.workspace().to_owned()).collect();
+    let mut conflicts = own.conflicts.clone();
+    for (other, share) in &others {
+        let root = other.steps.workspace();
+        conflicts.extend(share.conflicts.iter().map(|it| Conflict { path: root.join(&it.path), ..it.clone() }));
+    }
+    if !conflicts.is_empty() && !by_force {
+        return Err(StepsError::Conflicts(conflicts));
+    }
+    if let Some(lost) = conflicts.iter().find(|it| matches!(it.now, State::Unknown(_))) {
+        let error = format!("{} {}, and it can't be kept: put it away first", lost.path.display(), lost.why);
+        return Err(StepsError::Nothing(error));
+    }
+    let files = own.files() + others.iter().map(|(_, share)| share.files()).sum::<usize>();
+    let done = carry_out_together(here, &mut own, &mut others, step)?;
+    let mut kept_in = None;
+    let shares = others.iter_mut().map(|(other, share)| (&mut other.steps, &*share));
+    let word = if is_undone { "undo" } else { "redo" };
+    for (place, share) in shares.collect::<Vec<_>>().into_iter().chain([(&mut *here, &own)]) {
+        let forced = share.forced();
+        if !forced.is_empty() {
+            let note = "what you had changed is kept in it".to_owned();
+            kept_in = place.make(Kind::Undo, format!(":{word} --force"), vec![note], forced)?.step;
+        }
+    }
+    let planned = others.iter().flat_map(|(other, share)| whole(other.steps.workspace(), share.left.clone()));
+    let left = planned.chain(own.left).chain(done).collect();
+    let unseen = if steps.iter().any(|it| it.kind == Kind::Command) { unseen(here) } else { Vec::new() };
+    Ok(TakenBack { steps, files, left, kept_in, unseen })
+}
+
+/// Returns the work in this place.
+fn share(here: &Steps, steps: &[Record], is_undone: bool, stage: &str) -> Result<Share, StepsError> {
+    let Plan { mut changes, left, conflicts } = plan(here, steps, is_undone)?;
+    // A change of what isn't there any more needs its directories.
+    let needed: BTreeSet<PathBuf> = changes
+        .iter()
+        .filter(|it| it.after != State::Nothing)
+        .flat_map(|it| it.path.ancestors().skip(1).map(Path::to_owned))
+        .filter(|path| !path.as_os_str().is_empty() && matches!(here.root.stamp(path), Ok(None)))
+        .collect();
+    for path in needed {
+        if !changes.iter().any(|it| it.path == path) {
+            changes.push(Change { path, before: State::Nothing, after: State::Directory { mode: 0o755 } });
+        }
+    }
+    let steps = steps.iter().map(|it| (it.number, is_undone)).collect();
+    let intent = Intent { stage: stage.to_owned(), steps, changes, places: Vec::new() };
+    Ok(Share { intent, left, conflicts, stamps: Vec::new() })
+}
+
+/// Does all of it, or nothing; gives what it had to leave.
+fn carry_out_together(
+    here: &mut Steps,
+    own: &mut Share,
+    others: &mut [(Place, Share)],
+    step: &mut dyn FnMut(),
+) -> Result<Vec<(PathBuf, String)>, StepsError> {
+    if let Err(error) = lay_places_ready(here, own, others, step) {
+        forget(here, own, others);
+        return Err(error);
+    }
+    step();
+    let left = match apply_places(here, own, others, step) {
+        Ok(left) => left,
+        Err(error) => {
+            let mut is_as_before = is_reversed(here, &own.intent);
+            for (other, share) in &*others {
+                is_as_before &= is_reversed(&other.steps, &share.intent);
+            }
+            // Otherwise the notes stay, and whoever comes next goes on.
+            if is_as_before {
+                forget(here, own, others);
+            }
             return Err(error);
         }
+    };
+    for (other, share) in &*others {
+        mark_steps(&other.steps, &share.intent)?;
+    }
+    mark_steps(here, &own.intent)?;
+    step();
+    forget(here, own, others);
+    Ok(left)
+}
+
+fn lay_places_ready(
+    here: &Steps,
+    own: &mut Share,
+    others: &mut [(Place, Share)],
+    step: &mut dyn FnMut(),
+) -> Result<(), StepsError> {
+    let failed = |error: std::io::Error| StepsError::io("the note of what is to be done", &error);
+    for (Place { steps, .. }, share) in others {
+        share.stamps = lay_all_ready(steps, &share.intent, &Sources::new(), None, step)?;
+        steps.store.put_for_good(&note_of(&share.intent), share.intent.text().as_bytes()).map_err(failed)?;
         step();
-        let left = match self.apply_places(own, others, step) {
-            Ok(left) => left,
-            Err(error) => {
-                let mut is_as_before = self.is_reversed(&own.intent);
-                for (other, share) in &*others {
-                    is_as_before &= other.steps.is_reversed(&share.intent);
-                }
-                // Otherwise the notes stay, and whoever comes next goes on.
-                if is_as_before {
-                    self.forget(own, others);
-                }
-                return Err(error);
+    }
+    own.stamps = lay_all_ready(here, &own.intent, &Sources::new(), None, step)?;
+    here.store.put_for_good(INTENT, own.intent.text().as_bytes()).map_err(failed)
+}
+
+fn apply_places(
+    here: &Steps,
+    own: &Share,
+    others: &[(Place, Share)],
+    step: &mut dyn FnMut(),
+) -> Result<Vec<(PathBuf, String)>, StepsError> {
+    let mut left = Vec::new();
+    for (Place { steps, .. }, share) in others {
+        left.extend(whole(steps.workspace(), apply(steps, &share.intent, Some(&share.stamps), step)?));
+    }
+    left.extend(apply(here, &own.intent, Some(&own.stamps), step)?);
+    Ok(left)
+}
+
+/// Puts the notes and what waits away, the note that counts first.
+fn forget(here: &Steps, own: &Share, others: &[(Place, Share)]) {
+    here.store.remove(INTENT);
+    unstage(here, &own.intent);
+    for (Place { steps, .. }, share) in others {
+        steps.store.remove(&note_of(&share.intent));
+        unstage(steps, &share.intent);
+    }
+}
+
+/// Finishes, in the other places, an undo that counted and was cut off; gives what it had to leave there.
+pub fn finish_places(here: &Steps, intent: &Intent) -> Result<Vec<(PathBuf, String)>, StepsError> {
+    let mut left = Vec::new();
+    for root in &intent.places {
+        // A place that is gone has nothing to be finished.
+        let Ok(other) = here.beside(root) else { continue };
+        let _held: store::Held = other.store.lock(root)?;
+        let note = note_of(intent);
+        let Some(theirs) = other.store.text(&note).as_deref().and_then(Intent::of) else { continue };
+        left.extend(whole(root, apply(&other, &theirs, None, &mut || ())?));
+        mark_steps(&other, &theirs)?;
+        other.store.remove(&note);
+        unstage(&other, &theirs);
+    }
+    Ok(left)
+}
+
+/// Takes the lock; what an undo that was cut off has left is finished first.
+pub fn enter(here: &mut Steps) -> Result<store::Held, StepsError> {
+    let held = here.store.lock(here.root.path())?;
+    finish_undo(here)?;
+    Ok(held)
+}
+
+/// The lock, while no command of a model runs.
+pub fn enter_alone(here: &mut Steps) -> Result<store::Held, StepsError> {
+    if !here.store.is_there() {
+        return Err(StepsError::Nothing(
+            "nothing to undo or redo: no command or edit of a model has changed anything here".into(),
+        ));
+    }
+    let held = enter(here)?;
+    match here.others().into_iter().find(|other| other.is_alive) {
+        Some(other) => Err(StepsError::Running(other.text)),
+        None => Ok(held),
+    }
+}
+
+/// Finishes an undo that counted and was cut off; gives a line about it. The lock is held.
+pub fn finish_undo(here: &mut Steps) -> Result<Option<String>, StepsError> {
+    let Some(text) = here.store.text(INTENT) else { return Ok(None) };
+    let Some(intent) = Intent::of(&text) else {
+        here.store.remove(INTENT);
+        return Ok(None);
+    };
+    let mut left = finish_places(here, &intent)?;
+    let (elsewhere, own) = (left.len(), apply(here, &intent, None, &mut || ())?);
+    left.extend(own);
+    let left_here = || left[elsewhere..].iter();
+    if intent.steps.is_empty() {
+        // Changes of a command's copy, or of one file: they are a step as if nothing had happened.
+        let done = intent.changes.iter().filter(|it| !left_here().any(|(path, _)| *path == it.path));
+        here.make(Kind::Command, CUT_OFF.to_owned(), Vec::new(), done.cloned().collect())?;
+    }
+    let files = counted(intent.changes.len() - left_here().len().min(intent.changes.len()), "path");
+    close(here, &intent)?;
+    let left: Vec<String> = left.iter().map(|(path, why)| format!("{} ({why})", path.display())).collect();
+    let left = if left.is_empty() { String::new() } else { format!("; left as they are: {}", left.join(", ")) };
+    Ok(Some(format!("changes in {} were cut off; they are finished now: {files}{left}", here.root.path().display())))
+}
+
+/// The places outside of these steps, each with its own steps in the same order.
+fn others_of(here: &Steps, steps: &[Record]) -> Result<Vec<Place>, StepsError> {
+    let mut others: Vec<Place> = Vec::new();
+    for Elsewhere { root, number, .. } in steps.iter().flat_map(|step| &step.outside) {
+        let at = match others.iter().position(|it| it.steps.workspace() == root) {
+            Some(at) => at,
+            None => {
+                let mut steps = here.beside(root)?;
+                let held = enter_alone(&mut steps)?;
+                others.push(Place { steps, records: Vec::new(), _held: held });
+                others.len() - 1
             }
         };
-        for (other, share) in &*others {
-            other.steps.mark_steps(&share.intent)?;
+        let other = &mut others[at];
+        let found = other.steps.list().into_iter().find(|it| it.number == *number);
+        let gone = || StepsError::Nothing(format!("what was changed in {} isn't kept any more", root.display()));
+        let record = found.ok_or_else(gone)?;
+        if !other.records.iter().any(|it| it.number == record.number) {
+            other.records.push(record);
         }
-        self.mark_steps(&own.intent)?;
-        step();
-        self.forget(own, others);
-        Ok(left)
     }
+    Ok(others)
+}
 
-    fn lay_places_ready(
-        &self,
-        own: &mut Share,
-        others: &mut [(Other, Share)],
-        step: &mut dyn FnMut(),
-    ) -> Result<(), StepsError> {
-        let failed = |error: std::io::Error| StepsError::io("the note of what is to be done", &error);
-        for (Other { steps, .. }, share) in others {
-            share.stamps = steps.lay_all_ready(&share.intent, &Sources::new(), None, step)?;
-            steps.store.put_for_good(&note_of(&share.intent), share.intent.text().as_bytes()).map_err(failed)?;
-            step();
-        }
-        own.stamps = self.lay_all_ready(&own.intent, &Sources::new(), None, step)?;
-        self.store.put_for_good(INTENT, own.intent.text().as_bytes()).map_err(failed)
+/// The first `count`, where there are so many.
+fn first(mut steps: Vec<Record>, count: usize, none: &str, what: &str) -> Result<Vec<Record>, StepsError> {
+    if steps.is_empty() {
+        return Err(StepsError::Nothing(none.to_owned()));
     }
-
-    fn apply_places(
-        &self,
-        own: &Share,
-        others: &[(Other, Share)],
-        step: &mut dyn FnMut(),
-    ) -> Result<Vec<(PathBuf, String)>, StepsError> {
-        let mut left = Vec::new();
-        for (Other { steps, .. }, share) in others {
-            left.extend(whole(steps.workspace(), steps.apply(&share.intent, Some(&share.stamps), step)?));
-        }
-        left.extend(self.apply(&own.intent, Some(&own.stamps), step)?);
-        Ok(left)
+    if count == 0 || count > steps.len() {
+        let (are, there) = (if steps.len() == 1 { "is" } else { "are" }, counted(steps.len(), "step"));
+        return Err(StepsError::Nothing(format!("{count} is no number of steps {what}: there {are} {there}")));
     }
-
-    /// Puts the notes and what waits away, the note that counts first.
-    fn forget(&self, own: &Share, others: &[(Other, Share)]) {
-        self.store.remove(INTENT);
-        self.unstage(&own.intent);
-        for (Other { steps, .. }, share) in others {
-            steps.store.remove(&note_of(&share.intent));
-            steps.unstage(&share.intent);
-        }
-    }
-
-    /// Finishes, in the other places, an undo that counted and was cut off; gives what it had to leave there.
-    pub(super) fn finish_places(&self, intent: &Intent) -> Result<Vec<(PathBuf, String)>, StepsError> {
-        let mut left = Vec::new();
-        for root in &intent.places {
-            // A place that is gone has nothing to be finished.
-            let Ok(other) = self.beside(root) else { continue };
-            let _held: store::Held = other.store.lock(root)?;
-            let note = note_of(intent);
-            let Some(theirs) = other.store.text(&note).as_deref().and_then(Intent::of) else { continue };
-            left.extend(whole(root, other.apply(&theirs, None, &mut || ())?));
-            other.mark_steps(&theirs)?;
-            other.store.remove(&note);
-            other.unstage(&theirs);
-        }
-        Ok(left)
-    }
+    steps.truncate(count);
+    Ok(steps)
 }

@@ -8,6 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::getpid;
 
 use super::tests::{LIMITS, Scene, held};
+use super::together::turn;
 use super::*;
 
 type Held = std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>;
@@ -85,7 +86,7 @@ fn what_fails_in_one_place_is_done_in_both_or_in_neither() {
         let records = steps.list().into_iter().rev().collect();
         // A link where a file's directory was: it isn't followed, which fails.
         let mut at = 0;
-        let done = steps.turn(records, true, false, &mut || {
+        let done = turn(&mut steps, records, true, false, &mut || {
             at += 1;
             if at == when && fs::rename(scene.at("dir"), scene.at("moved")).is_ok() {
                 std::os::unix::fs::symlink(outside(&scene), scene.at("dir")).expect("a link");
@@ -119,7 +120,7 @@ fn killed_at_any_step_both_places_are_old_or_both_are_new() {
         let mut steps = Steps::new(&top.join("state"), &top.join("ws"), LIMITS, &[]).expect("steps");
         let mut left: usize = std::env::var(KILLED_AT).expect("a step").parse().expect("a number");
         let records = steps.list().into_iter().rev().collect();
-        let _ = steps.turn(records, true, false, &mut || {
+        let _ = turn(&mut steps, records, true, false, &mut || {
             left -= 1;
             if left == 0 {
                 let _ = kill(getpid(), Signal::SIGKILL);

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::process::{Command, Output};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
@@ -189,7 +189,7 @@ fn attributes_that_stand_between_files_and_contents_are_seen() {
         ("*.psd filter=lfs\n*.key filter=git-crypt", None),
     ];
     for (text, expected) in table {
-        assert_eq!(git::shortest_plain(text.as_bytes()), expected, "{text:?}");
+        assert_eq!(super::look::git::shortest_plain(text.as_bytes()), expected, "{text:?}");
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ use gix::objs::{Kind as ObjectKind, Tree, Write as _, WriteTo as _};
 use gix::odb::loose::Store as Loose;
 
 use crate::base::hash;
-use crate::files::Locked;
+use crate::files::{Locked, lock_file, private_file};
 use error::StepsError;
 use packs::{Packer, Packs};
 use state::{Record, State};
@@ -85,8 +85,7 @@ impl Store {
         self.forget_packs();
         let make = |name: &str| DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join(name));
         make("").map_err(failed)?;
-        let path = self.folder.join("lock");
-        let lock = File::options().write(true).create(true).truncate(false).mode(0o600).open(path).map_err(failed)?;
+        let lock = lock_file(&self.folder.join("lock")).map_err(failed)?;
         let held = Locked::take(lock, false, WAIT).map_err(|error| match error {
             TryLockError::WouldBlock => StepsError::Busy,
             TryLockError::Error(error) => failed(error),
@@ -114,7 +113,7 @@ impl Store {
 
     fn put_with(&self, name: &str, bytes: &[u8], for_good: bool) -> std::io::Result<()> {
         let (path, temporary) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let mut file = private_file(&temporary)?;
         let written = file.write_all(bytes).and_then(|()| if for_good { file.sync_all() } else { Ok(()) });
         if let Err(error) = written.and_then(|()| std::fs::rename(&temporary, &path)) {
             let _ = std::fs::remove_file(&temporary);

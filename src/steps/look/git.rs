@@ -10,8 +10,8 @@ use gix::ObjectId;
 use gix::bstr::ByteSlice;
 use gix::index::entry::{Flags, Mode, Stage};
 
-use super::store::packs::{Held, Packs};
 use crate::files::{Root, Stamp};
+use crate::steps::store::packs::{Held, Packs};
 
 /// A file that was changed so short a time before the index was written isn't taken for the same by its stamp: some file
 /// systems count in steps of 2 s, and the index may lie on another one.
@@ -30,7 +30,7 @@ fn open(workspace: &Path) -> Option<gix::Repository> {
 
 /// The state of HEAD and the stash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(in crate::steps) struct Standing {
     branch: String,
     commit: String,
     stash: String,
@@ -49,7 +49,7 @@ impl Standing {
     }
 
     /// Describes what has moved; empty if nothing has.
-    pub(super) fn moved(before: Option<&Self>, after: Option<&Self>) -> Vec<String> {
+    pub(in crate::steps) fn moved(before: Option<&Self>, after: Option<&Self>) -> Vec<String> {
         let (before, after) = match (before, after) {
             (None, None) => return Vec::new(),
             (None, Some(_)) => return vec!["git: a repository was made; undo leaves .git as it is".to_owned()],
@@ -75,9 +75,9 @@ impl Standing {
 
 /// The workspace's contents in the user's repository. Only objects in its packs count: these are few, and can be
 /// held while a command runs.
-pub(super) struct Theirs {
+pub(in crate::steps) struct Theirs {
     /// Its position.
-    pub(super) standing: Standing,
+    pub(in crate::steps) standing: Standing,
     held: Held,
     /// The packs, open as long as somebody looks.
     packs: OnceLock<Packs>,
@@ -88,7 +88,7 @@ pub(super) struct Theirs {
 
 impl Theirs {
     /// Takes hold of it; nothing where there is no repository, or one that can't be read. Contents up to `longest` bytes count.
-    pub(super) fn of(workspace: &Path, longest: u64) -> Option<Self> {
+    pub(in crate::steps) fn of(workspace: &Path, longest: u64) -> Option<Self> {
         let repository = open(workspace)?;
         if repository.object_hash() != gix::hash::Kind::Sha1 {
             return None;
@@ -100,17 +100,17 @@ impl Theirs {
     }
 
     /// Returns the names that identify its packs at one time.
-    pub(super) fn names(&self) -> BTreeSet<PathBuf> {
+    pub(in crate::steps) fn names(&self) -> BTreeSet<PathBuf> {
         self.held.names()
     }
 
     /// Its packs.
-    pub(super) fn packs(&self) -> &Packs {
+    pub(in crate::steps) fn packs(&self) -> &Packs {
         self.packs.get_or_init(|| self.held.packs(self.longest))
     }
 
     /// Holds them without having them open.
-    pub(super) fn closed(self) -> Self {
+    pub(in crate::steps) fn closed(self) -> Self {
         Self { packs: OnceLock::new(), ..self }
     }
 }
@@ -131,7 +131,7 @@ pub fn are_alike_indices(before: &Path, after: &Path) -> bool {
 
 /// The names of contents in git's index: an entry whose stamp is that of the file has the name of its content, if
 /// nothing was changed on the way between both.
-pub(super) struct Index {
+pub(in crate::steps) struct Index {
     file: gix::index::File,
     written_ns: i64,
     /// Shorter files may be others than what git has of them.
@@ -141,7 +141,7 @@ pub(super) struct Index {
 impl Index {
     /// Reads it; nothing where it can't be read, or where a filter or an encoding stands between files and contents.
     /// `attributes` are the files of attributes that there are.
-    pub(super) fn read(theirs: &Theirs, root: &Root, attributes: &[PathBuf]) -> Option<Self> {
+    pub(in crate::steps) fn read(theirs: &Theirs, root: &Root, attributes: &[PathBuf]) -> Option<Self> {
         let options = gix::index::decode::Options::default();
         let file = gix::index::File::at(&theirs.index, gix::hash::Kind::Sha1, false, options).ok()?;
         let is_one = |path: &[u8]| path == b".gitattributes" || path.ends_with(b"/.gitattributes");
@@ -173,7 +173,7 @@ impl Index {
 
     /// The name of what a file holds, by its stamp. Whether that has the file's length is to be asked of the packs: where
     /// line ends or an `$Id$` were changed on the way it hasn't.
-    pub(super) fn says(&self, path: &Path, stamp: &Stamp) -> Option<ObjectId> {
+    pub(in crate::steps) fn says(&self, path: &Path, stamp: &Stamp) -> Option<ObjectId> {
         let entry = self.file.entry_by_path_and_stage(path.as_os_str().as_bytes().as_bstr(), Stage::Unconflicted)?;
         let unsure = Flags::ASSUME_VALID | Flags::SKIP_WORKTREE | Flags::INTENT_TO_ADD | Flags::REMOVE;
         let is_plain = entry.mode == Mode::FILE || entry.mode == Mode::FILE_EXECUTABLE;
@@ -197,7 +197,7 @@ impl Index {
 }
 
 /// The shortest file that a file of attributes leaves as git has it; nothing where it names what may change any file.
-pub(super) fn shortest_plain(attributes: &[u8]) -> Option<u64> {
+pub(in crate::steps) fn shortest_plain(attributes: &[u8]) -> Option<u64> {
     let mut shortest = 0;
     for line in attributes.lines() {
         for word in line.fields().skip(1) {

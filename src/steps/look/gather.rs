@@ -11,14 +11,14 @@ use gix::ObjectId;
 use gix::zlib::Inflate;
 
 use super::git::{Index, Theirs};
-use super::look::{Found, Look, path_of};
-use super::store::error::StepsError;
-use super::store::name_of;
-use super::store::packs::{Packer, Packs};
-use super::store::state::Why;
-use super::store::table::{Content, Entry};
+use super::{Found, Look, path_of};
 use crate::files::PathError;
 use crate::host::now_unix_ms;
+use crate::steps::store::error::StepsError;
+use crate::steps::store::name_of;
+use crate::steps::store::packs::{Packer, Packs};
+use crate::steps::store::state::Why;
+use crate::steps::store::table::{Content, Entry};
 
 /// A file that was changed so short a time before it was read may have been changed again with the same stamp: the clocks
 /// of file systems tick every 10 ms at the slowest.
@@ -55,7 +55,7 @@ struct Shared<'a> {
 
 impl Look<'_> {
     /// Reads and keeps what isn't known, the smallest first, as far as time and room go; gives the bytes that were written.
-    pub(super) fn gather(&self, found: &mut [Found], held: u64) -> Result<u64, StepsError> {
+    pub(in crate::steps) fn gather(&self, found: &mut [Found], held: u64) -> Result<u64, StepsError> {
         let wanted = self.wanted(found);
         if wanted.is_empty() {
             return Ok(0);

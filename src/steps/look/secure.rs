@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use gix::ObjectId;
 
 use super::git::Theirs;
-use super::store::Store;
-use super::store::error::StepsError;
-use super::store::state::{State, Why};
-use super::store::table::Change;
+use crate::steps::store::Store;
+use crate::steps::store::error::StepsError;
+use crate::steps::store::state::{State, Why};
+use crate::steps::store::table::Change;
 
 /// Threads that copy at most.
 const THREADS_MAX: usize = 8;
@@ -20,7 +20,7 @@ const PACKED_MIN: usize = 64;
 
 /// Copies what these changes name and the store hasn't, what was there before first, up to `bytes_max`; a state that can't be
 /// given back is unknown then. Gives the bytes that were written.
-pub(super) fn secure(
+pub(in crate::steps) fn secure(
     store: &Store,
     held: &[Theirs],
     changes: &mut [Change],

@@ -1,12 +1,16 @@
 //! A look at the workspace: what is there, compared with what was there, and the contents kept that weren't yet. What is the
 //! same to the stamp isn't read.
 
+mod gather;
+pub(in crate::steps) mod git;
+pub(in crate::steps) mod secure;
+
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::git::Theirs;
+use super::look::git::Theirs;
 use super::store::Store;
 use super::store::error::{Limits, StepsError};
 use super::store::state::Why;
@@ -16,27 +20,27 @@ use crate::files::{Looked, Root, Seen, Stamp, SurveyEnd, SurveyLimits};
 /// First bytes of a file that says of its directory that it is a cache.
 const CACHE_TAG: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 /// Prefix of the directory for waiting contents.
-pub(super) const STAGE_PREFIX: &str = ".reedclaw-undo-";
+pub(in crate::steps) const STAGE_PREFIX: &str = ".reedclaw-undo-";
 
 /// The inputs of a look.
-pub(super) struct Look<'a> {
-    pub(super) root: &'a Root,
-    pub(super) store: &'a Store,
-    pub(super) limits: &'a Limits,
+pub(in crate::steps) struct Look<'a> {
+    pub(in crate::steps) root: &'a Root,
+    pub(in crate::steps) store: &'a Store,
+    pub(in crate::steps) limits: &'a Limits,
     /// Paths from the root that aren't covered.
-    pub(super) left_out: &'a [PathBuf],
+    pub(in crate::steps) left_out: &'a [PathBuf],
     /// The contents of the user's repository.
-    pub(super) theirs: Option<&'a Theirs>,
+    pub(in crate::steps) theirs: Option<&'a Theirs>,
     /// Made while nobody waits: what only git's index says is compared too, and little that is new is kept.
-    pub(super) is_ahead: bool,
+    pub(in crate::steps) is_ahead: bool,
 }
 
 /// A directory, what it holds, and whether some of that isn't known yet.
-pub(super) type Found = (PathBuf, Arc<Listing>, bool);
+pub(in crate::steps) type Found = (PathBuf, Arc<Listing>, bool);
 
 impl Look<'_> {
     /// Looks; gives the table of now, and the bytes that were written for it.
-    pub(super) fn now(&self, before: &Table) -> Result<(Table, u64), StepsError> {
+    pub(in crate::steps) fn now(&self, before: &Table) -> Result<(Table, u64), StepsError> {
         let started = Instant::now();
         let found = Mutex::new(Vec::new());
         let skipped = Mutex::new(Vec::new());
@@ -141,7 +145,7 @@ impl Look<'_> {
 }
 
 /// Place where an entry of a directory is.
-pub(super) fn path_of(directory: &Path, entry: &Entry) -> PathBuf {
+pub(in crate::steps) fn path_of(directory: &Path, entry: &Entry) -> PathBuf {
     directory.join(std::ffi::OsStr::from_bytes(&entry.name))
 }
 

@@ -1,0 +1,471 @@
+//! Steps taken back, and made again: each path is what the step left there, or nothing is touched. All new contents lie ready
+//! on the disk before a note of what is to be done counts; from there a crash is carried on, not taken back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+use super::base::Steps;
+use super::look;
+use super::store::error::{Conflict, StepsError};
+use super::store::name_of;
+use super::store::state::{Record, State, Why, change_lines, change_of};
+use super::store::table::Change;
+use crate::base::hex;
+use crate::files::{PathError, Places, Stage, Stamp};
+
+/// The note of an undo that counts.
+pub(super) const INTENT: &str = "undoing";
+/// First line of it: what it is, and its version.
+const HEAD: &str = "reedclaw-undo 1";
+/// Last line of one that is whole.
+const END: &str = "end";
+/// Threads that wait for the disk at once.
+const SYNCING_THREADS: usize = 8;
+/// Of more files than this the whole file system is synced at once.
+const SYNCED_ALONE_MAX: usize = 64;
+/// Longest file that is compared with what a step left.
+const COMPARED_BYTES_MAX: u64 = 256 * 1024 * 1024;
+
+/// The work at a path: from `before` to `after`.
+pub(super) struct Plan {
+    pub(super) changes: Vec<Change>,
+    pub(super) left: Vec<(PathBuf, String)>,
+    pub(super) conflicts: Vec<Conflict>,
+}
+
+/// Place where the new content of a path lies, if the store doesn't have it.
+pub(super) enum Source {
+    /// In a file, which is moved from there if it can be.
+    File {
+        /// Place where it lies.
+        path: PathBuf,
+        /// Whether it has the mode and the owner already that it is to have.
+        is_ready: bool,
+    },
+    /// Here; of a link, where it leads.
+    Bytes(Vec<u8>),
+}
+
+/// New contents, in the order of the changes; none at all if the store has every one.
+pub(super) type Sources = Vec<Option<Source>>;
+
+/// The work as it is noted beforehand.
+pub(super) struct Intent {
+    pub(super) stage: String,
+    /// Steps, and whether they are taken back then.
+    pub(super) steps: Vec<(u64, bool)>,
+    pub(super) changes: Vec<Change>,
+    /// Other places that are turned together with this one; their notes have the name of the stage.
+    pub(super) places: Vec<PathBuf>,
+}
+
+/// Caches, other file systems and directories that can't be read. `docs/undo.md` names git's own files and credentials.
+pub fn unseen(here: &Steps) -> Vec<(PathBuf, Why)> {
+    let skipped = here.store.table().map(|(table, _)| table.skipped).unwrap_or_default();
+    let is_one = |why: Why| matches!(why, Why::Cache | Why::Mount | Why::Closed);
+    skipped.into_iter().filter(|(_, why)| is_one(*why)).collect()
+}
+
+/// Returns the combined effect of steps, and the conflicts.
+pub fn plan(here: &Steps, steps: &[Record], is_undone: bool) -> Result<Plan, StepsError> {
+    let mut together: BTreeMap<&Path, (State, State, bool)> = BTreeMap::new();
+    for change in steps.iter().flat_map(|step| &step.changes) {
+        let (from, to) = if is_undone { (change.after, change.before) } else { (change.before, change.after) };
+        let entry = together.entry(&change.path).or_insert((from, to, true));
+        // Between two steps somebody else may have changed it.
+        entry.2 &= (entry.0, entry.1) == (from, to) || entry.1 == from;
+        entry.1 = to;
+    }
+    let mut plan = Plan { changes: Vec::new(), left: Vec::new(), conflicts: Vec::new() };
+    for (path, (from, to, is_chain)) in together {
+        let now = now(here, path, from)?;
+        if let State::Unknown(why) = to {
+            plan.left.push((path.to_owned(), why.to_string()));
+            continue;
+        }
+        if now == to {
+            continue;
+        }
+        // A directory that is to go goes if it is empty; one that is to come is there already.
+        let is_free = now.is_directory()
+            && (from.is_directory() && to == State::Nothing || to.is_directory() && !from.is_directory());
+        let why = match (now, from) {
+            _ if is_free => None,
+            (_, State::Unknown(why)) => Some(format!("may have changed since: the step didn't keep it ({why})")),
+            _ if now != from => Some("has changed since".to_owned()),
+            _ if !is_chain => Some("was changed between these steps".to_owned()),
+            _ => None,
+        };
+        if let Some(why) = why {
+            plan.conflicts.push(Conflict { path: path.to_owned(), why, left: from, now });
+        }
+        plan.changes.push(Change { path: path.to_owned(), before: now, after: to });
+    }
+    Ok(plan)
+}
+
+/// Returns the present state of a path, and stores its content if it isn't the expected one.
+fn now(here: &Steps, path: &Path, expected: State) -> Result<State, StepsError> {
+    let found = compared(here, path)?;
+    if found == expected && found.id().is_none_or(|id| here.store.holds(&id)) {
+        Ok(found)
+    } else {
+        here.keep_state(path)
+    }
+}
+
+/// Returns the present state of a path without storing it.
+fn compared(here: &Steps, path: &Path) -> Result<State, StepsError> {
+    let failed = |error| StepsError::Path { path: path.to_owned(), error };
+    let Some(stamp) = here.root.stamp(path).map_err(failed)? else { return Ok(State::Nothing) };
+    if stamp.is_directory() {
+        return Ok(State::Directory { mode: stamp.permissions() });
+    }
+    Ok(match here.root.held(path, COMPARED_BYTES_MAX) {
+        Ok((stamp, bytes)) => match name_of(&bytes) {
+            Some(id) if stamp.is_link() => State::Link { id },
+            Some(id) => State::File { mode: stamp.permissions(), id },
+            None => State::Unknown(Why::Special),
+        },
+        Err(PathError::Missing) => State::Nothing,
+        Err(PathError::Long(_)) => State::Unknown(Why::Large),
+        Err(PathError::NotRegular) => State::Unknown(Why::Special),
+        Err(_) => State::Unknown(Why::Closed),
+    })
+}
+
+/// Does what is planned, as one; contents that aren't in the store lie at their sources. Gives what it had to leave.
+/// `known` are the stamps with which the contents before were read: a path that has another one by now is left. Without
+/// them nothing is done where one has changed.
+pub fn carry_out(
+    here: &mut Steps,
+    steps: Vec<(u64, bool)>,
+    changes: Vec<Change>,
+    sources: &Sources,
+    known: Option<Vec<Option<Stamp>>>,
+    step: &mut dyn FnMut(),
+) -> Result<Vec<(PathBuf, String)>, StepsError> {
+    let intent = Intent { stage: stage_name(here), steps, changes, places: Vec::new() };
+    let stamps = lay_all_ready(here, &intent, sources, known, step)?;
+    if let Err(error) = here.store.put_for_good(INTENT, intent.text().as_bytes()) {
+        unstage(here, &intent);
+        here.store.remove(INTENT);
+        return Err(StepsError::io("the note of what is to be done", &error));
+    }
+    step();
+    let left = match apply(here, &intent, Some(&stamps), step) {
+        Ok(left) => left,
+        // What failed to go back, too, stays noted, and whoever comes next goes on.
+        Err(error) => {
+            if is_reversed(here, &intent) {
+                here.store.remove(INTENT);
+                unstage(here, &intent);
+            }
+            return Err(error);
+        }
+    };
+    close(here, &intent)?;
+    step();
+    Ok(left)
+}
+
+/// The directory in which contents wait.
+pub fn stage_name(here: &Steps) -> String {
+    format!("{}{}", look::STAGE_PREFIX, here.session)
+}
+
+/// Lays the new contents ready, on the disk; gives the stamps of what they replace.
+pub fn lay_all_ready(
+    here: &Steps,
+    intent: &Intent,
+    sources: &Sources,
+    known: Option<Vec<Option<Stamp>>>,
+    step: &mut dyn FnMut(),
+) -> Result<Vec<Option<Stamp>>, StepsError> {
+    let is_known = known.is_some();
+    let read = known.map_or_else(|| stamps(here, intent), Ok)?;
+    step();
+    if let Err(error) = prepare(here, intent, sources, step) {
+        unstage(here, intent);
+        return Err(error);
+    }
+    if !is_known && stamps(here, intent)? != read {
+        unstage(here, intent);
+        return Err(StepsError::Nothing("the files have changed just now; nothing was done, try again".into()));
+    }
+    Ok(read)
+}
+
+/// Puts back what was done before something failed; says whether all is as it was.
+pub fn is_reversed(here: &Steps, intent: &Intent) -> bool {
+    let back = intent.changes.iter().map(|it| Change { path: it.path.clone(), before: it.after, after: it.before });
+    let (stage, places) = (intent.stage.clone(), Vec::new());
+    let back = Intent { stage, steps: Vec::new(), changes: back.collect(), places };
+    apply(here, &back, None, &mut || ()).is_ok()
+}
+
+fn stamps(here: &Steps, intent: &Intent) -> Result<Vec<Option<Stamp>>, StepsError> {
+    let stamp = |it: &Change| {
+        let found = here.root.stamp(&it.path);
+        found.map_err(|error| StepsError::Path { path: it.path.clone(), error })
+    };
+    // A directory's times change with what is put into it.
+    let stamp = |it: &Change| Ok(stamp(it)?.filter(|stamp| !stamp.is_directory()));
+    intent.changes.iter().map(stamp).collect()
+}
+
+/// Lays every new content ready, onto the disk.
+fn prepare(here: &Steps, intent: &Intent, sources: &Sources, step: &mut dyn FnMut()) -> Result<(), StepsError> {
+    let stage = staging(here, intent)?;
+    let (mut laid, mut places) = (Vec::new(), here.root.places());
+    for number in 0..intent.changes.len() {
+        if lay_ready(here, &stage, intent, sources, number, &mut places)? {
+            laid.push(number);
+        }
+        step();
+    }
+    let failed = |error| StepsError::Path { path: intent.stage.clone().into(), error };
+    if laid.len() > SYNCED_ALONE_MAX {
+        return stage.sync_all().map_err(failed);
+    }
+    let share = laid.len().div_ceil(SYNCING_THREADS).max(1);
+    std::thread::scope(|scope| {
+        let sync = |numbers: &[usize]| numbers.iter().try_for_each(|number| stage.sync(*number));
+        let threads: Vec<_> = laid.chunks(share).map(|numbers| scope.spawn(move || sync(numbers))).collect();
+        threads.into_iter().try_for_each(|it| it.join().unwrap_or(Ok(())))
+    })
+    .map_err(failed)
+}
+
+/// Removes what still waits. Thousands of old files take a while: they go where nobody has to wait for that.
+pub fn unstage(here: &Steps, intent: &Intent) {
+    let trash = here.store.trash();
+    if intent.is_large() && here.root.move_stage(&intent.stage, &trash) {
+        std::thread::spawn(move || drop(std::fs::remove_dir_all(trash)));
+    } else {
+        here.root.unstage(&intent.stage);
+    }
+}
+
+fn staging<'a>(here: &'a Steps, intent: &Intent) -> Result<Stage<'a>, StepsError> {
+    here.root.staging(&intent.stage).map_err(|error| StepsError::Path { path: intent.stage.clone().into(), error })
+}
+
+/// Lays the new content of a path ready; says whether there is a file to be brought onto the disk.
+fn lay_ready(
+    here: &Steps,
+    stage: &Stage<'_>,
+    intent: &Intent,
+    sources: &Sources,
+    number: usize,
+    places: &mut Places<'_>,
+) -> Result<bool, StepsError> {
+    let Change { path, after, .. } = &intent.changes[number];
+    let failed = |error| StepsError::Path { path: path.clone(), error };
+    match (after, sources.get(number).and_then(Option::as_ref)) {
+        (State::File { mode, .. }, Some(Source::File { path: source, is_ready })) => {
+            stage.take(number, source, *mode, *is_ready, path, places).map_err(failed)?;
+        }
+        (State::File { mode, .. }, Some(Source::Bytes(bytes))) => {
+            stage.file(number, bytes, *mode, path, places).map_err(failed)?;
+        }
+        (State::File { mode, id }, None) => {
+            stage.file(number, &here.store.content(id)?, *mode, path, places).map_err(failed)?;
+        }
+        (State::Link { .. }, Some(Source::Bytes(target))) => stage.link(number, target).map_err(failed)?,
+        (State::Link { id }, _) => stage.link(number, &here.store.content(id)?).map_err(failed)?,
+        _ => {}
+    }
+    Ok(matches!(after, State::File { .. }))
+}
+
+/// Brings every path to what it is to be; one that is neither that nor what it was is left. It can be done again.
+pub fn apply(
+    here: &Steps,
+    intent: &Intent,
+    stamps: Option<&[Option<Stamp>]>,
+    step: &mut dyn FnMut(),
+) -> Result<Vec<(PathBuf, String)>, StepsError> {
+    let mut left = Vec::new();
+    let mut order: Vec<usize> = (0..intent.changes.len()).collect();
+    order.sort_by_cached_key(|at| intent.changes[*at].path.components().count());
+    let stage = staging(here, intent)?;
+    let stamp_of = |at: usize| stamps.and_then(|stamps| stamps[at]);
+    // First what goes, from the deepest; then what comes, from the top.
+    let goes = |at: &&usize| {
+        let Change { before, after, .. } = &intent.changes[**at];
+        *after == State::Nothing || before.is_directory() != after.is_directory() && *before != State::Nothing
+    };
+    let mut places = here.root.places();
+    for at in order.iter().rev().filter(goes) {
+        if let Some(why) = take_away(here, &stage, intent, *at, stamp_of(*at), &mut places)? {
+            left.push((intent.changes[*at].path.clone(), why));
+        }
+        step();
+    }
+    let stays: BTreeSet<PathBuf> = left.iter().map(|(path, _)| path.clone()).collect();
+    let mut places = here.root.places();
+    for at in &order {
+        let change = &intent.changes[*at];
+        if change.after != State::Nothing && !stays.contains(&change.path) {
+            if let Some(why) = bring(here, &stage, intent, *at, stamp_of(*at), &mut places)? {
+                left.push((change.path.clone(), why));
+            }
+            step();
+        }
+    }
+    // The note goes after the renames. If it can't be gone without them, there is nothing to wait for: after a power cut
+    // it says what is left to do.
+    if intent.is_large() && (here.root.shares_journal(&here.store.folder) || stage.sync_all().is_ok()) {
+        return Ok(left);
+    }
+    let directories: BTreeSet<&Path> = intent.changes.iter().filter_map(|it| it.path.parent()).collect();
+    directories.into_iter().for_each(|path| here.root.sync_directory(path));
+    Ok(left)
+}
+
+/// Returns the present state at the path of a change. An equal stamp counts as an equal content.
+fn found(here: &Steps, change: &Change, stamp: Option<Stamp>, places: &mut Places<'_>) -> Result<State, StepsError> {
+    match (stamp, places.stamp(&change.path)) {
+        (Some(stamp), Ok(Some(now))) if now == stamp => Ok(change.before),
+        (_, Ok(None)) => Ok(State::Nothing),
+        _ => compared(here, &change.path),
+    }
+}
+
+/// Takes away what was there; says why where it stays.
+fn take_away(
+    here: &Steps,
+    stage: &Stage<'_>,
+    intent: &Intent,
+    at: usize,
+    stamp: Option<Stamp>,
+    places: &mut Places<'_>,
+) -> Result<Option<String>, StepsError> {
+    let change = &intent.changes[at];
+    let failed = |error| StepsError::Path { path: change.path.clone(), error };
+    let now = found(here, change, stamp, places)?;
+    if now == State::Nothing || now == change.after {
+        return Ok(None);
+    }
+    if now.is_directory() && change.before.is_directory() {
+        let is_gone = here.root.remove_directory(&change.path).map_err(failed)?;
+        return Ok((!is_gone).then(|| "it isn't empty: something else is in it".to_owned()));
+    }
+    if now != change.before {
+        return Ok(Some("it has changed meanwhile".to_owned()));
+    }
+    if intent.is_large() && change.after == State::Nothing {
+        stage.put_away(at, &change.path, places).map_err(failed)?;
+    } else {
+        places.remove(&change.path).map_err(failed)?;
+    }
+    Ok(None)
+}
+
+/// Brings what is to be there; says why where that isn't done.
+fn bring(
+    here: &Steps,
+    stage: &Stage<'_>,
+    intent: &Intent,
+    at: usize,
+    stamp: Option<Stamp>,
+    places: &mut Places<'_>,
+) -> Result<Option<String>, StepsError> {
+    let change = &intent.changes[at];
+    let Change { path, before, after } = change;
+    let failed = |error| StepsError::Path { path: path.clone(), error };
+    let now = found(here, change, stamp, places)?;
+    if now == *after {
+        return Ok(None);
+    }
+    if let State::Directory { mode } = after {
+        let done = match now {
+            State::Nothing => here.root.make_directory(path, *mode),
+            State::Directory { .. } => here.root.set_mode(path, *mode),
+            _ => return Ok(Some("something else is there".to_owned())),
+        };
+        return done.map_err(failed).map(|()| None);
+    }
+    let is_gone = before.is_directory() && now == State::Nothing;
+    if now != *before && !is_gone {
+        return Ok(Some("it has changed meanwhile".to_owned()));
+    }
+    let is_new = now == State::Nothing;
+    // After a crash what waits may be what was there before.
+    let is_ready = stamp.is_some() || is_new && stage.holds(at) || is_ready(stage, at, *after);
+    if is_ready && intent.is_large() && !is_new && stage.exchange(at, path, places).is_ok() {
+        return Ok(None);
+    }
+    if is_ready && stage.place(at, path, is_new, places) == Ok(()) {
+        return Ok(None);
+    }
+    if !(is_ready && stage.holds(at)) && lay_ready(here, stage, intent, &Sources::new(), at, places)? {
+        stage.sync(at).map_err(failed)?;
+    }
+    stage.place(at, path, is_new, places).map_err(failed).map(|()| None)
+}
+
+/// Whether what waits with this number is what is to be there.
+fn is_ready(stage: &Stage<'_>, at: usize, after: State) -> bool {
+    let held = stage.held(at, COMPARED_BYTES_MAX);
+    after.id().is_some_and(|id| id.is_null() || held.is_ok_and(|(_, bytes)| name_of(&bytes) == Some(id)))
+}
+
+/// Marks the steps, and puts the note away.
+pub fn close(here: &mut Steps, intent: &Intent) -> Result<(), StepsError> {
+    mark_steps(here, intent)?;
+    here.store.remove(INTENT);
+    unstage(here, intent);
+    Ok(())
+}
+
+pub fn mark_steps(here: &Steps, intent: &Intent) -> Result<(), StepsError> {
+    let steps = if intent.steps.is_empty() { Vec::new() } else { here.list() };
+    for mut step in steps {
+        if let Some((_, is_undone)) = intent.steps.iter().find(|(number, _)| *number == step.number) {
+            step.is_undone = *is_undone;
+            here.store.put_step(&step)?;
+        }
+    }
+    Ok(())
+}
+
+impl Intent {
+    /// Whether it is synced as a whole, and what it replaces is removed afterwards.
+    fn is_large(&self) -> bool {
+        self.changes.len() > SYNCED_ALONE_MAX
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("{HEAD}\nstage {}\n", hex::encode(self.stage.as_bytes()));
+        for place in &self.places {
+            text.push_str(&format!("place {}\n", hex::encode(place.as_os_str().as_bytes())));
+        }
+        for (number, is_undone) in &self.steps {
+            text.push_str(&format!("step {number} {}\n", u8::from(*is_undone)));
+        }
+        text + &change_lines(&self.changes) + END + "\n"
+    }
+
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
+        let stage = String::from_utf8(super::store::state::bytes_of(lines.next()?.strip_prefix("stage ")?)?).ok()?;
+        let mut intent = Self { stage, steps: Vec::new(), changes: Vec::new(), places: Vec::new() };
+        for line in lines {
+            match line.split_once(' ')? {
+                ("step", step) => {
+                    let (number, is_undone) = step.split_once(' ')?;
+                    intent.steps.push((number.parse().ok()?, is_undone == "1"));
+                }
+                ("place", place) => {
+                    intent.places.push(OsString::from_vec(super::store::state::bytes_of(place)?).into())
+                }
+                _ => intent.changes.push(change_of(line)?),
+            }
+        }
+        Some(intent)
+    }
+}
