@@ -8,7 +8,7 @@ use crate::proto::tool::Outcome;
 use crate::render::diff::unified;
 use crate::render::text::escape_visible;
 use crate::sessions::{
-    Half, How, Listed, LogEntry, MergePlan, MergeWish, SessionError, Sessions, ToApply, View, short_id,
+    Half, How, Listed, LogEntry, MergePlan, MergeWish, SessionError, Sessions, ToApply, View, plan_merge, short_id,
 };
 
 /// Files that a list names.
@@ -124,7 +124,7 @@ pub fn against(
     if !range.is_empty() {
         return Err(SessionError::Refused("a merge brings all turns; leave the turn out, or --against".to_owned()));
     }
-    sessions.plan_merge(id, MergeWish { into: Some(branch.to_owned()), ..How::Squash.into() }, program)
+    plan_merge(sessions, id, MergeWish { into: Some(branch.to_owned()), ..How::Squash.into() }, program)
 }
 
 /// Leaves the changes at a path, or below it.

@@ -189,6 +189,7 @@ fn clear_kept(sessions: &Sessions, oldest: i64, only_names: bool) -> Result<Vec<
 #[cfg(test)]
 mod tests {
     use super::super::tests::{Scene, branch, git, turn, turn_report, write};
+    use super::super::{merge, plan_merge};
     use super::*;
     use crate::sessions::{How, State};
 
@@ -308,8 +309,8 @@ mod tests {
         session.undo().expect("undone");
         git(&scene.ws(), &["branch", "dev"]);
         let wish = crate::sessions::MergeWish { into: Some("dev".into()), ..How::Rebase.into() };
-        let plan = scene.sessions.plan_merge(&id, wish, &scene.program()).expect("a plan");
-        scene.sessions.merge(&plan, true, &scene.program()).expect("merged");
+        let plan = plan_merge(&scene.sessions, &id, wish, &scene.program()).expect("a plan");
+        merge(&scene.sessions, &plan, true, &scene.program()).expect("merged");
         assert_eq!(git(&scene.ws(), &["log", "--format=%s", "-2", "dev"]), "q2\nq1");
         assert_eq!(git(&scene.ws(), &["ls-tree", "-r", "--name-only", "dev"]), "1.txt\na.txt\nsrc/b.rs\nx.txt\ny.txt");
     }

@@ -3,15 +3,16 @@
 
 use std::io::Write as _;
 use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::tests::{Scene, git, turn, turn_report, write};
 use super::untouched_tests::of_another_kind;
 use super::*;
 use crate::files::{Change, Journals, Tree};
-use crate::git::Program;
 use crate::git::fault::power_tests::{Cut, Disk, NOTES};
 use crate::git::fault::{END_AT, FULL_AT};
+use crate::git::{Oid, Program};
 
 /// The variables by which a process that is to be killed knows its work.
 const WORK: &str = "REEDCLAW_TEST_WORK";
@@ -82,9 +83,9 @@ fn the_process_that_is_killed() {
         "abandon" => drop(sessions.abandon(&id).expect("abandoned")),
         "drop" => sessions.drop_for_good(&id).expect("dropped"),
         "merge" => {
-            let plan = sessions.plan_merge(&id, How::Squash, &program(&place)).expect("a plan");
-            let commit = sessions.merge(&plan, true, &program(&place)).expect("merged");
-            sessions.open(&id).expect("opened").note_merged(&plan, commit).expect("noted");
+            let plan = plan_merge(&sessions, &id, How::Squash, &program(&place)).expect("a plan");
+            let commit = merge(&sessions, &plan, true, &program(&place)).expect("merged");
+            note_merged(&mut sessions.open(&id).expect("opened"), &plan, commit).expect("noted");
         }
         other => panic!("{other} is no work"),
     }
@@ -342,7 +343,7 @@ fn a_merge_moves_the_branch_at_once_or_not_at_all() {
         assert_eq!(ws.join("two.txt").exists(), is_merged, "the checkout is where its branch is");
         works(place, &id);
         // What the plan left in the state directory doesn't hinder the next one.
-        let planned = sessions_at(place).plan_merge(&id, How::Squash, &program(place));
+        let planned = plan_merge(&sessions_at(place), &id, How::Squash, &program(place));
         planned.expect("a plan");
     });
 }

@@ -4,16 +4,17 @@
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{BRANCHES, HIDDEN, KEPT, ON, SessionError, short_id};
+use super::error::SessionError;
+use super::names::{BRANCHES, HIDDEN, KEPT, ON, short_id};
 use crate::base::hash::path_name;
 use crate::base::hex;
-use crate::files::Locked;
+use crate::files::{Locked, lock_file, private_file};
 use crate::git::{Identity, Mode, Objects as _, Oid, Repo, diff, empty_tree, fault, oid_of, short};
 use crate::tree::{Changed, Content, Draft};
 
@@ -100,8 +101,7 @@ impl Desk {
     pub(super) fn lock(&self) -> Result<Locked<File>, SessionError> {
         self.make_folder().map_err(|error| self.failed(error))?;
         let path = self.folder.join("lock");
-        let open = File::options().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-        let file = open.map_err(|error| self.failed(error))?;
+        let file = lock_file(&path).map_err(|error| self.failed(error))?;
         let lock = Locked::take(file, false, Duration::ZERO).map_err(|error| match error {
             TryLockError::WouldBlock => {
                 let holder = std::fs::read_to_string(&path).unwrap_or_default();
@@ -162,7 +162,7 @@ impl Desk {
 
     fn put(&self, name: &str, bytes: &[u8], is_durable: bool) -> std::io::Result<()> {
         let (path, temporary) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
-        let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        let mut file = private_file(&temporary)?;
         fault::point();
         fault::write()?;
         file.write_all(bytes)?;

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::error::SessionError;
+use super::names::short_id;
 use super::wire::{Meta, TurnFile, VERSION};
-use super::{SessionError, short_id};
 use crate::files::{DirEntry, EntryKind, Tree};
 use crate::git::{Changed, Commit, Mode, Objects, Oid, Repo, diff, oid_of};
 use crate::tree::{Bench, Draft, RECORDS};

@@ -1,6 +1,7 @@
 //! Sessions and the user's branches: sync, merge in all its kinds, apply, hooks and signatures, several processes at once.
 
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::tests::{Scene, branch, git, turn, turn_report, write};
@@ -34,9 +35,9 @@ fn a_conflict_is_solved_in_the_session_and_then_the_merge_goes_through() {
     turn(&mut session, "change a", "a.txt", old(), Some(SESSION_A));
     commit_on_main(&scene, "user\ntwo\nthree\n");
     let main = git(&scene.ws(), &["rev-parse", "main"]);
-    let planned = scene.sessions.plan_merge(session.id(), How::Squash, &program);
+    let planned = plan_merge(&scene.sessions, session.id(), How::Squash, &program);
     assert!(matches!(planned, Err(SessionError::Conflicts(_))));
-    let synced = session.sync(None, &program).expect("synced");
+    let synced = sync(&mut session, None, &program).expect("synced");
     assert_eq!(synced.conflicts, [PathBuf::from("a.txt")]);
     let marked = String::from_utf8(session.draft().read("a.txt", 1000).expect("read").bytes).expect("text");
     assert!(marked.contains("<<<<<<< ") && marked.contains("user") && marked.contains("session"), "{marked}");
@@ -44,13 +45,13 @@ fn a_conflict_is_solved_in_the_session_and_then_the_merge_goes_through() {
     turn(&mut session, "talk about it", "note.txt", None, Some("x\n"));
     assert_eq!(session.view().record(2).expect("a record").state, "conflicted");
     assert_eq!(scene.sessions.list().expect("a list")[0].meta.conflicts, ["a.txt"]);
-    let refused = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect_err("refused");
+    let refused = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect_err("refused");
     assert!(refused.to_string().contains("a.txt"), "{refused}");
     turn(&mut session, "solve it", "a.txt", Some(&marked), Some("both\ntwo\nthree\n"));
     assert_eq!(session.view().record(3).expect("a record").state, "whole");
-    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
+    let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect("a plan");
     assert_eq!(git(&scene.ws(), &["rev-parse", "main"]), main, "nothing has moved so far");
-    scene.sessions.merge(&plan, true, &program).expect("merged");
+    merge(&scene.sessions, &plan, true, &program).expect("merged");
     assert_eq!(std::fs::read_to_string(scene.ws().join("a.txt")).expect("a file"), "both\ntwo\nthree\n");
     assert!(!scene.ws().join(".reedclaw").exists());
 }
@@ -60,11 +61,11 @@ fn a_sync_brings_what_the_user_did_and_is_undone() {
     let scene = Scene::new();
     let mut session = scene.sessions.start(None, "").expect("begun");
     turn(&mut session, "q", "x.txt", None, Some("x\n"));
-    let refused = session.sync(None, &scene.program()).expect_err("there is nothing to bring");
+    let refused = sync(&mut session, None, &scene.program()).expect_err("there is nothing to bring");
     assert!(refused.to_string().contains("has all of main"), "{refused}");
     commit_on_main(&scene, "user\ntwo\nthree\n");
     let before = session.tip();
-    session.sync(None, &scene.program()).expect("synced");
+    sync(&mut session, None, &scene.program()).expect("synced");
     assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"user\ntwo\nthree\n");
     let own: Vec<PathBuf> = session.view().changes().expect("changes").into_iter().map(|it| it.path).collect();
     assert_eq!(own, [PathBuf::from("x.txt")], "what the user did is none of the session's changes");
@@ -83,9 +84,9 @@ fn a_session_goes_on_after_its_merge_and_the_next_one_has_only_what_came_since()
     for (number, text) in ["first\ntwo\nthree\n", "second\ntwo\nthree\n", "third\ntwo\nthree\n"].iter().enumerate() {
         let before = String::from_utf8(session.draft().read("a.txt", 100).expect("read").bytes).expect("text");
         turn(&mut session, &format!("q{number}"), "a.txt", Some(&before), Some(text));
-        let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
-        let commit = scene.sessions.merge(&plan, true, &program).expect("merged");
-        session.note_merged(&plan, commit).expect("noted");
+        let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect("a plan");
+        let commit = merge(&scene.sessions, &plan, true, &program).expect("merged");
+        note_merged(&mut session, &plan, commit).expect("noted");
         assert_eq!(session.view().changes().expect("changes"), []);
         assert_eq!(std::fs::read_to_string(scene.ws().join("a.txt")).expect("a file"), *text);
     }
@@ -101,8 +102,8 @@ fn the_record_is_taken_over_only_if_that_is_wanted() {
     let mut session = scene.sessions.start(None, "").expect("begun");
     turn(&mut session, "q", "x.txt", None, Some("x\n"));
     let wish = MergeWish { keeps_record: true, ..How::Squash.into() };
-    let plan = scene.sessions.plan_merge(session.id(), wish, &program).expect("a plan");
-    scene.sessions.merge(&plan, true, &program).expect("merged");
+    let plan = plan_merge(&scene.sessions, session.id(), wish, &program).expect("a plan");
+    merge(&scene.sessions, &plan, true, &program).expect("merged");
     let record = format!(".reedclaw/sessions/{}/turns/00/0001.json", session.id());
     assert!(std::fs::read_to_string(scene.ws().join(record)).expect("the record").contains("\"question\": \"q\""));
 }
@@ -119,8 +120,8 @@ fn a_merge_into_a_dirty_checkout_keeps_the_dirt_and_one_elsewhere_moves_there() 
     git(&scene.ws(), &["branch", "nowhere"]);
     for name in ["main", "side", "nowhere"] {
         let wish = MergeWish { into: Some(name.into()), ..How::Merge.into() };
-        let plan = scene.sessions.plan_merge(session.id(), wish, &program).expect("a plan");
-        scene.sessions.merge(&plan, true, &program).expect("merged");
+        let plan = plan_merge(&scene.sessions, session.id(), wish, &program).expect("a plan");
+        merge(&scene.sessions, &plan, true, &program).expect("merged");
         assert_eq!(git(&scene.ws(), &["show", &format!("{name}:x.txt")]), "x");
         assert_eq!(git(&scene.ws(), &["rev-list", "--parents", "-1", name]).split(' ').count(), 3, "two parents");
     }
@@ -128,8 +129,8 @@ fn a_merge_into_a_dirty_checkout_keeps_the_dirt_and_one_elsewhere_moves_there() 
     assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "M a.txt\n?? untracked.txt");
     // An untracked file of the user's in the way isn't overwritten.
     turn(&mut session, "q", "untracked.txt", None, Some("session\n"));
-    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
-    assert!(matches!(scene.sessions.merge(&plan, true, &program), Err(SessionError::Refused(_))));
+    let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect("a plan");
+    assert!(matches!(merge(&scene.sessions, &plan, true, &program), Err(SessionError::Refused(_))));
     assert_eq!(std::fs::read_to_string(scene.ws().join("untracked.txt")).expect("a file"), "mine\n");
 }
 
@@ -144,13 +145,13 @@ fn a_branch_that_a_rebase_or_a_bisection_comes_back_to_is_left_alone() {
     git(&at, &["worktree", "add", "-q", "-b", "side", "../side", "main"]);
     let plan = |name: &str| {
         let wish = MergeWish { into: Some(name.into()), ..How::Merge.into() };
-        scene.sessions.plan_merge(session.id(), wish, &program)
+        plan_merge(&scene.sessions, session.id(), wish, &program)
     };
     let refusal = |name: &str| plan(name).map(drop).expect_err("refused").to_string();
     let planned = plan("main").expect("a plan");
     // The rebase stops at once, as it does at a conflict, with HEAD detached.
     git(&at, &["-c", "sequence.editor=sed -i 1ibreak", "rebase", "-q", "-i", "--update-refs", "--root"]);
-    let refused = scene.sessions.merge(&planned, true, &program).expect_err("the rebase began after the plan");
+    let refused = merge(&scene.sessions, &planned, true, &program).expect_err("the rebase began after the plan");
     assert!(refused.to_string().contains("main is being rebased in"), "{refused}");
     for name in ["main", "stacked"] {
         let tip = git(&at, &["rev-parse", name]);
@@ -177,8 +178,8 @@ fn a_merge_into_a_branch_without_a_commit_makes_its_first_one() {
     let sessions = Sessions::at(&scene.ws(), &scene.dir.path().join("new"), None, "tester").expect("a repository");
     let mut session = sessions.start(None, "").expect("begun");
     turn(&mut session, "q", "x.txt", None, Some("x\n"));
-    let plan = sessions.plan_merge(session.id(), How::Squash, &scene.program()).expect("a plan");
-    sessions.merge(&plan, true, &scene.program()).expect("merged");
+    let plan = plan_merge(&sessions, session.id(), How::Squash, &scene.program()).expect("a plan");
+    merge(&sessions, &plan, true, &scene.program()).expect("merged");
     assert_eq!(git(&scene.ws(), &["ls-tree", "-r", "--name-only", "main"]), "x.txt");
     assert_eq!(std::fs::read_to_string(scene.ws().join("x.txt")).expect("a file"), "x\n");
 }
@@ -196,8 +197,8 @@ fn the_users_hooks_and_signature_are_on_a_merge_or_there_is_none() {
         "pre-commit",
         "test \"$(cat x.txt)\" = x && git diff --cached --name-only | grep -qx x.txt && echo no >&2; exit 1",
     );
-    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
-    let refused = scene.sessions.merge(&plan, true, &program).expect_err("refused");
+    let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect("a plan");
+    let refused = merge(&scene.sessions, &plan, true, &program).expect_err("refused");
     assert!(refused.to_string().contains("refuses the commit: no"), "{refused}");
     assert_eq!(git(&scene.ws(), &["rev-parse", "main"]), main);
     assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "");
@@ -216,8 +217,8 @@ fn the_users_hooks_and_signature_are_on_a_merge_or_there_is_none() {
     ] {
         git(&scene.ws(), &["config", name, value]);
     }
-    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
-    scene.sessions.merge(&plan, true, &program).expect("merged");
+    let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect("a plan");
+    merge(&scene.sessions, &plan, true, &program).expect("merged");
     let commit = git(&scene.ws(), &["cat-file", "commit", "main"]);
     assert!(commit.contains("BEGIN PGP SIGNATURE") && commit.contains("Checked-by: hook"), "{commit}");
     assert_eq!(std::fs::read_to_string(scene.ws().join("x.txt")).expect("a file"), "x\nformatted\n");
@@ -232,24 +233,24 @@ fn what_is_applied_has_the_users_own_changes_or_is_refused() {
     turn(&mut session, "q2", "x.txt", None, Some("x\n"));
     turn(&mut session, "q3", "src/b.rs", Some("fn b() {}\n"), None);
     let checkout = Root::open(&scene.ws(), None).expect("a checkout");
-    let plan = scene.sessions.plan_apply(session.id(), &checkout, None).expect("a plan");
+    let plan = plan_apply(&scene.sessions, session.id(), &checkout, None).expect("a plan");
     let paths: Vec<&Path> = plan.iter().map(|it| it.path.as_path()).collect();
     assert_eq!(paths, [Path::new("a.txt"), Path::new("src/b.rs"), Path::new("x.txt")]);
     assert_eq!((plan[0].expected.is_some(), &plan[1].now, plan[2].expected), (true, &None, None));
     // What is there already needn't be applied; what the user changed is left alone.
     std::fs::write(scene.ws().join("x.txt"), "x\n").expect("a file");
-    assert_eq!(scene.sessions.plan_apply(session.id(), &checkout, None).expect("a plan").len(), 2);
+    assert_eq!(plan_apply(&scene.sessions, session.id(), &checkout, None).expect("a plan").len(), 2);
     std::fs::write(scene.ws().join("a.txt"), "mine\n").expect("a file");
     let program = scene.program();
     for program in [None, Some(&program)] {
-        let refused = scene.sessions.plan_apply(session.id(), &checkout, program);
+        let refused = plan_apply(&scene.sessions, session.id(), &checkout, program);
         assert!(matches!(refused, Err(SessionError::Conflicts(paths)) if paths == [PathBuf::from("a.txt")]));
     }
     // Other lines of the same file, and its mode.
     std::fs::write(scene.ws().join("a.txt"), "one\ntwo\nthree\nmine\n").expect("a file");
     let executable = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(scene.ws().join("a.txt"), executable).expect("a mode");
-    let plan = scene.sessions.plan_apply(session.id(), &checkout, Some(&program)).expect("a plan");
+    let plan = plan_apply(&scene.sessions, session.id(), &checkout, Some(&program)).expect("a plan");
     let both = &plan[0];
     assert!(both.is_merged && !plan[1].is_merged);
     assert_eq!(both.now, Some((Mode::Executable, b"session\ntwo\nthree\nmine\n".to_vec())));
@@ -257,7 +258,7 @@ fn what_is_applied_has_the_users_own_changes_or_is_refused() {
     for bytes in [None, Some(b"\0binary")] {
         let _ = std::fs::remove_file(scene.ws().join("a.txt"));
         bytes.iter().for_each(|bytes| std::fs::write(scene.ws().join("a.txt"), bytes).expect("a file"));
-        let refused = scene.sessions.plan_apply(session.id(), &checkout, Some(&program));
+        let refused = plan_apply(&scene.sessions, session.id(), &checkout, Some(&program));
         assert!(matches!(refused, Err(SessionError::Conflicts(_))), "{bytes:?}");
     }
 }
@@ -323,7 +324,7 @@ fn files_that_run_on_peoples_machines_come_first_in_a_merge() {
     turn(&mut session, "q1", "aaa.txt", None, Some("x\n"));
     turn(&mut session, "q2", "package.json", None, Some("{}\n"));
     turn(&mut session, "q3", ".github/workflows/ci.yml", None, Some("on: push\n"));
-    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &scene.program()).expect("a plan");
+    let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &scene.program()).expect("a plan");
     let paths: Vec<&str> = plan.files.iter().filter_map(|it| it.path.to_str()).collect();
     assert_eq!(paths, [".github/workflows/ci.yml", "package.json", "aaa.txt"]);
 }
@@ -425,7 +426,7 @@ fn a_session_runs_nothing_that_the_repository_configures_until_a_merge_was_agree
     session.rewind(1).expect("back");
     session.undo().expect("undone");
     let id = session.id().to_owned();
-    let _plan = scene.sessions.plan_merge(&id, How::Squash, &scene.program()).expect("a plan");
+    let _plan = plan_merge(&scene.sessions, &id, How::Squash, &scene.program()).expect("a plan");
     drop(scene.sessions.fork(&id, None).expect("forked"));
     drop(session);
     scene.sessions.abandon(&id).expect("abandoned");

@@ -4,6 +4,18 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::base::hex;
 
+/// The beginning of the branches of sessions.
+pub const BRANCHES: &str = "refs/heads/reedclaw/session/";
+/// The beginning of their names if they are hidden: no branches, so `git branch` doesn't list them, and
+/// `git push --all` doesn't send them.
+pub const HIDDEN: &str = "refs/reedclaw/session/";
+/// The beginning of the names of references that lead to a branch of the user's, which a session works on.
+pub const ON: &str = "refs/reedclaw/on/";
+/// The beginning of the names of tips that were left.
+pub const KEPT: &str = "refs/reedclaw/kept/";
+/// The reference of the summaries of files.
+pub const SUMMARIES: &str = "refs/reedclaw/summaries";
+
 /// Digits of an id that are shown.
 const SHOWN: usize = 8;
 /// Characters of a title.
@@ -44,4 +56,9 @@ pub(super) fn title(text: &str) -> String {
         Some((end, _)) => format!("{}…", line[..end].trim_end()),
         None => line,
     }
+}
+
+/// The number at the end of a kept tip's name.
+pub(super) fn kept_number(name: &str) -> u64 {
+    name.rsplit('/').next().and_then(|it| it.parse().ok()).unwrap_or(0)
 }

@@ -1,6 +1,6 @@
 //! Commits that are made anew, and sessions on a branch of the user's, with git's own program as the witness.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::tests::{Scene, git, turn, write};
 use super::*;
@@ -37,7 +37,7 @@ fn own_commits_are_joined_into_the_newest_turn_and_undo_parts_them_again() {
     assert_eq!(session.tip(), before);
     // Only the person's own commits are joined.
     commit_in_checkout(&scene, "theirs.txt", "1\n");
-    session.sync(None, &scene.program()).expect("synced");
+    sync(&mut session, None, &scene.program()).expect("synced");
     assert!(matches!(amend(&mut session, None), Err(SessionError::Refused(_))));
 }
 
@@ -82,7 +82,7 @@ fn a_session_is_replayed_on_the_users_branch_commit_by_commit() {
     // What an earlier merge brought is on the branch by itself.
     session.rewind(1).expect("back");
     git(&ws, &["reset", "-q", "--hard", "HEAD~1"]);
-    session.sync(None, &program).expect("synced");
+    sync(&mut session, None, &program).expect("synced");
     commit_in_checkout(&scene, "more.txt", "1\n");
     replay(&mut session, None, &program).expect("replayed");
     let acts: Vec<String> = session.view().log().expect("a log").into_iter().map(|it| it.act).collect();

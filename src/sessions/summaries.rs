@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{SessionError, Sessions};
+use super::base::Sessions;
+use super::error::SessionError;
+use super::names::SUMMARIES;
 use crate::git::{Batch, GitError, Mode, NewCommit, Objects as _, Oid, TreeEdit, diff, empty_tree};
 use crate::host::now_unix_ms;
 use crate::tree::{Draft, may_hold_secrets};
 
-/// The reference of the summaries.
-pub const SUMMARIES: &str = "refs/reedclaw/summaries";
 /// The folder in its tree; another way to make summaries gets another one.
 const FOLDER: &str = "v1";
 /// Longest summary, in bytes.

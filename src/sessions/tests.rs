@@ -1,11 +1,13 @@
 //! Sessions on real repositories, with git's own program as the witness.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::disk::Desk;
 use super::*;
 use crate::files::{Change, Journals, Tree};
-use crate::git::Program;
+use crate::git::{Oid, Program, Repo};
 
 pub(super) fn git(at: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
@@ -224,8 +226,8 @@ fn hidden_sessions_are_no_branches_and_work_as_others_do() {
     session.undo().expect("undone");
     turn(&mut session, "q3", "z.txt", None, Some("3\n"));
     drop(session);
-    let plan = scene.sessions.plan_merge(&id, How::Squash, &scene.program()).expect("a plan");
-    scene.sessions.merge(&plan, true, &scene.program()).expect("merged");
+    let plan = plan_merge(&scene.sessions, &id, How::Squash, &scene.program()).expect("a plan");
+    merge(&scene.sessions, &plan, true, &scene.program()).expect("merged");
     assert_eq!(git(&scene.ws(), &["ls-files"]), "a.txt\nsrc/b.rs\nx.txt\ny.txt\nz.txt");
     git(&scene.ws(), &["gc", "-q", "--prune=now"]);
     assert_eq!(scene.sessions.look(&id).expect("found").records(3).expect("records").len(), 3);
@@ -328,11 +330,11 @@ fn a_merge_moves_the_target_once_and_drops_the_record() {
     turn(&mut session, "make x", "x.txt", None, Some("x\n"));
     turn(&mut session, "make a script", ".github/run.yml", None, Some("on: push\n"));
     let program = scene.program();
-    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
+    let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect("a plan");
     assert_eq!((plan.target_name(), plan.files.len(), plan.that_run().len()), ("main", 2, 1));
     let before = scene.checkout();
     assert_eq!(scene.checkout(), before, "a plan changes nothing");
-    let commit = scene.sessions.merge(&plan, true, &program).expect("merged");
+    let commit = merge(&scene.sessions, &plan, true, &program).expect("merged");
     assert_eq!(git(&scene.ws(), &["rev-parse", "main"]), commit.to_string());
     assert_eq!(
         git(&scene.ws(), &["ls-files"]),
@@ -340,8 +342,8 @@ fn a_merge_moves_the_target_once_and_drops_the_record() {
         "no record, and the checkout has it"
     );
     assert_eq!(git(&scene.ws(), &["status", "--porcelain"]), "");
-    assert!(scene.sessions.merge(&plan, true, &program).is_err(), "a plan counts once");
-    let again = scene.sessions.plan_merge(session.id(), How::Squash, &program);
+    assert!(merge(&scene.sessions, &plan, true, &program).is_err(), "a plan counts once");
+    let again = plan_merge(&scene.sessions, session.id(), How::Squash, &program);
     assert!(matches!(again, Err(SessionError::Refused(_))), "there is nothing more to merge");
 }
 
@@ -355,11 +357,11 @@ fn rebase_and_pick_make_a_commit_for_each_turn() {
     git(&scene.ws(), &["branch", "dev"]);
     git(&scene.ws(), &["branch", "other"]);
     let program = scene.program();
-    let plan = scene.sessions.plan_merge(session.id(), into(How::Rebase, "dev"), &program).expect("a plan");
-    scene.sessions.merge(&plan, true, &program).expect("merged");
+    let plan = plan_merge(&scene.sessions, session.id(), into(How::Rebase, "dev"), &program).expect("a plan");
+    merge(&scene.sessions, &plan, true, &program).expect("merged");
     assert_eq!(git(&scene.ws(), &["log", "--format=%s", "-3", "dev"]), "q3\nq2\nq1");
-    let plan = scene.sessions.plan_merge(session.id(), into(How::Pick(vec![2]), "other"), &program).expect("a plan");
-    scene.sessions.merge(&plan, true, &program).expect("merged");
+    let plan = plan_merge(&scene.sessions, session.id(), into(How::Pick(vec![2]), "other"), &program).expect("a plan");
+    merge(&scene.sessions, &plan, true, &program).expect("merged");
     assert_eq!(git(&scene.ws(), &["diff", "--name-only", "main", "other"]), "2.txt");
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
 }
@@ -372,16 +374,16 @@ fn conflicts_and_local_changes_stop_a_merge_before_anything_moves() {
     let program = scene.program();
     // The user has an uncommitted change of the same file.
     std::fs::write(scene.ws().join("a.txt"), "mine\n").expect("a file");
-    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &program).expect("a plan");
+    let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &program).expect("a plan");
     let main = git(&scene.ws(), &["rev-parse", "main"]);
-    assert!(matches!(scene.sessions.merge(&plan, true, &program), Err(SessionError::Refused(_))));
+    assert!(matches!(merge(&scene.sessions, &plan, true, &program), Err(SessionError::Refused(_))));
     assert_eq!(
         (git(&scene.ws(), &["rev-parse", "main"]), std::fs::read_to_string(scene.ws().join("a.txt")).expect("a file")),
         (main, "mine\n".into())
     );
     // And then a commit that changes the same line.
     git(&scene.ws(), &["commit", "-q", "-am", "mine"]);
-    let planned = scene.sessions.plan_merge(session.id(), How::Squash, &program);
+    let planned = plan_merge(&scene.sessions, session.id(), How::Squash, &program);
     assert!(matches!(planned, Err(SessionError::Conflicts(paths)) if paths == [PathBuf::from("a.txt")]));
 }
 
@@ -460,8 +462,8 @@ fn the_model_is_an_author_and_is_named_if_its_person_wants_that() {
         assert_eq!(people(&reference), own, "a commit of the person's own is theirs");
         drop(session);
         let program = scene.program();
-        let plan = sessions.plan_merge(&id, How::Squash, &program).expect("planned");
-        sessions.merge(&plan, true, &program).expect("merged");
+        let plan = plan_merge(&sessions, &id, How::Squash, &program).expect("planned");
+        merge(&sessions, &plan, true, &program).expect("merged");
         assert!(people("main").starts_with(own.split_once(", ").expect("two names").0), "a merge is the person's");
         let message = git(&scene.ws(), &["log", "-1", "--format=%B", "main"]);
         assert_eq!(message.contains("\nAssisted-by: m via ReedClaw"), is_by_model, "{message}");

@@ -1,77 +1,11 @@
-//! Going back and branching off: rewind, fork, and the undo of both. The old tip is kept before the branch moves.
+//! Going back: rewind, another message, and the undo of both. The old tip is kept before the branch moves.
 
-use std::path::Path;
-
+use super::base::Session;
 use super::disk::{DONE, Operation, UNDONE};
-use super::turn::{Origin, with_subject};
-use super::wire::{Meta, Parent, VERSION};
-use super::{KEPT, Session, SessionError, Sessions, TurnReport, View, names, short_id};
-use crate::git::{GitError, Mode, Objects, Oid, oid_of, short};
-use crate::host::now_unix_ms;
-use crate::tree::RECORDS;
-
-impl Sessions {
-    /// A new session that goes on from a turn of another; the other stays as it is.
-    ///
-    /// # Errors
-    /// There is no such turn, or the repository can't be written.
-    pub fn fork(&self, id: &str, turn: Option<u64>) -> Result<Session, SessionError> {
-        let view = self.look(id)?;
-        let meta = view.meta()?;
-        let turn = turn.unwrap_or(meta.turns);
-        self.fork_of(&view, &meta, turn)
-    }
-
-    /// A new session that goes on from a tip that another has left, or from an earlier turn there; `number` is one of
-    /// [`Sessions::kept_tips`].
-    ///
-    /// # Errors
-    /// As of [`Sessions::fork`], or no tip has that number.
-    pub fn fork_kept(&self, id: &str, number: u64, turn: Option<u64>) -> Result<Session, SessionError> {
-        let tip = self.repo.tip(&format!("{KEPT}{id}/{number}"))?;
-        let missing = || SessionError::Unknown(format!("session {} has no kept tip {number}", short_id(id)));
-        let view = View::new(self.repo.clone(), id.to_owned(), tip.ok_or_else(missing)?);
-        let meta = view.meta()?;
-        self.fork_of(&view, &meta, turn.unwrap_or(meta.turns))
-    }
-
-    pub(super) fn fork_of(&self, view: &View, from: &Meta, turn: u64) -> Result<Session, SessionError> {
-        let entry = view.turn(Some(turn))?;
-        let now = now_unix_ms();
-        let id = names::new_id(now);
-        let parent = Parent { id: from.id.clone(), turn, commit: entry.id.to_string() };
-        let meta = Meta {
-            v: VERSION,
-            id: id.clone(),
-            title: from.title.clone(),
-            base: from.base.clone(),
-            base_branch: from.base_branch.clone(),
-            active: from.active.clone(),
-            parent: Some(parent),
-            started_ms: now,
-            turns: turn,
-            ..Meta::default()
-        };
-        let turns = self.entry(entry.tree, &Path::new(RECORDS).join(&entry.session).join("turns"))?;
-        let origin = Origin::Fork { turns, from: entry.session.clone() };
-        let tip = self.first_commit(&meta, entry.tree, vec![entry.id], origin, now)?;
-        self.repo.swap(&self.reference(&id), None, Some(tip), &self.who)?;
-        self.open(&id)
-    }
-
-    /// The directory at a path of a tree.
-    pub(super) fn entry(&self, mut tree: Oid, path: &Path) -> Result<Option<Oid>, GitError> {
-        for part in path.iter() {
-            let entries = self.repo.entries(tree)?;
-            let found = entries.into_iter().find(|it| it.name == part.as_encoded_bytes() && it.mode == Mode::Directory);
-            match found {
-                Some(found) => tree = found.id,
-                None => return Ok(None),
-            }
-        }
-        Ok(Some(tree))
-    }
-}
+use super::error::SessionError;
+use super::names::{self, short_id};
+use super::turn::{TurnReport, with_subject};
+use crate::git::{Oid, oid_of, short};
 
 impl Session {
     /// Goes back to a turn: the branch moves there, and the tip that it leaves is kept. Gives its name.

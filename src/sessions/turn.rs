@@ -5,15 +5,19 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 
-use super::history::record_path;
+use super::base::{Session, Sessions};
+use super::error::SessionError;
+use super::history::{View, record_path};
+use super::names::{self, short_id};
 use super::wire::{self, CallFile, ChangeFile, Meta, TurnFile};
-use super::{Session, SessionError, Sessions, names, short_id};
 use crate::files::{Change, Journals, PathError, Tree as _};
 use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Objects as _, Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
 use crate::render::diff::{Line, diff_bytes};
-use crate::tree::{Changed, Content, RECORDS};
+use crate::tree::{Changed, Content, FILE_BYTES_MAX, RECORDS};
 
+/// Beginning of a line that marks a conflict.
+const MARK: &[u8] = b"<<<<<<< ";
 /// Characters of a commit's subject.
 const SUBJECT_CHARS_MAX: usize = 72;
 /// Lines of a question in a commit's message.
@@ -263,7 +267,7 @@ impl Session {
         let subject = names::title(subject);
         let message = format!("{subject}\n\n{}", trailers(&meta.id, None, "user", state, None));
         let written = self.draft.changes().map_err(SessionError::from);
-        let written = written.and_then(|changes| self.write(&meta, None, &changes, message));
+        let written = written.and_then(|changes| self.write_commit(&meta, None, &changes, message));
         if let Err(error) = written
             .as_ref()
             .map_err(ToString::to_string)
@@ -312,7 +316,7 @@ impl Session {
             subject = format!("{}…", subject[..end].trim_end());
         }
         let message = format!("{subject}\n\n{}", trailers(&meta.id, None, act, "whole", None));
-        let commit = self.write(&meta, None, changes, message)?;
+        let commit = self.write_commit(&meta, None, changes, message)?;
         self.publish(commit)?;
         self.meta = meta;
         // The turn goes on, and a crash must find its question.
@@ -387,7 +391,7 @@ impl Session {
             if said.state == State::Whole && !meta.conflicts.is_empty() { State::Conflicted } else { said.state };
         let said = &TurnReport { state, ..said.clone() };
         let message = message_of(&meta, turn, said, lines);
-        let commit = self.write(&meta, Some(&record_of(turn, said, &of_turn)), &changes, message)?;
+        let commit = self.write_commit(&meta, Some(&record_of(turn, said, &of_turn)), &changes, message)?;
         Ok((meta, Committed { turn, commit, files: of_turn.len(), lines, forked: None }))
     }
 
@@ -408,11 +412,11 @@ impl Session {
         let meta = Meta { turns: turn, active: self.draft.open_names(), conflicts, ..self.meta.clone() };
         let record = record_of(turn, &said, changes);
         let lines = self.lines_since(self.tip, changes)?;
-        self.write(&meta, Some(&record), changes, message_of(&meta, turn, &said, lines))
+        self.write_commit(&meta, Some(&record), changes, message_of(&meta, turn, &said, lines))
     }
 
     /// Writes a commit over the tip; nothing names it yet.
-    pub(super) fn write(
+    pub(super) fn write_commit(
         &self,
         meta: &Meta,
         record: Option<&TurnFile>,
@@ -458,6 +462,15 @@ impl Session {
         Ok(whole?)
     }
 
+    /// The files with conflicts that still have git's marks in them.
+    pub(super) fn unsolved(&self) -> Vec<String> {
+        let has_mark = |path: &&String| {
+            let read = self.draft.leaf(Path::new(path), FILE_BYTES_MAX);
+            read.is_ok_and(|(_, bytes)| bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(MARK)))
+        };
+        self.meta.conflicts.iter().filter(has_mark).cloned().collect()
+    }
+
     /// Takes up a tip that the branch is at: the draft begins anew.
     pub(super) fn moved_to(&mut self, commit: Oid) -> Result<(), SessionError> {
         self.tip = commit;
@@ -479,7 +492,7 @@ impl Session {
     fn published_as_fork(&mut self, meta: Meta, done: Committed) -> Result<Committed, SessionError> {
         let kept = self.sessions.keep(&meta.id, done.commit)?;
         let turn = meta.turns;
-        let view = super::View::new(self.sessions.repo.clone(), meta.id.clone(), done.commit);
+        let view = View::new(self.sessions.repo.clone(), meta.id.clone(), done.commit);
         let fork = self
             .sessions
             .fork_of(&view, &meta, turn)

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use super::tests::{Scene, git, turn, turn_report, write};
 use super::*;
@@ -92,7 +93,7 @@ fn operate(scene: &Scene, at: &Path, session: Session, number: u64) -> Session {
         9 => {
             for how in [How::Squash, How::Merge, How::Rebase] {
                 let planned =
-                    sessions.plan_merge(&id, MergeWish { into: Some("main".into()), ..how.into() }, &scene.program());
+                    plan_merge(&sessions, &id, MergeWish { into: Some("main".into()), ..how.into() }, &scene.program());
                 assert!(matches!(planned, Ok(_) | Err(SessionError::Refused(_))), "{planned:?}");
             }
         }
@@ -190,9 +191,9 @@ fn a_checkout_with_filters_line_ends_and_links_stays_untouched_and_is_merged_as_
     let refused = session.draft().change(&journals, &[change]).expect_err("refused");
     assert!(refused.error.to_string().contains("Git LFS"), "{}", refused.error);
     turn(&mut session, "by the link", "link", Some("one\ntwo\nthree\n"), Some("ONE\ntwo\nthree\n"));
-    let plan = scene.sessions.plan_merge(session.id(), How::Squash, &scene.program()).expect("a plan");
+    let plan = plan_merge(&scene.sessions, session.id(), How::Squash, &scene.program()).expect("a plan");
     assert!(!canary.exists(), "a preview runs no filter");
-    scene.sessions.merge(&plan, true, &scene.program()).expect("merged");
+    merge(&scene.sessions, &plan, true, &scene.program()).expect("merged");
     assert_eq!(std::fs::read(at.join("a.txt")).expect("a file"), b"ONE\r\ntwo\r\nthree\r\n");
     assert_eq!(std::fs::read_link(at.join("link")).expect("a link"), Path::new("a.txt"));
     assert_eq!(std::fs::read_to_string(at.join("big.bin")).expect("a file"), pointer);
@@ -252,8 +253,8 @@ fn repositories_with_long_names_and_with_references_in_tables_stay_untouched_and
             "{options:?}"
         );
         turn(&mut session, "q", "new.txt", None, Some("x\n"));
-        let plan = sessions.plan_merge(session.id(), How::Squash, &scene.program()).expect("a plan");
-        sessions.merge(&plan, true, &scene.program()).expect("merged");
+        let plan = plan_merge(&sessions, session.id(), How::Squash, &scene.program()).expect("a plan");
+        merge(&sessions, &plan, true, &scene.program()).expect("merged");
         assert_eq!(std::fs::read_to_string(scene.ws().join("new.txt")).expect("a file"), "x\n");
         let on = sessions.start_on("side", "").expect_err("there is no such branch");
         assert!(on.to_string().contains("there is no branch side"), "{on}");
@@ -323,8 +324,8 @@ fn a_shallow_clone_and_a_bare_one_can_hold_sessions() {
         turn(&mut session, "q", "x.txt", None, Some("x\n"));
         git(&at, &["fsck", "--strict", "--no-dangling"]);
         if name == "bare" {
-            let plan = sessions.plan_merge(session.id(), How::Squash, &scene.program()).expect("a plan");
-            sessions.merge(&plan, true, &scene.program()).expect("merged");
+            let plan = plan_merge(&sessions, session.id(), How::Squash, &scene.program()).expect("a plan");
+            merge(&sessions, &plan, true, &scene.program()).expect("merged");
             assert_eq!(git(&at, &["show", "main:x.txt"]), "x");
         }
     }

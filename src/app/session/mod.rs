@@ -24,7 +24,9 @@ use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question};
 use crate::proto::{Failure, FailureKind, Money, TurnCommitted};
 use crate::sessions::wire::CallFile;
-use crate::sessions::{Listed, Options, Session, SessionError, Sessions, State, ToApply, TurnReport, short_id};
+use crate::sessions::{
+    Listed, Options, Session, SessionError, Sessions, State, ToApply, TurnReport, plan_apply, short_id,
+};
 use crate::steps::{Incoming, NewContent};
 use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::{Bench, Draft, Guard};
@@ -525,7 +527,7 @@ impl Runtime {
             SessionError::Disk(checkout.to_owned(), std::io::Error::other(error.to_string()))
         };
         let program = crate::git::Program::find(&self.env);
-        sessions.plan_apply(id, &Root::open(checkout, None).map_err(failed)?, program.as_ref())
+        plan_apply(sessions, id, &Root::open(checkout, None).map_err(failed)?, program.as_ref())
     }
 
     /// Puts a session's files into the checkout, as one step that `:undo` takes back. Returns the line that tells of it.

@@ -22,7 +22,10 @@ use crate::repl::records::conversations::{draw_answer, rows_of};
 use crate::repl::records::memory;
 use crate::repl::records::repository;
 use crate::repl::rules::tooling;
-use crate::sessions::{Half, Session, SessionError, Sessions, View, amend, replay, rewind_half, short_id};
+use crate::sessions::{
+    Half, Session, SessionError, Sessions, View, amend, merge, note_merged, plan_merge, replay, rewind_half, short_id,
+    sync,
+};
 use crate::store::StoredTurn;
 
 impl Repl {
@@ -548,7 +551,7 @@ impl Repl {
         let session = &mut self.runtime.on_git_mut().ok_or_else(none)?.session;
         let synced = match replayed {
             Some(_) => replay(session, branch, &program),
-            None => session.sync(branch, &program),
+            None => sync(session, branch, &program),
         };
         let synced = synced.map_err(session_failure)?;
         self.console.notice(&format!("the session has all of {} now; :session undo takes it back", short(synced.from)));
@@ -613,7 +616,7 @@ impl Repl {
                 let view = self.session_view()?;
                 let id = view.meta().map_err(session_failure)?.id;
                 let sessions = self.git_sessions()?;
-                let plan = sessions.plan_merge(&id, wish, &program).map_err(session_failure)?;
+                let plan = plan_merge(&sessions, &id, wish, &program).map_err(session_failure)?;
                 Ok((sessions, plan, program))
             });
         let (sessions, plan, program) = match planned {
@@ -630,10 +633,10 @@ impl Repl {
         plan_lines(&plan).iter().for_each(|line| self.console.line(line));
         match ask_yes_or_no(&mut self.terminal, &format!("Move {} there?", plan.target_name())) {
             Err(flow) => return flow,
-            Ok(Some(true)) => match sessions.merge(&plan, self.runtime.settings().sessions.hooks, &program) {
+            Ok(Some(true)) => match merge(&sessions, &plan, self.runtime.settings().sessions.hooks, &program) {
                 Ok(commit) => {
                     self.console.notice(&format!("{} is at {} now", plan.target_name(), short(commit)));
-                    let noted = self.runtime.on_git_mut().map(|it| it.session.note_merged(&plan, commit));
+                    let noted = self.runtime.on_git_mut().map(|it| note_merged(&mut it.session, &plan, commit));
                     if let Some(Err(error)) = noted {
                         self.console.failure(&session_failure(error));
                     }

@@ -17,7 +17,7 @@ const FOLDER_FILES_MAX: usize = 12;
 const IMPL_FILES_MAX: usize = 2;
 
 /// Rooms with a larger circle.
-const CIRCLES: &[(&str, usize)] = &[("gateway", 8), ("sessions", 8)];
+const CIRCLES: &[(&str, usize)] = &[("gateway", 8)];
 
 /// Folders with more files.
 const FOLDERS: &[(&str, usize)] = &[("src/gateway", 17), ("src/ledger", 13)];
@@ -27,8 +27,6 @@ const SPREAD: &[(&str, usize)] = &[
     ("files::Root", 3),
     ("ledger::Ledger", 10),
     ("policy::Walk", 3),
-    ("sessions::Session", 4),
-    ("sessions::Sessions", 4),
     ("store::Store", 11),
 ];
 

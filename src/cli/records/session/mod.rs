@@ -27,7 +27,7 @@ use crate::render::text::{escape_visible, table};
 use crate::render::{sanitise, strip_controls};
 use crate::sessions::{
     FILE_BYTES_MAX, Finding, Half, How, Listed, LogEntry, MergeWish, Session, SessionError, Sessions, View, amend,
-    clear_up, examine, replay, rewind_half, short_id,
+    clear_up, examine, merge, note_merged, plan_merge, replay, rewind_half, short_id, sync,
 };
 
 pub(in crate::cli) use words::definition;
@@ -343,7 +343,7 @@ impl Asked {
         let program = self.program()?;
         let synced = match is_rebase {
             true => replay(&mut session, branch, &program),
-            false => session.sync(branch, &program),
+            false => sync(&mut session, branch, &program),
         };
         let synced = match synced {
             Err(error @ SessionError::Conflicts(_)) => {
@@ -479,7 +479,7 @@ impl Asked {
             into: matches.get_one::<String>("into").cloned(),
             keeps_record: matches.get_flag("keep-record"),
         };
-        let plan = match self.sessions.plan_merge(id, wish, &program) {
+        let plan = match plan_merge(&self.sessions, id, wish, &program) {
             Ok(plan) => plan,
             Err(SessionError::Conflicts(paths)) => {
                 if is_json {
@@ -503,10 +503,10 @@ impl Asked {
             return Err(without_yes());
         }
         let hooks = self.runtime.settings().sessions.hooks;
-        let commit = self.sessions.merge(&plan, hooks, &program).map_err(session_failure)?;
+        let commit = merge(&self.sessions, &plan, hooks, &program).map_err(session_failure)?;
         // A session that another shell has open goes on from the merge when it is synced there.
         if let Ok(mut session) = self.sessions.open(id) {
-            session.note_merged(&plan, commit).map_err(session_failure)?;
+            note_merged(&mut session, &plan, commit).map_err(session_failure)?;
         }
         eprintln!("reedclaw: {} is at {} now", sanitise(plan.target_name()), short(commit));
         Ok(ExitCode::SUCCESS)

@@ -1,13 +1,19 @@
 //! Taking over: a session's changes become commits on a branch of the user's. Everything is planned in a directory of ours
 //! first; the target moves at the end, at once, and only if it is where the plan saw it.
 
+pub(in crate::sessions) mod rework;
+pub(in crate::sessions) mod sync;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::history::LogEntry;
+use super::base::Sessions;
+use super::disk::Desk;
+use super::error::SessionError;
+use super::history::{LogEntry, View};
+use super::names::short_id;
 use super::wire::Meta;
-use super::{Session, SessionError, Sessions, View, short_id};
 use crate::git::{BranchUse, Changed, GitError, NewCommit, Oid, Program, Repo, TreeEdit, diff, empty_tree, short};
 use crate::git::{Mode, Objects};
 use crate::host::now_unix_ms;
@@ -66,9 +72,9 @@ pub struct MergePlan {
 
 /// A directory of ours that goes with its owner.
 #[derive(Debug)]
-pub(super) struct Scratch {
+pub(in crate::sessions) struct Scratch {
     repo: Repo,
-    pub(super) path: PathBuf,
+    pub(in crate::sessions) path: PathBuf,
 }
 
 impl Drop for Scratch {
@@ -79,7 +85,7 @@ impl Drop for Scratch {
 
 impl Scratch {
     /// A bare repository of ours that reads the objects of `repo`.
-    pub(super) fn beside(repo: &Repo, path: &Path) -> Result<Self, SessionError> {
+    pub(in crate::sessions) fn beside(repo: &Repo, path: &Path) -> Result<Self, SessionError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = path.with_extension(format!("{}-{number}", std::process::id()));
@@ -98,7 +104,7 @@ impl MergePlan {
     }
 
     /// The tip of the session that the plan was made for.
-    pub(super) fn session_tip(&self) -> Oid {
+    pub(in crate::sessions) fn session_tip(&self) -> Oid {
         self.session_tip
     }
 
@@ -151,145 +157,137 @@ fn runs_elsewhere(change: &Changed) -> bool {
             || becomes_link)
 }
 
-impl Sessions {
-    /// Tries out a merge of a session into `into`, the branch that it began at if none is named. Nothing changes.
-    ///
-    /// # Errors
-    /// [`SessionError::Conflicts`]; or there is no such branch, nothing to merge, or git says no.
-    pub fn plan_merge(
-        &self,
-        id: &str,
-        wish: impl Into<MergeWish>,
-        program: &Program,
-    ) -> Result<MergePlan, SessionError> {
-        let MergeWish { how, into, keeps_record } = wish.into();
-        let view = self.look(id)?;
-        let meta = view.meta()?;
-        if !meta.conflicts.is_empty() {
-            let named = meta.conflicts.join(", ");
-            let message = format!("conflicts in the session aren't solved yet: {named}");
-            return Err(SessionError::Refused(message));
-        }
-        let target = match into.as_deref() {
-            Some(name) if name.starts_with("refs/heads/") => name.to_owned(),
-            Some(name) => format!("refs/heads/{name}"),
-            None => meta.base_branch.clone().ok_or_else(|| {
-                SessionError::Refused("the session began at no branch; name one with --into BRANCH".to_owned())
-            })?,
-        };
-        let target_tip = self.repo.tip(&target)?;
-        if target_tip.is_none() && self.repo.head()?.branch.as_deref() != Some(&target) {
-            let name = target.trim_start_matches("refs/heads/");
-            return Err(SessionError::Refused(format!("there is no branch {name}")));
-        }
-        let scratch = Scratch::beside(&self.repo, &super::disk::Desk::of(&self.folder, id).scratch())?;
-        let work =
-            Work { sessions: self, scratch: &scratch, program, meta: &meta, target_tip, keeps_record, tip: view.tip() };
-        let commit = match &how {
-            How::Squash | How::Merge => work.whole(&view, how == How::Merge)?,
-            How::Rebase => work.turns(&view, None)?,
-            How::Pick(turns) => work.turns(&view, Some(turns))?,
-        };
-        let old = target_tip.map_or(Ok(empty_tree()), |tip| self.repo.commit(tip).map(|it| it.tree))?;
-        let mut files = diff(&scratch.repo, old, scratch.repo.commit(commit)?.tree)?;
-        files.sort_by_key(|it| !runs_elsewhere(it));
-        if files.is_empty() {
-            let name = target.trim_start_matches("refs/heads/");
-            return Err(SessionError::Refused(format!("{name} has all that session {} changed", short_id(id))));
-        }
-        let checked_out = self.checkout_of(&target)?;
-        let session_tip = view.tip();
-        Ok(MergePlan {
-            how,
-            target,
-            files,
-            checked_out,
-            target_tip,
-            session: id.to_owned(),
-            session_tip,
-            commit,
-            scratch,
-        })
+/// Tries out a merge of a session into `into`, the branch that it began at if none is named. Nothing changes.
+///
+/// # Errors
+/// [`SessionError::Conflicts`]; or there is no such branch, nothing to merge, or git says no.
+pub fn plan_merge(
+    sessions: &Sessions,
+    id: &str,
+    wish: impl Into<MergeWish>,
+    program: &Program,
+) -> Result<MergePlan, SessionError> {
+    let MergeWish { how, into, keeps_record } = wish.into();
+    let view = sessions.look(id)?;
+    let meta = view.meta()?;
+    if !meta.conflicts.is_empty() {
+        let named = meta.conflicts.join(", ");
+        let message = format!("conflicts in the session aren't solved yet: {named}");
+        return Err(SessionError::Refused(message));
     }
+    let target = match into.as_deref() {
+        Some(name) if name.starts_with("refs/heads/") => name.to_owned(),
+        Some(name) => format!("refs/heads/{name}"),
+        None => meta.base_branch.clone().ok_or_else(|| {
+            SessionError::Refused("the session began at no branch; name one with --into BRANCH".to_owned())
+        })?,
+    };
+    let target_tip = sessions.repo.tip(&target)?;
+    if target_tip.is_none() && sessions.repo.head()?.branch.as_deref() != Some(&target) {
+        let name = target.trim_start_matches("refs/heads/");
+        return Err(SessionError::Refused(format!("there is no branch {name}")));
+    }
+    let scratch = Scratch::beside(&sessions.repo, &Desk::of(&sessions.folder, id).scratch())?;
+    let work = Work { sessions, scratch: &scratch, program, meta: &meta, target_tip, keeps_record, tip: view.tip() };
+    let commit = match &how {
+        How::Squash | How::Merge => work.whole(&view, how == How::Merge)?,
+        How::Rebase => work.turns(&view, None)?,
+        How::Pick(turns) => work.turns(&view, Some(turns))?,
+    };
+    let old = target_tip.map_or(Ok(empty_tree()), |tip| sessions.repo.commit(tip).map(|it| it.tree))?;
+    let mut files = diff(&scratch.repo, old, scratch.repo.commit(commit)?.tree)?;
+    files.sort_by_key(|it| !runs_elsewhere(it));
+    if files.is_empty() {
+        let name = target.trim_start_matches("refs/heads/");
+        return Err(SessionError::Refused(format!("{name} has all that session {} changed", short_id(id))));
+    }
+    let checked_out = checkout_of(sessions, &target)?;
+    let session_tip = view.tip();
+    Ok(MergePlan { how, target, files, checked_out, target_tip, session: id.to_owned(), session_tip, commit, scratch })
+}
 
-    /// Place where a branch is checked out; `None` if it is nowhere.
-    ///
-    /// # Errors
-    /// A rebase or a bisection will come back to the branch, and would lose what it got meanwhile.
-    fn checkout_of(&self, branch: &str) -> Result<Option<PathBuf>, SessionError> {
-        match self.repo.use_of(branch) {
-            None => Ok(None),
-            Some(BranchUse::CheckedOut(at)) => Ok(Some(at)),
-            Some(in_use) => {
-                let name = branch.trim_start_matches("refs/heads/");
-                Err(SessionError::Refused(format!("{name} {in_use}; finish or abort that first")))
-            }
+/// Place where a branch is checked out; `None` if it is nowhere.
+///
+/// # Errors
+/// A rebase or a bisection will come back to the branch, and would lose what it got meanwhile.
+fn checkout_of(sessions: &Sessions, branch: &str) -> Result<Option<PathBuf>, SessionError> {
+    match sessions.repo.use_of(branch) {
+        None => Ok(None),
+        Some(BranchUse::CheckedOut(at)) => Ok(Some(at)),
+        Some(in_use) => {
+            let name = branch.trim_start_matches("refs/heads/");
+            Err(SessionError::Refused(format!("{name} {in_use}; finish or abort that first")))
         }
     }
+}
 
-    /// Makes a merge that was planned: the objects first, then the target moves. A branch that is checked out is moved by
-    /// git's own program, which refuses to overwrite local changes.
-    ///
-    /// # Errors
-    /// The target or the session has moved since the plan, or git refuses. Nothing has moved then.
-    pub fn merge(&self, plan: &MergePlan, with_hooks: bool, program: &Program) -> Result<Oid, SessionError> {
-        if self.repo.tip(&plan.target)? != plan.target_tip || self.look(&plan.session)?.tip() != plan.session_tip {
-            let message = format!("{} or the session has moved since; look at the merge again", plan.target_name());
-            return Err(SessionError::Refused(message));
-        }
-        if self.checkout_of(&plan.target)? != plan.checked_out {
-            let message = format!("{} was checked out elsewhere since; look at the merge again", plan.target_name());
-            return Err(SessionError::Refused(message));
-        }
-        let mut batch = self.repo.batch();
-        batch.add_from(&plan.scratch.repo, plan.commit)?;
-        batch.settle()?;
-        let commit = self.as_user_commits(plan, with_hooks, program)?;
-        match &plan.checked_out {
-            Some(at) => program.fast_forward(at, commit).map_err(|error| {
+/// Makes a merge that was planned: the objects first, then the target moves. A branch that is checked out is moved by
+/// git's own program, which refuses to overwrite local changes.
+///
+/// # Errors
+/// The target or the session has moved since the plan, or git refuses. Nothing has moved then.
+pub fn merge(sessions: &Sessions, plan: &MergePlan, with_hooks: bool, program: &Program) -> Result<Oid, SessionError> {
+    if sessions.repo.tip(&plan.target)? != plan.target_tip || sessions.look(&plan.session)?.tip() != plan.session_tip {
+        let message = format!("{} or the session has moved since; look at the merge again", plan.target_name());
+        return Err(SessionError::Refused(message));
+    }
+    if checkout_of(sessions, &plan.target)? != plan.checked_out {
+        let message = format!("{} was checked out elsewhere since; look at the merge again", plan.target_name());
+        return Err(SessionError::Refused(message));
+    }
+    let mut batch = sessions.repo.batch();
+    batch.add_from(&plan.scratch.repo, plan.commit)?;
+    batch.settle()?;
+    let commit = as_user_commits(sessions, plan, with_hooks, program)?;
+    match &plan.checked_out {
+        Some(at) => program.fast_forward(at, commit).map_err(|error| {
+            SessionError::Refused(format!(
+                "{error}; nothing was changed, and the merge is there as commit {}",
+                short(commit)
+            ))
+        })?,
+        None => sessions.repo.swap(&plan.target, plan.target_tip, Some(commit), &sessions.who)?,
+    }
+    Ok(commit)
+}
+
+/// The commit of a plan as the user's own git would make it: checked by the hooks, and signed if that is configured.
+fn as_user_commits(
+    sessions: &Sessions,
+    plan: &MergePlan,
+    with_hooks: bool,
+    program: &Program,
+) -> Result<Oid, SessionError> {
+    let signs = sessions.repo.signs();
+    let made = sessions.repo.commit(plan.commit)?;
+    if !matches!(plan.how, How::Squash | How::Merge) {
+        let message = "commits are to be signed here (commit.gpgsign); squash or merge, which sign one";
+        return if signs { Err(SessionError::Refused(message.to_owned())) } else { Ok(plan.commit) };
+    }
+    let at = plan.checked_out.as_deref().unwrap_or(&sessions.work_dir);
+    let (tree, message) = match with_hooks {
+        true => {
+            let place = plan.scratch.path.join("hooks");
+            let checked = program.checked_by_hooks((&sessions.repo, at), &place, (made.tree, &made.message));
+            checked.map_err(|error| {
+                let GitError::Other(words) = error else { return SessionError::Git(error) };
                 SessionError::Refused(format!(
-                    "{error}; nothing was changed, and the merge is there as commit {}",
-                    short(commit)
+                    "a hook of the repository refuses the commit: {words}; nothing was changed"
                 ))
-            })?,
-            None => self.repo.swap(&plan.target, plan.target_tip, Some(commit), &self.who)?,
+            })?
         }
-        Ok(commit)
+        false => (made.tree, made.message.clone()),
+    };
+    if signs {
+        return Ok(program.sign(at, tree, &made.parents, &message)?);
     }
-
-    /// The commit of a plan as the user's own git would make it: checked by the hooks, and signed if that is configured.
-    fn as_user_commits(&self, plan: &MergePlan, with_hooks: bool, program: &Program) -> Result<Oid, SessionError> {
-        let signs = self.repo.signs();
-        let made = self.repo.commit(plan.commit)?;
-        if !matches!(plan.how, How::Squash | How::Merge) {
-            let message = "commits are to be signed here (commit.gpgsign); squash or merge, which sign one";
-            return if signs { Err(SessionError::Refused(message.to_owned())) } else { Ok(plan.commit) };
-        }
-        let at = plan.checked_out.as_deref().unwrap_or(&self.work_dir);
-        let (tree, message) = match with_hooks {
-            true => {
-                let place = plan.scratch.path.join("hooks");
-                let checked = program.checked_by_hooks((&self.repo, at), &place, (made.tree, &made.message));
-                checked.map_err(|error| {
-                    let GitError::Other(words) = error else { return SessionError::Git(error) };
-                    SessionError::Refused(format!(
-                        "a hook of the repository refuses the commit: {words}; nothing was changed"
-                    ))
-                })?
-            }
-            false => (made.tree, made.message.clone()),
-        };
-        if signs {
-            return Ok(program.sign(at, tree, &made.parents, &message)?);
-        }
-        if (tree, &message) == (made.tree, &made.message) {
-            return Ok(plan.commit);
-        }
-        let mut batch = self.repo.batch();
-        let commit = batch.commit(&self.new_commit(tree, made.parents, now_unix_ms(), message))?;
-        batch.settle()?;
-        Ok(commit)
+    if (tree, &message) == (made.tree, &made.message) {
+        return Ok(plan.commit);
     }
+    let mut batch = sessions.repo.batch();
+    let commit = batch.commit(&sessions.new_commit(tree, made.parents, now_unix_ms(), message))?;
+    batch.settle()?;
+    Ok(commit)
 }
 
 /// A merge that is being planned.
@@ -396,31 +394,5 @@ impl Work<'_> {
         let commit = batch.commit(&new)?;
         batch.settle()?;
         Ok(commit)
-    }
-}
-
-impl Sessions {
-    /// The folder of the trees that the commands of all sessions share.
-    pub(super) fn shared_trees(&self) -> PathBuf {
-        self.folder.join("trees")
-    }
-
-    /// The records that a tree holds.
-    pub(super) fn records_in(&self, tree: Oid) -> Result<Option<Oid>, SessionError> {
-        Ok(self.entry(tree, Path::new(RECORDS)).unwrap_or(None))
-    }
-}
-
-impl Session {
-    /// The directory in which commands of this session work.
-    #[must_use]
-    pub fn bench(&self) -> PathBuf {
-        self.desk.bench()
-    }
-
-    /// The folder of the trees that the commands of all sessions of this repository share.
-    #[must_use]
-    pub fn shared_trees(&self) -> PathBuf {
-        self.sessions.shared_trees()
     }
 }

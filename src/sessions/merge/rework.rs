@@ -4,12 +4,17 @@
 
 use std::path::{Path, PathBuf};
 
-use super::history::{LogEntry, View, record_path};
-use super::merge::Scratch;
-use super::wire::{ChangeFile, Meta};
-use super::{Session, SessionError, Synced, names, short_id, turn};
+use super::Scratch;
+use super::sync::Synced;
+use super::sync::branch_to_sync;
 use crate::git::{Mode, NewCommit, Oid, Program, Repo, TreeEdit, short};
 use crate::host::now_unix_ms;
+use crate::sessions::base::Session;
+use crate::sessions::error::SessionError;
+use crate::sessions::history::{LogEntry, View, record_path};
+use crate::sessions::names::{self, short_id};
+use crate::sessions::turn;
+use crate::sessions::wire::{ChangeFile, Meta};
 use crate::tree::{Changed, Content, RECORDS};
 
 /// Joins the person's own commits since the newest turn into that turn's commit. With `subject` it gets another first line.
@@ -134,7 +139,7 @@ fn talk_of(session: &Session, entry: &LogEntry, number: u64) -> Result<Oid, Sess
 /// session has all of it, or somebody else's commit is among those of the session.
 pub fn replay(session: &mut Session, from: Option<&str>, program: &Program) -> Result<Synced, SessionError> {
     session.commit_left()?;
-    let (_, theirs) = session.branch_to_sync(from)?;
+    let (_, theirs) = branch_to_sync(session, from)?;
     let log = session.view().log()?;
     if let Some(foreign) = log.iter().find(|it| it.session.is_empty()) {
         let message = format!(

@@ -1,0 +1,187 @@
+//! Brings the user's branch into a session, and a session's files into the checkout. What both sides changed in the same
+//! place is solved in the session, as a turn; the checkout is changed as a whole or not at all.
+
+use std::path::{Path, PathBuf};
+
+use super::{How, MergePlan, Scratch};
+use crate::files::{PathError, Root, Stamp};
+use crate::git::{Changed, Mode, Objects as _, Oid, Program, Repo, TreeEdit, short};
+use crate::host::now_unix_ms;
+use crate::sessions::base::{Session, Sessions};
+use crate::sessions::disk::Desk;
+use crate::sessions::error::SessionError;
+use crate::sessions::names::short_id;
+use crate::sessions::turn;
+use crate::sessions::wire::{MergedFile, Meta};
+use crate::tree::{FILE_BYTES_MAX, RECORDS};
+
+/// A branch that was brought into a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Synced {
+    /// The newest commit of that branch.
+    pub from: Oid,
+    /// Files that both sides changed in the same place: they have git's marks until a turn solves them.
+    pub conflicts: Vec<PathBuf>,
+}
+
+/// A file of the checkout that a session changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToApply {
+    /// The path.
+    pub path: PathBuf,
+    /// The file that is there now.
+    pub expected: Option<Stamp>,
+    /// The kind and content that it gets; `None` removes it.
+    pub now: Option<(Mode, Vec<u8>)>,
+    /// Whether the content has changes of the user's, too.
+    pub is_merged: bool,
+}
+
+/// Merges a branch of the user's into the session: the one that it began at if none is named.
+///
+/// # Errors
+/// There is no such branch, the session has all of it, or git can't merge them.
+pub fn sync(session: &mut Session, from: Option<&str>, program: &Program) -> Result<Synced, SessionError> {
+    session.commit_left()?;
+    let repo = session.sessions.repo.clone();
+    let (name, theirs) = branch_to_sync(session, from)?;
+    let scratch = Scratch::beside(&repo, &session.desk.scratch())?;
+    let merged = program.merge(&scratch.path, None, (session.tip, theirs))?;
+    // Git's program wrote the objects: a repository that was opened before may not know them yet.
+    let fresh = Repo::open(&scratch.path)?;
+    let mut conflicts = merged.conflicts;
+    conflicts.retain(|it| !it.starts_with(RECORDS));
+    conflicts.sort();
+    let meta = Meta {
+        base: Some(theirs.to_string()),
+        conflicts: conflicts.iter().map(|it| it.display().to_string()).collect(),
+        ..session.meta.clone()
+    };
+    let subject = format!("bring {name} ({}) into the session", short(theirs));
+    let commit = joined(session, &fresh, &meta, (merged.tree, theirs), &subject)?;
+    session.operate("sync", commit)?;
+    Ok(Synced { from: theirs, conflicts })
+}
+
+/// The user's branch that is to come into the session, in short, and its newest commit.
+pub(in crate::sessions) fn branch_to_sync(
+    session: &Session,
+    from: Option<&str>,
+) -> Result<(String, Oid), SessionError> {
+    let none = || SessionError::Refused("the session began at no branch; name one".to_owned());
+    let name = from.or(session.meta.base_branch.as_deref()).ok_or_else(none)?;
+    let repo = &session.sessions.repo;
+    let theirs = repo.find_commit(name)?;
+    let name = name.trim_start_matches("refs/heads/");
+    if repo.merge_base(session.tip, theirs) == Some(theirs) {
+        let message = format!("session {} has all of {name}", short_id(&session.meta.id));
+        return Err(SessionError::Refused(message));
+    }
+    Ok((name.to_owned(), theirs))
+}
+
+/// Notes that the session was merged, so that it goes on from there: the next merge has only what comes after.
+///
+/// # Errors
+/// The branch can't be moved; the merge itself is made.
+pub fn note_merged(session: &mut Session, plan: &MergePlan, commit: Oid) -> Result<(), SessionError> {
+    let repo = session.sessions.repo.clone();
+    let merged =
+        MergedFile { commit: commit.to_string(), into: plan.target_name().to_owned(), turns: session.meta.turns };
+    let meta = Meta { base: Some(commit.to_string()), merged: Some(merged), ..session.meta.clone() };
+    if matches!(plan.how, How::Pick(_)) || session.tip != plan.session_tip() || !session.draft.is_unchanged() {
+        return Ok(());
+    }
+    let subject = format!("merged into {} as {}", plan.target_name(), short(commit));
+    let tree = repo.commit(commit)?.tree;
+    let joined = joined(session, &repo, &meta, (tree, commit), &subject)?;
+    session.publish(joined)?;
+    session.meta = meta;
+    Ok(())
+}
+
+/// Writes a commit with the files of `tree`, the records of this session, and `theirs` as its second parent.
+fn joined(
+    session: &Session,
+    from: &Repo,
+    meta: &Meta,
+    (tree, theirs): (Oid, Oid),
+    subject: &str,
+) -> Result<Oid, SessionError> {
+    let repo = &session.sessions.repo;
+    let mut batch = repo.batch();
+    batch.add_from(from, tree)?;
+    let own = session.sessions.records_in(repo.commit(session.tip)?.tree)?;
+    let edits: Vec<TreeEdit> = vec![
+        (Path::new(RECORDS).to_owned(), own.map(|id| (Mode::Directory, id))),
+        turn::file(&mut batch, Path::new(RECORDS).join(&meta.id).join("session.json"), &turn::json(meta))?,
+    ];
+    let tree = batch.tree(tree, &edits)?;
+    let state = if meta.conflicts.is_empty() { "whole" } else { "conflicted" };
+    let message = format!("{subject}\n\n{}", turn::trailers(&meta.id, None, "sync", state, None));
+    let new = session.sessions.new_commit(tree, vec![session.tip, theirs], now_unix_ms(), message);
+    let commit = batch.commit(&new)?;
+    batch.settle()?;
+    Ok(commit)
+}
+
+/// The files of the checkout that would change if a session's files were put there. A file that the user has changed
+/// since, too, gets the changes of both. Nothing changes by this.
+///
+/// # Errors
+/// [`SessionError::Conflicts`] if both changed the same lines, or there is no `program` to merge them; or a file can't
+/// be read.
+pub fn plan_apply(
+    sessions: &Sessions,
+    id: &str,
+    checkout: &Root,
+    program: Option<&Program>,
+) -> Result<Vec<ToApply>, SessionError> {
+    let view = sessions.look(id)?;
+    let (mut all, mut conflicts) = (Vec::new(), Vec::new());
+    let scratch = Scratch::beside(&sessions.repo, &Desk::of(&sessions.folder, id).scratch())?;
+    let merged = |[old, now, new]: [&Option<(Mode, Vec<u8>)>; 3]| {
+        let (Some(program), Some(old), Some(now), Some(new)) = (program, old, now, new) else { return Ok(None) };
+        if ![old, now, new].iter().all(|(mode, _)| mode.is_file()) {
+            return Ok(None);
+        }
+        let mode = if now.0 == old.0 { new.0 } else { now.0 };
+        let bytes = program.merge_texts(&scratch.path, [&old.1, &now.1, &new.1])?;
+        Ok::<_, SessionError>(bytes.map(|bytes| (mode, bytes)))
+    };
+    for Changed { path, old, new } in view.changes()? {
+        let content = |side: Option<(Mode, Oid)>| match side {
+            Some((Mode::Submodule | Mode::Directory, _)) | None => Ok(None),
+            Some((mode, id)) => sessions.repo.blob(id, FILE_BYTES_MAX).map(|bytes| Some((mode, bytes))),
+        };
+        let (old, new) = (content(old)?, content(new)?);
+        let (expected, now) = match checkout.held(&path, FILE_BYTES_MAX) {
+            Ok((stamp, bytes)) => (Some(stamp), Some((mode_of(stamp), bytes))),
+            Err(PathError::Missing | PathError::NotDirectory) => (None, None),
+            Err(_) => {
+                conflicts.push(path);
+                continue;
+            }
+        };
+        if now == new {
+            continue;
+        }
+        if now == old {
+            all.push(ToApply { path, expected, now: new, is_merged: false });
+        } else if let Some(both) = merged([&old, &now, &new])? {
+            all.push(ToApply { path, expected, now: Some(both), is_merged: true });
+        } else {
+            conflicts.push(path);
+        }
+    }
+    if conflicts.is_empty() { Ok(all) } else { Err(SessionError::Conflicts(conflicts)) }
+}
+
+/// The kind that git has for a file of the checkout.
+fn mode_of(stamp: Stamp) -> Mode {
+    match stamp {
+        it if it.is_link() => Mode::Link,
+        it if it.permissions() & 0o100 != 0 => Mode::Executable,
+        _ => Mode::File,
+    }
+}

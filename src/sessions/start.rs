@@ -1,0 +1,231 @@
+//! The beginning of a session's life in this process: a new one, a fork of another, or one that is opened to be written.
+
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::base::{Session, Sessions};
+use super::disk::{self, Desk};
+use super::error::{SessionError, unknown};
+use super::history::View;
+use super::names::{self, short_id};
+use super::names::{BRANCHES, KEPT, ON};
+use super::turn::Origin;
+use super::wire::{self, Meta, Parent, VERSION};
+use crate::git::{Objects as _, Oid, Program, Repo, diff, empty_tree};
+use crate::host::now_unix_ms;
+use crate::tree::{Draft, FILE_BYTES_MAX, RECORDS, may_hold_secrets};
+
+impl Sessions {
+    /// Begins a session at a revision, HEAD if none is named: a branch and turn 0, and nothing in the checkout.
+    ///
+    /// # Errors
+    /// The revision names no commit, or the repository can't be written.
+    pub fn start(&self, from: Option<&str>, title: &str) -> Result<Session, SessionError> {
+        self.start_with(from, title, None)
+    }
+
+    /// Begins a session with the checkout's uncommitted files that git doesn't ignore; the checkout is only read.
+    ///
+    /// # Errors
+    /// As of [`Sessions::start`]; or git can't read the checkout.
+    pub fn start_with_changes(&self, title: &str, program: &Program) -> Result<Session, SessionError> {
+        let place = self.folder.join(format!("changes-{}", std::process::id()));
+        let taken = self.uncommitted(&place, program);
+        let _ = std::fs::remove_dir_all(&place);
+        self.start_with(None, title, Some(taken?))
+    }
+
+    /// The tree of the checkout's files: what is tracked or new, without ignored files and those that hold secrets.
+    fn uncommitted(&self, place: &Path, program: &Program) -> Result<Oid, SessionError> {
+        let bare = || SessionError::Refused("this repository has no checkout".to_owned());
+        let checkout = self.repo.work_dir().ok_or_else(bare)?;
+        let failed = |error| SessionError::Disk(place.to_owned(), error);
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(place).map_err(failed)?;
+        let tree = program.tree_of_checkout(checkout, &self.repo, &place.join("index"))?;
+        let head = self.repo.head()?.commit;
+        let before = head.map_or(Ok(empty_tree()), |head| self.repo.commit(head).map(|it| it.tree))?;
+        let fresh = Repo::open(checkout)?;
+        let is_left_out = |it: &crate::git::Changed| {
+            it.new.is_some_and(|(_, id)| {
+                it.old.is_none() && may_hold_secrets(&it.path)
+                    || fresh.size(id).is_ok_and(|bytes| bytes > FILE_BYTES_MAX)
+            })
+        };
+        let changes = diff(&fresh, before, tree)?;
+        let edits: Vec<_> = changes.into_iter().filter(is_left_out).map(|it| (it.path, it.old)).collect();
+        let mut batch = fresh.batch();
+        let tree = batch.tree(tree, &edits)?;
+        batch.settle()?;
+        Ok(tree)
+    }
+
+    fn start_with(&self, from: Option<&str>, title: &str, files: Option<Oid>) -> Result<Session, SessionError> {
+        let head = self.repo.head()?;
+        let base = match from {
+            Some(revision) => Some(self.repo.find_commit(revision)?),
+            None => head.commit,
+        };
+        let (id, tip) = self.write_first(base, title, files)?;
+        self.repo.swap(&self.reference(&id), None, Some(tip), &self.who)?;
+        self.open(&id)
+    }
+
+    /// Begins a session on a branch of the user's that is checked out nowhere: each turn becomes a commit on it. If its
+    /// newest commit is a session's, as in a clone, that session goes on.
+    ///
+    /// # Errors
+    /// There is no such branch, it is checked out, or another session works on it.
+    pub fn start_on(&self, branch: &str, title: &str) -> Result<Session, SessionError> {
+        let refused = |message: String| SessionError::Refused(message);
+        let name = format!("refs/heads/{}", branch.trim_start_matches("refs/heads/"));
+        let tip = self.repo.tip(&name)?.ok_or_else(|| refused(format!("there is no branch {branch}")))?;
+        if name.starts_with(BRANCHES) {
+            return Err(refused(format!("{branch} is the branch of a session, which open goes on with")));
+        }
+        if let Some(in_use) = self.repo.use_of(&name) {
+            return Err(refused(format!("{branch} {in_use}; a turn would change it there")));
+        }
+        if let Some((link, _)) = self.repo.links(ON)?.into_iter().find(|(_, target)| *target == name) {
+            let id = short_id(link.trim_start_matches(ON)).to_owned();
+            return Err(refused(format!("session {id} works on {branch} already; open it")));
+        }
+        let held = View::new(self.repo.clone(), String::new(), tip).turn(None)?.session;
+        let goes_on = names::is_id(&held) && self.repo.tip(&self.reference(&held))?.is_none();
+        if goes_on && self.meta(&held, tip).is_ok() {
+            self.repo.set_link(&format!("{ON}{held}"), Some(&name), &self.who)?;
+            return self.open(&held);
+        }
+        let (id, first) = self.write_first(Some(tip), title, None)?;
+        self.repo.swap(&name, Some(tip), Some(first), &self.who)?;
+        self.repo.set_link(&format!("{ON}{id}"), Some(&name), &self.who)?;
+        self.open(&id)
+    }
+
+    /// Writes the first commit of a new session at `base`; returns the session's id and the commit, which nothing names yet.
+    fn write_first(&self, base: Option<Oid>, title: &str, files: Option<Oid>) -> Result<(String, Oid), SessionError> {
+        let (head, now) = (self.repo.head()?, now_unix_ms());
+        let id = names::new_id(now);
+        let meta = Meta {
+            v: wire::VERSION,
+            id: id.clone(),
+            title: names::title(title),
+            base: base.map(|it| it.to_string()),
+            base_branch: head.branch,
+            started_ms: now,
+            ..Meta::default()
+        };
+        let tree = match (files, base) {
+            (Some(files), _) => files,
+            (None, Some(base)) => self.repo.commit(base)?.tree,
+            (None, None) => empty_tree(),
+        };
+        let parents: Vec<Oid> = base.into_iter().collect();
+        let tip = self.first_commit(&meta, tree, parents, Origin::Start, now)?;
+        Ok((id, tip))
+    }
+
+    /// Opens a session for writing. A turn that a crash cut off is finished or found again: see [`Session::left`].
+    ///
+    /// # Errors
+    /// There is none of this id, another shell has it open, or its branch is checked out.
+    pub fn open(&self, id: &str) -> Result<Session, SessionError> {
+        let desk = Desk::of(&self.folder, id);
+        let lock = desk.lock()?;
+        let name = self.reference(id);
+        let mut told = self.mended.clone();
+        told.extend(desk.recover(&self.repo, &name, &self.who)?);
+        told.extend(disk::mend_kept(&self.repo, id));
+        let tip = match self.repo.tip(&name)? {
+            Some(tip) => tip,
+            None => {
+                // It was abandoned: whoever opens it takes it up again.
+                let tip = self.newest_kept(id)?.ok_or_else(|| unknown(id))?;
+                self.repo.swap(&name, None, Some(tip), &self.who)?;
+                tip
+            }
+        };
+        if let Some(in_use) = self.repo.use_of(&name) {
+            let id = short_id(id);
+            let message = format!("the branch of session {id} {in_use}: a turn would change it under that work");
+            return Err(SessionError::Refused(message));
+        }
+        // A draft belongs to the commit that it was made over, wherever the branch is now.
+        let at = desk.draft_tip().filter(|at| self.repo.has(*at)).unwrap_or(tip);
+        let meta = self.meta(id, at)?;
+        let tree = self.repo.commit(at)?.tree;
+        let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
+        draft.start_open(&meta.active);
+        draft.exclude(self.excludes());
+        let lost = desk.load_draft(&draft, at)?;
+        told.extend((!lost.is_empty()).then(|| {
+            format!("of the turn that was cut off, as by a power cut, this is lost: {}", names::title(&lost.join(", ")))
+        }));
+        let draft = Arc::new(draft);
+        let mut session = Session {
+            sessions: Self { mended: Vec::new(), ..self.clone() },
+            meta,
+            name,
+            tip: at,
+            desk,
+            draft,
+            unnamed: Mutex::default(),
+            told,
+            _lock: lock,
+        };
+        session.watch();
+        if at != tip {
+            session.keep_draft_elsewhere(tip)?;
+        }
+        session.desk.note_tip(&session.name, session.tip)?;
+        Ok(session)
+    }
+
+    /// A new session that goes on from a turn of another; the other stays as it is.
+    ///
+    /// # Errors
+    /// There is no such turn, or the repository can't be written.
+    pub fn fork(&self, id: &str, turn: Option<u64>) -> Result<Session, SessionError> {
+        let view = self.look(id)?;
+        let meta = view.meta()?;
+        let turn = turn.unwrap_or(meta.turns);
+        self.fork_of(&view, &meta, turn)
+    }
+
+    /// A new session that goes on from a tip that another has left, or from an earlier turn there; `number` is one of
+    /// [`Sessions::kept_tips`].
+    ///
+    /// # Errors
+    /// As of [`Sessions::fork`], or no tip has that number.
+    pub fn fork_kept(&self, id: &str, number: u64, turn: Option<u64>) -> Result<Session, SessionError> {
+        let tip = self.repo.tip(&format!("{KEPT}{id}/{number}"))?;
+        let missing = || SessionError::Unknown(format!("session {} has no kept tip {number}", short_id(id)));
+        let view = View::new(self.repo.clone(), id.to_owned(), tip.ok_or_else(missing)?);
+        let meta = view.meta()?;
+        self.fork_of(&view, &meta, turn.unwrap_or(meta.turns))
+    }
+
+    pub(super) fn fork_of(&self, view: &View, from: &Meta, turn: u64) -> Result<Session, SessionError> {
+        let entry = view.turn(Some(turn))?;
+        let now = now_unix_ms();
+        let id = names::new_id(now);
+        let parent = Parent { id: from.id.clone(), turn, commit: entry.id.to_string() };
+        let meta = Meta {
+            v: VERSION,
+            id: id.clone(),
+            title: from.title.clone(),
+            base: from.base.clone(),
+            base_branch: from.base_branch.clone(),
+            active: from.active.clone(),
+            parent: Some(parent),
+            started_ms: now,
+            turns: turn,
+            ..Meta::default()
+        };
+        let turns = self.entry(entry.tree, &Path::new(RECORDS).join(&entry.session).join("turns"))?;
+        let origin = Origin::Fork { turns, from: entry.session.clone() };
+        let tip = self.first_commit(&meta, entry.tree, vec![entry.id], origin, now)?;
+        self.repo.swap(&self.reference(&id), None, Some(tip), &self.who)?;
+        self.open(&id)
+    }
+}
