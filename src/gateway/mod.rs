@@ -15,28 +15,17 @@
 
 mod api;
 mod ask;
-mod call;
-mod chained;
-mod front;
 mod gestures;
 mod guard;
+mod http;
 mod identity;
-mod live;
-mod metrics;
-mod openapi;
-mod person;
-mod problem;
-mod rates;
 mod relay;
-mod routes;
-mod runners;
-mod running;
+mod runs;
 mod shares;
 mod state;
 mod stream;
 #[cfg(test)]
 mod tests;
-mod work;
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
@@ -57,24 +46,24 @@ use crate::share::SOCKET_NAME;
 
 pub use api::ROUTES;
 pub use ask::figures_at;
+pub use http::openapi::document as openapi;
+pub use http::route::Route;
 pub use identity::is_id;
-pub use openapi::document as openapi;
-pub use routes::Route;
 pub use state::{Gateway, Parts};
 
-use call::Schemas;
-use front::Listeners;
 use guard::{Names, Reach};
+use http::front::{self, Listeners};
+use http::inputs::Schemas;
+use http::metrics::Metrics;
+use http::rates::{Rates, Streams};
 use identity::Callers;
-use live::Live;
-use metrics::Metrics;
-use person::Bell;
-use rates::{Rates, Streams};
-use runners::Runners;
+use runs::bell::Bell;
+use runs::live::Live;
+use runs::runners::Runners;
+use runs::work::Pool;
 use shares::Shares;
 use shares::socket::Socket;
 use stream::{Feeds, Rights};
-use work::Pool;
 
 /// The usual address.
 pub const LISTEN: &str = "127.0.0.1:4117";

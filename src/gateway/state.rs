@@ -1,29 +1,35 @@
 //! The state that all requests of a gateway share.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use tokio::sync::watch;
 
-use super::call::Schemas;
 use super::gestures::Gestures;
 use super::guard::{Names, Reach};
+use super::http::inputs::Schemas;
+use super::http::metrics::Metrics;
+use super::http::problem::{Answered, Problem};
+use super::http::rates::{Rates, Streams};
 use super::identity::Callers;
-use super::live::Live;
-use super::metrics::Metrics;
-use super::person::Bell;
-use super::rates::{Rates, Streams};
 use super::relay::Passing;
-use super::runners::Runners;
-use super::running::Running;
+use super::runs::bell::Bell;
+use super::runs::live::Live;
+use super::runs::runners::Runners;
+use super::runs::running::Running;
+use super::runs::work::Pool;
 use super::shares::Shares;
 use super::stream::{Feeds, Rights};
-use super::work::Pool;
-use crate::app;
+use crate::agent::ToolRunner;
+use crate::app::{self, ChannelKind, RunnerOf};
+use crate::base::hash;
 use crate::config::{Env, Settings};
+use crate::gate::Ceiling;
 use crate::ledger::Ledger;
-use crate::proto::team::Mode;
+use crate::proto::team::{Identity, Mode};
 use crate::store::Store;
 
 /// The parts of a runtime that requests use.
@@ -89,5 +95,41 @@ impl Gateway {
             Ok(estop) => estop.check().err().map(|stopped| stopped.why),
             Err(failure) => Some(failure.message),
         }
+    }
+
+    /// The tools in the workspace of a project.
+    pub(super) fn runner(&self, who: &Identity) -> Answered<ToolRunner> {
+        if let Some(runner) = self.runners.take(who) {
+            return Ok(runner);
+        }
+        let parts = &self.parts;
+        let workspace = self.workspace(who)?;
+        let built = app::tool_runner(&RunnerOf {
+            settings: &parts.settings,
+            env: &parts.env,
+            workspace: &workspace,
+            store: &parts.store,
+            channel: Some(ChannelKind::Gateway),
+            config: parts.config.as_deref(),
+            ceiling: Ceiling::default(),
+            bench: None,
+            readable: &[],
+        });
+        let built = built.map_err(|failure| Problem::new(503, "database_unavailable", failure.message))?;
+        Ok(built.runner)
+    }
+
+    /// The workspace of a project: the configured one for this machine's own, else a directory that no other project shares.
+    pub(super) fn workspace(&self, who: &Identity) -> Answered<PathBuf> {
+        if (who.tenant.as_str(), who.project.as_str()) == ("local", "default") {
+            return Ok(app::workspace_dir(&self.parts.settings, &self.parts.env));
+        }
+        let failed = |why: String| Problem::new(500, "internal", format!("there is no workspace: {why}"));
+        let all = app::team_workspaces(&self.parts.env).ok_or_else(|| failed("no HOME is set".into()))?;
+        // A name may be `..`, and a hash can't.
+        let name = hash::sha256_hex(format!("{}\0{}", who.tenant, who.project).as_bytes());
+        let path = all.join(&name[..32]);
+        DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(|error| failed(error.to_string()))?;
+        Ok(path)
     }
 }

@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::call::query;
+use super::http::inputs::query;
 use super::identity::{ids, is_id};
 use super::stream::cursor;
 use crate::canvas::{State, fold};

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use crate::gateway::call::{Call, Content, Reply};
+use crate::gateway::http::call::{Call, Content, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::is_id;
-use crate::gateway::problem::{Answered, Problem};
 use crate::ledger::LedgerError;
 use crate::proto::team::TeamRole;
 

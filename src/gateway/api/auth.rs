@@ -5,9 +5,9 @@ use std::time::Instant;
 use axum::http::header;
 use serde_json::json;
 
-use crate::gateway::call::{Call, Reply};
-use crate::gateway::problem::{Answered, Problem};
-use crate::gateway::rates;
+use crate::gateway::http::call::{Call, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
+use crate::gateway::http::rates;
 use crate::ledger::Paired;
 
 /// The body of `POST /auth/pair`.

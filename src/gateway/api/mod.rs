@@ -13,9 +13,9 @@ mod shares;
 
 use engine::{actions, analytics, artifacts, canvas, events, routing, safety, stores};
 
-use super::call::{Call, Reply};
-use super::problem::Answered;
-use super::routes::{NOTHING, Needs, Route, delete, get, write};
+use super::http::call::{Call, Reply};
+use super::http::problem::Answered;
+use super::http::route::{NOTHING, Needs, Route, delete, get, write};
 use crate::proto::team::TeamRole;
 
 const ADMIN: Needs = Needs::Role(TeamRole::Admin);

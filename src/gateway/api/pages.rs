@@ -3,8 +3,8 @@
 use axum::http::header;
 
 use crate::base::hash;
-use crate::gateway::call::{Call, Content, Reply};
-use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::http::call::{Call, Content, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
 use crate::web;
 
 /// The content security policy of the console.

@@ -7,8 +7,8 @@ use tokio::sync::mpsc;
 
 use super::shares;
 use crate::gateway::api::engine::events::follow;
-use crate::gateway::call::{Call, Progress, Reply};
-use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::http::call::{Call, Progress, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::shares::{Attempt, may_answer as is_granted};
 use crate::ledger::{Filter, LedgerError};
 use crate::proto::team::{Mode, TeamRole, TokenKind};

@@ -10,8 +10,8 @@ use crate::app::{self, Skills};
 use crate::base::canonical::canonical;
 use crate::base::hash;
 use crate::config::ModelSettings;
-use crate::gateway::call::{Call, Content, Reply};
-use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::http::call::{Call, Content, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
 use crate::ledger::DEPTH_MAX;
 use crate::proto::Task;
 

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::app::{self, ChannelKind};
-use crate::gateway::call::{Call, Content, Progress, Reply};
-use crate::gateway::live::{self, Job, LiveRun};
-use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::http::call::{Call, Content, Progress, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
+use crate::gateway::runs::answering;
+use crate::gateway::runs::live::{self, Job, LiveRun};
 use crate::gateway::stream::{self, RunStream};
 use crate::ledger::uuid_v7;
 use crate::proto::team::Identity;
@@ -70,7 +71,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
         is_async,
         place,
     };
-    live::begin(gateway, conversation, job)?;
+    answering::begin(gateway, conversation, job)?;
     if call.body["stream"] == true {
         return followed(call, run, 0);
     }
@@ -80,7 +81,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
 fn followed(call: &Call<'_>, run: Arc<LiveRun>, after: u64) -> Answered<Reply> {
     let who = call.who()?;
     let place = call.gateway.streams.take(&who.tenant, &who.user).ok_or_else(Problem::too_many_streams)?;
-    let secret = crate::gateway::routes::secret(call.sent).unwrap_or_default().to_owned();
+    let secret = crate::gateway::http::routes::secret(call.sent).unwrap_or_default().to_owned();
     let content = Content::Run(Box::new(RunStream { run, after, secret, place }));
     Ok(Reply { status: 200, headers: Vec::new(), content })
 }
@@ -138,6 +139,6 @@ pub fn start_unattended(call: &Call<'_>, who: &Identity, message: String, origin
     let run = live::new_run(uuid_v7(), who, place.cancel.clone());
     let (steps, received) = mpsc::unbounded_channel::<Progress>();
     let job = Job { run, message, model: None, schema: None, origin, can_ask: false, steps, is_async: true, place };
-    live::begin(call.gateway, None, job)?;
+    answering::begin(call.gateway, None, job)?;
     Ok(Reply::later(received, Duration::ZERO))
 }

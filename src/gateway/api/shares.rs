@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::gateway::call::{Call, Content, Reply};
+use crate::gateway::http::call::{Call, Content, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
+use crate::gateway::http::routes;
 use crate::gateway::identity::is_id;
-use crate::gateway::problem::{Answered, Problem};
-use crate::gateway::routes;
 use crate::gateway::shares::follow::ShareStream;
 use crate::gateway::shares::recording::{Lines, head};
 use crate::gateway::shares::{Begun, LiveShare, may_watch};

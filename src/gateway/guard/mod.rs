@@ -3,7 +3,7 @@
 
 use axum::http::{HeaderMap, Method, header};
 
-use super::problem::{Answered, Problem};
+use super::http::problem::{Answered, Problem};
 
 mod reach;
 

@@ -6,7 +6,7 @@ mod jwt;
 use axum::http::HeaderMap;
 use serde_json::json;
 
-use super::problem::{Answered, Problem};
+use super::http::problem::{Answered, Problem};
 use crate::base::hash;
 use crate::ledger::uuid_v7;
 use crate::proto::team::{Identity, Mode};

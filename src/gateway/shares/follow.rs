@@ -13,7 +13,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
 use super::live::{LiveShare, News, Viewer};
-use crate::gateway::rates::StreamPlace;
+use crate::gateway::http::rates::StreamPlace;
 use crate::ledger::GATEWAY_ENDED;
 
 /// Frames that wait for a client.

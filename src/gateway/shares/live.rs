@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::picture::Picture;
 use crate::base::base64;
-use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::http::problem::{Answered, Problem};
 use crate::ledger::{Asked, Ledger, NewShare, uuid_v7};
 use crate::proto::Capture;
 use crate::proto::team::Identity;

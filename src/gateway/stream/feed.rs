@@ -9,7 +9,7 @@ use axum::body::Bytes;
 use serde_json::{Map, Value, json};
 use tokio::sync::{Notify, watch};
 
-use crate::gateway::work::Pool;
+use crate::gateway::runs::work::Pool;
 use crate::ledger::{Event, Filter, Ledger, LedgerError};
 use crate::proto::team::Identity;
 

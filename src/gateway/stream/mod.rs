@@ -13,9 +13,9 @@ use tokio::sync::mpsc::{self, Sender};
 use tokio::time::{Instant, timeout};
 
 use super::Gateway;
-use super::live::LiveRun;
-use super::problem::{Answered, Problem};
-use super::rates::StreamPlace;
+use super::http::problem::{Answered, Problem};
+use super::http::rates::StreamPlace;
+use super::runs::live::LiveRun;
 use crate::ledger::Filter;
 use crate::proto::team::Identity;
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::gateway::identity::Callers;
-use crate::gateway::work::Pool;
+use crate::gateway::runs::work::Pool;
 
 /// Rights are looked at again after so long, so that a stream ends within two seconds.
 const CHECK: Duration = Duration::from_secs(1);

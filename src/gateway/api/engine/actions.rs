@@ -15,11 +15,11 @@ use crate::base::canonical::canonical;
 use crate::base::hash;
 use crate::gate::{Blocked, Chain};
 use crate::gateway::Gateway;
-use crate::gateway::call::{Call, Progress, Reply};
-use crate::gateway::chained::{TeamChain, boards, wish};
+use crate::gateway::http::call::{Call, Progress, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::{is_id, log_span};
-use crate::gateway::person::{OnAsked, Remote};
-use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::runs::chained::{TeamChain, boards, gates, wish};
+use crate::gateway::runs::person::{OnAsked, Remote};
 use crate::ledger::{Begun, DEPTH_MAX, Key, Record, Subject, uuid_v7};
 use crate::proto::action::Decision;
 use crate::proto::team::Identity;
@@ -100,7 +100,7 @@ fn dry_run(gateway: &Arc<Gateway>, who: &Identity, action: &Action) -> Answered<
         Ok((call, verdict)) => (call.tool.as_str(), Some(verdict)),
         Err(error) => return Err(Problem::new(422, "schema_invalid", error.message.clone())),
     };
-    let judged = gateway.gates(who, &wish(who, name, verdict), &action.subject, (Record::Dry, &[]))?;
+    let judged = gates(gateway, who, &wish(who, name, verdict), &action.subject, (Record::Dry, &[]))?;
     let status = match verdict.map(|verdict| verdict.decision) {
         _ if judged.block().is_some() => "would_block",
         Some(Decision::Run) => "would_run",

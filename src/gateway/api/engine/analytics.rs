@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::gateway::call::{Call, Reply};
+use crate::gateway::http::call::{Call, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::is_id;
-use crate::gateway::problem::{Answered, Problem};
 use crate::ledger::{Figure, figures};
 use crate::proto::team::EventDraft;
 

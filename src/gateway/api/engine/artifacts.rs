@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::canvas::canvas_id;
-use crate::gateway::call::{Call, Content, Reply};
-use crate::gateway::chained;
-use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::http::call::{Call, Content, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
+use crate::gateway::runs::chained;
 use crate::ledger::{Artifact, LedgerError, Subject};
 
 /// Bytes of a file.

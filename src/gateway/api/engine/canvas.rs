@@ -5,11 +5,12 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::gateway::api::engine::events::follow;
-use crate::gateway::call::{Call, Reply};
+use crate::gateway::http::call::{Call, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
+use crate::gateway::http::rates;
 use crate::gateway::identity::is_id;
-use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::runs::chained;
 use crate::gateway::stream;
-use crate::gateway::{chained, rates};
 use crate::ledger::{Command, Filter, Subject};
 use crate::proto::team::TokenKind;
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::gateway::call::{Call, Reply};
-use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::http::call::{Call, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
 use crate::ledger::{Backend, Unfit, backends};
 
 /// The body of `POST /routing/routes`.

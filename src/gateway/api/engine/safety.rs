@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::chain::CLASSES;
-use crate::gateway::call::{Call, Reply};
-use crate::gateway::problem::{Answered, Problem};
+use crate::gateway::http::call::{Call, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
 use crate::host;
 use crate::ledger::{NewLicence, NewLock};
 use crate::proto::team::EventDraft;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::problem::Problem;
+use crate::gateway::http::problem::Problem;
 
 type Job = Box<dyn FnOnce() + Send>;
 

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use super::Gateway;
-use super::identity::is_id;
-use super::problem::{Answered, Problem};
 use crate::canvas::{self, OpError, State};
 use crate::chain::{self, Stop, Wish};
 use crate::gate::{Blocked, Call as ToolWish, Chain};
+use crate::gateway::Gateway;
+use crate::gateway::http::problem::{Answered, Problem};
+use crate::gateway::identity::is_id;
 use crate::ledger::{Command, Committed, Judged, LedgerError, Record, Subject};
 use crate::proto::action::{PolicyVerdict, Risk};
 use crate::proto::team::{EventDraft, Identity};
@@ -125,7 +125,7 @@ impl TeamChain {
     fn ask(&self, name: &str, verdict: Option<&PolicyVerdict>, record: Record) -> Result<Judged, LedgerError> {
         let first = std::mem::take(&mut self.state().first);
         let wish = wish(&self.who, name, verdict);
-        self.gateway.gates(&self.who, &wish, &self.subject, (record, &first))
+        gates(&self.gateway, &self.who, &wish, &self.subject, (record, &first))
     }
 
     /// Writes down how a call ended.
@@ -230,22 +230,20 @@ impl Chain for TeamChain {
     }
 }
 
-impl Gateway {
-    /// Lets the gates decide; the emergency stop of this machine is one of their facts.
-    pub(super) fn gates(
-        &self,
-        who: &Identity,
-        wish: &Wish,
-        subject: &Subject,
-        record: (Record, &[EventDraft]),
-    ) -> Result<Judged, LedgerError> {
-        let node = self.stopped().map(|why| Stop { scope: "node".into(), since: why, by: "this machine".into() });
-        let judged = self.ledger.gates(who, wish, subject, node.as_ref(), record)?;
-        if let Some((gate, ..)) = judged.block() {
-            self.metrics.blocked(gate.word());
-        }
-        Ok(judged)
+/// Lets the gates decide; the emergency stop of this machine is one of their facts.
+pub fn gates(
+    gateway: &Gateway,
+    who: &Identity,
+    wish: &Wish,
+    subject: &Subject,
+    record: (Record, &[EventDraft]),
+) -> Result<Judged, LedgerError> {
+    let node = gateway.stopped().map(|why| Stop { scope: "node".into(), since: why, by: "this machine".into() });
+    let judged = gateway.ledger.gates(who, wish, subject, node.as_ref(), record)?;
+    if let Some((gate, ..)) = judged.block() {
+        gateway.metrics.blocked(gate.word());
     }
+    Ok(judged)
 }
 
 /// The error of a gate that blocks.
@@ -262,7 +260,7 @@ pub fn blocked(judged: &Judged) -> Option<Problem> {
 /// # Errors
 /// A gate blocks, or the database fails.
 pub fn peek(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) -> Answered<()> {
-    let judged = gateway.gates(who, &wish(who, name, None), subject, (Record::Peek, &[]))?;
+    let judged = gates(gateway, who, &wish(who, name, None), subject, (Record::Peek, &[]))?;
     blocked(&judged).map_or(Ok(()), Err)
 }
 
@@ -271,7 +269,7 @@ pub fn peek(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) ->
 /// # Errors
 /// A gate blocks, or the database fails.
 pub fn admit(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) -> Answered<Judged> {
-    let judged = gateway.gates(who, &wish(who, name, None), subject, (Record::Admit, &[]))?;
+    let judged = gates(gateway, who, &wish(who, name, None), subject, (Record::Admit, &[]))?;
     blocked(&judged).map_or(Ok(judged), Err)
 }
 

@@ -3,105 +3,21 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::http::{Method, header};
+use axum::http::header;
 
-use super::call::{self, Call, Reply, Sent};
-use super::identity;
+use super::call::{Call, Reply, Sent};
+use super::inputs;
 use super::problem::{Answered, Problem};
+use super::rates;
 use super::rates::Rate;
-use super::{Gateway, rates};
+use super::route::Needs;
+use crate::gateway::Gateway;
+use crate::gateway::identity;
 use crate::ledger::{Caller, Who};
 use crate::proto::team::{Identity, TeamRole, TokenKind};
 
-/// Bytes of a JSON body.
-pub const JSON_BYTES_MAX: usize = 1024 * 1024;
-
 /// The user of this machine, as `reedclaw gateway pair` names them, too.
 const OWN_USER: &str = "me";
-
-/// The right that a route needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
-    /// Anybody.
-    Nothing,
-    /// A service's token, where others than this machine's user could ask.
-    Service,
-    /// A token; the role is the least one.
-    Role(TeamRole),
-    /// A token that is a person's.
-    Person(TeamRole),
-}
-
-/// A route.
-pub struct Route {
-    /// The method.
-    pub(super) method: &'static str,
-    /// The pattern of the path.
-    pub path: &'static str,
-    /// The right that it needs.
-    pub needs: Needs,
-    /// The names that its query may have.
-    pub query: &'static [&'static str],
-    /// The JSON Schema of its body; none if it takes no body.
-    pub body: Option<&'static str>,
-    /// The statuses of its answers that aren't errors.
-    pub statuses: &'static [u16],
-    /// Bytes of its body.
-    pub bytes_max: usize,
-    /// The types that its body may have; none for JSON.
-    pub raw: &'static [&'static str],
-    /// The summary, for the OpenAPI document.
-    pub summary: &'static str,
-    pub(super) handler: fn(&Call<'_>) -> Answered<Reply>,
-}
-
-impl Route {
-    /// The method.
-    #[must_use]
-    pub fn method(&self) -> Method {
-        Method::from_bytes(self.method.as_bytes()).unwrap_or(Method::GET)
-    }
-}
-
-/// A row for reading.
-pub(super) const fn get(
-    path: &'static str,
-    needs: Needs,
-    query: &'static [&'static str],
-    summary: &'static str,
-    handler: fn(&Call<'_>) -> Answered<Reply>,
-) -> Route {
-    let (method, body, statuses, bytes_max) = ("GET", None, &[200_u16] as &[u16], 0);
-    Route { method, path, needs, query, body, statuses, bytes_max, raw: &[], summary, handler }
-}
-
-/// A row for a write with a JSON body.
-pub(super) const fn write(
-    method: &'static str,
-    path: &'static str,
-    needs: Needs,
-    body: &'static str,
-    statuses: &'static [u16],
-    summary: &'static str,
-    handler: fn(&Call<'_>) -> Answered<Reply>,
-) -> Route {
-    let (query, bytes_max) = (&[] as &[&str], JSON_BYTES_MAX);
-    Route { method, path, needs, query, body: Some(body), statuses, bytes_max, raw: &[], summary, handler }
-}
-
-/// A row for a removal.
-pub(super) const fn delete(
-    path: &'static str,
-    needs: Needs,
-    query: &'static [&'static str],
-    summary: &'static str,
-    handler: fn(&Call<'_>) -> Answered<Reply>,
-) -> Route {
-    Route { method: "DELETE", statuses: &[204], ..get(path, needs, query, summary, handler) }
-}
-
-/// A body with nothing in it.
-pub const NOTHING: &str = r#"{"type": "object", "additionalProperties": false}"#;
 
 /// Whether a path takes bodies of other types than JSON: files of canvases and frames of shared sessions do.
 #[must_use]
@@ -129,7 +45,7 @@ pub fn answer(gateway: &Arc<Gateway>, sent: &Sent) -> Answered<Reply> {
     if sent.params.values().any(|value| value.contains('\0')) {
         return Err(Problem::not_found());
     }
-    let query = call::query(&sent.query, route.query)?;
+    let query = inputs::query(&sent.query, route.query)?;
     let body = match route.body {
         Some(schema) => gateway.schemas.body(&sent.body, schema)?,
         None => serde_json::Value::Null,

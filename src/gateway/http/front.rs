@@ -30,11 +30,12 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Sleep, sleep, timeout};
 
 use super::call::{Content, Progress, Reply, Sent};
-use super::identity::request_id;
 use super::problem::{Answered, Problem};
-use super::routes::{self, Route};
-use super::shares::follow::{self, ShareStream};
-use super::{DROP_WAIT, END_WAIT, Gateway, ROUTES, stream};
+use super::route::Route;
+use super::routes;
+use crate::gateway::identity::request_id;
+use crate::gateway::shares::follow::{self, ShareStream};
+use crate::gateway::{DROP_WAIT, END_WAIT, Gateway, ROUTES, stream};
 
 /// Bytes of a request's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;

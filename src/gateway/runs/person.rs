@@ -1,44 +1,16 @@
 //! The persons behind the gateway: asked by a row in the database, answered over HTTP, once.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
-use super::Gateway;
 use super::chained::TeamChain;
 use crate::agent::{Cancel, Person};
+use crate::gateway::Gateway;
 use crate::ledger::{Asked, LedgerError, uuid_v7};
 use crate::proto::tool::{Answer, Question};
 use crate::share::card;
 
-/// The longest time until a stop is seen while a question is open.
-const LOOK: Duration = Duration::from_millis(100);
 /// Bytes of what a question shows. More than a person reads through isn't asked at all.
 const CARD_BYTES_MAX: usize = 512 * 1024;
-
-/// Wakes those who wait for an answer.
-#[derive(Debug, Default)]
-pub struct Bell {
-    rung: Mutex<u64>,
-    changed: Condvar,
-}
-
-impl Bell {
-    /// Says that a question was answered.
-    pub fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-        self.changed.notify_all();
-    }
-
-    fn count(&self) -> u64 {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until it has rung more than `seen` times, or for a moment.
-    fn wait(&self, seen: u64) {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.changed.wait_timeout_while(rung, LOOK, |rung| *rung == seen);
-    }
-}
 
 /// Called with the id of a question that was asked.
 pub type OnAsked = Box<dyn FnMut(&str) + Send>;

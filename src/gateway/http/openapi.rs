@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::ROUTES;
-use super::routes::{Needs, Route};
+use super::route::{Needs, Route};
+use crate::gateway::ROUTES;
 
 /// Headers that say who asks and for what; in `lab` all of them have defaults.
 const HEADERS: [&str; 10] = [
@@ -35,7 +35,7 @@ pub fn document() -> Value {
         "openapi": "3.1.0",
         "info": {"title": "ReedClaw gateway", "version": env!("CARGO_PKG_VERSION"),
             "license": {"name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0"}},
-        "servers": [{"url": format!("http://{}", super::LISTEN)}],
+        "servers": [{"url": format!("http://{}", crate::gateway::LISTEN)}],
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},

@@ -1,26 +1,21 @@
-//! Runs that outlive their connection: the events of each, kept for those who come back, and the threads that answer, one for
-//! each conversation that is live.
+//! The threads that answer, one for each conversation that is live.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::watch;
+use serde_json::json;
 
-use super::Gateway;
-use super::call::{Progress, Reply};
 use super::chained::{TeamChain, boards};
-use super::identity::{log_span, trace_header};
+use super::live::{Job, LiveRun};
 use super::person::Remote;
-use super::problem::{Answered, Problem};
-use super::running::Place;
-use crate::agent::Cancel;
 use crate::app::{Channel, ChannelKind, Request, Resume, Runtime, Skills};
 use crate::gate::Chain;
+use crate::gateway::Gateway;
+use crate::gateway::http::call::{Progress, Reply};
+use crate::gateway::http::problem::{Answered, Problem};
+use crate::gateway::identity::{log_span, trace_header};
 use crate::ledger::{NewRun, RunEnd, Subject};
 use crate::proto::team::{EventDraft, Identity, Mode};
 use crate::proto::tool::Step;
@@ -29,10 +24,6 @@ use crate::proto::{Event, Failure, FailureKind, Spent};
 use crate::shell::supervise::Ending;
 use crate::store::ConversationId;
 
-/// Lines of a run that are kept for those who come back, and their bytes. Older ones are replaced by the text so far.
-const LINES_MAX: (usize, usize) = (4_000, 2 * 1024 * 1024);
-/// Ended runs whose events are still in memory.
-const ENDED_MAX: usize = 64;
 /// A conversation without a question for so long leaves the memory; the next question reads it from the store.
 const PARKED: Duration = Duration::from_secs(5 * 60);
 
@@ -40,142 +31,6 @@ const PARKED: Duration = Duration::from_secs(5 * 60);
 const PERSONAL: &str = "pii";
 /// The flag of a tenant whose texts may be used to train models.
 const TRAINING: &str = "train_ok";
-
-/// A run as those see it who follow it.
-pub struct LiveRun {
-    /// Its id.
-    pub run_id: String,
-    /// The caller.
-    pub who: Identity,
-    /// Stops it.
-    pub cancel: Cancel,
-    shown: Mutex<Shown>,
-    /// Changes with each line.
-    pub grown: watch::Sender<u64>,
-}
-
-#[derive(Default)]
-struct Shown {
-    lines: VecDeque<(u64, String)>,
-    bytes: usize,
-    last: u64,
-    text: String,
-    is_over: bool,
-    conversation: Option<i64>,
-    receipts: Vec<String>,
-    usage: [u64; 3],
-    end: Option<(&'static str, Option<Failure>)>,
-}
-
-impl LiveRun {
-    fn new(run_id: String, who: Identity, cancel: Cancel) -> Arc<Self> {
-        Arc::new(Self { run_id, who, cancel, shown: Mutex::default(), grown: watch::Sender::new(0) })
-    }
-
-    fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, line: &Value) {
-        let text = line.to_string();
-        {
-            let mut shown = self.shown();
-            shown.last += 1;
-            shown.bytes += text.len();
-            let number = shown.last;
-            shown.lines.push_back((number, text));
-            while shown.lines.len() > LINES_MAX.0 || shown.bytes > LINES_MAX.1 && shown.lines.len() > 1 {
-                let gone = shown.lines.pop_front();
-                shown.bytes -= gone.map_or(0, |(_, text)| text.len());
-            }
-        }
-        self.grown.send_modify(|count| *count = count.wrapping_add(1));
-    }
-
-    /// The lines after a number, with their numbers, and whether the run is over. If some are gone, the text so far comes
-    /// first.
-    pub fn after(&self, after: u64) -> (Vec<(u64, String)>, bool) {
-        let shown = self.shown();
-        let mut lines = Vec::new();
-        let first = shown.lines.front().map_or(shown.last + 1, |(number, _)| *number);
-        if after + 1 < first {
-            let line = json!({"event": "text_so_far", "text": shown.text}).to_string();
-            lines.push((first - 1, line));
-        }
-        lines.extend(shown.lines.iter().filter(|(number, _)| *number > after).cloned());
-        (lines, shown.is_over)
-    }
-
-    fn over(&self) {
-        self.shown().is_over = true;
-        self.grown.send_modify(|count| *count = count.wrapping_add(1));
-    }
-}
-
-/// A question on its way to its conversation.
-pub struct Job {
-    pub run: Arc<LiveRun>,
-    pub message: String,
-    pub model: Option<String>,
-    pub schema: Option<String>,
-    /// Source of the question.
-    pub origin: String,
-    /// Whether somebody may be asked.
-    pub can_ask: bool,
-    pub steps: UnboundedSender<Progress>,
-    /// Whether the client wants no more than to know that it began.
-    pub is_async: bool,
-    #[expect(dead_code, reason = "the place is free again when the job is dropped")]
-    pub place: Place,
-}
-
-/// Runs, and the conversations that are live.
-#[derive(Default)]
-pub struct Live {
-    runs: Mutex<BTreeMap<String, Arc<LiveRun>>>,
-    /// The threads of conversations, by project and conversation.
-    threads: Mutex<BTreeMap<(String, i64), SyncSender<Job>>>,
-    turns: Mutex<usize>,
-    freed: Condvar,
-}
-
-impl Live {
-    /// A run in memory.
-    pub fn run(&self, who: &Identity, run_id: &str) -> Option<Arc<LiveRun>> {
-        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = runs.get(run_id)?;
-        (found.who.tenant == who.tenant && found.who.project == who.project).then(|| Arc::clone(found))
-    }
-
-    fn add(&self, run: &Arc<LiveRun>) {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended: Vec<String> = runs.iter().filter(|(_, run)| run.shown().is_over).map(|(id, _)| id.clone()).collect();
-        // Ids begin with the time, so the first are the oldest.
-        for id in ended.iter().take(ended.len().saturating_sub(ENDED_MAX)) {
-            runs.remove(id);
-        }
-        runs.insert(run.run_id.clone(), Arc::clone(run));
-    }
-
-    /// Takes one of `most` turns, or waits for one. False if it was cancelled meanwhile.
-    fn take_turn(&self, most: usize, cancel: &Cancel) -> bool {
-        let mut taken = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
-        while *taken >= most {
-            if cancel.is_cancelled() {
-                return false;
-            }
-            let waited = self.freed.wait_timeout(taken, Duration::from_millis(100));
-            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        *taken += 1;
-        true
-    }
-
-    fn end_turn(&self) {
-        *self.turns.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.freed.notify_one();
-    }
-}
 
 /// Refuses a run if a provider might train on a tenant's texts that doesn't want it. A run may ask any of the models: for its
 /// answer, as a fall-back, for a title or a memory. In the mode `lab` the tenant is the user, who has chosen the models.
@@ -514,10 +369,4 @@ fn note_cost(gateway: &Gateway, run: &LiveRun, spent: &Spent) {
     if let Err(error) = gateway.ledger.use_budget(&run.who, &draft, whole(pico), tokens) {
         tracing::error!(event = "cost_not_stored", why = error.to_string());
     }
-}
-
-/// A run that is about to begin.
-pub fn new_run(run_id: String, who: &Identity, cancel: Cancel) -> Arc<LiveRun> {
-    let who = Identity { run_id: Some(run_id.clone()), ..who.clone() };
-    LiveRun::new(run_id, who, cancel)
 }

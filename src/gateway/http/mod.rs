@@ -1,0 +1,11 @@
+//! HTTP: the listener, the checks in front of routing, the rows of routes, and what requests and answers consist of.
+
+pub mod call;
+pub mod front;
+pub mod inputs;
+pub mod metrics;
+pub mod openapi;
+pub mod problem;
+pub mod rates;
+pub mod route;
+pub mod routes;

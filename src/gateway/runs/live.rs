@@ -1,0 +1,164 @@
+//! Runs that outlive their connection: the events of each, kept for those who come back, and the conversations that are live.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::watch;
+
+use super::running::Place;
+use crate::agent::Cancel;
+use crate::gateway::http::call::Progress;
+use crate::proto::Failure;
+use crate::proto::team::Identity;
+
+/// Lines of a run that are kept for those who come back, and their bytes. Older ones are replaced by the text so far.
+const LINES_MAX: (usize, usize) = (4_000, 2 * 1024 * 1024);
+/// Ended runs whose events are still in memory.
+const ENDED_MAX: usize = 64;
+
+/// A run as those see it who follow it.
+pub struct LiveRun {
+    /// Its id.
+    pub run_id: String,
+    /// The caller.
+    pub who: Identity,
+    /// Stops it.
+    pub cancel: Cancel,
+    shown: Mutex<Shown>,
+    /// Changes with each line.
+    pub grown: watch::Sender<u64>,
+}
+
+/// The events of a run so far, and what is known of it.
+#[derive(Default)]
+pub(super) struct Shown {
+    pub(super) lines: VecDeque<(u64, String)>,
+    pub(super) bytes: usize,
+    pub(super) last: u64,
+    pub(super) text: String,
+    pub(super) is_over: bool,
+    pub(super) conversation: Option<i64>,
+    pub(super) receipts: Vec<String>,
+    pub(super) usage: [u64; 3],
+    pub(super) end: Option<(&'static str, Option<Failure>)>,
+}
+
+impl LiveRun {
+    pub(super) fn new(run_id: String, who: Identity, cancel: Cancel) -> Arc<Self> {
+        Arc::new(Self { run_id, who, cancel, shown: Mutex::default(), grown: watch::Sender::new(0) })
+    }
+
+    pub(super) fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn push(&self, line: &Value) {
+        let text = line.to_string();
+        {
+            let mut shown = self.shown();
+            shown.last += 1;
+            shown.bytes += text.len();
+            let number = shown.last;
+            shown.lines.push_back((number, text));
+            while shown.lines.len() > LINES_MAX.0 || shown.bytes > LINES_MAX.1 && shown.lines.len() > 1 {
+                let gone = shown.lines.pop_front();
+                shown.bytes -= gone.map_or(0, |(_, text)| text.len());
+            }
+        }
+        self.grown.send_modify(|count| *count = count.wrapping_add(1));
+    }
+
+    /// The lines after a number, with their numbers, and whether the run is over. If some are gone, the text so far comes
+    /// first.
+    pub fn after(&self, after: u64) -> (Vec<(u64, String)>, bool) {
+        let shown = self.shown();
+        let mut lines = Vec::new();
+        let first = shown.lines.front().map_or(shown.last + 1, |(number, _)| *number);
+        if after + 1 < first {
+            let line = json!({"event": "text_so_far", "text": shown.text}).to_string();
+            lines.push((first - 1, line));
+        }
+        lines.extend(shown.lines.iter().filter(|(number, _)| *number > after).cloned());
+        (lines, shown.is_over)
+    }
+
+    pub(super) fn over(&self) {
+        self.shown().is_over = true;
+        self.grown.send_modify(|count| *count = count.wrapping_add(1));
+    }
+}
+
+/// A question on its way to its conversation.
+pub struct Job {
+    pub run: Arc<LiveRun>,
+    pub message: String,
+    pub model: Option<String>,
+    pub schema: Option<String>,
+    /// Source of the question.
+    pub origin: String,
+    /// Whether somebody may be asked.
+    pub can_ask: bool,
+    pub steps: UnboundedSender<Progress>,
+    /// Whether the client wants no more than to know that it began.
+    pub is_async: bool,
+    #[expect(dead_code, reason = "the place is free again when the job is dropped")]
+    pub place: Place,
+}
+
+/// Runs, and the conversations that are live.
+#[derive(Default)]
+pub struct Live {
+    runs: Mutex<BTreeMap<String, Arc<LiveRun>>>,
+    /// The threads of conversations, by project and conversation.
+    pub(super) threads: Mutex<BTreeMap<(String, i64), SyncSender<Job>>>,
+    turns: Mutex<usize>,
+    freed: Condvar,
+}
+
+impl Live {
+    /// A run in memory.
+    pub fn run(&self, who: &Identity, run_id: &str) -> Option<Arc<LiveRun>> {
+        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = runs.get(run_id)?;
+        (found.who.tenant == who.tenant && found.who.project == who.project).then(|| Arc::clone(found))
+    }
+
+    pub(super) fn add(&self, run: &Arc<LiveRun>) {
+        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended: Vec<String> = runs.iter().filter(|(_, run)| run.shown().is_over).map(|(id, _)| id.clone()).collect();
+        // Ids begin with the time, so the first are the oldest.
+        for id in ended.iter().take(ended.len().saturating_sub(ENDED_MAX)) {
+            runs.remove(id);
+        }
+        runs.insert(run.run_id.clone(), Arc::clone(run));
+    }
+
+    /// Takes one of `most` turns, or waits for one. False if it was cancelled meanwhile.
+    pub(super) fn take_turn(&self, most: usize, cancel: &Cancel) -> bool {
+        let mut taken = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        while *taken >= most {
+            if cancel.is_cancelled() {
+                return false;
+            }
+            let waited = self.freed.wait_timeout(taken, Duration::from_millis(100));
+            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *taken += 1;
+        true
+    }
+
+    pub(super) fn end_turn(&self) {
+        *self.turns.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        self.freed.notify_one();
+    }
+}
+
+/// A run that is about to begin.
+pub fn new_run(run_id: String, who: &Identity, cancel: Cancel) -> Arc<LiveRun> {
+    let who = Identity { run_id: Some(run_id.clone()), ..who.clone() };
+    LiveRun::new(run_id, who, cancel)
+}

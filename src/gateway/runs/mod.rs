@@ -1,0 +1,10 @@
+//! The work behind requests: threads, calls and runs that go on, the gates in front of tools, and the persons who are asked.
+
+pub mod answering;
+pub mod bell;
+pub mod chained;
+pub mod live;
+pub mod person;
+pub mod runners;
+pub mod running;
+pub mod work;

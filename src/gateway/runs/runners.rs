@@ -1,0 +1,38 @@
+//! Tool runners that wait for the next call of their project, since putting one together takes longer than most calls.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use crate::agent::ToolRunner;
+use crate::proto::team::Identity;
+
+/// Runners that wait for one project.
+const KEPT_MAX: usize = 4;
+/// Runners that wait for all projects.
+const ALL_MAX: usize = 16;
+
+/// Runners that wait, by tenant and project.
+#[derive(Default)]
+pub struct Runners(Mutex<BTreeMap<(String, String), Vec<ToolRunner>>>);
+
+impl Runners {
+    /// Takes one that waits for a project.
+    pub fn take(&self, who: &Identity) -> Option<ToolRunner> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get_mut(&(who.tenant.clone(), who.project.clone()))?.pop()
+    }
+
+    /// Keeps a runner for the next call of its project, if there is a place.
+    pub fn keep(&self, who: &Identity, mut runner: ToolRunner) {
+        // The next call has another caller.
+        runner.lend_boards(None);
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.values().map(Vec::len).sum::<usize>() >= ALL_MAX {
+            kept.clear();
+        }
+        let of_project = kept.entry((who.tenant.clone(), who.project.clone())).or_default();
+        if of_project.len() < KEPT_MAX {
+            of_project.push(runner);
+        }
+    }
+}
