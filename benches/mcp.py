@@ -6,7 +6,10 @@ the server itself needs. The time of a call is the time between a model's reques
 has everything: decoding, policy, receipts on disk and the model's next request. The same time with the built-in tool `time` shows
 the part of that which isn't the server's. Needs Python 3.9.
 
-    benches/mcp.py [--program target/release/reedclaw] [--runs 40] [--name NAME]
+With `--peers DIRECTORY`, where npm has installed `@openai/codex` and `opencode-ai`, their requests with the same 150 tools are
+measured too, and the time until each program's request if the 20 servers are configured.
+
+    benches/mcp.py [--program target/release/reedclaw] [--runs 40] [--peers DIRECTORY] [--name NAME]
 """
 import argparse
 import http.client
@@ -86,12 +89,21 @@ def at_terminal(program, place, words, until, answer=None):
     return took
 
 
+# One is missing, one is slow, and the others are silent.
+BAD_SERVERS = {"gone": ["/nonexistent"], "slow": ["/bin/sh", "-c", "sleep 20"]}
+BAD_SERVERS |= {f"s{number}": ["/usr/bin/python3", "-c", "import time; time.sleep(600)"] for number in range(18)}
+# Seven servers with 150 tools.
+GOOD_SERVERS = {f"s{number}": ["/usr/bin/python3", "-c", SERVER, str(count), f"s{number}"]
+                for number, count in enumerate([22, 22, 22, 21, 21, 21, 21])}
+
+
+def lua(servers):
+    rows = (f"{name} = {{ command = {{ {', '.join(f'[==[{word}]==]' for word in argv)} }} }}" for name, argv in servers.items())
+    return "mcp = { servers = { " + ", ".join(rows) + " } }"
+
+
 def first_prompt(program, runs):
-    silent = 'command = { "/usr/bin/python3", "-c", "import time; time.sleep(600)" }'
-    slow = 'command = { "/bin/sh", "-c", "sleep 20" }'
-    servers = ["gone = { command = { '/nonexistent' } }", f"slow = {{ {slow} }}"]
-    servers += [f"s{number} = {{ {silent} }}" for number in range(18)]
-    with home([]) as without, home(["mcp = { servers = { " + ", ".join(servers) + " } }"]) as many:
+    with home([]) as without, home([lua(BAD_SERVERS)]) as many:
         times = {"without": [], "with 20 servers": []}
         for run in range(runs + 3):
             for name, place in (("without", without), ("with 20 servers", many)):
@@ -126,14 +138,11 @@ def request_size(program):
     threading.Thread(target=model.serve_forever, daemon=True).start()
     models = f'models = {{ m = {{ endpoint = "http://127.0.0.1:{model.server_port}/v1", model = "x" }} }}'
     rest = "memory = { auto = false }, context = { project = false }"
-    counts = [22, 22, 22, 21, 21, 21, 21]
     sizes = {}
-    for name, chosen in (("without", []), ("with 150 tools", counts)):
-        row = 's{0} = {{ command = {{ "/usr/bin/python3", "-c", [==[{2}]==], "{1}", "s{0}" }} }}'
-        servers = ", ".join(row.format(number, count, SERVER) for number, count in enumerate(chosen))
-        with home([models, rest, f"mcp = {{ servers = {{ {servers} }} }}"]) as place:
-            for number in range(len(chosen)):
-                at_terminal(program, place, ["mcp", "allow", f"s{number}"], b"[y/N] ", b"y\r")
+    for name, chosen in (("without", {}), ("with 150 tools", GOOD_SERVERS)):
+        with home([models, rest, lua(chosen)]) as place:
+            for server in chosen:
+                at_terminal(program, place, ["mcp", "allow", server], b"[y/N] ", b"y\r")
             environment = {"HOME": place, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
             subprocess.run([program, "agent", "--path", ".", "-m", "please"], env=environment, check=True,
                            cwd=os.path.join(place, "work"), stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
@@ -306,21 +315,102 @@ def call_lines(program, runs, name, where):
         yield f"a call over {name} costs {whole - own:+.3f} ms more than the server itself, {whole - rest:+.3f} ms more than `time`"
 
 
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """Answers every request with an error; what a program sends first is all that is asked for."""
+    requests = []
+
+    def do_POST(self):
+        now, body = time.perf_counter(), self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.requests.append((now, json.loads(body)))
+        self.send_error(400)
+
+    def do_GET(self):
+        self.send_error(404)
+
+    def log_message(self, *_):
+        pass
+
+
+def order(program, peers, url, place, servers):
+    """The command line of one question, with a model at `url` and the servers configured."""
+    if program == "codex":
+        text = ('model = "x"\nmodel_provider = "m"\n[model_providers.m]\nname = "m"\nwire_api = "responses"\nenv_key = "KEY"\n'
+                f'base_url = "{url}"\nrequest_max_retries = 0\nstream_max_retries = 0\n')
+        text += "".join(f"[mcp_servers.{name}]\ncommand = {json.dumps(argv[0])}\nargs = {json.dumps(argv[1:])}\n"
+                        for name, argv in servers.items())
+        Path(place, "config.toml").write_text(text)
+        return [f"{peers}/node_modules/.bin/codex", "exec", "--skip-git-repo-check", "please"]
+    if program == "opencode":
+        model = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": url}, "models": {"x": {"name": "x"}}}
+        servers = {name: {"type": "local", "command": argv} for name, argv in servers.items()}
+        Path(place, "work/opencode.json").write_text(json.dumps({"provider": {"m": model}, "mcp": servers, "autoupdate": False}))
+        return [f"{peers}/node_modules/.bin/opencode", "run", "--model", "m/x", "please"]
+    config = Path(place, ".config/reedclaw/config.lua")
+    config.parent.mkdir(parents=True)
+    config.write_text(f'return {{ models = {{ m = {{ endpoint = "{url}", model = "x" }} }}, {lua(servers)} }}')
+    return [program, "agent", "--path", ".", "-m", "please"]
+
+
+def first_request(program, peers, servers):
+    """The time until the first request with tools, in seconds, and the bytes of its tools. None after two minutes."""
+    model = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=model.serve_forever, daemon=True).start()
+    Refusing.requests.clear()
+    with tempfile.TemporaryDirectory() as place:
+        Path(place, "work").mkdir()
+        command = order(program, peers, f"http://127.0.0.1:{model.server_port}/v1", place, servers)
+        environment = {"HOME": place, "CODEX_HOME": place, "KEY": "none", "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        began = time.perf_counter()
+        child = subprocess.Popen(command, env=environment, cwd=Path(place, "work"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                 stderr=subprocess.DEVNULL, start_new_session=True)
+        found = None
+        while found is None and time.perf_counter() - began < 120:
+            # opencode asks for a title first, without tools.
+            found = next(((at, body["tools"]) for at, body in Refusing.requests if body.get("tools")), None)
+            time.sleep(0.001)
+        os.killpg(child.pid, 9)
+        child.wait()
+    model.shutdown()
+    return found and (found[0] - began, len(found[1]), len(json.dumps(found[1], separators=(",", ":"))))
+
+
+def peer_lines(program, peers):
+    yield "beside peers, each once before and then three times:"
+    for name in (program, "codex", "opencode"):
+        shown = "reedclaw" if name == program else name
+        sizes = {}
+        for what, servers in (("without servers", {}), ("with 150 tools", GOOD_SERVERS), ("with 20 bad servers", BAD_SERVERS)):
+            runs = [first_request(name, peers, servers) for _ in range(4)][1:]
+            if None in runs:
+                yield f"{shown:<9} {what:<20} no request within two minutes"
+                continue
+            sizes[what] = runs[0][2]
+            yield (f"{shown:<9} {what:<20} request after {statistics.median(run[0] for run in runs):6.2f} s  "
+                   f"{runs[0][1]:>4} tools sent  {runs[0][2]:>7} bytes")
+        # What nobody has allowed isn't offered, so the figure of this program is the one above.
+        if name != program and len(sizes) > 1:
+            more = sizes.get("with 150 tools", 0) - sizes["without servers"]
+            yield f"{shown:<9} 150 tools of 7 servers cost {more} bytes, about {more // 4} tokens"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default=str(ROOT / "target/release/reedclaw"))
     parser.add_argument("--runs", type=int, default=40)
+    parser.add_argument("--peers")
     parser.add_argument("--name", default="mcp")
     options = parser.parse_args()
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     lines = [f"date: {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}",
-             f"command: benches/mcp.py --runs {options.runs}",
+             f"command: benches/mcp.py --runs {options.runs}{' --peers DIRECTORY' if options.peers else ''}",
              f"load1: {os.getloadavg()[0]:.1f}", f"cpu: {cpu}", f"cores: {os.cpu_count()}", ""]
     sizes = request_size(options.program)
     for name, size in sizes.items():
         lines.append(f"request {name:<16} {size['tools']:>4} tools sent  {size['bytes of tools']:>7} bytes")
     more = sizes["with 150 tools"]["bytes of tools"] - sizes["without"]["bytes of tools"]
     lines.append(f"150 tools of 7 servers cost {more} bytes, about {more // 4} tokens")
+    if options.peers:
+        lines.extend(peer_lines(options.program, options.peers))
     # Receipts are brought to the disk before and after a call; in memory that costs nothing.
     for name, where in (("on the disk", None), ("in memory", "/dev/shm")):
         lines.extend(call_lines(options.program, options.runs, name, where))

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use reedclaw::files::{Change, Journals, Tree};
 use reedclaw::git::Program;
-use reedclaw::sessions::{How, Options, Session, Sessions, State, TurnReport};
+use reedclaw::sessions::{How, Options, Session, Sessions, State, TurnReport, plan_merge};
 use reedclaw::tree::{Bench, Did};
 
 use timing::{percentile, times};
@@ -172,7 +172,7 @@ fn turns(plan: &Plan, sessions: &Sessions, program: &Program, at: &Path) {
     plan.measure("fork", 20, |_| drop(sessions.fork(&id, None).expect("forked")));
     git(at, &["commit", "-q", "--allow-empty", "-m", "the user goes on"]);
     plan.measure("plan a merge of 100 turns", 10, |_| {
-        drop(sessions.plan_merge(&id, How::Squash, program).expect("a plan"));
+        drop(plan_merge(sessions, &id, How::Squash, program).expect("a plan"));
     });
     plan.measure("rewind by one turn, and undo it", 10, |_| {
         session.rewind(session.meta().turns - 1).expect("back");
