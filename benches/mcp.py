@@ -4,7 +4,7 @@ is silent and one is slow, beside the first prompt without any; the size of the 
 beside the request without any; and the time of one call through a local server, over a pipe and over HTTP, beside the time that
 the server itself needs. The time of a call is the time between a model's request for it and the next request to the model, so it
 has everything: decoding, policy, receipts on disk and the model's next request. The same time with the built-in tool `time` shows
-the part of that which isn't the server's. Needs Python 3.9.
+the part of that which isn't the server's. Last, the time that the emergency stop takes during a call. Needs Python 3.9.
 
 With `--peers DIRECTORY`, where npm has installed `@openai/codex` and `opencode-ai`, their requests with the same 150 tools are
 measured too, and the time until each program's request if the 20 servers are configured.
@@ -315,6 +315,65 @@ def call_lines(program, runs, name, where):
         yield f"a call over {name} costs {whole - own:+.3f} ms more than the server itself, {whole - rest:+.3f} ms more than `time`"
 
 
+WAITING = ECHO.replace('reply["result"] = {"content"', 'open("called", "w").close(); import time; time.sleep(60); reply["result"] = {"content"')
+
+
+class Once(Model):
+    """A model that asks for one call."""
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        call = {"index": 0, "id": "call-1", "type": "function", "function": {"name": "pipe__echo", "arguments": '{"text": "a"}'}}
+        piece = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+        body = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def running(word):
+    """The processes with a word among their arguments."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        try:
+            if word in place.joinpath("cmdline").read_bytes():
+                found.append(int(place.name))
+        except OSError:
+            pass
+    return found
+
+
+def stop_times(program, runs):
+    """The times from the start of `reedclaw estop` until a call of 60 s has ended, in milliseconds: its server, and all of it."""
+    servers, whole = [], []
+    for run in range(runs):
+        model = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Once)
+        threading.Thread(target=model.serve_forever, daemon=True).start()
+        mark = f"bench-stop-{os.getpid()}-{run}"
+        models = f'models = {{ m = {{ endpoint = "http://127.0.0.1:{model.server_port}/v1", model = "x" }} }}'
+        row = f'pipe = {{ command = {{ "/usr/bin/python3", "-IS", "-c", [==[{WAITING}]==], "{mark}" }}, tools = {{ echo = "run" }} }}'
+        with home([models, "memory = { auto = false }, context = { project = false }", f"mcp = {{ servers = {{ {row} }} }}"]) as place:
+            at_terminal(program, place, ["mcp", "allow", "pipe"], b"[y/N] ", b"y\r")
+            environment, work = {"HOME": place, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}, Path(place, "work")
+            asking = subprocess.Popen([program, "agent", "--path", ".", "-m", "please"], env=environment, cwd=work,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            until = time.perf_counter() + 60
+            while not Path(work, "called").exists():
+                if time.perf_counter() > until:
+                    raise SystemExit("the call wasn't made")
+                time.sleep(0.01)
+            began = time.perf_counter()
+            subprocess.run([program, "estop"], env=environment, cwd=work, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            while running(mark.encode()):
+                time.sleep(0.001)
+            servers.append((time.perf_counter() - began) * 1000)
+            asking.wait(60)
+            whole.append((time.perf_counter() - began) * 1000)
+        model.shutdown()
+    return servers, whole
+
+
 class Refusing(http.server.BaseHTTPRequestHandler):
     """Answers every request with an error; what a program sends first is all that is asked for."""
     requests = []
@@ -414,6 +473,8 @@ def main():
     # Receipts are brought to the disk before and after a call; in memory that costs nothing.
     for name, where in (("on the disk", None), ("in memory", "/dev/shm")):
         lines.extend(call_lines(options.program, options.runs, name, where))
+    for what, values in zip(("its server is gone", "the question is over"), stop_times(options.program, max(2, options.runs // 4))):
+        lines.append(f"the emergency stop during a call: {what} after {statistics.median(values):.0f} ms, at most {max(values):.0f} ms")
     times = first_prompt(options.program, options.runs)
     for name, values in times.items():
         lines.append(f"first prompt {name:<16} median {statistics.median(values):7.2f} ms  "

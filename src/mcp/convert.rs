@@ -206,7 +206,69 @@ fn limit(parts: &mut Vec<Part>) {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+    use rmcp::model::{CallToolResult, ListToolsResult, ReadResourceResult};
+    use serde_json::json;
+
     use super::*;
+
+    /// Any JSON, with the words of the protocol among its names and texts.
+    fn json_value() -> impl Strategy<Value = Value> {
+        let words = ["object", "text", "image", "resource", "@own", "aGk=", "file:///a", "\u{202e}\u{1b}[2J\u{e0041}"];
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            prop::sample::select(words.to_vec()).prop_map(Value::from),
+            "\\PC{0,8}".prop_map(Value::from),
+        ];
+        let names = ["type", "text", "data", "mimeType", "name", "uri", "blob", "resource", "properties", "required"];
+        leaf.prop_recursive(4, 24, 4, move |inner| {
+            let field = (prop::sample::select(names.to_vec()), inner.clone());
+            prop_oneof![
+                prop::collection::vec(inner, 0..4).prop_map(Value::from),
+                prop::collection::vec(field, 0..4).prop_map(|fields| fields.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn any_list_of_tools_is_read_within_its_limits_or_refused(
+            tools in prop::collection::vec([json_value(), json_value(), json_value(), json_value()], 0..6),
+            is_whole in any::<bool>(),
+        ) {
+            let tool = |[name, title, schema, hints]: [Value; 4]| match is_whole {
+                true => json!({"name": name.to_string(), "description": title.to_string(),
+                               "inputSchema": {"type": "object", "properties": {"a": schema}}}),
+                false => json!({"name": name, "title": title, "description": title, "inputSchema": schema, "annotations": hints}),
+            };
+            let list: Vec<Value> = tools.into_iter().map(tool).collect();
+            let (count, read) = (list.len(), serde_json::from_value::<ListToolsResult>(json!({"tools": list})));
+            prop_assert!(read.is_ok() || !is_whole);
+            if let Ok(read) = read {
+                let mut manifest = Manifest::default();
+                add_tools(&mut manifest, read.tools);
+                let names: BTreeSet<&str> = manifest.tools.iter().map(|tool| tool.name.as_str()).collect();
+                prop_assert_eq!(names.len(), manifest.tools.len());
+                prop_assert!(names.iter().all(|name| !name.starts_with('@')));
+                prop_assert_eq!(manifest.tools.len() + manifest.left_out.len(), count);
+            }
+        }
+
+        #[test]
+        fn any_result_is_read_or_refused(content in prop::collection::vec(json_value(), 0..4), more in json_value()) {
+            let called = json!({"content": content, "structuredContent": more, "isError": false});
+            if let Ok(called) = serde_json::from_value::<CallToolResult>(called) {
+                let _ = reply(ServerResult::CallToolResult(called));
+            }
+            if let Ok(read) = serde_json::from_value::<ReadResourceResult>(json!({"contents": content})) {
+                let _ = reply(ServerResult::ReadResourceResult(read));
+            }
+        }
+    }
 
     #[test]
     fn a_long_result_is_cut_and_says_so() {
