@@ -349,9 +349,13 @@ impl Keeper {
         }
     }
 
+    /// Ends the connection. A server gets no time to leave once nothing may run any more.
     async fn close(&mut self) {
         if let Some(connection) = self.connection.take() {
-            connection.close().await;
+            match (self.tools.halted)() {
+                Some(_) => connection.abort(),
+                None => connection.close().await,
+            }
         }
         self.shared.update(&self.name, |entry| {
             entry.standing = Standing::Asleep { is_known: entry.manifest.is_some() };
