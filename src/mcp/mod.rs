@@ -344,7 +344,8 @@ impl Mcp {
             match serve::start(Arc::clone(&self.shared), Arc::clone(&self.options)) {
                 Ok((requests, handle)) => *thread = Some(Thread { requests, handle }),
                 Err(error) => {
-                    let failed = Standing::Failed { why: format!("no thread for it: {error}"), again_at: None };
+                    let why = format!("no thread for it: {error}");
+                    let failed = Standing::Failed { why, at: Instant::now(), again_at: None };
                     self.shared.update(&server, |entry| entry.standing = failed);
                     return;
                 }

@@ -181,7 +181,9 @@ impl Keeper {
                     if let Some(connection) = self.connection.take() {
                         connection.abort();
                     }
-                    self.shared.update(&self.name, |entry| entry.standing = Standing::Failed { why, again_at: None });
+                    self.shared.update(&self.name, |entry| {
+                        entry.standing = Standing::Failed { why, at: Instant::now(), again_at: None }
+                    });
                 }
             }
         }
@@ -335,7 +337,7 @@ impl Keeper {
             self.failures.pop_front();
         }
         let again_at = (self.failures.len() < FAILURES_MAX).then(|| self.again_at()).flatten();
-        self.shared.update(&self.name, |entry| entry.standing = Standing::Failed { why, again_at });
+        self.shared.update(&self.name, |entry| entry.standing = Standing::Failed { why, at: Instant::now(), again_at });
     }
 
     async fn fetch_lists(&mut self) {

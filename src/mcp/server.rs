@@ -146,6 +146,8 @@ pub enum Standing {
     Failed {
         /// The reason, in words.
         why: String,
+        /// The time of that.
+        at: Instant,
         /// Not started again by itself before then.
         again_at: Option<Instant>,
     },

@@ -15,7 +15,7 @@ use super::screen::{Screen, ToolOutput};
 pub(super) use super::terminal::Flow;
 use super::terminal::Terminal;
 use crate::agent::MemoryJob;
-use crate::app::{Channel, Runtime};
+use crate::app::{Channel, Runtime, Servers};
 use crate::ask::put_row;
 use crate::config::{HookEvent, state_directory};
 use crate::console::Console;
@@ -100,6 +100,8 @@ pub(super) struct Failed {
 pub(super) struct Tooling {
     /// The servers were started with the first line.
     pub(super) are_servers_started: bool,
+    /// The servers of a session without a model, and the workspace that they were made for.
+    pub(super) servers_alone: Option<(PathBuf, Arc<Servers>)>,
     /// The outputs for `:show`.
     pub outputs: Vec<ToolOutput>,
     /// Shows the last output to other agents, if the config lets them see it.

@@ -1,4 +1,4 @@
-//! What a request brings: its query by the names that a route knows, its body by the route's schema.
+//! The query and the body of a request, read by the names and the schema that its route knows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -66,6 +66,7 @@ pub(in crate::repl) fn apply(repl: &mut Repl, effective: Effective) {
     repl.configured.effective = layers;
     let (old, other_models) = repl.runtime.replace_settings(settings);
     repl.terminal.options = crate::repl::terminal::Options::of(repl.runtime.settings());
+    repl.tooling.servers_alone = None;
     {
         let mut state = repl.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         let known = repl.runtime.settings().shell.known_commands.iter().cloned().collect();

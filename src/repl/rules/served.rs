@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::agent::Person;
-use crate::app::{Approvals, Done, Face, Replies, ToolCall, allow_tools, mcp_command, servers};
+use crate::app::{Approvals, Done, Face, Replies, Servers, ToolCall, allow_tools, mcp_command, servers};
 use crate::ask::yes_or_no;
 use crate::config::ServerStart;
 use crate::console::{Console, Waiting};
@@ -16,8 +16,10 @@ use crate::repl::rules::tooling;
 pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
     tooling::refresh_tools(repl);
     let own = repl.runtime.agent_mut().runner().and_then(|runner| runner.servers().cloned());
-    // Without a model there are no tools yet; the servers can be looked at all the same.
-    let servers = own.or_else(|| servers(repl.runtime.settings(), repl.runtime.env(), &tooling::workspace(repl)));
+    if own.is_some() {
+        repl.tooling.servers_alone = None;
+    }
+    let servers = own.or_else(|| servers_alone(repl));
     let Some(servers) = servers else {
         repl.console.notice("no servers are configured: mcp.servers in the config names them");
         return Flow::Continue;
@@ -69,6 +71,17 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
         }
     }
     Flow::Continue
+}
+
+/// The servers of a session without a model, which has no tools yet. They go on from line to line as long as the workspace is
+/// the same.
+fn servers_alone(repl: &mut Repl) -> Option<Arc<Servers>> {
+    let workspace = tooling::workspace(repl);
+    let known = repl.tooling.servers_alone.take().filter(|(place, _)| *place == workspace);
+    let made =
+        || servers(repl.runtime.settings(), repl.runtime.env(), &workspace).map(|made| (workspace.clone(), made));
+    repl.tooling.servers_alone = known.or_else(made);
+    repl.tooling.servers_alone.as_ref().map(|(_, servers)| Arc::clone(servers))
 }
 
 /// Starts the servers with the first line, if the config says so.

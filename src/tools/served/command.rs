@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::browser::AtBrowser;
-use super::{Asked, Listed, RESOURCES, Servers, changes, resources_definition};
-use crate::base::text::counted;
+use super::{Asked, Listed, RESOURCES, Servers, changes, resources_definition, tokens};
+use crate::base::text::{age, counted};
 use crate::mcp::{McpError, Part, Place, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::{Failure, FailureKind};
@@ -145,7 +145,11 @@ pub fn mcp_command(servers: &Servers, line: &str, face: &mut Face<'_>) -> Result
 fn of_server(servers: &Servers, word: &str, name: &str, rest: &[&str], face: &mut Face<'_>) -> Result<Done, Failure> {
     let stop = face.stop;
     match (word, rest) {
-        ("show", []) => Ok(Done::Lines(show(servers, &ready(servers, name, stop)?))),
+        ("show", []) => {
+            // What the config says of a server is worth reading above all if it doesn't start.
+            let failure = ready(servers, name, stop).err();
+            Ok(Done::Lines(show(servers, name, failure.as_ref())))
+        }
         ("tools", []) => Ok(Done::Rows(tool_rows(servers, &ready(servers, name, stop)?))),
         ("connect", []) => {
             ready(servers, name, stop)?;
@@ -160,7 +164,10 @@ fn of_server(servers: &Servers, word: &str, name: &str, rest: &[&str], face: &mu
             ready(servers, name, stop)?;
             Ok(Done::Rows(rows(servers)))
         }
-        ("log", []) => Ok(Done::Lines(servers.mcp().log(name).lines().map(escape_visible).collect())),
+        ("log", []) => Ok(Done::Lines(match servers.mcp().log(name) {
+            text if text.is_empty() => vec![format!("{name} has printed nothing to its standard error")],
+            text => text.lines().map(escape_visible).collect(),
+        })),
         ("allow", [] | [_]) => allow(servers, &ready(servers, name, stop)?, rest.first().copied()),
         ("deny", [] | [_]) => deny(servers, name, rest.first().copied()),
         ("login", []) => {
@@ -363,23 +370,45 @@ fn failed(error: &McpError) -> Failure {
 
 fn rows(servers: &Servers) -> Vec<Vec<String>> {
     let row = |(name, standing): (String, Standing)| {
+        let mut why_failed = String::new();
         let how = match standing {
             Standing::Asleep { is_known: true } => "asleep".to_owned(),
             Standing::Asleep { is_known: false } => "never started".to_owned(),
             Standing::Starting(since) => format!("starting for {} s", since.elapsed().as_secs()),
             Standing::Ready { took } => format!("running, started in {} ms", took.as_millis()),
             Standing::NeedsLogin => format!("needs a login: mcp login {name}"),
-            Standing::Failed { why, .. } => format!("failed: {}", escape_visible(&why)),
+            Standing::Failed { why, at, .. } => {
+                why_failed = escape_visible(&why);
+                format!("failed {} ago", elapsed(at))
+            }
         };
         let listed = servers.list(&name);
         let allowed = listed.iter().filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).count();
         let version = servers.mcp().manifest(&name).map(|manifest| escape_visible(&manifest.version));
         let tools =
             if version.is_some() { format!("{allowed} of {} tools allowed", listed.len()) } else { String::new() };
-        let reach = servers.configured(&name).map(|row| reach_word((row.reach)())).unwrap_or_default();
-        vec![name, how, tools, reach.to_owned(), version.unwrap_or_default()]
+        let row = servers.configured(&name);
+        let transport = row.as_ref().map_or("", |row| transport_word(&row.server.place));
+        let reach = row.as_ref().map(|row| reach_word((row.reach)())).unwrap_or_default();
+        // The error is the longest, and what doesn't fit is cut at the end.
+        vec![name, how, tools, reach.to_owned(), transport.to_owned(), version.unwrap_or_default(), why_failed]
     };
     servers.mcp().standings().into_iter().map(row).collect()
+}
+
+/// The time since then, in seconds within the first minute.
+fn elapsed(since: Instant) -> String {
+    match since.elapsed().as_secs() {
+        seconds @ ..60 => format!("{seconds} s"),
+        seconds => age(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000)),
+    }
+}
+
+fn transport_word(place: &Place) -> &'static str {
+    match place {
+        Place::Program(_) => "pipe",
+        Place::Url(_) => "HTTP",
+    }
 }
 
 fn reach_word(reach: Reach) -> &'static str {
@@ -401,29 +430,44 @@ fn standing_word(row: &Listed) -> &'static str {
 }
 
 fn tool_rows(servers: &Servers, server: &str) -> Vec<Vec<String>> {
+    let sent = servers.sent();
     let row = |row: &Listed| {
         let first: String =
             row.tool.description.lines().next().unwrap_or_default().chars().take(LINE_CHARS_MAX).collect();
         let name = escape_visible(&format!("{server}.{}", row.tool.name));
-        vec![name, standing_word(row).to_owned(), escape_visible(&first)]
+        let how = match (row.standing == PinStanding::Pinned && !row.is_left_out, sent.contains(&row.name)) {
+            (true, true) => "sent",
+            (true, false) => "found by a search",
+            (false, _) => "",
+        };
+        let size = format!("{} tokens", tokens(row));
+        vec![name, standing_word(row).to_owned(), how.to_owned(), size, escape_visible(&first)]
     };
     servers.list(server).iter().map(row).collect()
 }
 
-fn show(servers: &Servers, server: &str) -> Vec<String> {
-    let (Some(row), Some(manifest)) = (servers.configured(server), servers.mcp().manifest(server)) else {
-        return Vec::new();
-    };
+fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<String> {
+    let Some(row) = servers.configured(server) else { return Vec::new() };
+    // That of its last run, if it doesn't start now.
+    let manifest = servers.mcp().manifest(server).unwrap_or_default();
+    let title =
+        if manifest.title.is_empty() { String::new() } else { format!(" ({})", escape_visible(&manifest.title)) };
     let mut lines = vec![
-        format!("server        {server} ({})", escape_visible(&manifest.title)),
+        format!("server        {server}{title}"),
         match &row.server.place {
             Place::Program(argv) => format!("program       {}", escape_visible(&argv.join(" "))),
             Place::Url(url) => format!("address       {}", escape_visible(url)),
         },
-        format!("protocol      {}", escape_visible(&manifest.version)),
         format!("runs in       {}", reach_word((row.reach)())),
         format!("variables     {}", row.identity["env"]),
     ];
+    if !manifest.version.is_empty() {
+        lines.push(format!("protocol      {}", escape_visible(&manifest.version)));
+    }
+    if let Some(Failure { message, hint, .. }) = failure {
+        lines.push(format!("problem       {message}"));
+        lines.extend(Some(hint).filter(|hint| !hint.is_empty()).map(|hint| format!("              {hint}")));
+    }
     lines.extend(servers.whole_pin(server).map(|pin| format!("pin           {pin}")));
     lines.extend(manifest.instructions.lines().map(|line| format!("says          {}", escape_visible(line))));
     lines.extend(manifest.left_out.iter().map(|what| format!("left out      {}", escape_visible(what))));

@@ -397,7 +397,7 @@ impl Servers {
     pub fn changed_tools(self: &Arc<Self>) -> Option<Vec<Box<dyn Tool>>> {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let address = |name: String| self.mcp.manifest(&name).map(|manifest| Arc::as_ptr(&manifest) as usize);
-        let tokens_max = self.tokens_max.min(self.window_share.load(Ordering::Relaxed));
+        let tokens_max = self.tokens_max();
         let source = Source {
             tokens_max,
             pins: self.pins.stamp(),
@@ -410,14 +410,13 @@ impl Servers {
         }
         *made_from = Some(source);
         let offered = self.offered();
-        let is_much = offered.iter().map(tokens).sum::<usize>() > tokens_max;
+        let is_much = is_much(&offered, tokens_max);
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut tools: Vec<Box<dyn Tool>> = Vec::new();
         let mut found = Vec::new();
         for row in offered {
             let Listed { server, name, tool, .. } = row;
-            let is_wanted = |row: Configured| row.load.contains(&tool.name);
-            if !is_much || self.configured(&server).is_some_and(is_wanted) {
+            if !is_much || self.is_always_sent(&server, &tool) {
                 tools.push(Box::new(ServedTool::new(Arc::clone(self), server, name, tool)));
                 continue;
             }
@@ -436,6 +435,25 @@ impl Servers {
         found.sort_by_key(|(at, _)| *at);
         tools.extend(found.into_iter().map(|(_, tool)| Box::new(tool) as Box<dyn Tool>));
         Some(tools)
+    }
+
+    fn tokens_max(&self) -> usize {
+        self.tokens_max.min(self.window_share.load(Ordering::Relaxed))
+    }
+
+    /// Whether the configuration wants a tool to be sent with each request.
+    fn is_always_sent(&self, server: &str, tool: &Definition) -> bool {
+        self.configured(server).is_some_and(|row| row.load.contains(&tool.name))
+    }
+
+    /// The names of the tools whose schemas are sent with each request now; models find the other ones by a search.
+    fn sent(&self) -> Vec<String> {
+        let offered = self.offered();
+        let is_much = is_much(&offered, self.tokens_max());
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let is_sent =
+            |row: &Listed| !is_much || self.is_always_sent(&row.server, &row.tool) || loaded.contains(&row.name);
+        offered.into_iter().filter(is_sent).map(|row| row.name).collect()
     }
 
     /// Whether a tool is, as its server offers it now, the one that a person allowed.
@@ -524,6 +542,11 @@ fn resources_definition() -> Definition {
 }
 
 /// About how many tokens a tool costs in each request.
+/// Whether the schemas of the tools are too long to be sent with each request.
+fn is_much(offered: &[Listed], tokens_max: usize) -> bool {
+    offered.iter().map(tokens).sum::<usize>() > tokens_max
+}
+
 fn tokens(row: &Listed) -> usize {
     (row.tool.description.len() + row.tool.input.to_string().len() + row.name.len()) / BYTES_PER_TOKEN
 }

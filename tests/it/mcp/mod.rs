@@ -369,6 +369,42 @@ fn a_session_without_a_model_lists_and_allows_servers() {
 }
 
 #[test]
+fn a_session_without_a_model_remembers_what_runs_and_what_failed() {
+    if !has_python() {
+        return;
+    }
+    let home = home(&[], &one(&[], ""));
+    let config = at(&home).join(".config/reedclaw/config.lua");
+    let servers = one(&[], "").replace("servers = {", "servers = { gone = { command = { \"/nonexistent\" } },");
+    fs::write(&config, format!("return {{ {servers} }}")).expect("a config without a model");
+    let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&at(&home).join("work")).size(90, 200));
+    session.expect_prompt();
+    session.send(b":mcp connect one\r");
+    session.expect_text("running, started in");
+    session.expect_prompt();
+    session.send(b":mcp connect gone\r");
+    session.expect_text("the server gone can't be used");
+    session.expect_prompt();
+    session.send(b":mcp list\r");
+    session.expect_text(" s ago");
+    session.expect_prompt();
+    let screen = session.screen_text();
+    let last = |name: &str| screen.lines().rfind(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(last("one ").contains("running, started in"), "{screen}");
+    assert!(last("gone ").contains("failed") && last("gone ").contains("No such file"), "{screen}");
+    session.send(b":mcp show gone\r");
+    session.expect_text("program       /nonexistent");
+    session.expect_text("problem       the server gone can't be used");
+    session.expect_prompt();
+    session.send(b":mcp tools one\r");
+    session.expect_text(" tokens");
+    session.send(b":mcp log one\r");
+    session.expect_text("one has printed nothing to its standard error");
+    session.send(b"exit\r");
+    assert_eq!(status_code(session.expect_exit()), 0);
+}
+
+#[test]
 fn a_resource_that_a_question_names_goes_with_it() {
     if !has_python() {
         return;
