@@ -315,6 +315,105 @@ def call_lines(program, runs, name, where):
         yield f"a call over {name} costs {whole - own:+.3f} ms more than the server itself, {whole - rest:+.3f} ms more than `time`"
 
 
+class Searcher(Model):
+    """A model that asks for a search and for the time in turn, and measures the time until the next request."""
+    times = {"time": [], "tool_search": []}
+    rounds = asked = 0
+    tool, sent = None, 0.0
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        now, state = time.perf_counter(), Searcher
+        if state.tool:
+            state.times[state.tool].append((now - state.sent) * 1000)
+        piece = {"choices": [{"index": 0, "delta": {"content": "done"}, "finish_reason": "stop"}]}
+        state.tool = list(state.times)[state.asked % 2] if state.asked < state.rounds else None
+        if state.tool:
+            state.asked += 1
+            zone = ZONES[state.asked // 2 % len(ZONES)]
+            arguments = {"zone": zone} if state.tool == "time" else {"query": f"records of project {state.asked}", "limit": 1}
+            call = {"index": 0, "id": f"call-{state.asked}", "type": "function",
+                    "function": {"name": state.tool, "arguments": json.dumps(arguments)}}
+            piece = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+        body = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+        state.sent = time.perf_counter()
+
+
+def search_lines(program, runs):
+    """The time of a search in 2,000 allowed tools, and what these tools add to the time until a question's first request."""
+    model = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Searcher)
+    threading.Thread(target=model.serve_forever, daemon=True).start()
+    models = f'models = {{ m = {{ endpoint = "http://127.0.0.1:{model.server_port}/v1", model = "x" }} }}'
+    rest = "memory = { auto = false }, context = { project = false }, limits = { tool_rounds_once = 1000 }"
+    servers = {name: ["/usr/bin/python3", "-c", SERVER, "1000", name] for name in ("one", "two")}
+    firsts = {}
+    for what, chosen in (("no tools", {}), ("2,000 tools", servers)):
+        with home([models, rest, lua(chosen)]) as place:
+            for server in chosen:
+                at_terminal(program, place, ["mcp", "allow", server], b"[y/N] ", b"y\r")
+            environment = {"HOME": place, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+            firsts[what] = []
+            for _ in range(max(3, runs // 4)):
+                Searcher.rounds, Searcher.asked, Searcher.tool = 10 if chosen else 0, 0, None
+                began, Searcher.sent = time.perf_counter(), 0.0
+                asking = subprocess.Popen([program, "agent", "--path", ".", "-m", "please"], env=environment,
+                                          cwd=os.path.join(place, "work"), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+                while not Searcher.sent:
+                    time.sleep(0.0005)
+                firsts[what].append((Searcher.sent - began) * 1000)
+                asking.wait()
+    model.shutdown()
+    for what, values in firsts.items():
+        yield f"first request with {what:<12} median {statistics.median(values):7.2f} ms"
+    medians = {name: statistics.median(values) for name, values in Searcher.times.items()}
+    yield (f"a search in 2,000 tools: median {medians['tool_search']:.2f} ms with the rounds to the model, "
+           f"{medians['tool_search'] - medians['time']:+.2f} ms more than `time`  n {len(Searcher.times['tool_search'])}")
+
+
+def end_times(program, runs):
+    """The times from `exit` in a session until it has ended, in milliseconds, with ten servers that run."""
+    times = []
+    for _ in range(runs):
+        servers = {f"s{number}": ["/usr/bin/python3", "-IS", "-c", ECHO] for number in range(10)}
+        with home([lua(servers)]) as place:
+            environment = {"HOME": place, "PATH": os.environ["PATH"], "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+            child, terminal = pty.fork()
+            if child == 0:
+                os.chdir(os.path.join(place, "work"))
+                os.execve(program, [program], environment)
+            shown = b""
+
+            def until(wanted, count=1):
+                nonlocal shown
+                while wanted is None or shown.count(wanted) < count:
+                    try:
+                        piece = os.read(terminal, 65536)
+                    except OSError:
+                        return
+                    if b"\x1b[6n" in piece:
+                        os.write(terminal, b"\x1b[1;1R")
+                    shown += piece
+
+            until("❯".encode())
+            for number in range(10):
+                shown = b""
+                os.write(terminal, f":mcp connect s{number}\r".encode())
+                until(b"running, started", number + 1)
+                until("❯".encode())
+            began = time.perf_counter()
+            os.write(terminal, b"exit\r")
+            until(None)
+            os.waitpid(child, 0)
+            times.append((time.perf_counter() - began) * 1000)
+            os.close(terminal)
+    return times
+
+
 WAITING = ECHO.replace('reply["result"] = {"content"', 'open("called", "w").close(); import time; time.sleep(60); reply["result"] = {"content"')
 
 
@@ -473,6 +572,9 @@ def main():
     # Receipts are brought to the disk before and after a call; in memory that costs nothing.
     for name, where in (("on the disk", None), ("in memory", "/dev/shm")):
         lines.extend(call_lines(options.program, options.runs, name, where))
+    lines.extend(search_lines(options.program, options.runs))
+    values = end_times(options.program, max(2, options.runs // 8))
+    lines.append(f"the end of a session with 10 servers that run: {statistics.median(values):.0f} ms, at most {max(values):.0f} ms")
     for what, values in zip(("its server is gone", "the question is over"), stop_times(options.program, max(2, options.runs // 4))):
         lines.append(f"the emergency stop during a call: {what} after {statistics.median(values):.0f} ms, at most {max(values):.0f} ms")
     times = first_prompt(options.program, options.runs)

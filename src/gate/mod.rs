@@ -38,7 +38,7 @@ pub use chain::{Blocked, Chain};
 pub use disk::Disk;
 pub use grant::{Grant, GrantError};
 pub use permit::Permit;
-pub use pins::{PinError, Pins, definition, pin, whole_pin};
+pub use pins::{PinError, Pins, PinsVersion, definition, pin, whole_pin};
 pub use share::{CommandBelow, CommandList, ListedCommand};
 
 /// The tool that runs the check of the user's config.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -36,7 +36,16 @@ pub struct PinError {
 /// The pins of all servers.
 pub struct Pins {
     path: PathBuf,
-    read: Mutex<(Option<SystemTime>, Content)>,
+    read: Mutex<(Option<SystemTime>, Arc<Content>)>,
+}
+
+/// The pins as they were read: equal until a session changes them.
+pub struct PinsVersion(Arc<Content>);
+
+impl PartialEq for PinsVersion {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 type Content = BTreeMap<String, BTreeMap<String, Row>>;
@@ -128,20 +137,24 @@ impl Pins {
         Ok(gone)
     }
 
-    /// The time of the file, for a caller that caches data made from it.
+    /// The pins as they are now, for a caller that caches data made from them.
     #[must_use]
-    pub fn stamp(&self) -> Option<SystemTime> {
+    pub fn version(&self) -> PinsVersion {
+        PinsVersion(self.fresh())
+    }
+
+    fn stamp(&self) -> Option<SystemTime> {
         self.path.metadata().and_then(|data| data.modified()).ok()
     }
 
     /// The pins, read again if another session has changed them.
-    fn fresh(&self) -> Content {
+    fn fresh(&self) -> Arc<Content> {
         let stamp = self.stamp();
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         if read.0 != stamp {
-            *read = (stamp, self.load());
+            *read = (stamp, Arc::new(self.load()));
         }
-        read.1.clone()
+        Arc::clone(&read.1)
     }
 
     fn load(&self) -> Content {
@@ -163,7 +176,7 @@ impl Pins {
         let bytes = serde_json::to_vec_pretty(&pins).map_err(|error| failed(error.to_string()))?;
         replace_private(&self.path, &bytes).map_err(|error| failed(error.to_string()))?;
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        *read = (self.stamp(), pins);
+        *read = (self.stamp(), Arc::new(pins));
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! `tool_search`: finds tools of servers whose schemas aren't sent with each request, because there are too many.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -50,8 +50,8 @@ impl Tool for ToolSearch {
     fn run(&mut self, permit: &Permit, _: &mut Work<'_>) -> Outcome {
         let query = permit.arguments().get("query").and_then(Value::as_str).unwrap_or_default();
         let limit = permit.arguments().get("limit").and_then(Value::as_u64).and_then(|it| usize::try_from(it).ok());
-        let all = self.servers.offered();
-        let found = search(&all, query, limit.unwrap_or(FOUND_MAX / 2).min(FOUND_MAX));
+        let offered = self.servers.offered();
+        let found = offered.search(query, limit.unwrap_or(FOUND_MAX / 2).min(FOUND_MAX));
         if found.is_empty() {
             let servers: Vec<&str> = self.counts.keys().map(String::as_str).collect();
             return Outcome::of(format!("No tool fits. The servers are {}.", servers.join(", ")));
@@ -90,30 +90,46 @@ fn spec(counts: &BTreeMap<String, usize>) -> Spec {
     }
 }
 
+/// The words of tools: for each word the tools that have it, by their places, and how often.
+pub(super) struct Index {
+    places: HashMap<String, Vec<(usize, usize)>>,
+    /// The number of words of each tool.
+    lengths: Vec<usize>,
+}
+
+impl Index {
+    pub(super) fn of(all: &[Listed]) -> Self {
+        let mut index = Self { places: HashMap::new(), lengths: Vec::new() };
+        for (at, row) in all.iter().enumerate() {
+            let words = text(row);
+            index.lengths.push(words.len());
+            for word in words {
+                let places = index.places.entry(word).or_default();
+                match places.last_mut() {
+                    Some((last, count)) if *last == at => *count += 1,
+                    _ => places.push((at, 1)),
+                }
+            }
+        }
+        index
+    }
+}
+
 /// The tools that fit a query best, the best first. A tool whose name is the query comes first.
-fn search<'l>(all: &'l [Listed], query: &str, limit: usize) -> Vec<&'l Listed> {
-    let texts: Vec<Vec<String>> = all.iter().map(text).collect();
-    let total: usize = texts.iter().map(Vec::len).sum();
-    let average = total as f64 / texts.len().max(1) as f64;
-    let wanted = words(query);
-    let holding = |word: &String| texts.iter().filter(|text| text.contains(word)).count() as f64;
-    let weights: Vec<(&String, f64)> = wanted
-        .iter()
-        .map(|word| {
-            let holding = holding(word);
-            (word, ((texts.len() as f64 - holding + 0.5) / (holding + 0.5) + 1.0).ln())
-        })
-        .collect();
-    let score = |text: &Vec<String>| -> f64 {
-        let share = 1.0 - LENGTH + LENGTH * text.len() as f64 / average.max(1.0);
-        let part = |(word, weight): &(&String, f64)| {
-            let count = text.iter().filter(|it| it == word).count() as f64;
-            weight * count * (SATURATION + 1.0) / (count + SATURATION * share)
-        };
-        weights.iter().map(part).sum()
-    };
+pub(super) fn search<'l>(all: &'l [Listed], index: &Index, query: &str, limit: usize) -> Vec<&'l Listed> {
+    let average = index.lengths.iter().sum::<usize>() as f64 / all.len().max(1) as f64;
+    let mut scores = vec![0.0; all.len()];
+    for places in words(query).iter().filter_map(|word| index.places.get(word)) {
+        let holding = places.len() as f64;
+        let weight = ((all.len() as f64 - holding + 0.5) / (holding + 0.5) + 1.0).ln();
+        for (at, count) in places {
+            let share = 1.0 - LENGTH + LENGTH * index.lengths[*at] as f64 / average.max(1.0);
+            let count = *count as f64;
+            scores[*at] += weight * count * (SATURATION + 1.0) / (count + SATURATION * share);
+        }
+    }
     let is_name = |row: &Listed| row.tool.name == query || row.name == query;
-    let scored = all.iter().zip(&texts).map(|(row, text)| (if is_name(row) { f64::MAX } else { score(text) }, row));
+    let scored = all.iter().zip(scores).map(|(row, score)| (if is_name(row) { f64::MAX } else { score }, row));
     let mut scored: Vec<(f64, &Listed)> = scored.filter(|(score, _)| *score > 0.0).collect();
     scored.sort_by(|left, right| right.0.total_cmp(&left.0).then_with(|| left.1.name.cmp(&right.1.name)));
     scored.into_iter().take(limit).map(|(_, row)| row).collect()
@@ -180,6 +196,7 @@ mod tests {
             listed("time", "convert_time", "Converts a time between time zones.", "timezone"),
             listed("db", "run_query", "Runs a statement of SQL and gives the rows.", "sql"),
         ];
+        let index = Index::of(&all);
         for (query, wanted) in [
             ("list branches of the repository", "git__git_branch"),
             ("history of commits", "git__git_log"),
@@ -189,10 +206,10 @@ mod tests {
             ("git_diff", "git__git_diff"),
             ("mail__searchMessages", "mail__searchMessages"),
         ] {
-            let found: Vec<&str> = search(&all, query, 3).into_iter().map(|row| row.name.as_str()).collect();
+            let found: Vec<&str> = search(&all, &index, query, 3).into_iter().map(|row| row.name.as_str()).collect();
             assert_eq!(found.first(), Some(&wanted), "{query}: {found:?}");
         }
-        assert!(search(&all, "zebra", 3).is_empty() && search(&[], "git", 3).is_empty());
+        assert!(search(&all, &index, "zebra", 3).is_empty() && search(&[], &Index::of(&[]), "git", 3).is_empty());
     }
 
     /// 150 tools as seven well-known kinds of servers describe them, and 60 wishes in other words: a name and what it is for
@@ -203,12 +220,13 @@ mod tests {
         let tools = data(include_str!("../../../tests/data/mcp/tools.tsv"));
         let all: Vec<Listed> = tools.map(|row| listed(row[0], row[1], row[2], "it")).collect();
         assert_eq!(all.len(), 150);
+        let index = Index::of(&all);
         let mut missed = Vec::new();
         let mut count = 0;
         for row in data(include_str!("../../../tests/data/mcp/queries.tsv")) {
             assert!(all.iter().any(|listed| listed.name == row[1]), "{row:?}");
             count += 1;
-            if !search(&all, row[0], 5).iter().any(|found| found.name == row[1]) {
+            if !search(&all, &index, row[0], 5).iter().any(|found| found.name == row[1]) {
                 missed.push(row[0]);
             }
         }

@@ -13,15 +13,15 @@ mod tool;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::Tool;
-use crate::gate::{PinError, Pins, definition, whole_pin};
+use crate::gate::{PinError, Pins, PinsVersion, definition, whole_pin};
 use crate::mcp::{Mcp, Place, Server, Standing};
-use crate::proto::served::{Definition, PinStanding, PromptSpec, Reach};
+use crate::proto::served::{Definition, Manifest, PinStanding, PromptSpec, Reach};
 
 pub use asked::Asked;
 use command::changed_lines;
@@ -128,17 +128,51 @@ pub struct Servers {
     loaded: Mutex<Vec<String>>,
     /// The sources of the last list of tools.
     made_from: Mutex<Option<Source>>,
+    /// The tools that models may be offered, until a manifest or a pin changes.
+    offered: Mutex<Option<Arc<Offered>>>,
     /// Lines for the person that haven't been shown.
     notices: Mutex<Vec<String>>,
 }
 
 #[derive(PartialEq)]
 struct Source {
-    pins: Option<SystemTime>,
+    listed: Arc<Offered>,
     loaded: usize,
     tokens_max: usize,
-    /// The address of each server's manifest, which is never changed but replaced.
-    manifests: Vec<Option<usize>>,
+}
+
+/// The tools that models may be offered, and what they were made of.
+struct Offered {
+    pins: PinsVersion,
+    manifests: Vec<Option<Arc<Manifest>>>,
+    rows: Vec<Listed>,
+    /// Their words, from the first search on.
+    index: OnceLock<find::Index>,
+}
+
+impl Offered {
+    fn is_of(&self, pins: &PinsVersion, manifests: &Vec<Option<Arc<Manifest>>>) -> bool {
+        // A manifest is never changed but replaced.
+        let is_same = |(one, other): (&Option<Arc<Manifest>>, &Option<Arc<Manifest>>)| match (one, other) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        self.pins == *pins
+            && self.manifests.len() == manifests.len()
+            && self.manifests.iter().zip(manifests).all(is_same)
+    }
+
+    /// The tools that fit a query best, the best first. A tool whose name is the query comes first.
+    fn search(&self, query: &str, limit: usize) -> Vec<&Listed> {
+        find::search(&self.rows, self.index.get_or_init(|| find::Index::of(&self.rows)), query, limit)
+    }
+}
+
+impl PartialEq for Offered {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_of(&other.pins, &other.manifests)
+    }
 }
 
 /// A tool of a server, for lists.
@@ -203,6 +237,7 @@ impl Servers {
             window_share: AtomicUsize::new(usize::MAX),
             loaded: Mutex::default(),
             made_from: Mutex::default(),
+            offered: Mutex::default(),
             notices: Mutex::default(),
         }
     }
@@ -339,8 +374,7 @@ impl Servers {
         };
         let pairs: Vec<(&str, &str)> = manifest.tools.iter().map(|tool| (server, tool.name.as_str())).collect();
         let names = names::names(&pairs);
-        // What a config without a person allows is the whole of it, or nothing.
-        let is_whole = row.pin.as_ref().is_some_and(|pin| *pin == whole_pin(&row.identity, &manifest.tools));
+        let is_whole = row.is_pinned_whole(&manifest.tools);
         let standing = |tool: &Definition| match is_whole {
             true => PinStanding::Pinned,
             false => self.pins.standing(server, &row.identity, tool),
@@ -355,10 +389,20 @@ impl Servers {
         manifest.tools.iter().zip(names).map(listed).collect()
     }
 
-    /// The tools that a model may be offered.
-    fn offered(&self) -> Vec<Listed> {
-        let all = self.names().into_iter().flat_map(|server| self.list(&server));
-        all.filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect()
+    /// The tools that a model may be offered. To compare thousands of definitions with their pins takes a while, so that is done
+    /// only if one of both has changed.
+    fn offered(&self) -> Arc<Offered> {
+        let names = self.names();
+        let manifests = names.iter().map(|name| self.mcp.manifest(name)).collect();
+        let (pins, mut kept) = (self.pins.version(), self.offered.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(offered) = kept.as_ref().filter(|offered| offered.is_of(&pins, &manifests)) {
+            return Arc::clone(offered);
+        }
+        let all = names.into_iter().flat_map(|server| self.list(&server));
+        let rows = all.filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect();
+        let offered = Arc::new(Offered { pins, manifests, rows, index: OnceLock::new() });
+        *kept = Some(Arc::clone(&offered));
+        offered
     }
 
     /// The tool that models knew by `name`, if it has changed since a person allowed it.
@@ -396,26 +440,19 @@ impl Servers {
     /// a request needs to read only what was added.
     pub fn changed_tools(self: &Arc<Self>) -> Option<Vec<Box<dyn Tool>>> {
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let address = |name: String| self.mcp.manifest(&name).map(|manifest| Arc::as_ptr(&manifest) as usize);
-        let tokens_max = self.tokens_max();
-        let source = Source {
-            tokens_max,
-            pins: self.pins.stamp(),
-            loaded: loaded.len(),
-            manifests: self.names().into_iter().map(address).collect(),
-        };
+        let (offered, tokens_max) = (self.offered(), self.tokens_max());
+        let source = Source { tokens_max, listed: Arc::clone(&offered), loaded: loaded.len() };
         let mut made_from = self.made_from.lock().unwrap_or_else(PoisonError::into_inner);
         if made_from.as_ref() == Some(&source) {
             return None;
         }
         *made_from = Some(source);
-        let offered = self.offered();
-        let is_much = is_much(&offered, tokens_max);
+        let is_much = is_much(&offered.rows, tokens_max);
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut tools: Vec<Box<dyn Tool>> = Vec::new();
         let mut found = Vec::new();
-        for row in offered {
-            let Listed { server, name, tool, .. } = row;
+        for row in &offered.rows {
+            let Listed { server, name, tool, .. } = row.clone();
             if !is_much || self.is_always_sent(&server, &tool) {
                 tools.push(Box::new(ServedTool::new(Arc::clone(self), server, name, tool)));
                 continue;
@@ -449,18 +486,24 @@ impl Servers {
     /// The names of the tools whose schemas are sent with each request now; models find the other ones by a search.
     fn sent(&self) -> Vec<String> {
         let offered = self.offered();
-        let is_much = is_much(&offered, self.tokens_max());
+        let is_much = is_much(&offered.rows, self.tokens_max());
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_sent =
             |row: &Listed| !is_much || self.is_always_sent(&row.server, &row.tool) || loaded.contains(&row.name);
-        offered.into_iter().filter(is_sent).map(|row| row.name).collect()
+        offered.rows.iter().filter(|row| is_sent(row)).map(|row| row.name.clone()).collect()
     }
 
     /// Whether a tool is, as its server offers it now, the one that a person allowed.
     #[must_use]
     pub fn standing(&self, server: &str, tool: &str) -> PinStanding {
-        let found = self.list(server).into_iter().find(|row| row.tool.name == tool && !row.is_left_out);
-        found.map_or(PinStanding::New, |row| row.standing)
+        let (Some(row), Some(manifest)) = (self.configured(server), self.mcp.manifest(server)) else {
+            return PinStanding::New;
+        };
+        let found = manifest.tools.iter().find(|it| it.name == tool && !row.leaves_out(tool));
+        found.map_or(PinStanding::New, |tool| match row.is_pinned_whole(&manifest.tools) {
+            true => PinStanding::Pinned,
+            false => self.pins.standing(server, &row.identity, tool),
+        })
     }
 
     /// Whether a person has allowed models to read a server's resources, as it is started now.
@@ -522,6 +565,11 @@ impl Configured {
             Place::Program(argv) => Some(argv),
             Place::Url(_) => None,
         }
+    }
+
+    /// Whether the configuration has the hash of all tools as they are now. What it allows is the whole of a server, or nothing.
+    fn is_pinned_whole(&self, tools: &[Definition]) -> bool {
+        self.pin.as_ref().is_some_and(|pin| *pin == whole_pin(&self.identity, tools))
     }
 
     fn leaves_out(&self, tool: &str) -> bool {
