@@ -450,7 +450,7 @@ impl Repl {
     }
 
     fn list_runs(&self) -> Result<(), Failure> {
-        let rows = run_rows(self.runtime.store(), LISTED_MAX)?;
+        let rows = run_rows(self.runtime.store(), self.runtime.env(), LISTED_MAX)?;
         if rows.is_empty() {
             self.console.notice("there is no run yet; :norris GOAL begins one");
         } else {

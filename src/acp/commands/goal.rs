@@ -62,7 +62,7 @@ pub(in crate::acp) fn carry_out(runtime: &mut Runtime, words: &str, here: &Here<
     match word {
         "" => report(runtime, &run(runtime)?),
         "list" if rest.is_empty() => {
-            let rows = run_rows(runtime.store(), ROWS_MAX)?;
+            let rows = run_rows(runtime.store(), runtime.env(), ROWS_MAX)?;
             Ok(if rows.is_empty() { "There is no run yet; /goal GOAL begins one.".into() } else { block(&rows) })
         }
         "show" | "report" if is_command => report(runtime, &run(runtime)?),

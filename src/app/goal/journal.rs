@@ -1,15 +1,17 @@
 //! Runs towards a goal: their journal in the store, their goals from the settings, and the lines that tell about them.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::RunSteps;
+use super::{RunSteps, hold_workspace};
 use crate::agent::goal::Journal;
 use crate::base::text::counted;
+use crate::config::Env;
 use crate::host::now_unix_ms;
-use crate::norris::{CheckResult, Event, Run, TaskState, Used};
+use crate::norris::{CheckResult, Event, Goal, Run, TaskState, Used};
 use crate::proto::{Failure, FailureKind};
 use crate::store::{NewRun, Period, RunRow, Store, StoredEvent};
 
@@ -142,17 +144,21 @@ pub fn find_run(store: &Arc<Mutex<Store>>, id: Option<i64>) -> Result<StoredJour
     Ok(StoredJournal::of(Arc::clone(store), row.id))
 }
 
-/// Returns the rows of a list of runs, the newest first: number, state, tasks done, cost, goal.
+/// Returns the rows of a list of runs, the newest first: number, state, tasks done, cost, goal. A run that could go on and that
+/// no process works on is interrupted.
 ///
 /// # Errors
 /// The store can't be read.
-pub fn run_rows(store: &Arc<Mutex<Store>>, limit: usize) -> Result<Vec<Vec<String>>, Failure> {
+pub fn run_rows(store: &Arc<Mutex<Store>>, env: &Env, limit: usize) -> Result<Vec<Vec<String>>, Failure> {
     let rows = lock(store).runs(KIND, limit)?;
     let row = |row: RunRow| {
         let journal = StoredJournal::of(Arc::clone(store), row.id);
         let (run, used) = (journal.state()?, journal.used()?);
         let goal = run.goal.as_ref().map(|goal| goal.text.clone()).unwrap_or_default();
-        Ok(vec![row.id.to_string(), run.word().to_owned(), done_of(&run), format!("${:.4}", used.usd), goal])
+        let is_free = |goal: &Goal| hold_workspace(env, Path::new(&goal.workspace)).is_ok();
+        let is_interrupted = run.is_active() && run.goal.as_ref().is_some_and(is_free);
+        let word = if is_interrupted { "interrupted" } else { run.word() };
+        Ok(vec![row.id.to_string(), word.to_owned(), done_of(&run), format!("${:.4}", used.usd), goal])
     };
     rows.into_iter().map(row).collect()
 }

@@ -187,7 +187,7 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
         Runtime::start(&Request { config, channel: ChannelKind::Agent, finds_home: true, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
     if word == "list" {
-        let rows = app::run_rows(runtime.store(), LISTED_MAX)?;
+        let rows = app::run_rows(runtime.store(), runtime.env(), LISTED_MAX)?;
         if rows.is_empty() {
             outln!("There is no run yet. reedclaw norris GOAL begins one.");
         }

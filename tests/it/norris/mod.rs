@@ -295,6 +295,8 @@ fn a_run_that_is_killed_while_planning_working_and_checking_does_nothing_twice()
     assert!(!work(home.path(), "log").exists());
     let (_, shown) = run(home.path(), &["norris", "show", "1"]);
     assert!(shown.contains("No process works on it: reedclaw norris resume 1 continues it"), "{shown}");
+    let (_, listed) = run(home.path(), &["norris", "list"]);
+    assert!(listed.contains("interrupted"), "{listed}");
     kill_at(home.path(), &["norris", "resume", "1"], "2/2 two");
     assert_eq!(read(home.path(), "log"), "x\n");
     kill_at(home.path(), &["norris", "resume", "1"], "checking");
