@@ -118,13 +118,24 @@ class Model(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         self.requests.append(self.rfile.read(int(self.headers["Content-Length"])))
-        piece = {"choices": [{"index": 0, "delta": {"content": "done"}, "finish_reason": "stop"}]}
+        self.answer({"content": "done"}, "stop")
+
+    def answer(self, delta, end):
+        """Sends a whole answer as one event."""
+        piece = {"choices": [{"index": 0, "delta": delta, "finish_reason": end}]}
         body = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+        self.wfile.flush()
+
+    def wish(self, number, tool, arguments):
+        """Asks for a call of a tool."""
+        function = {"name": tool, "arguments": json.dumps(arguments)}
+        call = {"index": 0, "id": f"call-{number}", "type": "function", "function": function}
+        self.answer({"tool_calls": [call]}, "tool_calls")
 
     def do_GET(self):
         self.send_error(404)
@@ -248,19 +259,10 @@ class Caller(Model):
             # No two calls are the same.
             zone = ZONES[state.asked // 3 % len(ZONES)]
             arguments = {"zone": zone} if state.tool == "time" else {"text": f"text {state.asked}"}
-            call = {"index": 0, "id": f"call-{state.asked}", "type": "function",
-                    "function": {"name": state.tool, "arguments": json.dumps(arguments)}}
-            piece = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+            self.wish(state.asked, state.tool, arguments)
         else:
             state.tool = None
-            piece = {"choices": [{"index": 0, "delta": {"content": "done"}, "finish_reason": "stop"}]}
-        body = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-        self.wfile.flush()
+            self.answer({"content": "done"}, "stop")
         state.sent = time.perf_counter()
 
 
@@ -326,21 +328,14 @@ class Searcher(Model):
         now, state = time.perf_counter(), Searcher
         if state.tool:
             state.times[state.tool].append((now - state.sent) * 1000)
-        piece = {"choices": [{"index": 0, "delta": {"content": "done"}, "finish_reason": "stop"}]}
         state.tool = list(state.times)[state.asked % 2] if state.asked < state.rounds else None
         if state.tool:
             state.asked += 1
             zone = ZONES[state.asked // 2 % len(ZONES)]
             arguments = {"zone": zone} if state.tool == "time" else {"query": f"records of project {state.asked}", "limit": 1}
-            call = {"index": 0, "id": f"call-{state.asked}", "type": "function",
-                    "function": {"name": state.tool, "arguments": json.dumps(arguments)}}
-            piece = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
-        body = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+            self.wish(state.asked, state.tool, arguments)
+        else:
+            self.answer({"content": "done"}, "stop")
         state.sent = time.perf_counter()
 
 
@@ -421,14 +416,7 @@ class Once(Model):
     """A model that asks for one call."""
     def do_POST(self):
         self.rfile.read(int(self.headers["Content-Length"]))
-        call = {"index": 0, "id": "call-1", "type": "function", "function": {"name": "pipe__echo", "arguments": '{"text": "a"}'}}
-        piece = {"choices": [{"index": 0, "delta": {"tool_calls": [call]}, "finish_reason": "tool_calls"}]}
-        body = f"data: {json.dumps(piece)}\n\ndata: [DONE]\n\n".encode()
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        self.wish(1, "pipe__echo", {"text": "a"})
 
 
 def running(word):
