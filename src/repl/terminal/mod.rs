@@ -261,6 +261,10 @@ impl Terminal {
                 output.extend_from_slice(&bytes);
                 continue;
             }
+            // What came before that is of the start-up files, and is shown as theirs.
+            if matches!(event, Event::Ready) && !output.is_empty() {
+                self.show_above(&std::mem::take(&mut output), editing);
+            }
             let flow = self.take_event(event, editing);
             if flow != Flow::Continue {
                 return flow;
