@@ -305,7 +305,7 @@ fn scenario_5_the_gateway_starts_tools_in_two_files_only_and_both_set_the_gates(
     }
     starters.sort();
     gated.sort();
-    assert_eq!(starters, ["api/engine/actions.rs", "live.rs"]);
+    assert_eq!(starters, ["api/engine/actions.rs", "runs/answering.rs"]);
     assert_eq!(gated, starters);
 }
 
