@@ -312,7 +312,9 @@ impl Mcp {
         self.send(Request { server: server.to_owned(), job: job(answer, is_cancelled) });
         loop {
             match answered.recv_timeout(LOOK) {
-                Ok(Told::Done(result)) => return result,
+                // What failed because nothing may run any more says so, whoever has seen that first.
+                Ok(Told::Done(Err(error))) => return Err((self.options.halted)().map_or(error, McpError::Halted)),
+                Ok(Told::Done(done)) => return done,
                 Ok(Told::Form { message, fields, answer }) => {
                     let _ = answer.send(asks.form(server, &message, &fields));
                 }
