@@ -38,7 +38,7 @@ pub use store::state::{Elsewhere, Kind, Record, State, Why};
 pub use store::table::Change;
 pub use together::TakenBack;
 
-/// The things that can be done with them.
+// Each operation has its file; this is the list of them.
 impl Steps {
     /// Looks at the workspace while nobody waits, so that a first command hasn't to: in a repository only, for there nearly
     /// all is kept already.
@@ -52,7 +52,7 @@ impl Steps {
     /// Looks at the workspace before a command.
     ///
     /// # Errors
-    /// What the command changes couldn't be taken back.
+    /// The changes of the command couldn't be taken back.
     pub fn before(&mut self, text: &str) -> Result<Open, StepsError> {
         commands::before(self, text)
     }
@@ -111,7 +111,7 @@ impl Steps {
     /// Looks at paths outside the workspace, all of which are there, before a command that may write them.
     ///
     /// # Errors
-    /// What the command changes there couldn't be taken back.
+    /// The changes of the command there couldn't be taken back.
     pub fn before_outside(&self, text: &str, paths: &[PathBuf]) -> Result<OpenOutside, StepsError> {
         outside::before(self, text, paths)
     }
