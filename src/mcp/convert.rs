@@ -261,11 +261,14 @@ mod tests {
         #[test]
         fn any_result_is_read_or_refused(content in prop::collection::vec(json_value(), 0..4), more in json_value()) {
             let called = json!({"content": content, "structuredContent": more, "isError": false});
-            if let Ok(called) = serde_json::from_value::<CallToolResult>(called) {
-                let _ = reply(ServerResult::CallToolResult(called));
-            }
-            if let Ok(read) = serde_json::from_value::<ReadResourceResult>(json!({"contents": content})) {
-                let _ = reply(ServerResult::ReadResourceResult(read));
+            let called = serde_json::from_value::<CallToolResult>(called).ok();
+            let called = called.and_then(|called| reply(ServerResult::CallToolResult(called)).ok());
+            let read = serde_json::from_value::<ReadResourceResult>(json!({"contents": content})).ok();
+            let read = read.and_then(|read| reply(ServerResult::ReadResourceResult(read)).ok());
+            // What is read is all of it: a part that can't be read refuses the whole.
+            for reply in [called, read].into_iter().flatten() {
+                prop_assert_eq!(reply.parts.len(), content.len());
+                prop_assert!(!reply.is_error);
             }
         }
     }
