@@ -37,7 +37,7 @@ pub use channel::{Channel, Received};
 pub use goal::{
     Background, Progress, RunSteps, RunWatcher, StoredJournal, Wanted, effect_line, event_lines, find_run, go_lines,
     goal_of, granted_lines, hold_workspace, notify_of_run, plan_lines, report_to_session, resting_runs, run_facts,
-    run_report, run_rows, run_trajectory, steps_of_run, work_on_run,
+    run_report, run_rows, run_trajectory, state_word, steps_of_run, work_on_run,
 };
 pub use limits::guard::policy_rules;
 pub use limits::jail::Jails;

@@ -469,7 +469,7 @@ impl Repl {
         let run = journal.state()?;
         let goal = run.goal.clone().unwrap_or_default();
         let steps = steps_of_run(self.runtime.settings(), self.runtime.env(), &goal, journal.run());
-        for line in run_report(&journal, &steps)? {
+        for line in run_report(&journal, &steps, self.runtime.env())? {
             self.console.line(&escape_visible(&line));
         }
         if run.end.is_none() && !run.is_active() {

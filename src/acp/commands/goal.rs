@@ -153,7 +153,7 @@ fn report(runtime: &Runtime, journal: &StoredJournal) -> Result<String, Failure>
     let run = journal.state()?;
     let goal = run.goal.clone().unwrap_or_default();
     let steps = steps_of_run(runtime.settings(), runtime.env(), &goal, journal.run());
-    let mut lines = run_report(journal, &steps)?;
+    let mut lines = run_report(journal, &steps, runtime.env())?;
     if run.end.is_none() && !run.is_active() {
         lines.push(format!("/goal resume {} continues it", journal.run()));
     }

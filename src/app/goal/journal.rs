@@ -1,17 +1,16 @@
 //! Runs towards a goal: their journal in the store, their goals from the settings, and the lines that tell about them.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{RunSteps, hold_workspace};
+use super::{RunSteps, state_word};
 use crate::agent::goal::Journal;
 use crate::base::text::counted;
 use crate::config::Env;
 use crate::host::now_unix_ms;
-use crate::norris::{CheckResult, Event, Goal, Run, TaskState, Used};
+use crate::norris::{CheckResult, Event, Run, TaskState, Used};
 use crate::proto::{Failure, FailureKind};
 use crate::store::{NewRun, Period, RunRow, Store, StoredEvent};
 
@@ -144,8 +143,7 @@ pub fn find_run(store: &Arc<Mutex<Store>>, id: Option<i64>) -> Result<StoredJour
     Ok(StoredJournal::of(Arc::clone(store), row.id))
 }
 
-/// Returns the rows of a list of runs, the newest first: number, state, tasks done, cost, goal. A run that could go on and that
-/// no process works on is interrupted.
+/// Returns the rows of a list of runs, the newest first: number, state, tasks done, cost, goal.
 ///
 /// # Errors
 /// The store can't be read.
@@ -155,10 +153,7 @@ pub fn run_rows(store: &Arc<Mutex<Store>>, env: &Env, limit: usize) -> Result<Ve
         let journal = StoredJournal::of(Arc::clone(store), row.id);
         let (run, used) = (journal.state()?, journal.used()?);
         let goal = run.goal.as_ref().map(|goal| goal.text.clone()).unwrap_or_default();
-        let is_free = |goal: &Goal| hold_workspace(env, Path::new(&goal.workspace)).is_ok();
-        let is_interrupted = run.is_active() && run.goal.as_ref().is_some_and(is_free);
-        let word = if is_interrupted { "interrupted" } else { run.word() };
-        Ok(vec![row.id.to_string(), word.to_owned(), done_of(&run), format!("${:.4}", used.usd), goal])
+        Ok(vec![row.id.to_string(), state_word(&run, env).to_owned(), done_of(&run), format!("${:.4}", used.usd), goal])
     };
     rows.into_iter().map(row).collect()
 }
@@ -173,14 +168,15 @@ fn done_of(run: &Run) -> String {
 ///
 /// # Errors
 /// The store can't be read.
-pub fn run_report(journal: &StoredJournal, steps: &RunSteps) -> Result<Vec<String>, Failure> {
+pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Result<Vec<String>, Failure> {
     let events = journal.events(0)?;
     let run = Run::of(events.iter().map(|(_, time, event)| (*time, event)));
     let used = journal.used()?;
     let Some(goal) = &run.goal else { return Ok(Vec::new()) };
     let why = why_of(&run);
     let why = if why.is_empty() { why } else { format!(": {why}") };
-    let mut lines = vec![format!("Run {}: {}{why}", journal.run, run.word()), format!("Goal: {}", goal.text)];
+    let mut lines =
+        vec![format!("Run {}: {}{why}", journal.run, state_word(&run, env)), format!("Goal: {}", goal.text)];
     for (number, task) in run.tasks.iter().enumerate() {
         lines.push(format!("Task {} ({}): {}", number + 1, mark_of(task.state), task.text));
     }
@@ -258,7 +254,7 @@ fn with_caches_as_one(files: &[String]) -> Vec<String> {
 ///
 /// # Errors
 /// The store can't be read.
-pub fn run_facts(journal: &StoredJournal, steps: &RunSteps) -> Result<Value, Failure> {
+pub fn run_facts(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Result<Value, Failure> {
     let events = journal.events(0)?;
     let run = Run::of(events.iter().map(|(_, time, event)| (*time, event)));
     let used = journal.used()?;
@@ -279,7 +275,7 @@ pub fn run_facts(journal: &StoredJournal, steps: &RunSteps) -> Result<Value, Fai
         })
         .collect();
     Ok(json!({
-        "kind": KIND, "run": journal.run, "state": run.word(), "goal": goal.text, "why": why_of(&run),
+        "kind": KIND, "run": journal.run, "state": state_word(&run, env), "goal": goal.text, "why": why_of(&run),
         "workspace": goal.workspace, "session": goal.session, "tasks": tasks, "checks": checks, "changed_inputs": run.tampered, "waits_for": waits,
         "cost": cost, "steps": steps.count, "files": steps.files, "failed_calls": calls.failed, "asked": asked, "limits": goal.limits, "grant": goal.grant, "passed_before": passed_before(&run),
         "used": {"usd": used.usd, "tokens": used.tokens, "minutes": run.minutes_at(used.now), "questions": run.steps, "calls": run.calls},

@@ -176,11 +176,18 @@ pub fn resting_runs(store: &Arc<Mutex<Store>>, env: &Env, workspace: &Path) -> V
         let run = StoredJournal::of(Arc::clone(store), row.id).state().ok().filter(|run| run.end.is_none())?;
         let goal = run.goal.as_ref().map_or("", |goal| goal.text.as_str());
         let goal: String = goal.chars().take(60).collect();
-        Some(format!("[norris] run {} is {}: {goal}; :norris resume {0}", row.id, run.word()))
+        Some(format!("[norris] run {} is {}: {goal}; :norris resume {0}", row.id, state_word(&run, env)))
     };
     let lines: Vec<String> = here.filter_map(line).collect();
     // One that works in another process rests not.
     if lines.is_empty() || hold_workspace(env, workspace).is_err() { Vec::new() } else { lines }
+}
+
+/// Returns the word for a run's state. One that could go on and that no process works on is interrupted.
+#[must_use]
+pub fn state_word(run: &Run, env: &Env) -> &'static str {
+    let is_free = |goal: &Goal| hold_workspace(env, Path::new(&goal.workspace)).is_ok();
+    if run.is_active() && run.goal.as_ref().is_some_and(is_free) { "interrupted" } else { run.word() }
 }
 
 /// The open tasks of a run, a line each.
@@ -218,7 +225,7 @@ pub fn notify_of_run(settings: &Settings, env: &Env, journal: &StoredJournal) ->
         return None;
     }
     let steps = steps_of_run(settings, env, run.goal.as_ref()?, journal.run());
-    let facts = run_facts(journal, &steps).ok()?;
+    let facts = run_facts(journal, &steps, env).ok()?;
     host::notify(words, env, &format!("{facts}\n")).err().map(|why| format!("norris.notify: {why}"))
 }
 
@@ -410,7 +417,7 @@ pub fn work_on_run(
     let turns = session.as_mut().map(|session| session as &mut dyn Turns);
     let work = Work { journal: &journal, watcher: &mut *watcher, on_halt: OnHalt::Halt, cancel, turns };
     let done = goal::work(&mut runtime.agent, work);
-    report_to_session(session.as_mut(), &runtime.agent, &journal)?;
+    report_to_session(session.as_mut(), &runtime.agent, &journal, &runtime.env)?;
     if let Some(problem) = notify_of_run(&runtime.settings, &runtime.env, &journal) {
         watcher.news(problem);
     }
@@ -430,13 +437,14 @@ pub fn report_to_session(
     session: Option<&mut RunOnGit>,
     agent: &Agent,
     journal: &StoredJournal,
+    env: &Env,
 ) -> Result<(), Failure> {
     let Some(session) = session else { return Ok(()) };
     let run = journal.state()?;
     if run.end.is_none() {
         return Ok(());
     }
-    session.report(agent, journal.run(), run.word(), &run_report(journal, &RunSteps::default())?)
+    session.report(agent, journal.run(), run.word(), &run_report(journal, &RunSteps::default(), env)?)
 }
 
 /// A report of the thread's run.

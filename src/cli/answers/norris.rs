@@ -14,6 +14,7 @@ use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
 use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::exit;
 use crate::cli::out::{out, outln, report, shown_json};
+use crate::config::Env;
 use crate::files::replace_private;
 use crate::host::{read_text, working_directory};
 use crate::norris::{self, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
@@ -357,20 +358,20 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
             break run;
         }
     };
-    app::report_to_session(session.as_mut(), runtime.agent(), journal)?;
+    app::report_to_session(session.as_mut(), runtime.agent(), journal, runtime.env())?;
     if let Some(problem) = app::notify_of_run(runtime.settings(), runtime.env(), journal) {
         say(&escape_visible(&problem));
     }
     let status = status_of(&run);
     let steps = app::steps_of_run(runtime.settings(), runtime.env(), &goal, id);
     if let Some(path) = matches.try_get_one::<PathBuf>("report").ok().flatten() {
-        write_report(path, journal, &steps)?;
+        write_report(path, journal, &steps, runtime.env())?;
     }
     if is_json {
         let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
         outln!("{}", serde_json::json!({"event": "run", "run": id, "end": run.word(), "exit": status, "why": why}));
     } else {
-        app::run_report(journal, &steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
+        app::run_report(journal, &steps, runtime.env())?.iter().for_each(|line| outln!("{}", escape_visible(line)));
         if run.awaits_go() {
             outln!("reedclaw norris approve {id} takes the plan, and then reedclaw norris resume {id} works on it");
         } else if run.end.is_none() {
@@ -399,10 +400,10 @@ fn is_answered(run: &Run, journal: &StoredJournal, cancel: &Cancel, seen: &mut S
 }
 
 /// Writes the report of a run: as JSON if the file's name ends with `.json`, else as text.
-fn write_report(path: &Path, journal: &StoredJournal, steps: &app::RunSteps) -> Result<(), Failure> {
+fn write_report(path: &Path, journal: &StoredJournal, steps: &app::RunSteps, env: &Env) -> Result<(), Failure> {
     let text = match path.extension() {
-        Some(extension) if extension == "json" => format!("{:#}\n", app::run_facts(journal, steps)?),
-        _ => app::run_report(journal, steps)?.iter().map(|line| escape_visible(line) + "\n").collect(),
+        Some(extension) if extension == "json" => format!("{:#}\n", app::run_facts(journal, steps, env)?),
+        _ => app::run_report(journal, steps, env)?.iter().map(|line| escape_visible(line) + "\n").collect(),
     };
     write_file(path, &text)
 }
@@ -498,11 +499,11 @@ fn show(runtime: &Runtime, journal: &StoredJournal, is_json: bool) -> Result<u8,
     let goal = run.goal.clone().unwrap_or_default();
     let steps = app::steps_of_run(runtime.settings(), runtime.env(), &goal, journal.run());
     if is_json {
-        outln!("{:#}", app::run_facts(journal, &steps)?);
+        outln!("{:#}", app::run_facts(journal, &steps, runtime.env())?);
         return Ok(exit::DONE);
     }
-    app::run_report(journal, &steps)?.iter().for_each(|line| outln!("{}", escape_visible(line)));
-    if run.is_active() && app::hold_workspace(runtime.env(), Path::new(&goal.workspace)).is_ok() {
+    app::run_report(journal, &steps, runtime.env())?.iter().for_each(|line| outln!("{}", escape_visible(line)));
+    if app::state_word(&run, runtime.env()) == "interrupted" {
         outln!("No process works on it: reedclaw norris resume {} continues it", journal.run());
     }
     Ok(exit::DONE)

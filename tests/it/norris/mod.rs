@@ -296,7 +296,9 @@ fn a_run_that_is_killed_while_planning_working_and_checking_does_nothing_twice()
     let (_, shown) = run(home.path(), &["norris", "show", "1"]);
     assert!(shown.contains("No process works on it: reedclaw norris resume 1 continues it"), "{shown}");
     let (_, listed) = run(home.path(), &["norris", "list"]);
-    assert!(listed.contains("interrupted"), "{listed}");
+    assert!(listed.contains("interrupted") && shown.contains("Run 1: interrupted"), "{listed}{shown}");
+    let facts: Value = serde_json::from_str(&run(home.path(), &["norris", "show", "1", "--json"]).1).expect("JSON");
+    assert_eq!(facts["state"], "interrupted");
     kill_at(home.path(), &["norris", "resume", "1"], "2/2 two");
     assert_eq!(read(home.path(), "log"), "x\n");
     kill_at(home.path(), &["norris", "resume", "1"], "checking");
