@@ -451,15 +451,18 @@ impl Servers {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut tools: Vec<Box<dyn Tool>> = Vec::new();
         let mut found = Vec::new();
-        for row in &offered.rows {
+        let made = |row: &Listed| {
             let Listed { server, name, tool, .. } = row.clone();
-            if !is_much || self.is_always_sent(&server, &tool) {
-                tools.push(Box::new(ServedTool::new(Arc::clone(self), server, name, tool)));
+            ServedTool::new(Arc::clone(self), server, name, tool)
+        };
+        for row in &offered.rows {
+            if !is_much || self.is_always_sent(&row.server, &row.tool) {
+                tools.push(Box::new(made(row)));
                 continue;
             }
-            *counts.entry(server.clone()).or_default() += 1;
-            if let Some(at) = loaded.iter().position(|it| *it == name) {
-                found.push((at, ServedTool::new(Arc::clone(self), server, name, tool)));
+            *counts.entry(row.server.clone()).or_default() += 1;
+            if let Some(at) = loaded.iter().position(|it| *it == row.name) {
+                found.push((at, made(row)));
             }
         }
         if !self.with_resources().is_empty() {
@@ -480,7 +483,7 @@ impl Servers {
 
     /// Whether the configuration wants a tool to be sent with each request.
     fn is_always_sent(&self, server: &str, tool: &Definition) -> bool {
-        self.configured(server).is_some_and(|row| row.load.contains(&tool.name))
+        self.rows().get(server).is_some_and(|row| row.load.contains(&tool.name))
     }
 
     /// The names of the tools whose schemas are sent with each request now; models find the other ones by a search.
