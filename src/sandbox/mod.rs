@@ -49,12 +49,12 @@ pub use end::end;
 pub use helper::enter::{Calls, HeldCall, enter};
 pub use masks::{Outside, credentials, entries_without, home_of_user, outside, protected};
 pub use missed::Missed;
-pub use scratch::{Home, Layer};
+pub use scratch::{Area, Layer};
 pub use waiting::{AtTerminal, at_terminal};
 
 use crate::files::Layers;
 use crate::proto::{Failure, FailureKind};
-use helper::wire::{JailWire, PathWire, Spec, ViewWire, paths};
+use helper::wire::{JailWire, PathWire, ShownWire, Spec, ViewWire, paths};
 use scratch::Scratch;
 use tmp::Tmp;
 
@@ -155,8 +155,8 @@ pub struct Grant {
     pub network_of: Option<u32>,
     /// Homes: the overlay tier shows a private one, with the tools in it. The first is `$HOME`.
     pub homes: Vec<PathBuf>,
-    /// The private one that it is shown.
-    pub home: Home,
+    /// The private home and `/tmp` that it is shown, where the overlay tier holds it.
+    pub area: Area,
     /// Its whole environment; TMPDIR is set by the sandbox.
     pub env: BTreeMap<OsString, OsString>,
     /// Its limits.
@@ -202,7 +202,7 @@ impl Grant {
             network: false,
             network_of: None,
             homes: Vec::new(),
-            home: Home::default(),
+            area: Area::default(),
             env: BTreeMap::new(),
             limits: Limits::default(),
             descriptors: 3,
@@ -447,8 +447,16 @@ impl Sandbox {
             hint: "free some disk space, or look at the permissions of the state directory".into(),
         };
         let scratch = self.scratch().map_err(failed)?;
-        let private_home = scratch.home(grant.home).map_err(failed)?;
+        let layer = match &grant.view {
+            View::Copy(layer) => Some(&**layer),
+            View::Look | View::First(_) | View::Work => None,
+        };
+        let area = scratch.area(grant.area, layer).map_err(failed)?;
         let of = |path: &Path| PathWire::from(path.as_os_str().to_owned());
+        let shown = |it: scratch::Shown| ShownWire {
+            upper: of(&it.upper),
+            below: it.below.map(|below| below.map(|path| of(&path))),
+        };
         let (homes, kept) = homes_and_tools(grant);
         Ok(JailWire {
             workspace: of(workspace),
@@ -461,8 +469,8 @@ impl Sandbox {
                     ViewWire::Copy { upper: of(&layer.upper), work: of(&layer.work), refused: of(&layer.refused) }
                 }
             },
-            tmp: of(&scratch.tmp()),
-            home: of(&private_home),
+            tmp: shown(area.tmp),
+            home: shown(area.home),
             homes: homes.iter().map(|home| of(home)).collect(),
             kept_of_home: kept.iter().map(|path| of(path)).collect(),
         })
@@ -508,7 +516,7 @@ impl Sandbox {
     fn try_overlay(&self, workspace: Option<&Path>) -> Result<(), String> {
         const CHANGES: &str = "set -e; rm gone; rm -r again; mkdir again; : >new; : </dev/null";
         let words = |error: std::io::Error| error.to_string();
-        let lower = self.scratch().map_err(words)?.tmp().join("trial");
+        let lower = self.scratch().map_err(words)?.area(Area::Session, None).map_err(words)?.tmp.upper.join("trial");
         std::fs::create_dir_all(lower.join("again/below")).map_err(words)?;
         std::fs::write(lower.join("gone"), "").map_err(words)?;
         let layer = self.layer(&lower).map_err(|error| error.message)?;

@@ -6,33 +6,54 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use super::missed::{self, Missed};
 use super::tmp::Tmp;
 
-/// Names of the private directories in a session's.
-const TMP: &str = "tmp";
-const HOMES: &str = "homes";
-const OWN_HOMES: &str = "servers";
+/// Names of the directories in a session's.
+const AREAS: &str = "areas";
+const OWN_AREAS: &str = "servers";
+const WORK: &str = "work";
 const LAYERS: &str = "layers";
+/// Names of the directories in an area.
+const HOME: &str = "home";
+const TMP: &str = "tmp";
 /// Bytes that one copy may take on the disk, and the share of the free space that it may take: the rest is the person's.
 const COPY_BYTES_MAX: u64 = 16 << 30;
 const FREE_SHARE: u64 = 2;
 /// Bytes that a file system must have lost since the last count before the files of a copy are counted again.
 const COUNTED_AGAIN: u64 = 256 << 20;
 
-/// The private home of a program in a jail.
+/// The private home and `/tmp` of a program in a jail. Each area lasts as long as the session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Home {
-    /// The session's, with what earlier programs left there.
+pub enum Area {
+    /// The one of most programs. It shows the files of [`Area::Agreed`] as well, such as downloaded packages, but changes
+    /// to them stay in this one.
     #[default]
     Session,
-    /// A new one, which is the session's from then on: for a program that gets more than its copy of the workspace. A file of
-    /// settings, or a program on `PATH`, that an earlier command left in its home must not lead it.
-    New,
-    /// One of its own as long as the session lasts: for a server.
+    /// The one of programs that a person agreed to and that get more than a copy of the workspace. A file of settings, or a
+    /// program on `PATH`, that another command left there must not lead them.
+    Agreed,
+    /// The one of the project's checks, which also shows the files of [`Area::Agreed`]: no other command changes their result.
+    Checks,
+    /// A new one for this program alone: for a server.
     Own,
+}
+
+/// The directories that make up an area.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct AreaDirectories {
+    pub(super) home: Shown,
+    pub(super) tmp: Shown,
+}
+
+/// One directory of an area.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    /// The directory that takes changes.
+    pub(super) upper: PathBuf,
+    /// A directory whose files show through, and an empty one that overlayfs works in.
+    pub(super) below: Option<[PathBuf; 2]>,
 }
 
 /// Directories of one session, removed with it.
@@ -40,16 +61,8 @@ pub enum Home {
 pub(super) struct Scratch {
     held: Tmp,
     layers: AtomicU64,
-    homes: Mutex<Homes>,
-}
-
-/// The private homes of a session, numbered, since a job may still be in an older one.
-#[derive(Debug, Default)]
-struct Homes {
-    made: u64,
-    current: Option<PathBuf>,
-    /// Whether a program that got no more than its copy was in the current one.
-    is_used: bool,
+    /// Numbers of directories of which each program gets a new one.
+    made: AtomicU64,
 }
 
 impl Scratch {
@@ -57,39 +70,44 @@ impl Scratch {
     pub(super) fn make(place: &Path) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(0o700).create(place)?;
         let held = Tmp::make(place)?;
-        for name in [TMP, HOMES, OWN_HOMES, LAYERS] {
+        for name in [AREAS, OWN_AREAS, WORK, LAYERS] {
             fs::create_dir(held.path().join(name))?;
         }
-        fs::set_permissions(held.path().join(TMP), PermissionsExt::from_mode(0o1777))?;
-        Ok(Self { held, layers: AtomicU64::new(0), homes: Mutex::default() })
+        Ok(Self { held, layers: AtomicU64::new(0), made: AtomicU64::new(0) })
     }
 
     pub(super) fn is_there(&self) -> bool {
         self.held.path().join(LAYERS).is_dir()
     }
 
-    pub(super) fn tmp(&self) -> PathBuf {
-        self.held.path().join(TMP)
+    /// The directories of a program's area; `layer` is that of its copy.
+    pub(super) fn area(&self, which: Area, layer: Option<&Layer>) -> io::Result<AreaDirectories> {
+        let areas = self.held.path().join(AREAS);
+        let agreed = areas.join("agreed");
+        let at = match which {
+            Area::Session => areas.join("session"),
+            Area::Agreed => agreed.clone(),
+            Area::Checks => areas.join("checks"),
+            Area::Own => self.numbered(OWN_AREAS)?,
+        };
+        make_area(&at)?;
+        let shows_agreed = matches!(which, Area::Session | Area::Checks) && agreed.join(TMP).is_dir();
+        let shown = |name: &str| {
+            // Several programs may use an area at the same time, but not what overlayfs works in.
+            let work = match layer {
+                _ if !shows_agreed => None,
+                Some(layer) => Some(layer.dir.join(name)),
+                None => Some(self.numbered(WORK)?),
+            };
+            Ok(Shown { upper: at.join(name), below: work.map(|work| [agreed.join(name), work]) })
+        };
+        shown(HOME).and_then(|home| Ok(AreaDirectories { home, tmp: shown(TMP)? }))
     }
 
-    /// The directory that is a program's home.
-    pub(super) fn home(&self, which: Home) -> io::Result<PathBuf> {
-        let mut homes = self.homes.lock().unwrap_or_else(PoisonError::into_inner);
-        let homes = &mut *homes;
-        let mut make = |below: &str| {
-            homes.made += 1;
-            let path = self.held.path().join(below).join(homes.made.to_string());
-            fs::create_dir(&path).map(|()| path)
-        };
-        if which == Home::Own {
-            return make(OWN_HOMES);
-        }
-        let current = match homes.current.take() {
-            Some(current) if which == Home::Session || !homes.is_used => current,
-            _ => make(HOMES)?,
-        };
-        homes.is_used = which == Home::Session;
-        Ok(homes.current.insert(current).clone())
+    fn numbered(&self, below: &str) -> io::Result<PathBuf> {
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let path = self.held.path().join(below).join(number.to_string());
+        fs::create_dir(&path).map(|()| path)
     }
 
     /// Directories for one copy of `workspace`. What overlayfs has mounted once it never mounts again, so each copy gets
@@ -103,8 +121,10 @@ impl Scratch {
         let session = self.held.path().to_owned();
         let free_at_count = AtomicU64::new(free);
         let mut layer = Layer { dir, session, upper, work, refused, since_ns: 0, free, free_at_count };
-        fs::create_dir(&layer.upper)?;
-        fs::create_dir(&layer.work)?;
+        // All but the first are for overlayfs: it works in one for each directory that it puts together.
+        for name in ["upper", "work", HOME, TMP] {
+            fs::create_dir(layer.dir.join(name))?;
+        }
         // The top of the copy shows the mode of the upper directory.
         let mode = fs::metadata(workspace)?.permissions().mode();
         fs::set_permissions(&layer.upper, PermissionsExt::from_mode(mode & 0o777 | 0o700))?;
@@ -118,7 +138,7 @@ impl Scratch {
 #[derive(Debug)]
 pub struct Layer {
     dir: PathBuf,
-    /// The session's directory, with the private homes and `/tmp`.
+    /// The session's directory, with the areas.
     session: PathBuf,
     pub(super) upper: PathBuf,
     pub(super) work: PathBuf,
@@ -145,19 +165,18 @@ impl Layer {
             return false;
         }
         self.free_at_count.store(free, Ordering::Relaxed);
-        let all = vec![self.upper.clone(), self.session.join(HOMES), self.session.join(TMP)];
+        let all = vec![self.upper.clone(), self.session.join(AREAS)];
         held_bytes(all, most) >= most
     }
 
-    /// Empties the session's home and `/tmp`, which else would take the disk space as long as the session lasts.
+    /// Empties the session's homes and `/tmp`, which else would take the disk space as long as the session lasts.
     pub fn empty_private(&self) {
-        let homes = fs::read_dir(self.session.join(HOMES)).into_iter().flatten().flatten().map(|it| it.path());
-        for directory in homes.chain([self.session.join(TMP)]) {
-            for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-                match entry.file_type() {
-                    Ok(kind) if kind.is_dir() => remove_all(&entry.path()),
-                    _ => drop(fs::remove_file(entry.path())),
-                }
+        let entries = |dir: PathBuf| fs::read_dir(dir).into_iter().flatten().flatten();
+        let areas = entries(self.session.join(AREAS)).map(|area| area.path());
+        for entry in areas.flat_map(|area| [HOME, TMP].map(|name| area.join(name))).flat_map(entries) {
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() => remove_all(&entry.path()),
+                _ => drop(fs::remove_file(entry.path())),
             }
         }
     }
@@ -178,6 +197,14 @@ impl Drop for Layer {
             std::thread::spawn(move || remove_all(&dir));
         }
     }
+}
+
+/// Makes the directories of an area, if they aren't there.
+fn make_area(at: &Path) -> io::Result<()> {
+    for name in [HOME, TMP] {
+        DirBuilder::new().recursive(true).create(at.join(name))?;
+    }
+    fs::set_permissions(at.join(TMP), PermissionsExt::from_mode(0o1777))
 }
 
 /// The free space of the file system of a path; 0 if it doesn't say.
@@ -228,18 +255,23 @@ mod tests {
     const SMALL: &str = "REEDCLAW_TEST_COPY_SMALL";
 
     #[test]
-    fn a_stronger_program_gets_a_home_in_which_no_weaker_one_was() {
+    fn an_agreed_program_gets_an_area_that_other_programs_only_read() {
         let place = tempfile::tempdir().expect("a directory");
         let scratch = Scratch::make(place.path()).expect("a scratch");
-        let home = |which| scratch.home(which).expect("a home");
-        let first = home(Home::New);
-        assert_eq!(home(Home::New), first, "only stronger ones were there");
-        assert_eq!((home(Home::Session), home(Home::Session)), (first.clone(), first.clone()), "downloads are found");
-        let second = home(Home::New);
-        assert!(second != first && first.is_dir(), "a job may still be in the first one");
-        assert_eq!(home(Home::Session), second);
-        let own = home(Home::Own);
-        assert!(own != second && home(Home::Own) != own && home(Home::Session) == second);
+        let area = |which| scratch.area(which, None).expect("an area");
+        let session = area(Area::Session);
+        assert_eq!((&session.home.below, &session.tmp.below), (&None, &None), "there is nothing to show through");
+        let agreed = area(Area::Agreed);
+        assert_eq!((&agreed.home.below, &area(Area::Agreed)), (&None, &agreed), "its downloads are found");
+        let (checks, again) = (area(Area::Checks), area(Area::Session));
+        assert_eq!((&again.home.upper, &again.tmp.upper), (&session.home.upper, &session.tmp.upper));
+        let below = |shown: &Shown| shown.below.clone().expect("the agreed one shows through");
+        for (shown, lower) in [(&checks.home, &agreed.home), (&again.home, &agreed.home), (&again.tmp, &agreed.tmp)] {
+            assert!(below(shown)[0] == lower.upper && shown.upper != lower.upper, "{shown:?}");
+        }
+        assert!(below(&checks.home)[1] != below(&again.home)[1] && checks.home.upper != again.home.upper);
+        let own = area(Area::Own);
+        assert!(own.tmp.below.is_none() && area(Area::Own).tmp.upper != own.tmp.upper && own.home != session.home);
     }
 
     #[test]
@@ -260,7 +292,8 @@ mod tests {
             layer.free_at_count.store(layer.free, Ordering::Relaxed);
             assert!(layer.is_overfull(), "more than half of 2 MB");
             fs::remove_dir_all(layer.upper.join("deep")).expect("it goes");
-            for private in [scratch.tmp(), scratch.home(Home::Session).expect("a home")] {
+            let area = scratch.area(Area::Session, None).expect("an area");
+            for private in [area.tmp.upper, area.home.upper] {
                 fs::create_dir(private.join("deep")).expect("a directory");
                 fs::write(private.join("deep/large"), vec![1; 1_300_000]).expect("a file");
                 layer.free_at_count.store(layer.free, Ordering::Relaxed);

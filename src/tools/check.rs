@@ -14,7 +14,7 @@ use super::{Place, Plan, Spec, Tool, Work};
 use crate::gate::{CHECK_TOOL, GOAL_CHECK_TOOL, Permit};
 use crate::proto::action::{Action, Hold};
 use crate::proto::tool::{Outcome, ToolError};
-use crate::sandbox::View;
+use crate::sandbox::{Area, View};
 
 /// The tool.
 pub struct Check {
@@ -77,7 +77,7 @@ impl Tool for Check {
             },
             Hold::Walls | Hold::Off | Hold::Nothing => View::Work,
         };
-        let terms = Terms { network: permit.has_network(), view, ..Terms::default() };
+        let terms = Terms { network: permit.has_network(), view, area: Area::Checks, ..Terms::default() };
         let request = Request { command, cwd: permit.cwd(), state: &State::default(), terms };
         let mut bash = match Bash::start(&self.launcher, &self.spawner, &request) {
             Ok(bash) => bash,

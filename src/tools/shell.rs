@@ -19,7 +19,7 @@ use crate::gate::Permit;
 use crate::proto::action::{Action, Hold, Risk};
 use crate::proto::tool::{ENDED_BY_USER, Outcome, Overdue, OverdueChoice, STILL_RUNNING, ToolError};
 use crate::render::strip_controls;
-use crate::sandbox::View;
+use crate::sandbox::{Area, View};
 use crate::tools::running::bash::{Bash, Output, Ran, Request, State, last_line};
 use crate::tools::running::copied::Copied;
 use crate::tools::running::launcher::{Launcher, Terms};
@@ -37,6 +37,9 @@ const ASKED_CHARS_MAX: usize = 200;
 /// Note for the model about variables and functions that a command started without.
 const WITHOUT_STATE: &str = "[it started without the variables, functions and aliases of commands that the user wasn't asked \
                              about; what it needs must be on its own line]";
+/// Note for the model about files in `/tmp` that a command started without.
+const WITHOUT_FILES: &str = "[it started without the files in /tmp and the home that commands left which the user wasn't \
+                             asked about; what it needs must be in the workspace]";
 /// Note for the model about a path that couldn't be opened.
 const LOST: &str =
     "can't be opened to a sandbox: nothing was written there outside of it; the user can run this in their own shell";
@@ -122,6 +125,10 @@ impl Wish<'_> {
         self.is_by_words && matches!(self.terms.view, View::Work)
     }
 
+    fn area(&self) -> Area {
+        if self.needs_agreed() { Area::Agreed } else { Area::Session }
+    }
+
     /// Whether it starts without any trace of earlier commands.
     fn is_fresh(&self) -> bool {
         self.terms.is_wide() || self.is_alone
@@ -183,6 +190,10 @@ impl Shell {
         if is_reduced && is_failed {
             add_line(&mut outcome, WITHOUT_STATE);
         }
+        let is_agreed = wish.needs_agreed() || wish.terms.is_wide();
+        if is_failed && is_agreed && wish.command.contains("/tmp/") && self.launcher.hold() == Hold::Copy {
+            add_line(&mut outcome, WITHOUT_FILES);
+        }
         Ok(outcome)
     }
 
@@ -196,7 +207,8 @@ impl Shell {
             _ if wish.needs_agreed() => &self.carried.agreed,
             _ => &self.carried.state,
         };
-        let request = Request { command, cwd, state, terms: self.with_jobs(&wish.terms) };
+        let terms = Terms { area: wish.area(), ..self.with_jobs(&wish.terms) };
+        let request = Request { command, cwd, state, terms };
         let mut bash = Bash::start(&self.launcher, &self.spawner, &request).map_err(|error| not_started(&error))?;
         let started = Instant::now();
         if wish.in_background {

@@ -291,6 +291,54 @@ fn what_a_command_left_in_its_home_leads_no_command_with_the_network() {
 }
 
 #[test]
+fn what_an_unasked_command_left_in_its_home_leads_no_job_that_the_person_agreed_to() {
+    let shell = |command: &str| ("shell", json!({"command": command}));
+    let job = |command: &str| ("shell", json!({"command": command, "background": true}));
+    let wait = |number: u32| ("shell_job", json!({"job": number}));
+    let calls = [shell("sh plant.sh"), job("sh serve.sh"), wait(1), shell("sh change.sh"), job("sh serve.sh"), wait(2)];
+    let home = home(&[rounds("please", &calls, "that was it")], "limits = {tool_rounds_once = 30}");
+    for (name, script) in [
+        ("plant.sh", "mkdir -p ~/.config/planted; echo '[alias]' > ~/.config/planted/config; touch /tmp/planted"),
+        (
+            "serve.sh",
+            "ls -A ~ ~/.config /tmp >> seen; cat ~/.cached >> seen 2>&1; echo fetched > ~/.cached; touch /tmp/log",
+        ),
+        ("change.sh", "cat ~/.cached ~/.config/planted/config; ls /tmp; echo changed > ~/.cached; cat ~/.cached"),
+    ] {
+        fs::write(work(home.path(), name), script).expect("a script");
+    }
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    for next in ["sh change.sh", "that was it"] {
+        session.expect_text("run once [y]");
+        session.send(b"y");
+        session.expect_text(next);
+    }
+    session.expect_prompt();
+    let seen = read(home.path(), "seen");
+    assert!(!["planted", "changed"].iter().any(|it| seen.contains(it)) && seen.contains("log"), "{seen}");
+    assert!(seen.ends_with("fetched\n"), "what an earlier job left is there: {seen}");
+    session.run(":show 4");
+    for text in ["fetched", "[alias]", "log", "planted", "changed"] {
+        session.expect_text(text);
+    }
+}
+
+#[test]
+fn an_agreed_command_that_misses_a_file_in_tmp_tells_the_model_why() {
+    let listed = "cat /tmp/list; exec 3<>/dev/tcp/192.0.2.7/9";
+    let home = scene(&["echo one > /tmp/list", listed], "");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("run once [y]");
+    session.send(b"y");
+    session.expect_text("that was it");
+    session.expect_prompt();
+    session.run(":show 2");
+    session.expect_text("[it started without the files in /tmp and the home");
+}
+
+#[test]
 fn a_datagram_that_names_its_address_in_a_message_header_is_seen() {
     // `sendmsg` has the address in memory, unlike `sendto`; one on a connected socket of the jail's own has none.
     let script = "import socket\n\

@@ -165,7 +165,7 @@ pub(in crate::app) fn launcher(
                 shown_instead: shown.as_ref().map(|bench| bench.layers()).unwrap_or_default(),
                 shown_at: shown.as_ref().and_then(|bench| bench.shown_at()).into_iter().collect(),
                 network_of: terms.network_of,
-                home: if terms.is_wide() { sandbox::Home::New } else { sandbox::Home::Session },
+                area: if terms.is_wide() { sandbox::Area::Agreed } else { terms.area },
                 ..Grant::clone(&grant)
             };
             grant.readable.extend(terms.readable.iter().cloned());

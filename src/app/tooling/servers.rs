@@ -18,7 +18,7 @@ use crate::host::{self, Authorities};
 use crate::mcp::{self, Era, Launch, Mcp, Place, Server, ServerLimits, Web};
 use crate::proto::served::Reach;
 use crate::receipts;
-use crate::sandbox::{self, Grant, Home, Tier, View};
+use crate::sandbox::{self, Area, Grant, Tier, View};
 use crate::tools::judged_client;
 use crate::tools::served::{Added, Adding, Configured, Rule, Servers, Start};
 
@@ -262,7 +262,7 @@ impl Parts {
             env: self.variables(row, own.as_deref(), row.network || server.is_fetching)?,
             network: row.network || server.is_fetching,
             view: if row.sandbox == ServerSandbox::Read { View::Look } else { View::Work },
-            home: Home::Own,
+            area: Area::Own,
             ..self.grant.clone()
         };
         if let (true, Some(own)) = (server.is_fetching, &own) {

@@ -86,11 +86,20 @@ pub(in crate::sandbox) struct JailWire {
     pub(in crate::sandbox) shown_at: Vec<[PathWire; 2]>,
     pub(in crate::sandbox) view: ViewWire,
     /// The replacements of `/tmp` and of the homes.
-    pub(in crate::sandbox) tmp: PathWire,
-    pub(in crate::sandbox) home: PathWire,
+    pub(in crate::sandbox) tmp: ShownWire,
+    pub(in crate::sandbox) home: ShownWire,
     pub(in crate::sandbox) homes: Vec<PathWire>,
     /// The parts of the homes that a program sees.
     pub(in crate::sandbox) kept_of_home: Vec<PathWire>,
+}
+
+/// A directory of ours that a program sees.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::sandbox) struct ShownWire {
+    /// The directory that takes changes.
+    pub(in crate::sandbox) upper: PathWire,
+    /// A directory whose files show through, and an empty one that overlayfs works in.
+    pub(in crate::sandbox) below: Option<[PathWire; 2]>,
 }
 
 /// Way in which a program sees its workspace.

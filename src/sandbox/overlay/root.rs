@@ -19,7 +19,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 use super::super::masks::{KEPT_OF_RUN, outermost};
 use super::super::sockets as services;
 use crate::sandbox::helper::enter::Calls;
-use crate::sandbox::helper::wire::{JailWire, PathWire, Spec, ViewWire, paths};
+use crate::sandbox::helper::wire::{JailWire, PathWire, ShownWire, Spec, ViewWire, paths};
 
 /// Directories on which the new root may be put together: a tmpfs is mounted over one, in this namespace only.
 const STAGES: [&str; 3] = ["/tmp", "/mnt", "/run"];
@@ -98,6 +98,34 @@ impl Source {
     }
 }
 
+/// A directory of ours that stands for `/tmp` or the homes, opened before anything is covered.
+struct Private {
+    upper: Source,
+    /// The one that shows through, and the one that overlayfs works in.
+    below: Vec<Source>,
+}
+
+impl Private {
+    fn open(shown: &ShownWire) -> Result<Self, String> {
+        let upper = Source::open(&shown.upper.path()).ok_or("a private directory can't be opened")?;
+        Ok(Self { upper, below: needed(shown.below.as_ref().map_or(&[], |below| &below[..]))? })
+    }
+
+    /// Puts it together at `path`, if it is more than one directory.
+    fn on(self, path: &Path) -> Result<OwnedFd, String> {
+        let [lower, work] = &self.below[..] else { return Ok(self.upper.fd) };
+        let failed = |error: io::Error| format!("a private directory: {error}");
+        std::fs::create_dir(path).map_err(failed)?;
+        let [lower, upper, work] = [lower, &self.upper, work].map(|it| through(&it.fd).display().to_string());
+        // Without an index, programs may use the same upper directory at the same time.
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work},userxattr,volatile,index=off");
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+        let mounted = mount(Some("overlay"), path, Some("overlay"), flags, Some(options.as_str()));
+        mounted.map_err(|error| failed(error.into()))?;
+        opened(path).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+    }
+}
+
 fn opened(path: &Path) -> Option<OwnedFd> {
     openat2(AT_FDCWD, path, OpenHow::new().flags(OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC)).ok()
 }
@@ -159,7 +187,7 @@ impl NewRoot {
         let shown = Source::shown(jail)?;
         let workspace = &shown[0];
         let shown_at = Source::placed(jail)?;
-        let (tmp, home) = (needed(slice::from_ref(&jail.tmp))?, needed(slice::from_ref(&jail.home))?);
+        let (tmp, home) = (Private::open(&jail.tmp)?, Private::open(&jail.home)?);
         let layers = match &jail.view {
             ViewWire::Copy { upper, work, .. } => needed(&[upper.clone(), work.clone()])?,
             ViewWire::Look | ViewWire::Work => Vec::new(),
@@ -172,9 +200,10 @@ impl NewRoot {
         let writable = needed(&spec.writable)?;
         let resolver = has_names.then(|| Path::new("/etc/resolv.conf").canonicalize().ok()).flatten();
         let stage = stage()?;
+        let (tmp, home) = (tmp.on(&stage.join("tmp"))?, home.on(&stage.join("home"))?);
         let new = Self::on(&stage, calls)?;
         new.devices()?;
-        new.private(&tmp[0], &home[0], spec)?;
+        new.private(&tmp, &home, spec)?;
         new.clear_way(&workspace.path)?;
         for kept in &kept_of_run {
             new.bind(kept, &kept.path, READ_ONLY | NO_SUID)?;
@@ -357,10 +386,10 @@ impl NewRoot {
     }
 
     /// Private directories for temporary files and the home, which last for the session; `/run` is empty.
-    fn private(&self, tmp: &Source, home: &Source, spec: &Spec) -> Result<(), String> {
+    fn private(&self, tmp: &OwnedFd, home: &OwnedFd, spec: &Spec) -> Result<(), String> {
         let is_there = |path: &Path| path.symlink_metadata().is_ok_and(|data| data.is_dir());
         for path in ["/tmp", "/var/tmp"].map(Path::new).into_iter().filter(|path| is_there(path)) {
-            self.bind(tmp, path, NO_SUID | NO_DEV)?;
+            self.cover(tmp, &self.place(path, true)?, path, NO_SUID | NO_DEV)?;
         }
         if is_there(Path::new("/run")) {
             self.tmpfs(Path::new("/run"), "mode=0755,size=1m")?;
@@ -371,7 +400,7 @@ impl NewRoot {
         homes.dedup();
         for path in homes {
             self.clear_way(&path)?;
-            self.bind(home, &path, NO_SUID | NO_DEV)?;
+            self.cover(home, &self.place(&path, true)?, &path, NO_SUID | NO_DEV)?;
         }
         Ok(())
     }

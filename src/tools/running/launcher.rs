@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::proto::action::Hold;
-use crate::sandbox::{Layer, Outside, View};
+use crate::sandbox::{Area, Layer, Outside, View};
 
 /// On which terms a program starts.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +19,8 @@ pub struct Terms {
     pub readable: Vec<PathBuf>,
     /// Paths outside the workspace that it may write, directly.
     pub writable: Vec<PathBuf>,
+    /// Its private home and `/tmp`; a program that gets more than its copy has that of agreed programs.
+    pub area: Area,
     /// A process started earlier whose loopback it shares.
     pub network_of: Option<u32>,
     /// More variables of its environment.

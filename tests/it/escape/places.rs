@@ -57,6 +57,49 @@ fn what_a_command_leaves_in_its_private_home_leads_the_next_one_nowhere() {
 }
 
 #[test]
+fn no_other_command_changes_the_home_of_agreed_ones_or_of_checks() {
+    use reedclaw::sandbox::Area;
+    as_both(|| {
+        let Some(mut column) = Column::overlay() else { return };
+        let scene = Scene::new(&mut column.outside);
+        let script = |area: Area, script: &str| {
+            let (is_done, text) = column.script(&scene, script, |grant| grant.area = area);
+            assert!(is_done, "{area:?}, {script}: {text}");
+            text
+        };
+        script(
+            Area::Session,
+            "mkdir -p ~/.config/git ~/bin /tmp/bin; echo evil | tee ~/.config/git/config ~/bin/make >/tmp/bin/x",
+        );
+        let planted = "cat ~/.config/git/config ~/bin/make ~/.moved/p/one /tmp/bin/x /var/tmp/new 2>/dev/null";
+        let fetch = "echo log >/tmp/log; mkdir -p ~/.cache/p; echo fetched | tee ~/.cache/p/one >~/.cache/p/two";
+        assert_eq!(script(Area::Agreed, &format!("{planted}; {fetch}")), "", "what was planted isn't seen");
+        // What was fetched is there for all. Each changes it for itself, and keeps what it had.
+        let change = "cat ~/.cache/p/*; echo changed >>~/.cache/p/one; rm ~/.cache/p/two; mv ~/.cache ~/.moved; \
+                      ln -s $OUT ~/.cache; cat ~/bin/make /tmp/log; rm /tmp/log; echo evil >/var/tmp/new";
+        assert_eq!(script(Area::Session, change), "fetched\nfetched\nevil\nlog\n");
+        assert_eq!(script(Area::Session, "ls ~/.moved/p; cat ~/.moved/p/one"), "one\nfetched\nchanged\n");
+        let check = format!("{planted}; cat ~/.cache/p/* /tmp/log; echo built >~/.built");
+        assert_eq!(script(Area::Checks, &check), "fetched\nfetched\nlog\n");
+        assert_eq!(script(Area::Checks, "cat ~/.built"), "built\n");
+        assert_eq!(script(Area::Agreed, &format!("{planted}; cat ~/.cache/p/* /tmp/log")), "fetched\nfetched\nlog\n");
+        // Two programs that run at the same time share a home.
+        let (view, _layer) = column.view(&scene);
+        let mut first =
+            column.command("echo first >~/first; printf +; read _; cat ~/second", &scene.grant(&column.outside, view));
+        let mut first = first.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut out = first.stdout.take().expect("its output");
+        out.read_exact(&mut [0]).expect("it has begun");
+        script(Area::Session, "cat ~/first; echo second >~/second");
+        drop(first.stdin.take());
+        let mut text = String::new();
+        out.read_to_string(&mut text).expect("its output");
+        assert!(first.wait().expect("it ends").success(), "{text}");
+        assert_eq!(text, "second\n");
+    });
+}
+
+#[test]
 fn a_home_as_the_workspace_shows_no_secret() {
     as_both(|| {
         let Some(mut column) = Column::overlay() else { return };
