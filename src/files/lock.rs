@@ -1,4 +1,5 @@
-//! Locks on files: the kernel's, which end with their process; waits for them are limited.
+//! Locks on files: the kernel's, which end with their process; waits for them are limited. Marks on a locked file, which others
+//! read without a lock.
 
 use std::borrow::Borrow;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -6,6 +7,8 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
+
+use nix::fcntl::{FcntlArg, fcntl};
 
 /// Tries that only yield the processor: most holders need some microseconds.
 const QUICK_TRIES: u32 = 100;
@@ -64,6 +67,66 @@ impl<F: Borrow<File>> Drop for Locked<F> {
     }
 }
 
+/// A locked file that shows for which numbers it is held; at first for all of them.
+///
+/// Each number is a byte of the file that a lock of its own covers, so that [`is_marked`] can ask for it without a lock.
+#[derive(Debug)]
+pub struct Marked(Locked<File>);
+
+impl Marked {
+    /// Locks a file as [`Locked::open`] does, and marks all numbers.
+    ///
+    /// # Errors
+    /// Another holds it, or it can't be made.
+    pub fn open(path: &Path) -> Result<Self, TryLockError> {
+        let marked = Self(Locked::open(path)?);
+        marked.mark(libc::F_WRLCK, 0, 0).map_err(TryLockError::Error)?;
+        Ok(marked)
+    }
+
+    /// Leaves only the mark of this number, from 0.
+    ///
+    /// # Errors
+    /// The system can't lock.
+    pub fn only(&self, number: i64) -> std::io::Result<()> {
+        if number > 0 {
+            self.mark(libc::F_UNLCK, 0, number)?;
+        }
+        self.mark(libc::F_UNLCK, number + 1, 0)
+    }
+
+    fn mark(&self, kind: i32, from: i64, count: i64) -> std::io::Result<()> {
+        let mark = byte_range(kind, from, count);
+        fcntl(&self.0.0, FcntlArg::F_OFD_SETLK(&mark)).map(drop).map_err(std::io::Error::from)
+    }
+}
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        // As for a lock: a child may have the same open file for a moment.
+        let _ = self.mark(libc::F_UNLCK, 0, 0);
+    }
+}
+
+/// Whether a process holds this file for this number. Neither makes the file nor locks it.
+#[must_use]
+pub fn is_marked(path: &Path, number: i64) -> bool {
+    let Ok(file) = File::open(path) else { return false };
+    let mut mark = byte_range(libc::F_WRLCK, number, 1);
+    fcntl(&file, FcntlArg::F_OFD_GETLK(&mut mark)).is_ok() && i32::from(mark.l_type) != libc::F_UNLCK
+}
+
+/// A lock on bytes of a file; 0 of them are all from the first.
+fn byte_range(kind: i32, from: i64, count: i64) -> libc::flock {
+    libc::flock {
+        l_type: i16::try_from(kind).unwrap_or_default(),
+        l_whence: i16::try_from(libc::SEEK_SET).unwrap_or_default(),
+        l_start: from,
+        l_len: count,
+        l_pid: 0,
+    }
+}
+
 /// Opens the file of a lock, made readable for its owner alone if it isn't there. Its content is left as it is.
 ///
 /// # Errors
@@ -98,5 +161,22 @@ mod tests {
         drop(Locked::take(open(), true, Duration::ZERO).expect("others may share it"));
         assert!(matches!(Locked::take(open(), false, Duration::ZERO), Err(TryLockError::WouldBlock)));
         drop((shared, inherited));
+    }
+
+    #[test]
+    fn marks_are_read_without_a_lock_and_end_with_it() {
+        let top = tempfile::tempdir().expect("a directory");
+        let place = top.path().join("runs/a.lock");
+        assert!(!is_marked(&place, 7) && !place.exists(), "a look makes no file");
+        let held = Marked::open(&place).expect("it is free");
+        assert!(is_marked(&place, 0) && is_marked(&place, 7), "all numbers at first");
+        held.only(7).expect("marked");
+        let marks: Vec<i64> = (0..20).filter(|&number| is_marked(&place, number)).collect();
+        assert_eq!(marks, [7]);
+        assert!(matches!(Marked::open(&place), Err(TryLockError::WouldBlock)));
+        let inherited = held.0.0.try_clone().expect("a descriptor");
+        drop(held);
+        assert!(!is_marked(&place, 7));
+        drop((Marked::open(&place).expect("it is free again"), inherited));
     }
 }

@@ -5,7 +5,7 @@ mod atif;
 mod journal;
 
 use std::collections::BTreeSet;
-use std::fs::{File, TryLockError};
+use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use super::{ChannelKind, Request, RunOnGit, Runtime, closed};
 use crate::agent::goal::{self, Journal, OnHalt, Turns, Watcher, Work};
 use crate::agent::{Agent, Cancel};
 use crate::config::{Env, Settings};
-use crate::files::Locked;
+use crate::files::{Marked, is_marked};
 use crate::host;
 use crate::norris::{CheckResult, Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
 use crate::proto::tool::Step;
@@ -174,20 +174,22 @@ pub fn resting_runs(store: &Arc<Mutex<Store>>, env: &Env, workspace: &Path) -> V
     let here = rows.into_iter().filter(|row| Path::new(&row.workspace) == workspace);
     let line = |row: RunRow| {
         let run = StoredJournal::of(Arc::clone(store), row.id).state().ok().filter(|run| run.end.is_none())?;
+        if is_worked_on(env, workspace, row.id) {
+            return None;
+        }
         let goal = run.goal.as_ref().map_or("", |goal| goal.text.as_str());
         let goal: String = goal.chars().take(60).collect();
-        Some(format!("[norris] run {} is {}: {goal}; :norris resume {0}", row.id, state_word(&run, env)))
+        let word = state_word(row.id, &run, env);
+        Some(format!("[norris] run {} is {word}: {goal}; :norris resume {0}", row.id))
     };
-    let lines: Vec<String> = here.filter_map(line).collect();
-    // One that works in another process rests not.
-    if lines.is_empty() || hold_workspace(env, workspace).is_err() { Vec::new() } else { lines }
+    here.filter_map(line).collect()
 }
 
 /// Returns the word for a run's state. One that could go on and that no process works on is interrupted.
 #[must_use]
-pub fn state_word(run: &Run, env: &Env) -> &'static str {
-    let is_free = |goal: &Goal| hold_workspace(env, Path::new(&goal.workspace)).is_ok();
-    if run.is_active() && run.goal.as_ref().is_some_and(is_free) { "interrupted" } else { run.word() }
+pub fn state_word(id: i64, run: &Run, env: &Env) -> &'static str {
+    let is_left = |goal: &Goal| !is_worked_on(env, Path::new(&goal.workspace), id);
+    if run.is_active() && run.goal.as_ref().is_some_and(is_left) { "interrupted" } else { run.word() }
 }
 
 /// The open tasks of a run, a line each.
@@ -229,22 +231,50 @@ pub fn notify_of_run(settings: &Settings, env: &Env, journal: &StoredJournal) ->
     host::notify(words, env, &format!("{facts}\n")).err().map(|why| format!("norris.notify: {why}"))
 }
 
-/// Holds a workspace for one run at a time.
+/// Holds a workspace for one run at a time. Until [`Marked::only`] names one, all of its runs count as worked on.
 ///
 /// # Errors
 /// Another run works there, or the hold can't be written.
-pub fn hold_workspace(env: &Env, workspace: &Path) -> Result<Locked<File>, Failure> {
-    let failed = |message: String| Failure {
-        kind: FailureKind::Unavailable,
-        message,
-        hint: "reedclaw norris list and reedclaw sop status show the runs".into(),
-    };
-    let state = crate::config::state_directory(env).ok_or_else(|| failed("no HOME is set".into()))?;
-    let place = state.join("runs").join(format!("{}.lock", crate::base::hash::path_name(workspace)));
-    Locked::open(&place).map_err(|error| match error {
-        TryLockError::WouldBlock => failed(format!("a run works in {} already", workspace.display())),
-        TryLockError::Error(error) => failed(format!("{}: {error}", place.display())),
+pub fn hold_workspace(env: &Env, workspace: &Path) -> Result<Marked, Failure> {
+    let Some(place) = hold_of(env, workspace) else { return Err(unheld("no HOME is set".into())) };
+    Marked::open(&place).map_err(|error| match error {
+        TryLockError::WouldBlock => unheld(format!("a run works in {} already", workspace.display())),
+        TryLockError::Error(error) => unheld(format!("{}: {error}", place.display())),
     })
+}
+
+/// Holds a workspace for this run.
+///
+/// # Errors
+/// As those of [`hold_workspace`].
+pub fn hold_for_run(env: &Env, workspace: &Path, run: i64) -> Result<Marked, Failure> {
+    let held = hold_workspace(env, workspace)?;
+    names_run(&held, run)?;
+    Ok(held)
+}
+
+/// Shows that a held workspace is held for this run alone.
+///
+/// # Errors
+/// The hold can't be changed.
+pub fn names_run(held: &Marked, run: i64) -> Result<(), Failure> {
+    held.only(run).map_err(|error| unheld(format!("run {run} can't be marked as worked on: {error}")))
+}
+
+/// Whether a process works on a run of a workspace. Only looks: nothing is held or written.
+#[must_use]
+pub fn is_worked_on(env: &Env, workspace: &Path, run: i64) -> bool {
+    hold_of(env, workspace).is_some_and(|place| is_marked(&place, run))
+}
+
+fn hold_of(env: &Env, workspace: &Path) -> Option<PathBuf> {
+    let name = format!("{}.lock", crate::base::hash::path_name(workspace));
+    Some(crate::config::state_directory(env)?.join("runs").join(name))
+}
+
+fn unheld(message: String) -> Failure {
+    let hint = "reedclaw norris list and reedclaw sop status show the runs".into();
+    Failure { kind: FailureKind::Unavailable, message, hint }
 }
 
 /// The run that a thread works on.
@@ -404,11 +434,12 @@ pub fn work_on_run(
     runtime.begin_run_session(&workspace, &mut goal)?;
     let problems = runtime.take_tools(&workspace);
     goal::ready(&mut runtime.agent, &goal)?;
-    let _held = hold_workspace(&runtime.env, &workspace)?;
+    let held = hold_workspace(&runtime.env, &workspace)?;
     let journal = match stored {
         Some(journal) => journal,
         None => StoredJournal::begin(Arc::clone(&runtime.store), goal)?,
     };
+    names_run(&held, journal.run())?;
     if run.is_some_and(|run| run.paused.is_some()) {
         journal.add(&Event::Resumed)?;
     }

@@ -15,13 +15,13 @@ use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::exit;
 use crate::cli::out::{out, outln, report, shown_json};
 use crate::config::Env;
-use crate::files::replace_private;
 use crate::host::{read_text, working_directory};
 use crate::norris::{self, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
 use crate::ops::steps::undo_run;
 use crate::proto::wire::Line;
 use crate::proto::{self, Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
+use crate::store::export;
 
 /// Runs that a list shows.
 const LISTED_MAX: usize = 50;
@@ -77,7 +77,11 @@ pub(in crate::cli) fn definition() -> Command {
         Command::new("export")
             .about("Prints a run as a trajectory (ATIF 1.7, JSON), with every question, call and check")
             .arg(id())
-            .arg(text("atif", "FILE").value_parser(clap::value_parser!(PathBuf)).help("Writes it to FILE instead")),
+            .arg(
+                text("atif", "FILE")
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help("Writes it to FILE instead, which must be new"),
+            ),
         Command::new("say").about("Gives the run a note for its next question").args(words("text", "The note")),
         Command::new("pause").about("Pauses a run").arg(id()),
         Command::new("stop").about("Ends a run for good").arg(id()),
@@ -158,7 +162,10 @@ pub(in crate::cli) fn run_args() -> Vec<Arg> {
             .conflicts_with("plan")
             .help("Plans, and waits for your approve before anything is done"),
     );
-    args.push(file("report", "Writes the report to FILE when the run rests; as JSON if its name ends with .json"));
+    args.push(file(
+        "report",
+        "Writes the report to FILE, which must be new, when the run rests; as JSON if its name ends with .json",
+    ));
     args.push(
         text("path", "DIR").value_parser(clap::value_parser!(PathBuf)).help("Works in DIR's repository or project"),
     );
@@ -202,9 +209,9 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
     };
     match word {
         "show" => show(&runtime, &journal, inner.get_flag("json")),
-        "export" => export(&journal, inner.get_one::<PathBuf>("atif").map(PathBuf::as_path)),
+        "export" => trajectory(&journal, inner.get_one::<PathBuf>("atif").map(PathBuf::as_path)),
         "undo" => undo(&runtime, &journal, inner.get_flag("force")),
-        "watch" => watch(&journal),
+        "watch" => watch(&journal, runtime.env()),
         "resume" => resume(runtime, journal, inner),
         "say" => say_to(&journal, words()),
         "pause" => add(&journal, &Event::Paused { why: "its person paused it".into() }, "paused"),
@@ -243,6 +250,9 @@ struct Begin {
 fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure> {
     let Begin { config, path, model } = options;
     let text = matches.get_one::<String>(name).cloned().unwrap_or_default();
+    if let Some(path) = matches.try_get_one::<PathBuf>("report").ok().flatten() {
+        check_report(path)?;
+    }
     let mut runtime =
         Runtime::start(&Request { config, channel: ChannelKind::Agent, finds_home: true, ..Request::default() })?;
     runtime.problems().iter().for_each(tell);
@@ -265,6 +275,7 @@ fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure
     let plan = matches.get_one::<PathBuf>("plan").map(|path| plan_of(path)).transpose()?;
     let held = app::hold_workspace(runtime.env(), &workspace)?;
     let journal = StoredJournal::begin(Arc::clone(runtime.store()), goal)?;
+    app::names_run(&held, journal.run())?;
     if let Some(text) = plan {
         journal.add(&Event::Planned { text })?;
     }
@@ -317,7 +328,7 @@ fn limits_of(matches: &ArgMatches, limits: Limits) -> Limits {
 fn resume(mut runtime: Runtime, journal: StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
     let run = journal.state()?;
     let workspace = PathBuf::from(run.goal.as_ref().map(|goal| goal.workspace.clone()).unwrap_or_default());
-    let held = app::hold_workspace(runtime.env(), &workspace)?;
+    let held = app::hold_for_run(runtime.env(), &workspace, journal.run())?;
     runtime.stand_in(workspace.clone());
     let mut goal = run.goal.unwrap_or_default();
     runtime.begin_run_session(&workspace, &mut goal)?;
@@ -408,15 +419,30 @@ fn write_report(path: &Path, journal: &StoredJournal, steps: &app::RunSteps, env
     write_file(path, &text)
 }
 
+/// Writes a new file, as every export does.
 fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
-    replace_private(&working_directory().join(path), text.as_bytes()).map_err(|error| Failure {
-        kind: FailureKind::Unavailable,
-        message: format!("{} can't be written: {error}", path.display()),
-        hint: "the run is stored: reedclaw norris show and export print it".into(),
-    })
+    let written = export::create(&working_directory().join(path)).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| unwritable(path, &error.to_string()))
 }
 
-fn export(journal: &StoredJournal, path: Option<&Path>) -> Result<u8, Failure> {
+/// Refuses a report that couldn't be written when the run rests, before anything is spent.
+fn check_report(path: &Path) -> Result<(), Failure> {
+    let place = working_directory().join(path);
+    if place.symlink_metadata().is_ok() {
+        return Err(unwritable(path, "it is there already"));
+    }
+    match place.parent().filter(|directory| directory.is_dir()) {
+        Some(_) => Ok(()),
+        None => Err(unwritable(path, "its directory isn't there")),
+    }
+}
+
+fn unwritable(path: &Path, why: &str) -> Failure {
+    let message = format!("{} can't be written: {why}", escape_visible(&path.display().to_string()));
+    usage(message, "name a new file in a directory that is there; reedclaw norris show and export print a stored run")
+}
+
+fn trajectory(journal: &StoredJournal, path: Option<&Path>) -> Result<u8, Failure> {
     let text = format!("{:#}\n", app::run_trajectory(journal)?);
     match path {
         Some(path) => write_file(path, &text)?,
@@ -503,10 +529,14 @@ fn show(runtime: &Runtime, journal: &StoredJournal, is_json: bool) -> Result<u8,
         return Ok(exit::DONE);
     }
     app::run_report(journal, &steps, runtime.env())?.iter().for_each(|line| outln!("{}", escape_visible(line)));
-    if app::state_word(&run, runtime.env()) == "interrupted" {
-        outln!("No process works on it: reedclaw norris resume {} continues it", journal.run());
+    if app::state_word(journal.run(), &run, runtime.env()) == "interrupted" {
+        outln!("{}", left_line(journal.run()));
     }
     Ok(exit::DONE)
+}
+
+fn left_line(run: i64) -> String {
+    format!("No process works on it: reedclaw norris resume {run} continues it")
 }
 
 fn undo(runtime: &Runtime, journal: &StoredJournal, by_force: bool) -> Result<u8, Failure> {
@@ -519,12 +549,15 @@ fn undo(runtime: &Runtime, journal: &StoredJournal, by_force: bool) -> Result<u8
     Ok(exit::DONE)
 }
 
-/// Prints the events of a run as they come, until it rests.
-fn watch(journal: &StoredJournal) -> Result<u8, Failure> {
+/// Prints the events of a run as they come, until it rests or no process works on it.
+fn watch(journal: &StoredJournal, env: &Env) -> Result<u8, Failure> {
     let mut seen = 0;
     let mut run = Run::default();
     let waits = std::sync::mpsc::channel::<()>();
     loop {
+        // Asked first: what a process wrote before its end is read then.
+        let workspace = run.goal.as_ref().map(|goal| PathBuf::from(&goal.workspace));
+        let is_left = workspace.is_some_and(|it| !app::is_worked_on(env, &it, journal.run()));
         for (seq, time, event) in journal.events(seen)? {
             seen = seq;
             run.apply(time, &event);
@@ -533,6 +566,10 @@ fn watch(journal: &StoredJournal) -> Result<u8, Failure> {
         std::io::stdout().flush().ok();
         if !run.is_active() {
             return Ok(if run.end.is_some() { status_of(&run) } else { exit::DONE });
+        }
+        if is_left {
+            outln!("{}", left_line(journal.run()));
+            return Ok(status_of(&run));
         }
         let _ = waits.1.recv_timeout(WATCH_EVERY);
     }

@@ -109,7 +109,7 @@ fn a_plan_from_a_file_is_worked_on_and_the_report_and_the_program_hear_how_it_en
     let (status, shown) = run(home.path(), &["norris", "show", "--json"]);
     assert!(status == 0 && shown.contains("\"state\": \"verified\""), "{shown}");
     fs::write(home.path().join("plan.txt"), "\n \n").expect("a plan");
-    let (status, text) = run(home.path(), &words);
+    let (status, text) = run(home.path(), &words[..6]);
     assert!(status == 2 && text.contains("has no task"), "{status} {text}");
 }
 
@@ -305,6 +305,52 @@ fn a_run_that_is_killed_while_planning_working_and_checking_does_nothing_twice()
     let (status, text) = run(home.path(), &["norris", "resume", "1"]);
     assert_eq!((status, read(home.path(), "log")), (0, "x\n".into()), "{text}");
     assert!(text.contains("Run 1: verified"), "{text}");
+}
+
+#[test]
+fn runs_of_one_workspace_are_told_apart_and_a_look_at_them_writes_nothing() {
+    let slow = json!({"when": "TASK 1: wait", "steps": [{"delay_ms": 600_000}, {"text": "I waited"}]});
+    let home = home(&[plan(&["wait"]), slow], "");
+    kill_at(home.path(), &["norris", "the first"], "1/1 wait");
+    let holds = home.path().join(".local/state/reedclaw/runs");
+    fs::remove_dir_all(&holds).expect("the hold was there");
+    let look = |what: &[&str]| run(home.path(), &[&["norris"], what].concat()).1;
+    let (status, watched) = run(home.path(), &["norris", "watch", "1"]);
+    assert!(status == 130 && watched.contains("reedclaw norris resume 1 continues it"), "{status} {watched:?}");
+    assert!(look(&["list"]).contains("interrupted") && look(&["show"]).contains("interrupted"));
+    assert!(!holds.exists(), "a look made a hold");
+    let (mut child, _lines) = people::begun(home.path(), &["norris", "the second"], "1/1 wait");
+    let list = look(&["list"]);
+    let states: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    assert_eq!(states, ["working", "interrupted"], "{list}");
+    assert!(look(&["resume", "1"]).contains("a run works in"), "one at a time");
+    child.kill().expect("it is killed");
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn an_export_goes_to_a_new_file_in_a_directory_that_is_there() {
+    let answers = [plan(&["write one"]), shell("TASK 1: write one", &["echo 1 > one"], "one is there")];
+    let home = home(&answers, "");
+    let [missing, taken, new] = ["no/where/it.json", "taken.json", "new.json"].map(|name| home.path().join(name));
+    fs::write(&taken, "mine").expect("a file");
+    let export = |words: &[&str], path: &Path| run(home.path(), &[words, &[path.to_str().expect("UTF-8")]].concat());
+    let report = ["norris", "make it", "--check", "test -e one", "--report"];
+    for (path, why) in [(&missing, "its directory isn't there"), (&taken, "it is there already")] {
+        let (status, text) = export(&report, path);
+        assert!(status == 2 && text.contains(why) && text.contains("name a new file"), "{status} {text}");
+    }
+    let (_, list) = run(home.path(), &["norris", "list"]);
+    assert!(!list.contains("make it"), "nothing was spent before: {list}");
+    assert_eq!(export(&report, &new).0, 0);
+    fs::remove_file(&new).expect("the report");
+    for path in [&missing, &taken] {
+        let (status, text) = export(&["norris", "export", "1", "--atif"], path);
+        assert!(status == 2 && text.contains("name a new file"), "{status} {text}");
+    }
+    assert!(!home.path().join("no").exists() && fs::read(&taken).expect("it is there") == b"mine");
+    assert_eq!(export(&["norris", "export", "1", "--atif"], &new).0, 0);
+    assert!(fs::read_to_string(&new).expect("the trajectory").contains("ATIF-v1.7"));
 }
 
 #[test]

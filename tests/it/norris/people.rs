@@ -13,7 +13,7 @@ use crate::need::TEST_PATH;
 use crate::pty::{Session, Spawn, program};
 
 /// Starts a run's process, and reads its standard error up to a line with this text.
-fn begun(home: &Path, args: &[&str], text: &str) -> (Child, impl Iterator<Item = String> + use<>) {
+pub(super) fn begun(home: &Path, args: &[&str], text: &str) -> (Child, impl Iterator<Item = String> + use<>) {
     let mut child = command(home, args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
     let mut lines = BufReader::new(child.stderr.take().expect("standard error")).lines().map_while(Result::ok);
     let mut seen = Vec::new();

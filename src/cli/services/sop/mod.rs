@@ -534,7 +534,7 @@ impl SopCall<'_> {
                 print_json(&run_json(&journal, &run));
             } else {
                 app::sop_lines(&journal, &run).iter().for_each(|line| outln!("{}", escape_visible(line)));
-                if run.is_active() && app::hold_workspace(self.runtime.env(), &journal.workspace).is_ok() {
+                if run.is_active() && !app::is_worked_on(self.runtime.env(), &journal.workspace, run.id) {
                     outln!("No process works on it: reedclaw sop resume {} or the service continues it", run.id);
                 }
             }
