@@ -1,9 +1,11 @@
-//! The policy's view of the disk: the target of a path. It reads names, never contents.
+//! The policy's view of the disk: the target of a path, and the files that git's configuration names.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
+use super::NamedByGit;
 use crate::policy::Files;
 
 /// The disk as it is now, for one judgement: a directory that was looked up is remembered, since the changes of a command may be
@@ -11,6 +13,7 @@ use crate::policy::Files;
 #[derive(Debug, Default)]
 pub struct Disk {
     directories: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
+    named: OnceLock<NamedByGit>,
 }
 
 impl Files for Disk {
@@ -23,6 +26,11 @@ impl Files for Disk {
             Ok(data) if data.is_symlink() => text(resolved(&path)),
             _ => text(Some(path)),
         }
+    }
+
+    fn is_named_by_git(&self, path: &str, home: &str) -> bool {
+        let named = self.named.get_or_init(|| NamedByGit::new(Path::new(home)));
+        named.has(Path::new(path)) || self.canonical(path).is_some_and(|path| named.has(Path::new(&path)))
     }
 }
 

@@ -149,6 +149,21 @@ fn a_change_between_judging_and_running_counts() {
 }
 
 #[test]
+fn an_edit_of_a_file_that_gits_configuration_names_is_asked_about_in_every_autonomy() {
+    let mut scene = scene(Autonomy::Full);
+    std::fs::create_dir(scene.cwd().join(".git")).expect("a directory");
+    let ticket = scene.judge(write("monitor.sh"));
+    assert_eq!(ticket.verdict().decision, Decision::Run);
+    std::fs::write(scene.cwd().join(".git/config"), "[core]\n fsmonitor = ./monitor.sh\n").expect("a file");
+    assert!(scene.gate.admit(ticket, &Approver::Policy).is_err(), "git starts it by now");
+    let ticket = scene.judge(write("monitor.sh"));
+    assert_eq!((ticket.verdict().decision, ticket.verdict().reasons[0].rule), (Decision::Ask, "protected"));
+    assert_eq!(scene.judge(write("other.sh")).verdict().decision, Decision::Run);
+    let read = Action::Read { path: "monitor.sh".into() };
+    assert_eq!(scene.judge(read).verdict().decision, Decision::Run);
+}
+
+#[test]
 fn always_means_the_very_same_command_and_is_not_offered_for_more() {
     let mut scene = scene(Autonomy::Supervised);
     let shell = |command: &str| Action::Shell { command: command.to_owned() };

@@ -87,11 +87,16 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The questions that a verdict may ask of the disk. Every answer may be `None`, which never makes anything less risky.
+/// The questions that a verdict may ask of the disk. Every answer may be `None` or no, which never makes anything less risky.
 pub trait Files {
     /// Place to which a path leads once every link on it is followed; for what isn't there yet, where its directory
     /// leads.
     fn canonical(&self, path: &str) -> Option<String>;
+
+    /// Whether a change of a path changes a file that git's configuration names.
+    fn is_named_by_git(&self, _path: &str, _home: &str) -> bool {
+        false
+    }
 }
 
 /// A disk of which nothing is known.

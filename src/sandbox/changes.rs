@@ -97,6 +97,8 @@ pub struct Change {
     pub before: Option<Stamp>,
     /// Somebody else has changed it in the workspace since the copy was made.
     pub is_contested: bool,
+    /// Reason why it is never made real without a question that names it; whoever asks decides on it.
+    pub protected: Option<&'static str>,
 }
 
 /// Everything that a program changed, by path.
@@ -297,7 +299,7 @@ impl Collector<'_> {
         if changes.items.len() >= self.limits.entries_max {
             return Err(CollectError::TooMany(self.limits.entries_max));
         }
-        changes.items.push(Change { path: path.to_owned(), kind, before, is_contested });
+        changes.items.push(Change { path: path.to_owned(), kind, before, is_contested, protected: None });
         Ok(())
     }
 

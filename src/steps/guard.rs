@@ -37,7 +37,6 @@ enum Held {
 }
 
 /// The protected files in a workspace, as they were.
-#[derive(Debug)]
 pub struct Guard {
     held: BTreeMap<PathBuf, Held>,
     is_whole: bool,
@@ -46,13 +45,13 @@ pub struct Guard {
 }
 
 /// Whether a path of the workspace, outside of git's own directories, is protected by its name.
-pub type IsProtected = fn(&[u8]) -> bool;
+pub type IsProtected = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
 
 impl Guard {
     /// Looks at them before a command.
     #[must_use]
     pub fn before(root: &Root, limits: &Limits, is_protected: IsProtected) -> Self {
-        let (paths, is_whole) = protected(root, limits, is_protected);
+        let (paths, is_whole) = protected(root, limits, &is_protected);
         let held = paths.into_iter().filter_map(|path| Some((path.clone(), look(root, &path)?))).collect();
         Self { held, is_whole, limits: limits.clone(), is_protected }
     }
@@ -77,7 +76,7 @@ impl Guard {
     /// is put back.
     #[must_use]
     pub fn changed(&self, root: &Root) -> (Vec<Changed>, bool) {
-        let (mut paths, is_whole) = protected(root, &self.limits, self.is_protected);
+        let (mut paths, is_whole) = protected(root, &self.limits, &self.is_protected);
         paths.extend(self.held.keys().cloned());
         paths.sort_unstable();
         paths.dedup();
@@ -180,7 +179,7 @@ fn look(root: &Root, path: &Path) -> Option<Held> {
 }
 
 /// The protected paths of a workspace, and whether these are all.
-fn protected(root: &Root, limits: &Limits, is_protected: IsProtected) -> (Vec<PathBuf>, bool) {
+fn protected(root: &Root, limits: &Limits, is_protected: &IsProtected) -> (Vec<PathBuf>, bool) {
     let found = Mutex::new(Vec::new());
     let visit = |looked: Looked<'_>| {
         let Visited { files, directories } = visited(&looked, is_protected);
@@ -208,7 +207,7 @@ fn is_git(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b".git")
 }
 
-fn visited<'a>(looked: &'a Looked<'_>, is_protected: IsProtected) -> Visited<'a> {
+fn visited<'a>(looked: &'a Looked<'_>, is_protected: &IsProtected) -> Visited<'a> {
     let parts = looked.path.components().map(Component::as_os_str).map(OsStrExt::as_bytes);
     let within: Option<Vec<&[u8]>> = {
         let mut parts = parts;
@@ -298,7 +297,7 @@ mod tests {
     fn each_change_of_a_protected_file_is_found_and_put_back() {
         let (_dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
-        let guard = Guard::before(&root, &limits(1000), |path| path == b".envrc");
+        let guard = Guard::before(&root, &limits(1000), Box::new(|path| path == b".envrc"));
         assert!(guard.is_whole() && changes(&guard, &root).is_empty());
         // What a command does that is no harm here.
         for path in ["src/config", ".git/HEAD", ".git/objects/ab/more", ".git/info/exclude", ".git/hooks/new.sample"] {
@@ -357,7 +356,7 @@ mod tests {
     fn what_has_changed_once_more_is_left_and_nothing_is_written_through_a_link() {
         let (dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
-        let guard = Guard::before(&root, &limits(1000), |path| path == b".envrc");
+        let guard = Guard::before(&root, &limits(1000), Box::new(|path| path == b".envrc"));
         put(&root, ".git/config", "evil\n");
         let (changed, _) = guard.changed(&root);
         put(&root, ".git/config", "the user's\n");
@@ -384,13 +383,13 @@ mod tests {
         let (_dir, root) = workspace();
         let long = "x".repeat(usize::try_from(FILE_BYTES_MAX).expect("a size") + 1);
         put(&root, ".git/hooks/long", &long);
-        let guard = Guard::before(&root, &limits(1000), |path| path == b".envrc");
+        let guard = Guard::before(&root, &limits(1000), Box::new(|path| path == b".envrc"));
         put(&root, ".git/hooks/long", &long.replace('x', "y"));
         let (changed, _) = guard.changed(&root);
         assert_eq!(changed.len(), 1);
         assert!(!changed[0].can_be_put_back() && changed[0].put_back(&root).is_err());
         // Where not all was looked at, that is told, and nothing is said to be new.
-        let cut = Guard::before(&root, &limits(3), |path| path == b".envrc");
+        let cut = Guard::before(&root, &limits(3), Box::new(|path| path == b".envrc"));
         assert!(!cut.is_whole());
         put(&root, "deep/er/.git/hooks/new", "x\n");
         let (changed, is_whole) = cut.changed(&root);

@@ -112,6 +112,24 @@ fn full_keeps_changes_unasked_but_for_protected_files() {
 }
 
 #[test]
+fn full_changes_no_file_unasked_that_gits_configuration_names() {
+    let commands = ["mkdir -p tools; for f in tools/clean tools/other a.inc monitor; do echo new > $f; done"];
+    let home = scene(&commands, "security = {autonomy = \"full\", forbidden_commands = {}}");
+    let at = work(home.path(), ".");
+    git(&at, &["init", "-q"]);
+    git(&at, &["config", "filter.x.clean", "tools/clean %f"]);
+    git(&at, &["config", "include.path", "../a.inc"]);
+    fs::write(work(home.path(), "a.inc"), "# nothing yet\n").expect("a file");
+    fs::write(home.path().join(".gitconfig"), "[core]\n fsmonitor = ./monitor\n").expect("a file");
+    let results = results(home.path());
+    let told = "[dropped, it would have changed: M a.inc, + monitor, + tools/clean; ";
+    assert!(output(&results[0]).contains(told), "{results:?}");
+    assert_eq!(read(home.path(), "tools/other"), "new\n", "the rest was kept");
+    assert_eq!(read(home.path(), "a.inc"), "# nothing yet\n");
+    assert!(!work(home.path(), "tools/clean").exists() && !work(home.path(), "monitor").exists());
+}
+
+#[test]
 fn full_removes_no_repository_unasked() {
     let commands = ["python3 -c 'import shutil; shutil.rmtree(\".git\")'; rm old/x", "mv .git g; ln -s g .git"];
     for command in commands {

@@ -1,10 +1,13 @@
 //! Compares the files that other programs run around a command that works on the workspace itself, and as long as a job goes
 //! on there. Changes are reported, and put back unless the person wants them: only the person decides what other programs run.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::agent::calls::runner::ToolRunner;
 use crate::agent::person::Person;
+use crate::gate::NamedByGit;
 use crate::proto::action::Action;
 use crate::proto::tool::Outcome;
 use crate::proto::{Event, known_paths};
@@ -18,8 +21,11 @@ pub(in crate::agent) fn guard(runner: &mut ToolRunner, action: &Action) {
     let may_write =
         matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { may_write: true, .. });
     if let Some(limits) = runner.keeper.limits().filter(|_| may_write && runner.guard.is_none()) {
-        let is_protected = |path: &[u8]| known_paths::protected(path).is_some();
-        runner.guard = Some(Guard::before(&runner.options.root, limits, is_protected));
+        let root = runner.options.root.path().to_owned();
+        let named = NamedByGit::new(Path::new(&runner.options.gate.rules().home));
+        let is_protected =
+            move |path: &[u8]| known_paths::protected(path).is_some() || named.has(&root.join(OsStr::from_bytes(path)));
+        runner.guard = Some(Guard::before(&runner.options.root, limits, Box::new(is_protected)));
     }
 }
 

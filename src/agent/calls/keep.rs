@@ -17,7 +17,7 @@ use crate::agent::person::{Person, yes};
 use crate::base::hash::Hasher;
 use crate::base::text::counted;
 use crate::files::{Layers, holes};
-use crate::gate::{Approver, Call, Permit};
+use crate::gate::{Approver, Call, NamedByGit, Permit};
 use crate::model::Cancel;
 use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Need};
@@ -66,6 +66,8 @@ impl ToolRunner {
         let mut changes = self.layers().and_then(|below| collect(&copied.layer, &below, &limits));
         if let Ok(changes) = &mut changes {
             changes.items.retain(|change| !is_refreshed_index(change, &root));
+            let named = NamedByGit::new(Path::new(&self.options.gate.rules().home));
+            changes.items.iter_mut().for_each(|it| it.protected = protection(it, &root, &named));
             if self.options.bench.is_some() && without_git(&mut changes.items) {
                 add(&mut outcome, GIT_IS_A_VIEW);
             }
@@ -182,7 +184,7 @@ impl ToolRunner {
         }
         // Working unasked never includes what other programs run, nor the end of a repository.
         let ended = ended_repositories(&items);
-        let is_asked = |it: &&Change| protection(it).is_some() || ended.iter().any(|git| it.path.starts_with(git));
+        let is_asked = |it: &&Change| it.protected.is_some() || ended.iter().any(|git| it.path.starts_with(git));
         let (protected, plain): (Vec<&Change>, Vec<&Change>) = items.iter().partition(is_asked);
         let groups = match self.options.gate.rules().autonomy {
             Autonomy::Full => vec![plain, protected],

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::base::text::counted;
 use crate::files::{Layers, Stamp};
+use crate::gate::NamedByGit;
 use crate::proto::known_paths;
 use crate::proto::tool::FileChange;
 use crate::sandbox::{Change, ChangeKind, Layer};
@@ -44,13 +45,15 @@ pub struct Shown {
     pub files: Vec<FileChange>,
 }
 
-/// Reason why a changed path is protected; `None` if it isn't. A directory by itself runs nothing.
+/// Reason why a changed path of a workspace is protected; `None` if it isn't. A directory by itself runs nothing.
 #[must_use]
-pub fn protection(change: &Change) -> Option<&'static str> {
+pub fn protection(change: &Change, workspace: &Path, named: &NamedByGit) -> Option<&'static str> {
     if matches!(change.kind, ChangeKind::Directory { .. }) || is_plain_config(change) {
         return None;
     }
+    let is_named = || named.has(&workspace.join(&change.path));
     known_paths::protected(change.path.as_os_str().as_bytes())
+        .or_else(|| is_named().then_some("git's configuration names this"))
 }
 
 /// Whether a change is the config of a new repository, with nothing in it but what git writes there by itself, and an author.
@@ -98,9 +101,9 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
     let mut groups: Vec<Group> = Vec::new();
     let mut written: Vec<Records> = Vec::new();
     let mut order: Vec<&&Change> = changes.iter().collect();
-    order.sort_by_key(|change| (protection(change).is_none(), leads_out(change), rank(change)));
+    order.sort_by_key(|change| (change.protected.is_none(), leads_out(change), rank(change)));
     for change in order {
-        if protection(change).is_none()
+        if change.protected.is_none()
             && let Some(directory) = group_of(change, changes)
         {
             match groups.iter_mut().find(|it| it.directory == directory && it.is_deletion == is_deletion(change)) {
@@ -116,7 +119,7 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
             }
             continue;
         }
-        if protection(change).is_none()
+        if change.protected.is_none()
             && let Some(moved) = records::moved(change, changes, before)
         {
             shown.rows.push(format!("{}  {}  {moved}", mark(change), change.path.display()));
@@ -128,7 +131,7 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
         bytes += size;
         let file = file.filter(|_| bytes <= ALL_BYTES_MAX);
         // A difference says more than its row.
-        if file.is_none() || protection(change).is_some() {
+        if file.is_none() || change.protected.is_some() {
             shown.rows.push(row(change));
         }
         shown.files.extend(file);
@@ -292,7 +295,7 @@ fn row(change: &Change) -> String {
             }
         }
     };
-    match protection(change) {
+    match change.protected {
         Some(why) => format!("!  {path}  {what}  PROTECTED: {why}"),
         None => format!("{}  {path}  {what}", mark(change)),
     }

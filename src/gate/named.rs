@@ -1,0 +1,419 @@
+//! Files that git's configuration names: programs, filters, hooks, further configuration. Whoever changes such a file decides what
+//! git does next. Configuration is read as text; nothing is started. It must not know what is done about a name.
+//!
+//! Git has some eighty settings that start a program, and its extensions have more, so the rule isn't a list of settings:
+//! a word of any value counts if it is the path of a file. Words without a slash count if a program could read them as a path.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::host;
+
+/// Files of configuration that are read for one repository, with all that they include.
+const FILES_MAX: usize = 64;
+/// Bytes of each that are read.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+/// Names of one repository.
+const NAMES_MAX: usize = 10_000;
+/// Bytes of `.git` and `commondir`: one line, which is a path.
+const LINE_BYTES_MAX: u64 = 8 * 1024;
+/// Files that decide what git and people see, but start nothing.
+const HARMLESS: [(&str, &str); 3] = [("blame", "ignorerevsfile"), ("core", "excludesfile"), ("mailmap", "file")];
+/// Sections whose values are text of a person's.
+const TEXTS: [&str; 2] = ["branch", "user"];
+
+/// The files that the configuration of git names, of the repositories above the paths that are asked about, as they were at the
+/// first question.
+#[derive(Debug)]
+pub struct NamedByGit {
+    home: PathBuf,
+    /// The settings of the user and of the machine.
+    user: OnceLock<Vec<Setting>>,
+    above: Mutex<HashMap<PathBuf, Arc<[Name]>>>,
+}
+
+/// A path that a configuration names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Name {
+    path: PathBuf,
+    /// Whether all below it is meant as well.
+    is_tree: bool,
+}
+
+/// A value of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Setting {
+    value: String,
+    /// Whether the value is one path.
+    is_path: bool,
+    /// Whether a word without a slash may be a path.
+    has_plain_names: bool,
+    /// For a file that is included, the directory of the one that includes it.
+    base: Option<PathBuf>,
+}
+
+impl NamedByGit {
+    /// Nothing is read before the first question.
+    #[must_use]
+    pub fn new(home: &Path) -> Self {
+        Self { home: home.to_owned(), user: OnceLock::new(), above: Mutex::default() }
+    }
+
+    /// Whether a change of an absolute path changes a named file: the path is named, lies above a named one, or below a named
+    /// directory.
+    #[must_use]
+    pub fn has(&self, path: &Path) -> bool {
+        let names = path.parent().map(|directory| self.above(directory)).unwrap_or_default();
+        names.iter().any(|name| name.path.starts_with(path) || name.is_tree && path.starts_with(&name.path))
+    }
+
+    /// The names of the repositories that hold a directory.
+    fn above(&self, directory: &Path) -> Arc<[Name]> {
+        if let Some(known) = self.above.lock().unwrap_or_else(PoisonError::into_inner).get(directory) {
+            return known.clone();
+        }
+        let further = directory.parent().map(|parent| self.above(parent));
+        let own = self.of(directory);
+        let names = match further {
+            Some(further) if own.is_empty() => further,
+            Some(further) => own.into_iter().chain(further.iter().cloned()).collect(),
+            None => own.into(),
+        };
+        self.above.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned(), names.clone());
+        names
+    }
+
+    /// The names of the repository with its top at a directory. The user's configuration can name any path of the machine.
+    fn of(&self, top: &Path) -> Vec<Name> {
+        let own = git_directories(top);
+        if own.is_empty() && top.parent().is_some() {
+            return Vec::new();
+        }
+        let user = self.user.get_or_init(|| self.user_settings());
+        let mut settings = Vec::new();
+        let mut left = FILES_MAX;
+        for directory in own {
+            for name in ["config", "config.worktree"] {
+                self.read(&directory.join(name), &mut left, &mut settings);
+            }
+        }
+        let mut names = Vec::new();
+        settings.iter().chain(user).for_each(|setting| self.name(setting, top, &mut names));
+        names.truncate(NAMES_MAX);
+        let real: Vec<Name> = names.iter().filter_map(Name::resolved).collect();
+        names.extend(real);
+        names
+    }
+
+    fn user_settings(&self) -> Vec<Setting> {
+        let environment = host::environment();
+        let named = |name: &str| environment.get(std::ffi::OsStr::new(name)).map(PathBuf::from);
+        let config = named("XDG_CONFIG_HOME").unwrap_or_else(|| self.home.join(".config"));
+        let files = [Some("/etc/gitconfig".into()), named("GIT_CONFIG_SYSTEM"), named("GIT_CONFIG_GLOBAL")];
+        let own = [config.join("git/config"), self.home.join(".gitconfig")];
+        let mut settings = Vec::new();
+        let mut left = FILES_MAX;
+        files.into_iter().flatten().chain(own).for_each(|file| self.read(&file, &mut left, &mut settings));
+        settings
+    }
+
+    /// Reads a configuration and those that it includes, whatever the condition is.
+    fn read(&self, file: &Path, left: &mut usize, all: &mut Vec<Setting>) {
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        let (Some(text), Some(directory)) = (text_of(file, FILE_BYTES_MAX), file.parent()) else { return };
+        for (section, setting) in settings(&text) {
+            let is_include = matches!(section.as_str(), "include" | "includeif") && setting.is_path;
+            let base = is_include.then(|| directory.to_owned());
+            if is_include {
+                self.read(&self.at(directory, &setting.value), left, all);
+            }
+            all.push(Setting { base, ..setting });
+        }
+    }
+
+    /// The target of a path in a configuration.
+    fn at(&self, base: &Path, path: &str) -> PathBuf {
+        path.strip_prefix("~/").map_or_else(|| base.join(path), |below| self.home.join(below))
+    }
+
+    /// Adds the paths below a repository's top that a setting names.
+    fn name(&self, setting: &Setting, top: &Path, names: &mut Vec<Name>) {
+        for word in setting.words() {
+            // `$PWD/x` and `$(git rev-parse --show-toplevel)/x` are at the top.
+            let word = if word.starts_with('$') { word.split_once('/').map_or("", |(_, below)| below) } else { word };
+            let at_top = || top.join(word.trim_start_matches('/'));
+            let places = [Some(self.at(setting.base.as_deref().unwrap_or(top), word)), Some(at_top())];
+            for path in places.into_iter().flatten().map(|path| plain(&path)) {
+                let name = Name { path, is_tree: setting.is_path };
+                if name.path != top && name.path.starts_with(top) && !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+    }
+}
+
+impl Name {
+    /// The same, if links lead elsewhere.
+    fn resolved(&self) -> Option<Self> {
+        let path = std::fs::canonicalize(&self.path).ok().filter(|path| *path != self.path)?;
+        Some(Self { path, is_tree: self.is_tree })
+    }
+}
+
+impl Setting {
+    /// The words of the value that may be paths.
+    fn words(&self) -> Vec<&str> {
+        let value = self.value.as_str();
+        if self.is_path {
+            let is_switch = matches!(value, "true" | "false");
+            return if is_switch { Vec::new() } else { vec![value] };
+        }
+        let is_between = |c: char| c.is_whitespace() || "'\";|&()<>`=,:{}!+".contains(c);
+        let all: Vec<&str> = value.split(is_between).filter(|word| !word.is_empty()).collect();
+        // A name alone is a program on `PATH`.
+        let has_plain_names = self.has_plain_names && all.len() > 1;
+        // A path in quotes may contain blanks.
+        let quoted = ['\'', '"'].into_iter().flat_map(|quote| value.split(quote).skip(1).step_by(2));
+        let whole = quoted.chain([value]).filter(|text| text.contains(char::is_whitespace));
+        all.iter()
+            .copied()
+            .chain(whole)
+            .filter(|word| !word.starts_with('-') && (word.contains('/') || has_plain_names))
+            .collect()
+    }
+}
+
+/// The directories with the configuration of the repository that has its top here.
+fn git_directories(top: &Path) -> Vec<PathBuf> {
+    let dot_git = top.join(".git");
+    let git = match std::fs::metadata(&dot_git) {
+        Ok(data) if data.is_dir() => dot_git,
+        Ok(_) => {
+            let line = text_of(&dot_git, LINE_BYTES_MAX).unwrap_or_default();
+            let Some(path) = line.strip_prefix("gitdir:") else { return Vec::new() };
+            top.join(path.trim())
+        }
+        Err(_) => return Vec::new(),
+    };
+    let common = text_of(&git.join("commondir"), LINE_BYTES_MAX).map(|line| git.join(line.trim()));
+    [Some(git), common].into_iter().flatten().collect()
+}
+
+/// The beginning of a plain file. A pipe isn't waited for.
+fn text_of(path: &Path, bytes_max: u64) -> Option<String> {
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+    let mut bytes = Vec::new();
+    let is_file = file.metadata().is_ok_and(|data| data.is_file());
+    if !is_file || file.take(bytes_max).read_to_end(&mut bytes).is_err() {
+        return None;
+    }
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A path without `.` and `..`.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(plain.pop()),
+            Component::CurDir => {}
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// The settings of a configuration, each with its section in small letters; the syntax is that of git-config(1). What git would
+/// refuse is read as far as it makes sense.
+fn settings(text: &str) -> Vec<(String, Setting)> {
+    let mut found = Vec::new();
+    let mut section = String::new();
+    let mut rest = text.trim_start_matches('\u{feff}').trim_start();
+    while let Some(first) = rest.chars().next() {
+        rest = match first {
+            '#' | ';' => rest.split_once('\n').map_or("", |(_, after)| after),
+            '[' => {
+                let (name, after) = header(&rest[1..]);
+                section = name;
+                after
+            }
+            _ => {
+                let end = rest.find(['=', '\n']).unwrap_or(rest.len());
+                let key = rest[..end].trim().to_ascii_lowercase();
+                let (value, after) = match rest[end..].strip_prefix('=') {
+                    Some(value) => unquoted(value),
+                    None => (String::new(), &rest[end..]),
+                };
+                let value = value.trim().to_owned();
+                if !value.is_empty() && !HARMLESS.contains(&(section.as_str(), key.as_str())) {
+                    found.push((section.clone(), setting(&section, &key, value)));
+                }
+                after
+            }
+        }
+        .trim_start();
+    }
+    found
+}
+
+fn setting(section: &str, key: &str, value: String) -> Setting {
+    let is_path = ["path", "file", "dir"].iter().any(|end| key.ends_with(end));
+    let is_git_alias = section == "alias" && !value.starts_with('!');
+    Setting { is_path, has_plain_names: !is_git_alias && !TEXTS.contains(&section), value, base: None }
+}
+
+/// The name of a section in small letters, without what specifies it, and the text after the header.
+fn header(text: &str) -> (String, &str) {
+    let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    let name = text.trim_start().split(|c| !is_of_name(c)).next().unwrap_or_default().to_ascii_lowercase();
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let end = text.find(|c| {
+        let is_end = c == '\n' || c == ']' && !is_quoted;
+        is_quoted ^= c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    });
+    (name, end.map_or("", |end| &text[end + 1..]))
+}
+
+/// A value as git reads it, and the text after it.
+fn unquoted(text: &str) -> (String, &str) {
+    let mut value = String::new();
+    let mut is_quoted = false;
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\n' => return (value, &text[at..]),
+            '"' => is_quoted = !is_quoted,
+            '#' | ';' if !is_quoted => {
+                return (value, text[at..].split_once('\n').map_or("", |(_, after)| after));
+            }
+            '\\' => match chars.next().map(|(_, c)| c) {
+                Some('\n') | None => {}
+                Some('n' | 't') => value.push(' '),
+                Some(c) => value.push(c),
+            },
+            c => value.push(c),
+        }
+    }
+    (value, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// The files of a workspace that a configuration of its repository names.
+    fn named(config: &str, user: &str, paths: &[&str]) -> Vec<String> {
+        let home = tempfile::tempdir().expect("a directory");
+        let home = fs::canonicalize(home.path()).expect("a path");
+        let top = home.join("work");
+        fs::create_dir_all(top.join(".git")).expect("a directory");
+        fs::write(top.join(".git/config"), config).expect("a file");
+        fs::write(home.join(".gitconfig"), user).expect("a file");
+        let names = NamedByGit::new(&home);
+        paths.iter().filter(|path| names.has(&top.join(path))).map(|path| (*path).to_owned()).collect()
+    }
+
+    #[test]
+    fn each_file_that_a_setting_of_git_runs_or_reads_is_named() {
+        for (config, path) in [
+            ("[include]\n path = ../local.gitconfig", "local.gitconfig"),
+            ("[INCLUDEIF \"gitdir:~/wo]rk/\"]\n Path = \"../conf/more\"", "conf/more"),
+            ("[core]\n attributesFile = attributes", "attributes"),
+            ("[core]\n hooksPath = .hooks # ours\n", ".hooks/lib/common.sh"),
+            ("[core] hooksPath = ./.hooks/", ".hooks"),
+            ("[core]\n fsmonitor = tools/monitor", "tools/monitor"),
+            ("[core]\n sshCommand = ssh -F ssh_config", "ssh_config"),
+            ("[core]\n pager = sh ./pager.sh | less", "pager.sh"),
+            ("[core]\n editor = \"python3 \\\"my tools/edit.py\\\"\"", "my tools/edit.py"),
+            ("[filter \"x\"]\n clean = python3 clean.py %f", "clean.py"),
+            ("[filter \"x\"]\n smudge = \\\n   tools/smudge", "tools/smudge"),
+            ("[filter \"x\"]\n process = node --require=./hook.js x", "hook.js"),
+            ("[diff \"x\"]\n textconv = $PWD/text.sh", "text.sh"),
+            ("[merge \"x\"]\n driver = tools/merge %O %A %B", "tools/merge"),
+            ("[gpg]\n program = ./sign", "sign"),
+            ("[gpg \"ssh\"]\n defaultKeyCommand = sh -c 'tools/key a'", "tools/key"),
+            ("[alias]\n x = \"!f() { tools/a && ./b; }; f\"", "b"),
+            ("[alias]\n x = !$(git rev-parse --show-toplevel)/tools/a", "tools/a"),
+            ("[alias]\n st = -c core.fsmonitor=./m status", "m"),
+            ("[alias]\n x = !sh run.sh", "run.sh"),
+            ("[remote \"o\"]\n uploadpack = ./pack", "pack"),
+            ("[remote \"o\"]\n url = ext::tools/speak %S", "tools/speak"),
+            ("[credential]\n helper = !tools/credential", "tools/credential"),
+            ("[somebody-elses \"new\"]\n runs = ./it", "it"),
+            // What would replace it by a link.
+            ("[filter \"x\"]\n clean = tools/deep/clean", "tools"),
+        ] {
+            assert_eq!(named(config, "", &[path]), [path], "{config}");
+            assert_eq!(named("", config.replace("../", "~/work/").as_str(), &[path]), [path], "the user's: {config}");
+        }
+    }
+
+    #[test]
+    fn settings_that_name_no_file_protect_none() {
+        let config = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tquotePath = true\n\teditor = vim\n\
+                      \texcludesFile = .gitignore_local\n[blame]\n ignoreRevsFile = .git-blame-ignore-revs\n\
+                      [remote \"origin\"]\n\turl = https://example.org/src/main.git\n\
+                      \tfetch = +refs/heads/*:refs/remotes/origin/*\n\
+                      [branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n description = fix the docs\n\
+                      [user]\n name = Jane src\n[init]\n defaultBranch = main\n[alias]\n co = checkout main\n\
+                      # ./note.txt\n; ./note.txt\n[x] y = z ; ./note.txt\n[safe]\n directory = ~/work\n\
+                      [pack] dir = .\n";
+        let paths =
+            ["main", "main/a", "src", "src/main.rs", "docs", "true", "origin", "z", "note.txt", "vim", "tools/x"];
+        assert_eq!(named(config, config, &paths), Vec::<String>::new());
+        let harmless = [".gitignore_local", ".git-blame-ignore-revs", "Cargo.toml"];
+        assert_eq!(named(config, "", &harmless), Vec::<String>::new());
+        // A directory in which a command works isn't the command.
+        assert_eq!(named("[alias]\n t = !cd src/lib && make", "", &["src/lib/a.rs"]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn included_files_linked_directories_and_repositories_below_count() {
+        let top = tempfile::tempdir().expect("a directory");
+        let top = fs::canonicalize(top.path()).expect("a path");
+        let put = |path: &str, text: &str| {
+            fs::create_dir_all(top.join(path).parent().expect("a parent")).expect("directories");
+            fs::write(top.join(path), text).expect("a file");
+        };
+        put(".git/config", "[include]\n path = ../a.inc\n");
+        put("a.inc", "[include]\n path = b.inc\n path = a.inc\n[core]\n pager = tools/pager\n");
+        put("b.inc", "[core]\n editor = ./edit\n");
+        put("real/pager", "");
+        symlink("real", top.join("tools")).expect("a link");
+        put("lib/.git", "gitdir: ../.git/modules/lib\n");
+        put(".git/modules/lib/config", "[filter \"x\"]\n clean = ./clean\n");
+        put("tree/.git", "gitdir: ../.git/worktrees/tree\n");
+        put(".git/worktrees/tree/commondir", "../..\n");
+        put("odd/.git/HEAD", "");
+        nix::unistd::mkfifo(&top.join("odd/.git/config"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let names = NamedByGit::new(Path::new("/nowhere"));
+        for path in [
+            "a.inc",
+            "b.inc",
+            "edit",
+            "tools/pager",
+            "real/pager",
+            "tools",
+            "lib/clean",
+            "tree/tools/pager",
+            "tree/edit",
+        ] {
+            assert!(names.has(&top.join(path)), "{path}");
+        }
+        for path in ["clean", "lib/a.rs", "real/other", "odd/edit.rs", "src"] {
+            assert!(!names.has(&top.join(path)), "{path}");
+        }
+    }
+}
