@@ -19,7 +19,7 @@ pub struct Wire(Kind);
 enum Kind {
     Unix(UnixStream),
     Plain(TcpStream),
-    Encrypted(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Encrypted(Box<StreamOwned<ClientConnection, Wire>>),
 }
 
 /// A handle by which another thread ends a connection.
@@ -58,24 +58,22 @@ impl Wire {
         Ok(Self(Kind::Plain(socket)))
     }
 
-    /// Encrypts what follows, and checks that the server's certificate is for `host`. The bounds of waiting should be set before.
+    /// Encrypts what follows, and checks that the server's certificate is for `host`: on a connection that is encrypted already, as
+    /// that to a proxy may be, once more. The bounds of waiting should be set before.
     ///
     /// # Errors
     /// The certificate isn't good, in plain words, or the server doesn't encrypt.
-    pub fn encrypt(self, host: &str, authorities: &Authorities) -> io::Result<Self> {
-        let Self(Kind::Plain(mut socket)) = self else {
-            return Err(io::Error::other("only a plain connection over TCP can be encrypted"));
-        };
+    pub fn encrypt(mut self, host: &str, authorities: &Authorities) -> io::Result<Self> {
         let config = authorities.client().map_err(io::Error::other)?;
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
         let mut session = ClientConnection::new(config, name).map_err(io::Error::other)?;
         while session.is_handshaking() {
-            session.complete_io(&mut socket).map_err(|error| match certificate_problem(&error.to_string()) {
+            session.complete_io(&mut self).map_err(|error| match certificate_problem(&error.to_string()) {
                 Some((why, hint)) => io::Error::other(format!("{why}; {hint}")),
                 None => error,
             })?;
         }
-        Ok(Self(Kind::Encrypted(Box::new(StreamOwned::new(session, socket)))))
+        Ok(Self(Kind::Encrypted(Box::new(StreamOwned::new(session, self)))))
     }
 
     /// Bounds the wait for bytes, and for the other side to take some.
@@ -88,8 +86,11 @@ impl Wire {
                 socket.set_read_timeout(Some(read))?;
                 socket.set_write_timeout(Some(write))
             }
-            Kind::Plain(socket) => set_waits(socket, read, write),
-            Kind::Encrypted(stream) => set_waits(&stream.sock, read, write),
+            Kind::Plain(socket) => {
+                socket.set_read_timeout(Some(read))?;
+                socket.set_write_timeout(Some(write))
+            }
+            Kind::Encrypted(stream) => stream.sock.set_waits(read, write),
         }
     }
 
@@ -98,17 +99,12 @@ impl Wire {
     /// # Errors
     /// There are no more descriptors.
     pub fn hangup(&self) -> io::Result<Hangup> {
-        Ok(Hangup(match &self.0 {
-            Kind::Unix(socket) => Socket::Unix(socket.try_clone()?),
-            Kind::Plain(socket) => Socket::Tcp(socket.try_clone()?),
-            Kind::Encrypted(stream) => Socket::Tcp(stream.sock.try_clone()?),
-        }))
+        match &self.0 {
+            Kind::Unix(socket) => Ok(Hangup(Socket::Unix(socket.try_clone()?))),
+            Kind::Plain(socket) => Ok(Hangup(Socket::Tcp(socket.try_clone()?))),
+            Kind::Encrypted(stream) => stream.sock.hangup(),
+        }
     }
-}
-
-fn set_waits(socket: &TcpStream, read: Duration, write: Duration) -> io::Result<()> {
-    socket.set_read_timeout(Some(read))?;
-    socket.set_write_timeout(Some(write))
 }
 
 impl Hangup {

@@ -95,13 +95,17 @@ impl Team {
         let Some(proxy) = &self.proxy else { return Wire::tcp(&self.host, self.port, WAIT) };
         let (host, port) = (proxy.host(), proxy.port());
         let failed = |why: String| io::Error::other(format!("by the proxy {host}:{port}: {why}"));
-        if proxy.protocol() != ProxyProtocol::Http {
+        if !matches!(proxy.protocol(), ProxyProtocol::Http | ProxyProtocol::Https) {
             return Err(failed(
-                "HTTPS_PROXY must begin with http:// here; NO_PROXY names hosts without a proxy".into(),
+                "HTTPS_PROXY must begin with http:// or https:// here; NO_PROXY names hosts without a proxy".into(),
             ));
         }
         let mut wire = Wire::tcp(host, port, WAIT).map_err(|error| failed(error.to_string()))?;
         wire.set_waits(WAIT, WAIT)?;
+        if proxy.protocol() == ProxyProtocol::Https {
+            let name = host.trim_matches(['[', ']']);
+            wire = wire.encrypt(name, &self.authorities).map_err(|error| failed(error.to_string()))?;
+        }
         let status = self.tunnel(proxy, &mut wire).map_err(|error| failed(error.to_string()))?;
         if status / 100 == 2 { Ok(wire) } else { Err(failed(format!("it answers HTTP {status}"))) }
     }

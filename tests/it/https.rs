@@ -68,15 +68,21 @@ sign expired IP:127.0.0.1 20210101000000Z
 "#;
 
 /// The encrypted front, with the certificates in a directory of its own.
-struct Front {
+pub struct Front {
     directory: TempDir,
     child: Child,
-    port: u16,
+    pub port: u16,
 }
 
 impl Front {
     /// Puts one before a server that speaks plainly, with the certificate of this name.
     fn of(server: &Server, certificate: &str) -> Self {
+        let far = server.endpoint();
+        Self::before(far.rsplit(':').next().expect("a port"), certificate)
+    }
+
+    /// The same before a port of this machine.
+    pub fn before(far: &str, certificate: &str) -> Self {
         let directory = tempfile::tempdir().expect("a directory");
         let run = |program: &str, args: &[&str]| {
             let mut command = Command::new(program);
@@ -85,8 +91,6 @@ impl Front {
         };
         let made = run("bash", &["-c", CERTIFICATES]).output().expect("bash runs");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let far = server.endpoint();
-        let far = far.rsplit(':').next().expect("a port");
         let mut front = run("python3", &["-c", FRONT, &format!("{certificate}.pem"), "key.pem", far]);
         let mut child = front.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("python3 runs");
         let mut line = String::new();
@@ -95,7 +99,7 @@ impl Front {
         Self { directory, child, port }
     }
 
-    fn authority(&self) -> PathBuf {
+    pub fn authority(&self) -> PathBuf {
         self.directory.path().join("ca.pem")
     }
 

@@ -20,6 +20,7 @@ use super::server::{Server, certified};
 use super::sharing::{frames_until, open_question, printed, said, shares};
 use super::streams::Reader;
 use super::{Client, Gateway, PATIENCE, allowed, command, home_with, run, token};
+use crate::https::Front;
 use crate::need;
 use crate::pty::{Session, Spawn, program};
 use crate::server::{Server as Model, answer, tool_call};
@@ -343,18 +344,20 @@ fn passed_on(listener: TcpListener, port: u16, asked: &Sender<String>) {
     }
 }
 
-#[test]
-fn a_teams_gateway_is_reached_by_the_proxy_that_the_environment_names() {
+/// Shares a session by a proxy, whose address `leads` makes of its port, with the authorities that it trusts for that.
+fn shared_by_proxy(leads: impl FnOnce(u16) -> (String, String)) {
     let Some((team, gateway)) = Team::start_at("team.test") else { return };
     let (listener, port) = (TcpListener::bind("127.0.0.1:0").expect("a port"), team.proxy.port);
-    let proxy = listener.local_addr().expect("an address");
+    let (proxy, trusted) = leads(listener.local_addr().expect("an address").port());
     let (asks, asked) = channel();
     std::thread::spawn(move || passed_on(listener, port, &asks));
     let url = format!("https://team.test:{port}");
     let home = home_with(&format!("share = {{gateway = \"{url}\", token_env = \"TEAM\", tenant = \"acme\"}}"));
-    let (secret, authority) = (team.token("acme", "me", "member"), team.proxy.authority.to_str().expect("text"));
-    let spawn = Spawn::new(program()).home(home.path()).env("TEAM", &secret).env("SSL_CERT_FILE", authority);
-    let spawn = spawn.env("HTTPS_PROXY", &format!("http://ann:word@{proxy}")).size(30, 140);
+    let (secret, authority) = (team.token("acme", "me", "member"), home.path().join("authorities.pem"));
+    let own = fs::read_to_string(&team.proxy.authority).expect("an authority");
+    fs::write(&authority, format!("{own}\n{trusted}")).expect("both authorities");
+    let spawn = Spawn::new(program()).home(home.path()).env("TEAM", &secret);
+    let spawn = spawn.env("SSL_CERT_FILE", authority.to_str().expect("text")).env("HTTPS_PROXY", &proxy).size(30, 140);
     let session = Session::spawn(spawn);
     session.expect_prompt();
     let id = share(&session, "watch");
@@ -368,6 +371,24 @@ fn a_teams_gateway_is_reached_by_the_proxy_that_the_environment_names() {
     assert!(head.contains("Proxy-Authorization: Basic YW5uOndvcmQ=\r\n") && !head.contains(&secret), "{head}");
     session.line("exit");
     session.expect_exit();
+}
+
+#[test]
+fn a_teams_gateway_is_reached_by_the_proxy_that_the_environment_names() {
+    shared_by_proxy(|port| (format!("http://ann:word@127.0.0.1:{port}"), String::new()));
+}
+
+#[test]
+fn a_teams_gateway_is_reached_by_a_proxy_that_encrypts() {
+    if !need::require(&["openssl", "python3"]) {
+        return;
+    }
+    let mut front = None;
+    shared_by_proxy(|port| {
+        let front = front.insert(Front::before(&port.to_string(), "good"));
+        let trusted = fs::read_to_string(front.authority()).expect("an authority");
+        (format!("https://ann:word@127.0.0.1:{}", front.port), trusted)
+    });
 }
 
 #[test]
