@@ -25,12 +25,12 @@ const ITEMS_MAX: (usize, usize) = (1_000, 1024 * 1024);
 const OUTPUT_BYTES_MAX: usize = 32 * 1024;
 /// Bytes of a text in the list.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// Bytes of a recording, and of one piece of it; a piece is stored after so long at the latest.
+/// Bytes of a recording, and of one piece of it. What isn't a whole piece is stored at each look, so that a gateway that is killed
+/// loses no more than a second.
 const RECORDING_BYTES_MAX: usize = 64 * 1024 * 1024;
 const PIECE_BYTES: usize = 64 * 1024;
-/// Pieces of a recording that are played for a session that goes on.
-const PLAYED_MAX: i64 = 128;
-const PIECE_AGE: Duration = Duration::from_secs(5);
+/// The last pieces and bytes of a recording that are played for a session that goes on.
+const PLAYED_MAX: (i64, usize) = (640, 8 * 1024 * 1024);
 /// A session that says nothing for so long has gone.
 const SILENCE: Duration = Duration::from_secs(30);
 /// An answer that the session doesn't decide about in so long gets an error.
@@ -102,7 +102,6 @@ struct Inner {
     heard: Instant,
     piece: String,
     piece_number: i64,
-    piece_since: Instant,
     recorded_bytes: usize,
     /// Reason why it has ended.
     over: Option<String>,
@@ -153,7 +152,6 @@ impl LiveShare {
             heard: now,
             piece: String::new(),
             piece_number: 0,
-            piece_since: now,
             recorded_bytes: 0,
             over: None,
         };
@@ -168,14 +166,21 @@ impl LiveShare {
             let mut inner = self.inner();
             // Viewers of the gateway before begin anew.
             (inner.last, inner.gap, inner.piece_number) = (last, last, pieces);
-            for number in (pieces - PLAYED_MAX).max(0)..pieces {
+            let (mut played, mut length) = (Vec::new(), 0);
+            for number in ((pieces - PLAYED_MAX.0).max(0)..pieces).rev() {
                 let piece = self.ledger.shares().piece(&self.owner, &self.id, number).unwrap_or_else(|error| {
                     tracing::warn!(event = "recording_not_read", why = error.to_string());
                     None
                 });
                 let piece = piece.unwrap_or_default();
-                piece.lines().filter_map(|line| serde_json::from_str(line).ok()).for_each(|frame| inner.play(&frame));
+                length += piece.len();
+                played.push(piece);
+                if length >= PLAYED_MAX.1 {
+                    break;
+                }
             }
+            let lines = played.iter().rev().flat_map(|piece| piece.lines());
+            lines.filter_map(|line| serde_json::from_str(line).ok()).for_each(|frame| inner.play(&frame));
             inner.recorded_bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
             inner.picture.resize(size.0, size.1);
         }
@@ -447,7 +452,7 @@ impl LiveShare {
             let message = "the session doesn't answer, so it isn't known whether the answer counts";
             (attempt.told)(Err(Problem::new(503, "overloaded", message).header("Retry-After", "1")));
         }
-        if !inner.piece.is_empty() && now.saturating_duration_since(inner.piece_since) > PIECE_AGE {
+        if !inner.piece.is_empty() {
             inner.store(&mut chores);
         }
         drop(inner);
@@ -495,9 +500,6 @@ impl Inner {
             return;
         }
         let line = frame.to_string();
-        if self.piece.is_empty() {
-            self.piece_since = Instant::now();
-        }
         self.recorded_bytes += line.len() + 1;
         self.piece.push_str(&line);
         self.piece.push('\n');
@@ -631,5 +633,50 @@ impl Drop for Viewer {
             }
         }
         self.share.tell_viewers();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::team::{Mode, TeamRole, TokenKind};
+
+    #[test]
+    fn a_gateway_that_is_killed_loses_no_more_of_a_recording_than_since_the_last_look() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let ledger = Arc::new(Ledger::open(&directory.path().join("gateway.db")).expect("a database"));
+        let owner = Identity {
+            mode: Mode::Lab,
+            tenant: "default".into(),
+            project: "default".into(),
+            user: "me".into(),
+            role: TeamRole::Member,
+            kind: TokenKind::Person,
+            request_id: "r".into(),
+            trace_id: "t".into(),
+            run_id: None,
+            step_id: None,
+            surface_id: None,
+            app_id: None,
+        };
+        let new = NewShare {
+            share_id: uuid_v7(),
+            kind: "shell".into(),
+            title: String::new(),
+            size: (80, 24),
+            watch: Vec::new(),
+            approve: Vec::new(),
+        };
+        ledger.shares().begin(&owner, &new).expect("it is noted");
+        let share = LiveShare::new(Arc::clone(&ledger), (owner.clone(), None), new, String::new());
+        let piece = |number| ledger.shares().piece(&owner, &share.id, number).expect("it is read");
+        for (number, data) in [(1, "one"), (2, "two")] {
+            let frame = json!({"seq": number, "k": "o", "d": base64::encode(data.as_bytes())});
+            share.publish(frame.to_string().as_bytes()).expect("it is taken");
+            share.tick(Instant::now());
+        }
+        share.tick(Instant::now());
+        let pieces = (0..).map_while(piece).map(|piece| piece.contains("one") != piece.contains("two"));
+        assert_eq!(pieces.collect::<Vec<_>>(), [true, true], "each is stored, and nothing that is empty");
     }
 }
