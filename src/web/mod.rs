@@ -40,6 +40,7 @@ pub static FILES: &[File] = &[
     file!("js/canvas/sync.js", JS),
     file!("js/identity.js", JS),
     file!("js/main.js", JS),
+    file!("js/markdown.js", JS),
     file!("js/refresh.js", JS),
     file!("js/screens/admin.js", JS),
     file!("js/screens/canvas.js", JS),

@@ -425,6 +425,8 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     session.expect_text("once, by mia");
     session.expect_text("written");
     browser.wait("document.querySelector('#lines').innerText.includes('✓ yes, mia')");
+    let written = "document.querySelector('#lines .answer strong')?.innerText === 'written'";
+    browser.wait(written);
     for (width, scheme) in [(1100, "light"), (1100, "dark"), (640, "light"), (320, "light")] {
         browser.look(width, 800, scheme);
         let found = browser.violations();
@@ -450,6 +452,7 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     browser.wait("document.querySelector('#lines').innerText.includes('line-$((6 * 7))')");
     browser.eval("document.querySelector('#time').value = document.querySelector('#time').max, document.querySelector('#time').dispatchEvent(new Event('input', {bubbles: true}))");
     browser.wait("document.querySelector('#lines').innerText.includes('while-$((2 + 2))-away')");
+    browser.wait(written);
     let page = browser.tab();
     browser.frame();
     browser.wait("document.querySelector('.xterm-rows')?.innerText.includes('while-4-away')");

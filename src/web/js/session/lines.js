@@ -1,12 +1,13 @@
 // The list of a session's lines: what ran, what it printed, what the model did, who was asked. And the keys of a session.
 import { useEffect, useLayoutEffect, useRef } from '../../vendor/hooks.js';
+import { Markdown } from '../markdown.js';
 import { html, visible } from '../ui.js';
 import { output } from './fold.js';
 
 function Event({ item }) {
   const { event, done } = item;
   switch (event.event) {
-    case 'text': case 'answered': case 'cancelled': return html`<p class="answer">${visible(event.text)}</p>`;
+    case 'text': case 'answered': case 'cancelled': return html`<${Markdown} text=${event.text} />`;
     case 'failed': return html`<p class="bad">${visible(event.message)}</p>`;
     case 'notice': case 'turn_committed': return html`<p class="small soft">${visible(event.text)}</p>`;
     case 'tool_denied': return html`<p class="small bad">⊘ ${visible(event.tool)}: denied, ${visible(event.why)}</p>`;
