@@ -329,9 +329,11 @@ pub const STARTUP: &[&str] = &[
 /// any depth, for each repository, package and directory may have its own; `*` at one end of a last component matches
 /// anything.
 ///
-/// Not here: `Makefile`, `build.rs`, `conftest.py`, `package.json` and other sources that a build or a test runs. A
-/// person who starts a build expects the project's code to run, and each edit of such a file would ask. A bare
-/// repository's `hooks` and `config` have no name that tells them from others.
+/// The rule: a file is here if a person runs it without starting the project's build, test, check or program: by entering the
+/// directory, by opening it in an editor or for an agent, by starting a debugger, an interpreter or a package manager in it,
+/// by using version control, or by pushing it to a machine that does. So `Makefile`, `build.rs`, `conftest.py`,
+/// `package.json` and `eslint.config.js` aren't: whoever starts a build expects the project's code to run, and each edit of
+/// such a file would ask. A bare repository's `hooks` and `config` have no name that tells them from others.
 pub const PROTECTED: &[(&str, &[&str])] = &[
     (
         "git runs this",
@@ -425,18 +427,48 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".config/mise",
             // A flake's environment lies there, and is read whenever you enter the directory.
             ".direnv",
+            // Plugins of shells load it, as a script.
+            ".env$",
             ".envrc",
             ".mise",
             ".mise.*",
             ".rtx.toml",
             ".tool-versions",
+            // What `.envrc` loads is loaded again when it has changed, without a question of direnv's.
+            "devenv.nix",
+            "devenv.yaml",
+            "flake.nix",
             "mise.*toml",
             "mise/config.toml",
+            "shell.nix",
         ],
     ),
     (
         "your debugger or interpreter runs this",
-        &[".Rprofile", ".gdbinit", ".iex.exs", ".irbrc", ".lldbinit", ".ocamlinit", ".pdbrc", ".pryrc"],
+        &[
+            // An object in it may be a function that R calls at its start.
+            ".RData",
+            ".Renviron",
+            ".Rprofile",
+            ".byebugrc",
+            ".erlang",
+            ".gdbinit",
+            ".ghci",
+            ".iex.exs",
+            ".irbrc",
+            ".lldbinit",
+            ".ocamlinit",
+            ".octaverc",
+            ".pdbrc",
+            ".perldb",
+            ".pryrc",
+            ".psysh.php",
+            ".rdbgrc*",
+            "jupyter_config.*",
+            "jupyter_lab_config.*",
+            "jupyter_notebook_config.*",
+            "jupyter_server_config.*",
+        ],
     ),
     (
         "your package manager runs this",
@@ -445,6 +477,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".cargo/config",
             ".cargo/config.toml",
             ".npmrc",
+            ".pnp.*js",
             ".pnpmfile.cjs",
             ".pnpmfile.mjs",
             ".yarn/plugins",
