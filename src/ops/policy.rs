@@ -2,7 +2,7 @@
 
 use crate::gate::{Disk, with_opened};
 use crate::policy::{Context, Rules, judge, looks_first};
-use crate::proto::action::{Action, Decision, Hold, PolicyVerdict};
+use crate::proto::action::{Action, Autonomy, Decision, Hold, PolicyVerdict, Risk};
 
 /// A command as it would begin.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub struct Explained {
     pub verdict: PolicyVerdict,
     /// Whether it begins with a run that can only look.
     pub is_look: bool,
+    /// What happens to it, in words for a person.
+    pub outcome: String,
 }
 
 /// Judges a command of a model by the rules, the sandbox in use and the files of the disk.
@@ -26,19 +28,43 @@ pub fn explain_in(context: &Context<'_>, command: &str) -> Explained {
     let verdict = judge(&Action::Shell { command: command.to_owned() }, context);
     let is_look = looks_first(&verdict, context.hold);
     let decision = if is_look { Decision::Run } else { verdict.decision };
-    Explained { verdict: PolicyVerdict { decision, ..verdict }, is_look }
+    let verdict = PolicyVerdict { decision, ..verdict };
+    let outcome = outcome(&verdict, is_look, context);
+    Explained { verdict, is_look, outcome }
 }
 
-/// Writes a verdict for a person, as lines: the decision, the reasons, and the effects.
+/// What happens to a command: whether it runs, what holds it, and what becomes of its changes.
+fn outcome(verdict: &PolicyVerdict, is_look: bool, context: &Context<'_>) -> String {
+    const IN_SANDBOX: &str = "runs unasked in the sandbox, without a network";
+    let Rules { autonomy, is_draft, .. } = context.rules;
+    let changes = match autonomy {
+        Autonomy::Readonly => "its changes are dropped",
+        _ if *is_draft => "its changes become part of the session's draft",
+        Autonomy::Supervised => "you are asked about its changes",
+        Autonomy::Full => "its changes are kept, but you are asked about protected files",
+    };
+    match (verdict.decision, context.hold) {
+        (Decision::Ask, _) => "you are asked before it runs".to_owned(),
+        (Decision::Deny, _) if verdict.risk == Risk::Blocked => "never runs".to_owned(),
+        (Decision::Deny, _) if *autonomy == Autonomy::Readonly => "doesn't run in readonly".to_owned(),
+        (Decision::Deny, Hold::Nothing) => "doesn't run without a sandbox".to_owned(),
+        (Decision::Deny, _) => "doesn't run, as security.high says".to_owned(),
+        (Decision::Run, _) if is_look => {
+            format!("{IN_SANDBOX}, where it can only look; you are asked if it tries to change something")
+        }
+        (Decision::Run, Hold::Copy | Hold::Walls) if verdict.risk == Risk::Low => IN_SANDBOX.to_owned(),
+        (Decision::Run, Hold::Copy) => format!("{IN_SANDBOX}, on a copy of the workspace; {changes}"),
+        (Decision::Run, Hold::Walls) => format!("{IN_SANDBOX}, and changes the workspace itself"),
+        (Decision::Run, Hold::Nothing) => "runs unasked: it is proved harmless".to_owned(),
+        (Decision::Run, Hold::Off) => "runs unasked with your rights, since the sandbox is off".to_owned(),
+    }
+}
+
+/// Writes a verdict for a person, as lines: what happens, the risk with its reasons, and the effects.
 #[must_use]
 pub fn verdict_lines(explained: &Explained) -> Vec<String> {
-    let Explained { verdict, is_look } = explained;
-    let decision = match verdict.decision {
-        Decision::Run => "runs unasked",
-        Decision::Ask => "you are asked",
-        Decision::Deny => "doesn't run",
-    };
-    let mut lines = vec![format!("{} risk: {decision}", verdict.risk)];
+    let Explained { verdict, outcome, .. } = explained;
+    let mut lines = vec![outcome.clone(), format!("risk by its words: {}", verdict.risk)];
     lines.extend(verdict.reasons.iter().map(|reason| format!("  {}: {} ({})", reason.risk, reason.text, reason.rule)));
     if !verdict.effects.is_empty() {
         lines.push("what it would do:".to_owned());
@@ -50,9 +76,43 @@ pub fn verdict_lines(explained: &Explained) -> Vec<String> {
     if !needs.is_empty() {
         lines.push(format!("needs more than a copy of the workspace: {}", needs.join(", ")));
     }
-    if *is_look {
-        lines.push("it runs first where it can only look; you are asked if it tries to change something".to_owned());
-    }
     // Text quoted from a command may contain line ends, and must not look like lines of ours.
     lines.iter().map(|line| line.replace('\n', "\\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happens_to_a_command_is_said_for_each_sandbox_and_autonomy() {
+        use Autonomy::{Full, Readonly, Supervised};
+        const ASKED: &str = "you are asked before it runs";
+        const HELD: &str = "runs unasked in the sandbox, without a network";
+        const LOOK: &str = ", where it can only look; you are asked if it tries to change something";
+        let copy = |changes: &str| format!("{HELD}, on a copy of the workspace; {changes}");
+        let asked_after = copy("you are asked about its changes");
+        for (hold, autonomy, command, expected) in [
+            (Hold::Copy, Supervised, "curl localhost:1", asked_after.as_str()),
+            (Hold::Copy, Supervised, "./x", &asked_after),
+            (Hold::Copy, Readonly, "rm -r src", &copy("its changes are dropped")),
+            (Hold::Copy, Full, "touch a", &copy("its changes are kept, but you are asked about protected files")),
+            (Hold::Copy, Readonly, "ls", HELD),
+            (Hold::Copy, Full, "curl example.org", ASKED),
+            (Hold::Copy, Readonly, "curl example.org", "doesn't run in readonly"),
+            (Hold::Walls, Supervised, "touch a", ASKED),
+            (Hold::Walls, Supervised, "curl localhost:1", ASKED),
+            (Hold::Walls, Full, "touch a", &format!("{HELD}, and changes the workspace itself")),
+            (Hold::Walls, Supervised, "./x", &format!("{HELD}{LOOK}")),
+            (Hold::Nothing, Supervised, "ls", "runs unasked: it is proved harmless"),
+            (Hold::Nothing, Full, "./x", "doesn't run without a sandbox"),
+            (Hold::Off, Full, "touch a", "runs unasked with your rights, since the sandbox is off"),
+            (Hold::Copy, Full, "rm -rf /", "never runs"),
+        ] {
+            let rules = Rules { autonomy, ..Rules::new("/home/you/work", "/home/you") };
+            let explained = explain_in(&Context { hold, ..Context::new(&rules) }, command);
+            assert_eq!(explained.outcome, expected, "{hold:?} {autonomy:?} {command}");
+            assert_eq!(verdict_lines(&explained)[0], expected);
+        }
+    }
 }

