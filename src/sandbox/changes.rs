@@ -45,10 +45,10 @@ impl Default for CollectLimits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectError {
     /// There are more entries than the limit.
-    #[error("it changed more than {0} files and directories")]
+    #[error("they are more than {0} files and directories")]
     TooMany(usize),
     /// Took too long.
-    #[error("its changes could not be collected in {} s", .0.as_secs())]
+    #[error("they could not be collected in {} s", .0.as_secs())]
     Slow(Duration),
     /// The copy or the workspace can't be read.
     #[error("{}: {error}", path.display())]

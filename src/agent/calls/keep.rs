@@ -100,8 +100,9 @@ impl ToolRunner {
             Ok(changes) if changes.is_empty() => {}
             Ok(changes) => self.keep(&copied.command, &call, changes, &mut outcome, around),
             Err(why) => {
-                add(&mut outcome, &format!("[its changes were dropped: {why}]"));
-                fail(&mut outcome, ToolError::new("changes-dropped", why.to_string(), "change less with one command"));
+                let error = uncollected(&why);
+                add(&mut outcome, &format!("[{}]", error.message));
+                fail(&mut outcome, error);
             }
         }
         outcome
@@ -525,6 +526,18 @@ fn incoming(group: &[&Change], wanted: Option<Wanted<'_>>) -> Vec<Incoming> {
     group.iter().filter_map(one).collect()
 }
 
+/// Changes that can't be shown are dropped; the message is for the person, the hint for the model.
+fn uncollected(why: &CollectError) -> ToolError {
+    let instead = match why {
+        CollectError::TooMany(_) | CollectError::Slow(_) => {
+            ", and changes that can't be shown aren't made real; let the model work in parts, or run the command yourself"
+        }
+        CollectError::Path { .. } => "",
+    };
+    let hint = "change less with one command; a job (background) works on the workspace itself, after a question";
+    ToolError::new("changes-dropped", format!("its changes were dropped: {why}{instead}"), hint)
+}
+
 /// Tells the model that changes were dropped, and why.
 fn dropped(group: &[&Change], code: &str, why: &str, refused: Outcome, outcome: &mut Outcome) {
     add(outcome, &format!("[dropped, it would have changed: {}; {why}]", listed(group)));
@@ -553,5 +566,18 @@ pub(in crate::agent) fn wait_until(moment: Option<Instant>) {
             return;
         }
         std::thread::park_timeout(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_person_reads_that_too_many_changes_were_dropped_and_what_to_do() {
+        let error = uncollected(&CollectError::TooMany(200_000));
+        let told = "its changes were dropped: they are more than 200000 files and directories, and changes that can't be shown \
+                    aren't made real; let the model work in parts, or run the command yourself";
+        assert_eq!((error.message.as_str(), error.headline()), (told, told));
     }
 }
