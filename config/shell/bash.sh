@@ -97,7 +97,8 @@ __rc_own() {
 # The user's own prompt has changed, or a key has run with the prompt as the program draws it.
 __rc_kept() {
   builtin local __rc_p
-  __rc_p=${PS1//"$__rc_tail"/}
+  __rc_p=${PS1-}
+  __rc_p=${__rc_p//"$__rc_tail"/}
   __rc_ps1=${__rc_p//"$__rc_seen"/"$__rc_ps1"}
 }
 
@@ -153,14 +154,14 @@ __rc_order() {
   ((__rc_i == 2)) && [[ ${PROMPT_COMMAND[0]-}${PROMPT_COMMAND[1]-} == "$__rc_only" ]] && builtin return
   [[ ${PROMPT_COMMAND[0]-} == "$__rc_first" && ${PROMPT_COMMAND[__rc_i ? __rc_i - 1 : 0]-} == "$__rc_last" ]] && builtin return
   [[ ${PROMPT_COMMAND@a} == *r* ]] && builtin return 1
-  for __rc_e in "${PROMPT_COMMAND[@]}"; do
+  for __rc_e in "${PROMPT_COMMAND[@]}" "${__rc_aside[@]}"; do
     # Others append to the first string, too.
     __rc_e=${__rc_e//"$__rc_only"/:}
     __rc_e=${__rc_e//"$__rc_first"/:}
     __rc_e=${__rc_e//"$__rc_last"/:}
     [[ $__rc_e == : || -z $__rc_e ]] || __rc_all+=("$__rc_e")
   done
-  builtin unset PROMPT_COMMAND
+  builtin unset PROMPT_COMMAND __rc_aside
   if ((${#__rc_all[@]})); then PROMPT_COMMAND=("$__rc_first" "${__rc_all[@]}" "$__rc_last")
   else PROMPT_COMMAND=('' "$__rc_only"); fi
 }
@@ -234,6 +235,30 @@ __rc_release() {
   __rc_pressed= READLINE_LINE= READLINE_POINT=0
   builtin return "$__rc_s"
 }
+
+# The shell waits at a prompt that isn't ours: a command has taken hooks and markers away. Puts them back, and says what has been
+# drawn and typed there. The program's next key ends the line, which leads to a prompt of ours; the user's own hooks have run
+# already, and stand aside for that time.
+__rc_found() {
+  builtin local __rc_s="$?"
+  builtin local - __rc_a
+  builtin set +aeux
+  __rc_kept
+  __rc_status "$__rc_s"
+  builtin printf 'found\n%s\x1f%s\0' "${__rc_ps1@P}" "$READLINE_LINE" >@REPORT@ && IFS= builtin read -r __rc_a <@ACK@
+  READLINE_LINE= READLINE_POINT=0
+  if __rc_own; then
+    if ((${#PROMPT_COMMAND[@]} > 2)); then
+      __rc_aside=("${PROMPT_COMMAND[@]}")
+      PROMPT_COMMAND=('' "$__rc_only" :)
+    fi
+  elif [[ -z $__rc_locked ]]; then __rc_lock; fi
+  __rc_marks
+  builtin return "$__rc_s"
+}
+
+# PROMPT_COMMAND is readonly: the hooks run while the prompt is expanded.
+__rc_lock() { __rc_locked=1 __rc_mark="\$($__rc_first; $__rc_last)$__rc_mark"; }
 
 # Completes the line in the request by the programmable completion of this shell, in a subshell: the person's
 # functions run, their side effects stay out. One candidate a line, ended by NUL.
@@ -344,6 +369,8 @@ __rc_keys() {
     builtin bind -m $__rc_m -x '"\e[9996~": { __rc_complete "$?" "$_"; } 2>/dev/null'
     builtin bind -m $__rc_m -x '"\e[9995~": { __rc_press "$_"; } 2>/dev/null'
     builtin bind -m $__rc_m -x '"\e[9994~": { __rc_release "$_"; } 2>/dev/null'
+    builtin bind -m $__rc_m -x '"\e[9989~": { __rc_found "$_"; } >/dev/null 2>&1'
+    builtin bind -m $__rc_m '"\e[9990~": "\e[9989~\e[9998~"'
     builtin bind -m $__rc_m '"\e[9991~": "\e[9995~\e[9992~"'
     builtin bind -m $__rc_m '"\e[9998~": accept-line'
     builtin bind -m $__rc_m '"\e[9999~": "\e[9997~\e[9998~"'
@@ -379,9 +406,7 @@ __rc_begin() {
   builtin unset __rc_int
   builtin unset -f __rc_begin __rc_keys
   __rc_order && builtin return
-  # A start-up file has made PROMPT_COMMAND readonly: the hooks run while the prompt is expanded.
-  __rc_locked=1
-  __rc_mark="\$($__rc_first; $__rc_last)$__rc_mark"
+  __rc_lock
   __rc_marks
 }
 { __rc_begin; builtin trap -p DEBUG >| @REQUEST@; __rc_look; } >/dev/null 2>&1

@@ -99,9 +99,9 @@ pub struct Current {
     /// The state of a Ctrl-C in the place of a line.
     interrupt: Option<Interrupt>,
     /// Whether the last byte shown wasn't a line feed.
-    open_line: bool,
+    pub(super) open_line: bool,
     /// Whether the cursor is certainly in the first column.
-    first_column: bool,
+    pub(super) first_column: bool,
 }
 
 /// A Ctrl-C for the shell's line editor.
@@ -245,7 +245,7 @@ impl Pump {
     }
 
     /// Leaves bytes to whoever sees what commands print.
-    fn leave_to_tap(&mut self, bytes: &[u8]) {
+    pub(super) fn leave_to_tap(&mut self, bytes: &[u8]) {
         if self.tap.is_some() {
             self.untapped.extend_from_slice(bytes);
         }
@@ -320,6 +320,7 @@ impl Pump {
                 }
             }
             Mark::Prompt { status, quiet } => {
+                self.lost.found();
                 self.end_without_hook(status);
                 self.prompt_reached(quiet);
             }
@@ -353,6 +354,10 @@ impl Pump {
             }
             return;
         }
+        if self.lost.is_awaited() {
+            // Readline draws the prompt that it has once more.
+            return;
+        }
         if matches!(self.phase, Phase::Completing { .. }) && self.completion.is_none() {
             // A completion that was given up and interrupted may never answer.
             self.phase = Phase::Completing { answered: true };
@@ -362,8 +367,12 @@ impl Pump {
                 self.prompt_marked = true;
                 self.readline_reads();
             }
-            // A failed history expansion leads straight back to readline, without the hooks; so does a command that
-            // has taken them away.
+            // A command has taken the hooks away.
+            Phase::Running { .. } if self.current.is_some() && self.lost.is_new() => {
+                self.end_without_hook(status);
+                self.regain();
+            }
+            // A failed history expansion leads straight back to readline, without the hooks.
             Phase::Sent { .. } | Phase::Running { .. } if self.current.is_some() => {
                 if matches!(self.phase, Phase::Running { .. }) {
                     self.end_without_hook(status);
@@ -473,13 +482,13 @@ impl Pump {
 
     /// Whether the terminal still belongs to the shell, or to its copy that hasn't become the program yet: both swallow
     /// Ctrl-C. A builtin, and a subshell, stay so.
-    fn is_shell_in_front(&self) -> bool {
+    pub(super) fn is_shell_in_front(&self) -> bool {
         let Ok(leader) = nix::unistd::tcgetpgrp(&self.shell.master) else { return false };
         let is_shell = i32::try_from(self.shell.child.id()).is_ok_and(|shell| shell == leader.as_raw());
         is_shell || std::fs::read(format!("/proc/{leader}/cmdline")).is_ok_and(|line| line == self.read_command_line())
     }
 
-    fn is_raw(&self) -> bool {
+    pub(super) fn is_raw(&self) -> bool {
         let modes = termios::tcgetattr(&self.shell.master);
         modes.is_ok_and(|modes| !modes.local_flags.contains(LocalFlags::ICANON))
     }
@@ -744,7 +753,7 @@ impl Pump {
     }
 
     /// Takes back the keys that were sent to the shell's terminal and that nobody has read. The shell waits meanwhile.
-    fn fetch_unread_keys(&mut self) {
+    pub(super) fn fetch_unread_keys(&mut self) {
         if self.feed.forwarded || !self.feed.to_shell.is_empty() {
             let mut unread = self.read_unread_keys();
             unread.append(&mut self.feed.to_shell);
@@ -754,7 +763,7 @@ impl Pump {
     }
 
     /// Takes the keys that lie unread in the shell's terminal, half lines too.
-    fn read_unread_keys(&self) -> Vec<u8> {
+    pub(super) fn read_unread_keys(&self) -> Vec<u8> {
         let mut unread = Vec::new();
         let Ok(slave) = self.open_slave() else { return unread };
         let Ok(modes) = termios::tcgetattr(&slave) else { return unread };

@@ -14,6 +14,7 @@ mod flow;
 mod keys;
 mod lookup;
 mod pump;
+mod regain;
 pub mod session;
 pub mod spawn;
 pub mod supervise;

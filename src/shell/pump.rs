@@ -20,6 +20,7 @@ use super::bytes::modes::Modes;
 use super::bytes::scan::Scanner;
 use super::event::{Event, Gate, KeysTo, Options, ShellPrompt, Tap, Wanted};
 use super::flow::{Current, Phase};
+use super::regain::Lost;
 use super::session::write_fully;
 use super::spawn::{Dialect, Running};
 use super::sys;
@@ -173,7 +174,7 @@ pub struct Pump {
     /// The loop has ended the session.
     closed: bool,
     /// The shell's command line when it started, to notice that it was replaced by `exec`.
-    command_line: Vec<u8>,
+    pub(super) command_line: Vec<u8>,
     pub(super) replaced: bool,
     /// Whether readline's last prompt reached the terminal.
     pub(super) prompt_marked: bool,
@@ -187,6 +188,8 @@ pub struct Pump {
     pub(super) plain: bool,
     /// Whether the last line's start was marked.
     pub(super) start_marked: bool,
+    /// State of a prompt of the shell's that isn't ours.
+    pub(super) lost: Lost,
     /// Time to look whether the editor has overheard keys, and how many looks are left.
     overheard_look: Option<(Instant, u32)>,
     /// Time to look again whether fish has handed its terminal over, and how many looks are left.
@@ -258,6 +261,7 @@ impl Pump {
             verbose: false,
             plain: false,
             start_marked: true,
+            lost: Lost::default(),
             overheard_look: None,
             hand_over_look: None,
             started: None,
@@ -347,6 +351,7 @@ impl Pump {
         let overheard = self.overheard_look.map(|(at, _)| at);
         [
             self.scanner_deadline,
+            self.lost.deadline(),
             mark,
             hand_over,
             overheard,
@@ -417,6 +422,7 @@ impl Pump {
         if self.replaced_deadline().is_some_and(|at| at <= now) {
             self.check_replaced();
         }
+        self.look_for_lost_prompt(now);
         self.look_at_foreground(now);
         if self.report_after.is_some_and(|at| at <= now) {
             self.report_after = None;
@@ -509,6 +515,7 @@ impl Pump {
             }
             Command::Ask { .. } | Command::DrawPrompt { .. } if self.plain => {}
             Command::Submit { id, nonce, line, want_names } => {
+                self.learn_place();
                 self.want_names |= want_names;
                 let record =
                     [id.to_string().as_bytes(), b"\0", nonce.as_bytes(), b"\0", line.as_bytes(), b"\0"].concat();
@@ -624,6 +631,7 @@ impl Pump {
             self.scanner.expect_nonce(&nonce);
         }
         self.with_scanner(|scanner, sink| scanner.feed(bytes, sink));
+        self.note_output_of_command();
         self.scanner_deadline = (self.scanner.holds() || self.holds_line()).then(|| Instant::now() + HELD_OUTPUT);
         self.flush_output();
     }
@@ -687,6 +695,7 @@ impl Pump {
                 let (names, path) = names::parse(body);
                 self.tell(Event::Names(Box::new(names), path));
             }
+            b"found" => self.prompt_found(body),
             b"line" => self.line_released(&String::from_utf8_lossy(body)),
             b"prompt" => {
                 let body = String::from_utf8_lossy(body);
@@ -756,36 +765,6 @@ impl Pump {
         let _ = self.events.send(event);
         if !quiet {
             self.feed.wake_editor();
-        }
-    }
-
-    pub(super) fn read_command_line(&self) -> Vec<u8> {
-        std::fs::read(format!("/proc/{}/cmdline", self.shell.child.id())).unwrap_or_default()
-    }
-
-    /// Time to look whether the shell was replaced: once per command, a while after its start.
-    fn replaced_deadline(&self) -> Option<Instant> {
-        match self.phase {
-            Phase::Running { look_at: Some(at), .. } => Some(at),
-            _ => None,
-        }
-    }
-
-    fn check_replaced(&mut self) {
-        if let Phase::Running { look_at, .. } = &mut self.phase {
-            *look_at = None;
-        }
-        let now = self.read_command_line();
-        if !self.replaced && !self.command_line.is_empty() && now != self.command_line && !now.is_empty() {
-            self.replaced = true;
-            let row = self.open_row();
-            self.tell(Event::Replaced(row));
-        }
-    }
-
-    pub(super) fn remember_command_line(&mut self) {
-        if self.command_line.is_empty() {
-            self.command_line = self.read_command_line();
         }
     }
 }

@@ -95,6 +95,45 @@ fn a_debug_trap_sees_the_users_commands_alone() {
     );
 }
 
+/// Once, `PROMPT_COMMAND=(true true); PS1='x> '` took hooks and markers away in one line: the shell's own prompt stood there, and
+/// the session was lost for good.
+#[test]
+fn whatever_a_line_makes_of_the_prompt_the_next_one_is_ours() {
+    prints(
+        "files() { printf 'unset PROMPT_COMMAND; PS1=\"sourced> \"\n' >change; }; files",
+        &[
+            ("PROMPT_COMMAND=(true true); PS1='x> '; (exit 4)", ""),
+            ("echo $?", "4"),
+            ("printf open; PROMPT_COMMAND=(true 'echo hook-$?'); PS1='two\\nrows> '; (exit 3)", "openhook-3"),
+            ("echo $?", "3\nhook-0"),
+            ("unset PROMPT_COMMAND", ""),
+            ("unset PROMPT_COMMAND PS0 PS1 PS2", ""),
+            ("set -u; unset PROMPT_COMMAND PS1", ""),
+            ("set +u; . ./change", ""),
+            ("echo \"[$PS1]$?\"", "[sourced> ${__rc_mark@P}]0"),
+            ("PS1='y> '; declare -ar PROMPT_COMMAND=(true true)", ""),
+            ("PS1='z> '; echo locked", "locked"),
+            ("echo $?", "0"),
+        ],
+    );
+}
+
+/// What reads with readline while a command runs isn't the prompt.
+#[test]
+fn a_line_that_a_command_reads_is_its_own_even_without_hooks() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("true");
+    session.line("PS1='x> '; PROMPT_COMMAND=(true true); read -e -p 'more: ' answer; echo \"[$answer]\"");
+    session.expect("its question", |screen| crate::pty::cursor_line(screen) == "more:");
+    session.line("what was typed");
+    session.expect_line("[what was typed]");
+    session.run("echo \"again [$answer]\"");
+    session.expect_line("again [what was typed]");
+    session.run("printf half; unset PROMPT_COMMAND; PS1='\\[\\e[31m\\]red\\[\\e[m\\]> '");
+    session.expect_text("\nhalf⏎");
+    assert!(!session.screen_text().contains("\nx>"), "{}", session.screen_text());
+}
+
 #[test]
 fn a_timer_of_traps_and_hooks_does_not_count_time_at_the_prompt() {
     let rc = "begin() { from=${from:-$SECONDS}; }; end() { unset from; }; trap begin DEBUG; PROMPT_COMMAND=end";

@@ -51,6 +51,17 @@ impl Recorder {
         }
     }
 
+    /// Forgets what it has recorded from the last place where `text` is, and returns that.
+    pub fn forget_from(&mut self, text: &[u8]) -> Option<Vec<u8>> {
+        let Capture { head, tail, omitted_bytes } = self.take();
+        let head_bytes = head.len();
+        let mut all = [head, tail].concat();
+        let forgotten = memchr::memmem::rfind(&all, text).map(|at| all.split_off(at));
+        self.tail = all.split_off(head_bytes.min(all.len()));
+        (self.head, self.omitted_bytes) = (all, omitted_bytes);
+        forgotten
+    }
+
     /// Ends the recording and starts an empty one.
     pub fn take(&mut self) -> Capture {
         let mut tail = std::mem::take(&mut self.tail);
@@ -84,6 +95,21 @@ mod tests {
             prop_assert_eq!(&capture.tail[..], &rest[rest.len() - tail_len..]);
             prop_assert_eq!(capture.omitted_bytes as usize, rest.len() - tail_len);
             prop_assert_eq!(recorder.take(), Capture::default());
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_is_the_end_of_what_was_recorded() {
+        for (head, tail) in [(100, 100), (6, 100), (0, 100), (100, 0), (4, 12)] {
+            let mut recorder = Recorder::new(head, tail);
+            recorder.push(b"a> out");
+            recorder.push(b"put\r\na> typed");
+            assert_eq!(recorder.forget_from(b"a> ").as_deref(), Some(&b"a> typed"[..]), "{head} {tail}");
+            assert_eq!(recorder.forget_from(b"nothing"), None);
+            recorder.push(b"more");
+            let capture = recorder.take();
+            let all = [capture.head, capture.tail].concat();
+            assert!(all.ends_with(b"ut\r\nmore"), "{head} {tail}: {}", String::from_utf8_lossy(&all));
         }
     }
 }

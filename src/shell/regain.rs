@@ -1,0 +1,184 @@
+//! A prompt of the shell's that isn't ours: a command has taken our hooks and markers away (`PROMPT_COMMAND=(…); PS1=…`), and the
+//! shell waits for a line that nobody would hand over. It is known by the place in the program where the shell waits, which
+//! is that of each prompt of its and no other (`read -e` waits deeper in the stack). A private key puts the hooks back.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use super::bytes::drawing::ends_open;
+use super::event::{Event, KeysTo};
+use super::flow::Phase;
+use super::pump::Pump;
+use super::spawn::Dialect;
+
+/// Time without output after which it is looked whether the shell waits at its prompt.
+const PROMPT_LOOK: Duration = Duration::from_millis(20);
+/// Time that the shell may take to put its hooks back: longer, and the session goes on as a plain terminal.
+const REGAIN_WAIT: Duration = Duration::from_secs(1);
+
+/// Makes bash say what is at its prompt, put the hooks back and begin another prompt.
+const REGAIN_KEYS: &[u8] = b"\x1b[9990~";
+
+/// State of such a prompt.
+#[derive(Debug, Default)]
+pub(super) struct Lost {
+    /// The place where the shell waits at each prompt.
+    place: Option<String>,
+    /// Time to look whether it waits there.
+    look_at: Option<Instant>,
+    /// Time until which its hooks should be back.
+    until: Option<Instant>,
+    /// Whether that was tried since the last prompt of ours.
+    tried: bool,
+}
+
+impl Lost {
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.look_at.into_iter().chain(self.until).min()
+    }
+
+    /// Whether nothing was done about it yet.
+    pub(super) fn is_new(&self) -> bool {
+        !self.tried
+    }
+
+    /// Whether a prompt of ours is awaited.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.until.is_some()
+    }
+
+    /// A prompt of ours is there.
+    pub(super) fn found(&mut self) {
+        (self.until, self.tried) = (None, false);
+    }
+}
+
+impl Pump {
+    /// Remembers where the shell waits at its prompt, if it does now.
+    pub(super) fn learn_place(&mut self) {
+        if self.lost.place.is_none() && self.options.dialect == Dialect::Bash && self.is_raw() && !self.replaced {
+            self.lost.place = place_of(self.shell.child.id());
+        }
+    }
+
+    /// A command has printed something, which may have been a prompt.
+    pub(super) fn note_output_of_command(&mut self) {
+        let runs =
+            matches!(self.phase, Phase::Running { .. }) && self.pressed.is_none() && !self.plain && !self.replaced;
+        let looks = runs && self.lost.place.is_some() && self.lost.is_new();
+        self.lost.look_at = looks.then(|| Instant::now() + PROMPT_LOOK);
+    }
+
+    /// Looks whether the shell waits at a prompt that isn't ours, and whether its hooks are back in time.
+    pub(super) fn look_for_lost_prompt(&mut self, now: Instant) {
+        if self.lost.look_at.take_if(|at| *at <= now).is_some()
+            && matches!(self.phase, Phase::Running { .. })
+            && self.is_shell_in_front()
+            && self.is_raw()
+            && self.lost.place.is_some()
+            && self.lost.place == place_of(self.shell.child.id())
+        {
+            self.regain();
+        }
+        if self.lost.until.take_if(|at| *at <= now).is_some() {
+            self.phase = Phase::Running { look_at: None, recording: true };
+            self.feed.keys_to(KeysTo::Shell);
+        }
+    }
+
+    /// Puts the hooks back, at a prompt of the shell's.
+    pub(super) fn regain(&mut self) {
+        self.lost.tried = true;
+        self.lost.until = Some(Instant::now() + REGAIN_WAIT);
+        self.show_held();
+        self.flush_output();
+        if self.feed.whom() == KeysTo::Shell {
+            self.feed.keys_to(KeysTo::Hold);
+        }
+        self.want_names = true;
+        self.phase = Phase::Completing { answered: false };
+        self.feed.to_shell.extend_from_slice(REGAIN_KEYS);
+    }
+
+    pub(super) fn read_command_line(&self) -> Vec<u8> {
+        std::fs::read(format!("/proc/{}/cmdline", self.shell.child.id())).unwrap_or_default()
+    }
+
+    /// Time to look whether the shell was replaced: once per command, a while after its start.
+    pub(super) fn replaced_deadline(&self) -> Option<Instant> {
+        match self.phase {
+            Phase::Running { look_at: Some(at), .. } => Some(at),
+            _ => None,
+        }
+    }
+
+    pub(super) fn check_replaced(&mut self) {
+        if let Phase::Running { look_at, .. } = &mut self.phase {
+            *look_at = None;
+        }
+        self.note_output_of_command();
+        let now = self.read_command_line();
+        if !self.replaced && !self.command_line.is_empty() && now != self.command_line && !now.is_empty() {
+            self.replaced = true;
+            let row = self.open_row();
+            self.tell(Event::Replaced(row));
+        }
+    }
+
+    pub(super) fn remember_command_line(&mut self) {
+        if self.command_line.is_empty() {
+            self.command_line = self.read_command_line();
+        }
+    }
+
+    /// The shell says what it has drawn and what was typed at that prompt: the prompt is taken away again, and the keys are
+    /// for ours.
+    pub(super) fn prompt_found(&mut self, body: &[u8]) {
+        // What readline has drawn since is for nobody.
+        self.read_output_so_far();
+        let (prompt, line) = body.split_at(body.iter().position(|byte| *byte == 0x1f).unwrap_or(body.len()));
+        let drawn = String::from_utf8_lossy(prompt).replace(['\x01', '\x02'], "").replace('\n', "\r\n");
+        if let Some(drawn) = self.recorder.forget_from(drawn.as_bytes()).filter(|drawn| !drawn.is_empty()) {
+            let rows = drawn.iter().filter(|byte| **byte == b'\n').count();
+            let row = self.open_row().unwrap_or_default();
+            let erased = ["\r".as_bytes(), "\x1b[A".repeat(rows).as_bytes(), b"\x1b[J", &row].concat();
+            self.out.extend_from_slice(&erased);
+            self.leave_to_tap(&erased);
+            self.flush_output();
+            if let Some(current) = &mut self.current {
+                current.open_line = ends_open(&row, false);
+                current.first_column = row.is_empty();
+            }
+        }
+        let mut keys = line.get(1..).unwrap_or_default().to_vec();
+        keys.extend(self.read_unread_keys());
+        self.feed.give_back(keys);
+        let _ = self.shell.channels.acknowledge.write_all(b"\n");
+    }
+}
+
+/// The place where a process waits: the number of the system call, the stack and the address in the program; `None` if it
+/// runs, or the system doesn't say. Source: proc_pid_syscall(5).
+fn place_of(process: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/syscall")).ok()?;
+    let fields: Vec<&str> = text.split_ascii_whitespace().collect();
+    (fields.len() == 9).then(|| [fields[0], fields[7], fields[8]].join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_waits_is_at_a_place_and_one_that_has_ended_is_not() {
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat");
+        let until = Instant::now() + Duration::from_secs(30);
+        while place_of(child.id()).is_none_or(|place| !place.starts_with("0 ")) {
+            assert!(Instant::now() < until, "cat never waits for its input");
+            std::thread::yield_now();
+        }
+        drop(child.stdin.take());
+        child.wait().expect("cat ends");
+        assert_eq!(place_of(child.id()), None);
+    }
+}
