@@ -20,6 +20,14 @@ pub use waiting::Waiting;
 /// Moves to the top left and clears the screen.
 pub const CLEAR_SCREEN: &[u8] = b"\x1b[H\x1b[2J";
 
+/// Returns the terminal's columns and rows, if there is a terminal that knows them. The library's `size` runs `tput` without one,
+/// twice and from wherever `PATH` leads.
+#[must_use]
+pub fn terminal_size() -> Option<(u16, u16)> {
+    let size = crossterm::terminal::window_size().ok()?;
+    (size.columns > 0 && size.rows > 0).then_some((size.columns, size.rows))
+}
+
 /// The appearance of the console's output.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -73,19 +81,13 @@ impl Console {
     /// The terminal's width in columns; 80 where it doesn't say.
     #[must_use]
     pub fn width_columns(&self) -> usize {
-        match crossterm::terminal::size() {
-            Ok((columns, _)) if columns > 0 => usize::from(columns),
-            _ => 80,
-        }
+        terminal_size().map_or(80, |(columns, _)| usize::from(columns))
     }
 
     /// The terminal's height in rows; 24 where it doesn't say.
     #[must_use]
     pub fn height_rows(&self) -> usize {
-        match crossterm::terminal::size() {
-            Ok((_, rows)) if rows > 0 => usize::from(rows),
-            _ => 24,
-        }
+        terminal_size().map_or(24, |(_, rows)| usize::from(rows))
     }
 
     /// Writes text of our own making.

@@ -438,7 +438,7 @@ impl Face {
         if self.is_plain || self.is_json || !io::stdout().is_terminal() {
             return;
         }
-        let width_columns = crossterm::terminal::size().map_or(0, |(columns, _)| usize::from(columns));
+        let width_columns = crate::console::terminal_size().map_or(0, |(columns, _)| usize::from(columns));
         let (color, markdown) = (runtime.color(), runtime.settings().console.markdown);
         self.drawing = Markdown::new(Options { width_columns, color, markdown });
     }
@@ -664,7 +664,7 @@ pub(in crate::cli) fn watch_interrupts(cancel: &Cancel, terminal: Option<RawTerm
 /// Prints a line on standard error, on a terminal broken between words; a failure can't be reported anywhere.
 pub(in crate::cli) fn say(text: &str) {
     let text = sanitise(text);
-    let columns = crossterm::terminal::size().ok().filter(|_| io::stderr().is_terminal());
+    let columns = crate::console::terminal_size().filter(|_| io::stderr().is_terminal());
     let indent = " ".repeat(text.len() - text.trim_start().len() + 2);
     let text = columns.map_or(text.clone(), |(columns, _)| wrap(&text, usize::from(columns), &indent).into());
     let _ = writeln!(io::stderr(), "{text}");

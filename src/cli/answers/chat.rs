@@ -206,7 +206,7 @@ fn model(runtime: &mut Runtime, name: &str) -> Result<(), Failure> {
 
 /// Prints a table, every byte of it escaped.
 fn put(rows: &[Vec<String>]) {
-    let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(20));
+    let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(20));
     let escaped = |row: &Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
     let rows: Vec<Vec<String>> = rows.iter().map(escaped).collect();
     let mut out = io::stdout().lock();

@@ -629,7 +629,7 @@ fn add(journal: &StoredJournal, event: &Event, done: &str) -> Result<u8, Failure
 }
 
 fn columns() -> usize {
-    let width = || crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+    let width = || crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
     if std::io::stdout().is_terminal() { width() } else { COLUMNS }
 }
 

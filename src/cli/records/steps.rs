@@ -135,7 +135,7 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
 fn list(steps: &Steps, diff: Option<u64>) -> Result<(), Failure> {
     let list = steps.list();
     let Some(number) = diff else {
-        let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+        let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
         if list.is_empty() {
             outln!("no command or edit of a model has changed anything in {}", steps.workspace().display());
         } else {

@@ -120,7 +120,7 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
             };
             vec![names.collect::<Vec<_>>().join(", "), channels, escape_visible(&spec.description)]
         };
-        let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+        let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
         table(&registry.specs().map(row).collect::<Vec<_>>(), columns)
     };
     put(&text)?;

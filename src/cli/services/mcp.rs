@@ -128,7 +128,7 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
     match done {
         Done::Lines(lines) => lines.iter().for_each(|line| outln!("{line}")),
         Done::Rows(rows) => {
-            let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+            let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
             out!("{}", table(&rows, columns));
         }
         Done::Insert(text) => outln!("{text}"),

@@ -1,6 +1,7 @@
 //! What goes wrong around a run: kills at any call of the system, a full disk, a server whose tool has changed.
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
@@ -38,6 +39,21 @@ fn check(home: &Path, what: &str) {
     assert_eq!(done, 3, "{what}: {events}");
     let (status, text) = run(home, &["receipt", "verify"]);
     assert_eq!(status, 0, "{what}: {text}");
+}
+
+#[test]
+fn without_a_terminal_no_program_is_asked_for_its_size() {
+    let home = home(&[plan(&["do it"]), json!({"steps": [{"text": "done"}]})], "");
+    let programs = home.path().join("bin");
+    fs::create_dir(&programs).expect("a directory");
+    let asked = home.path().join("asked");
+    fs::write(programs.join("tput"), format!("#!/bin/sh\necho \"$@\" >> {}\n", asked.display())).expect("a script");
+    fs::set_permissions(programs.join("tput"), Permissions::from_mode(0o755)).expect("it can run");
+    let path = format!("{}:{}", programs.display(), crate::need::TEST_PATH);
+    let told =
+        command(home.path(), &["norris", "make it", "--check", "true"]).env("PATH", path).output().expect("it runs");
+    assert!(told.status.success() && !told.stderr.is_empty(), "{told:?}");
+    assert!(!asked.exists(), "{}", fs::read_to_string(&asked).unwrap_or_default());
 }
 
 #[test]

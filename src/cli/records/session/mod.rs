@@ -535,7 +535,7 @@ impl Asked {
 }
 
 fn print_table(rows: &[Vec<String>]) {
-    let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+    let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
     out!("{}", table(rows, columns));
 }
 

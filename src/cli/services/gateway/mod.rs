@@ -618,7 +618,7 @@ fn verify(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
 }
 
 fn print_table(rows: &[Vec<String>]) {
-    let columns = crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(COLUMNS));
+    let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(COLUMNS));
     outln!("{}", sanitise(table(rows, columns).trim_end()));
 }
 

@@ -773,7 +773,7 @@ fn is_terminal() -> bool {
 }
 
 fn columns() -> usize {
-    let width = || crossterm::terminal::size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
+    let width = || crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
     if std::io::stdout().is_terminal() { width() } else { COLUMNS }
 }
 
