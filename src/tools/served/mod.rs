@@ -146,6 +146,8 @@ struct Offered {
     pins: PinsVersion,
     manifests: Vec<Option<Arc<Manifest>>>,
     rows: Vec<Listed>,
+    /// About how many tokens their schemas cost in each request.
+    tokens: usize,
     /// Their words, from the first search on.
     index: OnceLock<find::Index>,
 }
@@ -399,8 +401,9 @@ impl Servers {
             return Arc::clone(offered);
         }
         let all = names.into_iter().flat_map(|server| self.list(&server));
-        let rows = all.filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect();
-        let offered = Arc::new(Offered { pins, manifests, rows, index: OnceLock::new() });
+        let rows: Vec<Listed> = all.filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect();
+        let tokens = rows.iter().map(tokens).sum();
+        let offered = Arc::new(Offered { pins, manifests, rows, tokens, index: OnceLock::new() });
         *kept = Some(Arc::clone(&offered));
         offered
     }
@@ -447,7 +450,7 @@ impl Servers {
             return None;
         }
         *made_from = Some(source);
-        let is_much = is_much(&offered.rows, tokens_max);
+        let is_much = offered.tokens > tokens_max;
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut tools: Vec<Box<dyn Tool>> = Vec::new();
         let mut found = Vec::new();
@@ -489,7 +492,7 @@ impl Servers {
     /// The names of the tools whose schemas are sent with each request now; models find the other ones by a search.
     fn sent(&self) -> Vec<String> {
         let offered = self.offered();
-        let is_much = is_much(&offered.rows, self.tokens_max());
+        let is_much = offered.tokens > self.tokens_max();
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_sent =
             |row: &Listed| !is_much || self.is_always_sent(&row.server, &row.tool) || loaded.contains(&row.name);
@@ -593,11 +596,6 @@ fn resources_definition() -> Definition {
 }
 
 /// About how many tokens a tool costs in each request.
-/// Whether the schemas of the tools are too long to be sent with each request.
-fn is_much(offered: &[Listed], tokens_max: usize) -> bool {
-    offered.iter().map(tokens).sum::<usize>() > tokens_max
-}
-
 fn tokens(row: &Listed) -> usize {
     (row.tool.description.len() + row.tool.input.to_string().len() + row.name.len()) / BYTES_PER_TOKEN
 }
