@@ -157,11 +157,11 @@ impl Desk {
         if let Some(journal) = &journal {
             if is_committed {
                 for entry in &journal.entries {
-                    let list = if root.finish(entry) { &mut recovery.finished } else { &mut recovery.left };
+                    let list = if finish(root, entry) { &mut recovery.finished } else { &mut recovery.left };
                     list.push(entry.path.clone());
                 }
             }
-            root.tidy(journal, !is_committed);
+            tidy(root, journal, !is_committed);
         }
         // A journal that can't be put away is looked at again, and says the same.
         let _ = self.close();
@@ -258,38 +258,33 @@ struct Staged {
 /// The directories that files of a change lie in.
 type Parents = BTreeMap<PathBuf, OwnedFd>;
 
-impl Root {
+impl Journals {
     /// Changes several files as one. Missing directories are made; permissions stay, and so does the owner if that is
     /// allowed. No two changes may be of the same file.
     ///
     /// # Errors
     /// A file has another content than expected, or can't be written; in that case every file is unchanged.
-    pub fn commit(&self, journals: &Journals, changes: &[Change<'_>]) -> Result<(), CommitError> {
-        self.commit_in_steps(journals, changes, &mut || ())
+    pub fn commit(&self, root: &Root, changes: &[Change<'_>]) -> Result<(), CommitError> {
+        self.commit_in_steps(root, changes, &mut || ())
     }
 
     /// Calls `step` at each point where a crash would leave another state.
-    fn commit_in_steps(
-        &self,
-        journals: &Journals,
-        changes: &[Change<'_>],
-        step: &mut dyn FnMut(),
-    ) -> Result<(), CommitError> {
-        let of_journal = |error: PathError| CommitError { path: journals.directory.display().to_string(), error };
-        let desk = journals.lock(&self.path, journals.wait).map_err(of_journal)?;
-        let _ = desk.recover(self);
-        let journal = self.journal(changes)?;
+    fn commit_in_steps(&self, root: &Root, changes: &[Change<'_>], step: &mut dyn FnMut()) -> Result<(), CommitError> {
+        let of_journal = |error: PathError| CommitError { path: self.directory.display().to_string(), error };
+        let desk = self.lock(&root.path, self.wait).map_err(of_journal)?;
+        let _ = desk.recover(root);
+        let journal = journal(root, changes)?;
         let file = desk.prepare(&journal).map_err(|error| of_journal(of_io(&error)))?;
         step();
         let mut parents = Parents::new();
-        let ready = self.stage(&journal, changes, &mut parents, step).and_then(|staged| {
+        let ready = stage(root, &journal, changes, &mut parents, step).and_then(|staged| {
             desk.count(&file).map_err(|error| of_journal(of_io(&error)))?;
             Ok(staged)
         });
         let staged = match ready {
             Ok(staged) => staged,
             Err(error) => {
-                self.tidy(&journal, true);
+                tidy(root, &journal, true);
                 let _ = desk.close();
                 return Err(error);
             }
@@ -313,7 +308,7 @@ impl Root {
                     None => unlinkat(parent, &staged.name, UnlinkatFlags::NoRemoveDir).map_err(PathError::from),
                 };
             }
-            self.tidy(&journal, true);
+            tidy(root, &journal, true);
         }
         parents.values().for_each(sync);
         let _ = desk.close();
@@ -323,158 +318,157 @@ impl Root {
         let _ = std::thread::Builder::new().spawn(move || drop(replaced));
         applied
     }
+}
 
-    /// Makes the journal of a change.
-    fn journal(&self, changes: &[Change<'_>]) -> Result<Journal, CommitError> {
-        let mut nonce = [0; 8];
-        SystemRandom::new()
-            .fill(&mut nonce)
-            .map_err(|_| CommitError { path: String::new(), error: PathError::System(Errno::EIO) })?;
-        let nonce = hex::encode(&nonce);
-        let mut journal = Journal { root: self.path.clone(), directories: Vec::new(), entries: Vec::new() };
-        for (at, change) in changes.iter().enumerate() {
-            let path = self.resolve(change.path);
-            let path = path.map_err(|error| CommitError { path: change.path.to_owned(), error })?;
-            let missing = |path: &&Path| {
-                !path.as_os_str().is_empty()
-                    && matches!(self.open_beneath(path, OFlag::O_PATH), Err(PathError::Missing))
-            };
-            if change.new.is_some() {
-                let mut made: Vec<PathBuf> = path.ancestors().skip(1).take_while(missing).map(Path::to_owned).collect();
-                made.reverse();
-                made.retain(|path| !journal.directories.contains(path));
-                journal.directories.append(&mut made);
-            }
-            journal.entries.push(Entry {
-                path,
-                temporary: format!(".reedclaw-{nonce}-{at}.tmp"),
-                old: change.old.map(sha256_hex),
-                new: change.new.map(sha256_hex),
-            });
+/// Makes the journal of a change.
+fn journal(root: &Root, changes: &[Change<'_>]) -> Result<Journal, CommitError> {
+    let mut nonce = [0; 8];
+    SystemRandom::new()
+        .fill(&mut nonce)
+        .map_err(|_| CommitError { path: String::new(), error: PathError::System(Errno::EIO) })?;
+    let nonce = hex::encode(&nonce);
+    let mut journal = Journal { root: root.path.clone(), directories: Vec::new(), entries: Vec::new() };
+    for (at, change) in changes.iter().enumerate() {
+        let path = root.resolve(change.path);
+        let path = path.map_err(|error| CommitError { path: change.path.to_owned(), error })?;
+        let missing = |path: &&Path| {
+            !path.as_os_str().is_empty() && matches!(root.open_beneath(path, OFlag::O_PATH), Err(PathError::Missing))
+        };
+        if change.new.is_some() {
+            let mut made: Vec<PathBuf> = path.ancestors().skip(1).take_while(missing).map(Path::to_owned).collect();
+            made.reverse();
+            made.retain(|path| !journal.directories.contains(path));
+            journal.directories.append(&mut made);
         }
-        Ok(journal)
+        journal.entries.push(Entry {
+            path,
+            temporary: format!(".reedclaw-{nonce}-{at}.tmp"),
+            old: change.old.map(sha256_hex),
+            new: change.new.map(sha256_hex),
+        });
     }
+    Ok(journal)
+}
 
-    /// Writes every new content beside its file, onto the disk; every old one is looked at before and after.
-    fn stage(
-        &self,
-        journal: &Journal,
-        changes: &[Change<'_>],
-        parents: &mut Parents,
-        step: &mut dyn FnMut(),
-    ) -> Result<Vec<Staged>, CommitError> {
-        let failed = |at: usize, error: PathError| CommitError { path: changes[at].path.to_owned(), error };
-        let new_mode = 0o666 & !umask();
-        let mut staged = Vec::with_capacity(changes.len());
-        for (at, (entry, change)) in journal.entries.iter().zip(changes).enumerate() {
-            let one = self.stage_one(entry, change, parents, new_mode).map_err(|error| failed(at, error))?;
-            staged.push(one);
-            step();
-        }
-        let contents: Vec<(usize, &File)> =
-            staged.iter().enumerate().filter_map(|(at, one)| Some((at, one.content.as_ref()?))).collect();
-        sync_all(&contents).map_err(|(at, error)| failed(at, error))?;
-        for (at, one) in staged.iter().enumerate() {
-            if stamp(&parents[&one.parent], &one.name) != one.stamp {
-                return Err(failed(at, PathError::Changed));
-            }
-        }
+/// Writes every new content beside its file, onto the disk; every old one is looked at before and after.
+fn stage(
+    root: &Root,
+    journal: &Journal,
+    changes: &[Change<'_>],
+    parents: &mut Parents,
+    step: &mut dyn FnMut(),
+) -> Result<Vec<Staged>, CommitError> {
+    let failed = |at: usize, error: PathError| CommitError { path: changes[at].path.to_owned(), error };
+    let new_mode = 0o666 & !umask();
+    let mut staged = Vec::with_capacity(changes.len());
+    for (at, (entry, change)) in journal.entries.iter().zip(changes).enumerate() {
+        let one = stage_one(root, entry, change, parents, new_mode).map_err(|error| failed(at, error))?;
+        staged.push(one);
         step();
-        Ok(staged)
     }
-
-    fn stage_one(
-        &self,
-        entry: &Entry,
-        change: &Change<'_>,
-        parents: &mut Parents,
-        new_mode: u32,
-    ) -> Result<Staged, PathError> {
-        let parent = entry.path.parent().unwrap_or(Path::new("")).to_owned();
-        let name = PathBuf::from(entry.path.file_name().ok_or(PathError::Directory)?);
-        if !parents.contains_key(&parent) {
-            parents.insert(parent.clone(), self.make_directories(&parent)?);
+    let contents: Vec<(usize, &File)> =
+        staged.iter().enumerate().filter_map(|(at, one)| Some((at, one.content.as_ref()?))).collect();
+    sync_all(&contents).map_err(|(at, error)| failed(at, error))?;
+    for (at, one) in staged.iter().enumerate() {
+        if stamp(&parents[&one.parent], &one.name) != one.stamp {
+            return Err(failed(at, PathError::Changed));
         }
-        let dir = &parents[&parent];
-        let stamp = stamp(dir, &name);
-        let mut old = match self.open_in(dir, &name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW) {
-            Ok(old) => Some(self.checked(File::from(old))?),
-            Err(PathError::Missing) => None,
-            Err(problem) => return Err(problem),
+    }
+    step();
+    Ok(staged)
+}
+
+fn stage_one(
+    root: &Root,
+    entry: &Entry,
+    change: &Change<'_>,
+    parents: &mut Parents,
+    new_mode: u32,
+) -> Result<Staged, PathError> {
+    let parent = entry.path.parent().unwrap_or(Path::new("")).to_owned();
+    let name = PathBuf::from(entry.path.file_name().ok_or(PathError::Directory)?);
+    if !parents.contains_key(&parent) {
+        parents.insert(parent.clone(), root.make_directories(&parent)?);
+    }
+    let dir = &parents[&parent];
+    let stamp = stamp(dir, &name);
+    let mut old = match root.open_in(dir, &name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW) {
+        Ok(old) => Some(root.checked(File::from(old))?),
+        Err(PathError::Missing) => None,
+        Err(problem) => return Err(problem),
+    };
+    let mut found = None;
+    let mut data = None;
+    if let Some(old) = &mut old {
+        data = Some(old.metadata().map_err(|error| of_io(&error))?);
+        let mut bytes = Vec::new();
+        old.read_to_end(&mut bytes).map_err(|error| of_io(&error))?;
+        found = Some(bytes);
+    }
+    if found.as_deref() != change.old {
+        return Err(PathError::Changed);
+    }
+    let mode = data.as_ref().map_or(new_mode, |data| data.mode() & 0o7777);
+    let mut content = None;
+    if let Some(bytes) = change.new {
+        let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+        let how = OpenHow::new().flags(flags).mode(Mode::from_bits_truncate(0o600));
+        let mut file = File::from(openat2(dir, entry.temporary.as_str(), how)?);
+        file.write_all(bytes).map_err(|error| of_io(&error))?;
+        if let Some(data) = &data {
+            // Only root may change a file's owner; other users keep themselves as the owner.
+            let _ = fchown(&file, Some(Uid::from_raw(data.uid())), Some(Gid::from_raw(data.gid())));
+        }
+        fchmod(&file, Mode::from_bits_truncate(mode))?;
+        content = Some(file);
+    }
+    Ok(Staged { parent, name, stamp, mode, old, content })
+}
+
+/// Finishes one file of a change that counts; returns whether its content is right.
+fn finish(root: &Root, entry: &Entry) -> bool {
+    let Some((parent, name)) = parent_of(root, &entry.path) else { return false };
+    let hash_of = |name: &Path| {
+        let file = root.open_in(&parent, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW).map(File::from);
+        let mut bytes = Vec::new();
+        match file {
+            Ok(file) => file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok().map(|_| Some(sha256_hex(&bytes))),
+            Err(PathError::Missing) => Some(None),
+            Err(_) => None,
+        }
+    };
+    let Some(now) = hash_of(&name) else { return false };
+    if now == entry.new {
+        return true;
+    }
+    let is_ready = now == entry.old && hash_of(Path::new(&entry.temporary)) == Some(entry.new.clone());
+    let finished = is_ready
+        && match entry.new {
+            Some(_) => renameat(&parent, entry.temporary.as_str(), &parent, &name).is_ok(),
+            None => unlinkat(&parent, &name, UnlinkatFlags::NoRemoveDir).is_ok(),
         };
-        let mut found = None;
-        let mut data = None;
-        if let Some(old) = &mut old {
-            data = Some(old.metadata().map_err(|error| of_io(&error))?);
-            let mut bytes = Vec::new();
-            old.read_to_end(&mut bytes).map_err(|error| of_io(&error))?;
-            found = Some(bytes);
-        }
-        if found.as_deref() != change.old {
-            return Err(PathError::Changed);
-        }
-        let mode = data.as_ref().map_or(new_mode, |data| data.mode() & 0o7777);
-        let mut content = None;
-        if let Some(bytes) = change.new {
-            let flags = OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
-            let how = OpenHow::new().flags(flags).mode(Mode::from_bits_truncate(0o600));
-            let mut file = File::from(openat2(dir, entry.temporary.as_str(), how)?);
-            file.write_all(bytes).map_err(|error| of_io(&error))?;
-            if let Some(data) = &data {
-                // Only root may change a file's owner; other users keep themselves as the owner.
-                let _ = fchown(&file, Some(Uid::from_raw(data.uid())), Some(Gid::from_raw(data.gid())));
-            }
-            fchmod(&file, Mode::from_bits_truncate(mode))?;
-            content = Some(file);
-        }
-        Ok(Staged { parent, name, stamp, mode, old, content })
-    }
+    sync(&parent);
+    finished
+}
 
-    /// Finishes one file of a change that counts; returns whether its content is right.
-    fn finish(&self, entry: &Entry) -> bool {
-        let Some((parent, name)) = self.parent_of(&entry.path) else { return false };
-        let hash_of = |name: &Path| {
-            let file = self.open_in(&parent, name, OFlag::O_RDONLY | OFlag::O_NOFOLLOW).map(File::from);
-            let mut bytes = Vec::new();
-            match file {
-                Ok(file) => file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok().map(|_| Some(sha256_hex(&bytes))),
-                Err(PathError::Missing) => Some(None),
-                Err(_) => None,
-            }
-        };
-        let Some(now) = hash_of(&name) else { return false };
-        if now == entry.new {
-            return true;
+/// Removes the remains of a change beside its files, and the directories that it made if they are empty.
+fn tidy(root: &Root, journal: &Journal, with_directories: bool) {
+    for entry in &journal.entries {
+        if let Some((parent, _)) = parent_of(root, &entry.path) {
+            let _ = unlinkat(&parent, entry.temporary.as_str(), UnlinkatFlags::NoRemoveDir);
         }
-        let is_ready = now == entry.old && hash_of(Path::new(&entry.temporary)) == Some(entry.new.clone());
-        let finished = is_ready
-            && match entry.new {
-                Some(_) => renameat(&parent, entry.temporary.as_str(), &parent, &name).is_ok(),
-                None => unlinkat(&parent, &name, UnlinkatFlags::NoRemoveDir).is_ok(),
-            };
-        sync(&parent);
-        finished
     }
+    for directory in journal.directories.iter().rev().filter(|_| with_directories) {
+        if let Some((parent, name)) = parent_of(root, directory) {
+            let _ = unlinkat(&parent, &name, UnlinkatFlags::RemoveDir);
+        }
+    }
+}
 
-    /// Removes the remains of a change beside its files, and the directories that it made if they are empty.
-    fn tidy(&self, journal: &Journal, with_directories: bool) {
-        for entry in &journal.entries {
-            if let Some((parent, _)) = self.parent_of(&entry.path) {
-                let _ = unlinkat(&parent, entry.temporary.as_str(), UnlinkatFlags::NoRemoveDir);
-            }
-        }
-        for directory in journal.directories.iter().rev().filter(|_| with_directories) {
-            if let Some((parent, name)) = self.parent_of(directory) {
-                let _ = unlinkat(&parent, &name, UnlinkatFlags::RemoveDir);
-            }
-        }
-    }
-
-    fn parent_of(&self, path: &Path) -> Option<(OwnedFd, PathBuf)> {
-        let parent = path.parent().unwrap_or(Path::new(""));
-        let parent = self.open_beneath(parent, OFlag::O_PATH | OFlag::O_DIRECTORY).ok()?;
-        Some((parent, path.file_name()?.into()))
-    }
+fn parent_of(root: &Root, path: &Path) -> Option<(OwnedFd, PathBuf)> {
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let parent = root.open_beneath(parent, OFlag::O_PATH | OFlag::O_DIRECTORY).ok()?;
+    Some((parent, path.file_name()?.into()))
 }
 
 /// Puts one file's new content in place, or removes the file.

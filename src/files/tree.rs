@@ -199,7 +199,7 @@ impl Tree for Root {
     }
 
     fn change(&self, journals: &Journals, changes: &[Change<'_>]) -> Result<(), CommitError> {
-        self.commit(journals, changes)
+        journals.commit(self, changes)
     }
 }
 

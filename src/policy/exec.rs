@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use super::Elsewhere;
+use super::builtins;
 use super::piece::{Piece, Source, Text};
 use super::place::Zone;
 use super::plan::{Act, Call, only_tells, plan};
@@ -191,7 +192,7 @@ impl Walk<'_, '_> {
         if !only_tells(words) {
             self.forbidden_command(name, words);
         }
-        if let Some(printed) = self.builtin(name, words) {
+        if let Some(printed) = builtins::builtin(self, name, words) {
             return printed;
         }
         let rules = self.context.rules;
@@ -366,7 +367,7 @@ impl Walk<'_, '_> {
             }
             Act::Assign(variable, value) => {
                 let variable = variable.shown();
-                self.sets(&variable, std::slice::from_ref(&value), true);
+                builtins::sets(self, &variable, std::slice::from_ref(&value), true);
                 assigned.push((variable.clone(), self.shell.vars.get(&variable).cloned()));
                 self.shell.set(&variable, vec![value]);
             }

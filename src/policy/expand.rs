@@ -1,6 +1,7 @@
 //! Words → what they may become: braces, tildes, parameters, substitutions, splitting. A word may turn out in several
 //! ways; each is followed, up to a limit, beyond which it is unknown.
 
+use super::builtins;
 use super::piece::{Piece, Source, Text};
 use super::programs::listed;
 use super::shell::{Var, limited};
@@ -406,7 +407,7 @@ impl Walk<'_, '_> {
                 };
                 if letter == '=' {
                     let value = flat(ways.clone());
-                    self.sets(&parameter.name, &value, false);
+                    builtins::sets(self, &parameter.name, &value, false);
                     self.shell.set(&parameter.name, value);
                 }
                 ways

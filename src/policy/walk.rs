@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use super::Context;
+use super::builtins;
 use super::findings::Findings;
 use super::piece::{Source, Text};
 use super::place::Map;
@@ -306,7 +307,7 @@ impl<'m, 'a> Walk<'m, 'a> {
         // Too many: several values are ways of one turn.
         let width = if values.len() > LOOP_TURNS_MAX { 8 } else { 1 };
         for ways in values.chunks(width).take(LOOP_TURNS_MAX) {
-            self.sets(name, ways, false);
+            builtins::sets(self, name, ways, false);
             self.shell.set(name, ways.to_vec());
             printed = joined(printed, &self.script(body));
         }
@@ -383,10 +384,10 @@ impl<'m, 'a> Walk<'m, 'a> {
                     let all = before.iter().flat_map(|one| value.iter().map(move |two| one.clone().then(two)));
                     value = if before.is_empty() { value } else { limited(all.collect()) };
                 }
-                self.sets(&assign.name, &value, is_environment);
+                builtins::sets(self, &assign.name, &value, is_environment);
                 let Some(key) = key else { return self.shell.set(&assign.name, value) };
                 if matches!(assign.name.as_str(), "BASH_ALIASES" | "BASH_CMDS") {
-                    value.iter().for_each(|text| self.define_alias(key.lossy(), text));
+                    value.iter().for_each(|text| builtins::define_alias(self, key.lossy(), text));
                 }
                 let mut items = match self.shell.vars.get(&assign.name) {
                     Some(Var::Array(items)) => items.clone(),
@@ -408,7 +409,7 @@ impl<'m, 'a> Walk<'m, 'a> {
                 let key = self.subscript(index).shown();
                 let value = self.plain_value(word).into_iter().next().unwrap_or_default();
                 if matches!(assign.name.as_str(), "BASH_ALIASES" | "BASH_CMDS") {
-                    self.define_alias(&key, &value);
+                    builtins::define_alias(self, &key, &value);
                 }
                 made.push((key, value));
                 continue;
@@ -421,7 +422,7 @@ impl<'m, 'a> Walk<'m, 'a> {
             }
         }
         let values: Vec<Text> = made.iter().map(|(_, value)| value.clone()).collect();
-        self.sets(&assign.name, &values, is_environment);
+        builtins::sets(self, &assign.name, &values, is_environment);
         self.shell.put(&assign.name, Some(Var::Array(made)));
     }
 

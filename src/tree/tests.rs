@@ -295,7 +295,7 @@ proptest! {
                     let (path, new) = (NAMES[name], vec![byte; 3]);
                     let old = Tree::read(&twins.root, path, 1000).ok().map(|it| it.bytes);
                     let change = [Change { path, old: old.as_deref(), new: Some(&new) }];
-                    let kinds = (twins.root.commit(&twins.journals, &change), twins.draft.change(&twins.journals, &change));
+                    let kinds = (twins.journals.commit(&twins.root, &change), twins.draft.change(&twins.journals, &change));
                     // Only what the directory took as a file counts: git has no empty directories in the way.
                     let is_by_link = path.starts_with("into/");
                     prop_assert!(kinds.0.is_err() || kinds.1.is_ok() || is_by_link, "{path}: {kinds:?}");
@@ -305,14 +305,14 @@ proptest! {
                     }
                     if kinds.0.is_err() && kinds.1.is_ok() {
                         std::fs::remove_dir_all(at.join(path)).ok();
-                        twins.root.commit(&twins.journals, &change).expect("an empty directory was in the way");
+                        twins.journals.commit(&twins.root, &change).expect("an empty directory was in the way");
                     }
                 }
                 Act::Delete(name) => {
                     let path = NAMES[name];
                     let Ok(old) = Tree::read(&twins.root, path, 1000) else { continue };
                     let change = [Change { path, old: Some(&old.bytes), new: None }];
-                    let done = (twins.root.commit(&twins.journals, &change), twins.draft.change(&twins.journals, &change));
+                    let done = (twins.journals.commit(&twins.root, &change), twins.draft.change(&twins.journals, &change));
                     prop_assert_eq!(done.0.is_ok(), done.1.is_ok(), "{}", path);
                 }
                 Act::Executable(name, on) => {

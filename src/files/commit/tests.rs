@@ -80,7 +80,7 @@ fn killed_at_any_step_all_is_old_or_all_is_new() {
                 let _ = kill(getpid(), Signal::SIGKILL);
             }
         };
-        root.commit_in_steps(&journals, CHANGES, step).expect("it is changed");
+        journals.commit_in_steps(&root, CHANGES, step).expect("it is changed");
         return;
     }
     let name = std::thread::current().name().expect("the test's name").to_owned();
@@ -116,10 +116,10 @@ fn killed_at_any_step_all_is_old_or_all_is_new() {
 fn a_change_is_whole_and_keeps_permissions() {
     let top = tempfile::tempdir().expect("a directory");
     let (root, journals) = scene(top.path());
-    root.commit(&journals, CHANGES).expect("it is changed");
+    journals.commit(&root, CHANGES).expect("it is changed");
     assert_eq!(held(root.path()), all_new());
     assert_eq!(std::fs::metadata(root.path().join("a.txt")).expect("a file").permissions().mode() & 0o7777, 0o751);
-    assert_eq!(root.commit(&journals, CHANGES).expect_err("it isn't old").error, PathError::Changed);
+    assert_eq!(journals.commit(&root, CHANGES).expect_err("it isn't old").error, PathError::Changed);
     assert_eq!(held(root.path()), all_new());
 }
 
@@ -146,7 +146,7 @@ fn one_wrong_file_leaves_all_as_they_were() {
         (write("new/../../x", None), PathError::Outside),
     ] {
         let changes: Vec<Change<'_>> = CHANGES.iter().copied().chain([change]).collect();
-        let error = root.commit(&journals, &changes).expect_err(change.path);
+        let error = journals.commit(&root, &changes).expect_err(change.path);
         assert_eq!((error.path.as_str(), error.error), (change.path, problem));
         assert_eq!(held(root.path()), before, "{}", change.path);
     }
@@ -159,7 +159,7 @@ fn a_change_that_fails_halfway_is_reverted() {
     let (root, journals) = scene(top.path());
     let mut steps = 0;
     // After the first file is new, another program makes the second one.
-    let outcome = root.commit_in_steps(&journals, CHANGES, &mut || {
+    let outcome = journals.commit_in_steps(&root, CHANGES, &mut || {
         steps += 1;
         if steps == 8 {
             assert_eq!(std::fs::read(root.path().join("a.txt")).expect("a file"), b"a new\n");
@@ -179,7 +179,7 @@ fn a_file_that_changes_while_others_are_written_stops_it() {
     let top = tempfile::tempdir().expect("a directory");
     let (root, journals) = scene(top.path());
     let mut steps = 0;
-    let outcome = root.commit_in_steps(&journals, CHANGES, &mut || {
+    let outcome = journals.commit_in_steps(&root, CHANGES, &mut || {
         steps += 1;
         if steps == 3 {
             std::fs::write(root.path().join("a.txt"), "my own\n").expect("a file");
@@ -197,9 +197,9 @@ fn a_recovery_overwrites_no_newer_change_and_two_sessions_wait_for_each_other() 
     let (root, journals) = scene(top.path());
     let mut steps = 0;
     let cut_off = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        root.commit_in_steps(&journals, CHANGES, &mut || {
+        journals.commit_in_steps(&root, CHANGES, &mut || {
             steps += 1;
-            let other = root.commit(&journals, CHANGES).map_err(|error| error.error);
+            let other = journals.commit(&root, CHANGES).map_err(|error| error.error);
             assert_eq!(other, Err(PathError::Busy));
             assert_eq!(journals.recover(), [], "it is still held");
             if steps == 8 {

@@ -43,7 +43,7 @@ impl Scene {
         let tool = Edit { kind: None, journals: self.journals.clone(), reads: Reads::default() };
         let draft = tool.draft(&json!({"edits": edits}), &self.root)?;
         let difference = draft.difference();
-        let committed = self.root.commit(&self.journals, &draft.changes());
+        let committed = self.journals.commit(&self.root, &draft.changes());
         committed
             .map(|()| format!("{}{}", difference.summary, difference.diff))
             .map_err(|it| path_error(&it.path, &it.error))
