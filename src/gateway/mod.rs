@@ -294,7 +294,7 @@ fn meet_neighbours(gateway: &Arc<Gateway>) -> std::io::Result<Option<Arc<Neighbo
 /// Refuses to serve tenants whose routes name other back-ends than this program has; names all of them.
 fn check_routes(ledger: &Ledger) -> Result<(), Failure> {
     let mut offenders = Vec::new();
-    for (tenant, _) in ledger.tenants().map_err(|error| of_ledger(&error))? {
+    for (tenant, _) in ledger.accounts().tenants().map_err(|error| of_ledger(&error))? {
         let routes = ledger.backends().list(&tenant).map_err(|error| of_ledger(&error))?;
         if let Some(Unfit::Split(lines) | Unfit::Unavailable(lines)) = backends::unfit(&routes, ledger.engine()) {
             offenders.extend(lines.into_iter().map(|line| format!("{tenant}, {line}")));

@@ -95,13 +95,16 @@ pub struct Paired {
     pub role: String,
 }
 
-impl Ledger {
+/// Tenants, their members, tokens and pairing.
+pub struct Accounts<'l>(pub(in crate::ledger) &'l Ledger);
+
+impl Accounts<'_> {
     /// Makes a tenant; one that is there keeps its mode.
     ///
     /// # Errors
     /// It is there with another mode, or the database fails.
     pub fn add_tenant(&self, tenant: &str, mode: Mode) -> Result<(), LedgerError> {
-        let there = self.write(tenant, |transaction| {
+        let there = self.0.write(tenant, |transaction| {
             let sql = "INSERT INTO tenant (tenant, mode) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
             transaction.execute(sql, params![tenant, mode.word()])?;
             mode_in(transaction, tenant)
@@ -117,7 +120,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn tenants(&self) -> Result<Vec<(String, String)>, LedgerError> {
-        let connection = self.view("")?;
+        let connection = self.0.view("")?;
         let mut statement = connection.prepare_cached("SELECT tenant, mode FROM tenant ORDER BY tenant")?;
         let rows = statement.query_map(params![], |row| Ok((row.get(0)?, row.get(1)?)))?;
         Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
@@ -128,7 +131,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn mode(&self, tenant: &str) -> Result<Option<Mode>, LedgerError> {
-        let connection = self.view(tenant)?;
+        let connection = self.0.view(tenant)?;
         mode_in(&connection, tenant)
     }
 
@@ -140,7 +143,7 @@ impl Ledger {
         if self.mode(tenant)?.is_none() {
             return Err(LedgerError::NotFound);
         }
-        self.write(tenant, |transaction| {
+        self.0.write(tenant, |transaction| {
             set_member_in(transaction, tenant, user, role)?;
             let body = json!({"kind": "member", "user": user, "role": role.map(TeamRole::word)});
             audit(transaction, tenant, user, body)
@@ -153,7 +156,7 @@ impl Ledger {
     /// The database fails.
     pub fn member(&self, tenant: &str, user: &str) -> Result<Option<TeamRole>, LedgerError> {
         let sql = "SELECT role FROM member WHERE tenant = ?1 AND user = ?2";
-        let connection = self.view(tenant)?;
+        let connection = self.0.view(tenant)?;
         let mut statement = connection.prepare_cached(sql)?;
         let word: Option<String> = statement.query_row(params![tenant, user], |row| row.get(0)).optional()?;
         Ok(word.as_deref().and_then(TeamRole::of))
@@ -164,7 +167,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn members(&self, tenant: &str) -> Result<Vec<(String, String)>, LedgerError> {
-        let connection = self.view(tenant)?;
+        let connection = self.0.view(tenant)?;
         let mut statement =
             connection.prepare_cached("SELECT user, role FROM member WHERE tenant = ?1 ORDER BY user")?;
         let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?)))?;
@@ -180,7 +183,7 @@ impl Ledger {
             return Err(LedgerError::NotFound);
         }
         let has_role = self.member(&new.tenant, &new.user)?.is_some();
-        self.write(&new.tenant, |transaction| {
+        self.0.write(&new.tenant, |transaction| {
             if !has_role {
                 set_member_in(transaction, &new.tenant, &new.user, Some(new.role))?;
             }
@@ -196,7 +199,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn tokens(&self) -> Result<Vec<TokenRow>, LedgerError> {
-        let connection = self.view("")?;
+        let connection = self.0.view("")?;
         let now = now_ms(&connection)?;
         let sql = "SELECT id, kind, user, tenant, role, expires_ms, revoked_ms FROM token ORDER BY created_ms, id";
         let mut statement = connection.prepare_cached(sql)?;
@@ -221,10 +224,10 @@ impl Ledger {
     pub fn revoke_token(&self, id: &str) -> Result<(), LedgerError> {
         let tenant: Option<(String, String)> = {
             let sql = "SELECT tenant, user FROM token WHERE id = ?1";
-            self.view("")?.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?
+            self.0.view("")?.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?
         };
         let Some((tenant, user)) = tenant else { return Err(LedgerError::NotFound) };
-        self.write(&tenant, |transaction| {
+        self.0.write(&tenant, |transaction| {
             let now = now_ms(transaction)?;
             let sql = "UPDATE token SET revoked_ms = ?2 WHERE id = ?1 AND revoked_ms IS NULL";
             transaction.execute(sql, params![id, now])?;
@@ -245,7 +248,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn caller(&self, secret: &str, tenant: &str) -> Result<Option<Caller>, LedgerError> {
-        let connection = self.view(tenant)?;
+        let connection = self.0.view(tenant)?;
         // The lookup is by the hash: its time tells nothing about the secret.
         let sql = format!(
             "SELECT t.id, t.kind, t.user, t.tenant, t.role, m.role, n.mode FROM token t \
@@ -276,7 +279,7 @@ impl Ledger {
         }
         let code = random_text(CODE_LETTERS);
         let has_role = self.member(tenant, user)?.is_some();
-        self.write(tenant, |transaction| {
+        self.0.write(tenant, |transaction| {
             let now = now_ms(transaction)?;
             if !has_role {
                 set_member_in(transaction, tenant, user, Some(role))?;
@@ -297,7 +300,7 @@ impl Ledger {
     pub fn pair(&self, code: &str) -> Result<Option<Paired>, LedgerError> {
         let sha256 = hash::sha256_hex(code.as_bytes());
         // Alone with this secret, so that of two who use it at once one is the second.
-        let transaction = self.pool.begin(Begin::Write, &[&sha256])?;
+        let transaction = self.0.pool.begin(Begin::Write, &[&sha256])?;
         let now = now_ms(&transaction)?;
         let sql = "DELETE FROM pair_code WHERE sha256 = ?1 RETURNING user, tenant, role, expires_ms";
         let found: Option<(String, String, String, i64)> = transaction
@@ -319,7 +322,7 @@ impl Ledger {
     pub fn refresh(&self, secret: &str) -> Result<Option<Paired>, LedgerError> {
         let sha256 = hash::sha256_hex(secret.as_bytes());
         // Alone with this secret, so that of two who use it at once one is the second.
-        let transaction = self.pool.begin(Begin::Write, &[&sha256])?;
+        let transaction = self.0.pool.begin(Begin::Write, &[&sha256])?;
         let now = now_ms(&transaction)?;
         let sql = "SELECT family, user, tenant, role, expires_ms, used FROM session WHERE sha256 = ?1";
         type Found = (String, String, String, String, i64, bool);
@@ -348,7 +351,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn log_out(&self, who: &Who) -> Result<(), LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let now = now_ms(transaction)?;
             let sql = "SELECT family FROM token WHERE id = ?1";
             let family: Option<String> =

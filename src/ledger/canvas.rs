@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::more::anchor::base;
 use super::row::Event;
+use super::spine::verify::Broken;
 use super::spine::{append_in, read_in};
-use super::verify::Broken;
 use super::{Filter, Ledger, LedgerError, now_ms};
 use crate::base::canonical::canonical;
 use crate::base::hash;
@@ -69,7 +69,10 @@ pub struct Snapshot {
     pub state_hash: String,
 }
 
-impl Ledger {
+/// Canvases.
+pub struct Canvases<'l>(pub(in crate::ledger) &'l Ledger);
+
+impl Canvases<'_> {
     /// Commits a command; the first one makes the canvas.
     ///
     /// # Errors
@@ -80,7 +83,7 @@ impl Ledger {
         let request_hash = hash::sha256_hex(ops.as_bytes());
         let kind = format!("canvas:{id}");
         let mut latest = None;
-        let committed = self.write(&who.tenant, |transaction| {
+        let committed = self.0.write(&who.tenant, |transaction| {
             if let Some(answer) = repeated(transaction, who, &kind, &command.key, &request_hash)? {
                 return Ok(Committed::Done(answer, true));
             }
@@ -114,7 +117,7 @@ impl Ledger {
         })?;
         // Only what is durable counts in memory.
         if let Some(latest) = latest {
-            self.boards.put(&who.tenant, id, latest);
+            self.0.boards.put(&who.tenant, id, latest);
         }
         Ok(committed)
     }
@@ -126,7 +129,7 @@ impl Ledger {
     pub fn check_canvas(&self, who: &Identity, id: &str) -> Result<(), LedgerError> {
         let sql = "SELECT project FROM canvas WHERE tenant = ?1 AND canvas_id = ?2";
         let project: Option<String> =
-            self.view(&who.tenant)?.query_row(sql, params![who.tenant, id], |row| row.get(0)).optional()?;
+            self.0.view(&who.tenant)?.query_row(sql, params![who.tenant, id], |row| row.get(0)).optional()?;
         if project.is_none_or(|project| project == who.project) { Ok(()) } else { Err(LedgerError::NotFound) }
     }
 
@@ -136,7 +139,7 @@ impl Ledger {
     /// There is none in this project, or the database fails.
     pub fn canvas(&self, who: &Identity, id: &str) -> Result<Snapshot, LedgerError> {
         // A wrong snapshot is removed on the way, so this may write.
-        let found = self.write(&who.tenant, |transaction| self.current(transaction, who, id))?;
+        let found = self.0.write(&who.tenant, |transaction| self.current(transaction, who, id))?;
         found.ok_or(LedgerError::NotFound)
     }
 
@@ -151,7 +154,7 @@ impl Ledger {
         if project != who.project {
             return Err(LedgerError::NotFound);
         }
-        let known = self.boards.get(&who.tenant, id).filter(|(_, at, _)| *at <= position);
+        let known = self.0.boards.get(&who.tenant, id).filter(|(_, at, _)| *at <= position);
         if let Some((state, at, hash)) = known {
             if (at, &hash) == (position, &state_hash) {
                 return Ok(Some(Snapshot { state, position, state_hash }));
@@ -159,15 +162,15 @@ impl Ledger {
             // Another gateway has changed it. A state that isn't what the log says is forgotten.
             let state = folded(transaction, &who.tenant, id, (state, at))?;
             if state.hash() == state_hash {
-                self.boards.put(&who.tenant, id, (state.clone(), position, state_hash.clone()));
+                self.0.boards.put(&who.tenant, id, (state.clone(), position, state_hash.clone()));
                 return Ok(Some(Snapshot { state, position, state_hash }));
             }
-            self.boards.forget(&who.tenant, id);
+            self.0.boards.forget(&who.tenant, id);
         }
         let start = shortcut(transaction, who, id)?.unwrap_or_default();
         let state = folded(transaction, &who.tenant, id, start)?;
         if state.hash() == state_hash {
-            self.boards.put(&who.tenant, id, (state.clone(), position, state_hash.clone()));
+            self.0.boards.put(&who.tenant, id, (state.clone(), position, state_hash.clone()));
         }
         Ok(Some(Snapshot { state, position, state_hash }))
     }
@@ -195,42 +198,41 @@ impl Ledger {
         }
         Ok(found)
     }
+}
 
-    /// Folds every canvas of a tenant from nothing, or from the state that stands for removed commits, and compares it with what each commit, row and snapshot says.
-    pub(super) fn verify_canvases(connection: &Connection, tenant: &str) -> Result<Option<Broken>, LedgerError> {
-        let mut statement =
-            connection.prepare_cached("SELECT canvas_id, rev, state_hash FROM canvas WHERE tenant = ?1")?;
-        let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        for row in rows {
-            let (id, rev, state_hash): (String, i64, String) = row?;
-            let (mut state, mut position) = (State::default(), 0);
-            if let Some(base) = base(connection, tenant, &id)? {
-                let stored = stored(connection, tenant, &id, base.rev)?.map(|(state, _)| state);
-                let Some(known) = stored.filter(|state| state.hash() == base.state_hash) else {
-                    let why =
-                        format!("the state of the canvas {id} that stands for removed commits isn't what the log says");
-                    return Ok(Some(Broken { position: base.position, why }));
-                };
-                (state, position) = (known, base.position);
-            }
-            for event in commits(connection, tenant, &id, position)? {
-                position = event.position;
-                let body = event.body();
-                let ops = body["ops"].as_array().cloned().unwrap_or_default();
-                let folded = canvas::fold(&state, &ops).ok().filter(|next| body["state_hash"] == next.hash());
-                let Some(next) = folded else {
-                    let why = format!("its operations don't give the state that it names (canvas {id})");
-                    return Ok(Some(Broken { position, why }));
-                };
-                state = next;
-            }
-            if (state.rev, state.hash()) != (rev, state_hash) {
-                let why = format!("the row of the canvas {id} names another revision or hash than its log");
-                return Ok(Some(Broken { position, why }));
-            }
+/// Folds every canvas of a tenant from nothing, or from the state that stands for removed commits, and compares it with what each commit, row and snapshot says.
+pub(super) fn verify_canvases(connection: &Connection, tenant: &str) -> Result<Option<Broken>, LedgerError> {
+    let mut statement = connection.prepare_cached("SELECT canvas_id, rev, state_hash FROM canvas WHERE tenant = ?1")?;
+    let rows = statement.query_map([tenant], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    for row in rows {
+        let (id, rev, state_hash): (String, i64, String) = row?;
+        let (mut state, mut position) = (State::default(), 0);
+        if let Some(base) = base(connection, tenant, &id)? {
+            let stored = stored(connection, tenant, &id, base.rev)?.map(|(state, _)| state);
+            let Some(known) = stored.filter(|state| state.hash() == base.state_hash) else {
+                let why =
+                    format!("the state of the canvas {id} that stands for removed commits isn't what the log says");
+                return Ok(Some(Broken { position: base.position, why }));
+            };
+            (state, position) = (known, base.position);
         }
-        Ok(None)
+        for event in commits(connection, tenant, &id, position)? {
+            position = event.position;
+            let body = event.body();
+            let ops = body["ops"].as_array().cloned().unwrap_or_default();
+            let folded = canvas::fold(&state, &ops).ok().filter(|next| body["state_hash"] == next.hash());
+            let Some(next) = folded else {
+                let why = format!("its operations don't give the state that it names (canvas {id})");
+                return Ok(Some(Broken { position, why }));
+            };
+            state = next;
+        }
+        if (state.rev, state.hash()) != (rev, state_hash) {
+            let why = format!("the row of the canvas {id} names another revision or hash than its log");
+            return Ok(Some(Broken { position, why }));
+        }
     }
+    Ok(None)
 }
 
 fn repeated(

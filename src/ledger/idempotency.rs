@@ -34,14 +34,17 @@ pub enum Begun {
     },
 }
 
-impl Ledger {
+/// Idempotency keys.
+pub struct Keys<'l>(pub(in crate::ledger) &'l Ledger);
+
+impl Keys<'_> {
     /// Notes that a request begins.
     ///
     /// # Errors
     /// The key was used for another request or by somebody else, the first request with it runs or has an unknown end, or
     /// the database fails.
     pub fn begin(&self, who: &Identity, key: &Key) -> Result<Begun, LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let sql = "SELECT actor, request_hash, state, status, response FROM idempotency \
                        WHERE tenant = ?1 AND kind = ?2 AND key = ?3";
             type Found = (String, String, String, Option<u16>, Option<String>);
@@ -74,7 +77,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn answer(&self, who: &Identity, key: &Key, answer: Option<(u16, &str)>) -> Result<(), LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             match answer {
                 Some((status, response)) => {
                     let sql = "UPDATE idempotency SET state = 'done', status = ?4, response = ?5 \
@@ -97,7 +100,7 @@ impl Ledger {
     pub fn answer_waiting(&self, who: &Identity, key: &Key, status: u16, response: &str) -> Result<(), LedgerError> {
         let sql = "UPDATE idempotency SET state = 'waiting', status = ?4, response = ?5 \
                    WHERE tenant = ?1 AND kind = ?2 AND key = ?3 AND state = 'running'";
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             transaction.execute(sql, params![who.tenant, key.kind, key.key, status, response])?;
             Ok(())
         })
@@ -113,8 +116,9 @@ impl Ledger {
              WHERE tenant = ?1 AND state IN ('running', 'waiting') AND {LEFT}"
         );
         let mut marked = 0;
-        for (tenant, _) in self.tenants()? {
+        for (tenant, _) in self.0.accounts().tenants()? {
             marked += self
+                .0
                 .write(&tenant, |transaction| Ok(transaction.execute(&sql, params![tenant, now_ms(transaction)?])?))?;
         }
         Ok(marked)

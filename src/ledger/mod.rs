@@ -17,7 +17,6 @@ mod safety;
 mod spine;
 mod sql;
 mod stores;
-mod verify;
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -30,9 +29,9 @@ use self::sql::{Begin, Connection, Held, OptionalExtension as _, Pool, params};
 use crate::base::canonical::{CanonicalError, canonical};
 use crate::base::time::utc_ms;
 
-pub use auth::{ACCESS_MS, Caller, NewToken, Paired, REFRESH_MS, TokenRow, Who};
-pub use canvas::{Command, Committed, Snapshot};
-pub use idempotency::{Begun, Key};
+pub use auth::{ACCESS_MS, Accounts, Caller, NewToken, Paired, REFRESH_MS, TokenRow, Who};
+pub use canvas::{Canvases, Command, Committed, Snapshot};
+pub use idempotency::{Begun, Key, Keys};
 pub use ids::{random_text, uuid_v7, uuids_v7};
 pub use more::archive::{self, Archive};
 pub use more::artifacts::{Artifact, Artifacts};
@@ -42,15 +41,15 @@ pub use more::nodes::{self, Neighbours, Node, Nodes};
 pub use more::relay::Relay;
 pub use more::retention::{self, Retention};
 pub use more::shares::{GATEWAY_ENDED, NewShare, Resumed, Shares};
-pub use permits::{NewLicence, NewLock};
-pub use questions::{Asked, Given};
+pub use permits::{NewLicence, NewLock, Permits};
+pub use questions::{Asked, Given, Questions};
 pub use row::Event;
-pub use runs::{NewRun, RunEnd};
-pub use safety::{Judged, Record, Subject};
+pub use runs::{NewRun, RunEnd, Runs};
+pub use safety::{Judged, Record, Safety, Subject};
+pub use spine::verify::{Broken, Verified};
 pub use spine::{Expected, Filter, Page, Stored};
 pub use sql::Target;
-pub use stores::{BoardEntry, MemoryEntry, Place};
-pub use verify::{Broken, Verified};
+pub use stores::{BoardEntry, MemoryEntry, Place, Stores};
 
 /// The name of the file in the state directory.
 pub const FILE_NAME: &str = "gateway.db";
@@ -227,6 +226,54 @@ impl Ledger {
         }
         file.set_len(0).and_then(|()| write!(file, "{}", std::process::id())).map_err(failed)?;
         Ok(Served(Some(Arc::new(file))))
+    }
+
+    /// Memories and entries of the blackboard.
+    #[must_use]
+    pub fn stores(&self) -> Stores<'_> {
+        Stores(self)
+    }
+
+    /// Canvases.
+    #[must_use]
+    pub fn canvases(&self) -> Canvases<'_> {
+        Canvases(self)
+    }
+
+    /// Tenants, their members, tokens and pairing.
+    #[must_use]
+    pub fn accounts(&self) -> Accounts<'_> {
+        Accounts(self)
+    }
+
+    /// Licences and strategy locks.
+    #[must_use]
+    pub fn permits(&self) -> Permits<'_> {
+        Permits(self)
+    }
+
+    /// Runs of agents.
+    #[must_use]
+    pub fn runs(&self) -> Runs<'_> {
+        Runs(self)
+    }
+
+    /// The gates in front of each action, budgets and the kill switch.
+    #[must_use]
+    pub fn safety(&self) -> Safety<'_> {
+        Safety(self)
+    }
+
+    /// Idempotency keys.
+    #[must_use]
+    pub fn keys(&self) -> Keys<'_> {
+        Keys(self)
+    }
+
+    /// Questions that wait for an answer.
+    #[must_use]
+    pub fn questions(&self) -> Questions<'_> {
+        Questions(self)
     }
 
     /// Measured figures and the rules over them.

@@ -51,10 +51,13 @@ pub struct NewLock {
     pub reason: String,
 }
 
-impl Ledger {
+/// Licences and strategy locks.
+pub struct Permits<'l>(pub(in crate::ledger) &'l Ledger);
+
+impl Permits<'_> {
     /// The identity of a person at this machine's terminal.
     pub(super) fn operator_at_terminal(&self, tenant: &str) -> Result<Identity, LedgerError> {
-        let mode = self.mode(tenant)?.ok_or(LedgerError::NotFound)?;
+        let mode = self.0.accounts().mode(tenant)?.ok_or(LedgerError::NotFound)?;
         Ok(at_terminal(tenant, mode))
     }
 
@@ -63,7 +66,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn issue(&self, who: &Identity, new: &NewLicence) -> Result<Value, LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let id = uuid_v7();
             let until = now_ms(transaction)?.saturating_add(new.lifetime_ms);
             let actions = Value::from(new.actions.clone()).to_string();
@@ -95,7 +98,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn licences(&self, who: &Identity, only_active: bool) -> Result<Vec<Value>, LedgerError> {
-        let connection = self.view(&who.tenant)?;
+        let connection = self.0.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let sql = format!("SELECT {LICENCE} FROM licence WHERE tenant = ?1 ORDER BY licence_id");
         let mut statement = connection.prepare_cached(&sql)?;
@@ -109,7 +112,7 @@ impl Ledger {
     /// # Errors
     /// There is none in this tenant, or the database fails.
     pub fn revoke_licence(&self, who: &Identity, id: &str, reason: &str) -> Result<Value, LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let sql = "UPDATE licence SET revoked = ?3 WHERE tenant = ?1 AND licence_id = ?2 AND revoked IS NULL";
             if transaction.execute(sql, params![who.tenant, id, reason])? > 0 {
                 let body = json!({"op": "revoked", "licence_id": id, "reason": reason});
@@ -124,7 +127,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn add_lock(&self, who: &Identity, new: &NewLock) -> Result<Value, LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let id = uuid_v7();
             let from = now_ms(transaction)?.saturating_add(new.begins_in_ms);
             let actions = Value::from(new.actions.clone()).to_string();
@@ -152,7 +155,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn strategy_locks(&self, who: &Identity) -> Result<Vec<Value>, LedgerError> {
-        let connection = self.view(&who.tenant)?;
+        let connection = self.0.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let sql = format!("SELECT {LOCK} FROM strategy_lock l WHERE tenant = ?1 ORDER BY lock_id");
         let mut statement = connection.prepare_cached(&sql)?;
@@ -165,7 +168,7 @@ impl Ledger {
     /// # Errors
     /// There is none, the actor isn't its author, it has another version, or the database fails.
     pub fn change_lock(&self, who: &Identity, id: &str, expected: i64, new: &NewLock) -> Result<Value, LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let (author, version) = author(transaction, who, id)?;
             if author != who.user {
                 return Err(LedgerError::Forbidden("only the author of a lock changes it".into()));
@@ -193,7 +196,7 @@ impl Ledger {
     /// # Errors
     /// There is none, the actor is its author, it is rejected already, or the database fails.
     pub fn decide_lock(&self, who: &Identity, id: &str, is_yes: bool) -> Result<Value, LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let (author, _) = author(transaction, who, id)?;
             if author == who.user {
                 return Err(LedgerError::Forbidden("the author of a lock doesn't decide about it".into()));

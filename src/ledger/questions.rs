@@ -39,13 +39,16 @@ pub struct Given {
 const COLUMNS: &str = "question_id, run_id, digest, card, asked_by, state, answer, by, note, asked_ms, deadline_ms, status, \
                        outcome, project, stream";
 
-impl Ledger {
+/// Questions that wait for an answer.
+pub struct Questions<'l>(pub(in crate::ledger) &'l Ledger);
+
+impl Questions<'_> {
     /// Asks a question.
     ///
     /// # Errors
     /// The database fails.
     pub fn ask(&self, who: &Identity, asked: &Asked) -> Result<(), LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let now = now_ms(transaction)?;
             let sql = "INSERT INTO question VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open', NULL, NULL, NULL, ?9, ?10, NULL, NULL, ?11)";
             transaction.execute(
@@ -76,7 +79,7 @@ impl Ledger {
     /// # Errors
     /// There is no such question in the tenant, it has another digest, it was answered, its time is over, or the database
     /// fails.
-    pub fn answer_question(
+    pub fn answer(
         &self,
         who: &Identity,
         question_id: &str,
@@ -84,7 +87,7 @@ impl Ledger {
         is_yes: bool,
         note_text: &str,
     ) -> Result<(), LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let sql = "SELECT digest, state, by, deadline_ms, stream, run_id FROM question WHERE tenant = ?1 AND question_id = ?2";
             type Found = (String, String, Option<String>, i64, String, Option<String>);
             let found: Option<Found> = transaction
@@ -118,7 +121,7 @@ impl Ledger {
     /// There is no such question, its time is over, or the database fails.
     pub fn answer_of(&self, who: &Identity, question_id: &str) -> Result<Option<Given>, LedgerError> {
         {
-            let connection = self.view(&who.tenant)?;
+            let connection = self.0.view(&who.tenant)?;
             let sql =
                 "SELECT state, answer, by, note, deadline_ms FROM question WHERE tenant = ?1 AND question_id = ?2";
             type Found = (String, Option<String>, Option<String>, Option<String>, i64);
@@ -140,7 +143,7 @@ impl Ledger {
                 return Ok(None);
             }
         }
-        self.close_question(who, question_id, "its time was over")?;
+        self.close(who, question_id, "its time was over")?;
         Err(LedgerError::Late)
     }
 
@@ -148,8 +151,8 @@ impl Ledger {
     ///
     /// # Errors
     /// The database fails.
-    pub fn close_question(&self, who: &Identity, question_id: &str, why: &str) -> Result<(), LedgerError> {
-        self.write(&who.tenant, |transaction| {
+    pub fn close(&self, who: &Identity, question_id: &str, why: &str) -> Result<(), LedgerError> {
+        self.0.write(&who.tenant, |transaction| {
             let sql = "UPDATE question SET state = 'expired' WHERE tenant = ?1 AND question_id = ?2 AND state = 'open'";
             if transaction.execute(sql, params![who.tenant, question_id])? == 0 {
                 return Ok(());
@@ -164,10 +167,10 @@ impl Ledger {
     ///
     /// # Errors
     /// The database fails.
-    pub fn close_left_questions(&self) -> Result<usize, LedgerError> {
+    pub fn close_left(&self) -> Result<usize, LedgerError> {
         let mut left: Vec<(Identity, String)> = Vec::new();
-        for (tenant, _) in self.tenants()? {
-            let connection = self.view(&tenant)?;
+        for (tenant, _) in self.0.accounts().tenants()? {
+            let connection = self.0.view(&tenant)?;
             let sql = format!(
                 "SELECT tenant, question_id, project, asked_by, run_id FROM question \
                  WHERE tenant = ?1 AND state = 'open' AND {LEFT}"
@@ -180,7 +183,7 @@ impl Ledger {
             left.extend(rows.collect::<crate::ledger::sql::Result<Vec<_>>>()?);
         }
         for (who, question_id) in &left {
-            self.close_question(who, question_id, "the gateway ended while it was open")?;
+            self.close(who, question_id, "the gateway ended while it was open")?;
         }
         Ok(left.len())
     }
@@ -189,15 +192,9 @@ impl Ledger {
     ///
     /// # Errors
     /// The database fails.
-    pub fn end_question(
-        &self,
-        who: &Identity,
-        question_id: &str,
-        status: u16,
-        outcome: &str,
-    ) -> Result<(), LedgerError> {
+    pub fn end(&self, who: &Identity, question_id: &str, status: u16, outcome: &str) -> Result<(), LedgerError> {
         let sql = "UPDATE question SET status = ?3, outcome = ?4 WHERE tenant = ?1 AND question_id = ?2";
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             transaction.execute(sql, params![who.tenant, question_id, status, outcome])?;
             Ok(())
         })
@@ -207,8 +204,8 @@ impl Ledger {
     ///
     /// # Errors
     /// The database fails.
-    pub fn questions(&self, who: &Identity, only_open: bool, limit: usize) -> Result<Vec<Value>, LedgerError> {
-        let connection = self.view(&who.tenant)?;
+    pub fn list(&self, who: &Identity, only_open: bool, limit: usize) -> Result<Vec<Value>, LedgerError> {
+        let connection = self.0.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let open = if only_open { "AND state = 'open' AND deadline_ms >= ?2" } else { "AND CAST(?2 AS BIGINT) >= 0" };
         let sql = format!("SELECT {COLUMNS} FROM question WHERE tenant = ?1 {open} ORDER BY asked_ms DESC LIMIT ?3");
@@ -224,8 +221,8 @@ impl Ledger {
     ///
     /// # Errors
     /// There is none in this tenant, or the database fails.
-    pub fn question(&self, who: &Identity, question_id: &str) -> Result<Value, LedgerError> {
-        let connection = self.view(&who.tenant)?;
+    pub fn get(&self, who: &Identity, question_id: &str) -> Result<Value, LedgerError> {
+        let connection = self.0.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let sql = format!("SELECT {COLUMNS} FROM question WHERE tenant = ?1 AND question_id = ?2");
         let found = connection.query_row(&sql, params![who.tenant, question_id], |row| question_value(row, now));

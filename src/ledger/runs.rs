@@ -38,13 +38,16 @@ pub struct RunEnd {
 const COLUMNS: &str =
     "run_id, project, user, conversation_id, state, question, text, failure, usage, started_ms, ended_ms";
 
-impl Ledger {
+/// Runs of agents.
+pub struct Runs<'l>(pub(in crate::ledger) &'l Ledger);
+
+impl Runs<'_> {
     /// Notes that a run begins.
     ///
     /// # Errors
     /// The id was used before, or the database fails.
-    pub fn begin_run(&self, who: &Identity, new: &NewRun) -> Result<(), LedgerError> {
-        self.write(&who.tenant, |transaction| {
+    pub fn begin(&self, who: &Identity, new: &NewRun) -> Result<(), LedgerError> {
+        self.0.write(&who.tenant, |transaction| {
             let sql = "SELECT 1 FROM run WHERE tenant = ?1 AND run_id = ?2";
             if transaction.prepare_cached(sql)?.exists(params![who.tenant, new.run_id])? {
                 return Err(LedgerError::IdempotencyMismatch(format!("the run {}", new.run_id)));
@@ -63,8 +66,8 @@ impl Ledger {
     ///
     /// # Errors
     /// The database fails.
-    pub fn end_run(&self, who: &Identity, run_id: &str, end: &RunEnd) -> Result<(), LedgerError> {
-        self.write(&who.tenant, |transaction| {
+    pub fn end(&self, who: &Identity, run_id: &str, end: &RunEnd) -> Result<(), LedgerError> {
+        self.0.write(&who.tenant, |transaction| {
             let sql = "UPDATE run SET state = ?3, text = ?4, failure = ?5, usage = ?6, conversation_id = ?7, ended_ms = ?8 \
                        WHERE tenant = ?1 AND run_id = ?2 AND state = 'running'";
             let now = now_ms(transaction)?;
@@ -86,10 +89,10 @@ impl Ledger {
     ///
     /// # Errors
     /// The database fails.
-    pub fn end_left_runs(&self) -> Result<usize, LedgerError> {
+    pub fn end_left(&self) -> Result<usize, LedgerError> {
         let mut left: Vec<(Identity, String)> = Vec::new();
-        for (tenant, _) in self.tenants()? {
-            let connection = self.view(&tenant)?;
+        for (tenant, _) in self.0.accounts().tenants()? {
+            let connection = self.0.view(&tenant)?;
             let sql = format!(
                 "SELECT tenant, run_id, project, user FROM run WHERE tenant = ?1 AND state = 'running' AND {LEFT}"
             );
@@ -109,7 +112,7 @@ impl Ledger {
                 usage: json!({}),
                 conversation_id: None,
             };
-            self.end_run(who, run_id, &end)?;
+            self.end(who, run_id, &end)?;
         }
         Ok(left.len())
     }
@@ -118,8 +121,8 @@ impl Ledger {
     ///
     /// # Errors
     /// The database fails.
-    pub fn runs(&self, who: &Identity, limit: usize) -> Result<Vec<Value>, LedgerError> {
-        let connection = self.view(&who.tenant)?;
+    pub fn list(&self, who: &Identity, limit: usize) -> Result<Vec<Value>, LedgerError> {
+        let connection = self.0.view(&who.tenant)?;
         let sql =
             format!("SELECT {COLUMNS} FROM run WHERE tenant = ?1 AND project = ?2 ORDER BY started_ms DESC LIMIT ?3");
         let mut statement = connection.prepare_cached(&sql)?;
@@ -132,8 +135,8 @@ impl Ledger {
     ///
     /// # Errors
     /// There is none in this tenant and project, or the database fails.
-    pub fn run(&self, who: &Identity, run_id: &str) -> Result<Value, LedgerError> {
-        let connection = self.view(&who.tenant)?;
+    pub fn get(&self, who: &Identity, run_id: &str) -> Result<Value, LedgerError> {
+        let connection = self.0.view(&who.tenant)?;
         let sql = format!("SELECT {COLUMNS} FROM run WHERE tenant = ?1 AND project = ?2 AND run_id = ?3");
         let found = connection.query_row(&sql, params![who.tenant, who.project, run_id], run_value).optional()?;
         found.ok_or(LedgerError::NotFound)

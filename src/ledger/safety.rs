@@ -76,7 +76,10 @@ fn decisions_value(decisions: &[GateDecision]) -> Value {
     decisions.iter().map(item).collect()
 }
 
-impl Ledger {
+/// The gates in front of each action, budgets and the kill switch.
+pub struct Safety<'l>(pub(in crate::ledger) &'l Ledger);
+
+impl Safety<'_> {
     /// Lets the gates decide about a call. `node` is the emergency stop of this machine, if it is set; `first` are events
     /// that come before those of the decision, such as the request.
     ///
@@ -90,7 +93,7 @@ impl Ledger {
         node: Option<&Stop>,
         (record, first): (Record, &[EventDraft]),
     ) -> Result<Judged, LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let first = append_in(transaction, who, first, None)?;
             let facts = facts(transaction, who, wish, node)?;
             let decisions = chain::decide(&facts, wish);
@@ -127,7 +130,7 @@ impl Ledger {
         is_freed: bool,
         draft: &EventDraft,
     ) -> Result<String, LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             if let Some(id) = reservation {
                 let sql = "DELETE FROM reservation WHERE tenant = ?1 AND reservation_id = ?2";
                 if transaction.execute(sql, params![who.tenant, id])? > 0 && is_freed {
@@ -154,8 +157,8 @@ impl Ledger {
         );
         type Left = (Identity, String, String, String);
         let mut left: Vec<Left> = Vec::new();
-        for (tenant, _) in self.tenants()? {
-            let connection = self.view(&tenant)?;
+        for (tenant, _) in self.0.accounts().tenants()? {
+            let connection = self.0.view(&tenant)?;
             let mut statement = connection.prepare_cached(&sql)?;
             let rows = statement.query_map(params![tenant, now_ms(&connection)?], |row| {
                 let who = settling(row.get(0)?, row.get(2)?, row.get(3)?, row.get(4)?);
@@ -179,7 +182,7 @@ impl Ledger {
 
     /// Settles a call that another process left, unless somebody has done so meanwhile.
     fn settle_one(&self, who: &Identity, id: &str, draft: &EventDraft) -> Result<(), LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let sql = "DELETE FROM reservation WHERE tenant = ?1 AND reservation_id = ?2";
             if transaction.execute(sql, params![who.tenant, id])? > 0 {
                 add_use(transaction, who, -1, 0, 0)?;
@@ -194,7 +197,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn kill(&self, who: &Identity, scope: &str, subject: &str, reason: &str) -> Result<String, LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let now = now_text(transaction)?;
             let sql = "INSERT INTO kill_switch VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
             let is_new = transaction.execute(sql, params![who.tenant, scope, subject, now, who.user, reason])? > 0;
@@ -213,7 +216,7 @@ impl Ledger {
     /// The database fails.
     pub fn kill_switches(&self, who: &Identity) -> Result<i64, LedgerError> {
         let sql = "SELECT count(*) FROM kill_switch WHERE tenant = ?1 AND (scope = 'tenant' OR scope = 'project' AND subject = ?2)";
-        Ok(self.view(&who.tenant)?.query_row(sql, params![who.tenant, who.project], |row| row.get(0))?)
+        Ok(self.0.view(&who.tenant)?.query_row(sql, params![who.tenant, who.project], |row| row.get(0))?)
     }
 
     /// Lifts all kill switches of a tenant; returns how many there were. Only where a person at a terminal said so.
@@ -221,8 +224,8 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn lift(&self, tenant: &str) -> Result<usize, LedgerError> {
-        let who = self.operator_at_terminal(tenant)?;
-        self.write(tenant, |transaction| {
+        let who = self.0.permits().operator_at_terminal(tenant)?;
+        self.0.write(tenant, |transaction| {
             let lifted = transaction.execute("DELETE FROM kill_switch WHERE tenant = ?1", [tenant])?;
             if lifted > 0 {
                 note(transaction, &who, "kill_switch", "kill_switch".into(), json!({"op": "lifted", "count": lifted}))?;
@@ -247,8 +250,8 @@ impl Ledger {
         flag: &str,
         value: Value,
     ) -> Result<(), LedgerError> {
-        let who = who.map_or_else(|| self.operator_at_terminal(tenant), |who| Ok(who.clone()))?;
-        self.write(tenant, |transaction| {
+        let who = who.map_or_else(|| self.0.permits().operator_at_terminal(tenant), |who| Ok(who.clone()))?;
+        self.0.write(tenant, |transaction| {
             let mut flags = flags(transaction, tenant)?.ok_or(LedgerError::NotFound)?;
             flags[flag] = value.clone();
             transaction
@@ -268,7 +271,7 @@ impl Ledger {
 
     /// The value of a flag; `None` if there is no such tenant.
     pub(super) fn flag_value(&self, tenant: &str, flag: &str) -> Result<Option<Value>, LedgerError> {
-        let connection = self.view(tenant)?;
+        let connection = self.0.view(tenant)?;
         Ok(flags(&connection, tenant)?.map(|mut flags| flags[flag].take()))
     }
 
@@ -277,8 +280,8 @@ impl Ledger {
     /// # Errors
     /// There is no such tenant, or the database fails.
     pub fn set_limit(&self, tenant: &str, kind: &str, limit: Option<i64>) -> Result<(), LedgerError> {
-        let who = self.operator_at_terminal(tenant)?;
-        self.write(tenant, |transaction| {
+        let who = self.0.permits().operator_at_terminal(tenant)?;
+        self.0.write(tenant, |transaction| {
             match limit {
                 Some(limit) => {
                     let sql = "INSERT INTO budget_limit VALUES (?1, ?2, ?3) ON CONFLICT (tenant, kind) \
@@ -299,7 +302,7 @@ impl Ledger {
     /// # Errors
     /// The event's id was used for another event, or the database fails.
     pub fn use_budget(&self, who: &Identity, draft: &EventDraft, cost: i64, tokens: i64) -> Result<bool, LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let stored = append_in(transaction, who, std::slice::from_ref(draft), None)?;
             let is_new = stored.iter().any(|it| !it.is_duplicate);
             if is_new {
@@ -314,7 +317,7 @@ impl Ledger {
     /// # Errors
     /// The database fails.
     pub fn budget(&self, who: &Identity) -> Result<Vec<Limit>, LedgerError> {
-        let connection = self.view(&who.tenant)?;
+        let connection = self.0.view(&who.tenant)?;
         limits(&connection, &who.tenant, 0)
     }
 }

@@ -52,7 +52,10 @@ pub struct BoardEntry {
     pub at: String,
 }
 
-impl Ledger {
+/// Memories and entries of the blackboard.
+pub struct Stores<'l>(pub(in crate::ledger) &'l Ledger);
+
+impl Stores<'_> {
     /// Remembers a value; returns its version and when it ends.
     ///
     /// # Errors
@@ -67,7 +70,7 @@ impl Ledger {
         expected: Option<i64>,
     ) -> Result<(i64, Option<String>), LedgerError> {
         let text = value_text(value)?;
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let now = now_ms(transaction)?;
             let there = memory_version(transaction, who, place, key)?;
             let alive =
@@ -103,7 +106,7 @@ impl Ledger {
         is_prefix: bool,
         limit: usize,
     ) -> Result<Vec<MemoryEntry>, LedgerError> {
-        let connection = self.view(&who.tenant)?;
+        let connection = self.0.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let sql = "SELECT key, value, version, expires_ms, by FROM memory WHERE tenant = ?1 AND scope = ?2 \
                    AND scope_id = ?3 AND (key = ?4 OR (?5 AND substr(key, 1, length(?4)) = ?4)) \
@@ -125,7 +128,7 @@ impl Ledger {
     /// # Errors
     /// There is none, or the database fails.
     pub fn forget(&self, who: &Identity, place: &Place, key: &str) -> Result<(), LedgerError> {
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let now = now_ms(transaction)?;
             let sql = "DELETE FROM memory WHERE tenant = ?1 AND scope = ?2 AND scope_id = ?3 AND key = ?4 \
                        AND (expires_ms IS NULL OR expires_ms > ?5)";
@@ -151,7 +154,7 @@ impl Ledger {
         expected: i64,
     ) -> Result<i64, LedgerError> {
         let text = value_text(value)?;
-        self.write(&who.tenant, |transaction| {
+        self.0.write(&who.tenant, |transaction| {
             let sql = "SELECT version FROM blackboard WHERE tenant = ?1 AND run_id = ?2 AND key = ?3";
             let there: Option<i64> =
                 transaction.query_row(sql, params![who.tenant, run_id, key], |row| row.get(0)).optional()?;
@@ -185,7 +188,7 @@ impl Ledger {
         is_prefix: bool,
         limit: usize,
     ) -> Result<Vec<BoardEntry>, LedgerError> {
-        let connection = self.view(&who.tenant)?;
+        let connection = self.0.view(&who.tenant)?;
         let sql = "SELECT key, value, version, by, at FROM blackboard WHERE tenant = ?1 AND run_id = ?2 \
                    AND (key = ?3 OR (?4 AND substr(key, 1, length(?3)) = ?3)) ORDER BY key LIMIT ?5";
         let mut statement = connection.prepare_cached(sql)?;

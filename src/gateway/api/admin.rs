@@ -16,7 +16,7 @@ pub const MEMBER: &str = r#"{"type": "object", "additionalProperties": false, "r
 
 /// `GET /admin/members`.
 pub fn members(call: &Call<'_>) -> Answered<Reply> {
-    let members = call.gateway.ledger.members(&call.who()?.tenant)?;
+    let members = call.gateway.ledger.accounts().members(&call.who()?.tenant)?;
     let items: Vec<Value> = members.iter().map(|(user, role)| json!({"user": user, "role": role})).collect();
     Ok(Reply::ok(json!({"items": items, "next": null})))
 }
@@ -27,7 +27,7 @@ pub fn set_member(call: &Call<'_>) -> Answered<Reply> {
     if !is_id(&user) {
         return Err(Problem::body("user must be one id of 1 to 128 of A–Z a–z 0–9 . _ : -"));
     }
-    call.gateway.ledger.set_member(&call.who()?.tenant, &user, TeamRole::of(&role))?;
+    call.gateway.ledger.accounts().set_member(&call.who()?.tenant, &user, TeamRole::of(&role))?;
     Ok(Reply::ok(json!({"user": user, "role": role})))
 }
 
@@ -38,17 +38,17 @@ pub fn remove_member(call: &Call<'_>) -> Answered<Reply> {
     if user == who.user {
         return Err(Problem::new(403, "forbidden", "another admin has to remove you"));
     }
-    if call.gateway.ledger.member(&who.tenant, &user)?.is_none() {
+    if call.gateway.ledger.accounts().member(&who.tenant, &user)?.is_none() {
         return Err(Problem::not_found());
     }
-    call.gateway.ledger.set_member(&who.tenant, &user, None)?;
+    call.gateway.ledger.accounts().set_member(&who.tenant, &user, None)?;
     Ok(Reply::empty())
 }
 
 /// `GET /admin/tokens`: without their secrets, which nobody has.
 pub fn tokens(call: &Call<'_>) -> Answered<Reply> {
     let tenant = &call.who()?.tenant;
-    let all = call.gateway.ledger.tokens()?;
+    let all = call.gateway.ledger.accounts().tokens()?;
     let items: Vec<Value> = all
         .iter()
         .filter(|token| token.tenant == *tenant)
@@ -64,11 +64,12 @@ pub fn tokens(call: &Call<'_>) -> Answered<Reply> {
 pub fn revoke_token(call: &Call<'_>) -> Answered<Reply> {
     let tenant = &call.who()?.tenant;
     let id = call.asked("id").ok_or_else(|| Problem::body("id is missing in the query"))?;
-    let is_here = call.gateway.ledger.tokens()?.iter().any(|token| token.id == id && token.tenant == *tenant);
+    let is_here =
+        call.gateway.ledger.accounts().tokens()?.iter().any(|token| token.id == id && token.tenant == *tenant);
     if !is_here {
         return Err(Problem::not_found());
     }
-    call.gateway.ledger.revoke_token(&id)?;
+    call.gateway.ledger.accounts().revoke_token(&id)?;
     Ok(Reply::empty())
 }
 
@@ -83,7 +84,7 @@ pub fn flags(call: &Call<'_>) -> Answered<Reply> {
     let (tenant, ledger) = (&call.who()?.tenant, &call.gateway.ledger);
     let mut items = Vec::new();
     for flag in FLAGS {
-        items.push(json!({"flag": flag, "on": ledger.flag(tenant, flag)?}));
+        items.push(json!({"flag": flag, "on": ledger.safety().flag(tenant, flag)?}));
     }
     Ok(Reply::ok(json!({"items": items, "next": null})))
 }
@@ -91,7 +92,7 @@ pub fn flags(call: &Call<'_>) -> Answered<Reply> {
 /// `POST /admin/flags`.
 pub fn set_flag(call: &Call<'_>) -> Answered<Reply> {
     let (who, flag, is_on) = (call.who()?, call.text("flag").unwrap_or_default(), call.body["on"] == true);
-    call.gateway.ledger.set_flag(&who.tenant, Some(who), &flag, is_on)?;
+    call.gateway.ledger.safety().set_flag(&who.tenant, Some(who), &flag, is_on)?;
     Ok(Reply::ok(json!({"flag": flag, "on": is_on})))
 }
 

@@ -25,7 +25,7 @@ pub fn pair(call: &Call<'_>) -> Answered<Reply> {
     }
     let code = call.text("code").unwrap_or_default();
     let plain: String = code.chars().filter(char::is_ascii_alphanumeric).map(|it| it.to_ascii_uppercase()).collect();
-    let Some(paired) = call.gateway.ledger.pair(&plain)? else {
+    let Some(paired) = call.gateway.ledger.accounts().pair(&plain)? else {
         call.gateway.rates.take(bucket.to_owned(), rates::WRONG_CODES, now);
         return Err(Problem::unauthenticated());
     };
@@ -41,7 +41,7 @@ pub fn refresh(call: &Call<'_>) -> Answered<Reply> {
         (name == COOKIE).then(|| value.to_owned())
     });
     let renewed = match secret {
-        Some(secret) => call.gateway.ledger.refresh(&secret)?,
+        Some(secret) => call.gateway.ledger.accounts().refresh(&secret)?,
         None => None,
     };
     begun(call, &renewed.ok_or_else(Problem::unauthenticated)?)
@@ -50,7 +50,7 @@ pub fn refresh(call: &Call<'_>) -> Answered<Reply> {
 /// `POST /auth/logout`.
 pub fn log_out(call: &Call<'_>) -> Answered<Reply> {
     if let Some(holder) = &call.holder {
-        call.gateway.ledger.log_out(holder)?;
+        call.gateway.ledger.accounts().log_out(holder)?;
     }
     Ok(Reply::empty().header("Set-Cookie", cookie(call, "", 0)))
 }
@@ -63,7 +63,7 @@ pub fn me(call: &Call<'_>) -> Answered<Reply> {
 }
 
 fn begun(call: &Call<'_>, paired: &Paired) -> Answered<Reply> {
-    let mode = call.gateway.ledger.mode(&paired.tenant)?.unwrap_or(call.gateway.mode);
+    let mode = call.gateway.ledger.accounts().mode(&paired.tenant)?.unwrap_or(call.gateway.mode);
     let memberships = json!([{"tenant": paired.tenant, "role": paired.role, "mode": mode.word()}]);
     let expires_in = crate::ledger::ACCESS_MS / 1_000;
     let body = json!({"access_token": paired.access_token, "expires_in": expires_in, "user": paired.user,

@@ -83,13 +83,13 @@ pub fn receive(call: &Call<'_>) -> Answered<Reply> {
         app_id: None,
     };
     let key = Key { kind: "hook", key: format!("{name}:{signature}"), request_hash: signature.clone() };
-    match gateway.ledger.begin(&who, &key) {
+    match gateway.ledger.keys().begin(&who, &key) {
         Ok(Begun::New) => {}
         Ok(Begun::Answered { .. }) => return Err(replayed()),
         Err(crate::ledger::LedgerError::InProgress(_)) => return Err(replayed()),
         Err(error) => return Err(error.into()),
     }
-    gateway.ledger.answer(&who, &key, Some((202, "{}")))?;
+    gateway.ledger.keys().answer(&who, &key, Some((202, "{}")))?;
     let body = String::from_utf8_lossy(&call.sent.body);
     match hook {
         Hooked::Question(question) => {

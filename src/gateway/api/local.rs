@@ -46,7 +46,7 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
     let workspace = app::workspace_dir(&gateway.parts.settings, &gateway.parts.env);
     let streams = gateway.streams.count();
     let who = call.who()?;
-    let (positions, kill_switches) = (gateway.ledger.head(who)?.0, gateway.ledger.kill_switches(who)?);
+    let (positions, kill_switches) = (gateway.ledger.head(who)?.0, gateway.ledger.safety().kill_switches(who)?);
     Ok(Reply::ok(json!({
         "positions": positions, "kill_switches": kill_switches, "console": crate::web::version(),
         "version": env!("CARGO_PKG_VERSION"), "mode": gateway.mode.word(), "node_id": gateway.node_id,
@@ -165,13 +165,13 @@ pub fn estop(call: &Call<'_>) -> Answered<Reply> {
         _ => String::new(),
     };
     if scope != "node" {
-        let since = call.gateway.ledger.kill(who, &scope, &subject, &reason)?;
+        let since = call.gateway.ledger.safety().kill(who, &scope, &subject, &reason)?;
         call.gateway.running.stop(who, &scope, &subject);
         return Ok(Reply::ok(json!({"stopped": true, "since": since})));
     }
     let failed = |message: String| Problem::new(500, "internal", message);
     ops::estop::stop(&call.gateway.parts.env, "gateway").map_err(|failure| failed(failure.message))?;
     // The row tells since when, and by whom; what stops is the file.
-    let since = call.gateway.ledger.kill(who, &scope, &subject, &reason)?;
+    let since = call.gateway.ledger.safety().kill(who, &scope, &subject, &reason)?;
     Ok(Reply::ok(json!({"stopped": true, "since": since})))
 }

@@ -28,7 +28,7 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
         Some("open") => true,
         Some(_) => return Err(Problem::body("state in the query must be open or all")),
     };
-    let mut items = call.gateway.ledger.questions(call.who()?, only_open, call.limit()?)?;
+    let mut items = call.gateway.ledger.questions().list(call.who()?, only_open, call.limit()?)?;
     let mut hidden = Vec::new();
     for (at, item) in items.iter_mut().enumerate() {
         let why = may_answer(call, item)?.err();
@@ -50,7 +50,7 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
 /// `GET /questions/{question_id}`: for the one who caused it, and for those who may answer.
 pub fn get(call: &Call<'_>) -> Answered<Reply> {
     let who = call.who()?;
-    let mut found = call.gateway.ledger.question(who, call.param("question_id"))?;
+    let mut found = call.gateway.ledger.questions().get(who, call.param("question_id"))?;
     if found["asked_by"] != *who.user && who.role < TeamRole::Approver {
         return Err(Problem::not_found());
     }
@@ -97,7 +97,7 @@ pub fn answer(call: &Call<'_>) -> Answered<Reply> {
     if call.body["seen_to_end"] != true {
         return Err(Problem::body("seen_to_end must be true: a question is answered after all of it was seen"));
     }
-    let question = call.gateway.ledger.question(who, id)?;
+    let question = call.gateway.ledger.questions().get(who, id)?;
     let may = may_answer(call, &question)?;
     if may == Err(NOT_SHARED) {
         return Err(Problem::not_found());
@@ -112,7 +112,7 @@ pub fn answer(call: &Call<'_>) -> Answered<Reply> {
     }
     let is_yes = call.body["answer"] == "once";
     let (digest, note) = (call.text("digest").unwrap_or_default(), call.text("note").unwrap_or_default());
-    call.gateway.ledger.answer_question(who, id, &digest, is_yes, &note)?;
+    call.gateway.ledger.questions().answer(who, id, &digest, is_yes, &note)?;
     call.gateway.bell.ring();
     Ok(Reply::ok(json!({"accepted": true})))
 }

@@ -88,7 +88,7 @@ fn followed(call: &Call<'_>, run: Arc<LiveRun>, after: u64) -> Answered<Reply> {
 
 /// `GET /runs`.
 pub fn list(call: &Call<'_>) -> Answered<Reply> {
-    let mut items = call.gateway.ledger.runs(call.who()?, call.limit()?)?;
+    let mut items = call.gateway.ledger.runs().list(call.who()?, call.limit()?)?;
     for item in &mut items {
         if let Some(fields) = item.as_object_mut() {
             fields.remove("text");
@@ -99,13 +99,13 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
 
 /// `GET /runs/{run_id}`.
 pub fn get(call: &Call<'_>) -> Answered<Reply> {
-    Ok(Reply::ok(call.gateway.ledger.run(call.who()?, call.param("run_id"))?))
+    Ok(Reply::ok(call.gateway.ledger.runs().get(call.who()?, call.param("run_id"))?))
 }
 
 /// `POST /runs/{run_id}/cancel`: again changes nothing.
 pub fn cancel(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, call.param("run_id"));
-    let row = call.gateway.ledger.run(who, id)?;
+    let row = call.gateway.ledger.runs().get(who, id)?;
     if let Some(run) = call.gateway.live.run(who, id) {
         run.cancel.cancel();
     }
@@ -122,7 +122,7 @@ pub fn live(call: &Call<'_>) -> Answered<Reply> {
         return followed(call, run, after);
     }
     // It is only in the database: its text, and its end.
-    let row = call.gateway.ledger.run(who, id)?;
+    let row = call.gateway.ledger.runs().get(who, id)?;
     let event = match row["state"].as_str() {
         Some("answered") => "answered",
         Some("cancelled") => "cancelled",

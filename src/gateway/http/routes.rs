@@ -157,7 +157,7 @@ fn caller(gateway: &Gateway, sent: &Sent, tenant: &str) -> Answered<Caller> {
             tenant: "local".into(),
             role: TeamRole::Member,
         };
-        return Ok(Caller { member: Some(holder.role), mode: gateway.ledger.mode(tenant)?, holder });
+        return Ok(Caller { member: Some(holder.role), mode: gateway.ledger.accounts().mode(tenant)?, holder });
     }
     let found = match secret(sent) {
         Some(secret) => gateway.callers.find(secret, tenant)?,

@@ -85,11 +85,11 @@ impl Callers {
     /// The database fails.
     pub fn find(&self, secret: &str, tenant: &str) -> Result<Option<Caller>, LedgerError> {
         let Some(foreign) = self.foreign.as_ref().filter(|_| is_jwt(secret)) else {
-            return self.ledger.caller(secret, tenant);
+            return self.ledger.accounts().caller(secret, tenant);
         };
         let Some(user) = foreign.user_of(secret) else { return Ok(None) };
         // What it may do is said by the members here, and by nothing in the token.
-        let (member, mode) = (self.ledger.member(tenant, &user)?, self.ledger.mode(tenant)?);
+        let (member, mode) = (self.ledger.accounts().member(tenant, &user)?, self.ledger.accounts().mode(tenant)?);
         let holder =
             Who { token_id: "jwt".into(), kind: TokenKind::Person, user, tenant: tenant.into(), role: TeamRole::Admin };
         Ok(Some(Caller { holder, member, mode }))

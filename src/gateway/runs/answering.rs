@@ -35,7 +35,7 @@ const TRAINING: &str = "train_ok";
 /// Refuses a run if a provider might train on a tenant's texts that doesn't want it. A run may ask any of the models: for its
 /// answer, as a fall-back, for a title or a memory. In the mode `lab` the tenant is the user, who has chosen the models.
 fn check_training(gateway: &Gateway, who: &Identity) -> Answered<()> {
-    let may_train = gateway.ledger.flag(&who.tenant, TRAINING)?.unwrap_or(who.mode == Mode::Lab);
+    let may_train = gateway.ledger.safety().flag(&who.tenant, TRAINING)?.unwrap_or(who.mode == Mode::Lab);
     let models = &gateway.parts.settings.models;
     let Some((name, _)) = models.iter().find(|(_, model)| !may_train && !model.no_training) else { return Ok(()) };
     let message = "a provider might train on what it gets, and this tenant doesn't allow that";
@@ -136,7 +136,7 @@ fn started(gateway: &Gateway, who: &Identity, conversation: Option<i64>) -> Resu
 /// A run that couldn't begin.
 fn fail(gateway: &Gateway, job: &Job, failure: Failure) {
     let new = NewRun { run_id: job.run.run_id.clone(), question: String::new(), origin: job.origin.clone() };
-    if gateway.ledger.begin_run(&job.run.who, &new).is_ok() {
+    if gateway.ledger.runs().begin(&job.run.who, &new).is_ok() {
         let event = Event::Failed { text: String::new(), failure };
         show(gateway, &job.run, &event);
     }
@@ -156,11 +156,12 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
         return fail(gateway, &job, failure);
     }
     // Without an answer of the database it is hidden: what has left can't be called back.
-    let hides_personal = gateway.ledger.flag(&run.who.tenant, PERSONAL).map_or(true, |flag| flag == Some(true));
+    let hides_personal =
+        gateway.ledger.safety().flag(&run.who.tenant, PERSONAL).map_or(true, |flag| flag == Some(true));
     runtime.agent_mut().hide_personal(hides_personal);
     let question = runtime.agent().redacted(&job.message);
     let new = NewRun { run_id: run.run_id.clone(), question, origin: job.origin.clone() };
-    if let Err(error) = gateway.ledger.begin_run(&run.who, &new) {
+    if let Err(error) = gateway.ledger.runs().begin(&run.who, &new) {
         gateway.live.end_turn();
         let _ = job.steps.send(Progress::Done(Box::new(Err(error.into()))));
         return run.over();
@@ -229,7 +230,7 @@ fn end(gateway: &Gateway, job: &Job) {
     let message = failure.as_ref().map(|failure| failure.message.clone());
     let row =
         RunEnd { state, text: text.clone(), failure: message, usage: usage.clone(), conversation_id: conversation };
-    if let Err(error) = gateway.ledger.end_run(&run.who, &run.run_id, &row) {
+    if let Err(error) = gateway.ledger.runs().end(&run.who, &run.run_id, &row) {
         tracing::error!(event = "run_end_not_stored", why = error.to_string());
     }
     run.over();
@@ -366,7 +367,7 @@ fn note_cost(gateway: &Gateway, run: &LiveRun, spent: &Spent) {
         body,
         ..EventDraft::default()
     };
-    if let Err(error) = gateway.ledger.use_budget(&run.who, &draft, whole(pico), tokens) {
+    if let Err(error) = gateway.ledger.safety().use_budget(&run.who, &draft, whole(pico), tokens) {
         tracing::error!(event = "cost_not_stored", why = error.to_string());
     }
 }

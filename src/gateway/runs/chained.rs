@@ -151,7 +151,7 @@ impl TeamChain {
             "ms": began.map(|began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX))});
         let reservation = judged.as_ref().and_then(|judged| judged.reservation.as_deref());
         let draft = self.draft(kind, body);
-        event_ids.push(self.gateway.ledger.settle(&self.who, reservation, false, &draft)?);
+        event_ids.push(self.gateway.ledger.safety().settle(&self.who, reservation, false, &draft)?);
         Ok(Ended { judged, event_ids })
     }
 
@@ -190,7 +190,9 @@ impl TeamChain {
                     json!({"action_name": name, "success": false, "error": "denied",
                     "receipt_id": outcome.receipt_id}),
                 );
-                if let Err(error) = self.gateway.ledger.settle(&self.who, judged.reservation.as_deref(), true, &draft) {
+                if let Err(error) =
+                    self.gateway.ledger.safety().settle(&self.who, judged.reservation.as_deref(), true, &draft)
+                {
                     return error.into();
                 }
             }
@@ -239,7 +241,7 @@ pub fn gates(
     record: (Record, &[EventDraft]),
 ) -> Result<Judged, LedgerError> {
     let node = gateway.stopped().map(|why| Stop { scope: "node".into(), since: why, by: "this machine".into() });
-    let judged = gateway.ledger.gates(who, wish, subject, node.as_ref(), record)?;
+    let judged = gateway.ledger.safety().gates(who, wish, subject, node.as_ref(), record)?;
     if let Some((gate, ..)) = judged.block() {
         gateway.metrics.blocked(gate.word());
     }
@@ -278,9 +280,9 @@ pub fn admit(gateway: &Gateway, who: &Identity, name: &str, subject: &Subject) -
 /// # Errors
 /// The canvas is another project's, a gate blocks, the command can't be applied, or the database fails.
 pub fn command(gateway: &Gateway, who: &Identity, id: &str, command: &Command) -> Answered<Value> {
-    gateway.ledger.check_canvas(who, id)?;
+    gateway.ledger.canvases().check_canvas(who, id)?;
     admit(gateway, who, "canvas_command", &Subject { kind: "canvas".into(), id: id.to_owned() })?;
-    match gateway.ledger.command(who, id, command)? {
+    match gateway.ledger.canvases().command(who, id, command)? {
         Committed::Done(mut answer, is_old) => {
             answer["replayed"] = is_old.into();
             Ok(answer)
@@ -321,7 +323,7 @@ struct CallersBoards {
 
 impl CallersBoards {
     fn state(&self, canvas: &str) -> Answered<State> {
-        let known = is_id(canvas).then(|| self.gateway.ledger.canvas(&self.who, canvas));
+        let known = is_id(canvas).then(|| self.gateway.ledger.canvases().canvas(&self.who, canvas));
         Ok(known.ok_or_else(Problem::not_found)??.state)
     }
 }
@@ -337,7 +339,11 @@ impl Canvases for CallersBoards {
             Ok(state) => state,
             // The first command makes it, unless it is another project's.
             Err(problem) if problem.code == "not_found" && is_id(canvas) => {
-                self.gateway.ledger.check_canvas(&self.who, canvas).map_err(|error| of_problem(error.into()))?;
+                self.gateway
+                    .ledger
+                    .canvases()
+                    .check_canvas(&self.who, canvas)
+                    .map_err(|error| of_problem(error.into()))?;
                 State::default()
             }
             Err(problem) => return Err(of_problem(problem)),

@@ -62,7 +62,7 @@ impl Person for Remote {
             card,
             wait_ms,
         };
-        if let Err(error) = self.gateway.ledger.ask(&self.chain.who, &asked) {
+        if let Err(error) = self.gateway.ledger.questions().ask(&self.chain.who, &asked) {
             return no(&format!("nobody could be asked: {error}"));
         }
         self.question_id = Some(id.clone());
@@ -76,7 +76,7 @@ impl Remote {
         let (ledger, who) = (&self.gateway.ledger, &self.chain.who);
         loop {
             let seen = self.gateway.bell.count();
-            match ledger.answer_of(who, id) {
+            match ledger.questions().answer_of(who, id) {
                 Ok(Some(given)) => {
                     self.by = Some(given.by.clone());
                     let why = if given.note.is_empty() { given.by } else { format!("{}: {}", given.by, given.note) };
@@ -92,7 +92,7 @@ impl Remote {
                 () => self.gateway.stopped(),
             };
             if let Some(why) = stopped {
-                if let Err(error) = ledger.close_question(who, id, &why) {
+                if let Err(error) = ledger.questions().close(who, id, &why) {
                     tracing::warn!(event = "question_not_closed", why = error.to_string());
                 }
                 return Answer::Unanswered(why);

@@ -250,11 +250,11 @@ impl LiveShare {
         for chore in chores {
             let (shares, owner) = (self.ledger.shares(), &self.owner);
             let done = match chore {
-                Chore::Ask(asked) => self.ledger.ask(owner, &asked),
+                Chore::Ask(asked) => self.ledger.questions().ask(owner, &asked),
                 Chore::Answer { who, question_id, digest, is_yes, note } => {
-                    self.ledger.answer_question(&who, &question_id, &digest, is_yes, &note)
+                    self.ledger.questions().answer(&who, &question_id, &digest, is_yes, &note)
                 }
-                Chore::CloseQuestion(id, why) => self.ledger.close_question(owner, &id, &why),
+                Chore::CloseQuestion(id, why) => self.ledger.questions().close(owner, &id, &why),
                 Chore::Record(number, lines) => shares.record(owner, &self.id, number, &lines),
                 Chore::End(why) => shares.end(owner, &self.id, &why),
             };

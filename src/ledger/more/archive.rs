@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use crate::base::{base64, hash};
 use crate::ledger::more::anchor::Anchor;
 use crate::ledger::row::Event;
+use crate::ledger::spine::verify::{Chain, erased_of};
 use crate::ledger::spine::{genesis, read_in};
 use crate::ledger::stores::note;
-use crate::ledger::verify::{Chain, erased_of};
 use crate::ledger::{Broken, Filter, Ledger, LedgerError, Verified, now_text};
 use crate::proto::team::Identity;
 
@@ -47,7 +47,7 @@ impl Archive<'_> {
     /// # Errors
     /// There is no such tenant, the file can't be written, or the database fails.
     pub fn export(&self, tenant: &str, to: &mut dyn Write) -> Result<i64, LedgerError> {
-        if self.0.mode(tenant)?.is_none() {
+        if self.0.accounts().mode(tenant)?.is_none() {
             return Err(LedgerError::NotFound);
         }
         let connection = self.0.view(tenant)?;
@@ -111,7 +111,7 @@ impl Archive<'_> {
     /// # Errors
     /// There is no such tenant, or the database fails.
     pub fn erase(&self, tenant: &str, who: Option<&Identity>, user: &str) -> Result<usize, LedgerError> {
-        let who = &who.map_or_else(|| self.0.operator_at_terminal(tenant), |who| Ok(who.clone()))?;
+        let who = &who.map_or_else(|| self.0.permits().operator_at_terminal(tenant), |who| Ok(who.clone()))?;
         self.0.write(tenant, |transaction| {
             let sql = "SELECT position, body, event_type FROM event WHERE tenant = ?1 AND actor = ?2 AND position NOT IN \
                        (SELECT position FROM erased WHERE tenant = ?1) ORDER BY position";

@@ -120,7 +120,7 @@ impl Backends<'_> {
     /// # Errors
     /// There is no such tenant or route, or the database fails.
     pub fn forget(&self, tenant: &str, service: &str) -> Result<(), LedgerError> {
-        let who = self.0.operator_at_terminal(tenant)?;
+        let who = self.0.permits().operator_at_terminal(tenant)?;
         self.0.write(tenant, |transaction| {
             let sql = "DELETE FROM route WHERE tenant = ?1 AND service = ?2";
             if transaction.execute(sql, params![tenant, service])? == 0 {

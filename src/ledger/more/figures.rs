@@ -44,7 +44,7 @@ impl Figures<'_> {
     /// # Errors
     /// There is no such tenant, or the database fails.
     pub fn set_rule(&self, tenant: &str, kpi: &str, action: &str, rule: Option<&Rule>) -> Result<(), LedgerError> {
-        let who = self.0.operator_at_terminal(tenant)?;
+        let who = self.0.permits().operator_at_terminal(tenant)?;
         self.0.write(tenant, |transaction| {
             match rule {
                 Some(rule) => {

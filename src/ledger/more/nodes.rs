@@ -114,10 +114,10 @@ impl Nodes<'_> {
     /// # Errors
     /// The database fails.
     pub fn settle_dead(&self) -> Result<(), LedgerError> {
-        self.0.mark_unknown()?;
-        self.0.settle_left()?;
-        self.0.close_left_questions()?;
-        self.0.end_left_runs()?;
+        self.0.keys().mark_unknown()?;
+        self.0.safety().settle_left()?;
+        self.0.questions().close_left()?;
+        self.0.runs().end_left()?;
         self.0.shares().end_left()?;
         Ok(())
     }

@@ -14,7 +14,7 @@ impl Relay<'_> {
     /// # Errors
     /// The database fails.
     pub fn behind(&self) -> Result<Vec<String>, LedgerError> {
-        let tenants = self.0.tenants()?;
+        let tenants = self.0.accounts().tenants()?;
         let names: Vec<&str> = tenants.iter().map(|(tenant, _)| tenant.as_str()).collect();
         let connection = self.0.pool.begin(Begin::Read, &names)?;
         let sql = "SELECT head.tenant FROM head LEFT JOIN relay ON relay.tenant = head.tenant \

@@ -33,7 +33,7 @@ impl Retention<'_> {
     /// # Errors
     /// There is no such tenant, or the database fails.
     pub fn set_days(&self, tenant: &str, days: Option<i64>) -> Result<(), LedgerError> {
-        self.0.set_flag_value(tenant, None, FLAG, days.map_or(Value::Null, Value::from))
+        self.0.safety().set_flag_value(tenant, None, FLAG, days.map_or(Value::Null, Value::from))
     }
 
     /// The number of days for which the events of a tenant stay; `None` for ever.
@@ -41,8 +41,8 @@ impl Retention<'_> {
     /// # Errors
     /// The database fails.
     pub fn days(&self, tenant: &str) -> Result<Option<i64>, LedgerError> {
-        let days = self.0.flag_value(tenant, FLAG)?.and_then(|value| value.as_i64());
-        let is_own = self.0.mode(tenant)? == Some(crate::proto::team::Mode::Lab);
+        let days = self.0.safety().flag_value(tenant, FLAG)?.and_then(|value| value.as_i64());
+        let is_own = self.0.accounts().mode(tenant)? == Some(crate::proto::team::Mode::Lab);
         Ok(days.or((!is_own).then_some(DAYS)).filter(|days| *days > 0))
     }
 
@@ -62,7 +62,7 @@ impl Retention<'_> {
     /// # Errors
     /// There is no such tenant, or the database fails.
     pub fn purge(&self, tenant: &str, time_ms: i64) -> Result<i64, LedgerError> {
-        let who = self.0.operator_at_terminal(tenant)?;
+        let who = self.0.permits().operator_at_terminal(tenant)?;
         let count = self.before(tenant, time_ms)?;
         if count > 0 {
             self.announce(&who, time_ms)?;
@@ -78,7 +78,7 @@ impl Retention<'_> {
         let sql = "SELECT hash FROM event WHERE tenant = ?1 AND position = ?2";
         let hash: String = transaction.query_row(sql, params![who.tenant, last], |row| row.get(0))?;
         let mut canvases = Vec::new();
-        for (canvas, state, position) in self.0.boards_before(&transaction, who, last)? {
+        for (canvas, state, position) in self.0.canvases().boards_before(&transaction, who, last)? {
             store_base(&transaction, &who.tenant, &canvas, &state, position)?;
             let state_hash = state.hash();
             canvases
@@ -131,7 +131,7 @@ impl Retention<'_> {
             }
             now
         };
-        for (tenant, _) in self.0.tenants()? {
+        for (tenant, _) in self.0.accounts().tenants()? {
             while self.forget(&tenant, now)? {}
             if let Some(days) = self.days(&tenant)? {
                 self.purge(&tenant, now - days * DAY_MS)?;

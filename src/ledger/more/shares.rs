@@ -154,7 +154,7 @@ impl Shares<'_> {
     /// The database fails.
     pub fn end_left(&self) -> Result<(), LedgerError> {
         let mut left: Vec<(Identity, String)> = Vec::new();
-        for (tenant, _) in self.0.tenants()? {
+        for (tenant, _) in self.0.accounts().tenants()? {
             let connection = self.0.view(&tenant)?;
             let sql = format!(
                 "SELECT tenant, project, owner, share_id FROM share WHERE tenant = ?1 AND state = 'live' AND {LEFT}"
@@ -173,7 +173,7 @@ impl Shares<'_> {
     /// # Errors
     /// The database fails.
     pub fn forget_old(&self) -> Result<(), LedgerError> {
-        for (tenant, _) in self.0.tenants()? {
+        for (tenant, _) in self.0.accounts().tenants()? {
             self.0.write(&tenant, |transaction| {
                 let before = now_ms(transaction)? - RETENTION_MS;
                 let old = "SELECT share_id FROM share WHERE tenant = ?1 AND ended_ms < ?2";

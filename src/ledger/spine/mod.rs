@@ -2,6 +2,7 @@
 //! pages that are complete prefixes.
 
 mod batch;
+pub(in crate::ledger) mod verify;
 
 use std::sync::PoisonError;
 use std::sync::mpsc::{SyncSender, sync_channel};

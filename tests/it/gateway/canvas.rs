@@ -214,7 +214,7 @@ proptest! {
             loop {
                 let (base_rev, key) = (peer.state.rev, format!("key-{number}"));
                 let command = Command { base_rev, ops: ops.clone(), key, may_merge, source: "ui" };
-                match ledger.command(&who, "board", &command).expect("an answer") {
+                match ledger.canvases().command(&who, "board", &command).expect("an answer") {
                     Committed::Done(answer, _) => {
                         let head = answer["head_rev"].as_i64().expect("a revision");
                         acknowledged.push(answer["event_id"].as_str().expect("an id").to_owned());

@@ -29,7 +29,10 @@ fn live(ledger: &Ledger, round: i64) {
             may_merge: false,
             source: "ui",
         };
-        assert!(matches!(ledger.command(&who, "board", &command), Ok(Committed::Done(_, false))), "revision {rev}");
+        assert!(
+            matches!(ledger.canvases().command(&who, "board", &command), Ok(Committed::Done(_, false))),
+            "revision {rev}"
+        );
     }
 }
 
@@ -52,7 +55,7 @@ fn loses_its_beginning(open: &dyn Fn() -> Ledger) {
     live(&ledger, 0);
     let (first, all) = (now(), ledger.positions("local").expect("a number"));
     live(&ledger, 1);
-    let state = ledger.canvas(&someone(), "board").expect("a canvas").state_hash;
+    let state = ledger.canvases().canvas(&someone(), "board").expect("a canvas").state_hash;
     assert_eq!(ledger.retention().before("local", first), Ok(all));
     assert_eq!(ledger.retention().purge("local", first), Ok(all));
     assert_eq!(ledger.retention().purge("local", first), Ok(0), "once");
@@ -62,7 +65,7 @@ fn loses_its_beginning(open: &dyn Fn() -> Ledger) {
     assert_eq!(ledger.head(&someone()).expect("a head").2, all, "cursors before it are gone");
     // Another process folds the canvas from what is there, and goes on.
     let ledger = open();
-    assert_eq!(ledger.canvas(&someone(), "board").expect("a canvas").state_hash, state);
+    assert_eq!(ledger.canvases().canvas(&someone(), "board").expect("a canvas").state_hash, state);
     let verified = ledger.verify("local").expect("a check").expect("it holds");
     live(&ledger, 2);
     let mut lines = Vec::new();
@@ -82,7 +85,7 @@ fn loses_its_beginning(open: &dyn Fn() -> Ledger) {
         reason: "a test".into(),
     };
     let before = ledger.positions("local").expect("a number");
-    ledger.issue(&someone(), &licence).expect("a licence");
+    ledger.permits().issue(&someone(), &licence).expect("a licence");
     live(&ledger, 3);
     assert_eq!(ledger.retention().purge("local", now()), Ok(before - all));
     assert!(ledger.verify("local").expect("a check").is_ok());
@@ -116,7 +119,7 @@ fn a_log_loses_its_oldest_events_and_holds_on_both_engines() {
 fn a_tenants_own_time_counts_and_the_mode_gives_the_usual_one() {
     let home = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a place");
     let ledger = Ledger::open(&home.path().join("gateway.db")).expect("a database");
-    ledger.add_tenant("acme", Mode::Saas).expect("a tenant");
+    ledger.accounts().add_tenant("acme", Mode::Saas).expect("a tenant");
     assert_eq!((ledger.retention().days("local"), ledger.retention().days("acme")), (Ok(None), Ok(Some(400))));
     ledger.retention().set_days("acme", Some(90)).expect("days");
     ledger.retention().set_days("local", Some(60)).expect("days");
@@ -128,8 +131,8 @@ fn a_tenants_own_time_counts_and_the_mode_gives_the_usual_one() {
     live(&ledger, 0);
     let before = ledger.positions("local").expect("a number");
     let place = reedclaw::ledger::Place { scope: "project".into(), scope_id: "default".into() };
-    ledger.remember(&someone(), &place, "gone", &json!(1), Some(0), None).expect("a memory");
-    ledger.remember(&someone(), &place, "stays", &json!(1), Some(600), None).expect("a memory");
+    ledger.stores().remember(&someone(), &place, "gone", &json!(1), Some(0), None).expect("a memory");
+    ledger.stores().remember(&someone(), &place, "stays", &json!(1), Some(600), None).expect("a memory");
     now();
     ledger.retention().tidy().expect("tidied");
     let raw = rusqlite::Connection::open(home.path().join("gateway.db")).expect("the database");

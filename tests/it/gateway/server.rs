@@ -240,30 +240,36 @@ fn holds_the_contract(ledger: &Ledger) {
     assert_eq!(ledger.read(&who, 0, &Filter::default(), 10).expect("the log").len(), 2);
 
     let place = Place { scope: "project".into(), scope_id: "default".into() };
-    ledger.remember(&who, &place, "a/Z", &json!({"x": [1, "two"]}), None, Some(0)).expect("a memory");
-    ledger.remember(&who, &place, "a/a", &json!(null), Some(60), None).expect("a memory");
-    let keys = ledger.memories(&who, &place, "a/", true, 10).expect("memories");
+    ledger.stores().remember(&who, &place, "a/Z", &json!({"x": [1, "two"]}), None, Some(0)).expect("a memory");
+    ledger.stores().remember(&who, &place, "a/a", &json!(null), Some(60), None).expect("a memory");
+    let keys = ledger.stores().memories(&who, &place, "a/", true, 10).expect("memories");
     assert_eq!(keys.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["a/Z", "a/a"]);
-    ledger.forget(&who, &place, "a/Z").expect("forgotten");
-    assert_eq!(ledger.put_entry(&who, "run", "k", &json!(1), 0), Ok(1));
-    assert!(matches!(ledger.put_entry(&who, "run", "k", &json!(2), 0), Err(LedgerError::VersionConflict { .. })));
+    ledger.stores().forget(&who, &place, "a/Z").expect("forgotten");
+    assert_eq!(ledger.stores().put_entry(&who, "run", "k", &json!(1), 0), Ok(1));
+    assert!(matches!(
+        ledger.stores().put_entry(&who, "run", "k", &json!(2), 0),
+        Err(LedgerError::VersionConflict { .. })
+    ));
 
-    ledger.set_flag("local", None, "canvas.gestures", true).expect("a flag");
-    assert_eq!(ledger.flag("local", "canvas.gestures"), Ok(Some(true)));
-    ledger.set_limit("local", "calls", Some(5)).expect("a limit");
-    assert_eq!(ledger.budget(&who).expect("limits")[0].limit, 5);
-    ledger.kill(&who, "tenant", "", "a test").expect("a kill switch");
-    assert_eq!((ledger.kill_switches(&who), ledger.lift("local")), (Ok(1), Ok(1)));
+    ledger.safety().set_flag("local", None, "canvas.gestures", true).expect("a flag");
+    assert_eq!(ledger.safety().flag("local", "canvas.gestures"), Ok(Some(true)));
+    ledger.safety().set_limit("local", "calls", Some(5)).expect("a limit");
+    assert_eq!(ledger.safety().budget(&who).expect("limits")[0].limit, 5);
+    ledger.safety().kill(&who, "tenant", "", "a test").expect("a kill switch");
+    assert_eq!((ledger.safety().kill_switches(&who), ledger.safety().lift("local")), (Ok(1), Ok(1)));
 
-    let code = ledger.create_pair_code("local", "anna", TeamRole::Operator).expect("a code");
-    let paired = ledger.pair(&code).expect("an answer").expect("a session");
-    assert_eq!(ledger.pair(&code).expect("an answer").map(|it| it.user), None);
-    let holder = ledger.authenticate(&paired.access_token).expect("an answer").expect("a holder");
-    assert_eq!((holder.user.as_str(), ledger.member("local", "anna")), ("anna", Ok(Some(TeamRole::Operator))));
-    let renewed = ledger.refresh(&paired.refresh).expect("an answer").expect("a new session");
-    assert!(ledger.refresh(&paired.refresh).expect("an answer").is_none());
+    let code = ledger.accounts().create_pair_code("local", "anna", TeamRole::Operator).expect("a code");
+    let paired = ledger.accounts().pair(&code).expect("an answer").expect("a session");
+    assert_eq!(ledger.accounts().pair(&code).expect("an answer").map(|it| it.user), None);
+    let holder = ledger.accounts().authenticate(&paired.access_token).expect("an answer").expect("a holder");
+    assert_eq!(
+        (holder.user.as_str(), ledger.accounts().member("local", "anna")),
+        ("anna", Ok(Some(TeamRole::Operator)))
+    );
+    let renewed = ledger.accounts().refresh(&paired.refresh).expect("an answer").expect("a new session");
+    assert!(ledger.accounts().refresh(&paired.refresh).expect("an answer").is_none());
     assert!(
-        ledger.authenticate(&renewed.access_token).expect("an answer").is_none(),
+        ledger.accounts().authenticate(&renewed.access_token).expect("an answer").is_none(),
         "a copied secret ends the session"
     );
 
@@ -315,9 +321,9 @@ fn scenario_70_a_forgotten_condition_shows_no_row_of_another_tenant() {
     let address = server.database();
     let ledger = ledger(&address);
     for tenant in ["mine", "yours"] {
-        ledger.add_tenant(tenant, Mode::Saas).expect("a tenant");
+        ledger.accounts().add_tenant(tenant, Mode::Saas).expect("a tenant");
         ledger.append(&of(tenant), &[draft("x.step", json!({}))], None).expect("an event");
-        ledger.put_entry(&of(tenant), "run", "key", &json!(tenant), 0).expect("an entry");
+        ledger.stores().put_entry(&of(tenant), "run", "key", &json!(tenant), 0).expect("an entry");
     }
     let mut client = Client::connect(&address, NoTls).expect("the server");
     let sql = "SELECT c.table_name FROM information_schema.columns c WHERE c.table_schema = 'public' AND c.column_name = 'tenant' \

@@ -272,7 +272,7 @@ impl Stores {
 
 /// Makes a pairing code, with hyphens as a person reads it.
 fn pair_code(ledger: &Ledger, tenant: &str, user: &str, role: TeamRole) -> Result<String, Failure> {
-    let code = ledger.create_pair_code(tenant, user, role).map_err(|error| gateway::of_ledger(&error))?;
+    let code = ledger.accounts().create_pair_code(tenant, user, role).map_err(|error| gateway::of_ledger(&error))?;
     Ok([&code[..4], &code[4..8], &code[8..]].join("-"))
 }
 
@@ -341,14 +341,14 @@ fn token(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
                 role: TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer),
                 lifetime_ms: matches.get_one::<String>("expires").map(|it| lifetime(it)).transpose()?,
             };
-            let (id, secret) = at.open()?.create_token(&new).map_err(failed)?;
+            let (id, secret) = at.open()?.accounts().create_token(&new).map_err(failed)?;
             outln!("{secret}");
             if stdout().is_terminal() {
                 outln!("This is shown once. Its id is {id}; reedclaw gateway token revoke {id} ends it.");
             }
         }
         Some(("list", _)) => {
-            let tokens = at.open()?.tokens().map_err(failed)?;
+            let tokens = at.open()?.accounts().tokens().map_err(failed)?;
             let row = |it: &crate::ledger::TokenRow| {
                 let ends = it.expires_at.clone().unwrap_or_else(|| "no end".into());
                 [&it.id, it.state, &it.kind, &it.role, &it.user, &it.tenant, &ends].map(|cell| cell.to_owned()).to_vec()
@@ -356,7 +356,7 @@ fn token(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
             print_table(&tokens.iter().map(row).collect::<Vec<_>>());
         }
         Some(("revoke", matches)) => {
-            at.open()?.revoke_token(&text(matches, "id")).map_err(failed)?;
+            at.open()?.accounts().revoke_token(&text(matches, "id")).map_err(failed)?;
             outln!("the token is revoked");
         }
         _ => return Ok(exit::USAGE),
@@ -392,13 +392,13 @@ fn tenant(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         Some(("add", matches)) => {
             let name = named(text(matches, "name"))?;
             let mode = Mode::of(&text(matches, "mode")).unwrap_or(Mode::Lab);
-            at.open()?.add_tenant(&name, mode).map_err(failed)?;
+            at.open()?.accounts().add_tenant(&name, mode).map_err(failed)?;
             outln!("the tenant {} is there, in mode {}", sanitise(&name), mode.word());
         }
         Some(("flag", matches)) => {
             let is_on = text(matches, "value") == "on";
             let (name, flag) = (text(matches, "name"), text(matches, "flag"));
-            at.open()?.set_flag(&name, None, &flag, is_on).map_err(failed)?;
+            at.open()?.safety().set_flag(&name, None, &flag, is_on).map_err(failed)?;
             outln!("{} is {} for {}", flag, text(matches, "value"), sanitise(&name));
         }
         Some(("kpi", matches)) => set_rule(matches, at)?,
@@ -414,11 +414,11 @@ fn tenant(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
                 })?),
             };
             let (name, kind) = (text(matches, "name"), text(matches, "kind"));
-            at.open()?.set_limit(&name, &kind, limit).map_err(failed)?;
+            at.open()?.safety().set_limit(&name, &kind, limit).map_err(failed)?;
             outln!("the limit of {kind} is {value} for {}", sanitise(&name));
         }
         Some(("list", _)) => {
-            let rows = at.open()?.tenants().map_err(failed)?;
+            let rows = at.open()?.accounts().tenants().map_err(failed)?;
             print_table(&rows.into_iter().map(|(tenant, mode)| vec![tenant, mode]).collect::<Vec<_>>());
         }
         _ => return Ok(exit::USAGE),
@@ -509,7 +509,7 @@ fn lift(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         outln!("nothing was changed");
         return Ok(exit::FAILED);
     }
-    let lifted = ledger.lift(&tenant).map_err(|error| gateway::of_ledger(&error))?;
+    let lifted = ledger.safety().lift(&tenant).map_err(|error| gateway::of_ledger(&error))?;
     outln!("{lifted} kill switches lifted; reedclaw estop --clear lifts that of this machine");
     Ok(exit::DONE)
 }
@@ -521,7 +521,7 @@ fn member(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         _ => return Ok(exit::USAGE),
     };
     let (tenant, user) = (text(matches, "name"), named(text(matches, "user"))?);
-    at.open()?.set_member(&tenant, &user, role).map_err(|error| gateway::of_ledger(&error))?;
+    at.open()?.accounts().set_member(&tenant, &user, role).map_err(|error| gateway::of_ledger(&error))?;
     match role {
         Some(role) => outln!("{} has the role {}", sanitise(&user), role.word()),
         None => outln!("{} is no member any more", sanitise(&user)),
@@ -595,7 +595,7 @@ fn verify(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let ledger = at.open()?;
     let tenants = match matches.get_one::<String>("tenant") {
         Some(tenant) => vec![tenant.clone()],
-        None => ledger.tenants().map_err(failed)?.into_iter().map(|(tenant, _)| tenant).collect(),
+        None => ledger.accounts().tenants().map_err(failed)?.into_iter().map(|(tenant, _)| tenant).collect(),
     };
     let mut code = exit::DONE;
     for tenant in tenants {

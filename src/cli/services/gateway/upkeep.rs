@@ -164,7 +164,7 @@ fn state(ledger: &Ledger) -> Result<Value, Failure> {
         nodes.retain(|node| !node["figures"].is_null());
     }
     let mut tenants = Vec::new();
-    for (tenant, mode) in ledger.tenants().map_err(failed)? {
+    for (tenant, mode) in ledger.accounts().tenants().map_err(failed)? {
         let positions = ledger.positions(&tenant).map_err(failed)?;
         tenants.push(json!({"tenant": tenant, "mode": mode, "positions": positions}));
     }

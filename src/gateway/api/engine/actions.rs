@@ -70,7 +70,7 @@ pub fn execute(call: &Call<'_>) -> Answered<Reply> {
         "subject_id": action.subject.id, "args": action.args});
     let request = canonical(&request, DEPTH_MAX).map_err(|error| Problem::body(error.to_string()))?;
     let key = Key { kind: "action", key, request_hash: hash::sha256_hex(request.as_bytes()) };
-    if let Begun::Answered { status, response } = call.gateway.ledger.begin(&who, &key)? {
+    if let Begun::Answered { status, response } = call.gateway.ledger.keys().begin(&who, &key)? {
         let value = serde_json::from_str(&response).unwrap_or_default();
         return Ok(Reply::json(status, value).header("Idempotent-Replay", "true"));
     }
@@ -119,7 +119,7 @@ fn tool_call(action: &Action) -> ToolCall {
 fn start(gateway: &Arc<Gateway>, who: Identity, action: Action, key: Option<Key>, wait: Duration) -> Answered<Reply> {
     let place = gateway.running.take(&who, Some(&action.name));
     let Some(place) = place else {
-        let forgotten = key.as_ref().map(|key| gateway.ledger.answer(&who, key, None));
+        let forgotten = key.as_ref().map(|key| gateway.ledger.keys().answer(&who, key, None));
         forgotten.transpose()?;
         return Err(Problem::overloaded());
     };
@@ -133,7 +133,7 @@ fn start(gateway: &Arc<Gateway>, who: Identity, action: Action, key: Option<Key>
         if let Some(key) = &key {
             let answer = done.as_ref().ok().map(|(status, value)| (*status, value.to_string()));
             let answer = answer.as_ref().map(|(status, text)| (*status, text.as_str()));
-            if let Err(error) = gateway.ledger.answer(&who, key, answer) {
+            if let Err(error) = gateway.ledger.keys().answer(&who, key, answer) {
                 tracing::error!(event = "answer_not_stored", why = error.to_string());
             }
         }
@@ -195,7 +195,7 @@ fn run(doing: &Doing<'_>, action: &Action) -> Answered<(u16, Value)> {
             Ok(value) => (200, value.to_string()),
             Err(problem) => (problem.status, problem.to_value(&who.request_id).to_string()),
         };
-        gateway.ledger.end_question(who, id, status, &text)?;
+        gateway.ledger.questions().end(who, id, status, &text)?;
     }
     ended.map(|value| (200, value))
 }
@@ -207,7 +207,7 @@ fn on_asked(doing: &Doing<'_>) -> OnAsked {
     Box::new(move |id| {
         let value = json!({"status": "waiting", "question_id": id, "run_id": who.run_id});
         if let Some(key) = &key
-            && let Err(error) = gateway.ledger.answer_waiting(&who, key, 202, &value.to_string())
+            && let Err(error) = gateway.ledger.keys().answer_waiting(&who, key, 202, &value.to_string())
         {
             tracing::warn!(event = "answer_not_stored", why = error.to_string());
         }

@@ -67,7 +67,7 @@ pub fn command(call: &Call<'_>) -> Answered<Reply> {
 /// `GET /canvas/{canvas_id}/snapshot`.
 pub fn snapshot(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, canvas_id(call)?);
-    let found = call.gateway.ledger.canvas(who, id)?;
+    let found = call.gateway.ledger.canvases().canvas(who, id)?;
     let epoch = call.gateway.ledger.head(who)?.1;
     Ok(Reply::ok(json!({
         "canvas_id": id, "rev": found.state.rev, "last_event_id": format!("{epoch}-{}", found.position),
@@ -79,7 +79,7 @@ pub fn snapshot(call: &Call<'_>) -> Answered<Reply> {
 pub fn replay(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, canvas_id(call)?);
     let ledger = &call.gateway.ledger;
-    let last = ledger.canvas(who, id)?.position;
+    let last = ledger.canvases().canvas(who, id)?.position;
     let (_, epoch, first) = ledger.head(who)?;
     let mut after = match call.asked("after_event_id").as_deref().map(stream::cursor).transpose()? {
         Some((of, position)) if of != epoch || position < first => {
@@ -113,7 +113,7 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
 /// dropped without a word.
 pub fn gesture(call: &Call<'_>) -> Answered<Reply> {
     let (gateway, who, id) = (call.gateway, call.who()?, canvas_id(call)?);
-    if gateway.ledger.flag(&who.tenant, GESTURES)? == Some(false) {
+    if gateway.ledger.safety().flag(&who.tenant, GESTURES)? == Some(false) {
         return Err(Problem::new(403, "feature_off", "gestures are switched off for this tenant"));
     }
     let now = Instant::now();
@@ -136,7 +136,7 @@ pub fn gesture(call: &Call<'_>) -> Answered<Reply> {
 /// `GET /sse/canvas/{canvas_id}`.
 pub fn live(call: &Call<'_>) -> Answered<Reply> {
     let id = canvas_id(call)?;
-    call.gateway.ledger.canvas(call.who()?, id)?;
+    call.gateway.ledger.canvases().canvas(call.who()?, id)?;
     let filter = Filter { stream: Some(format!("canvas/{id}")), ..Filter::default() };
     follow(call, filter, Some(format!("/canvas/{id}/snapshot")))
 }

@@ -283,7 +283,7 @@ pub fn tenant(call: &Call<'_>) -> Answered<Reply> {
         match topic.split_once(':') {
             Some((kind @ ("canvas" | "run" | "thread"), id)) if crate::gateway::identity::is_id(id) => {
                 if *kind == *"canvas" {
-                    call.gateway.ledger.canvas(call.who()?, id)?;
+                    call.gateway.ledger.canvases().canvas(call.who()?, id)?;
                 }
                 filter.any_streams.push(format!("{kind}/{id}"));
             }

@@ -85,7 +85,7 @@ pub fn issue(call: &Call<'_>) -> Answered<Reply> {
         uses_max: call.whole("uses_max"),
         reason: call.text("reason").unwrap_or_default(),
     };
-    Ok(Reply::json(201, call.gateway.ledger.issue(call.who()?, &new)?))
+    Ok(Reply::json(201, call.gateway.ledger.permits().issue(call.who()?, &new)?))
 }
 
 /// `GET /firearms/licences`.
@@ -95,14 +95,14 @@ pub fn licences(call: &Call<'_>) -> Answered<Reply> {
         Some("true") => true,
         Some(_) => return Err(Problem::body("active must be true or false")),
     };
-    let items = call.gateway.ledger.licences(call.who()?, only_active)?;
+    let items = call.gateway.ledger.permits().licences(call.who()?, only_active)?;
     Ok(Reply::ok(json!({"items": items, "next": null})))
 }
 
 /// `POST /firearms/{id}/revoke`.
 pub fn revoke(call: &Call<'_>) -> Answered<Reply> {
     let reason = call.text("reason").unwrap_or_default();
-    Ok(Reply::ok(call.gateway.ledger.revoke_licence(call.who()?, call.param("id"), &reason)?))
+    Ok(Reply::ok(call.gateway.ledger.permits().revoke_licence(call.who()?, call.param("id"), &reason)?))
 }
 
 fn lock_of(call: &Call<'_>) -> Answered<NewLock> {
@@ -128,7 +128,7 @@ pub fn add_lock(call: &Call<'_>) -> Answered<Reply> {
     if call.body.get("expected_version").is_some() {
         return Err(Problem::body("a new lock has no expected_version"));
     }
-    Ok(Reply::json(201, call.gateway.ledger.add_lock(call.who()?, &lock_of(call)?)?))
+    Ok(Reply::json(201, call.gateway.ledger.permits().add_lock(call.who()?, &lock_of(call)?)?))
 }
 
 /// `GET /strategy-locks`.
@@ -138,7 +138,8 @@ pub fn locks(call: &Call<'_>) -> Answered<Reply> {
         state.as_ref().is_none_or(|state| lock["state"] == **state)
             && surface.as_ref().is_none_or(|surface| lock["surface_id"] == **surface)
     };
-    let items: Vec<Value> = call.gateway.ledger.strategy_locks(call.who()?)?.into_iter().filter(is_wanted).collect();
+    let items: Vec<Value> =
+        call.gateway.ledger.permits().strategy_locks(call.who()?)?.into_iter().filter(is_wanted).collect();
     Ok(Reply::ok(json!({"items": items, "next": null})))
 }
 
@@ -147,17 +148,17 @@ pub fn change_lock(call: &Call<'_>) -> Answered<Reply> {
     let needed = || Problem::new(428, "precondition_required", "expected_version is needed: the version that was read");
     let expected = call.whole("expected_version").ok_or_else(needed)?;
     let new = lock_of(call)?;
-    Ok(Reply::ok(call.gateway.ledger.change_lock(call.who()?, call.param("id"), expected, &new)?))
+    Ok(Reply::ok(call.gateway.ledger.permits().change_lock(call.who()?, call.param("id"), expected, &new)?))
 }
 
 /// `POST /strategy-locks/{id}/approve`.
 pub fn approve(call: &Call<'_>) -> Answered<Reply> {
-    Ok(Reply::ok(call.gateway.ledger.decide_lock(call.who()?, call.param("id"), true)?))
+    Ok(Reply::ok(call.gateway.ledger.permits().decide_lock(call.who()?, call.param("id"), true)?))
 }
 
 /// `POST /strategy-locks/{id}/reject`.
 pub fn reject(call: &Call<'_>) -> Answered<Reply> {
-    Ok(Reply::ok(call.gateway.ledger.decide_lock(call.who()?, call.param("id"), false)?))
+    Ok(Reply::ok(call.gateway.ledger.permits().decide_lock(call.who()?, call.param("id"), false)?))
 }
 
 /// `POST /budget/usage`.
@@ -182,13 +183,13 @@ pub fn usage(call: &Call<'_>) -> Answered<Reply> {
         body,
         ..EventDraft::default()
     };
-    let is_new = call.gateway.ledger.use_budget(&who, &draft, cost, tokens)?;
+    let is_new = call.gateway.ledger.safety().use_budget(&who, &draft, cost, tokens)?;
     Ok(Reply::json(if is_new { 201 } else { 200 }, json!({"event_id": draft.event_id, "duplicate": !is_new})))
 }
 
 /// `GET /budget`.
 pub fn budget(call: &Call<'_>) -> Answered<Reply> {
-    let limits = call.gateway.ledger.budget(call.who()?)?;
+    let limits = call.gateway.ledger.safety().budget(call.who()?)?;
     let item = |limit: &crate::chain::Limit| json!({"name": limit.name, "limit": limit.limit, "spent": limit.spent});
     Ok(Reply::ok(json!({"items": limits.iter().map(item).collect::<Vec<Value>>(), "next": null})))
 }

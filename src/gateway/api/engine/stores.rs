@@ -39,7 +39,8 @@ pub fn remember(call: &Call<'_>) -> Answered<Reply> {
     let key = call.text("key").unwrap_or_default();
     let (ttl_s, expected) = (call.whole("ttl_s"), call.whole("expected_version"));
     let ledger = &call.gateway.ledger;
-    let (version, expires_at) = ledger.remember(call.who()?, &place, &key, &call.body["value"], ttl_s, expected)?;
+    let (version, expires_at) =
+        ledger.stores().remember(call.who()?, &place, &key, &call.body["value"], ttl_s, expected)?;
     let status = if version == 1 { 201 } else { 200 };
     Ok(Reply::json(status, json!({"version": version, "expires_at": expires_at})))
 }
@@ -52,7 +53,7 @@ pub fn memories(call: &Call<'_>) -> Answered<Reply> {
         (None, Some(prefix)) => (prefix, true),
         _ => return Err(Problem::body("the query has either key or prefix")),
     };
-    let found = call.gateway.ledger.memories(call.who()?, &place, &key, is_prefix, call.limit()?)?;
+    let found = call.gateway.ledger.stores().memories(call.who()?, &place, &key, is_prefix, call.limit()?)?;
     let item = |entry: &MemoryEntry| {
         json!({"key": entry.key, "value": entry.value, "version": entry.version, "expires_at": entry.expires_at,
             "by": entry.by})
@@ -68,7 +69,7 @@ pub fn memories(call: &Call<'_>) -> Answered<Reply> {
 pub fn forget(call: &Call<'_>) -> Answered<Reply> {
     let place = place(call, &call.asked("scope").unwrap_or_default())?;
     let key = call.asked("key").ok_or_else(|| Problem::body("key is missing in the query"))?;
-    call.gateway.ledger.forget(call.who()?, &place, &key)?;
+    call.gateway.ledger.stores().forget(call.who()?, &place, &key)?;
     Ok(Reply::empty())
 }
 
@@ -79,7 +80,8 @@ fn item(entry: &BoardEntry) -> Value {
 /// `GET /blackboard/{run_id}/entries`.
 pub fn entries(call: &Call<'_>) -> Answered<Reply> {
     let prefix = call.asked("prefix").unwrap_or_default();
-    let found = call.gateway.ledger.entries(call.who()?, call.param("run_id"), &prefix, true, call.limit()?)?;
+    let found =
+        call.gateway.ledger.stores().entries(call.who()?, call.param("run_id"), &prefix, true, call.limit()?)?;
     Ok(Reply::ok(json!({"items": found.iter().map(item).collect::<Vec<Value>>(), "next": null})))
 }
 
@@ -96,7 +98,7 @@ fn place_of(call: &Call<'_>) -> Answered<(String, String)> {
 /// `GET /blackboard/{run_id}/entries/{key}`, and `GET /blackboard?run_id=&key=`.
 pub fn entry(call: &Call<'_>) -> Answered<Reply> {
     let (run_id, key) = place_of(call)?;
-    let found = call.gateway.ledger.entries(call.who()?, &run_id, &key, false, 1)?;
+    let found = call.gateway.ledger.stores().entries(call.who()?, &run_id, &key, false, 1)?;
     let entry = found.first().ok_or_else(Problem::not_found)?;
     Ok(Reply::ok(item(entry)).header("ETag", format!("\"{}\"", entry.version)))
 }
@@ -122,7 +124,7 @@ pub fn put(call: &Call<'_>) -> Answered<Reply> {
     if !crate::gateway::identity::is_id(&run_id) || !(1..=KEY_CHARS_MAX).contains(&key.chars().count()) {
         return Err(Problem::body("the run is an id, and a key has 1 to 256 characters"));
     }
-    let version = call.gateway.ledger.put_entry(call.who()?, &run_id, &key, &call.body["value"], expected)?;
+    let version = call.gateway.ledger.stores().put_entry(call.who()?, &run_id, &key, &call.body["value"], expected)?;
     let status = if version == 1 { 201 } else { 200 };
     Ok(Reply::json(status, json!({"version": version})).header("ETag", format!("\"{version}\"")))
 }

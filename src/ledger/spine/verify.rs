@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::sql::{Connection, OptionalExtension as _};
-
-use super::more::anchor::Anchor;
-use super::more::archive::tombstone;
-use super::row::Event;
-use super::spine::{genesis, read_in};
-use super::{Filter, Ledger, LedgerError};
+use super::{Filter, genesis, read_in};
+use crate::ledger::canvas;
+use crate::ledger::more::anchor::Anchor;
+use crate::ledger::more::archive::tombstone;
+use crate::ledger::row::Event;
+use crate::ledger::sql::{Connection, OptionalExtension as _};
+use crate::ledger::{Ledger, LedgerError};
 
 /// Events of a page.
 const PAGE: usize = 1_000;
@@ -175,7 +175,7 @@ impl Ledger {
                 return Ok(Err(Broken { position, why }));
             }
         }
-        if let Some(broken) = Self::verify_canvases(&connection, tenant)? {
+        if let Some(broken) = canvas::verify_canvases(&connection, tenant)? {
             return Ok(Err(broken));
         }
         Ok(chain.end())
