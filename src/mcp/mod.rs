@@ -278,6 +278,7 @@ impl Mcp {
         };
         let is_over = || stop() || (self.options.halted)().is_some();
         oauth::login(&tokens, &challenge, browser, &is_over).map_err(McpError::Login)?;
+        tracing::info!(event = "login", server);
         tokens.forget_challenge();
         self.close(server);
         Ok(())

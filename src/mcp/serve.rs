@@ -180,6 +180,7 @@ impl Keeper {
                 Event::Halted(why) => {
                     if let Some(connection) = self.connection.take() {
                         connection.abort();
+                        tracing::info!(event = "server_ended", server = %self.name, why = "halted");
                     }
                     self.shared.update(&self.name, |entry| {
                         entry.standing = Standing::Failed { why, at: Instant::now(), again_at: None }
@@ -298,6 +299,8 @@ impl Keeper {
                 self.connection = Some(connection);
                 self.tools.cache.keep(&server, &manifest);
                 let ready = Standing::Ready { took: began.elapsed() };
+                let (ms, tools) = (began.elapsed().as_millis() as u64, manifest.tools.len() as u64);
+                tracing::info!(event = "server_started", server = %self.name, ms, tools);
                 self.shared.update(&self.name, |entry| {
                     entry.manifest = Some(Arc::new(manifest));
                     entry.standing = ready;
@@ -305,6 +308,7 @@ impl Keeper {
                 Ok((peer, server.limits))
             }
             Err(NotConnected::NeedsLogin) => {
+                tracing::warn!(event = "server_failed", server = %self.name, code = "login", shown = true);
                 self.shared.update(&self.name, |entry| entry.standing = Standing::NeedsLogin);
                 Err(McpError::NeedsLogin(self.name.clone()))
             }
@@ -336,6 +340,9 @@ impl Keeper {
         if self.failures.len() > FAILURES_MAX {
             self.failures.pop_front();
         }
+        // The reason may be a line of the server, which its own log keeps.
+        let failures = self.failures.len() as u64;
+        tracing::warn!(event = "server_failed", server = %self.name, failures, shown = true);
         let again_at = (self.failures.len() < FAILURES_MAX).then(|| self.again_at()).flatten();
         self.shared.update(&self.name, |entry| entry.standing = Standing::Failed { why, at: Instant::now(), again_at });
     }
@@ -358,6 +365,7 @@ impl Keeper {
                 Some(_) => connection.abort(),
                 None => connection.close().await,
             }
+            tracing::info!(event = "server_ended", server = %self.name, why = "closed");
         }
         self.shared.update(&self.name, |entry| {
             entry.standing = Standing::Asleep { is_known: entry.manifest.is_some() };

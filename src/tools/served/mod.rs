@@ -400,8 +400,12 @@ impl Servers {
         if let Some(offered) = kept.as_ref().filter(|offered| offered.is_of(&pins, &manifests)) {
             return Arc::clone(offered);
         }
-        let all = names.into_iter().flat_map(|server| self.list(&server));
-        let rows: Vec<Listed> = all.filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect();
+        let all: Vec<Listed> = names.into_iter().flat_map(|server| self.list(&server)).collect();
+        for row in all.iter().filter(|row| row.standing == PinStanding::Changed) {
+            tracing::info!(event = "pin_changed", server = %row.server, tool = %row.name);
+        }
+        let rows: Vec<Listed> =
+            all.into_iter().filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect();
         let tokens = rows.iter().map(tokens).sum();
         let offered = Arc::new(Offered { pins, manifests, rows, tokens, index: OnceLock::new() });
         *kept = Some(Arc::clone(&offered));

@@ -154,6 +154,17 @@ fn a_tool_that_changed_is_off_until_it_is_as_before_or_allowed_again() {
     }
     assert!(!shown.contains("Stays."), "what hasn't changed isn't shown: {shown}");
     assert_eq!(echo()["output"], "hello");
+    let log = fs::read_to_string(at(&home).join(".local/state/reedclaw/reedclaw.log")).expect("the log");
+    for (event, field, value) in [
+        ("server_started", "tools", json!(2)),
+        ("server_ended", "why", json!("closed")),
+        ("pin_changed", "tool", json!("one__echo")),
+    ] {
+        let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let found: Vec<Value> = lines.filter(|line| line["event"] == event).collect();
+        assert!(found.iter().any(|line| line["server"] == "one" && line[field] == value), "{event}: {found:?}");
+    }
+    assert!(!log.contains("Ignore previous orders"), "{log}");
 }
 
 #[test]
