@@ -11,7 +11,7 @@ pub struct Explained {
     pub verdict: PolicyVerdict,
     /// Whether it begins with a run that can only look.
     pub is_look: bool,
-    /// What happens to it, in words for a person.
+    /// Its fate, in words for a person.
     pub outcome: String,
 }
 
@@ -33,7 +33,7 @@ pub fn explain_in(context: &Context<'_>, command: &str) -> Explained {
     Explained { verdict, is_look, outcome }
 }
 
-/// What happens to a command: whether it runs, what holds it, and what becomes of its changes.
+/// The fate of a command: whether it runs, what holds it, and what becomes of its changes.
 fn outcome(verdict: &PolicyVerdict, is_look: bool, context: &Context<'_>) -> String {
     const IN_SANDBOX: &str = "runs unasked in the sandbox, without a network";
     let Rules { autonomy, is_draft, .. } = context.rules;
