@@ -162,7 +162,7 @@ pub(super) fn asked(id: &str, question: &Question, (title, arguments): (&str, &V
             }
             format!("Run `{}`", shown.join("; "))
         }
-        Action::Keep { command, writes, deletes } => {
+        Action::Keep { command, writes, deletes, .. } => {
             let all = writes.iter().map(|path| (path, "changed")).chain(deletes.iter().map(|path| (path, "removed")));
             lines.push("The command has run on a copy. A yes applies its changes here:".into());
             lines.extend(all.take(FILES_MAX).map(|(path, how)| format!("- {} ({how})", escape_visible(path))));

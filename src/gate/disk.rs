@@ -50,8 +50,9 @@ fn text(path: Option<PathBuf>) -> Option<String> {
     path?.to_str().map(str::to_owned)
 }
 
-/// The target of a path; for what isn't there yet, where its directory leads.
-fn resolved(path: &Path) -> Option<PathBuf> {
+/// The target of a path; for what isn't there yet, where its directory leads; `None` if a link on it leads to nothing.
+#[must_use]
+pub fn resolved(path: &Path) -> Option<PathBuf> {
     let mut missing = Vec::new();
     let mut path = path;
     loop {

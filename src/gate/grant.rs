@@ -172,7 +172,12 @@ mod tests {
         let list = |items: &[&str]| items.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         let grant =
             Grant::new(&list(&["src/**"]), &list(&["src/test.py"]), &list(&["make all"]), &[], None).expect("patterns");
-        let keep = |path: &str| Action::Keep { command: "x".into(), writes: vec![path.into()], deletes: Vec::new() };
+        let keep = |path: &str| Action::Keep {
+            command: "x".into(),
+            writes: vec![path.into()],
+            deletes: Vec::new(),
+            links: Vec::new(),
+        };
         let shell = |command: &str| Action::Shell { command: command.into() };
         let write = |path: &str| vec![Effect::Write { path: path.into(), how: WriteKind::Write }];
         let net = vec![Effect::Net { host: String::new() }];

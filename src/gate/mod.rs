@@ -36,7 +36,7 @@ use crate::receipts::{self, Log};
 pub use allowed::{Allowed, AllowedError, Rule};
 pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};
-pub use disk::Disk;
+pub use disk::{Disk, resolved};
 pub use grant::{Grant, GrantError};
 pub use named::NamedByGit;
 pub use permit::Permit;
@@ -715,7 +715,7 @@ fn command(call: &Call) -> Option<&str> {
 /// The command whose changes a call applies, and their paths. A directory that tools fill counts as one, with a slash at
 /// its end: what a build leaves there has other names each time.
 fn kept_paths(call: &Call) -> Option<(&str, Vec<String>)> {
-    let Action::Keep { command, writes, deletes } = &call.action else { return None };
+    let Action::Keep { command, writes, deletes, .. } = &call.action else { return None };
     let whole = |path: &String| match known_paths::derived(Path::new(path)) {
         Some(directory) => format!("{}/", directory.display()),
         None => path.clone(),

@@ -22,6 +22,8 @@ const NAMES_MAX: usize = 10_000;
 const LINE_BYTES_MAX: u64 = 8 * 1024;
 /// Files that decide what git and people see, but start nothing.
 const HARMLESS: [(&str, &str); 3] = [("blame", "ignorerevsfile"), ("core", "excludesfile"), ("mailmap", "file")];
+/// Files that configure git if a `HEAD` lies beside them: a bare repository has no `.git`.
+const OF_BARE: [&str; 3] = ["commondir", "config", "config.worktree"];
 /// Sections whose values are text of a person's.
 const TEXTS: [&str; 2] = ["branch", "user"];
 
@@ -63,9 +65,13 @@ impl NamedByGit {
     }
 
     /// Whether a change of an absolute path changes a named file: the path is named, lies above a named one, or below a named
-    /// directory.
+    /// directory. The configuration of a bare repository counts as well.
     #[must_use]
     pub fn has(&self, path: &Path) -> bool {
+        let is_of_bare = |name: &std::ffi::OsStr| OF_BARE.iter().any(|it| name.eq_ignore_ascii_case(it));
+        if path.file_name().is_some_and(is_of_bare) && path.with_file_name("HEAD").symlink_metadata().is_ok() {
+            return true;
+        }
         let names = path.parent().map(|directory| self.above(directory)).unwrap_or_default();
         names.iter().any(|name| name.path.starts_with(path) || name.is_tree && path.starts_with(&name.path))
     }
@@ -397,6 +403,7 @@ mod tests {
         put("tree/.git", "gitdir: ../.git/worktrees/tree\n");
         put(".git/worktrees/tree/commondir", "../..\n");
         put("odd/.git/HEAD", "");
+        put("bare/HEAD", "");
         nix::unistd::mkfifo(&top.join("odd/.git/config"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         let names = NamedByGit::new(Path::new("/nowhere"));
         for path in [
@@ -409,10 +416,11 @@ mod tests {
             "lib/clean",
             "tree/tools/pager",
             "tree/edit",
+            "bare/config",
         ] {
             assert!(names.has(&top.join(path)), "{path}");
         }
-        for path in ["clean", "lib/a.rs", "real/other", "odd/edit.rs", "src"] {
+        for path in ["clean", "lib/a.rs", "real/other", "odd/edit.rs", "src", "bare/a", "src/config"] {
             assert!(!names.has(&top.join(path)), "{path}");
         }
     }

@@ -272,7 +272,7 @@ fn always_covers_whatever_the_same_command_changes_in_a_directory_that_tools_fil
     let mut scene = scene(Autonomy::Supervised);
     let keep = |scene: &Scene, command: &str, writes: Vec<String>| {
         let deletes = vec!["app/node_modules/old/index.js".to_owned()];
-        scene.judge(Action::Keep { command: command.to_owned(), writes, deletes })
+        scene.judge(Action::Keep { command: command.to_owned(), writes, deletes, links: Vec::new() })
     };
     let built = |hash: &str| (0..1000).map(|at| format!("target/debug/deps/part{at}-{hash}.o")).collect::<Vec<_>>();
     let ticket = keep(&scene, "cargo build", built("aa"));

@@ -21,7 +21,8 @@ fn what_a_command_changed_on_its_copy_is_weighed_by_where_it_is() {
     let rules = rules();
     let keep = |writes: &[&str], deletes: &[&str]| {
         let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
-        let action = Action::Keep { command: String::new(), writes: list(writes), deletes: list(deletes) };
+        let action =
+            Action::Keep { command: String::new(), writes: list(writes), deletes: list(deletes), links: Vec::new() };
         judge(&action, &Context { hold: Hold::Copy, ..Context::new(&rules) }).risk
     };
     assert_eq!(keep(&["a", "b/c"], &["d"]), Risk::Medium);

@@ -89,6 +89,9 @@ pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
             let writes = writes.iter().map(|path| (path, Action::Write { path: path.clone() }));
             let deletes = deletes.iter().map(|path| (path, Action::Delete { path: path.clone() }));
             writes.chain(deletes).for_each(|(path, each)| file(&mut found, context, &each, path, is_keep));
+            if let Action::Keep { links, .. } = action {
+                links.iter().for_each(|(path, why)| found.high("protected", format!("{path}: {why}")));
+            }
         }
     }
     finish(found, context, action)

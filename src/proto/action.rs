@@ -53,6 +53,8 @@ pub enum Action {
         writes: Vec<String>,
         /// Files and directories that are removed, relative to the workspace.
         deletes: Vec<String>,
+        /// Links that are made and are never made unasked, each with the reason: they lead out, or to a protected file.
+        links: Vec<(String, &'static str)>,
     },
     /// Sends a request.
     Http {

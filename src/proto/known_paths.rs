@@ -217,6 +217,10 @@ pub const CREDENTIAL_SUFFIXES: &[&str] = &[".kdbx"];
 /// shell is no exception.
 pub const SYSTEM_CREDENTIALS: &[&str] = &[
     "/etc/NetworkManager/system-connections",
+    "/etc/apt/auth.conf",
+    "/etc/apt/auth.conf.d",
+    "/etc/credstore",
+    "/etc/credstore.encrypted",
     "/etc/cryptsetup-keys.d",
     "/etc/gshadow",
     "/etc/gshadow-",
@@ -242,6 +246,15 @@ pub const SYSTEM_CREDENTIALS: &[&str] = &[
     "/etc/wpa_supplicant",
     "/run/NetworkManager/system-connections",
     "/run/secrets",
+    "/swap.img",
+    "/swapfile",
+    "/var/cache/debconf/passwords.dat",
+    "/var/lib/bluetooth",
+    "/var/lib/iwd",
+    "/var/lib/systemd/credential.secret",
+    "/var/lib/tailscale",
+    // It has names of users as they were typed, and some type their password there.
+    "/var/log/btmp",
 ];
 
 /// Names in a directory for SSH that aren't keys. A name with `*` matches every end.
@@ -333,7 +346,7 @@ pub const STARTUP: &[&str] = &[
 /// directory, by opening it in an editor or for an agent, by starting a debugger, an interpreter or a package manager in it,
 /// by using version control, or by pushing it to a machine that does. So `Makefile`, `build.rs`, `conftest.py`,
 /// `package.json` and `eslint.config.js` aren't: whoever starts a build expects the project's code to run, and each edit of
-/// such a file would ask. A bare repository's `hooks` and `config` have no name that tells them from others.
+/// such a file would ask. A bare repository's `config` has no name that tells it from others, but the `HEAD` beside it has.
 pub const PROTECTED: &[(&str, &[&str])] = &[
     (
         "git runs this",
@@ -356,6 +369,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
         ],
     ),
     ("Mercurial runs this", &[".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath"]),
+    ("version control runs this", &[".git/sl/config", ".pijul/config", ".sl/config", "_darcs/prefs/defaults"]),
     ("Jujutsu runs this", &[".jj/repo$", ".jj/repo/config.toml", ".jj/workspace-config.toml"]),
     (
         "commit hooks run this",
@@ -401,23 +415,31 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
         &[
             "*.code-workspace",
             "*.sublime-project",
+            ".bsp",
             ".devcontainer",
             ".devcontainer.json",
             ".dir-locals-2.el",
             ".dir-locals.el",
             ".exrc",
+            ".externalToolBuilders",
             ".fleet",
             ".gitpod.yml",
             ".gvimrc",
             ".helix",
             ".idea",
+            ".kateproject*",
             ".lvimrc",
+            ".merlin",
+            ".nvim",
             ".nvim.lua",
             ".nvimrc",
+            ".vim",
             ".vimrc",
             ".vs",
             ".vscode",
+            ".ycm_extra_conf.py",
             ".zed",
+            "hie.yaml",
         ],
     ),
     (
@@ -430,11 +452,16 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             // Plugins of shells load it, as a script.
             ".env$",
             ".envrc",
+            ".flox",
             ".mise",
             ".mise.*",
+            // uv takes the path of an interpreter there.
+            ".python-version",
+            ".python-versions",
             ".rtx.toml",
             ".tool-versions",
             // What `.envrc` loads is loaded again when it has changed, without a question of direnv's.
+            "devbox.json",
             "devenv.nix",
             "devenv.yaml",
             "flake.nix",
@@ -484,6 +511,10 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".yarn/releases",
             ".yarnrc*",
             "bunfig.toml",
+            // Both can name a directory with other tools.
+            "global.json",
+            "rust-toolchain",
+            "rust-toolchain.toml",
         ],
     ),
     (
@@ -588,7 +619,16 @@ pub fn protected(relative: &[u8]) -> Option<&'static str> {
         let named = [letter, usize::from(b'*')].into_iter().flat_map(|first| &by_first_letter()[first]);
         named.filter(|(_, name)| begins_with(&parts[at..], name)).map(|(group, _)| *group).min()
     });
-    found.min().map(|group| PROTECTED[group].0).or_else(|| is_hook(&parts).then_some("git may run this as a hook"))
+    let reason = found.min().map(|group| PROTECTED[group].0);
+    reason.or_else(|| is_hook(&parts).then_some("git may run this as a hook")).or_else(|| {
+        is_bare_head(&parts).then_some("makes its directory a repository for git, which runs what its config says")
+    })
+}
+
+/// Whether a file makes any directory a bare repository: git looks for it in each directory in which somebody starts git,
+/// and takes the configuration beside it.
+fn is_bare_head(parts: &[&[u8]]) -> bool {
+    parts.last() == Some(&&b"HEAD"[..]) && !parts.iter().any(|part| part.eq_ignore_ascii_case(b".git"))
 }
 
 /// Whether a file has the name of a hook. Programs of that name, such as `.venv/bin/pre-commit`, lie in directories that tools

@@ -42,7 +42,7 @@ fn action_text(action: &Action) -> String {
                 writes.iter().map(|it| format!("write {it}")).chain(deletes.iter().map(|it| format!("delete {it}")));
             all.collect::<Vec<String>>().join(", ")
         }
-        Action::Keep { command, writes, deletes } => {
+        Action::Keep { command, writes, deletes, .. } => {
             let count = writes.len() + deletes.len();
             format!("keep the {count} changed files of: {command}")
         }

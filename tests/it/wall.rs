@@ -129,6 +129,29 @@ fn full_changes_no_file_unasked_that_gits_configuration_names() {
     assert!(!work(home.path(), "tools/clean").exists() && !work(home.path(), "monitor").exists());
 }
 
+/// The user's next `git commit` wrote its message over their `.bashrc`, and `git status` below `docs` ran what the model had put
+/// into a config there.
+#[test]
+fn full_makes_no_link_out_of_the_workspace_and_no_bare_repository_unasked() {
+    let commands = [
+        "sh plant.sh; ln -s old/x in; echo kept >b.txt",
+        "git init -q --bare docs; ls docs/HEAD",
+        "python3 -m venv --without-pip .venv; .venv/bin/python3 -c 'print(1)'",
+    ];
+    let home = scene(&commands, "security = {autonomy = \"full\", forbidden_commands = {}}");
+    git(&work(home.path(), "."), &["init", "-q"]);
+    let script = "ln -s ../../.bashrc .git/COMMIT_EDITMSG; ln -s ~/new out; ln -s .envrc other\n";
+    fs::write(work(home.path(), "plant.sh"), script).expect("a script");
+    let results = results(home.path());
+    let first = output(&results[0]);
+    assert!(first.contains("[dropped, it would have changed: + .git/COMMIT_EDITMSG, + other, + out; "), "{first}");
+    assert!(work(home.path(), "in").is_symlink() && read(home.path(), "b.txt") == "kept\n", "{first}");
+    assert!([".git/COMMIT_EDITMSG", "other", "out"].iter().all(|link| !work(home.path(), link).is_symlink()));
+    assert!(output(&results[1]).contains("[dropped, it would have changed: + docs/HEAD; "), "{results:?}");
+    assert!(!work(home.path(), "docs/HEAD").exists());
+    assert!(work(home.path(), ".venv/bin/python3").exists(), "{results:?}");
+}
+
 #[test]
 fn full_removes_no_repository_unasked() {
     let commands = ["python3 -c 'import shutil; shutil.rmtree(\".git\")'; rm old/x", "mv .git g; ln -s g .git"];

@@ -203,6 +203,7 @@ impl ToolRunner {
         shown.rows.insert(0, how_it_ended(outcome));
         let path = |change: &&&Change| change.path.display().to_string();
         let is_gone = |change: &&&Change| change.kind == ChangeKind::Deleted;
+        let is_link = |change: &&&Change| matches!(change.kind, ChangeKind::Link { .. });
         let is_directory = |change: &&&Change| matches!(change.kind, ChangeKind::Directory { .. });
         let action = Action::Keep {
             command: command.to_owned(),
@@ -214,6 +215,7 @@ impl ToolRunner {
                 .map(|it| path(&it))
                 .collect(),
             deletes: group.iter().filter(is_gone).map(|it| path(&it)).collect(),
+            links: group.iter().filter(is_link).filter_map(|it| Some((path(&it), it.protected?))).collect(),
         };
         Call {
             tool: call.tool.clone(),

@@ -155,13 +155,14 @@ fn protected_names_match_at_any_depth_and_in_any_case() {
 #[test]
 fn a_file_is_protected_if_it_runs_before_a_build_is_started() {
     // Entering a directory, opening it, starting an interpreter or a debugger there, version control, CI.
-    let asked = ".envrc .env a/.env .direnv/x .mise.toml .tool-versions flake.nix shell.nix devenv.nix .autoenv.zsh \
+    let asked = ".envrc .env a/.env .direnv/x .mise.toml .tool-versions flake.nix shell.nix devenv.nix devbox.json .autoenv.zsh .python-version \
                  .vscode/settings.json .vscode/tasks.json .idea/workspace.xml .devcontainer/devcontainer.json .exrc .nvim.lua \
-                 .dir-locals.el x.code-workspace .zed/settings.json .helix/languages.toml .gitpod.yml \
+                 .dir-locals.el x.code-workspace .zed/settings.json .vim/coc-settings.json .bsp/sbt.json hie.yaml .merlin .ycm_extra_conf.py .helix/languages.toml .gitpod.yml \
                  .gdbinit .lldbinit .pdbrc .perldb .rdbgrc.rb .byebugrc \
                  .Rprofile .Renviron .RData .ghci .iex.exs .irbrc .ocamlinit .octaverc .psysh.php jupyter_lab_config.py \
                  .npmrc .yarnrc.yml .yarn/releases/yarn.cjs .pnp.cjs .pnp.loader.mjs .pnpmfile.cjs bunfig.toml \
-                 .cargo/config.toml .bundle/config \
+                 .cargo/config.toml rust-toolchain.toml global.json .bundle/config \
+                 HEAD docs/x/HEAD .sl/config _darcs/prefs/defaults \
                  .git/hooks/pre-commit .gitattributes .gitmodules .husky/pre-push .pre-commit-config.yaml lefthook.yml \
                  .github/workflows/ci.yml .gitlab-ci.yml Jenkinsfile \
                  AGENTS.md CLAUDE.md .mcp.json .cursor/rules/a.mdc .claude/settings.json .reedclaw.lua";
@@ -174,7 +175,8 @@ fn a_file_is_protected_if_it_runs_before_a_build_is_started() {
                    conftest.py tests/conftest.py setup.py pyproject.toml noxfile.py tox.ini sitecustomize.py a.pth \
                    Rakefile Gemfile .rspec .rubocop.yml CMakeLists.txt meson.build build.gradle gradlew pom.xml .mvn/jvm.config \
                    .bazelrc default.nix Dockerfile compose.yaml .latexmkrc Taskfile.yml .editorconfig \
-                   .env.example .env.local .python-version .nvmrc .venv/bin/activate node_modules/a/index.js index.pnp.js";
+                   .git/HEAD a/.git/logs/HEAD .git/refs/remotes/origin/HEAD src/head HEAD.md \
+                 .env.example .env.local .nvmrc .venv/bin/activate node_modules/a/index.js index.pnp.js";
     for path in sources.split_whitespace() {
         assert_eq!(protected(path.as_bytes()), None, "{path}");
     }

@@ -2,12 +2,13 @@
 //! differences of text files. Nothing is decided here.
 
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::base::text::counted;
 use crate::files::{Layers, Stamp};
-use crate::gate::NamedByGit;
+use crate::gate::{NamedByGit, resolved};
 use crate::proto::known_paths;
 use crate::proto::tool::FileChange;
 use crate::sandbox::{Change, ChangeKind, Layer};
@@ -51,9 +52,32 @@ pub fn protection(change: &Change, workspace: &Path, named: &NamedByGit) -> Opti
     if matches!(change.kind, ChangeKind::Directory { .. }) || is_plain_config(change) {
         return None;
     }
-    let is_named = || named.has(&workspace.join(&change.path));
-    known_paths::protected(change.path.as_os_str().as_bytes())
-        .or_else(|| is_named().then_some("git's configuration names this"))
+    let of_path = |path: &Path| {
+        let is_named = || named.has(&workspace.join(path));
+        known_paths::protected(path.as_os_str().as_bytes())
+            .or_else(|| is_named().then_some("git's configuration names this"))
+    };
+    of_path(&change.path).or_else(|| {
+        let ChangeKind::Link { target } = &change.kind else { return None };
+        let above = change.path.parent().unwrap_or(Path::new(""));
+        // What can't be resolved, such as a link to a link to nothing, may lead anywhere.
+        let real = resolved(&workspace.join(above).join(target));
+        let root = std::fs::canonicalize(workspace).ok();
+        let below = real.as_deref().zip(root).and_then(|(real, root)| real.strip_prefix(root).ok());
+        match (below, &real) {
+            (Some(below), _) => of_path(below),
+            (None, Some(real)) if is_harmless_outside(&change.path, real) => None,
+            _ => Some("leads out of the workspace: what is written to it is written there"),
+        }
+    })
+}
+
+/// Whether a link to a place outside is harmless: this user can't write it, or it is a program in a directory that tools fill, as
+/// the interpreter of a Python environment.
+fn is_harmless_outside(link: &Path, real: &Path) -> bool {
+    let is_program = || std::fs::metadata(real).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
+    let is_read_only = real.exists() && nix::unistd::access(real, nix::unistd::AccessFlags::W_OK).is_err();
+    is_read_only || known_paths::derived(link).is_some() && is_program()
 }
 
 /// Whether a change is the config of a new repository, with nothing in it but what git writes there by itself, and an author.

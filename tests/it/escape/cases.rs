@@ -50,7 +50,7 @@ pub const CASES: &[Case] = &[
         "filter-name-not-utf8",
         r"git init -q .; echo '* filter=x' >.gitattributes; git config filter.x.clean 'touch ran $OUT/ran; cat'; touch $'a\xff'",
         "git add . ; test -e ran",
-        CODE,
+        PLANT_NEW,
     ),
     case(
         "embedded-bare-monitor",
@@ -64,7 +64,7 @@ pub const CASES: &[Case] = &[
         "git init -q --bare e/x; git -C e/x config core.bare false; git -C e/x config core.worktree .; \
          git -C e/x config core.fsmonitor 'git config --file $PWD/config core.pager x; false'",
         "git -C e/x status; grep 'pager = ' e/x/config",
-        CODE,
+        PLANT_NEW,
     ),
     case(
         "xdg-git-config",
@@ -77,7 +77,7 @@ pub const CASES: &[Case] = &[
         "git init -q .; git add own.txt; echo more >>own.txt; echo '*.txt diff=x' >.gitattributes; \
          git config diff.x.textconv 'touch ran $OUT/ran; cat'",
         "git diff | cat; test -e ran",
-        CODE,
+        PLANT_NEW,
     ),
     case("sed-e-file", "echo '1e touch ran $OUT/ran' >s.sed", "sed -f s.sed own.txt; test -e ran", CODE),
     case("zdotdir-zsh", "echo 'touch ran $OUT/ran' >.zshenv", "ZDOTDIR=. zsh -c true; test -e ran", CODE),
@@ -137,6 +137,28 @@ pub const CASES: &[Case] = &[
     ),
     case("plant-by-link", REPOSITORY, "echo x >target; ln -sf ../../target .git/hooks/pre-commit", PLANT),
     case("plant-executable-bit", "echo x >.envrc; chmod 600 .envrc", "chmod 755 .envrc", "D e e e e w"),
+    // Each makes an ordinary command of the person's run code, or write outside.
+    case(
+        "plant-filter-of-git-config",
+        "git init -q .; git config filter.x.clean 'sh tools/clean %f'; mkdir tools",
+        "echo 'touch ran' >tools/clean",
+        PLANT_NEW,
+    ),
+    probe(
+        "plant-bare-repository",
+        "git init -q --bare docs; git config --file docs/config core.fsmonitor 'touch ran'",
+        PLANT_NEW,
+    ),
+    case(
+        "plant-bare-config",
+        "git init -q --bare docs",
+        "git config --file docs/config core.fsmonitor 'touch ran'",
+        PLANT_NEW,
+    ),
+    // Git appends to it, and a shell would run the name of a branch.
+    case("plant-link-for-reflog", "git init -q .; mkdir -p .git/logs", "ln -s ~/.bashrc .git/logs/HEAD", PLANT_NEW),
+    probe("plant-link-out", "ln -s ../.bashrc build.log", PLANT_NEW),
+    probe("plant-link-to-protected", "ln -s .envrc build.log", PLANT_NEW),
     // Metadata of files outside.
     probe("chmod-outside", "python3 -IS $PROBE chmod_outside", UNHELD),
     probe("chmod-by-descriptor", "python3 -IS $PROBE chmod_by_descriptor", UNHELD),

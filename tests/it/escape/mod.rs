@@ -24,11 +24,12 @@ use std::time::{Duration, Instant};
 
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use reedclaw::files::Layers;
-use reedclaw::proto::known_paths;
+use reedclaw::gate::NamedByGit;
 use reedclaw::sandbox::{
     CollectError, CollectLimits, Grant, Layer, Limits, Missed, Mode, Place, Sandbox, Tier, View, collect, credentials,
     end, protected,
 };
+use reedclaw::tools::protection;
 
 use crate::need::{TEST_PATH, find, require, require_that};
 use crate::pty::{copy_program, program};
@@ -441,10 +442,8 @@ impl Column {
             (_, Some(Err(error))) => panic!("{}: {error}", case.name),
             (false, _) => 'e',
             (true, Some(Ok(changes))) => {
-                let is_protected = changes
-                    .items
-                    .iter()
-                    .any(|it| known_paths::protected(it.path.as_os_str().as_encoded_bytes()).is_some());
+                let named = NamedByGit::new(&scene.home());
+                let is_protected = changes.items.iter().any(|it| protection(it, &scene.work, &named).is_some());
                 if changes.is_empty() {
                     'p'
                 } else if is_protected {
