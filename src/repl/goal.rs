@@ -63,8 +63,8 @@ impl Repl {
         let done = match word {
             "" => return self.watch_or_show(),
             "list" if rest.is_empty() => self.list_runs(),
-            "watch" if is_command => return self.watch_or_show(),
-            "show" | "report" if is_command => self.show_run(id),
+            "watch" if rest.is_empty() || id.is_some() && id == self.running_run() => return self.watch_or_show(),
+            "show" | "report" | "watch" if is_command => self.show_run(id),
             "say" => self.say_to_run(rest),
             // A goal has more than one word.
             "budget" if rest.contains('=') || !rest.contains(char::is_whitespace) => self.raise_budget(rest),
@@ -74,6 +74,14 @@ impl Repl {
             "resume" | "answer" if is_command => match self.stored_run(id) {
                 Ok(journal) => return self.go_on_with(&journal),
                 Err(failure) => Err(failure),
+            },
+            // The words of the command line put the question as well: a yes is for what is shown.
+            "approve" | "deny" => match self.waiting_run(rest) {
+                Some(journal) => return self.go_on_with(&journal),
+                None if is_command => {
+                    Err(user(format!("no such run waits: {argument}"), ":norris list shows the runs"))
+                }
+                None => return self.begin_run(argument),
             },
             _ => return self.begin_run(argument),
         };
@@ -460,6 +468,17 @@ impl Repl {
     }
 
     /// A stored run: this one, the one of this session, or the newest.
+    fn running_run(&self) -> Option<i64> {
+        self.terminal.goals.running.as_ref().map(|it| it.run)
+    }
+
+    /// The run that the first word of `text` names, or the last one if there is no word, if it waits for its person.
+    fn waiting_run(&self, text: &str) -> Option<StoredJournal> {
+        let id = text.split_whitespace().next().map(str::parse).transpose().ok()?;
+        let journal = self.stored_run(id).ok()?;
+        journal.state().is_ok_and(|run| run.is_waiting() || run.awaits_go()).then_some(journal)
+    }
+
     fn stored_run(&self, id: Option<i64>) -> Result<StoredJournal, Failure> {
         find_run(self.runtime.store(), id.or(self.terminal.goals.last))
     }

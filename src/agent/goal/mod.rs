@@ -27,6 +27,7 @@ use crate::tools::served::{Changed, Servers};
 use review::Reviewer;
 
 pub(super) use share::Share;
+pub use standin::WAITS;
 pub(super) use standin::{Calls, StandIn};
 
 /// Interval at which the journal is looked at for a person's word while a model works.
@@ -416,6 +417,10 @@ impl Driver<'_> {
             };
             return self.add(&norris::Event::Halted { halt });
         }
+        let last = outcome.output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+        let why = outcome.error.as_ref().map_or_else(|| last.to_owned(), ToString::to_string);
+        let done = if outcome.success { "it is done".to_owned() } else { format!("it failed: {why}") };
+        self.watcher.event(Event::Notice(done));
         let error = outcome.error.as_ref().map(|error| format!("it failed: {error}\n")).unwrap_or_default();
         let output: String = outcome.output.chars().take(RESULT_CHARS_MAX).collect();
         self.add(&norris::Event::RanHalted { result: format!("{error}{output}") })

@@ -14,6 +14,9 @@ use crate::proto::action::Risk;
 use crate::proto::tool::{Answer, Overdue, OverdueChoice, Question, Step};
 use crate::tools::served::Changed;
 
+/// Reason of a call that has halted its run; the run itself says that, so faces don't.
+pub const WAITS: &str = "the run waits for you to answer";
+
 /// Characters of a preview that a halted run keeps.
 const PREVIEW_CHARS_MAX: usize = 16 * 1024;
 
@@ -113,6 +116,6 @@ impl Person for StandIn {
             });
         }
         self.cancel.cancel();
-        Answer::Unanswered("the run waits for you to answer".to_owned())
+        Answer::Unanswered(WAITS.to_owned())
     }
 }

@@ -537,6 +537,7 @@ impl Watcher for Seen {
             proto::Event::Notice(text) => self.add_news(text),
             proto::Event::Tool(tool) => match &tool.step {
                 Step::Requested { intent, .. } => self.lock().call.clone_from(intent),
+                Step::Denied { why } if why == goal::WAITS => return,
                 Step::Denied { why } => self.add_news(format!("denied: {why}")),
                 Step::Approved | Step::Done { .. } => return,
             },

@@ -511,6 +511,7 @@ impl Watcher for Seen {
             proto::Event::Notice(text) => self.line(&text),
             proto::Event::Tool(tool) => match &tool.step {
                 proto::tool::Step::Requested { intent, .. } => self.line(&format!("  {intent}")),
+                proto::tool::Step::Denied { why } if why == goal::WAITS => {}
                 proto::tool::Step::Denied { why } => self.line(&format!("  denied: {why}")),
                 proto::tool::Step::Approved | proto::tool::Step::Done { .. } => {}
             },

@@ -171,6 +171,31 @@ fn a_run_that_waits_for_its_answer_continues_in_the_same_process() {
 }
 
 #[test]
+fn words_of_the_command_line_put_the_question_in_the_session_too_and_its_outcome_is_shown() {
+    let answers = [
+        json!({"when": "it was run for you", "steps": [{"text": "it is clean"}]}),
+        plan(&["clean up"]),
+        shell("TASK 1: clean up", &["rm -rf old"], "clean"),
+    ];
+    let home = home(&answers, "");
+    fs::create_dir_all(work(home.path(), "old/deep")).expect("a directory");
+    fs::write(work(home.path(), "old/deep/file"), "x").expect("a file");
+    let (status, text) = run(home.path(), &["norris", "clean", "--check", r#"test -z "$(ls -d o* 2>/dev/null)""#]);
+    assert!(status == 7 && text.contains("halted: a call needs your yes"), "{status} {text}");
+    assert!(!text.contains("denied"), "nobody denied it: {text}");
+    let session = session(home.path());
+    session.line(":norris deny 1 not now");
+    session.expect_text("once [y]");
+    session.send(b"y");
+    session.expect_text("it is done");
+    session.expect_text("Run 1: verified");
+    session.expect_prompt();
+    session.run(":norris approve 1");
+    session.expect_text("no such run waits: approve 1");
+    assert!(!work(home.path(), "old").exists());
+}
+
+#[test]
 fn in_a_container_without_a_home_a_run_works_in_its_path() {
     let home = home(&[plan(&["write it"]), shell("TASK 1: write it", &["echo 1 > made"], "there")], "");
     let config = home.path().join(".config/reedclaw/config.lua").display().to_string();
