@@ -136,7 +136,9 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
             }
             continue;
         }
-        if let Some((git, name)) = records::record_in(change) {
+        if change.protected.is_none()
+            && let Some((git, name)) = records::record_in(change)
+        {
             match written.iter_mut().find(|it| it.git == git) {
                 Some(of_git) => of_git.add(change, name),
                 None => written.push(Records::new(git, change, name)),
@@ -359,4 +361,22 @@ fn difference(change: &Change, workspace: Option<&Layers>) -> Option<FileChange>
     let is_text = |bytes: &Option<Vec<u8>>| bytes.as_ref().is_none_or(|it| !it.contains(&0));
     let path = change.path.to_str()?.to_owned();
     (is_text(&old) && is_text(&new) && (old.is_some() || new.is_some())).then_some(FileChange { path, old, new })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The link was hidden among git's own records.
+    #[test]
+    fn a_protected_link_has_a_row_of_its_own() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let named = NamedByGit::new(dir.path());
+        let (path, kind) = (".git/COMMIT_EDITMSG".into(), ChangeKind::Link { target: "../../.bashrc".into() });
+        let mut change = Change { path, kind, before: None, is_contested: false, protected: None };
+        assert!(records::record_in(&change).is_some());
+        change.protected = protection(&change, dir.path(), &named);
+        let why = "PROTECTED: leads out of the workspace: what is written to it is written there";
+        assert_eq!(shown(&[&change], None).rows, [format!("!  .git/COMMIT_EDITMSG  -> ../../.bashrc  {why}")]);
+    }
 }
