@@ -233,7 +233,7 @@ impl Pump {
         if let Phase::Running { recording: true, .. } | Phase::Sent { .. } = self.phase {
             // What a full-screen program draws says nothing to a model.
             if !alternate && !self.modes.alternate_screen() {
-                self.recorder.push(bytes);
+                self.recorder.push(&self.typed.without(bytes, Instant::now()));
             }
         }
         if let Some(current) = &mut self.current {
@@ -391,6 +391,7 @@ impl Pump {
     pub(super) fn line_sent(&mut self, line: String) {
         self.remember_command_line();
         self.feed.command_begins();
+        self.typed.clear();
         let _ = self.recorder.take();
         // Where readline's prompt doesn't reach the terminal (`exec 2>file`), neither does its drawing of the line.
         self.current = Some(Current::new(line, self.prompt_marked && !self.plain, self.verbose));
@@ -500,6 +501,15 @@ impl Pump {
             self.type_ahead_silently();
         }
         self.feed.keys_to(KeysTo::Shell);
+    }
+
+    /// Keys were sent to the command: the terminal may echo them.
+    pub(super) fn note_typed(&mut self, keys: &[u8]) {
+        if matches!(self.phase, Phase::Running { recording: true, .. })
+            && let Ok(modes) = termios::tcgetattr(&self.shell.master)
+        {
+            self.typed.expect(keys, &modes, Instant::now());
+        }
     }
 
     /// Types a line for a shell that reads without its line editor.

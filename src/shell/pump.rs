@@ -18,6 +18,7 @@ use super::around::Around;
 use super::bytes::capture::Recorder;
 use super::bytes::modes::Modes;
 use super::bytes::scan::Scanner;
+use super::bytes::typed::TypedEcho;
 use super::event::{Event, Gate, KeysTo, Options, ShellPrompt, Tap, Wanted};
 use super::flow::{Current, Phase};
 use super::regain::Lost;
@@ -142,6 +143,8 @@ pub struct Pump {
     pub(super) scanner: Scanner,
     pub(super) modes: Modes,
     pub(super) recorder: Recorder,
+    /// The terminal's echo of keys that a command gets.
+    pub(super) typed: TypedEcho,
     pub(super) options: Options,
     /// Output gathered for one write.
     pub(super) out: Vec<u8>,
@@ -235,6 +238,7 @@ impl Pump {
             scanner,
             modes: Modes::default(),
             recorder: Recorder::new(options.wanted.capture_head_bytes, options.wanted.capture_tail_bytes),
+            typed: TypedEcho::default(),
             options: options.clone(),
             out: Vec::with_capacity(OUTPUT_BYTES_GATHERED),
             tap: None,
@@ -651,7 +655,12 @@ impl Pump {
     }
 
     fn write_pending(&mut self) {
-        write_some(&self.shell.master, &mut self.feed.to_shell);
+        if !self.feed.to_shell.is_empty() {
+            let mut keys = self.feed.to_shell.clone();
+            write_some(&self.shell.master, &mut self.feed.to_shell);
+            keys.truncate(keys.len() - self.feed.to_shell.len());
+            self.note_typed(&keys);
+        }
         self.write_to_editor();
     }
 

@@ -73,10 +73,10 @@ impl Pump {
     pub(super) fn look_for_lost_prompt(&mut self, now: Instant) {
         if self.lost.look_at.take_if(|at| *at <= now).is_some()
             && matches!(self.phase, Phase::Running { .. })
-            && self.is_shell_in_front()
-            && self.is_raw()
             && self.lost.place.is_some()
             && self.lost.place == place_of(self.shell.child.id())
+            && self.is_shell_in_front()
+            && self.is_raw()
         {
             self.regain();
         }

@@ -59,6 +59,26 @@ fn only_what_the_user_showed_is_sent() {
     assert_eq!(second.content(1), question, "an earlier question changed");
 }
 
+/// What is typed ahead of a password's prompt stands on the screen, and was sent as the command's output.
+#[test]
+fn what_is_typed_while_a_command_runs_is_not_sent() {
+    let server = Server::start();
+    let session = Session::spawn(server.shell("", ""));
+    session.run("mkfifo gate");
+    session.line("echo begun-$((1+1)); read -r line <gate; echo $line");
+    session.expect_line("begun-2");
+    session.type_text("hunter2 typed-early");
+    session.expect("the echo", |screen| crate::pty::cursor_line(screen) == "hunter2 typed-early");
+    std::fs::write(session.home().join("gate"), "all done\n").expect("the command reads");
+    session
+        .expect("the keys at the prompt", |screen| crate::pty::cursor_line(screen).contains("❯ hunter2 typed-early"));
+    session.press(Key::Ctrl('u'));
+    session.run("? what was that command for?");
+    let question = server.request(1);
+    assert!(question.content(1).contains("begun-2\nall done"), "{}", question.content(1));
+    assert!(!question.raw.contains("typed-early"), "{}", question.raw);
+}
+
 /// A blank in front of `:exec` and `:ask` got lost with the colon: the command ran as if it had been typed without
 /// one, stood in the history, and its output went to the model.
 #[test]

@@ -5,3 +5,4 @@ pub(super) mod drawing;
 pub mod input;
 pub mod modes;
 pub mod scan;
+pub(super) mod typed;
