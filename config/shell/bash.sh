@@ -2,18 +2,21 @@
 # --posix, so that login shells can have it too). The words between @ signs are filled in by the program:
 #   @REQUEST@  file from which the next line is loaded      @ACK@   pipe that lets the prompt go on
 #   @REPORT@   pipe for names and completions               @NONCE@ secret of the first prompt
-#   @OPTIONS@  letters: l login, n no profile, r no rc      @RCFILE@ / @ENV@  quoted values
+#   @OPTIONS@  letters: l login, n no profile, r no rc,     @RCFILE@ / @ENV@  quoted values
+#              a after `exec bash`: read at the prompt of a bash that has read its files
 # Every marker is ESC ] 633 ; letter ; nonce … BEL, and the nonce changes with every command.
 
 # A Ctrl-C would end this file with the user's own. It ends the innermost of those, and nothing of ours.
 __rc_int='((${#BASH_SOURCE[@]} > 1)) && { builtin echo >&2; builtin return 130; }'
-builtin trap "$__rc_int" INT
+case @OPTIONS@ in *a*) ;; *) builtin trap "$__rc_int" INT ;; esac
 
 # -- undo what starting this way has changed ------------------------------------------------------
-builtin set +o posix
-builtin shopt -u inherit_errexit
-builtin unset ENV
 __rc_env=@ENV@
+case @OPTIONS@ in *a*) ;; *)
+  builtin set +o posix
+  builtin shopt -u inherit_errexit
+  builtin unset ENV ;;
+esac
 [[ -n $__rc_env ]] && builtin export ENV="$__rc_env"
 builtin unset __rc_env
 [[ ${HISTFILE-} == */.sh_history ]] && HISTFILE=~/.bash_history
@@ -405,6 +408,13 @@ __rc_begin() {
   [[ $__rc_t != *"$__rc_int"* ]] || builtin trap - INT
   builtin unset __rc_int
   builtin unset -f __rc_begin __rc_keys
+  case @OPTIONS@ in *a*)
+    # The line that reads this isn't the user's.
+    builtin history 1 >| @REQUEST@
+    IFS= builtin read -r -d '' __rc_t <@REQUEST@
+    [[ $__rc_t != *' . /proc/'*'/fd/'* ]] || builtin history -d -1
+    builtin printf 'found\n%s\x1f\0' "${PS1@P}" >@REPORT@ && IFS= builtin read -r __rc_t <@ACK@ ;;
+  esac
   __rc_order && builtin return
   __rc_lock
   __rc_marks

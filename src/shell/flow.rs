@@ -320,7 +320,7 @@ impl Pump {
                 }
             }
             Mark::Prompt { status, quiet } => {
-                self.lost.found();
+                self.prompt_is_ours();
                 self.end_without_hook(status);
                 self.prompt_reached(quiet);
             }
@@ -611,8 +611,9 @@ impl Pump {
 
     /// The shell's line editor gets Ctrl-C. The keys wait, unless a trap takes its time.
     pub(super) fn interrupt(&mut self) {
-        // fish forgets its line, and nothing else changes.
+        // fish forgets its line, and nothing else changes. A handler runs at the signal, as the key is none for it.
         if self.options.dialect == Dialect::Fish {
+            self.shell.child.interrupt();
             return self.tell(Event::Incomplete);
         }
         self.line_sent(String::new());

@@ -1,15 +1,19 @@
 //! A prompt of the shell's that isn't ours: a command has taken our hooks and markers away (`PROMPT_COMMAND=(…); PS1=…`), and the
 //! shell waits for a line that nobody would hand over. It is known by the place in the program where the shell waits, which
-//! is that of each prompt of its and no other (`read -e` waits deeper in the stack). A private key puts the hooks back.
+//! is that of each prompt of its and no other (`read -e` waits deeper in the stack). A private key puts the hooks back. Another bash
+//! in the shell's place (`exec bash`) gets them at its first prompt.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
+
+use nix::sys::termios::{self, InputFlags, LocalFlags};
 
 use super::bytes::drawing::ends_open;
 use super::event::{Event, KeysTo};
 use super::flow::Phase;
 use super::pump::Pump;
 use super::spawn::Dialect;
+use crate::shell::keys::editor::sleeps;
 
 /// Time without output after which it is looked whether the shell waits at its prompt.
 const PROMPT_LOOK: Duration = Duration::from_millis(20);
@@ -18,6 +22,8 @@ const REGAIN_WAIT: Duration = Duration::from_secs(1);
 
 /// Makes bash say what is at its prompt, put the hooks back and begin another prompt.
 const REGAIN_KEYS: &[u8] = b"\x1b[9990~";
+/// Number of looks for the first prompt of a bash that has taken the shell's place: ten seconds.
+const NEWCOMER_LOOKS: u32 = 500;
 
 /// State of such a prompt.
 #[derive(Debug, Default)]
@@ -30,6 +36,8 @@ pub(super) struct Lost {
     until: Option<Instant>,
     /// Whether that was tried since the last prompt of ours.
     tried: bool,
+    /// Number of looks that are left for the first prompt of a bash that has taken the shell's place.
+    newcomer_looks: u32,
 }
 
 impl Lost {
@@ -46,11 +54,6 @@ impl Lost {
     pub(super) fn is_awaited(&self) -> bool {
         self.until.is_some()
     }
-
-    /// A prompt of ours is there.
-    pub(super) fn found(&mut self) {
-        (self.until, self.tried) = (None, false);
-    }
 }
 
 impl Pump {
@@ -63,6 +66,9 @@ impl Pump {
 
     /// A command has printed something, which may have been a prompt.
     pub(super) fn note_output_of_command(&mut self) {
+        if self.lost.newcomer_looks > 0 {
+            return;
+        }
         let runs =
             matches!(self.phase, Phase::Running { .. }) && self.pressed.is_none() && !self.plain && !self.replaced;
         let looks = runs && self.lost.place.is_some() && self.lost.is_new();
@@ -71,23 +77,38 @@ impl Pump {
 
     /// Looks whether the shell waits at a prompt that isn't ours, and whether its hooks are back in time.
     pub(super) fn look_for_lost_prompt(&mut self, now: Instant) {
-        if self.lost.look_at.take_if(|at| *at <= now).is_some()
-            && matches!(self.phase, Phase::Running { .. })
-            && self.lost.place.is_some()
-            && self.lost.place == place_of(self.shell.child.id())
-            && self.is_shell_in_front()
-            && self.is_raw()
-        {
-            self.regain();
+        if self.lost.look_at.take_if(|at| *at <= now).is_some() && matches!(self.phase, Phase::Running { .. }) {
+            if self.lost.newcomer_looks > 0 {
+                self.look_at_newcomer(now);
+            } else if self.lost.place.is_some()
+                && self.lost.place == place_of(self.shell.child.id())
+                && self.is_shell_in_front()
+                && self.is_raw()
+            {
+                self.regain();
+            }
         }
         if self.lost.until.take_if(|at| *at <= now).is_some() {
             self.phase = Phase::Running { look_at: None, recording: true };
             self.feed.keys_to(KeysTo::Shell);
+            if self.replaced {
+                self.tell_replaced();
+            }
         }
     }
 
     /// Puts the hooks back, at a prompt of the shell's.
     pub(super) fn regain(&mut self) {
+        self.await_hooks(REGAIN_KEYS);
+    }
+
+    /// A prompt of ours is there.
+    pub(super) fn prompt_is_ours(&mut self) {
+        (self.lost.until, self.lost.tried, self.replaced) = (None, false, false);
+    }
+
+    /// Types what puts the hooks back, and waits for them.
+    fn await_hooks(&mut self, keys: &[u8]) {
         self.lost.tried = true;
         self.lost.until = Some(Instant::now() + REGAIN_WAIT);
         self.show_held();
@@ -97,7 +118,38 @@ impl Pump {
         }
         self.want_names = true;
         self.phase = Phase::Completing { answered: false };
-        self.feed.to_shell.extend_from_slice(REGAIN_KEYS);
+        self.feed.to_shell.extend_from_slice(keys);
+    }
+
+    /// Looks whether a bash that has taken the shell's place (`exec bash`) has read its files and waits for its first line; then
+    /// it becomes the live shell.
+    fn look_at_newcomer(&mut self, now: Instant) {
+        let place = format!("/proc/{}", self.shell.child.id());
+        let reads = self.is_shell_in_front() && self.has_line_editor() && sleeps(&place);
+        self.lost.newcomer_looks -= 1;
+        if reads && let Ok(path) = self.shell.channels.write_for_adopted(&self.scanner.nonce()) {
+            self.command_line = self.read_command_line();
+            self.lost = Lost::default();
+            // What was typed before is dropped: it would stand in front.
+            self.await_hooks(format!("\x15 . {path}\r").as_bytes());
+        } else if self.lost.newcomer_looks == 0 {
+            self.tell_replaced();
+        } else {
+            self.lost.look_at = Some(now + PROMPT_LOOK);
+        }
+    }
+
+    /// Whether readline has the terminal.
+    fn has_line_editor(&self) -> bool {
+        let modes = termios::tcgetattr(&self.shell.master);
+        modes.is_ok_and(|modes| {
+            !modes.local_flags.contains(LocalFlags::ICANON) && !modes.input_flags.contains(InputFlags::ICRNL)
+        })
+    }
+
+    fn tell_replaced(&mut self) {
+        let row = self.open_row();
+        self.tell(Event::Replaced(row));
     }
 
     pub(super) fn read_command_line(&self) -> Vec<u8> {
@@ -120,8 +172,12 @@ impl Pump {
         let now = self.read_command_line();
         if !self.replaced && !self.command_line.is_empty() && now != self.command_line && !now.is_empty() {
             self.replaced = true;
-            let row = self.open_row();
-            self.tell(Event::Replaced(row));
+            if self.options.dialect == Dialect::Bash && is_interactive_bash(&now) {
+                self.lost.newcomer_looks = NEWCOMER_LOOKS;
+                self.lost.look_at = Some(Instant::now());
+            } else {
+                self.tell_replaced();
+            }
         }
     }
 
@@ -165,9 +221,39 @@ fn place_of(process: u32) -> Option<String> {
     (fields.len() == 9).then(|| [fields[0], fields[7], fields[8]].join(" "))
 }
 
+/// Whether a command line starts a bash that reads lines from its terminal: it has neither a command nor a script.
+fn is_interactive_bash(command_line: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(command_line);
+    let mut words = text.trim_end_matches('\0').split('\0');
+    let name = words.next().unwrap_or_default().trim_start_matches('-');
+    if name.rsplit('/').next() != Some("bash") {
+        return false;
+    }
+    while let Some(word) = words.next() {
+        let is_option = word.len() > 1 && word.starts_with(['-', '+']);
+        if !is_option || !word.starts_with("--") && word.contains('c') {
+            return false;
+        }
+        if ["--rcfile", "--init-file", "-o", "+o", "-O", "+O"].contains(&word) {
+            words.next();
+        }
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bash_with_a_command_or_a_script_reads_no_lines() {
+        for line in ["bash", "-bash", "/bin/bash\0-l", "bash\0--norc\0-o\0vi", "bash\0--rcfile\0file\0-i"] {
+            assert!(is_interactive_bash(format!("{line}\0").as_bytes()), "{line:?}");
+        }
+        for line in ["bash\0-c\0ls", "bash\0-lc\0ls", "bash\0file", "bash\0-x\0file", "zsh", "sh\0bash", ""] {
+            assert!(!is_interactive_bash(format!("{line}\0").as_bytes()), "{line:?}");
+        }
+    }
 
     #[test]
     fn a_process_that_waits_is_at_a_place_and_one_that_has_ended_is_not() {

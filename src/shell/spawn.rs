@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};
-use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::io::{self, PipeReader, PipeWriter, Read, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
@@ -93,10 +93,32 @@ pub struct Channels {
     /// The shell's end of `acknowledge`, kept open so that it can open it again by name.
     acknowledge_reader: PipeReader,
     /// Kept open for the same reason.
-    _kept: (PipeWriter, std::fs::File, Option<Shim>),
+    report_writer: PipeWriter,
+    /// The integration.
+    script: std::fs::File,
+    /// Removed at the end where zsh hasn't.
+    shim: Option<Shim>,
 }
 
 impl Channels {
+    /// Writes the integration anew for a bash that has read its files and stands at its prompt, with this nonce; returns its
+    /// path.
+    pub(super) fn write_for_adopted(&mut self, nonce: &str) -> io::Result<String> {
+        let text = self.fill(BASH, nonce);
+        let text = text.replace("@OPTIONS@", "-ra").replace("@RCFILE@", "''").replace("@ENV@", "''");
+        self.script.set_len(0)?;
+        self.script.rewind()?;
+        self.script.write_all(text.as_bytes())?;
+        Ok(here(&self.script))
+    }
+
+    fn fill(&self, text: &str, nonce: &str) -> String {
+        text.replace("@REQUEST@", &here(&self.request))
+            .replace("@ACK@", &here(&self.acknowledge_reader))
+            .replace("@REPORT@", &here(&self.report_writer))
+            .replace("@NONCE@", nonce)
+    }
+
     /// Takes away what the shell was sent and didn't wait for, because Ctrl-C interrupted it. Its line editor reads, so
     /// that nobody waits.
     pub(super) fn drop_acknowledgements(&mut self) {
@@ -116,6 +138,12 @@ impl Child {
     #[must_use]
     pub fn id(&self) -> u32 {
         self.0.as_raw().unsigned_abs()
+    }
+
+    /// Sends it SIGINT.
+    pub(super) fn interrupt(&self) {
+        // A shell that has ended hears nothing, and says so otherwise.
+        let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGINT);
     }
 
     /// Returns how it ended, once it has ended and the first time that it is asked for.
@@ -186,16 +214,9 @@ pub fn start(
     let (acknowledge_reader, acknowledge) = io::pipe()?;
     let (report, report_writer) = io::pipe()?;
     let request = sys::memory_file(c"reedclaw-request")?;
-    let mut script = sys::memory_file(c"reedclaw-integration")?;
-    let here = |fd: i32| format!("/proc/{}/fd/{fd}", std::process::id());
-    let fill = |text: &str| {
-        text.replace("@REQUEST@", &here(request.as_raw_fd()))
-            .replace("@ACK@", &here(acknowledge_reader.as_raw_fd()))
-            .replace("@REPORT@", &here(report_writer.as_raw_fd()))
-            .replace("@NONCE@", nonce)
-    };
-    let script_path = here(script.as_raw_fd());
-    let mut shim = None;
+    let script = sys::memory_file(c"reedclaw-integration")?;
+    let script_path = here(&script);
+    let mut channels = Channels { request, acknowledge, report, acknowledge_reader, report_writer, script, shim: None };
     let name = start.program.file_name().unwrap_or(start.program.as_os_str());
     let mut argv0 = OsString::from(if start.login { "-" } else { "" });
     argv0.push(name);
@@ -207,7 +228,8 @@ pub fn start(
             let own = environment.insert("ENV".into(), script_path.into()).unwrap_or_default();
             arguments.push("--posix".into());
             arguments.extend(options.passed_on);
-            fill(BASH)
+            channels
+                .fill(BASH, nonce)
                 .replace("@OPTIONS@", &options.letters)
                 .replace("@RCFILE@", &quote(&options.rcfile))
                 .replace("@ENV@", &quote(&own))
@@ -218,29 +240,32 @@ pub fn start(
             let own = environment.insert("ZDOTDIR".into(), folder.0.clone().into());
             letters.push_str(if own.is_some() { "z" } else { "" });
             arguments.extend(passed_on);
-            shim = Some(folder);
-            fill(ZSH).replace("@OPTIONS@", &letters).replace("@ZDOTDIR@", &quote(&own.unwrap_or_default()))
+            channels.shim = Some(folder);
+            channels
+                .fill(ZSH, nonce)
+                .replace("@OPTIONS@", &letters)
+                .replace("@ZDOTDIR@", &quote(&own.unwrap_or_default()))
         }
         Dialect::Fish => {
             arguments.extend(start.arguments.iter().cloned());
             arguments.extend(["--features=no-query-term".into(), "--init-command".into()]);
             arguments.push(format!("source {script_path}").into());
-            fill(FISH)
+            channels.fill(FISH, nonce)
         }
     };
-    script.write_all(text.as_bytes())?;
+    channels.script.write_all(text.as_bytes())?;
     let environment = environment.into_iter().map(|(mut name, value)| {
         name.push("=");
         name.push(value);
         name
     });
     let child = spawn_on(&pty.slave_path, &start.program, arguments, environment, start.ignored)?;
-    Ok(Running {
-        master: pty.master,
-        slave_path: pty.slave_path,
-        child,
-        channels: Channels { request, acknowledge, report, acknowledge_reader, _kept: (report_writer, script, shim) },
-    })
+    Ok(Running { master: pty.master, slave_path: pty.slave_path, child, channels })
+}
+
+/// The path by which the shell opens a descriptor of ours.
+fn here(descriptor: &impl AsRawFd) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), descriptor.as_raw_fd())
 }
 
 /// Starts a program as the leader of a new session on a terminal, with every signal at its default but for those that stay

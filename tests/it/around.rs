@@ -572,13 +572,44 @@ fn a_shell_that_was_replaced_has_its_prompt_under_the_notice() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("true");
     session.expect_prompt();
-    session.line("exec env PS1='next> ' bash --norc");
+    session.line("exec env PS1='next> ' sh");
     session.expect("the notice, and the prompt under it", |screen| {
         let text = screen.contents();
         text.contains("the shell was replaced (exec)") && crate::pty::left_of_cursor(screen) == "next>"
     });
     session.line("echo on-$((1+1))");
     session.expect_line("on-2");
+}
+
+/// That is how people have their start-up files read anew; once, the session was a plain terminal from there on.
+#[test]
+fn a_bash_that_takes_the_shells_place_becomes_the_live_shell() {
+    for control in ["", "ignorespace"] {
+        becomes_the_live_shell(control);
+    }
+}
+
+fn becomes_the_live_shell(control: &str) {
+    let other = "PS1='two\\nrows> '; echo read-again; alias hi='echo hi-by'; trap 'echo trapped' INT\n";
+    let other = format!("{other}HISTCONTROL={control}\n");
+    let session = Session::spawn(Spawn::reedclaw().size(24, 160).file("other", &other));
+    session.run("true");
+    session.line("exec bash --rcfile other");
+    session.expect_line("read-again");
+    session.run("hi there");
+    session.expect_line("hi-by there");
+    session.run("(exit 7)");
+    session.expect("the status at our prompt", |screen| crate::pty::cursor_line(screen).contains(" 7 ❯"));
+    session
+        .run("echo \"typed: $(history | grep -c '/f[d]/'), by me: $(history | grep -c 'exec b[a]sh')\"; trap -p INT");
+    session.expect_line("typed: 0, by me: 1");
+    session.expect_line("trap -- 'echo trapped' SIGINT");
+    session.run("PROMPT_COMMAND=(true true); PS1='x> '; echo again-$((1+1))");
+    session.expect_line("again-2");
+    let text = session.screen_text();
+    assert!(!text.contains("\nrows>") && !text.contains("\nx>") && !text.contains("replaced"), "{text}");
+    session.line("exit 5");
+    assert_eq!(crate::pty::status_code(session.expect_exit()), 5);
 }
 
 #[test]

@@ -115,6 +115,19 @@ fn a_syntax_error_is_shown_once() {
 }
 
 #[test]
+fn a_handler_of_ctrl_c_runs_at_the_prompt() {
+    let Some(session) = FISH.session("") else { return };
+    ready(&session);
+    session.run("function on_int --on-signal INT; echo got-(math 40 + 2); end");
+    session.press(Key::Ctrl('c'));
+    session.expect_line("got-42");
+    session.type_text("echo next-(math 1 + 1)");
+    session.expect("the line at the prompt", |screen| cursor_line(screen).ends_with("❯ echo next-(math 1 + 1)"));
+    session.press(Key::Enter);
+    session.expect_line("next-2");
+}
+
+#[test]
 fn ctrl_c_and_ctrl_z_reach_the_job() {
     FISH.controls_jobs();
 }

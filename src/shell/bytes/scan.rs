@@ -78,6 +78,12 @@ impl Scanner {
         self.previous = std::mem::replace(&mut self.nonce, nonce.as_bytes().to_vec());
     }
 
+    /// The nonce in force.
+    #[must_use]
+    pub fn nonce(&self) -> String {
+        String::from_utf8_lossy(&self.nonce).into_owned()
+    }
+
     /// Whether bytes are held back because a marker may be starting in them.
     #[must_use]
     pub fn holds(&self) -> bool {

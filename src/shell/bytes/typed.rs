@@ -92,12 +92,14 @@ impl TypedEcho {
     }
 }
 
-/// Place and length of the longest start of `text` in `output`, the first of several; `None` if there is nothing of it.
+/// Place and length of the longest start of `text` in `output`, the first of several. A part of it counts at an end of the output
+/// alone, for a letter or two are in many words.
 fn longest_start(output: &[u8], text: &[u8]) -> Option<(usize, usize)> {
     let mut longest = None;
     for at in memchr::memchr_iter(*text.first()?, output) {
         let length = output[at..].iter().zip(text).take_while(|(shown, typed)| shown == typed).count();
-        if longest.is_none_or(|(_, most)| length > most) {
+        let counts = length == text.len() || at == 0 || at + length == output.len();
+        if counts && longest.is_none_or(|(_, most)| length > most) {
             longest = Some((at, length));
         }
         if length == text.len() {
