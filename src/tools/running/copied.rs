@@ -1,9 +1,10 @@
 //! A command's changes of its copy of the workspace, in a form for a question to a person: rows for all changes,
 //! differences of text files. Nothing is decided here.
 
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use crate::base::text::counted;
@@ -61,23 +62,37 @@ pub fn protection(change: &Change, workspace: &Path, named: &NamedByGit) -> Opti
         let ChangeKind::Link { target } = &change.kind else { return None };
         let above = change.path.parent().unwrap_or(Path::new(""));
         // What can't be resolved, such as a link to a link to nothing, may lead anywhere.
-        let real = resolved(&workspace.join(above).join(target));
+        let real = resolved(&linked_path(workspace.join(above), target));
         let root = std::fs::canonicalize(workspace).ok();
         let below = real.as_deref().zip(root).and_then(|(real, root)| real.strip_prefix(root).ok());
         match (below, &real) {
             (Some(below), _) => of_path(below),
-            (None, Some(real)) if is_harmless_outside(&change.path, real) => None,
+            (None, Some(real)) if is_harmless_outside(real) => None,
             _ => Some("leads out of the workspace: what is written to it is written there"),
         }
     })
 }
 
-/// Whether a link to a place outside is harmless: this user can't write it, or it is a program in a directory that tools fill, as
-/// the interpreter of a Python environment.
-fn is_harmless_outside(link: &Path, real: &Path) -> bool {
+/// The path that a link in a directory names. A directory that isn't there yet is a plain one, made by the same command.
+fn linked_path(mut directory: PathBuf, target: &Path) -> PathBuf {
+    let mut target = target.components();
+    while directory.symlink_metadata().is_err() && target.clone().next() == Some(Component::ParentDir) {
+        directory.pop();
+        target.next();
+    }
+    directory.join(target.as_path())
+}
+
+/// Whether a link to a place outside is harmless: this user can't write it, or it is a compiled program, as the interpreter of a
+/// Python environment.
+fn is_harmless_outside(real: &Path) -> bool {
     let is_program = || std::fs::metadata(real).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
+    let is_compiled = || {
+        let mut first = [0; 4];
+        std::fs::File::open(real).is_ok_and(|mut file| file.read_exact(&mut first).is_ok()) && first == *b"\x7fELF"
+    };
     let is_read_only = real.exists() && nix::unistd::access(real, nix::unistd::AccessFlags::W_OK).is_err();
-    is_read_only || known_paths::derived(link).is_some() && is_program()
+    is_read_only || is_program() && is_compiled()
 }
 
 /// Whether a change is the config of a new repository, with nothing in it but what git writes there by itself, and an author.
@@ -378,5 +393,36 @@ mod tests {
         change.protected = protection(&change, dir.path(), &named);
         let why = "PROTECTED: leads out of the workspace: what is written to it is written there";
         assert_eq!(shown(&[&change], None).rows, [format!("!  .git/COMMIT_EDITMSG  -> ../../.bashrc  {why}")]);
+    }
+
+    #[test]
+    fn links_that_package_managers_and_virtual_environments_make_are_not_protected() {
+        let top = tempfile::tempdir().expect("a directory");
+        let (dir, program) = (top.path().join("work"), top.path().join("python"));
+        std::fs::create_dir_all(dir.join("part")).expect("directories");
+        std::fs::copy("/proc/self/exe", &program).expect("a program");
+        let script = top.path().join("script");
+        std::fs::copy(&program, &script).and_then(|_| std::fs::write(&script, "#!/bin/sh\n")).expect("a script");
+        let named = NamedByGit::new(&dir);
+        let is_protected = |path: &str, target: &Path| {
+            let kind = ChangeKind::Link { target: target.into() };
+            let change = Change { path: path.into(), kind, before: None, is_contested: false, protected: None };
+            protection(&change, &dir, &named).is_some()
+        };
+        // The directories of these links are new.
+        for (path, target) in [
+            ("node_modules/part", "../part"),
+            ("node_modules/.bin/tool", "../tool/cli.js"),
+            ("node_modules/@scope/part", "../../part"),
+            ("env/lib64", "lib"),
+        ] {
+            assert!(!is_protected(path, Path::new(target)), "{path} -> {target}");
+        }
+        assert!(!is_protected("env/bin/python", &program), "a compiled program");
+        for (path, target) in
+            [("env/bin/python", &*script), ("a/b", Path::new("../../.bashrc")), ("part/c", Path::new("../.envrc"))]
+        {
+            assert!(is_protected(path, target), "{path} -> {}", target.display());
+        }
     }
 }
