@@ -449,8 +449,6 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".config/mise",
             // A flake's environment lies there, and is read whenever you enter the directory.
             ".direnv",
-            // Plugins of shells load it, as a script.
-            ".env$",
             ".envrc",
             ".flox",
             ".mise",

@@ -155,7 +155,7 @@ fn protected_names_match_at_any_depth_and_in_any_case() {
 #[test]
 fn a_file_is_protected_if_it_runs_before_a_build_is_started() {
     // Entering a directory, opening it, starting an interpreter or a debugger there, version control, CI.
-    let asked = ".envrc .env a/.env .direnv/x .mise.toml .tool-versions flake.nix shell.nix devenv.nix devbox.json .autoenv.zsh .python-version \
+    let asked = ".envrc .direnv/x .mise.toml .tool-versions flake.nix shell.nix devenv.nix devbox.json .autoenv.zsh .python-version \
                  .vscode/settings.json .vscode/tasks.json .idea/workspace.xml .devcontainer/devcontainer.json .exrc .nvim.lua \
                  .dir-locals.el x.code-workspace .zed/settings.json .vim/coc-settings.json .bsp/sbt.json hie.yaml .merlin .ycm_extra_conf.py .helix/languages.toml .gitpod.yml \
                  .gdbinit .lldbinit .pdbrc .perldb .rdbgrc.rb .byebugrc \
@@ -176,7 +176,7 @@ fn a_file_is_protected_if_it_runs_before_a_build_is_started() {
                    Rakefile Gemfile .rspec .rubocop.yml CMakeLists.txt meson.build build.gradle gradlew pom.xml .mvn/jvm.config \
                    .bazelrc default.nix Dockerfile compose.yaml .latexmkrc Taskfile.yml .editorconfig \
                    .git/HEAD a/.git/logs/HEAD .git/refs/remotes/origin/HEAD src/head HEAD.md \
-                 .env.example .env.local .nvmrc .venv/bin/activate node_modules/a/index.js index.pnp.js";
+                   .env a/.env .env.example .env.local .nvmrc .venv/bin/activate node_modules/a/index.js index.pnp.js";
     for path in sources.split_whitespace() {
         assert_eq!(protected(path.as_bytes()), None, "{path}");
     }
