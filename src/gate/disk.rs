@@ -52,7 +52,7 @@ fn text(path: Option<PathBuf>) -> Option<String> {
 
 /// The target of a path; for what isn't there yet, where its directory leads; `None` if a link on it leads to nothing.
 #[must_use]
-pub fn resolved(path: &Path) -> Option<PathBuf> {
+fn resolved(path: &Path) -> Option<PathBuf> {
     let mut missing = Vec::new();
     let mut path = path;
     loop {

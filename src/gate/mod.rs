@@ -36,7 +36,7 @@ use crate::receipts::{self, Log};
 pub use allowed::{Allowed, AllowedError, Rule};
 pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};
-pub use disk::{Disk, resolved};
+pub use disk::Disk;
 pub use grant::{Grant, GrantError};
 pub use named::NamedByGit;
 pub use permit::Permit;

@@ -1,6 +1,7 @@
 //! A command's changes of its copy of the workspace, in a form for a question to a person: rows for all changes,
 //! differences of text files. Nothing is decided here.
 
+use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +10,7 @@ use std::sync::Arc;
 
 use crate::base::text::counted;
 use crate::files::{Layers, Stamp};
-use crate::gate::{NamedByGit, resolved};
+use crate::gate::NamedByGit;
 use crate::proto::known_paths;
 use crate::proto::tool::FileChange;
 use crate::sandbox::{Change, ChangeKind, Layer};
@@ -58,29 +59,58 @@ pub fn protection(change: &Change, workspace: &Path, named: &NamedByGit) -> Opti
         known_paths::protected(path.as_os_str().as_bytes())
             .or_else(|| is_named().then_some("git's configuration names this"))
     };
+    const LEADS_OUT: &str = "leads out of the workspace: what is written to it is written there";
     of_path(&change.path).or_else(|| {
         let ChangeKind::Link { target } = &change.kind else { return None };
-        let above = change.path.parent().unwrap_or(Path::new(""));
-        // What can't be resolved, such as a link to a link to nothing, may lead anywhere.
-        let real = resolved(&linked_path(workspace.join(above), target));
-        let root = std::fs::canonicalize(workspace).ok();
-        let below = real.as_deref().zip(root).and_then(|(real, root)| real.strip_prefix(root).ok());
-        match (below, &real) {
-            (Some(below), _) => of_path(below),
-            (None, Some(real)) if is_harmless_outside(real) => None,
-            _ => Some("leads out of the workspace: what is written to it is written there"),
+        let Ok(root) = std::fs::canonicalize(workspace) else { return Some(LEADS_OUT) };
+        if !is_plain(target) {
+            return Some(LEADS_OUT);
+        }
+        // Links in a circle lead nowhere.
+        let real = end_of(root.join(change.path.parent()?), target)?;
+        match real.strip_prefix(&root) {
+            Ok(below) => of_path(below),
+            Err(_) => (!is_harmless_outside(&real)).then_some(LEADS_OUT),
         }
     })
 }
 
-/// The path that a link in a directory names. A directory that isn't there yet is a plain one, made by the same command.
-fn linked_path(mut directory: PathBuf, target: &Path) -> PathBuf {
-    let mut target = target.components();
-    while directory.symlink_metadata().is_err() && target.clone().next() == Some(Component::ParentDir) {
-        directory.pop();
-        target.next();
+/// Whether a link's target goes up only at its beginning. What comes after a name may be above a link of the same command, and so
+/// anywhere.
+fn is_plain(target: &Path) -> bool {
+    let is_leading = |it: &Component| matches!(it, Component::CurDir | Component::ParentDir);
+    target.components().skip_while(is_leading).all(|it| it != Component::ParentDir)
+}
+
+/// The place to which a path leads from a directory, also where links lead to nothing; `None` if they lead in a circle. The
+/// directory itself has no links: the same command may have made it.
+fn end_of(directory: PathBuf, path: &Path) -> Option<PathBuf> {
+    /// As many as Linux follows.
+    const LINKS_MAX: usize = 40;
+    let (mut place, mut links) = (directory, 0);
+    let mut rest: Vec<OsString> = reversed(path).collect();
+    while let Some(name) = rest.pop() {
+        if name == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(name);
+        let Ok(target) = std::fs::read_link(&next) else {
+            place = next;
+            continue;
+        };
+        links += 1;
+        if links > LINKS_MAX {
+            return None;
+        }
+        rest.extend(reversed(&target));
     }
-    directory.join(target.as_path())
+    Some(place)
+}
+
+/// The components of a path, the last one first.
+fn reversed(path: &Path) -> impl Iterator<Item = OsString> + '_ {
+    path.components().rev().filter(|it| *it != Component::CurDir).map(|it| it.as_os_str().to_owned())
 }
 
 /// Whether a link to a place outside is harmless: this user can't write it, or it is a compiled program, as the interpreter of a
@@ -404,6 +434,9 @@ mod tests {
         let script = top.path().join("script");
         std::fs::copy(&program, &script).and_then(|_| std::fs::write(&script, "#!/bin/sh\n")).expect("a script");
         let named = NamedByGit::new(&dir);
+        for (at, target) in [("nothing", "part/none"), ("circle", "circle"), ("out", "../none")] {
+            std::os::unix::fs::symlink(target, dir.join(at)).expect("a link");
+        }
         let is_protected = |path: &str, target: &Path| {
             let kind = ChangeKind::Link { target: target.into() };
             let change = Change { path: path.into(), kind, before: None, is_contested: false, protected: None };
@@ -415,13 +448,21 @@ mod tests {
             ("node_modules/.bin/tool", "../tool/cli.js"),
             ("node_modules/@scope/part", "../../part"),
             ("env/lib64", "lib"),
+            // Links to links that lead nowhere.
+            ("a", "nothing"),
+            ("a", "circle"),
+            ("part/a", "./../part/a"),
         ] {
             assert!(!is_protected(path, Path::new(target)), "{path} -> {target}");
         }
         assert!(!is_protected("env/bin/python", &program), "a compiled program");
-        for (path, target) in
-            [("env/bin/python", &*script), ("a/b", Path::new("../../.bashrc")), ("part/c", Path::new("../.envrc"))]
-        {
+        for (path, target) in [
+            ("env/bin/python", &*script),
+            ("a/b", Path::new("../../.bashrc")),
+            ("part/c", Path::new("../.envrc")),
+            ("a", Path::new("out")),
+            ("a", Path::new("b/../../none")),
+        ] {
             assert!(is_protected(path, target), "{path} -> {}", target.display());
         }
     }
