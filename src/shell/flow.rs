@@ -368,7 +368,9 @@ impl Pump {
                 self.readline_reads();
             }
             // A command has taken the hooks away.
-            Phase::Running { .. } if self.current.is_some() && self.lost.is_new() => {
+            Phase::Running { .. }
+                if self.current.is_some() && self.lost.is_new() && self.options.dialect == Dialect::Bash =>
+            {
                 self.end_without_hook(status);
                 self.regain();
             }
