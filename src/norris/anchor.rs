@@ -4,8 +4,12 @@ use super::{CheckResult, Run, TaskState};
 
 /// Characters of an executor's last words that later tasks see; some 400 tokens.
 const SAID_CHARS_MAX: usize = 1_600;
-/// Characters of a check's output in a question.
+/// Characters of all last words in a question; the newest ones fit in. A small model's window must hold the task's work, too.
+const ALL_SAID_CHARS_MAX: usize = 4 * SAID_CHARS_MAX;
+/// Characters of the outputs of failing checks in a question.
 const TAIL_CHARS_MAX: usize = 3_000;
+/// Characters of a task in the list of tasks; the task at hand is whole.
+const LISTED_CHARS_MAX: usize = 120;
 /// Calls of a cut off attempt that are listed.
 const CALLS_SHOWN_MAX: usize = 20;
 
@@ -85,8 +89,10 @@ fn checks(text: &mut String, run: &Run, shows_outputs: bool) {
         let now = results.get(number).map_or_else(String::new, |result| format!(" (now: {})", words_of(result)));
         text.push_str(&format!("- `{command}`{now}\n"));
     }
-    for result in results.iter().filter(|result| shows_outputs && !result.has_passed() && !result.tail.is_empty()) {
-        text.push_str(&format!("The end of the output of a failing one:\n{}\n", last_chars(&result.tail)));
+    let failing = results.iter().filter(|result| shows_outputs && !result.has_passed() && !result.tail.is_empty());
+    let most = TAIL_CHARS_MAX / failing.clone().count().max(1);
+    for result in failing {
+        text.push_str(&format!("The end of the output of a failing one:\n{}\n", last_chars(&result.tail, most)));
     }
 }
 
@@ -98,8 +104,8 @@ fn words_of(result: &CheckResult) -> String {
     }
 }
 
-fn last_chars(text: &str) -> &str {
-    let skip = text.chars().count().saturating_sub(TAIL_CHARS_MAX);
+fn last_chars(text: &str, most: usize) -> &str {
+    let skip = text.chars().count().saturating_sub(most);
     text.char_indices().nth(skip).map_or("", |(at, _)| &text[at..])
 }
 
@@ -112,14 +118,33 @@ fn tasks(text: &mut String, run: &Run, now: Option<usize>) {
             TaskState::Open if task.attempts > 0 => "failed",
             TaskState::Open => "later",
         };
-        text.push_str(&format!("{}. [{mark}] {}\n", number + 1, task.text));
+        let (shown, dots) = match task.text.char_indices().nth(LISTED_CHARS_MAX) {
+            Some((at, _)) => (&task.text[..at], "…"),
+            None => (task.text.as_str(), ""),
+        };
+        text.push_str(&format!("{}. [{mark}] {shown}{dots}\n", number + 1));
     }
 }
 
-/// The last words about earlier tasks, and about this one if it is tried again.
+/// The last words about this task if it is tried again, and about earlier ones: the newest of these that fit in, in order.
 fn last_words(text: &mut String, run: &Run, now: usize) {
-    for (number, task) in run.tasks.iter().enumerate().filter(|(_, task)| !task.last_words.is_empty()) {
-        let words: String = task.last_words.chars().take(SAID_CHARS_MAX).collect();
+    let shown = |number: usize| {
+        let words: String = run.tasks.get(number)?.last_words.chars().take(SAID_CHARS_MAX).collect();
+        (!words.is_empty()).then_some((number, words))
+    };
+    let mut left = ALL_SAID_CHARS_MAX;
+    let newest = (0..run.tasks.len()).rev().filter(|number| *number != now);
+    let mut fitting: Vec<(usize, String)> = std::iter::once(now)
+        .chain(newest)
+        .filter_map(shown)
+        .take_while(|(_, words)| {
+            let fits = words.chars().count() <= left;
+            left = left.saturating_sub(words.chars().count());
+            fits
+        })
+        .collect();
+    fitting.sort_by_key(|(number, _)| *number);
+    for (number, words) in fitting {
         let what = if number == now { "The last attempt at this task, after which a check failed" } else { "Task" };
         text.push_str(&format!("\n{what} {}: {words}\n", number + 1));
     }

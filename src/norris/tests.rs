@@ -178,6 +178,24 @@ fn three_noes_pause_a_run_until_its_person_resumes_it() {
 }
 
 #[test]
+fn a_question_has_the_newest_words_and_leaves_a_small_model_room() {
+    let mut run = begun(goal(5));
+    (0..5).for_each(|check| apply(&mut run, &[checked(check, 1, &"red ".repeat(1_000))]));
+    let plan: String = (0..40).map(|number| format!("TASK: {number} {}\n", "x".repeat(500))).collect();
+    apply(&mut run, &[Event::Planned { text: plan }]);
+    for number in 0..39 {
+        let text = format!("words about {number}: {}", "y".repeat(8_000));
+        apply(&mut run, &[Event::Worked { text, tree: String::new() }]);
+    }
+    let text = anchor(&run, 39);
+    let count = text.chars().count();
+    assert!(count < 16_000, "some 4,000 tokens: {count}");
+    assert!(text.contains("words about 38:") && text.contains("words about 35:"), "{text}");
+    assert!(!text.contains("words about 34:"), "{text}");
+    assert!(text.ends_with(&format!("TASK 40: 39 {}", "x".repeat(497))), "the task at hand is whole");
+}
+
+#[test]
 fn a_cut_off_attempt_lists_its_calls_and_keeps_the_notes() {
     let mut run = begun(goal(0));
     let calling = |intent: &str| Event::Calling { intent: intent.into() };
