@@ -71,6 +71,7 @@ mod sandbox;
 mod screens;
 mod server;
 mod service;
+mod service_clock;
 mod service_health;
 mod service_systemd;
 mod sessions;

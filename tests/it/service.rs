@@ -31,14 +31,14 @@ impl Service {
         service
     }
 
-    fn of(command: &mut Command) -> Self {
+    pub fn of(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
         let lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
         Self { child, lines, first: Vec::new() }
     }
 
     /// Reads lines until one has this text, which is the last of them.
-    fn until(&mut self, text: &str) -> Vec<String> {
+    pub fn until(&mut self, text: &str) -> Vec<String> {
         let mut seen = Vec::new();
         for line in self.lines.by_ref().map_while(Result::ok) {
             let is_it = line.contains(text);

@@ -115,7 +115,8 @@ pub struct Schedule {
     notes: Vec<String>,
     /// Directories in which files are looked for.
     directories: BTreeSet<PathBuf>,
-    /// The time of the next look, and of the next one at all files, Unix milliseconds.
+    /// The time of the last look, of the next one, and of the next one at all files, Unix milliseconds.
+    last: i64,
     next: Option<i64>,
     next_files: i64,
     /// Triggers that aren't looked at: there are too many.
@@ -127,6 +128,10 @@ impl Schedule {
     pub fn due(&mut self, procedures: &[Procedure], moment: Moment, facts: &dyn Facts) -> Vec<Due> {
         let Moment { now, has_news, .. } = moment;
         self.next = None;
+        if now < self.last {
+            self.forget_after(now);
+        }
+        self.last = now;
         let looks_at_files = has_news || now >= self.next_files || self.has_unsettled(now);
         if now >= self.next_files {
             self.next_files = now + MINUTE_MS;
@@ -171,6 +176,18 @@ impl Schedule {
         due
     }
 
+    /// Forgets the times after `now`: the clock was set back, and after a wrong date nothing would begin until that date. A
+    /// moment that comes again begins no second run, since the store knows it.
+    fn forget_after(&mut self, now: i64) {
+        self.next_files = now;
+        for known in self.known.values_mut() {
+            known.until = known.until.map(|until| until.min(now));
+            let files = known.files.iter_mut().flat_map(BTreeMap::values_mut).map(|file| &mut file.since);
+            let fires = known.fires.values_mut().flatten().chain(&mut known.own_fires);
+            files.chain(fires).for_each(|time| *time = now.min(*time));
+        }
+    }
+
     fn is_skipped(&mut self, procedure: &Procedure, facts: &dyn Facts) -> bool {
         let is_at_work = facts.is_at_work(procedure);
         if is_at_work {
@@ -190,7 +207,8 @@ impl Schedule {
         let zone = zone_of(zone)?;
         self.look_again(at.next(&zone, now));
         let known = self.known.entry(key.to_owned()).or_default();
-        let first = || if catches_up { last().unwrap_or(now) } else { now };
+        // A run of a time to come was begun by a wrong clock.
+        let first = || if catches_up { last().unwrap_or(now).min(now) } else { now };
         if is_quiet {
             known.until.get_or_insert_with(first);
             known.was_quiet = true;
@@ -199,8 +217,7 @@ impl Schedule {
         let catches_up = std::mem::take(&mut known.was_quiet) || catches_up;
         let since = known.until.unwrap_or_else(first).max(now - MISSED_MS_MAX);
         let newest = newest(|after| at.next(&zone, after), since, now);
-        // A clock that was set back looks at no time twice.
-        known.until = Some(known.until.unwrap_or(now).max(now));
+        known.until = Some(now);
         newest.filter(|time| catches_up || now - time <= LATE_MS)
     }
 
@@ -402,6 +419,26 @@ mod tests {
         assert_eq!(newest(hourly, 0, 3_600), Some(3_600));
         assert_eq!(newest(hourly, 100, 20_000), Some(18_000), "of several the newest");
         assert_eq!(newest(hourly, 20_000, 10_000), None, "a clock that was set back");
+    }
+
+    #[test]
+    fn after_a_wrong_date_the_schedule_goes_on() {
+        const HOUR: i64 = 3_600_000;
+        let hourly = cron::Spec::parse("0 * * * *").expect("a schedule");
+        let mut schedule = Schedule::default();
+        let at = |schedule: &mut Schedule, now: i64| {
+            let moment = Moment { now, is_quiet: false, has_news: false };
+            schedule.cron("key", (&hourly, "UTC", false), moment, &|| None)
+        };
+        assert_eq!(at(&mut schedule, HOUR), None);
+        assert_eq!(at(&mut schedule, 2 * HOUR), Some(2 * HOUR));
+        at(&mut schedule, 1_000_000 * HOUR);
+        fired(&mut schedule, 1_000_000 * HOUR, false, &[]);
+        fired(&mut schedule, 1_000_000 * HOUR, false, &[("new", "1")]);
+        schedule.forget_after(2 * HOUR + 1);
+        assert_eq!(at(&mut schedule, 2 * HOUR + 1), None);
+        assert_eq!(at(&mut schedule, 3 * HOUR), Some(3 * HOUR));
+        assert_eq!(fired(&mut schedule, 3 * HOUR, false, &[("new", "1")]), ["new"]);
     }
 
     /// The paths that begin a run at a time.
