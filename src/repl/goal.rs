@@ -75,13 +75,14 @@ impl Repl {
                 Ok(journal) => return self.go_on_with(&journal),
                 Err(failure) => Err(failure),
             },
-            // The words of the command line put the question as well: a yes is for what is shown.
-            "approve" | "deny" => match self.waiting_run(rest) {
-                Some(journal) => return self.go_on_with(&journal),
-                None if is_command => {
+            // A yes is for what is shown, so that the question is put; a no needs no look.
+            "approve" | "deny" => match (self.waiting_run(rest), word) {
+                (Some((journal, _)), "approve") => return self.go_on_with(&journal),
+                (Some((journal, why)), _) => return self.refuse(&journal, &why),
+                (None, _) if is_command => {
                     Err(user(format!("no such run waits: {argument}"), ":norris list shows the runs"))
                 }
-                None => return self.begin_run(argument),
+                _ => return self.begin_run(argument),
             },
             _ => return self.begin_run(argument),
         };
@@ -353,14 +354,44 @@ impl Repl {
         } else {
             Ok(Some(Vec::new()))
         };
-        let events = match events {
-            Ok(Some(events)) => events,
+        match events {
+            Ok(Some(events)) => self.go_on_after(journal, &run, &events),
             Ok(None) => {
                 self.console.notice(&format!("run {} waits; :norris answer {0} puts it again", journal.run()));
-                return Flow::Continue;
+                Flow::Continue
             }
-            Err(flow) => return flow,
+            Err(flow) => flow,
+        }
+    }
+
+    /// Refuses what a run waits for, and lets it continue without that.
+    fn refuse(&mut self, journal: &StoredJournal, why: &str) -> Flow {
+        let run = match journal.state() {
+            Ok(_) if why.len() > NOTE_BYTES_MAX => {
+                Err(user(format!("a reason has at most {NOTE_BYTES_MAX} bytes"), ":norris deny [N] [REASON]"))
+            }
+            state => state,
         };
+        match run {
+            Ok(run) => {
+                let events = match run.halt.as_ref().filter(|_| run.is_waiting()) {
+                    Some((halt, _)) => {
+                        self.console.notice(&escape_visible(&format!("refused: {}", halt.intent)));
+                        vec![Event::Denied { digest: halt.digest.clone(), why: why.to_owned() }]
+                    }
+                    None => refused_plan(),
+                };
+                self.go_on_after(journal, &run, &events)
+            }
+            Err(failure) => {
+                self.console.failure(&failure);
+                Flow::Continue
+            }
+        }
+    }
+
+    /// Keeps what a person has decided, and lets the run continue unless that ended it.
+    fn go_on_after(&mut self, journal: &StoredJournal, run: &Run, events: &[Event]) -> Flow {
         let is_end = events.iter().any(|event| matches!(event, Event::Ended { .. }));
         let is_go = events.iter().any(|event| matches!(event, Event::Go { .. }));
         if let Some(failure) = events.iter().find_map(|event| journal.add(event).err()) {
@@ -399,10 +430,9 @@ impl Repl {
             Choice::Later => "later",
             Choice::Edit => "edit",
         });
-        let end = End::Stopped;
         Ok(match said {
             Choice::Yes => Some(vec![Event::Go { checks: run.proposed.clone() }]),
-            Choice::No => Some(vec![Event::StopAsked, Event::Ended { end: end.word().into(), why: String::new() }]),
+            Choice::No => Some(refused_plan()),
             Choice::Later => None,
             Choice::Edit => Some(self.edit_plan(run)?.map(|text| Event::Planned { text }).into_iter().collect()),
         })
@@ -472,11 +502,14 @@ impl Repl {
         self.terminal.goals.running.as_ref().map(|it| it.run)
     }
 
-    /// The run that the first word of `text` names, or the last one if there is no word, if it waits for its person.
-    fn waiting_run(&self, text: &str) -> Option<StoredJournal> {
-        let id = text.split_whitespace().next().map(str::parse).transpose().ok()?;
+    /// The run that the first word of `text` names, or the last one if it is no number, if it waits for its person; and the
+    /// rest of the text.
+    fn waiting_run(&self, text: &str) -> Option<(StoredJournal, String)> {
+        let (first, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let (id, rest) = first.parse().map_or((None, text), |id| (Some(id), rest.trim()));
         let journal = self.stored_run(id).ok()?;
-        journal.state().is_ok_and(|run| run.is_waiting() || run.awaits_go()).then_some(journal)
+        let waits = journal.state().is_ok_and(|run| run.is_waiting() || run.awaits_go());
+        waits.then(|| (journal, rest.to_owned()))
     }
 
     fn stored_run(&self, id: Option<i64>) -> Result<StoredJournal, Failure> {
@@ -579,6 +612,11 @@ impl Repl {
     pub(super) fn leave_goal(&mut self) {
         self.terminal.goals.running = None;
     }
+}
+
+/// The events of a run whose person doesn't want its plan.
+fn refused_plan() -> Vec<Event> {
+    vec![Event::StopAsked, Event::Ended { end: End::Stopped.word().into(), why: String::new() }]
 }
 
 fn user(message: String, hint: &str) -> Failure {

@@ -184,7 +184,7 @@ fn words_of_the_command_line_put_the_question_in_the_session_too_and_its_outcome
     assert!(status == 7 && text.contains("halted: a call needs your yes"), "{status} {text}");
     assert!(!text.contains("denied"), "nobody denied it: {text}");
     let session = session(home.path());
-    session.line(":norris deny 1 not now");
+    session.line(":norris approve 1");
     session.expect_text("once [y]");
     session.send(b"y");
     session.expect_text("it is done");
@@ -193,6 +193,25 @@ fn words_of_the_command_line_put_the_question_in_the_session_too_and_its_outcome
     session.run(":norris approve 1");
     session.expect_text("no such run waits: approve 1");
     assert!(!work(home.path(), "old").exists());
+}
+
+#[test]
+fn a_no_at_the_prompt_gives_the_model_its_reason() {
+    let answers = [
+        json!({"when": "(we need it): do without it", "steps": [{"text": "I left it"}]}),
+        plan(&["clean up"]),
+        shell("TASK 1: clean up", &["rm -rf old"], "clean"),
+    ];
+    let home = home(&answers, "");
+    fs::create_dir_all(work(home.path(), "old/deep")).expect("a directory");
+    fs::write(work(home.path(), "old/deep/file"), "x").expect("a file");
+    assert_eq!(run(home.path(), &["norris", "clean", "--check", "test -e old"]).0, 7);
+    let session = session(home.path());
+    session.line(":norris deny we need it");
+    session.expect_text("refused: Command requested: `rm -rf old`");
+    session.expect_text("Run 1: verified");
+    session.expect_prompt();
+    assert!(work(home.path(), "old/deep/file").exists());
 }
 
 #[test]
