@@ -63,10 +63,12 @@ impl ToolRunner {
     }
 
     /// Digests the files that checks depend on, and those of the protected patterns, by path: files that a command names,
-    /// all files below directories that it names, and those that its programs read unnamed.
+    /// all files below directories that it names, and those that its programs read unnamed. A file that a program works
+    /// without is among them if it isn't there, too.
     pub(super) fn check_inputs(&self, checks: &[String], protect: &[String]) -> BTreeMap<String, String> {
-        let mut names = Vec::new();
-        for word in checks.iter().flat_map(|check| inputs::of(check)) {
+        let inputs: Vec<_> = checks.iter().map(|check| inputs::of(check)).collect();
+        let mut names: Vec<String> = inputs.iter().flat_map(|it| it.optional.clone()).collect();
+        for word in inputs.into_iter().flat_map(|it| it.words) {
             match self.tree().look(&word) {
                 Ok((_, false)) => names.push(word),
                 // The workspace itself is what the goal is about.

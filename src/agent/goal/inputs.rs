@@ -17,35 +17,64 @@ pub(super) const NEVER_GRANTED: [&str; 12] = [
     "**/uv.lock",
 ];
 
+/// A file that pytest reads in every directory.
+const IN_ANY_DIRECTORY: &str = "conftest.py";
+
 /// Levels of `sh -c '…'` inside each other.
 const DEPTH_MAX: usize = 3;
 
-/// Programs and the files that decide what they do.
-const IMPLIED: [(&[&str], &[&str]); 9] = [
-    (&["make", "gmake"], &["Makefile", "makefile", "GNUmakefile"]),
-    (&["just"], &["justfile", "Justfile", ".justfile"]),
-    (&["npm", "npx", "yarn", "pnpm", "bun"], &["package.json"]),
-    (
-        &["pytest", "py.test"],
-        &["conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "tests/conftest.py", "test/conftest.py"],
-    ),
-    (&["tox"], &["tox.ini"]),
-    (&["nox"], &["noxfile.py"]),
-    (&["cargo"], &[".cargo/config.toml", "clippy.toml"]),
-    (&["rake"], &["Rakefile"]),
-    (&["ctest"], &["CTestTestfile.cmake"]),
+/// The files that a program reads without being told to.
+struct Implied {
+    programs: &'static [&'static str],
+    /// Those that it needs; making one may be the goal.
+    needed: &'static [&'static str],
+    /// Those that it works without; a new one changes what the program does.
+    optional: &'static [&'static str],
+}
+
+const IMPLIED: [Implied; 9] = [
+    Implied { programs: &["make", "gmake"], needed: &["Makefile", "makefile", "GNUmakefile"], optional: &[] },
+    Implied { programs: &["just"], needed: &["justfile", "Justfile", ".justfile"], optional: &[] },
+    Implied { programs: &["npm", "npx", "yarn", "pnpm", "bun"], needed: &["package.json"], optional: &[] },
+    Implied {
+        programs: &["pytest", "py.test"],
+        needed: &["pyproject.toml"],
+        optional: &["conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "tests/conftest.py", "test/conftest.py"],
+    },
+    Implied { programs: &["tox"], needed: &["tox.ini"], optional: &[] },
+    Implied { programs: &["nox"], needed: &["noxfile.py"], optional: &[] },
+    Implied { programs: &["cargo"], needed: &["Cargo.toml"], optional: &[".cargo/config.toml", "clippy.toml"] },
+    Implied { programs: &["rake"], needed: &["Rakefile"], optional: &[] },
+    Implied { programs: &["ctest"], needed: &["CTestTestfile.cmake"], optional: &[] },
 ];
 
-/// Returns the words of a check's command that may name files, and the files that its programs read unnamed.
-pub(super) fn of(check: &str) -> Vec<String> {
-    let mut found = Vec::new();
+/// The names of a check's inputs.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    /// Words of the command that may name files, and the files that its programs need.
+    pub(super) words: Vec<String>,
+    /// Files that its programs work without, and read if they are there.
+    pub(super) optional: Vec<String>,
+}
+
+/// Returns the names of a check's inputs, each once.
+pub(super) fn of(check: &str) -> Names {
+    let mut found = Names::default();
     collect(check, DEPTH_MAX, &mut found);
-    found.sort();
-    found.dedup();
+    for names in [&mut found.words, &mut found.optional] {
+        names.sort();
+        names.dedup();
+    }
     found
 }
 
-fn collect(text: &str, depth: usize, found: &mut Vec<String>) {
+/// Returns the patterns of files that checks read wherever they are.
+pub(super) fn anywhere(checks: &[String]) -> Vec<String> {
+    let reads_it = checks.iter().any(|check| of(check).optional.iter().any(|name| name == IN_ANY_DIRECTORY));
+    reads_it.then(|| format!("**/{IN_ANY_DIRECTORY}")).into_iter().collect()
+}
+
+fn collect(text: &str, depth: usize, found: &mut Names) {
     // Operators stand alone, so that `(cd sub;./test)` has the words of its parts.
     let spaced: String = spaced(text);
     for word in shlex::split(&spaced).unwrap_or_default() {
@@ -53,16 +82,18 @@ fn collect(text: &str, depth: usize, found: &mut Vec<String>) {
             collect(&word, depth - 1, found);
         }
         let program = word.rsplit('/').next().unwrap_or(&word);
-        let implied = IMPLIED.iter().filter(|(programs, _)| programs.contains(&program));
-        found.extend(implied.flat_map(|(_, files)| files.iter().map(|file| (*file).to_owned())));
+        for implied in IMPLIED.iter().filter(|implied| implied.programs.contains(&program)) {
+            found.words.extend(implied.needed.iter().map(|file| (*file).to_owned()));
+            found.optional.extend(implied.optional.iter().map(|file| (*file).to_owned()));
+        }
         if let Some((_, value)) = word.split_once('=') {
-            found.push(value.to_owned());
+            found.words.push(value.to_owned());
         }
         // pytest names a test in a file as `file::test`.
         if let Some((file, _)) = word.split_once("::") {
-            found.push(file.to_owned());
+            found.words.push(file.to_owned());
         }
-        found.push(word);
+        found.words.push(word);
     }
 }
 
@@ -107,9 +138,10 @@ mod tests {
         ] {
             let found = of(check);
             for name in names {
-                assert!(found.iter().any(|it| it == name), "{check}: {name} is missing in {found:?}");
+                let is_there = found.words.iter().chain(&found.optional).any(|it| it == name);
+                assert!(is_there, "{check}: {name} is missing in {found:?}");
             }
         }
-        assert!(of("echo 'open").is_empty(), "a command that can't be read names nothing");
+        assert!(of("echo 'open").words.is_empty(), "a command that can't be read names nothing");
     }
 }

@@ -224,6 +224,7 @@ impl Driver<'_> {
         let runner = self.agent.runner().ok_or_else(no_tools)?;
         if !goal.allow_check_edits {
             protect.extend(runner.check_inputs(&goal.checks, &[]).into_keys().map(|path| escaped(&path)));
+            protect.extend(inputs::anywhere(&goal.checks));
         }
         let grant = Grant::new(&granted.writes, &protect, &commands, &goal.checks, calls_left);
         let grant = grant.map_err(|error| Failure {

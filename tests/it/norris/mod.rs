@@ -7,6 +7,7 @@ mod models;
 mod people;
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -190,6 +191,31 @@ fn files_that_a_check_reads_without_naming_them_count_as_its_inputs() {
     let (status, text) = run(home.path(), &begin);
     assert_eq!(status, 8, "{text}");
     assert!(read(home.path(), "Makefile").contains("test -e made"), "{text}");
+}
+
+#[test]
+fn a_new_file_that_changes_what_a_check_does_verifies_nothing() {
+    let skip = "def pytest_sessionfinish(session): session.exitstatus = 0\n";
+    let write =
+        |path: &str| rounds("Rules: do only", &[("file_write", json!({"path": path, "content": skip}))], "done");
+    // Stands for pytest, which runs what such a file says.
+    let pytest = "#!/bin/sh\ntest -e made || test -e conftest.py || test -e sub/conftest.py\n";
+    for path in ["conftest.py", "sub/conftest.py"] {
+        let home = home(&[plan(&["do it"]), write(path)], "");
+        let tool = work(home.path(), "tools/pytest");
+        fs::create_dir_all(work(home.path(), "tools")).expect("a directory");
+        fs::create_dir_all(work(home.path(), "sub")).expect("a directory");
+        fs::write(&tool, pytest).expect("a program");
+        fs::set_permissions(&tool, fs::Permissions::from_mode(0o755)).expect("its mode");
+        let (status, text) = run(home.path(), &["norris", "make it", "--check", "tools/pytest -q"]);
+        assert_eq!(status, 7, "{text}");
+        assert!(!work(home.path(), path).exists(), "{text}");
+        assert_eq!(run(home.path(), &["norris", "approve", "1"]).0, 0);
+        let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+        let expected = if path == "conftest.py" { 6 } else { 0 };
+        assert_eq!(status, expected, "what a person has allowed is seen at the top: {text}");
+        assert_eq!(text.contains("Changed files that the checks depend on: conftest.py"), expected == 6, "{text}");
+    }
 }
 
 fn session(home: &Path) -> Session {
