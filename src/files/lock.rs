@@ -111,9 +111,21 @@ impl Drop for Marked {
 /// Whether a process holds this file for this number. Neither makes the file nor locks it.
 #[must_use]
 pub fn is_marked(path: &Path, number: i64) -> bool {
-    let Ok(file) = File::open(path) else { return false };
-    let mut mark = byte_range(libc::F_WRLCK, number, 1);
-    fcntl(&file, FcntlArg::F_OFD_GETLK(&mut mark)).is_ok() && i32::from(mark.l_type) != libc::F_UNLCK
+    mark_of(path, number, 1).is_some()
+}
+
+/// The number for which a process holds this file; none if it is free, or held for all.
+#[must_use]
+pub fn marked_number(path: &Path) -> Option<i64> {
+    mark_of(path, 0, 0).filter(|mark| mark.l_len == 1).map(|mark| mark.l_start)
+}
+
+/// The first mark of others among these numbers; a count of 0 is all of them.
+fn mark_of(path: &Path, from: i64, count: i64) -> Option<libc::flock> {
+    let file = File::open(path).ok()?;
+    let mut mark = byte_range(libc::F_WRLCK, from, count);
+    fcntl(&file, FcntlArg::F_OFD_GETLK(&mut mark)).ok()?;
+    (i32::from(mark.l_type) != libc::F_UNLCK).then_some(mark)
 }
 
 /// A lock on bytes of a file; 0 of them are all from the first.
@@ -170,13 +182,15 @@ mod tests {
         assert!(!is_marked(&place, 7) && !place.exists(), "a look makes no file");
         let held = Marked::open(&place).expect("it is free");
         assert!(is_marked(&place, 0) && is_marked(&place, 7), "all numbers at first");
+        assert_eq!(marked_number(&place), None);
         held.only(7).expect("marked");
+        assert_eq!(marked_number(&place), Some(7));
         let marks: Vec<i64> = (0..20).filter(|&number| is_marked(&place, number)).collect();
         assert_eq!(marks, [7]);
         assert!(matches!(Marked::open(&place), Err(TryLockError::WouldBlock)));
         let inherited = held.0.0.try_clone().expect("a descriptor");
         drop(held);
-        assert!(!is_marked(&place, 7));
+        assert!(!is_marked(&place, 7) && marked_number(&place).is_none());
         drop((Marked::open(&place).expect("it is free again"), inherited));
     }
 }

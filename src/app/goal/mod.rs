@@ -16,7 +16,7 @@ use super::{ChannelKind, Request, RunOnGit, Runtime, closed};
 use crate::agent::goal::{self, Journal, OnHalt, Turns, Watcher, Work};
 use crate::agent::{Agent, Cancel};
 use crate::config::{Env, Settings};
-use crate::files::{Marked, is_marked};
+use crate::files::{Marked, is_marked, marked_number};
 use crate::host;
 use crate::norris::{CheckResult, Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
 use crate::proto::tool::Step;
@@ -238,7 +238,10 @@ pub fn notify_of_run(settings: &Settings, env: &Env, journal: &StoredJournal) ->
 pub fn hold_workspace(env: &Env, workspace: &Path) -> Result<Marked, Failure> {
     let Some(place) = hold_of(env, workspace) else { return Err(unheld("no HOME is set".into())) };
     Marked::open(&place).map_err(|error| match error {
-        TryLockError::WouldBlock => unheld(format!("a run works in {} already", workspace.display())),
+        TryLockError::WouldBlock => {
+            let who = marked_number(&place).map_or_else(|| "a run".to_owned(), |run| format!("run {run}"));
+            unheld(format!("{who} works in {} already", workspace.display()))
+        }
         TryLockError::Error(error) => unheld(format!("{}: {error}", place.display())),
     })
 }

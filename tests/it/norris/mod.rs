@@ -349,7 +349,7 @@ fn runs_of_one_workspace_are_told_apart_and_a_look_at_them_writes_nothing() {
     let list = look(&["list"]);
     let states: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().nth(1)).collect();
     assert_eq!(states, ["working", "interrupted"], "{list}");
-    assert!(look(&["resume", "1"]).contains("a run works in"), "one at a time");
+    assert!(look(&["resume", "1"]).contains("run 2 works in"), "one at a time");
     child.kill().expect("it is killed");
     child.wait().expect("it ends");
 }
