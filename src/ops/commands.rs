@@ -24,7 +24,9 @@ const TEXT: Argument = Argument::Needed(&[]);
 /// First words of `:memory`; anything else is searched for.
 pub const MEMORY_WORDS: &[&str] = &["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
 /// First words of `:session`.
-const GOAL_WORDS: &[&str] = &["answer", "budget", "list", "pause", "report", "resume", "say", "show", "stop", "watch"];
+const GOAL_WORDS: &[&str] = &[
+    "answer", "approve", "budget", "deny", "list", "pause", "report", "resume", "say", "show", "stop", "undo", "watch",
+];
 const SOP_WORDS: &[&str] = &[
     "approve", "cancel", "list", "log", "reject", "replay", "resume", "run", "show", "status", "trust", "untrust",
     "validate",
@@ -356,7 +358,7 @@ pub const COMMANDS: [Command; 51] = [
         &["norris", "goal"],
         "[GOAL]",
         Argument::Optional(GOAL_WORDS),
-        "works towards GOAL task by task until its checks pass; alone watches the run; list, show [N], say TEXT, pause, resume [N], answer [N], stop [N], budget usd=2 minutes=30",
+        "works towards GOAL task by task until its checks pass; alone watches the run; list, show [N], say TEXT, pause, resume [N], answer [N], deny [N] REASON, stop [N], budget usd=2 minutes=30",
         Op::Norris,
     )
     .editor("goal", "goal, or list, show N, resume N, stop N, undo N", "Works towards a goal, task by task, until its checks pass"),
