@@ -89,7 +89,7 @@ impl Store {
             transaction.execute(sql, params![id, now, new.body])?;
             transaction.commit().map(|()| Some(id))
         };
-        begin(&mut self.main).map_err(|problem| self.fail("write", &problem))
+        durably(&mut self.main, begin).map_err(|problem| self.fail("write", &problem))
     }
 
     /// Deletes the finished runs of a procedure beyond the newest `most` ones. The moments that began them stay, so that none
@@ -137,13 +137,14 @@ impl Store {
     pub fn add_run_event(&mut self, run: i64, now: i64, body: &str) -> Result<(), StoreError> {
         let sql = "INSERT INTO run_event (run, seq, time, body)
             SELECT ?1, coalesce(max(seq), 0) + 1, ?2, ?3 FROM run_event WHERE run = ?1 HAVING coalesce(max(seq), 0) < ?4";
-        let added = self.main.prepare_cached(sql).and_then(|mut insert| {
-            match insert.execute(params![run, now, body, EVENTS_MAX])? {
-                0 => Err(rusqlite::Error::StatementChangedRows(0)),
-                _ => Ok(()),
-            }
-        });
-        added.map_err(|problem| self.fail("write", &problem))
+        let add = |connection: &mut Connection| match connection
+            .prepare_cached(sql)?
+            .execute(params![run, now, body, EVENTS_MAX])?
+        {
+            0 => Err(rusqlite::Error::StatementChangedRows(0)),
+            _ => Ok(()),
+        };
+        durably(&mut self.main, add).map_err(|problem| self.fail("write", &problem))
     }
 
     /// Reads the events of a run after number `after`, in order.
@@ -220,4 +221,15 @@ impl Store {
 
 fn run_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow { id: row.get(0)?, time: row.get(1)?, workspace: row.get(2)?, kind: row.get(3)?, name: row.get(4)? })
+}
+
+/// Writes so that a power failure doesn't take it back: what follows from a run's event, such as a command, stays done.
+fn durably<T>(
+    connection: &mut Connection,
+    write: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+) -> rusqlite::Result<T> {
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    let written = write(connection);
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    written
 }

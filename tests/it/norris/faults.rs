@@ -95,6 +95,59 @@ fn a_run_that_is_killed_anywhere_is_resumed_and_no_task_is_done_twice() {
     }
 }
 
+/// A library that adds a line with the file's name to the file that `SYNCED` names, whenever a file is synced.
+const SYNCS: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void note(int fd) {
+    char link[64], name[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(link, name, sizeof name - 1);
+    const char *log = getenv("SYNCED");
+    FILE *file = log && length > 0 ? fopen(log, "a") : NULL;
+    if (!file) return;
+    name[length] = 0;
+    fprintf(file, "%s\n", name);
+    fclose(file);
+}
+#define NOTED(name)                                               \
+    int name(int fd) {                                            \
+        static int (*next)(int);                                  \
+        if (!next) next = (int (*)(int))dlsym(RTLD_NEXT, #name);  \
+        note(fd);                                                 \
+        return next(fd);                                          \
+    }
+NOTED(fsync)
+NOTED(fdatasync)
+"#;
+
+#[test]
+fn every_event_of_a_run_waits_for_the_disk() {
+    if !require(&["cc"]) {
+        return;
+    }
+    let (_place, library) = killer(SYNCS);
+    let home = home(&[plan(&["write it"]), shell("TASK 1: write it", &["echo 1 > made"], "it is there")], "");
+    let mut begin = command(home.path(), &["norris", "make it", "--check", "test -e made"]);
+    begin.env("LD_PRELOAD", &library).env("SYNCED", home.path().join("synced"));
+    let output = begin.output().expect("it runs");
+    assert!(output.status.success(), "{}", text_of(&output));
+    let place = home.path().join(".local/share/reedclaw/reedclaw.db");
+    let database = rusqlite::Connection::open(place).expect("a store");
+    let count = "SELECT count(*) FROM run_event";
+    let events: i64 = database.query_row(count, [], |row| row.get(0)).expect("a number");
+    let synced = fs::read_to_string(home.path().join("synced")).expect("files were synced");
+    let waits = synced.lines().filter(|line| line.ends_with("reedclaw.db-wal")).count();
+    assert!(
+        events > 8 && i64::try_from(waits).is_ok_and(|waits| waits >= events),
+        "{events} events, {waits} of {synced}"
+    );
+}
+
 #[test]
 fn a_disk_that_is_full_stops_a_run_and_nothing_is_lost() {
     if !require(&["bash"]) {
