@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
+use crate::kills::killer;
 use crate::need::require;
 use crate::service::Service;
 use crate::sop::{command, json_of, procedure, shell_step};
@@ -46,10 +46,7 @@ fn a_clock_that_jumps_begins_each_time_once_and_holds_none_up() {
         return;
     }
     let home = crate::changes::home(&[], "");
-    let [source, library] = ["clock.c", "clock.so"].map(|name| home.path().join(name));
-    fs::write(&source, CLOCK).expect("a source");
-    let compiled = Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
-    assert!(compiled.expect("it compiles").success());
+    let (_place, library) = killer(CLOCK);
     let text =
         "mode = \"auto\"\n[[triggers]]\nkind = \"cron\"\nat = \"0 * * * *\"\ntz = \"UTC\"\ncatch_up = \"once\"\n";
     procedure(home.path(), "hourly", &format!("{text}{}", shell_step("a", "true", "")));
