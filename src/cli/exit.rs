@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::out::report;
+use super::out::{outln, report, shown_json};
 use crate::proto::{Failure, FailureKind};
 
 /// Done.
@@ -96,6 +96,22 @@ pub(super) fn of_answer(kind: FailureKind) -> u8 {
 pub(super) fn failed(failure: &Failure) -> ExitCode {
     report(failure);
     ExitCode::from(of(failure))
+}
+
+/// Prints the last line of a run as JSON, for programs.
+pub(super) fn run_line(run: Option<i64>, end: &str, exit: u8, why: &str) {
+    let line = serde_json::json!({"event": "run", "run": run, "end": end, "exit": exit, "why": why});
+    outln!("{}", shown_json(line.to_string()));
+}
+
+/// Reports why a run couldn't begin or go on, and returns its status.
+pub(super) fn run_failed(failure: &Failure, run: Option<i64>, is_json: bool) -> u8 {
+    report(failure);
+    let status = of(failure);
+    if is_json {
+        run_line(run, "failed", status, &failure.message);
+    }
+    status
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use crate::config::{Env, Settings};
 use crate::files::{Marked, is_marked, marked_number};
 use crate::host;
 use crate::norris::{CheckResult, Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
+use crate::proto::action::Autonomy;
 use crate::proto::tool::Step;
 use crate::proto::{self, Failure, FailureKind};
 use crate::store::{RunRow, Store};
@@ -49,7 +50,7 @@ pub fn goal_of(settings: &Settings, text: &str, workspace: &Path) -> Result<Goal
     if checks.is_empty() {
         checks.extend(settings.tools.check.clone());
     }
-    Ok(Goal {
+    let goal = Goal {
         text: text.to_owned(),
         checks,
         limits: Limits {
@@ -70,7 +71,17 @@ pub fn goal_of(settings: &Settings, text: &str, workspace: &Path) -> Result<Goal
         reviewer: of.reviewer.clone(),
         delegates: of.delegate,
         ..Goal::default()
-    })
+    };
+    Ok(goal_within(settings, goal))
+}
+
+/// Takes the grant away where a model may only look: it would be shown and not hold.
+#[must_use]
+pub fn goal_within(settings: &Settings, goal: Goal) -> Goal {
+    match settings.security.autonomy {
+        Autonomy::Readonly => Goal { grant: Grant::default(), ..goal },
+        Autonomy::Supervised | Autonomy::Full => goal,
+    }
 }
 
 /// Tells what a run may do and use, in two lines.
@@ -89,7 +100,8 @@ pub fn granted_lines(goal: &Goal) -> [String; 2] {
         goal.checks.iter().chain(&goal.grant.commands).map(|command| format!("`{command}`")).collect();
     let commands = if commands.is_empty() { "no commands".to_owned() } else { commands.join(", ") };
     let writes = goal.grant.writes.join(", ");
-    [format!("grant: changes of {writes}; {commands}; no network"), format!("budget: {budget}")]
+    let writes = if writes.is_empty() { "no changes".to_owned() } else { format!("changes of {writes}") };
+    [format!("grant: {writes}; {commands}; no network"), format!("budget: {budget}")]
 }
 
 /// Tells what a person should know before a run begins to work: its tasks, what the checks show, grant and budget.

@@ -15,6 +15,7 @@ use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::exit;
 use crate::cli::out::{out, outln, report, shown_json};
 use crate::config::Env;
+use crate::files::Marked;
 use crate::host::{read_text, working_directory};
 use crate::norris::{self, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
 use crate::ops::steps::undo_run;
@@ -186,10 +187,10 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>, path: O
 
 fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> {
     let Some((word, inner)) = matches.subcommand() else {
-        return begin(matches, "goal", Begin { config, path, model: None });
+        return Ok(begin(matches, "goal", Begin { config, path, model: None }));
     };
     if word == "run" {
-        return begin(inner, "goal", Begin { config, path, model: None });
+        return Ok(begin(inner, "goal", Begin { config, path, model: None }));
     }
     let runtime =
         Runtime::start(&Request { config, channel: ChannelKind::Agent, finds_home: true, ..Request::default() })?;
@@ -212,7 +213,7 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
         "export" => trajectory(&journal, inner.get_one::<PathBuf>("atif").map(PathBuf::as_path)),
         "undo" => undo(&runtime, &journal, inner.get_flag("force")),
         "watch" => watch(&journal, runtime.env()),
-        "resume" => resume(runtime, journal, inner),
+        "resume" => Ok(resume(runtime, &journal, inner)),
         "say" => say_to(&journal, words()),
         "pause" => add(&journal, &Event::Paused { why: "its person paused it".into() }, "paused"),
         "stop" => stop(&journal),
@@ -236,8 +237,7 @@ pub(in crate::cli) fn begun(
     model: Option<String>,
 ) -> ExitCode {
     let model = matches.get_one::<String>("model").cloned().or(model);
-    let began = begin(matches, name, Begin { config, path, model });
-    began.map_or_else(|failure| exit::failed(&failure), ExitCode::from)
+    ExitCode::from(begin(matches, name, Begin { config, path, model }))
 }
 
 /// The options of a run that stand outside its own arguments.
@@ -247,7 +247,21 @@ struct Begin {
     model: Option<String>,
 }
 
-fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure> {
+/// A run that is about to work, and the hold on its workspace.
+struct Ready {
+    runtime: Runtime,
+    journal: StoredJournal,
+    held: Marked,
+}
+
+fn begin(matches: &ArgMatches, name: &str, options: Begin) -> u8 {
+    match begun_run(matches, name, options) {
+        Ok(ready) => work(ready, matches),
+        Err(failure) => exit::run_failed(&failure, None, matches.get_flag("json")),
+    }
+}
+
+fn begun_run(matches: &ArgMatches, name: &str, options: Begin) -> Result<Ready, Failure> {
     let Begin { config, path, model } = options;
     let text = matches.get_one::<String>(name).cloned().unwrap_or_default();
     if let Some(path) = matches.try_get_one::<PathBuf>("report").ok().flatten() {
@@ -264,7 +278,8 @@ fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure
     let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
     runtime.stand_in(around.clone());
     let workspace = app::workspace_named(runtime.env(), &around)?;
-    let mut goal = goal_of(matches, app::goal_of(runtime.settings(), &text, &workspace)?)?;
+    let goal = goal_of(matches, app::goal_of(runtime.settings(), &text, &workspace)?)?;
+    let mut goal = app::goal_within(runtime.settings(), goal);
     if goal.executor.is_empty() {
         goal.executor = model.unwrap_or_default();
     }
@@ -279,9 +294,7 @@ fn begin(matches: &ArgMatches, name: &str, options: Begin) -> Result<u8, Failure
     if let Some(text) = plan {
         journal.add(&Event::Planned { text })?;
     }
-    let status = work(runtime, &journal, matches);
-    drop(held);
-    status
+    Ok(Ready { runtime, journal, held })
 }
 
 /// The goal of the settings, with the options of the command line.
@@ -325,7 +338,14 @@ fn limits_of(matches: &ArgMatches, limits: Limits) -> Limits {
     }
 }
 
-fn resume(mut runtime: Runtime, journal: StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
+fn resume(runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> u8 {
+    match taken_up(runtime, journal) {
+        Ok(ready) => work(ready, matches),
+        Err(failure) => exit::run_failed(&failure, Some(journal.run()), matches.get_flag("json")),
+    }
+}
+
+fn taken_up(mut runtime: Runtime, journal: &StoredJournal) -> Result<Ready, Failure> {
     let run = journal.state()?;
     let workspace = PathBuf::from(run.goal.as_ref().map(|goal| goal.workspace.clone()).unwrap_or_default());
     let held = app::hold_for_run(runtime.env(), &workspace, journal.run())?;
@@ -337,14 +357,19 @@ fn resume(mut runtime: Runtime, journal: StoredJournal, matches: &ArgMatches) ->
     if run.paused.is_some() {
         journal.add(&Event::Resumed)?;
     }
-    let status = work(runtime, &journal, matches);
-    drop(held);
-    status
+    Ok(Ready { runtime, journal: journal.clone(), held })
 }
 
-/// Works until the run rests, and tells how that came.
-fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
+/// Works until the run rests, and says why it does.
+fn work(ready: Ready, matches: &ArgMatches) -> u8 {
+    let Ready { runtime, journal, held } = ready;
     let is_json = matches.get_flag("json");
+    let done = worked(runtime, &journal, matches, is_json);
+    drop(held);
+    done.unwrap_or_else(|failure| exit::run_failed(&failure, Some(journal.run()), is_json))
+}
+
+fn worked(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches, is_json: bool) -> Result<u8, Failure> {
     let on_halt = match matches.get_one::<String>("on-halt").map(String::as_str) {
         Some("deny") => OnHalt::Deny,
         _ => OnHalt::Halt,
@@ -362,6 +387,8 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
         let turns = session.as_mut().map(|session| session as &mut dyn Turns);
         let parts = Work { journal, watcher: &mut seen, on_halt, cancel: &cancel, turns };
         let run = goal::work(runtime.agent_mut(), parts).map_err(|failure| {
+            // It rests, and says why: what it did is kept.
+            let _ = journal.add(&Event::Paused { why: failure.message.clone() });
             let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
             Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
         })?;
@@ -380,7 +407,7 @@ fn work(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> 
     }
     if is_json {
         let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
-        outln!("{}", serde_json::json!({"event": "run", "run": id, "end": run.word(), "exit": status, "why": why}));
+        exit::run_line(Some(id), run.word(), status, &why);
     } else {
         app::run_report(journal, &steps, runtime.env())?.iter().for_each(|line| outln!("{}", escape_visible(line)));
         if run.awaits_go() {

@@ -465,4 +465,22 @@ fn agent_auto_is_a_run_whose_last_line_says_how_it_ended() {
     let last: Value = text.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     assert_eq!(done.status.code(), Some(0), "{text}");
     assert_eq!((&last["end"], &last["exit"], &last["run"]), (&json!("verified"), &json!(0), &json!(1)), "{text}");
+    // One that can't begin or go on has such a line, too.
+    let failing: [(&[&str], i32, Value); 4] = [
+        (&["norris", "make it", "--planner", "absent", "--json"], 2, Value::Null),
+        (&["agent", "-m", "", "--auto", "--json"], 2, Value::Null),
+        (&["sop", "run", "absent", "--json"], 2, Value::Null),
+        (&["sop", "approve", "77", "--json"], 2, json!(77)),
+    ];
+    for (args, exit, id) in failing {
+        let done = command(home.path(), args).output().expect("it runs");
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        let line: Value = serde_json::from_str(text.trim()).unwrap_or_default();
+        assert_eq!(done.status.code(), Some(exit), "{args:?}: {text}");
+        assert_eq!(
+            (&line["end"], &line["exit"], &line["run"]),
+            (&json!("failed"), &json!(exit), &id),
+            "{args:?}: {text}"
+        );
+    }
 }

@@ -215,6 +215,20 @@ fn a_no_at_the_prompt_gives_the_model_its_reason() {
 }
 
 #[test]
+fn where_a_model_may_only_look_nothing_is_granted_and_a_failing_model_is_named() {
+    let write = shell("TASK 1: write it", &["echo 1 > made"], "it is there");
+    let home = home(&[plan(&["write it"]), write], "security = { autonomy = \"readonly\" }");
+    let begin = ["norris", "make it", "--check", "test -e made", "--grant-write", "made"];
+    let (status, text) = run(home.path(), &begin);
+    assert!(text.contains("grant: no changes; `test -e made`; no network"), "{text}");
+    assert!(!work(home.path(), "made").exists(), "{text}");
+    // The script has no answer for the second task.
+    assert_eq!(status, 2, "{text}");
+    let (_, shown) = run(home.path(), &["norris", "show", "1"]);
+    assert!(shown.contains("Run 1: paused: model m"), "{shown}");
+}
+
+#[test]
 fn in_a_container_without_a_home_a_run_works_in_its_path() {
     let home = home(&[plan(&["write it"]), shell("TASK 1: write it", &["echo 1 > made"], "there")], "");
     let config = home.path().join(".config/reedclaw/config.lua").display().to_string();

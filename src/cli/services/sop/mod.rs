@@ -128,7 +128,13 @@ fn run_definition(name: Arg) -> Command {
 
 /// Carries it out; `config` is the file that `--config` names, `path` the option before the subcommand.
 pub fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> ExitCode {
-    carried_out(matches, config, path).map_or_else(|failure| exit::failed(&failure), ExitCode::from)
+    let status = carried_out(matches, config, path).unwrap_or_else(|failure| {
+        let known = matches.subcommand().filter(|(word, _)| ["run", "approve", "reject", "resume"].contains(word));
+        let is_json = known.is_some_and(|(_, inner)| inner.get_flag("json"));
+        let id = known.and_then(|(_, inner)| inner.try_get_one::<i64>("id").ok().flatten().copied());
+        exit::run_failed(&failure, id, is_json)
+    });
+    ExitCode::from(status)
 }
 
 /// The parts of a call of the subcommand.
@@ -381,8 +387,11 @@ impl SopCall<'_> {
         let tools = app::step_tools(self.runtime.settings(), self.runtime.env());
         let problems = app::procedure_problems(&tools, &procedure, &app::procedures(self.places(), &self.workspace));
         if !problems.is_empty() && procedure.problems.is_empty() {
-            print_problems(&procedure, &problems);
-            return Ok(exit::USAGE);
+            if !self.is_json {
+                print_problems(&procedure, &problems);
+            }
+            let hint = format!("reedclaw sop validate {} lists them", procedure.name);
+            return Err(usage(format!("the procedure {} has problems", procedure.name), &hint));
         }
         procedure.usable()?;
         let workspace = procedure.workspace(self.runtime.env(), &self.workspace)?;
@@ -402,24 +411,24 @@ impl SopCall<'_> {
         let Some(journal) = begun else { return Ok(exit::FAILED) };
         let status = work(&mut self.runtime, &journal, self.is_json, asks);
         drop(held);
-        if self.matches.get_flag("wait") { self.wait(&journal, status) } else { status }
+        if self.matches.get_flag("wait") { self.wait(&journal, status) } else { Ok(status) }
     }
 
     /// Waits for the end of a run that somebody else answers and continues.
-    fn wait(&self, journal: &SopJournal, status: Result<u8, Failure>) -> Result<u8, Failure> {
-        let status = status?;
+    fn wait(&self, journal: &SopJournal, status: u8) -> Result<u8, Failure> {
         if status != exit::HALTED {
             return Ok(status);
         }
         loop {
             let run = journal.state()?;
             if run.end.is_some() || run.is_estop {
+                let status = status_of(&run);
                 if self.is_json {
-                    print_json(&run_json(journal, &run));
+                    exit::run_line(Some(run.id), run.word(), status, run.end.as_ref().map_or("", |end| end.why()));
                 } else {
                     app::sop_lines(journal, &run).iter().for_each(|line| outln!("{}", escape_visible(line)));
                 }
-                return Ok(status_of(&run));
+                return Ok(status);
             }
             std::thread::park_timeout(LOOK);
         }
@@ -462,7 +471,7 @@ impl SopCall<'_> {
         let asks = is_terminal() && !self.is_json;
         let status = work(&mut self.runtime, &journal.outermost()?, self.is_json, asks);
         drop(held);
-        status
+        Ok(status)
     }
 
     fn resume(&self, journal: &SopJournal, run: &Run) -> Result<(), Failure> {
@@ -650,7 +659,12 @@ fn trust(runtime: &Runtime, procedure: &Procedure) -> Result<u8, Failure> {
 }
 
 /// Works until the run ends or rests; with `asks` its questions are put at the terminal.
-fn work(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool) -> Result<u8, Failure> {
+fn work(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool) -> u8 {
+    let done = worked(runtime, journal, is_json, asks);
+    done.unwrap_or_else(|failure| exit::run_failed(&failure, Some(journal.run()), is_json))
+}
+
+fn worked(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool) -> Result<u8, Failure> {
     runtime.stand_in(journal.workspace.clone());
     let app::BuiltRunner { runner, problems } = runtime.runner_in(&journal.workspace, Some(ChannelKind::Agent))?;
     problems.iter().for_each(tell);
@@ -674,7 +688,7 @@ fn work(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool) 
     let status = status_of(&run);
     if is_json {
         let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
-        print_json(&json!({"event": "run", "run": run.id, "end": run.word(), "exit": status, "why": why}));
+        exit::run_line(Some(run.id), run.word(), status, &why);
     } else {
         app::sop_lines(journal, &run).iter().for_each(|line| outln!("{}", escape_visible(line)));
         if run.end.is_none() && run.asked.is_none() {
