@@ -5,7 +5,8 @@
   run.py odd [--program P]                  32 odd answers of small models and odd servers: is the question answered?
   run.py auto [--program P]                 runs towards a goal (`agent -m … --auto --check …`), by three scripted models: one makes
                                             no mistake, one only says that it is done, one stops half-way
-  run.py auto-model --url URL               the same by a real model: how many goals are verified, and how many falsely
+  run.py auto-model --url URL [--agent …]   the same by a real model: how many goals are verified, and how many falsely; other
+                                            agents are told the command that decides, and their status 0 is their word
   run.py model --url URL [--tasks a,b] [--agent NAME='cmd {url} {work} {prompt}']…
                                             24 tasks by a real model behind an OpenAI-compatible server, beside other agents
 
@@ -21,6 +22,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 TASKS = json.loads((HERE / "tasks.json").read_text())
 ODD = json.loads((HERE / "odd_answers.json").read_text())
 WORD = "MARIGOLD"
+# Rows of ReedClaw itself: with a real model, and with the three scripted ones.
+OWN = ("reedclaw", "perfect", "claims", "half")
 
 
 def arguments():
@@ -339,20 +342,46 @@ def auto(options, folder):
 
 
 def auto_model(options, folder):
-    """A real model works towards the goals."""
+    """A real model works towards the goals, by ReedClaw and by other agents."""
     record = {}
     url = proxy(options, record)
-    for task in goals():
-        if options.tasks and task["name"] not in options.tasks.split(","):
-            continue
-        def begin():
-            record.clear()
-            record.update(requests=0, out=0)
-            record["in"] = 0
-        row = autonomous(options, folder, url, "model", task, begin)
-        row.update(ok=row["status"] == 0 and row["is_done"], requests=record["requests"], tokens_in=record["in"],
-                   tokens_out=record["out"], first=record.get("first", 0))
-        yield row
+    def begin():
+        record.clear()
+        record.update(requests=0, out=0)
+        record["in"] = 0
+    chosen = [task for task in goals() if not options.tasks or task["name"] in options.tasks.split(",")]
+    for task in chosen:
+        for name, template in agents_of(options).items():
+            if template is None:
+                row = autonomous(options, folder, url, name, task, begin)
+            else:
+                row = claimed(options, folder, url, name, template, task, begin)
+            row.update(ok=row["status"] == 0 and row["is_done"], requests=record["requests"], tokens_in=record["in"],
+                       tokens_out=record["out"], first=record.get("first", 0))
+            yield row
+
+
+def claimed(options, folder, url, name, template, task, begin):
+    """Another agent works on the same goal. `is_false` is a status of 0 although the hidden check doesn't hold."""
+    work, home = folder + "/work", folder + "/home-" + name
+    make(work, task.get("files", {}))
+    prompt = "%s\n\nIt is done when this command ends with status 0: %s" % (task["prompt"], task["verify"])
+    command = command_of(template, url, work, home, prompt, None)
+    begin()
+    output, errors, status, wall, cpu, peak = run(command, work, home, None, options.timeout)
+    is_done = holds(task["check"], work, output)
+    return dict(agent=name, task=task["name"], status=status, halts=0, is_done=is_done, is_false=status == 0 and not is_done,
+                wall=round(wall, 2), cpu=round(cpu, 2), rss=peak, out=output[-300:], err=errors[-300:])
+
+
+def agents_of(options):
+    """The agents by name, with the templates of their commands; ReedClaw has none."""
+    return {"reedclaw": None, **dict(it.split("=", 1) for it in options.agent)}
+
+
+def command_of(template, url, work, home, prompt, schema):
+    given = dict(url=url + "/v1", work=work, prompt=prompt, schema=schema or "", home=home)
+    return [word.format(**given) for word in shlex.split(template)]
 
 
 def lifted(message, names):
@@ -405,7 +434,7 @@ def model(options, folder):
     """A real model; every agent gets the same sampling."""
     record = {}
     url = proxy(options, record)
-    agents = {"reedclaw": None, **dict(it.split("=", 1) for it in options.agent)}
+    agents = agents_of(options)
     chosen = [task for task in TASKS if not task.get("scripted_only")]
     chosen = [task for task in chosen if not options.tasks or task["name"] in options.tasks.split(",")]
     for task in chosen:
@@ -426,8 +455,7 @@ def model(options, folder):
             if template is None:
                 command = reedclaw(options.program, home, url, work, task["prompt"], schema)
             else:
-                given = dict(url=url + "/v1", work=work, prompt=task["prompt"], schema=schema or "", home=home)
-                command = [word.format(**given) for word in shlex.split(template)]
+                command = command_of(template, url, work, home, task["prompt"], schema)
             output, errors, status, wall, cpu, peak = run(command, work, home, task.get("stdin"), options.timeout)
             yield dict(agent=name, task=task["name"], ok=holds(task["check"], work, output), status=status,
                        requests=record["requests"], tokens_in=record["in"], tokens_out=record["out"],
@@ -446,7 +474,7 @@ def table(rows):
         if "tokens_in" in own[0]:
             line += ", tokens a task: %d in, %d out; first request %d" % (mean("tokens_in"), mean("tokens_out"), mean("first"))
         if "is_false" in own[0]:
-            line += "; verified %d, of them falsely %d; halted for a person %d times" % (
+            line += "; ended as done %d, of them falsely %d; halted for a person %d times" % (
                 sum(row["status"] == 0 for row in own), sum(row["is_false"] for row in own), sum(row["halts"] for row in own))
         if "how" in own[0]:
             line += "; run %d, asked again %d, lost %d" % tuple(
@@ -484,7 +512,7 @@ def main():
     stem.with_suffix(".jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     stem.with_suffix(".txt").write_text("%s\n\n%s\n" % (head, table(rows)))
     print("\n" + table(rows))
-    if any(row.get("is_false") for row in rows) or not is_real and not all(row["ok"] for row in rows):
+    if any(row.get("is_false") and row["agent"] in OWN for row in rows) or not is_real and not all(row["ok"] for row in rows):
         raise SystemExit(1)
 
 
