@@ -221,7 +221,7 @@ impl Check<'_> {
                 .flat_map(|(_, list)| names(list)),
         );
         for name in required.iter().filter(|name| !members.contains_key(*name)) {
-            say(format!("lacks {name}"));
+            problems.push(format!("{at}/{name}: is missing"));
         }
         let known = keywords.get("properties").and_then(Value::as_object);
         for (name, member) in members {
@@ -229,13 +229,13 @@ impl Check<'_> {
             if let Some(schema) = keywords.get("propertyNames")
                 && !self.is_valid(schema, &Value::String(name.clone()), depth + 1)
             {
-                problems.push(format!("{place}: no member may have that name"));
+                problems.push(format!("{place}: has a name that isn't allowed"));
             }
             match (known.and_then(|known| known.get(name)), keywords.get("additionalProperties")) {
                 (Some(schema), _) | (None, Some(schema @ Value::Object(_))) => {
                     self.check(schema, member, &place, depth + 1, problems);
                 }
-                (None, Some(Value::Bool(false))) => problems.push(format!("{place}: no such member is allowed")),
+                (None, Some(Value::Bool(false))) => problems.push(format!("{place}: isn't known here")),
                 _ => {}
             }
         }
@@ -253,16 +253,16 @@ impl Check<'_> {
         let valid = |schema: &&Value| self.is_valid(schema, value, depth + 1);
         let place = if at.is_empty() { "the value" } else { at };
         if list("anyOf").is_some_and(|all| !all.iter().any(|schema| valid(&schema))) {
-            problems.push(format!("{place}: is valid against none of anyOf"));
+            problems.push(format!("{place}: fits none of the forms that are allowed"));
         }
         if let Some(all) = list("oneOf") {
             let count = all.iter().filter(valid).count();
             if count != 1 {
-                problems.push(format!("{place}: is valid against {count} of oneOf"));
+                problems.push(format!("{place}: fits {count} of the forms that are allowed, and must fit one"));
             }
         }
         if keywords.get("not").is_some_and(|schema| valid(&schema)) {
-            problems.push(format!("{place}: is what `not` forbids"));
+            problems.push(format!("{place}: has a form that is forbidden"));
         }
         for schema in list("allOf").into_iter().flatten() {
             self.check(schema, value, at, depth + 1, problems);
@@ -290,18 +290,33 @@ fn check_self(keywords: &Map<String, Value>, value: &Value, say: &mut dyn FnMut(
         let is = |name: &Value| name.as_str().is_some_and(|name| is_of_type(value, name));
         let holds = types.as_array().map_or_else(|| is(types), |types| types.iter().any(is));
         if !holds {
-            say(format!("is no {types}"));
+            let all = types.as_array().map_or_else(|| vec![types], |types| types.iter().collect());
+            let words: Vec<&str> = all.into_iter().filter_map(Value::as_str).map(type_in_words).collect();
+            say(format!("must be {}", words.join(" or ")));
         }
     }
     if let Some(Value::Array(values)) = keywords.get("enum")
         && !values.iter().any(|allowed| same(allowed, value))
     {
-        say(format!("is none of {}", Value::Array(values.clone())));
+        let words: Vec<String> = values.iter().map(Value::to_string).collect();
+        say(format!("must be one of {}", words.join(", ")));
     }
     if let Some(only) = keywords.get("const")
         && !same(only, value)
     {
-        say(format!("is not {only}"));
+        say(format!("must be {only}"));
+    }
+}
+
+fn type_in_words(name: &str) -> &str {
+    match name {
+        "array" => "a list",
+        "boolean" => "true or false",
+        "integer" => "a whole number",
+        "number" => "a number",
+        "object" => "an object",
+        "string" => "a string",
+        name => name,
     }
 }
 
@@ -336,11 +351,11 @@ fn check_number(keywords: &Map<String, Value>, number: &serde_json::Number, say:
     let Some(amount) = number.as_f64() else { return };
     type Holds = fn(f64, f64) -> bool;
     let rules: [(&str, Holds, &str); 5] = [
-        ("minimum", |a, b| a >= b, "is below"),
-        ("maximum", |a, b| a <= b, "is above"),
-        ("exclusiveMinimum", |a, b| a > b, "is not above"),
-        ("exclusiveMaximum", |a, b| a < b, "is not below"),
-        ("multipleOf", |a, b| ((a / b) - (a / b).round()).abs() < 1e-9, "is no multiple of"),
+        ("minimum", |a, b| a >= b, "must be at least"),
+        ("maximum", |a, b| a <= b, "must be at most"),
+        ("exclusiveMinimum", |a, b| a > b, "must be above"),
+        ("exclusiveMaximum", |a, b| a < b, "must be below"),
+        ("multipleOf", |a, b| ((a / b) - (a / b).round()).abs() < 1e-9, "must be a multiple of"),
     ];
     for (keyword, holds, words) in rules {
         if let Some(limit) = keywords.get(keyword).and_then(Value::as_f64)
@@ -361,10 +376,10 @@ fn check_count(
 ) {
     let limit = |name: &str| keywords.get(name).and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
     if limit(least).is_some_and(|least| count < least) {
-        say(format!("has {count} {of}, fewer than {least}"));
+        say(format!("has {count} {of} and must have at least {least}"));
     }
     if limit(most).is_some_and(|most| count > most) {
-        say(format!("has {count} {of}, more than {most}"));
+        say(format!("has {count} {of} and must have at most {most}"));
     }
 }
 
@@ -582,7 +597,7 @@ mod tests {
     #[test]
     fn problems_name_their_place() {
         let schema = schema(json!({"properties": {"a": {"items": {"type": "string"}}}, "required": ["b"]}));
-        assert_eq!(schema.problems(&json!({"a": ["x", 1]})), ["the value: lacks b", "/a/1: is no \"string\""]);
+        assert_eq!(schema.problems(&json!({"a": ["x", 1]})), ["/b: is missing", "/a/1: must be a string"]);
     }
 
     #[test]

@@ -261,7 +261,7 @@ fn an_answer_is_held_against_its_schema() {
     server.reply(answer("{\"port\": \"a\"}"));
     let (code, out, err) = run(home.path(), &args);
     assert_eq!((code, out.as_str()), (Some(1), ""));
-    assert!(err.contains("asked twice: /port: is no \"integer\""), "{err}");
+    assert!(err.contains("asked twice: /port: must be a whole number"), "{err}");
     // As JSON lines the misfit is no answer either.
     server.reply(answer("{}"));
     server.reply(answer("{\"port\": 1}"));
