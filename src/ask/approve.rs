@@ -3,7 +3,7 @@
 
 use super::hunks::{choose_hunks, rewrite};
 use super::pager::{Pager, look};
-use super::question::{Asking, WAIT, put};
+use super::question::{Asking, put};
 use crate::agent::{Cancel, Crossing};
 use crate::console::Console;
 use crate::proto::action::Action;
@@ -28,6 +28,8 @@ enum Key {
     No,
     NoBecause,
     Stop,
+    /// No key came in time.
+    Late,
 }
 
 /// The keys that may count, and what each is called; the others of the row are always there.
@@ -107,7 +109,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
         let flag = elsewhere.as_ref().map(|open| open.withdrawn());
         let mut pager = Pager::new(&console, &make, [&all, &more], &choice).withdrawn_by(flag);
         pager.go_to(top, is_seen);
-        let said = put(person, Some(WAIT), &mut pager, Key::Stop, Key::No)?;
+        let said = put(person, &mut pager, Key::Stop, Some(Key::Late))?;
         (top, is_seen) = (pager.shown().start, pager.is_seen());
         let file = pager.sheet().file_at(pager.shown());
         pager.leave(&console);
@@ -131,8 +133,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
             _ => said,
         };
         let (word, answer) = match said {
-            Key::Once if is_change => ("accepted", Answer::Once),
-            Key::Once => ("once", Answer::Once),
+            Key::Once => (if is_change { "accepted" } else { "once" }, Answer::Once),
             Key::Always => ("always", Answer::Always),
             Key::Filled => ("always, of every command", Answer::AlwaysFilled),
             Key::MyShell => ("in your shell", Answer::InMyShell),
@@ -150,6 +151,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
                 let why = person.write_line("tell the model: ", "")?;
                 return Ok(Answer::No(why.unwrap_or_default()));
             }
+            Key::Late => ("no answer", unanswered()),
             Key::No | Key::Whole | Key::Stop => {
                 if said == Key::Stop {
                     cancel.cancel();
@@ -160,6 +162,11 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
         conclude(&console, &make, word);
         return Ok(answer);
     }
+}
+
+/// The answer where none came.
+pub(super) fn unanswered() -> Answer {
+    Answer::Unanswered("nobody answered in time".to_owned())
 }
 
 /// Lets the person edit the call; `None` if they leave it as it is.
@@ -215,7 +222,7 @@ fn second_key<P: Asking>(
     let console = person.console().clone();
     let mut pager = Pager::new(&console, make, [&sure, &sure], &choice);
     pager.go_to(top, true);
-    let said = put(person, Some(WAIT), &mut pager, Key::Stop, Key::No)?;
+    let said = put(person, &mut pager, Key::Stop, Some(Key::No))?;
     pager.leave(&console);
     Ok(said)
 }
@@ -246,7 +253,7 @@ fn look_at<P: Asking>(person: &mut P, make: &dyn Fn(Look) -> Sheet) -> Result<()
     let choice = |keys: &[u8], _: bool| matches!(keys, b"q" | b"f" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
     let console = person.console().clone();
     let mut pager = Pager::new(&console, make, [BACK, BACK], &choice).browsing();
-    put(person, Some(WAIT), &mut pager, (), ())?;
+    put(person, &mut pager, (), Some(()))?;
     pager.leave(&console);
     Ok(())
 }

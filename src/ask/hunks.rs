@@ -1,7 +1,8 @@
 //! A person's version of a proposal: some of its hunks, taken one by one; a file of it, changed in their editor.
 
+use super::approve::unanswered;
 use super::pager::Pager;
-use super::question::{Asking, WAIT, put};
+use super::question::{Asking, put};
 use crate::agent::Cancel;
 use crate::base::text::counted;
 use crate::host::PrivateCopy;
@@ -19,6 +20,8 @@ enum HunkChoice {
     LeaveRest,
     None,
     Stop,
+    /// No key came in time.
+    Late,
 }
 
 const KEYS: &str = "take [y]  leave [n, Enter]  take the rest [a]  leave the rest [d]  take none [Esc]";
@@ -63,6 +66,7 @@ pub(super) fn choose_hunks<P: Asking>(
                 HunkChoice::TakeRest => rest = Some(true),
                 HunkChoice::LeaveRest => rest = Some(false),
                 HunkChoice::None | HunkChoice::Stop => return Ok(("no".to_owned(), Answer::No(String::new()))),
+                HunkChoice::Late => return Ok(("no answer".to_owned(), unanswered())),
             }
             of_file.push(matches!(said, HunkChoice::Take | HunkChoice::TakeRest));
         }
@@ -77,6 +81,7 @@ pub(super) fn choose_hunks<P: Asking>(
             HunkChoice::Take | HunkChoice::TakeRest => true,
             HunkChoice::Leave | HunkChoice::LeaveRest => false,
             HunkChoice::None | HunkChoice::Stop => return Ok(("no".to_owned(), Answer::No(String::new()))),
+            HunkChoice::Late => return Ok(("no answer".to_owned(), unanswered())),
         },
     };
     if taken == 0 && !has_others {
@@ -103,7 +108,7 @@ fn ask<P: Asking>(
     let console = person.console().clone();
     let make = |look: Look| Sheet::new(look, head.clone(), patches.clone(), Vec::new());
     let mut pager = Pager::new(&console, &make, [KEYS, MORE], &choice);
-    let said = put(person, Some(WAIT), &mut pager, HunkChoice::Stop, HunkChoice::None)?;
+    let said = put(person, &mut pager, HunkChoice::Stop, Some(HunkChoice::Late))?;
     pager.leave(&console);
     if said == HunkChoice::Stop {
         cancel.cancel();

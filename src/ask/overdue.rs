@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::pager::look;
-use super::question::{Asked, Asking, KeyMeaning, WAIT, put};
+use super::question::{Asked, Asking, KeyMeaning, put};
 use super::quiet::{KeyRow, Listening};
 use crate::agent::Cancel;
 use crate::console::Console;
@@ -87,7 +87,7 @@ pub fn ask_overdue<P: Asking>(
     cancel: &Cancel,
 ) -> Result<Option<OverdueChoice>, P::Hangup> {
     let mut standing = Standing { command, has_ended, is_shown: false, row: KeyRow::default() };
-    let said = put(person, Some(WAIT), &mut standing, Reply::Stop, Reply::Nothing)?;
+    let said = put(person, &mut standing, Reply::Stop, Some(Reply::Nothing))?;
     if said == Reply::Stop {
         cancel.cancel();
     }

@@ -60,7 +60,7 @@ const NUDGES: u8 = 3;
 const PUMP_WAIT: Duration = Duration::from_secs(1);
 
 /// Time limit for a key, counted from the last one; the answer is then no.
-pub(super) const WAIT: Duration = Duration::from_secs(120);
+const WAIT: Duration = Duration::from_secs(120);
 
 /// Poll interval for a question's withdrawal.
 const LOOK: Duration = Duration::from_millis(50);
@@ -170,6 +170,11 @@ pub trait Asking {
     /// Whether they have a shell of their own here.
     fn has_shell(&self) -> bool;
 
+    /// Time that they have for a key.
+    fn patience(&self) -> Duration {
+        WAIT
+    }
+
     /// The same question where others may answer it, if they may.
     fn elsewhere(&self) -> Option<Arc<Elsewhere>> {
         None
@@ -177,15 +182,14 @@ pub trait Asking {
 }
 
 /// Puts a question and waits for an answer by keys; afterwards keys are kept for the editor again. `stop` is the answer
-/// of Ctrl-C, `late` the one after the time limit.
+/// of Ctrl-C, `late` the one after the time limit; without it there is none.
 ///
 /// A key answers only after a pause ([`Quiet`]); Ctrl-C always does.
 pub fn put<P: Asking, A: Asked>(
     person: &mut P,
-    wait: Option<Duration>,
     asked: &mut A,
     stop: A::Answer,
-    late: A::Answer,
+    late: Option<A::Answer>,
 ) -> Result<A::Answer, P::Hangup> {
     let console = person.console().clone();
     console.raw(b"\x1b[?2004h");
@@ -195,20 +199,21 @@ pub fn put<P: Asking, A: Asked>(
     (0..NUDGES).for_each(|_| person.session().handle().nudge());
     let mut nudges_due = NUDGES;
     let mut keys = KeysOf { asked, reader: Reader::default(), quiet: None, listening: Listening::NotYet };
-    let deadline_from_now = || wait.map(|wait| Instant::now() + wait);
+    let patience = late.is_some().then(|| person.patience());
+    let deadline_from_now = || patience.map(|patience| Instant::now() + patience);
     let mut deadline = deadline_from_now();
     let answer = loop {
-        if keys.asked.withdrawn_by().is_some_and(|is_withdrawn| is_withdrawn.load(Ordering::Acquire)) {
-            break Ok(Some(late));
-        }
         let quiet_left = keys.listen(&console);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let is_withdrawn = keys.asked.withdrawn_by().is_some_and(|it| it.load(Ordering::Acquire));
+        if is_withdrawn || left.is_some_and(|left| left.is_zero()) {
+            break Ok(late);
+        }
         let looks = keys.asked.withdrawn_by().map(|_| LOOK);
         let event = match left.into_iter().chain(looks).chain(quiet_left).min() {
             None => person.session().next_event(),
             Some(wait) => match person.session().next_event_within(wait) {
                 Some(event) => event,
-                None if left.is_some_and(|left| left <= wait) => break Ok(Some(late)),
                 None => continue,
             },
         };
@@ -336,7 +341,7 @@ impl<A: Asked> KeysOf<'_, A> {
 pub fn ask_yes_or_no<P: Asking>(person: &mut P, text: &str) -> Result<Option<bool>, P::Hangup> {
     person.console().line(text);
     let mut row = Row { keys: "yes [y]  no [n, Enter]", choice: yes_or_no, is_harmless: false, row: KeyRow::default() };
-    let said = put(person, None, &mut row, None, None)?;
+    let said = put(person, &mut row, None, None)?;
     person.console().line(if said == Some(true) { "yes" } else { "no" });
     Ok(said)
 }
@@ -364,7 +369,7 @@ pub fn put_row<P: Asking, T: Clone>(
     stop: T,
 ) -> Result<T, P::Hangup> {
     let mut row = Row { keys, choice, is_harmless, row: KeyRow::default() };
-    put(person, None, &mut row, stop.clone(), stop)
+    put(person, &mut row, stop, None)
 }
 
 #[cfg(test)]
@@ -372,7 +377,11 @@ mod tests {
     use std::fs::File;
 
     use super::*;
+    use crate::agent::Cancel;
+    use crate::ask::approve::approve;
     use crate::console;
+    use crate::proto::action::{Action, Decision, PolicyVerdict, Risk};
+    use crate::proto::tool::{Answer, Question};
 
     const PLAIN: console::Options =
         console::Options { color: false, markdown: false, unicode: true, accessible: false, keyboard_protocol: false };
@@ -382,6 +391,7 @@ mod tests {
         session: Session,
         console: Console,
         env: Env,
+        patience: Duration,
     }
 
     impl Asking for Scripted {
@@ -414,6 +424,22 @@ mod tests {
         fn has_shell(&self) -> bool {
             false
         }
+
+        fn patience(&self) -> Duration {
+            self.patience
+        }
+    }
+
+    impl Scripted {
+        fn of(events: impl IntoIterator<Item = Event>) -> Self {
+            let screen = File::create("/dev/null").expect("it is there");
+            Self {
+                session: Session::of_events(events).expect("pipes"),
+                console: Console::on(PLAIN, Arc::new(screen)),
+                env: Env::default(),
+                patience: WAIT,
+            }
+        }
     }
 
     /// Asks for a yes, with these keys before the question is shown.
@@ -424,13 +450,35 @@ mod tests {
 
     /// Asks for a yes while this happens.
     fn put_to(events: impl IntoIterator<Item = Event>) -> Result<Option<bool>, Box<Event>> {
-        let screen = File::create("/dev/null").expect("it is there");
-        let mut person = Scripted {
-            session: Session::of_events(events).expect("pipes"),
-            console: Console::on(PLAIN, Arc::new(screen)),
-            env: Env::default(),
+        ask_yes_or_no(&mut Scripted::of(events), "?").map_err(Box::new)
+    }
+
+    /// Silence was told as the person's own no.
+    #[test]
+    fn a_call_that_nobody_answered_in_time_is_not_denied_by_the_person() {
+        let question = Question {
+            digest: String::new(),
+            tool: "shell".to_owned(),
+            action: Action::Shell { command: "make".to_owned() },
+            verdict: PolicyVerdict {
+                risk: Risk::High,
+                decision: Decision::Ask,
+                reasons: Vec::new(),
+                effects: Vec::new(),
+                needs: Vec::new(),
+            },
+            preview: String::new(),
+            changes: Arc::default(),
+            cwd: "/home/u/work".to_owned(),
+            program: None,
+            may_always: true,
+            filled: Vec::new(),
+            only_own_shell: false,
         };
-        ask_yes_or_no(&mut person, "?").map_err(Box::new)
+        let mut person = Scripted::of((0..2 * NUDGES).map(|_| Event::Nudged));
+        person.patience = Duration::ZERO;
+        let answer = approve(&mut person, &question, &Cancel::new()).expect("the session goes on");
+        assert_eq!(answer, Answer::Unanswered("nobody answered in time".to_owned()));
     }
 
     #[test]

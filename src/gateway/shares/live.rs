@@ -333,6 +333,10 @@ impl LiveShare {
         inner.keep(frame);
         let Some(question) = inner.question.take_if(|open| frame["number"] == open.number) else { return };
         frame["question_id"] = question.id.clone().into();
+        if frame["answer"] == "none" {
+            chores.push(Chore::CloseQuestion(question.id, "nobody answered in time".to_owned()));
+            return;
+        }
         inner.decided = Some((question.id.clone(), by.clone()));
         let is_yes = frame["answer"] == "once";
         let (mine, others): (Vec<_>, Vec<_>) =

@@ -66,7 +66,7 @@ pub(in crate::repl) fn browse(repl: &mut Repl, patches: Vec<FilePatch>, foot: Ve
     let choice = |keys: &[u8], _: bool| matches!(keys, b"q" | b"\r" | b"\n" | b"\x1b" | b"\x04").then_some(());
     let console = repl.console.clone();
     let mut pager = Pager::new(&console, &make, [BACK, BACK], &choice).browsing();
-    if let Err(flow) = put(&mut repl.terminal, None, &mut pager, (), ()) {
+    if let Err(flow) = put(&mut repl.terminal, &mut pager, (), None) {
         return flow;
     }
     pager.leave(&console);

@@ -127,9 +127,13 @@ impl Sharing {
     pub fn asked(&self, answer: Option<&Answer>) -> Option<String> {
         let mut state = self.state();
         let by = state.open.take().and_then(|open| open.answer()).map(|given| given.by);
-        let is_yes = matches!(answer, Some(Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell));
+        let word = match answer {
+            Some(Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell) => "once",
+            Some(Answer::Unanswered(_)) => "none",
+            _ => "no",
+        };
         if let Some(share) = &state.share {
-            share.answered(if is_yes { "once" } else { "no" }, by.as_deref());
+            share.answered(word, by.as_deref());
         }
         by
     }
