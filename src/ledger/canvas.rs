@@ -143,6 +143,21 @@ impl Canvases<'_> {
         found.ok_or(LedgerError::NotFound)
     }
 
+    /// The canvases of a project by name, from the one after `after` on, at most `limit`: names and revisions.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn list(&self, who: &Identity, after: &str, limit: usize) -> Result<Vec<(String, i64)>, LedgerError> {
+        let connection = self.0.view(&who.tenant)?;
+        let sql = "SELECT canvas_id, rev FROM canvas WHERE tenant = ?1 AND project = ?2 AND canvas_id > ?3 \
+                   ORDER BY canvas_id LIMIT ?4";
+        let mut statement = connection.prepare_cached(sql)?;
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let rows = statement
+            .query_map(params![who.tenant, who.project, after, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
+    }
+
     /// The newest state: that in memory or the newest snapshot that the log confirms, and the commits after it.
     fn current(&self, transaction: &Connection, who: &Identity, id: &str) -> Result<Option<Snapshot>, LedgerError> {
         let sql = "SELECT project, last_position, state_hash FROM canvas WHERE tenant = ?1 AND canvas_id = ?2";

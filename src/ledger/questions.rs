@@ -115,6 +115,39 @@ impl Questions<'_> {
         })
     }
 
+    /// Gives an open question its time, `wait_ms`, once more; returns the new deadline. A question that has it already keeps it.
+    ///
+    /// # Errors
+    /// There is no such question in the tenant, it was answered, its time is over, or the database fails.
+    pub fn extend(&self, who: &Identity, question_id: &str, wait_ms: i64) -> Result<String, LedgerError> {
+        self.0.write(&who.tenant, |transaction| {
+            let sql = "SELECT state, by, asked_ms, deadline_ms, stream, run_id FROM question WHERE tenant = ?1 AND question_id = ?2";
+            type Found = (String, Option<String>, i64, i64, String, Option<String>);
+            let found: Option<Found> = transaction
+                .query_row(sql, params![who.tenant, question_id], |row| {
+                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+                })
+                .optional()?;
+            let (state, by, asked, deadline, stream, run_id) = found.ok_or(LedgerError::NotFound)?;
+            if state == "answered" {
+                return Err(LedgerError::AlreadyAnswered(by.unwrap_or_default()));
+            }
+            if state != "open" || now_ms(transaction)? > deadline {
+                return Err(LedgerError::Late);
+            }
+            let later = asked.saturating_add(wait_ms.saturating_mul(2));
+            if deadline >= later {
+                return Ok(utc_ms(deadline));
+            }
+            let sql = "UPDATE question SET deadline_ms = ?3 WHERE tenant = ?1 AND question_id = ?2";
+            transaction.execute(sql, params![who.tenant, question_id, later])?;
+            let body = json!({"question_id": question_id, "deadline": utc_ms(later), "by": who.user});
+            let who = Identity { run_id, ..who.clone() };
+            note(transaction, &who, "question.extended", stream, body)?;
+            Ok(utc_ms(later))
+        })
+    }
+
     /// The answer to a question; `None` while it is open. A question whose time is over has none, and is closed here.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use crate::gateway::http::call::{Call, Content, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::is_id;
 use crate::ledger::LedgerError;
-use crate::proto::team::TeamRole;
+use crate::proto::team::{Mode, TeamRole};
 
 /// The body of `POST /admin/members`.
 pub const MEMBER: &str = r#"{"type": "object", "additionalProperties": false, "required": ["user", "role"], "properties": {
@@ -81,10 +81,11 @@ pub const FLAG: &str = r#"{"type": "object", "additionalProperties": false, "req
 
 /// `GET /admin/flags`.
 pub fn flags(call: &Call<'_>) -> Answered<Reply> {
-    let (tenant, ledger) = (&call.who()?.tenant, &call.gateway.ledger);
+    let (who, ledger) = (call.who()?, &call.gateway.ledger);
     let mut items = Vec::new();
     for flag in FLAGS {
-        items.push(json!({"flag": flag, "on": ledger.safety().flag(tenant, flag)?}));
+        let usual = flag == "canvas.gestures" || flag == "train_ok" && who.mode == Mode::Lab;
+        items.push(json!({"flag": flag, "on": ledger.safety().flag(&who.tenant, flag)?, "usual": usual}));
     }
     Ok(Reply::ok(json!({"items": items, "next": null})))
 }

@@ -158,6 +158,15 @@ pub static ROUTES: &[Route] = &[
         "Answers a question, once",
         questions::answer,
     ),
+    write(
+        "POST",
+        "/questions/{question_id}/extend",
+        APPROVER,
+        NOTHING,
+        &[200],
+        "Gives a question as much time again, once",
+        questions::extend,
+    ),
     get("/sse/inbox", APPROVER_READS, &["last_event_id"], "Questions as they come", questions::inbox),
     write("POST", "/shares", MEMBER, shares::BEGIN, &[201], "Begins to share a session", shares::begin),
     Route {
@@ -192,6 +201,7 @@ pub static ROUTES: &[Route] = &[
         "The recording of a session as asciicast, between two times in seconds",
         shares::recording,
     ),
+    get("/canvas", VIEWER, &["limit", "cursor"], "The canvases of the project by name", canvas::list),
     write("POST", "/canvas/{canvas_id}/commands", MEMBER, canvas::COMMAND, &[200], "Changes a canvas", canvas::command),
     get("/canvas/{canvas_id}/snapshot", VIEWER, &[], "A canvas as it is", canvas::snapshot),
     get("/canvas/{canvas_id}/replay", VIEWER, &["after_event_id"], "The commits of a canvas", canvas::replay),

@@ -19,7 +19,7 @@ pub const ANSWER: &str = r#"{"type": "object", "additionalProperties": false,
     "digest": {"type": "string", "minLength": 1, "maxLength": 128}, "answer": {"enum": ["once", "no"]},
     "note": {"type": "string", "maxLength": 500}, "seen_to_end": {"type": "boolean"}}}"#;
 /// Types of the events that an inbox follows.
-pub const INBOX: [&str; 3] = ["question.asked", "question.answered", "question.expired"];
+pub const INBOX: [&str; 4] = ["question.asked", "question.extended", "question.answered", "question.expired"];
 
 /// `GET /questions`.
 pub fn list(call: &Call<'_>) -> Answered<Reply> {
@@ -115,6 +115,23 @@ pub fn answer(call: &Call<'_>) -> Answered<Reply> {
     call.gateway.ledger.questions().answer(who, id, &digest, is_yes, &note)?;
     call.gateway.bell.ring();
     Ok(Reply::ok(json!({"accepted": true})))
+}
+
+/// `POST /questions/{question_id}/extend`: for those who may answer it and read slowly. The time of a shared session's question is the
+/// session's own.
+pub fn extend(call: &Call<'_>) -> Answered<Reply> {
+    let (who, id) = (call.who()?, call.param("question_id"));
+    let question = call.gateway.ledger.questions().get(who, id)?;
+    match may_answer(call, &question)? {
+        Err(NOT_SHARED) => return Err(Problem::not_found()),
+        Err(why) if question["state"] == "open" => return Err(Problem::new(403, "forbidden", why)),
+        _ => {}
+    }
+    if share_of(&question).is_some() {
+        return Err(Problem::new(403, "forbidden", "the session that asks keeps the time itself"));
+    }
+    let deadline = call.gateway.ledger.questions().extend(who, id, call.gateway.question_timeout_ms())?;
+    Ok(Reply::ok(json!({"question_id": id, "deadline": deadline})))
 }
 
 /// Carries an answer to the session that asks: only there is it known whether the person at the terminal was first.

@@ -124,6 +124,28 @@ fn a_client_that_waits_gets_the_end_and_a_no_stops_the_call() {
 }
 
 #[test]
+fn a_question_gets_as_much_time_again_once_from_those_who_may_answer_it() {
+    let home = home_with("gateway = {question_timeout = 600}");
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let ben = gateway.client(&token(home.path(), "ben", "approver", &[]));
+    let bot = gateway.client(&token(home.path(), "bot", "approver", &["--kind", "agent"]));
+    let id = asked(&anna, &write("slow.txt", json!({})));
+    let extend = |client: &Client<'_>| client.post(&format!("/questions/{id}/extend"), &json!({}));
+    let before = ben.get(&format!("/questions/{id}")).json();
+    assert_eq!((extend(&anna).code().as_str(), extend(&bot).code().as_str()), ("forbidden", "forbidden"));
+    assert_eq!(ben.get(&format!("/questions/{id}")).json()["deadline"], before["deadline"]);
+    let more = extend(&ben).json();
+    let time = |value: &Value| value.as_str().expect("a time").parse::<jiff::Timestamp>().expect("a time");
+    assert_eq!((time(&more["deadline"]) - time(&before["asked_at"])).total(jiff::Unit::Second).ok(), Some(1_200.0));
+    assert_eq!(extend(&ben).json(), more, "no more than once");
+    assert_eq!(ben.get("/events/list?type=question.extended").json()["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(said(&ben, &before, "no").status, 200);
+    assert_eq!(extend(&ben).code(), "already_answered");
+    assert_eq!(verify(home.path()).0, Some(0));
+}
+
+#[test]
 fn a_question_that_is_over_takes_no_answer_and_a_kill_switch_closes_it() {
     let home = home_with("gateway = {question_timeout = 1}");
     let gateway = Gateway::start(home.path());

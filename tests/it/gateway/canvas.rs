@@ -58,6 +58,25 @@ fn scenario_25_and_26_a_command_that_is_sent_again_is_one_revision() {
 }
 
 #[test]
+fn canvases_are_listed_by_name_and_page_for_their_project_alone() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let none = client.get("/canvas").json();
+    assert_eq!(none, json!({"items": [], "next": null}));
+    for (project, name) in [("default", "b"), ("default", "a"), ("default", "c"), ("other", "d")] {
+        let body = json!({"base_rev": 0, "ops": [create("one")], "idempotency_key": name});
+        let made = client.with("X-Project-Id", project).post(&format!("/canvas/{name}/commands"), &body);
+        assert_eq!(made.status, 200, "{made:?}");
+    }
+    let first = client.get("/canvas?limit=2").json();
+    let canvas = |name: &str| json!({"canvas_id": name, "rev": 1});
+    assert_eq!(first, json!({"items": [canvas("a"), canvas("b")], "next": "b"}));
+    assert_eq!(client.get("/canvas?limit=2&cursor=b").json(), json!({"items": [canvas("c")], "next": null}));
+    assert_eq!(client.with("X-Project-Id", "other").get("/canvas").json()["items"], json!([canvas("d")]));
+}
+
+#[test]
 fn scenario_28_and_29_a_late_command_gets_what_it_missed_or_merges() {
     let home = home();
     let gateway = Gateway::start(home.path());

@@ -64,6 +64,16 @@ pub fn command(call: &Call<'_>) -> Answered<Reply> {
     Ok(if is_old { reply.header("Idempotent-Replay", "true") } else { reply })
 }
 
+/// `GET /canvas`: the canvases of the project by name; `cursor` is the last name of the page before.
+pub fn list(call: &Call<'_>) -> Answered<Reply> {
+    let limit = call.limit()?;
+    let after = call.asked("cursor").unwrap_or_default();
+    let found = call.gateway.ledger.canvases().list(call.who()?, &after, limit)?;
+    let next = found.last().filter(|_| found.len() == limit).map(|(id, _)| id.clone());
+    let items: Vec<Value> = found.iter().map(|(id, rev)| json!({"canvas_id": id, "rev": rev})).collect();
+    Ok(Reply::ok(json!({"items": items, "next": next})))
+}
+
 /// `GET /canvas/{canvas_id}/snapshot`.
 pub fn snapshot(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, canvas_id(call)?);
