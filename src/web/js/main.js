@@ -2,6 +2,7 @@
 import { render } from '../vendor/preact.js';
 import { useEffect, useLayoutEffect, useRef, useState } from '../vendor/hooks.js';
 import { renew, signIn, signOut } from './api.js';
+import { GoTo } from './goto.js';
 import { refresh } from './refresh.js';
 import { get, onEvent, set, useStore } from './store.js';
 import { follow } from './stream.js';
@@ -67,11 +68,15 @@ function Help({ close }) {
       <tr><th scope="row"><kbd>j</kbd> <kbd>k</kbd></th><td>next and previous entry</td></tr>
       <tr><th scope="row"><kbd>o</kbd> <kbd>n</kbd></th><td>yes, once, and no, to the question that has the focus, after its end was seen</td></tr>
       <tr><th scope="row">arrows</th><td>move the atom that has the focus</td></tr>
+      <tr><th scope="row"><kbd>c</kbd></th><td>link the atom that has the focus: again on the other one</td></tr>
+      <tr><th scope="row"><kbd>Ctrl-Z</kbd></th><td>undo my last change of a canvas</td></tr>
       <tr><th scope="row"><kbd>[</kbd> <kbd>]</kbd></th><td>the revision before and the next one, among a canvas's earlier ones</td></tr>
       <tr><th scope="row"><kbd>space</kbd></th><td>pause or go on, in a session and its replay</td></tr>
       <tr><th scope="row"><kbd>←</kbd> <kbd>→</kbd></th><td>five seconds back or on, in a replay</td></tr>
       <tr><th scope="row"><kbd>,</kbd> <kbd>.</kbd></th><td>the line before and the next one, in a replay</td></tr>
       <tr><th scope="row"><kbd>f</kbd> <kbd>t</kbd></th><td>fit the screen of a session, or show it as text</td></tr>
+      <tr><th scope="row"><kbd>c</kbd> <kbd>e</kbd> <kbd>y</kbd></th><td>the cause and the effect of the event that has the focus, and copy its id, in the timeline</td></tr>
+      <tr><th scope="row"><kbd>Ctrl-K</kbd></th><td>go to a screen, a run, a canvas or a session by its name</td></tr>
       <tr><th scope="row"><kbd>p</kbd></th><td>another project</td></tr>
       <tr><th scope="row"><kbd>?</kbd></th><td>this list</td></tr>
     </tbody></table>
@@ -104,10 +109,14 @@ function ProjectChoice({ close }) {
 const isTyping = (event) => /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey;
 
 // Listeners are in place as soon as the page is drawn: an ordinary effect comes later, and a key before it would be lost.
-function useKeys(help, choose) {
+function useKeys(help, choose, find) {
   useLayoutEffect(() => {
     let isGoing = false;
     const press = (event) => {
+      if (event.key === 'k' && (event.ctrlKey || event.metaKey) && !event.altKey) {
+        event.preventDefault();
+        find(true);
+      }
       if (isTyping(event)) return;
       if (isGoing) {
         isGoing = false;
@@ -134,10 +143,11 @@ function Shell() {
   const [at, go] = useState(place());
   const [isHelp, help] = useState(false);
   const [isChoosing, choose] = useState(false);
+  const [isFinding, find] = useState(false);
   const [user, role, stopped] = [useStore((it) => it.user), useStore((it) => it.role), useStore((it) => it.stopped)];
   const [questions, who] = [useStore((it) => it.questions), useStore((it) => it.who)];
   const [said, alarm] = [useStore((it) => it.said), useStore((it) => it.alarm)];
-  useKeys(help, choose);
+  useKeys(help, choose, find);
   useLayoutEffect(() => {
     const move = () => go(place());
     addEventListener('hashchange', move);
@@ -172,7 +182,8 @@ function Shell() {
     <div class="live" aria-live="polite">${said}</div>
     <div class="live" aria-live="assertive">${alarm}</div>
     ${isHelp ? html`<${Help} close=${() => help(false)} />` : null}
-    ${isChoosing ? html`<${ProjectChoice} close=${() => choose(false)} />` : null}`;
+    ${isChoosing ? html`<${ProjectChoice} close=${() => choose(false)} />` : null}
+    ${isFinding ? html`<${GoTo} screens=${SCREENS.map(([id, title]) => [`#/${id}`, title])} close=${() => find(false)} />` : null}`;
 }
 
 function App() {

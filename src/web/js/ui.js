@@ -31,6 +31,15 @@ export function Title({ children }) {
 
 export const time = (text) => (text ? new Date(text).toLocaleString() : '');
 
+/** A number with its noun. */
+export const count = (number, noun) => `${number} ${noun}${number === 1 ? '' : 's'}`;
+
+/** A time in seconds in the largest unit of which it has two. */
+export function span(seconds) {
+  const [unit, noun] = [[86_400, 'day'], [3_600, 'hour'], [60, 'minute'], [1, 'second']].find(([unit]) => seconds >= 2 * unit) ?? [1, 'second'];
+  return count(Math.floor(seconds / unit), noun);
+}
+
 export function Failed({ error, retry }) {
   if (!error) return null;
   return html`<div class="notice bad" role="alert">

@@ -222,13 +222,40 @@ impl Browser {
             "ArrowRight" => 39,
             _ => 0,
         };
-        let text = if key.chars().count() == 1 { key } else { "" };
+        let text = match key {
+            "Enter" => "\r",
+            key if key.chars().count() == 1 => key,
+            _ => "",
+        };
         let mut params = json!({"type": "keyDown", "key": key, "windowsVirtualKeyCode": code});
         if !text.is_empty() {
             params["text"] = text.into();
         }
         self.call("Input.dispatchKeyEvent", params);
         self.call("Input.dispatchKeyEvent", json!({"type": "keyUp", "key": key, "windowsVirtualKeyCode": code}));
+    }
+
+    /// Presses a key together with Ctrl.
+    pub fn chord(&mut self, key: &str) {
+        for kind in ["rawKeyDown", "keyUp"] {
+            let code = key.bytes().next().map(|it| it.to_ascii_uppercase());
+            self.call(
+                "Input.dispatchKeyEvent",
+                json!({"type": kind, "key": key, "modifiers": 2, "windowsVirtualKeyCode": code}),
+            );
+        }
+    }
+
+    /// Takes the last change back, away from any field.
+    pub fn undo(&mut self) {
+        self.eval("document.activeElement.blur()");
+        self.chord("z");
+    }
+
+    /// Moves the mouse, presses its left button or lets it go.
+    pub fn mouse(&mut self, kind: &str, x: f64, y: f64) {
+        let params = json!({"type": kind, "x": x, "y": y, "button": "left", "buttons": 1, "clickCount": 1});
+        self.call("Input.dispatchMouseEvent", params);
     }
 
     /// Types into what has the focus.

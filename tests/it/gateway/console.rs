@@ -198,6 +198,112 @@ fn scenario_50_and_52_a_canvas_catches_up_after_a_lost_connection_and_holds_what
 }
 
 #[test]
+fn a_canvas_is_found_and_its_atoms_are_dragged_linked_and_put_back() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let note = |id: &str, x: i64| json!({"op": "create", "atom": {"id": id, "type": "note", "order": id, "props": {"text": id, "x": x, "y": 16}}});
+    let body = json!({"base_rev": 0, "ops": [note("one", 16), note("two", 300)], "idempotency_key": "one"});
+    assert_eq!(anna.post("/canvas/plan/commands", &body).status, 200);
+    let Some(mut browser) = signed_in(home.path(), &gateway, "member") else { return };
+    go(&mut browser, "c", "Canvas");
+    browser.press_link("plan");
+    browser.wait("document.querySelectorAll('.atom').length === 2");
+    let props = |id: &str| {
+        let atoms = anna.get("/canvas/plan/snapshot").json()["atoms"].clone();
+        atoms.as_array().expect("atoms").iter().find(|it| it["id"] == *id).map(|it| it["props"].clone())
+    };
+    let at = |browser: &mut Browser| browser.eval("document.querySelector('[data-atom=one]').style.cssText");
+    let before = at(&mut browser);
+    // The mouse moves an atom; Ctrl-Z puts it back.
+    let place = browser
+        .eval("(({x, y}) => [x + 10, y + 10])(document.querySelector('[data-atom=one]').getBoundingClientRect())");
+    let (x, y) = (place[0].as_f64().expect("a number"), place[1].as_f64().expect("a number"));
+    for (kind, x, y) in
+        [("mousePressed", x, y), ("mouseMoved", x + 40.0, y + 100.0), ("mouseReleased", x + 40.0, y + 100.0)]
+    {
+        browser.mouse(kind, x, y);
+    }
+    browser.expect("revision 2");
+    assert_eq!(props("one"), Some(json!({"text": "one", "x": 56, "y": 116})));
+    browser.undo();
+    browser.expect("revision 3");
+    assert_eq!((at(&mut browser), props("one")), (before, Some(json!({"text": "one", "x": 16, "y": 16}))));
+    // c on one and on the other links them; without one of them the link isn't drawn, and undo brings both back.
+    for id in ["one", "two"] {
+        browser.eval(&format!("document.querySelector('[data-atom={id}]').focus()"));
+        browser.key("c");
+    }
+    browser.wait("document.querySelectorAll('.links line').length === 1");
+    browser.expect("link one – two");
+    browser.eval("document.querySelector('[data-atom=two]').focus()");
+    browser.key("Delete");
+    browser.wait("document.querySelectorAll('.links line').length === 0");
+    browser.undo();
+    browser.wait("document.querySelectorAll('.links line').length === 1");
+    browser.wait("document.querySelector('#sync').innerText === 'synced'");
+    assert_eq!(props("two"), Some(json!({"text": "two", "x": 300, "y": 16})));
+    // A canvas is gone to by its name from anywhere.
+    go(&mut browser, "h", "Home");
+    browser.chord("k");
+    browser.wait("document.activeElement.id === 'goto-words'");
+    browser.text("canvas plan");
+    browser.wait("document.querySelectorAll('#places li').length === 1");
+    browser.key("Enter");
+    browser.wait("document.querySelector('h1').innerText === 'Canvas plan'");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
+fn a_viewer_changes_no_canvas() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let ops = json!([{"op": "create", "atom": {"id": "one", "type": "note", "order": "a", "props": {"text": "one"}}}]);
+    let body = json!({"base_rev": 0, "ops": ops, "idempotency_key": "one"});
+    assert_eq!(anna.post("/canvas/board/commands", &body).status, 200);
+    let Some(mut browser) = signed_in(home.path(), &gateway, "viewer") else { return };
+    go(&mut browser, "c", "Canvas");
+    browser.wait("document.querySelectorAll('.atom').length === 1");
+    browser.eval("document.querySelector('.atom').focus()");
+    browser.key("ArrowRight");
+    browser.wait("[...document.querySelectorAll('main button, main input')].every((it) => it.disabled || it.matches('.atom, form *') || it.innerText === 'Earlier revisions')");
+    assert_eq!(browser.eval("document.querySelector('#sync').innerText"), "synced");
+    assert_eq!(anna.get("/canvas/board/snapshot").json()["rev"], 1);
+}
+
+#[test]
+fn the_timeline_leads_from_an_event_to_its_cause_and_to_its_run() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let append = |event: Value| {
+        let made = anna.post("/events/append", &event);
+        assert_eq!(made.status, 201, "{made:?}");
+    };
+    append(json!({"event_id": "cause", "event_type": "x.ask", "source": "agent", "run_id": "run-1", "body": {}}));
+    append(json!({"event_type": "x.other", "source": "agent", "run_id": "run-2", "body": {}}));
+    append(
+        json!({"event_id": "effect", "event_type": "x.done", "source": "agent", "run_id": "run-1", "causation_id": "cause", "body": {}}),
+    );
+    let Some(mut browser) = signed_in(home.path(), &gateway, "member") else { return };
+    go(&mut browser, "t", "Timeline");
+    let focus = "[...document.querySelectorAll('[data-entry]')].find((it) => it.innerText.includes('x.done'))";
+    browser.wait(focus);
+    browser.eval(&format!("{focus}.focus()"));
+    browser.key("c");
+    browser
+        .wait("document.activeElement.innerText.includes('x.ask') && document.activeElement.ariaExpanded === 'true'");
+    browser.key("e");
+    browser.wait("document.activeElement.innerText.includes('x.done')");
+    browser.press("Only this run");
+    browser.wait("document.querySelectorAll('[data-entry]').length === 2");
+    browser.press("All events");
+    browser.expect("x.other");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
 fn a_canvas_shows_the_pointers_of_others_and_its_files() {
     let home = home();
     let gateway = Gateway::start(home.path());

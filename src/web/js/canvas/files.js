@@ -4,8 +4,8 @@ import { api, authorised, download } from '../api.js';
 import { say } from '../store.js';
 import { Failed, html, time, useLoaded, useOnline, visible } from '../ui.js';
 
-export function Files({ id, rev, hash }) {
-  const online = useOnline();
+export function Files({ id, rev, hash, canWrite }) {
+  const can = useOnline() && canWrite;
   const field = useRef(null);
   const [failed, fail] = useState(null);
   const base = `/canvas/${encodeURIComponent(id)}`;
@@ -22,8 +22,8 @@ export function Files({ id, rev, hash }) {
   if (!rev) return null;
   return html`<h2>Files</h2>
     <${Failed} error=${error ?? failed} retry=${error ? reload : null} />
-    <p class="row"><label for="file">Add a file</label><input id="file" type="file" ref=${field} disabled=${!online} onChange=${add} />
-      <button disabled=${!online} onClick=${audit}>Note that I reviewed revision ${rev}</button></p>
+    <p class="row"><label for="file">Add a file</label><input id="file" type="file" ref=${field} disabled=${!can} onChange=${add} />
+      <button disabled=${!can} onClick=${audit}>Note that I reviewed revision ${rev}</button></p>
     ${value?.items.length ? html`<ul class="list" id="files">${value.items.map((it) => html`<li key=${it.sha256}>
       <button onClick=${() => download(`${base}/artifacts/${it.artifact_id}`, it.name).catch(fail)}>${visible(it.name)}</button>
       <span class="small soft"> ${it.bytes} bytes, by ${visible(it.by)}, ${time(it.at)}</span></li>`)}</ul>` : html`<p class="soft">No files.</p>`}`;

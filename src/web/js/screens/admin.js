@@ -2,7 +2,7 @@
 import { useState } from '../../vendor/hooks.js';
 import { api, download } from '../api.js';
 import { get, say, useStore } from '../store.js';
-import { Failed, Title, html, time, useLoaded, useOnline, visible } from '../ui.js';
+import { Failed, Title, count, html, span, time, useLoaded, useOnline, visible } from '../ui.js';
 
 export function Admin() {
   const online = useOnline();
@@ -37,9 +37,12 @@ export function Admin() {
           <td>${it.state === 'active' ? html`<button class="danger" disabled=${!online} aria-label=${`Revoke the token of ${it.user}`}
             onClick=${() => act(api('DELETE', `/admin/tokens?id=${encodeURIComponent(it.id)}`))}>Revoke</button>` : null}</td></tr>`)}</tbody></table></div>
       <h2>Flags</h2>
-      <ul class="list">${value.flags.map((it) => html`<li><span>${it.flag}: ${it.on === null ? 'as usual' : it.on ? 'on' : 'off'}</span>
-        <button disabled=${!online} aria-label=${`Switch ${it.on === false ? 'on' : 'off'}: ${it.flag}`}
-          onClick=${() => act(api('POST', '/admin/flags', { flag: it.flag, on: it.on === false }))}>Switch ${it.on === false ? 'on' : 'off'}</button></li>`)}</ul>
+      <ul class="list">${value.flags.map((it) => {
+        const [isOn, next] = [it.on ?? it.usual, (it.on ?? it.usual) ? 'off' : 'on'];
+        return html`<li class="row"><span>${it.flag}: ${isOn ? 'on' : 'off'}${it.on === null ? ', as usual' : ''}</span>
+          <button disabled=${!online} aria-label=${`Switch ${next}: ${it.flag}`}
+            onClick=${() => act(api('POST', '/admin/flags', { flag: it.flag, on: !isOn }))}>Switch ${next}</button></li>`;
+      })}</ul>
       <h2>Back-ends</h2>
       <div class="wide" tabindex="0" role="region" aria-label="Back-ends"><table><thead><tr><th>Service</th><th>Back-end</th><th>Place</th></tr></thead><tbody>
         ${value.routes.map((it) => html`<tr><td>${it.service}</td><td>${it.backend}</td><td>${visible(it.location ?? 'this machine')}</td></tr>`)}</tbody></table></div>
@@ -51,6 +54,6 @@ export function Admin() {
       <form class="row" onSubmit=${erase}><label for="erase">Erase what a person has written</label>
         <input id="erase" required pattern="[A-Za-z0-9._:\-]+" disabled=${!online} /><button class="danger" disabled=${!online}>Erase</button></form>
       <h2>Nodes</h2>
-      <ul class="list">${value.nodes.map((it) => html`<li><code>${it.node_id}</code>, up for ${it.uptime_s} s, ${it.streams} streams</li>`)}</ul>`
+      <ul class="list">${value.nodes.map((it) => html`<li><code>${it.node_id}</code>, up for ${span(it.uptime_s)}, ${count(it.streams, 'stream')}</li>`)}</ul>`
       : html`<p role="status">Loading…</p>`}`;
 }

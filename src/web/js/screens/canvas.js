@@ -1,14 +1,15 @@
 // A board of atoms: the server's state with my pending operations over it. Every atom is a button in reading order, and the list
 // does everything that the board does.
-import { useEffect, useMemo, useRef, useState } from '../../vendor/hooks.js';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from '../../vendor/hooks.js';
 import { api } from '../api.js';
-import { get, onEvent, say } from '../store.js';
+import { get, onEvent, say, useStore } from '../store.js';
+import { Atom, Cursors, Links, isLink } from '../canvas/board.js';
 import { Files } from '../canvas/files.js';
 import { Past } from '../canvas/past.js';
 import { apply, draw, send } from '../canvas/sync.js';
-import { Failed, Title, html, useOnline, visible } from '../ui.js';
+import { inverse } from '../canvas/undo.js';
+import { Failed, Title, html, useLoaded, useOnline, visible } from '../ui.js';
 
-const STEP = 16;
 /** The ways past a gate. */
 const WAYS = {
   kill_switch: 'Only a person at a terminal lifts it: reedclaw gateway estop --clear',
@@ -22,29 +23,24 @@ const CURSOR_MS = 5_000;
 /** My own pointer is told so often at most. */
 const TELL_MS = 100;
 
-/** The pointers of others, which nobody stores. */
-function Cursors({ of }) {
-  const box = useRef(null);
-  useEffect(() => { [...box.current.children].forEach((it, at) => Object.assign(it.style, { left: `${of[at].x}px`, top: `${of[at].y}px` })); }, [of]);
-  return html`<div ref=${box} aria-hidden="true">${of.map((it) => html`<span class="cursor" key=${it.actor}>▲ ${visible(it.actor)}</span>`)}</div>`;
-}
+/** Changes that can be taken back. */
+const UNDO_MAX = 100;
 
-const KEYS = { ArrowLeft: ['x', -STEP], ArrowRight: ['x', STEP], ArrowUp: ['y', -STEP], ArrowDown: ['y', STEP] };
-
-function Atom({ atom, pending, held, change, drop }) {
-  const box = useRef(null);
-  const { x = 16, y = 16, text = '' } = atom.props;
-  useEffect(() => { Object.assign(box.current.style, { left: `${x}px`, top: `${y}px` }); }, [x, y]);
-  const press = (event) => {
-    const [axis, by] = KEYS[event.key] ?? [];
-    if (axis) {
-      event.preventDefault();
-      change(atom, axis, Math.max(0, (axis === 'x' ? x : y) + by));
-    }
-    if (event.key === 'Delete') drop(atom);
+/** The way to another canvas of the project, or to a new one. */
+function Choice({ id }) {
+  const field = useRef(null);
+  const { value } = useLoaded(() => api('GET', '/canvas?limit=100'), id);
+  const open = (event) => {
+    event.preventDefault();
+    location.hash = `#/canvas/${encodeURIComponent(field.current.value.trim())}`;
   };
-  return html`<button ref=${box} class=${`atom ${pending ? 'pending' : ''} ${held ? 'held' : ''}`} onKeyDown=${press}
-    aria-label=${`${atom.type} ${text || atom.id}, at ${x}, ${y}${pending ? ', not stored yet' : ''}`}>${visible(text) || atom.id}</button>`;
+  const others = (value?.items ?? []).filter((it) => it.canvas_id !== id);
+  return html`<form class="row" onSubmit=${open}>
+      <label for="canvas-name">Another canvas</label>
+      <input id="canvas-name" ref=${field} required maxlength="128" pattern="[A-Za-z0-9._:\\-]+" title="letters, digits and . _ : -" autocomplete="off" spellcheck=${false} />
+      <button>Open</button></form>
+    ${others.length ? html`<ul class="list" id="canvases">${others.map((it) => html`<li key=${it.canvas_id}>
+      <a data-entry href=${`#/canvas/${encodeURIComponent(it.canvas_id)}`}>${visible(it.canvas_id)}</a><span class="soft small"> revision ${it.rev}</span></li>`)}</ul>` : null}`;
 }
 
 export function Canvas({ at }) {
@@ -56,7 +52,10 @@ export function Canvas({ at }) {
   const [state, tell] = useState('loading');
   const [cursors, point] = useState([]);
   const [isPast, look] = useState(false);
+  const [chosen, choose] = useState(null);
   const told = useRef(0);
+  const undone = useRef([]);
+  const canWrite = useStore((all) => all.role) !== 'viewer';
   const shown = () => { redraw((count) => count + 1); tell(sync.held ? 'held' : sync.pending.length ? `${sync.pending.length} pending` : 'synced'); };
   const load = async () => {
     const before = sync.rev;
@@ -82,7 +81,9 @@ export function Canvas({ at }) {
       shown();
     });
   }, [id]);
-  const push = async (ops) => {
+  const push = async (ops, isUndo) => {
+    if (!canWrite || !ops.length) return;
+    if (!isUndo) undone.current = [...undone.current.slice(1 - UNDO_MAX), inverse(Object.fromEntries(draw(sync).map((it) => [it.id, it])), ops)];
     sync.pending.push({ key: crypto.randomUUID(), ops });
     shown();
     await flush();
@@ -95,7 +96,7 @@ export function Canvas({ at }) {
     shown();
   };
   const move = (event) => {
-    if (!online || !sync.rev || Date.now() - told.current < TELL_MS) return;
+    if (!online || !canWrite || !sync.rev || Date.now() - told.current < TELL_MS) return;
     told.current = Date.now();
     const board = event.currentTarget.getBoundingClientRect();
     const [x, y] = [event.clientX - board.left, event.clientY - board.top].map((it) => Math.max(0, Math.round(it)));
@@ -103,28 +104,56 @@ export function Canvas({ at }) {
     api('POST', `/canvas/${encodeURIComponent(id)}/gestures`, { kind: 'cursor', x, y }).catch(() => null);
   };
   const all = draw(sync);
+  const notes = all.filter((it) => !isLink(it));
+  const name = (end) => all.find((it) => it.id === end)?.props.text || end;
   const add = () => push([{ op: 'create', atom: { id: `n-${crypto.randomUUID().slice(0, 8)}`, type: 'note', order: `a${Date.now()}`,
     props: { text: 'New note', x: 16 + 24 * (all.length % 12), y: 16 + 24 * (all.length % 12) } } }]);
-  const change = (atom, name, value) => push([{ op: 'set', id: atom.id, path: `/${name}`, value }]);
+  const change = (atom, props) => push(Object.entries(props).filter(([name, value]) => atom.props[name] !== value)
+    .map(([name, value]) => ({ op: 'set', id: atom.id, path: `/${name}`, value })));
   const drop = (atom) => push([{ op: 'delete', id: atom.id }]);
+  const link = (from, to) => push([{ op: 'create', atom: { id: `l-${crypto.randomUUID().slice(0, 8)}`, type: 'link', order: `a${Date.now()}`, props: { from, to } } }]);
+  const connect = ({ id: end }) => {
+    if (chosen && chosen !== end) link(chosen, end);
+    choose(chosen ? null : end);
+    say(chosen ? (chosen === end ? 'No link.' : 'Linked.') : 'Go to another atom and press c to link them, or Escape.');
+  };
+  // In place as soon as the board is drawn, and always with what is shown.
+  useLayoutEffect(() => {
+    const press = (event) => {
+      if (/^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName) || isPast) return;
+      if (event.key === 'Escape') choose(null);
+      if (event.key !== 'z' || !(event.ctrlKey || event.metaKey) || !undone.current.length || !canWrite) return;
+      event.preventDefault();
+      push(undone.current.pop(), true);
+      say('Undone.');
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  });
   const mine = new Set(sync.pending.flatMap((it) => it.ops.map((op) => op.id ?? op.atom?.id)));
   if (isPast) return html`<${Title}>Canvas ${visible(id)}<//><${Past} id=${id} close=${() => look(false)} />`;
   return html`<${Title}>Canvas ${visible(id)}<//>
     <p class="row"><span class="badge" role="status" id="sync">${state}</span><span class="soft small">revision ${sync.rev}</span>
-      <button disabled=${!online || sync.held} onClick=${add}>Add a note</button>
+      <button disabled=${!online || sync.held || !canWrite} onClick=${add}>Add a note</button>
       <button disabled=${!online || !sync.rev} onClick=${() => look(true)}>Earlier revisions</button></p>
     ${sync.held ? html`<div class="notice bad" role="alert" id="held"><p>⊘ Held by the gate ${sync.held.code}: ${visible(sync.held.message)}</p>
       ${WAYS[sync.held.code] ? html`<p>${sync.held.context?.lock_id ? `Lock ${sync.held.context.lock_id}. ` : ''}${WAYS[sync.held.code]}</p>` : null}
       <p class="row"><button onClick=${() => { sync.held = null; flush(); }}>Retry</button>
-        <button class="danger" onClick=${() => { sync.held = null; sync.pending = []; shown(); }}>Discard</button></p></div>` : null}
+        <button class="danger" onClick=${() => { sync.held = null; sync.pending = []; undone.current = []; shown(); }}>Discard</button></p></div>` : null}
     <${Failed} error=${error} retry=${load} />
-    <div class="board" role="group" aria-label="Board" tabindex="-1" onPointerMove=${move}><${Cursors} of=${cursors} />${all.map((atom) => html`<${Atom} key=${atom.id} atom=${atom}
-      pending=${mine.has(atom.id)} held=${sync.held && mine.has(atom.id)} change=${change} drop=${drop} />`)}</div>
+    <div class="board" role="group" aria-label="Board" tabindex="-1" onPointerMove=${move}><${Cursors} of=${cursors} />${notes.map((atom) => html`<${Atom} key=${atom.id} atom=${atom}
+      pending=${mine.has(atom.id)} held=${sync.held && mine.has(atom.id)} isChosen=${chosen === atom.id} move=${change} connect=${connect} drop=${drop} />`)}<${Links} atoms=${all} /></div>
     <h2>List</h2>
     ${all.length ? null : html`<p class="soft">The canvas is empty.</p>`}
-    <ul class="list">${all.map((atom) => html`<li key=${atom.id}><div class="row">
+    <ul class="list">${notes.map((atom) => html`<li key=${atom.id}><div class="row">
       <label for=${`text-${atom.id}`}>${visible(atom.type)} ${atom.id}</label>
-      <input id=${`text-${atom.id}`} value=${atom.props.text ?? ''} onChange=${(event) => change(atom, 'text', event.target.value)} />
-      <button class="danger" disabled=${!online} aria-label=${`Delete ${atom.id}`} onClick=${() => drop(atom)}>Delete</button></div></li>`)}</ul>
-    <${Files} id=${id} rev=${sync.rev} />`;
+      <input id=${`text-${atom.id}`} value=${atom.props.text ?? ''} disabled=${!canWrite} onChange=${(event) => change(atom, { text: event.target.value })} />
+      ${notes.length > 1 ? html`<select aria-label=${`Link ${atom.id} with`} disabled=${!online || !canWrite} value="" onChange=${(event) => { link(atom.id, event.target.value); event.target.value = ''; }}>
+        <option value="">Link with…</option>${notes.filter((it) => it.id !== atom.id).map((it) => html`<option value=${it.id}>${visible(it.props.text) || it.id}</option>`)}</select>` : null}
+      <button class="danger" disabled=${!online || !canWrite} aria-label=${`Delete ${atom.id}`} onClick=${() => drop(atom)}>Delete</button></div></li>`)}
+      ${all.filter(isLink).map((atom) => html`<li key=${atom.id} class="row"><span>link ${visible(name(atom.props.from))} – ${visible(name(atom.props.to))}</span>
+      <button class="danger" disabled=${!online || !canWrite} aria-label=${`Delete ${atom.id}`} onClick=${() => drop(atom)}>Delete</button></li>`)}</ul>
+    <${Files} id=${id} rev=${sync.rev} canWrite=${canWrite} />
+    <h2>Canvases</h2>
+    <${Choice} id=${id} />`;
 }

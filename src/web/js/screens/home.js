@@ -1,7 +1,7 @@
 // What waits for me, what runs, what it costs, what happened last.
 import { api } from '../api.js';
 import { useStore } from '../store.js';
-import { Failed, Risk, Title, html, time, useLoaded, visible } from '../ui.js';
+import { Failed, Risk, Title, count, html, span, time, useLoaded, visible } from '../ui.js';
 
 function Budget({ items }) {
   if (!items.length) return html`<p class="soft">No limits are set. <code>reedclaw gateway tenant limit</code> sets one.</p>`;
@@ -23,8 +23,7 @@ export function Home() {
   return html`<${Title}>Home<//>
     <${Failed} error=${error} retry=${reload} />
     <h2>Waiting for you</h2>
-    ${questions.length ? html`<ul class="list">${questions.map((it) => html`<li data-entry tabindex="-1"><${Risk} of=${it.risk} />
-        <a href="#/inbox">${visible(it.tool)}: ${visible(it.action).slice(0, 120)}</a></li>`)}</ul>`
+    ${questions.length ? html`<ul class="list">${questions.map((it) => html`<li data-entry tabindex="-1"><${Risk} of=${it.risk} />${' '}<a href="#/inbox">${visible(it.tool)}: ${visible(it.action).slice(0, 120)}</a></li>`)}</ul>`
       : html`<p class="soft">Nothing waits for you.</p>`}
     ${isLoading ? html`<p role="status">Loading…</p>` : null}
     ${value ? html`<h2>Last runs</h2>
@@ -34,6 +33,6 @@ export function Home() {
         : html`<p class="soft">No runs yet. <a href="#/runs">Ask something.</a></p>`}
       <h2>Budget</h2><${Budget} items=${value.budget} />
       <h2>Gateway</h2>
-      <p class="small">Version ${value.status.version}, up for ${Math.round(value.status.uptime_s / 60)} minutes,
-        ${value.status.receipts.last_seq} receipts ${value.status.receipts.valid ? 'that hold' : 'whose chain is broken'}.</p>` : null}`;
+      <p class="small">Version ${value.status.version}, up for ${span(value.status.uptime_s)}. ${value.status.receipts.valid
+        ? `The chain of ${count(value.status.receipts.last_seq, 'receipt')} holds.` : html`<span class="bad">The chain of the receipts is broken.</span>`}</p>` : null}`;
 }

@@ -35,6 +35,10 @@ export function Question({ question, done }) {
     }
     done();
   };
+  const isShared = question.stream?.startsWith('share/');
+  const [isLonger, lengthen] = useState(false);
+  const extend = () => api('POST', `/questions/${question.question_id}/extend`, {})
+    .then(() => { lengthen(true); say('There is more time.'); done(); }, fail);
   const press = (event) => {
     // Only the card itself: a letter in its field is text.
     if (event.target !== card.current) return;
@@ -59,6 +63,7 @@ export function Question({ question, done }) {
     <input id=${`note-${question.question_id}`} maxlength="500" value=${note} onInput=${(event) => write(event.target.value)} />
     <p class="row"><button class="main" disabled=${!can} onClick=${() => answer('once')}>Yes, once</button>
       <button class="danger" disabled=${!can} onClick=${() => answer('no')}>No</button>
+      ${question.may_answer && !isShared && !isLonger ? html`<button disabled=${!online} onClick=${extend}>More time</button>` : null}
       ${why ? html`<span class="soft small">You can't answer: ${why}.</span>` : null}</p>
     <${Failed} error=${error} />
   </article>`;

@@ -3,7 +3,7 @@ import { useState } from '../../vendor/hooks.js';
 import { api } from '../api.js';
 import { get, say, useStore } from '../store.js';
 import { refresh } from '../refresh.js';
-import { Failed, Title, html, time, useLoaded, useOnline, visible } from '../ui.js';
+import { Failed, Title, html, span, time, useLoaded, useOnline, visible } from '../ui.js';
 
 const MAY = ['viewer', 'member', 'approver', 'operator', 'admin'];
 const may = (role) => MAY.indexOf(get().role) >= MAY.indexOf(role);
@@ -49,7 +49,7 @@ export function Safety() {
         : html`<p class="soft">No limits are set.</p>`}
       <h2>Figures</h2>
       <div class="wide" tabindex="0" role="region" aria-label="Figures"><table><thead><tr><th>Figure</th><th>Now</th><th>Values</th><th>Rule</th></tr></thead><tbody>
-        ${value.kpis.map((it) => html`<tr><td>${visible(it.kpi)}${it.action ? ` of ${visible(it.action)}` : ''}</td><td>${it.value ?? 'nothing yet'}</td><td>${it.samples} in ${it.window_s} s</td>
+        ${value.kpis.map((it) => html`<tr><td>${visible(it.kpi)}${it.action ? ` of ${visible(it.action)}` : ''}</td><td>${it.value ?? 'nothing yet'}</td><td>${it.samples} in ${span(it.window_s)}</td>
           <td class=${it.broken ? 'bad' : ''}>${it.op ? `${it.broken ? '⊘ broken, must be' : '✓ kept,'} ${it.op} ${it.threshold}` : 'none'}</td></tr>`)}</tbody></table></div>
       <h2>Last decisions</h2>
       ${value.decisions.length ? html`<div class="wide" tabindex="0" role="region" aria-label="Last decisions"><table><thead><tr><th>Time</th><th>Action</th><th>Risk</th><th>Outcome</th><th>By</th></tr></thead>
