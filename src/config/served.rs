@@ -143,14 +143,16 @@ impl Default for ServerSettings {
 
 impl McpSettings {
     pub(super) fn of(values: &Values<'_>) -> Result<Self, String> {
-        let named = values.user.keys().filter_map(|key| match &key[..] {
-            [mcp, servers, name, last]
-                if mcp == "mcp" && servers == "servers" && matches!(last.as_str(), "command" | "url") =>
+        let mut rows: BTreeMap<&String, Own<'_>> = BTreeMap::new();
+        for (key, value) in values.user {
+            if let [mcp, servers, name, rest @ ..] = &key[..]
+                && mcp == "mcp"
+                && servers == "servers"
             {
-                Some(name)
+                rows.entry(name).or_default().0.push((rest, value));
             }
-            _ => None,
-        });
+        }
+        rows.retain(|_, own| ["command", "url"].iter().any(|key| own.get(&[key]).is_some()));
         Ok(Self {
             enabled: values.bool(&["mcp", "enabled"])?,
             start: match values.text(&["mcp", "start"])?.as_str() {
@@ -164,13 +166,24 @@ impl McpSettings {
                 has_tools: values.text(&["mcp", "serve", "offer"])? == "tools",
                 has_outputs: values.bool(&["mcp", "serve", "outputs"])?,
             },
-            servers: named.map(|name| (name.clone(), server(values, name))).collect(),
+            servers: rows.into_iter().map(|(name, own)| (name.clone(), server(&own))).collect(),
         })
     }
 }
 
-fn server(values: &Values<'_>, name: &str) -> ServerSettings {
-    let get = |key: &str| values.get(&["mcp", "servers", name, key]);
+/// The values of one server, each by the rest of its key. There are no defaults for them, and a lookup among a few costs less
+/// than one among all values: many servers must not delay the first prompt.
+#[derive(Default)]
+struct Own<'v>(Vec<(&'v [String], &'v Setting)>);
+
+impl<'v> Own<'v> {
+    fn get(&self, key: &[&str]) -> Option<&'v Setting> {
+        self.0.iter().find(|(have, _)| have == &key).map(|(_, value)| *value)
+    }
+}
+
+fn server(own: &Own<'_>) -> ServerSettings {
+    let get = |key: &str| own.get(&[key]);
     let map = |key: &str| match get(key) {
         Some(Setting::WordMap(map)) => map.clone(),
         _ => BTreeMap::new(),
@@ -199,12 +212,15 @@ fn server(values: &Values<'_>, name: &str) -> ServerSettings {
         url: text("url"),
         headers: sources("headers"),
         key,
-        oauth: oauth(values, name),
+        oauth: oauth(own),
         may_ask: get("elicit") != Some(&Setting::Bool(false)),
         is_sse: is("transport", "sse"),
         has_resources: get("resources") != Some(&Setting::Bool(false)),
         has_prompts: get("prompts") != Some(&Setting::Bool(false)),
-        cwd: values.path(&["mcp", "servers", name, "cwd"]),
+        cwd: match get("cwd") {
+            Some(Setting::Path(path)) => Some(path.clone()),
+            _ => None,
+        },
         load: words("load").unwrap_or_default(),
         pin: text("pin"),
         command: match get("command") {
@@ -235,8 +251,8 @@ fn server(values: &Values<'_>, name: &str) -> ServerSettings {
     }
 }
 
-fn oauth(values: &Values<'_>, name: &str) -> OAuth {
-    let get = |key: &str| values.get(&["mcp", "servers", name, "oauth", key]);
+fn oauth(own: &Own<'_>) -> OAuth {
+    let get = |key: &str| own.get(&["oauth", key]);
     let text = |key: &str| match get(key) {
         Some(Setting::Text(text)) => Some(text.clone()),
         _ => None,

@@ -744,3 +744,17 @@ fn the_nearest_file_counts_up_to_the_home() {
     symlink(root.join("home/a/b"), root.join("link")).expect("a link");
     assert_eq!(from("link"), from("home/a/b"));
 }
+
+#[test]
+fn many_servers_have_their_values_and_more_than_32_are_a_problem() {
+    let servers: Vec<String> = (10..44).map(|n| format!("s{n} = {{ command = {{ 'a' }}, call_ms = {n} }}")).collect();
+    let text = format!("return {{ mcp = {{ servers = {{ {} }} }} }}", servers.join(", "));
+    let loaded = Home::with(&text).load();
+    let found = &loaded.settings.mcp.servers;
+    assert_eq!((found.len(), found["s41"].times_ms), (32, [30_000, 41, 600_000, 600_000]));
+    let problems = lines(&loaded);
+    assert!(
+        problems.len() == 1 && problems[0].ends_with("mcp.servers: has more than 32 servers; left out: s42, s43"),
+        "{problems:?}"
+    );
+}

@@ -15,6 +15,8 @@ use crate::proto::program_rule::ProgramRule;
 
 /// Most entries of one table that are looked at; more is a script gone wrong.
 pub(in crate::config) const ENTRIES_MAX: usize = 1000;
+/// Most servers of tools: each has a process and a place in every list.
+pub(in crate::config) const SERVERS_MAX: usize = 32;
 /// Longest string of a setting, in bytes: a long system prompt is some KiB.
 pub(in crate::config) const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Longest name of a model and longest word of a list, in bytes: they are typed and shown.
@@ -140,6 +142,11 @@ impl Check<'_> {
         }
         if let Some(odd) = odd {
             self.problems.key(key, format!("has the entry {odd}, which is not a name; ignored"));
+        }
+        if matches!(key, [mcp, servers] if mcp == "mcp" && servers == "servers") && named.len() > SERVERS_MAX {
+            let rest: Vec<String> = named.keys().skip(SERVERS_MAX).cloned().collect();
+            rest.iter().for_each(|name| drop(named.remove(name)));
+            self.problems.key(key, format!("has more than {SERVERS_MAX} servers; left out: {}", rest.join(", ")));
         }
         named.into_iter().map(|(name, value)| (Some(name), value)).collect()
     }
