@@ -334,7 +334,7 @@ impl Agent {
             {
                 rows.push(json!({
                     "sessionId": session.name, "cwd": session.directory, "title": sanitise(&title),
-                    "updatedAt": utc(updated),
+                    "updatedAt": utc(updated), "additionalDirectories": session.further,
                 }));
             }
         }

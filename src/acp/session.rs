@@ -438,7 +438,8 @@ fn note_changed_model(editor: &Editor, runtime: &Runtime, handle: &Handle) {
 fn note_session(editor: &Editor, runtime: &Runtime, conversation: Option<ConversationId>) {
     let Some(conversation) = conversation else { return };
     let directory = runtime.cwd().display().to_string();
-    let session = EditorSession { name: editor.name().to_owned(), conversation, directory };
+    let further = runtime.readable().iter().map(|path| path.display().to_string()).collect();
+    let session = EditorSession { name: editor.name().to_owned(), conversation, directory, further };
     if let Err(error) = runtime.lock_store().note_editor_session(&session) {
         tracing::warn!(event = "editor_session_not_noted", message = error.to_string());
     }

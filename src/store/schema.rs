@@ -12,8 +12,20 @@ pub const BUSY_TIMEOUT_MS: u64 = 250;
 
 /// Each step takes a database from the version that is its index to the next one. Never edit a step that was
 /// released; add one.
-const MIGRATIONS: [&str; 11] =
-    [V1, V2, V3, REQUESTS, CONTEXT, CALLS, ROUTE_FINGERPRINT, EDITOR_SESSIONS, RUNS, REQUEST_PLACE, PROCEDURES];
+const MIGRATIONS: [&str; 12] = [
+    V1,
+    V2,
+    V3,
+    REQUESTS,
+    CONTEXT,
+    CALLS,
+    ROUTE_FINGERPRINT,
+    EDITOR_SESSIONS,
+    RUNS,
+    REQUEST_PLACE,
+    PROCEDURES,
+    EDITOR_DIRECTORIES,
+];
 
 /// The version of the schema that this program writes.
 pub(super) const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -253,6 +265,9 @@ CREATE TABLE run_fire (
     PRIMARY KEY (place, slot)
 ) STRICT, WITHOUT ROWID;
 ";
+
+/// The further directories of an editor's session, a JSON list of paths.
+const EDITOR_DIRECTORIES: &str = "ALTER TABLE editor_session ADD COLUMN further TEXT NOT NULL DEFAULT '[]'";
 
 /// Sets up a connection to a file: bounded waiting, write-ahead log, and deleted rows overwritten with zeros (a
 /// line is often deleted because it held a secret).

@@ -15,6 +15,8 @@ pub struct EditorSession {
     pub conversation: ConversationId,
     /// The directory that it works in.
     pub directory: String,
+    /// Further directories that it may read.
+    pub further: Vec<String>,
 }
 
 impl Store {
@@ -23,10 +25,12 @@ impl Store {
     /// # Errors
     /// The database can't be written.
     pub fn note_editor_session(&mut self, session: &EditorSession) -> Result<(), StoreError> {
-        let EditorSession { name, conversation, directory } = session;
+        let EditorSession { name, conversation, directory, further } = session;
         let id = self.moved.conversation(conversation.0);
-        let sql = "INSERT OR REPLACE INTO editor_session (name, conversation, directory) VALUES (?1, ?2, ?3)";
-        let written = self.home_of(id).execute(sql, params![name, id, directory]);
+        let further = serde_json::json!(further).to_string();
+        let sql =
+            "INSERT OR REPLACE INTO editor_session (name, conversation, directory, further) VALUES (?1, ?2, ?3, ?4)";
+        let written = self.home_of(id).execute(sql, params![name, id, directory, further]);
         written.map(drop).map_err(|problem| self.fail("write", &problem))
     }
 
@@ -35,12 +39,13 @@ impl Store {
     /// # Errors
     /// The database can't be read.
     pub fn editor_sessions(&self) -> Result<Vec<EditorSession>, StoreError> {
-        let sql = "SELECT name, conversation, directory FROM editor_session AS e
+        let sql = "SELECT name, conversation, directory, further FROM editor_session AS e
             JOIN conversation AS c ON c.id = e.conversation ORDER BY c.updated DESC, c.id DESC";
         let read = |connection: &Connection| -> rusqlite::Result<Vec<EditorSession>> {
             let row = |row: &rusqlite::Row<'_>| {
                 let conversation = ConversationId(row.get(1)?);
-                Ok(EditorSession { name: row.get(0)?, conversation, directory: row.get(2)? })
+                let further = serde_json::from_str(&row.get::<_, String>(3)?).unwrap_or_default();
+                Ok(EditorSession { name: row.get(0)?, conversation, directory: row.get(2)?, further })
             };
             connection.prepare_cached(sql)?.query_map([], row)?.collect()
         };
@@ -85,7 +90,8 @@ mod tests {
         let mut open = store.ask(conversation, at, &format!("a question about {name}"), None);
         store.push_piece(&mut open, "an answer", at);
         store.finish_message(open, MessageState::Complete, at);
-        let session = EditorSession { name: name.into(), conversation, directory: format!("/srv/{name}") };
+        let (directory, further) = (format!("/srv/{name}"), vec![format!("/srv/more \"{name}\"")]);
+        let session = EditorSession { name: name.into(), conversation, directory, further };
         store.note_editor_session(&session).expect("noted");
         conversation
     }
@@ -102,7 +108,11 @@ mod tests {
             store.editor_sessions().expect("read").into_iter().map(|it| it.name).collect()
         };
         assert_eq!(names(&store), ["new", "old"]);
-        assert_eq!(store.editor_sessions().expect("read")[1].directory, "/srv/old");
+        let session = store.editor_sessions().expect("read").remove(1);
+        assert_eq!(
+            (session.directory.as_str(), &session.further[..]),
+            ("/srv/old", &["/srv/more \"old\"".to_owned()][..])
+        );
         assert!(store.delete_conversation(old).expect("deleted"));
         assert!(!store.delete_conversation(old).expect("nothing is left"));
         assert_eq!(names(&store), ["new"]);

@@ -56,6 +56,12 @@ fn further_directories_are_read_for_the_session_that_names_them_and_never_writte
     // It holds for this session alone, and isn't remembered.
     client.prompt(&session, "make it");
     assert!(client.request("session/close", json!({"sessionId": session})).get("result").is_some());
+    let listed = client.request("session/list", json!({}))["result"]["sessions"][0].clone();
+    assert_eq!(
+        (&listed["sessionId"], &listed["additionalDirectories"]),
+        (&json!(session), &json!([further])),
+        "{listed}"
+    );
     let again = json!({"sessionId": session, "cwd": work(home.path()), "mcpServers": []});
     assert!(client.request("session/resume", again).get("result").is_some());
     client.respond(|_, _| Some(chosen("no")));
