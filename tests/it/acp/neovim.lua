@@ -3,8 +3,7 @@
 for _, plugin in ipairs({ "plenary.nvim", "codecompanion.nvim" }) do
   vim.opt.runtimepath:append(vim.env.PLUGINS .. "/" .. plugin)
 end
-local text = assert(io.open(vim.env.EDITORS)):read("a")
-local setup = assert(text:match('```text\n(require%("codecompanion"%).-)```'), "the documentation has no set-up")
+local setup = assert(io.open(vim.env.SETUP)):read("a")
 setup = setup:gsub('"reedclaw", "acp"', string.format('%q, "acp"', vim.env.REEDCLAW))
 vim.cmd("runtime plugin/codecompanion.lua")
 assert(load(setup))()

@@ -121,7 +121,7 @@ fn codecompanion_in_neovim_is_served_with_the_documented_set_up() {
     command.args(["--headless", "-u", "NONE", "-l", here]).current_dir(work(home.path()));
     command.env_clear().env("PATH", TEST_PATH).env("HOME", home.path()).env("LANG", "C.UTF-8");
     command.env("PLUGINS", &place).env("REEDCLAW", program());
-    command.env("EDITORS", concat!(env!("CARGO_MANIFEST_DIR"), "/docs/editors.md"));
+    command.env("SETUP", concat!(env!("CARGO_MANIFEST_DIR"), "/examples/acp/codecompanion.lua"));
     let output = command.stdin(Stdio::null()).output().expect("it runs");
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
@@ -129,4 +129,16 @@ fn codecompanion_in_neovim_is_served_with_the_documented_set_up() {
     assert_eq!(seen, Some(json!({"thought": true})), "{said}");
     let file = |name: &str| std::fs::read_to_string(work(home.path()).join(name)).ok();
     assert_eq!((file("a.txt").as_deref(), file("b.txt")), (Some("one\n"), None));
+}
+
+#[test]
+fn the_set_ups_of_editors_start_the_program_and_are_the_documented_ones() {
+    let documented = include_str!("../../../docs/editors.md");
+    for text in [include_str!("../../../examples/acp/zed.json"), include_str!("../../../examples/acp/jetbrains.json")] {
+        assert!(documented.contains(text.trim_end()), "{text}");
+        let set_up: Value = serde_json::from_str(text).expect("JSON");
+        let agent = &set_up["agent_servers"]["ReedClaw"];
+        assert!(agent["command"].as_str().is_some_and(|command| command.ends_with("reedclaw")), "{agent}");
+        assert_eq!(agent["args"], json!(["acp"]));
+    }
 }
