@@ -166,7 +166,7 @@ fn servers(plan: &Plan) {
     };
     let (launch, end) = (Arc::new(move |_: &Server| Ok(start())), Arc::new(|_, _| true));
     let mcp = Mcp::new(McpOptions { servers: vec![server], launch, end, web, halted: Arc::new(|| None), state: None });
-    let order = Order { server: "echo".into(), tool: "echo".into(), arguments: serde_json::Map::new() };
+    let order = Order { server: "echo".into(), tool: "echo".into(), arguments: serde_json::Map::new(), seen: None };
     mcp.call(&order, &|| false, &mut Unasked).expect("a first call");
     plan.measure(name, 2000, 0, |_| {
         let reply = mcp.call(&order, &|| false, &mut Unasked);

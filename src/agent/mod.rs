@@ -426,6 +426,9 @@ impl Agent {
         if let (true, Some(runner)) = (self.has_tools(&*provider), &mut self.runner) {
             runner.servers().into_iter().for_each(|servers| servers.fit_window(self.conversation.budget()));
             runner.prepare(cancel, sink);
+            if let Some(note) = runner.servers().and_then(|servers| servers.instructions()) {
+                self.conversation.attach_also(self.secrets.hide("a server of tools", &note));
+            }
         }
         let offers_tools = self.runner.as_ref().is_some_and(ToolRunner::has_tools);
         // A short first question without tools fits every window, so it doesn't wait for one.

@@ -312,7 +312,8 @@ impl Inner {
             | ureq::Error::Http(_)
             | ureq::Error::Timeout(ureq::Timeout::Connect | ureq::Timeout::Resolve) => HttpError::NotSent(why),
             ureq::Error::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                HttpError::NotSent(format!("nothing answers at {}", self.url))
+                let place = self.url.split(['?', '#']).next().unwrap_or_default();
+                HttpError::NotSent(format!("nothing answers at {place}"))
             }
             _ => HttpError::Broken(why),
         }

@@ -80,9 +80,8 @@ impl Mcp {
     pub fn new(options: Options) -> Self {
         let cache = Cache::new(options.state.clone());
         let entry = |server: Server| {
-            let manifest = cache.manifest(&server).map(Arc::new);
-            let standing = Standing::Asleep { is_known: manifest.is_some() };
-            (server.name.clone(), Entry { server, standing, manifest, log: Vec::new() })
+            let manifest = cache.manifest(&server);
+            (server.name.clone(), Entry::new(server, manifest))
         };
         let servers = options.servers.into_iter().map(entry).collect();
         let shared = Shared { servers: Mutex::new(servers), changed: Condvar::new() };
@@ -103,6 +102,12 @@ impl Mcp {
     #[must_use]
     pub fn standings(&self) -> Vec<(String, Standing)> {
         self.shared.lock().iter().map(|(name, entry)| (name.clone(), entry.standing.clone())).collect()
+    }
+
+    /// The newest failure of a server, with its time: a start that failed, or an end of its own accord.
+    #[must_use]
+    pub fn failure(&self, name: &str) -> Option<(String, Instant)> {
+        self.shared.lock().get(name)?.failure.clone()
     }
 
     /// A server's configuration.
@@ -126,10 +131,8 @@ impl Mcp {
 
     /// Adds a server for as long as this client lives, or replaces one of its name that isn't running.
     pub fn add(&self, server: Server) {
-        let manifest = self.options.cache.manifest(&server).map(Arc::new);
-        let standing = Standing::Asleep { is_known: manifest.is_some() };
-        let entry = Entry { standing, manifest, log: Vec::new(), server };
-        self.shared.lock().insert(entry.server.name.clone(), entry);
+        let manifest = self.options.cache.manifest(&server);
+        self.shared.lock().insert(server.name.clone(), Entry::new(server, manifest));
     }
 
     /// Ends a server and forgets it.

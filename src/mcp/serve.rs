@@ -27,6 +27,7 @@ use super::oauth::Tokens;
 use super::{
     END, End, Halted, Launch, McpError, Order, Place, Reply, Server, ServerLimits, Shared, Standing, Web, convert,
 };
+use crate::proto::served::Manifest;
 
 /// Failures within [`FAILURE_TIME`] after which a server stays off until a person restarts it.
 const FAILURES_MAX: usize = 3;
@@ -77,6 +78,8 @@ impl Tools {
 
 /// Threads for requests to servers that are reached by an address, each of which may hold a stream open.
 const BLOCKING_MAX: usize = 96;
+/// Requests that one server answers at a time. A question has one call at a time; many questions share a server.
+const IN_FLIGHT_MAX: usize = 8;
 /// Rounds in which one request may ask the person something.
 const ROUNDS_MAX: usize = 5;
 /// Interval at which a call looks whether its time is over.
@@ -232,7 +235,8 @@ impl Keeper {
             Job::Call { order, answer, cancel } => {
                 let mut params = CallToolRequestParams::new(order.tool);
                 params.arguments = Some(order.arguments);
-                self.send(ClientRequest::CallToolRequest(ProtocolRequest::new(params)), answer, cancel).await;
+                let request = ClientRequest::CallToolRequest(ProtocolRequest::new(params));
+                self.send_seen(request, order.seen, answer, cancel).await;
             }
             Job::Read { uri, answer, cancel } => {
                 let params = ReadResourceRequestParams::new(uri);
@@ -245,12 +249,35 @@ impl Keeper {
         }
     }
 
-    /// Sends a request in a task of its own, so that the server's next one needn't wait for its answer.
-    async fn send(&mut self, request: ClientRequest, answer: Caller, mut cancel: oneshot::Receiver<()>) {
-        if cancel.try_recv() != Err(oneshot::error::TryRecvError::Empty) {
+    async fn send(&mut self, request: ClientRequest, answer: Caller, cancel: oneshot::Receiver<()>) {
+        self.send_seen(request, None, answer, cancel).await;
+    }
+
+    /// Sends a request in a task of its own, so that the server's next one needn't wait for its answer. With `seen` it is sent only
+    /// if that is still what the server offers.
+    async fn send_seen(
+        &mut self,
+        request: ClientRequest,
+        seen: Option<Arc<Manifest>>,
+        answer: Caller,
+        mut cancel: oneshot::Receiver<()>,
+    ) {
+        let mut is_cancelled = || cancel.try_recv() != Err(oneshot::error::TryRecvError::Empty);
+        if is_cancelled() {
             return;
         }
-        let (peer, limits) = match self.connected().await {
+        let connected = match self.connected().await {
+            Ok(_) if seen.is_some_and(|seen| !self.offers(&seen)) => Err(McpError::OtherOffer),
+            Ok(_) if self.calls.load(Ordering::Relaxed) >= IN_FLIGHT_MAX => {
+                Err(McpError::NotSent(format!("it is answering {IN_FLIGHT_MAX} requests already")))
+            }
+            connected => connected,
+        };
+        // A start may have taken long.
+        if is_cancelled() {
+            return;
+        }
+        let (peer, limits) = match connected {
             Ok(found) => found,
             Err(error) => {
                 let _ = answer.send(Told::Done(Err(error)));
@@ -272,6 +299,12 @@ impl Keeper {
             let _ = answer.send(Told::Done(result.and_then(convert::reply)));
             calls.fetch_sub(1, Ordering::Relaxed);
         });
+    }
+
+    /// Whether a manifest is the newest one.
+    fn offers(&self, seen: &Arc<Manifest>) -> bool {
+        let servers = self.shared.lock();
+        servers.get(&self.name).and_then(|entry| entry.manifest.as_ref()).is_some_and(|now| Arc::ptr_eq(now, seen))
     }
 
     /// The connection, which is made if there is none.
@@ -344,7 +377,11 @@ impl Keeper {
         let failures = self.failures.len() as u64;
         tracing::warn!(event = "server_failed", server = %self.name, failures, shown = true);
         let again_at = (self.failures.len() < FAILURES_MAX).then(|| self.again_at()).flatten();
-        self.shared.update(&self.name, |entry| entry.standing = Standing::Failed { why, at: Instant::now(), again_at });
+        let at = Instant::now();
+        self.shared.update(&self.name, |entry| {
+            entry.failure = Some((why.clone(), at));
+            entry.standing = Standing::Failed { why, at, again_at };
+        });
     }
 
     async fn fetch_lists(&mut self) {

@@ -185,6 +185,9 @@ pub enum McpError {
     /// Not reached, or refused the request as a whole: nothing was carried out.
     #[error("the server wasn't reached: {0}")]
     NotSent(String),
+    /// Another offer than the one that the call was judged by: nothing was sent.
+    #[error("the server offers something else by now")]
+    OtherOffer,
     /// The caller's `stop` said so.
     #[error("stopped")]
     Stopped,
@@ -205,6 +208,8 @@ pub struct Order {
     pub tool: String,
     /// The arguments.
     pub arguments: Map<String, Value>,
+    /// The offer by which the call was judged. If the server offers something else by now, it isn't called.
+    pub seen: Option<Arc<Manifest>>,
 }
 
 /// The answer to a call.
@@ -246,7 +251,16 @@ pub(super) struct Entry {
     pub(super) server: Server,
     pub(super) standing: Standing,
     pub(super) manifest: Option<Arc<Manifest>>,
+    /// Its newest failure, also if it was started again.
+    pub(super) failure: Option<(String, Instant)>,
     pub(super) log: Vec<u8>,
+}
+
+impl Entry {
+    pub(super) fn new(server: Server, manifest: Option<Manifest>) -> Self {
+        let standing = Standing::Asleep { is_known: manifest.is_some() };
+        Self { server, standing, manifest: manifest.map(Arc::new), failure: None, log: Vec::new() }
+    }
 }
 
 impl Shared {

@@ -65,7 +65,7 @@ fn go_on() -> bool {
 
 fn order(tool: &str, arguments: Value) -> Order {
     let arguments = arguments.as_object().expect("an object").clone();
-    Order { server: "one".into(), tool: tool.into(), arguments }
+    Order { server: "one".into(), tool: tool.into(), arguments, seen: None }
 }
 
 fn act(mcp: &Mcp, what: &str) -> Result<Reply, McpError> {
@@ -334,4 +334,36 @@ fn a_halt_ends_a_start_a_call_and_a_server_that_waits() {
     assert_eq!(act(&waiting, "echo"), Err(halted()), "nothing is started any more");
     is_halted.store(false, Ordering::SeqCst);
     assert!(act(&waiting, "echo").is_ok(), "and everything afterwards");
+}
+
+#[test]
+fn a_call_that_was_judged_by_another_offer_is_not_sent() {
+    let mcp = client(server(&[]), None);
+    let judged_by = |seen: Option<Arc<Manifest>>| {
+        let order = Order { seen, ..order("echo", json!({"text": "hello"})) };
+        mcp.call(&order, &go_on, &mut Unasked).map(|reply| text(&reply))
+    };
+    let other = Arc::new(Manifest::default());
+    assert_eq!(judged_by(Some(Arc::clone(&other))), Err(McpError::OtherOffer), "the server was started for it");
+    assert_eq!(judged_by(mcp.manifest("one")), Ok("hello".into()));
+    assert_eq!(judged_by(Some(other)), Err(McpError::OtherOffer));
+}
+
+#[test]
+fn a_server_answers_eight_requests_at_a_time() {
+    let (mcp, is_over) = (client(server(&[]), None), AtomicBool::new(false));
+    let stop = || is_over.load(Ordering::SeqCst);
+    let hang = order("act", json!({"what": "hang"}));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            // One may come while the echo has its place.
+            scope.spawn(|| while matches!(mcp.call(&hang, &stop, &mut Unasked), Err(McpError::NotSent(_))) {});
+        }
+        let echo = order("echo", json!({"text": "hello"}));
+        wait_until(
+            || matches!(mcp.call(&echo, &go_on, &mut Unasked), Err(McpError::NotSent(why)) if why.contains('8')),
+        );
+        is_over.store(true, Ordering::SeqCst);
+        wait_until(|| mcp.call(&echo, &go_on, &mut Unasked).is_ok());
+    });
 }

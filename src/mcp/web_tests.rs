@@ -164,7 +164,7 @@ fn halting_client(url: &str, state: Option<&Path>, headers: Vec<(String, String)
 
 fn echo(mcp: &Mcp, text: &str) -> Result<String, McpError> {
     let arguments = json!({"text": text}).as_object().expect("an object").clone();
-    let order = Order { server: "one".into(), tool: "echo".into(), arguments };
+    let order = Order { server: "one".into(), tool: "echo".into(), arguments, seen: None };
     let reply = mcp.call(&order, &|| false, &mut Unasked)?;
     match &reply.parts[..] {
         [Part::Text(text)] => Ok(text.clone()),

@@ -173,6 +173,13 @@ impl Conversation {
         self.notes = notes;
     }
 
+    /// Puts one more note before the next question, in the place of one with the same first line.
+    pub fn attach_also(&mut self, note: String) {
+        let heading = |note: &str| note.lines().next().unwrap_or_default().to_owned();
+        self.notes.retain(|it| heading(it) != heading(&note));
+        self.notes.push(note);
+    }
+
     /// Whether no turn is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {

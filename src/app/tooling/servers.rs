@@ -133,6 +133,7 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
             (true, true) => Reach::Network,
             (true, false) => Reach::Held,
         }),
+        grant: if is_remote { Vec::new() } else { grant_lines(row) },
         may_write: row.sandbox != ServerSandbox::Read || !row.writable.is_empty(),
         only: row.only.clone(),
         without: row.without.clone(),
@@ -140,6 +141,25 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
         pin: row.pin.clone(),
         rules: rules.collect(),
     }
+}
+
+/// The rights of a server's program on this machine, each with its kind, for a person.
+fn grant_lines(row: &ServerSettings) -> Vec<(&'static str, String)> {
+    let workspace = match row.sandbox {
+        ServerSandbox::Read => "read",
+        ServerSandbox::Workspace => "read and written",
+        ServerSandbox::Off => "as everything else, whatever you may do",
+    };
+    let mut lines = vec![("workspace", workspace.to_owned())];
+    let paths = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    for (what, which) in [
+        ("starts in", row.cwd.as_ref().map(|path| path.display().to_string()).unwrap_or_default()),
+        ("may read", paths(&row.readable)),
+        ("may write", paths(&row.writable)),
+    ] {
+        lines.extend((!which.is_empty()).then_some((what, which)));
+    }
+    lines
 }
 
 /// The parts for servers that are reached by an address. Nothing is read before a server is needed.

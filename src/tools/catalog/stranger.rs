@@ -25,21 +25,21 @@ pub fn warnings(description: &str, others: &[&str]) -> Vec<String> {
     let text = harmless(description).to_lowercase();
     let mut warnings = Vec::new();
     if has_hidden(&description.replace('\t', " ")) {
-        warnings.push("its description holds control characters or hidden ones".to_owned());
+        warnings.push("its text holds control characters or hidden ones".to_owned());
     }
     if description.len() > DESCRIPTION_BYTES_MAX {
-        warnings.push(format!("its description is longer than {DESCRIPTION_BYTES_MAX} bytes; the rest is left out"));
+        warnings.push(format!("its text is longer than {DESCRIPTION_BYTES_MAX} bytes; the rest is left out"));
     }
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     let has_word = |word: &str| text.split(|c| !is_part(c)).any(|part| part == word);
     if let Some(other) = others.iter().find(|other| other.contains('_') && has_word(other)) {
-        warnings.push(format!("its description speaks of another tool, {other}"));
+        warnings.push(format!("its text speaks of another tool, {other}"));
     }
     if let Some(word) = STEERING.iter().find(|word| text.contains(**word)) {
-        warnings.push(format!("its description gives orders ({word:?})"));
+        warnings.push(format!("its text gives orders ({word:?})"));
     }
     if text.split_whitespace().any(|word| word.starts_with("~/") || (word.starts_with('/') && word.len() > 2)) {
-        warnings.push("its description names files".to_owned());
+        warnings.push("its text names files".to_owned());
     }
     warnings
 }

@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value};
 
 use super::browser::AtBrowser;
+use super::instructions::{self, INSTRUCTIONS};
 use super::{Asked, Listed, RESOURCES, Servers, changes, resources_definition, tokens};
 use crate::base::text::{age, counted};
+use crate::gate::pin;
 use crate::mcp::{McpError, Part, Place, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::{Failure, FailureKind};
+use crate::redact::Redactor;
 use crate::render::text::escape_visible;
 use crate::tools::Replies;
 use crate::tools::catalog::stranger::warnings;
@@ -346,11 +349,15 @@ fn ready(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Res
     let standing = servers.mcp().standings().into_iter().find(|(it, _)| it == name);
     match standing {
         Some((_, Standing::Ready { .. })) => Ok(name.to_owned()),
-        Some((_, Standing::Failed { why, .. })) => Err(Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("the server {name} can't be used: {}", escape_visible(&why)),
-            hint: fetch_hint(servers, name).unwrap_or_else(|| format!(":mcp log {name} shows what it printed")),
-        }),
+        Some((_, Standing::Failed { why, at, .. })) => {
+            // The person reads it now.
+            let _ = servers.is_news(name, at);
+            Err(Failure {
+                kind: FailureKind::Unavailable,
+                message: format!("the server {name} can't be used: {}", escape_visible(&why)),
+                hint: fetch_hint(servers, name).unwrap_or_else(|| format!(":mcp log {name} shows what it printed")),
+            })
+        }
         Some((_, Standing::NeedsLogin)) => Err(failed(&McpError::NeedsLogin(name.to_owned()))),
         _ => Err(Failure {
             kind: FailureKind::Unavailable,
@@ -370,7 +377,8 @@ fn failed(error: &McpError) -> Failure {
 
 fn rows(servers: &Servers) -> Vec<Vec<String>> {
     let row = |(name, standing): (String, Standing)| {
-        let mut why_failed = String::new();
+        let failure = servers.mcp().failure(&name);
+        let mut why_failed = failure.map(|(why, at)| format!("{} ago: {}", elapsed(at), escape_visible(&why)));
         let how = match standing {
             Standing::Asleep { is_known: true } => "asleep".to_owned(),
             Standing::Asleep { is_known: false } => "never started".to_owned(),
@@ -378,7 +386,7 @@ fn rows(servers: &Servers) -> Vec<Vec<String>> {
             Standing::Ready { took } => format!("running, started in {} ms", took.as_millis()),
             Standing::NeedsLogin => format!("needs a login: mcp login {name}"),
             Standing::Failed { why, at, .. } => {
-                why_failed = escape_visible(&why);
+                why_failed = Some(escape_visible(&why));
                 format!("failed {} ago", elapsed(at))
             }
         };
@@ -391,7 +399,15 @@ fn rows(servers: &Servers) -> Vec<Vec<String>> {
         let transport = row.as_ref().map_or("", |row| transport_word(&row.server.place));
         let reach = row.as_ref().map(|row| reach_word((row.reach)())).unwrap_or_default();
         // The error is the longest, and what doesn't fit is cut at the end.
-        vec![name, how, tools, reach.to_owned(), transport.to_owned(), version.unwrap_or_default(), why_failed]
+        vec![
+            name,
+            how,
+            tools,
+            reach.to_owned(),
+            transport.to_owned(),
+            version.unwrap_or_default(),
+            why_failed.unwrap_or_default(),
+        ]
     };
     servers.mcp().standings().into_iter().map(row).collect()
 }
@@ -411,6 +427,23 @@ fn transport_word(place: &Place) -> &'static str {
     }
 }
 
+fn place_kind(place: &Place) -> &'static str {
+    match place {
+        Place::Program(_) => "program",
+        Place::Url(_) => "address",
+    }
+}
+
+/// A server's program or address without secrets: lists are copied into reports.
+fn place_line(place: &Place) -> String {
+    let line = place.line();
+    let shown = match (place, line.find(['?', '#'])) {
+        (Place::Url(_), Some(at)) => format!("{}{}…", &line[..at], &line[at..=at]),
+        _ => line,
+    };
+    escape_visible(&Redactor::default().redact(&shown).text)
+}
+
 fn reach_word(reach: Reach) -> &'static str {
     match reach {
         Reach::Held => "sandbox",
@@ -421,11 +454,14 @@ fn reach_word(reach: Reach) -> &'static str {
 }
 
 fn standing_word(row: &Listed) -> &'static str {
-    match (row.is_left_out, row.standing) {
-        (true, _) => "left out by the config",
-        (_, PinStanding::Pinned) => "allowed",
-        (_, PinStanding::Changed) => "changed since you allowed it",
-        (_, PinStanding::New) => "not allowed",
+    if row.is_left_out { "left out by the config" } else { word(row.standing) }
+}
+
+fn word(standing: PinStanding) -> &'static str {
+    match standing {
+        PinStanding::Pinned => "allowed",
+        PinStanding::Changed => "changed since you allowed it",
+        PinStanding::New => "not allowed",
     }
 }
 
@@ -454,13 +490,11 @@ fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<Strin
         if manifest.title.is_empty() { String::new() } else { format!(" ({})", escape_visible(&manifest.title)) };
     let mut lines = vec![
         format!("server        {server}{title}"),
-        match &row.server.place {
-            Place::Program(argv) => format!("program       {}", escape_visible(&argv.join(" "))),
-            Place::Url(url) => format!("address       {}", escape_visible(url)),
-        },
+        format!("{:<13} {}", place_kind(&row.server.place), place_line(&row.server.place)),
         format!("runs in       {}", reach_word((row.reach)())),
-        format!("variables     {}", row.identity["env"]),
     ];
+    lines.extend(row.grant.iter().map(|(what, which)| format!("{what:<13} {}", escape_visible(which))));
+    lines.push(format!("variables     {}", row.identity["env"]));
     if !manifest.version.is_empty() {
         lines.push(format!("protocol      {}", escape_visible(&manifest.version)));
     }
@@ -469,11 +503,16 @@ fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<Strin
         lines.extend(Some(hint).filter(|hint| !hint.is_empty()).map(|hint| format!("              {hint}")));
     }
     lines.extend(servers.whole_pin(server).map(|pin| format!("pin           {pin}")));
+    if instructions::definition(&manifest).is_some() {
+        let standing = word(servers.instructions_standing(server));
+        lines.push(format!("instructions  {standing}"));
+    }
     lines.extend(manifest.instructions.lines().map(|line| format!("says          {}", escape_visible(line))));
     lines.extend(manifest.left_out.iter().map(|what| format!("left out      {}", escape_visible(what))));
-    for row in servers.list(server) {
-        lines.push(format!("tool          {} ({})", escape_visible(&row.tool.name), standing_word(&row)));
-        lines.extend(tool_lines(&row.tool));
+    for listed in servers.list(server) {
+        lines.push(format!("tool          {} ({})", escape_visible(&listed.tool.name), standing_word(&listed)));
+        lines.push(format!("  pin         {}", pin(&row.identity, &listed.tool)));
+        lines.extend(tool_lines(&listed.tool));
     }
     for prompt in &manifest.prompts {
         lines.push(format!("prompt        {}: {}", escape_visible(&prompt.name), escape_visible(&prompt.description)));
@@ -483,8 +522,7 @@ fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<Strin
 
 /// Everything that a model is shown of a tool, and what about it deserves a second look.
 fn tool_lines(tool: &Definition) -> Vec<String> {
-    let mut lines: Vec<String> =
-        tool.description.lines().map(|line| format!("  says        {}", escape_visible(line))).collect();
+    let mut lines = said_lines(&tool.description);
     lines.push(format!("  arguments   {}", escape_visible(&tool.input.to_string())));
     if !tool.output.is_null() {
         lines.push(format!("  result      {}", escape_visible(&tool.output.to_string())));
@@ -492,14 +530,13 @@ fn tool_lines(tool: &Definition) -> Vec<String> {
     if !tool.annotations.is_null() {
         lines.push(format!("  hints       {}", escape_visible(&tool.annotations.to_string())));
     }
-    lines.extend(warnings(&tool.description, &[]).into_iter().map(|warning| format!("  careful     {warning}")));
     lines
 }
 
 fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {
     let is_meant = |row: &Listed| tool.is_none_or(|tool| row.tool.name == tool);
     let all: Vec<Listed> = servers.list(server).into_iter().filter(is_meant).collect();
-    if let (Some(tool), true) = (tool.filter(|tool| *tool != RESOURCES), all.is_empty()) {
+    if let (Some(tool), true) = (tool.filter(|tool| ![RESOURCES, INSTRUCTIONS].contains(tool)), all.is_empty()) {
         let message = format!("{server} has no tool called {}", escape_visible(tool));
         return Err(Failure { kind: FailureKind::User, message, hint: format!("mcp tools {server} lists them") });
     }
@@ -510,7 +547,8 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Fa
         && tool.is_none_or(|tool| tool == RESOURCES)
         && servers.configured(server).is_some_and(|row| !row.leaves_out(RESOURCES))
         && servers.resources_standing(server) != PinStanding::Pinned;
-    if new.is_empty() && !has_new_links {
+    let said = new_instructions(servers, server, tool);
+    if new.is_empty() && !has_new_links && said.is_none() {
         return Ok(Done::Lines(vec![format!("every tool of {server} that the config offers is allowed as it is")]));
     }
     let mut lines = Vec::new();
@@ -526,7 +564,33 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Fa
         lines.push(format!("resources     {links}, which a model may search and read"));
         tools.push(resources_definition());
     }
+    if let Some(said) = said {
+        lines.push(format!(
+            "instructions  for models, which are sent {} bytes of them at most",
+            instructions::BYTES_MAX
+        ));
+        match servers.allowed_definition(server, INSTRUCTIONS) {
+            None => lines.extend(said_lines(&said.description)),
+            Some(old) => lines.extend(changed_lines(&old, &said)),
+        }
+        tools.push(said);
+    }
     Ok(Done::Ask { server: server.to_owned(), tools, lines })
+}
+
+/// A server's instructions, if they are meant and aren't allowed as they are.
+fn new_instructions(servers: &Servers, server: &str, meant: Option<&str>) -> Option<Definition> {
+    let is_meant = meant.is_none_or(|meant| meant == INSTRUCTIONS);
+    let is_used = servers.configured(server).is_some_and(|row| !row.leaves_out(INSTRUCTIONS));
+    let is_new = || servers.instructions_standing(server) != PinStanding::Pinned;
+    let manifest = servers.mcp().manifest(server).filter(|_| is_meant && is_used && is_new())?;
+    instructions::definition(&manifest)
+}
+
+/// A text of a server, and what about it deserves a second look.
+fn said_lines(text: &str) -> Vec<String> {
+    let lines = text.lines().map(|line| format!("  says        {}", escape_visible(line)));
+    lines.chain(warnings(text, &[]).into_iter().map(|warning| format!("  careful     {warning}"))).collect()
 }
 
 /// Shows a tool beside the one that a person allowed: each part that differs, and what deserves a second look.
@@ -552,15 +616,20 @@ pub fn allow_tools(servers: &Servers, server: &str, tools: &[Definition]) -> Res
     let unavailable =
         |message: String| Failure { kind: FailureKind::Unavailable, message, hint: "nothing was allowed".into() };
     servers.allow(server, &all).map_err(|error| unavailable(error.to_string()))?;
-    let count = tools.iter().filter(|tool| tool.name != RESOURCES).count();
-    Ok(match (count, tools.len() > count) {
-        (0, _) => format!("allowed the resources of {server}"),
-        (_, false) => format!("allowed {} of {server}, as long as they stay as they are", counted(count, "tool")),
-        (_, true) => format!(
-            "allowed {} of {server}, as long as they stay as they are, and its resources",
-            counted(count, "tool")
-        ),
-    })
+    let count = tools.iter().filter(|tool| !tool.name.starts_with('@')).count();
+    let has = |name: &str| tools.iter().any(|tool| tool.name == name);
+    let mut what: Vec<String> = (count > 0).then(|| counted(count, "tool")).into_iter().collect();
+    what.extend(has(RESOURCES).then(|| "the resources".to_owned()));
+    what.extend(has(INSTRUCTIONS).then(|| "the instructions".to_owned()));
+    Ok(format!("allowed {} of {server}, as long as they stay as they are", in_words(&what)))
+}
+
+/// A list in words.
+fn in_words(list: &[String]) -> String {
+    match list {
+        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
+        _ => list.concat(),
+    }
 }
 
 fn deny(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {

@@ -6,6 +6,7 @@ mod browser;
 mod command;
 mod find;
 mod import;
+mod instructions;
 mod names;
 mod resource;
 mod tool;
@@ -27,12 +28,17 @@ pub use asked::Asked;
 use command::changed_lines;
 pub use command::{Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, mcp_command};
 pub use import::lua as import_servers;
+use instructions::INSTRUCTIONS;
 pub use resource::{resources_like, words_after};
 pub use tool::ServedTool;
 
 /// The name under which a server's resources are allowed to models. No tool can be called like that.
 const RESOURCES: &str = "@resources";
 
+/// Tools of all servers that are offered. More of them would make every search and every list long.
+const TOOLS_MAX: usize = 2_000;
+/// Tools that are sent at once. Providers take 128, the built-in ones among them.
+const AT_ONCE_MAX: usize = 100;
 /// The part of a model's window that the schemas of servers' tools may have is one of so many.
 const WINDOW_SHARE: usize = 10;
 /// Bytes of a schema that count as a token, about.
@@ -47,6 +53,8 @@ pub struct Configured {
     pub identity: Value,
     /// Says how far its tools reach. It may start programs to find out.
     pub reach: Arc<dyn Fn() -> Reach + Send + Sync>,
+    /// Its rights here, each with its kind, for a person.
+    pub grant: Vec<(&'static str, String)>,
     /// Whether the sandbox lets its program write in the workspace, or elsewhere but in its own directory.
     pub may_write: bool,
     /// The only tools that may be offered; all if there is no list.
@@ -132,6 +140,8 @@ pub struct Servers {
     offered: Mutex<Option<Arc<Offered>>>,
     /// Lines for the person that haven't been shown.
     notices: Mutex<Vec<String>>,
+    /// The failures that the person has heard of, by server.
+    told: Mutex<BTreeMap<String, Instant>>,
 }
 
 #[derive(PartialEq)]
@@ -163,6 +173,11 @@ impl Offered {
         self.pins == *pins
             && self.manifests.len() == manifests.len()
             && self.manifests.iter().zip(manifests).all(is_same)
+    }
+
+    /// Whether there are too many for all of them to be sent.
+    fn is_much(&self, tokens_max: usize) -> bool {
+        self.tokens > tokens_max || self.rows.len() > AT_ONCE_MAX
     }
 
     /// The tools that fit a query best, the best first. A tool whose name is the query comes first.
@@ -241,6 +256,7 @@ impl Servers {
             made_from: Mutex::default(),
             offered: Mutex::default(),
             notices: Mutex::default(),
+            told: Mutex::default(),
         }
     }
 
@@ -288,11 +304,11 @@ impl Servers {
         }
         let late = self.mcp.wait(&new, Instant::now() + self.wait, stop);
         for name in &new {
-            let line = match (late.contains(name), self.mcp.manifest(name)) {
-                (false, _) if self.needs_login(name) => Some(format!("{name}: needs a login; :mcp login {name}")),
-                (true, _) => Some(format!("{name}: still starting; the question goes on without it")),
-                (false, None) => self.why_failed(name).map(|why| format!("{name}: {why}")),
-                (false, Some(_)) => None,
+            let line = match late.contains(name) {
+                false if self.needs_login(name) => Some(format!("{name}: needs a login; :mcp login {name}")),
+                true => Some(format!("{name}: still starting; the question goes on without it")),
+                // A failure is told with all others.
+                false => None,
             };
             self.notice(line);
         }
@@ -347,9 +363,14 @@ impl Servers {
         self.mcp.remove(name);
     }
 
-    /// Lines for the person, each once.
+    /// Lines for the person, each once. A server that failed or ended by itself has one.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
+        for name in self.names() {
+            if let Some((why, at)) = self.mcp.failure(&name) {
+                self.notice(self.is_news(&name, at).then(|| format!("{name}: {why}")));
+            }
+        }
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -361,11 +382,9 @@ impl Servers {
         self.mcp.standings().into_iter().any(|(name, standing)| name == server && standing == Standing::NeedsLogin)
     }
 
-    fn why_failed(&self, server: &str) -> Option<String> {
-        self.mcp.standings().into_iter().find_map(|(name, standing)| match standing {
-            Standing::Failed { why, .. } if name == server => Some(why),
-            _ => None,
-        })
+    /// Whether the person hasn't heard of a failure yet; from now on they have.
+    fn is_news(&self, server: &str, at: Instant) -> bool {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned(), at) != Some(at)
     }
 
     /// The tools of a server as it offers them now or did at its last run.
@@ -404,8 +423,11 @@ impl Servers {
         for row in all.iter().filter(|row| row.standing == PinStanding::Changed) {
             tracing::info!(event = "pin_changed", server = %row.server, tool = %row.name);
         }
-        let rows: Vec<Listed> =
+        let mut rows: Vec<Listed> =
             all.into_iter().filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).collect();
+        let over = rows.len().saturating_sub(TOOLS_MAX);
+        self.notice((over > 0).then(|| format!("{over} tools aren't offered, since {TOOLS_MAX} are the most")));
+        rows.truncate(TOOLS_MAX);
         let tokens = rows.iter().map(tokens).sum();
         let offered = Arc::new(Offered { pins, manifests, rows, tokens, index: OnceLock::new() });
         *kept = Some(Arc::clone(&offered));
@@ -454,7 +476,7 @@ impl Servers {
             return None;
         }
         *made_from = Some(source);
-        let is_much = offered.tokens > tokens_max;
+        let is_much = offered.is_much(tokens_max);
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         let mut tools: Vec<Box<dyn Tool>> = Vec::new();
         let mut found = Vec::new();
@@ -463,7 +485,7 @@ impl Servers {
             ServedTool::new(Arc::clone(self), server, name, tool)
         };
         for row in &offered.rows {
-            if !is_much || self.is_always_sent(&row.server, &row.tool) {
+            if !is_much || tools.len() < AT_ONCE_MAX && self.is_always_sent(&row.server, &row.tool) {
                 tools.push(Box::new(made(row)));
                 continue;
             }
@@ -480,6 +502,8 @@ impl Servers {
             tools.insert(0, Box::new(find::ToolSearch::new(Arc::clone(self), counts)));
         }
         found.sort_by_key(|(at, _)| *at);
+        let over = (tools.len() + found.len()).saturating_sub(AT_ONCE_MAX);
+        found.drain(..over.min(found.len()));
         tools.extend(found.into_iter().map(|(_, tool)| Box::new(tool) as Box<dyn Tool>));
         Some(tools)
     }
@@ -496,7 +520,7 @@ impl Servers {
     /// The names of the tools whose schemas are sent with each request now; models find the other ones by a search.
     fn sent(&self) -> Vec<String> {
         let offered = self.offered();
-        let is_much = offered.tokens > self.tokens_max();
+        let is_much = offered.is_much(self.tokens_max());
         let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let is_sent =
             |row: &Listed| !is_much || self.is_always_sent(&row.server, &row.tool) || loaded.contains(&row.name);
@@ -529,6 +553,25 @@ impl Servers {
         }
     }
 
+    /// Whether a person has allowed models to read a server's instructions as they are now.
+    fn instructions_standing(&self, server: &str) -> PinStanding {
+        let (Some(row), Some(manifest)) = (self.configured(server), self.mcp.manifest(server)) else {
+            return PinStanding::New;
+        };
+        match instructions::definition(&manifest) {
+            Some(definition) if !row.leaves_out(INSTRUCTIONS) => self.pins.standing(server, &row.identity, &definition),
+            _ => PinStanding::New,
+        }
+    }
+
+    /// The allowed instructions of all servers, as a note in front of a question.
+    #[must_use]
+    pub fn instructions(&self) -> Option<String> {
+        let is_allowed = |name: &String| self.instructions_standing(name) == PinStanding::Pinned;
+        let text = |name: String| self.mcp.manifest(&name).map(|manifest| (name, manifest.instructions.clone()));
+        instructions::note(self.names().into_iter().filter(is_allowed).filter_map(text))
+    }
+
     /// The servers that have resources and whose resources a person has allowed.
     fn with_resources(&self) -> Vec<String> {
         let has = |name: &String| self.mcp.manifest(name).is_some_and(|manifest| !manifest.resources.is_empty());
@@ -558,8 +601,9 @@ impl Servers {
     /// # Errors
     /// The pins can't be written: nothing has changed.
     pub fn forget(&self, server: &str, tool: Option<&str>) -> Result<usize, PinError> {
-        let had_resources = tool.is_none() && self.pins.allowed(server, RESOURCES).is_some();
-        Ok(self.pins.forget(server, tool)?.saturating_sub(usize::from(had_resources)))
+        let is_had = |name: &&&str| tool.is_none() && self.pins.allowed(server, name).is_some();
+        let others = [RESOURCES, INSTRUCTIONS].iter().filter(is_had).count();
+        Ok(self.pins.forget(server, tool)?.saturating_sub(others))
     }
 
     fn rows(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Configured>> {

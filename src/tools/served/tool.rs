@@ -11,8 +11,14 @@ use crate::proto::action::Action;
 use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::tool::{Outcome, ToolError};
 use crate::render::{sanitise, strip_controls};
+use crate::schema::Schema;
 use crate::tools::catalog::stranger;
 use crate::tools::{Offer, Place, Plan, Spec, Tool, Work};
+
+/// Longest arguments of a call, in bytes.
+const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
+/// Offers by which one call is judged, if its server starts or changes meanwhile.
+const OFFERS_MAX: usize = 3;
 
 /// A tool of a server.
 pub struct ServedTool {
@@ -59,30 +65,67 @@ impl Tool for ServedTool {
             is_granted: rule == Some(&Rule::Run),
         };
         let preview = format!("{arguments:#}");
-        let intent = format!("Calling {}.{} (a tool of the server {})", self.server, self.tool.name, self.server);
+        if preview.len() > ARGUMENTS_BYTES_MAX {
+            let message = format!("the arguments are longer than {} KiB", ARGUMENTS_BYTES_MAX >> 10);
+            return Err(ToolError::new("bad-arguments", message, "send less, or the path of a file"));
+        }
+        let Self { server, tool, .. } = self;
+        let intent = format!("Calling {server}.{} (server {server}, {})", tool.name, place_word(reach));
         Ok(Plan { preview, ..Plan::of(action).saying(intent) })
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
-        // What the person allowed, and not what the server offers by now: it may have changed since its last run.
-        if let Err(error) = self.servers.mcp().connect(&self.server, work.is_stopped) {
-            return failed(&error).into();
-        }
-        if self.servers.standing(&self.server, &self.tool.name) != PinStanding::Pinned {
-            let message = format!("the tool {}.{} isn't the one that the user allowed", self.server, self.tool.name);
-            let hint = format!("the user can look at it and allow it: :mcp allow {}", self.server);
-            return ToolError::new("changed", message, hint).into();
-        }
+        let reply = match self.call(permit, work) {
+            Ok(reply) => reply,
+            Err(error) => return error.into(),
+        };
+        let misfit = self.misfit(&reply.structured);
+        let mut outcome = outcome(&self.server, reply, work);
+        outcome.output.extend(misfit.map(|why| format!("\n[{why}]")));
+        let is_held = || self.servers.configured(&self.server).is_some_and(|row| (row.reach)() == Reach::Held);
+        if wants_network(&outcome) && is_held() { with_network_hint(outcome, &self.server) } else { outcome }
+    }
+}
+
+impl ServedTool {
+    /// Calls the tool as the person allowed it: if the server offers something else by now, that is judged before anything is sent.
+    fn call(&self, permit: &Permit, work: &mut Work<'_>) -> Result<Reply, ToolError> {
+        let mcp = self.servers.mcp();
         let arguments = permit.arguments().as_object().cloned().unwrap_or_default();
-        let order = Order { server: self.server.clone(), tool: self.tool.name.clone(), arguments };
-        match self.servers.mcp().call(&order, work.is_stopped, &mut Asked(work.person)) {
-            Ok(reply) => {
-                let outcome = outcome(&self.server, reply, work);
-                let is_held = || self.servers.configured(&self.server).is_some_and(|row| (row.reach)() == Reach::Held);
-                if wants_network(&outcome) && is_held() { with_network_hint(outcome, &self.server) } else { outcome }
+        let mut order = Order { server: self.server.clone(), tool: self.tool.name.clone(), arguments, seen: None };
+        for _ in 0..OFFERS_MAX {
+            order.seen = mcp.manifest(&self.server);
+            if order.seen.is_none() || self.servers.standing(&self.server, &self.tool.name) != PinStanding::Pinned {
+                break;
             }
-            Err(error) => failed(&error).into(),
+            match mcp.call(&order, work.is_stopped, &mut Asked(work.person)) {
+                Err(McpError::OtherOffer) => {}
+                done => return done.map_err(|error| failed(&error)),
+            }
         }
+        let message = format!("the tool {}.{} isn't the one that the user allowed", self.server, self.tool.name);
+        let hint = format!("the user can look at it and allow it: :mcp allow {}", self.server);
+        Err(ToolError::new("changed", message, hint))
+    }
+
+    /// Says how a structured result differs from what the tool promises, if it does.
+    fn misfit(&self, structured: &Value) -> Option<String> {
+        if structured.is_null() || self.tool.output.is_null() {
+            return None;
+        }
+        let problems = Schema::foreign(&self.tool.output).ok()?.problems(structured);
+        let first = clean(problems.first()?);
+        Some(format!("the structured result isn't as the tool's schema promises: {first}"))
+    }
+}
+
+/// The place where a server's tool runs, for a person.
+fn place_word(reach: Reach) -> &'static str {
+    match reach {
+        Reach::Held => "in the sandbox",
+        Reach::Network => "in the sandbox, with the network",
+        Reach::Free => "outside any sandbox",
+        Reach::Remote => "on another machine",
     }
 }
 
@@ -91,7 +134,7 @@ pub(super) fn failed(error: &McpError) -> ToolError {
         McpError::NeedsLogin(_) | McpError::Login(_) => {
             ("login", "tell the user to log in with :mcp login and the server's name")
         }
-        McpError::NoServer(_) | McpError::Start { .. } | McpError::NotSent(_) => {
+        McpError::NoServer(_) | McpError::Start { .. } | McpError::NotSent(_) | McpError::OtherOffer => {
             ("server", "do without it, and tell the user")
         }
         McpError::Timeout(_) => ("timeout", "it may still be at work; ask for less, or tell the user"),

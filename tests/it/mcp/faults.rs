@@ -1,6 +1,7 @@
 //! Servers that break, lie, or don't end: what a call comes to, and what is left behind.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -232,6 +233,32 @@ fn a_server_with_the_network_gets_proxies_without_their_passwords_and_another_no
         assert_eq!(out.matches("_PROXY=http://127.0.0.1:1").count(), 3 * usize::from(network), "{out}");
         assert_eq!(out.to_lowercase().matches("proxy=").count(), 4 * usize::from(network), "{out}");
     }
+}
+
+#[test]
+fn a_server_with_an_address_is_reached_by_the_proxy_of_the_environment() {
+    let proxy = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let place = format!("http://{}", proxy.local_addr().expect("an address"));
+    let home = home(&[], "mcp = { servers = { one = { url = \"http://tools.example/mcp\" } } }");
+    let first = std::thread::spawn(move || {
+        let mut line = String::new();
+        let mut reader = BufReader::new(proxy.accept().expect("a request").0);
+        reader.read_line(&mut line).expect("its first line");
+        let _ =
+            reader.get_mut().write_all(b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+        line
+    });
+    let mut command = Command::new(program());
+    command
+        .args(["mcp", "test", "one"])
+        .env_clear()
+        .env("PATH", TEST_PATH)
+        .env("HOME", at(&home))
+        .env("LANG", "C.UTF-8");
+    let tested = command.env("HTTP_PROXY", place).current_dir(at(&home).join("work")).output().expect("it runs");
+    assert!(!tested.status.success(), "{tested:?}");
+    let first = first.join().expect("no panic");
+    assert!(first.contains("tools.example"), "{first}");
 }
 
 #[test]

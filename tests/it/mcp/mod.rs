@@ -7,6 +7,7 @@ mod offers;
 mod real;
 mod serve;
 mod steps;
+mod told;
 
 use std::fs;
 use std::net::TcpListener;
@@ -371,7 +372,7 @@ fn a_session_without_a_model_lists_and_allows_servers() {
     session.send(b":mcp allow one\r");
     session.expect_text("yes [y]");
     session.send(b"y");
-    session.expect_text("allowed 3 tools of one");
+    session.expect_text("allowed 3 tools, the resources and the instructions of one");
     session.expect_prompt();
     session.send(b":mcp tools one\r");
     session.expect_text("one.echo");

@@ -8,6 +8,7 @@
     log=TEXT        printed to standard error at the start
     noise=TEXT      printed to standard output before the first answer
     delay=SECONDS   before the first answer
+    says=FILE       its instructions
     touch=FILE      a line is added to it for each call of a tool, with its name
 """
 import base64
@@ -54,6 +55,13 @@ def tools():
         with open(options["tools"], encoding="utf-8") as file:
             return json.load(file)
     return TOOLS
+
+
+def says():
+    if "says" in options:
+        with open(options["says"], encoding="utf-8") as file:
+            return file.read()
+    return "Use echo to echo."
 
 
 def text(words, **more):
@@ -164,7 +172,7 @@ def answer(message):
     if method == "initialize":
         return {"protocolVersion": "2025-11-25", "serverInfo": {"name": "fixture", "version": "1"},
                 "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}},
-                "instructions": "Use echo to echo."}
+                "instructions": says()}
     if method == "server/discover":
         if era == "odd":
             return {}

@@ -124,8 +124,8 @@ const ROOMS: &[Room] = &[
         "tools",
         6,
         &[
-            "base", "proto", "schema", "render", "turn", "files", "host", "lua", "mcp", "project", "sandbox", "shell",
-            "gate",
+            "base", "proto", "redact", "schema", "render", "turn", "files", "host", "lua", "mcp", "project", "sandbox",
+            "shell", "gate",
         ],
         "a tool sees a permit and its place, not the session or the model",
     ),
