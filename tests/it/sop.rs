@@ -375,6 +375,15 @@ fn the_session_runs_procedures_in_the_persons_own_shell() {
     drop(session);
     let next = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&home.path().join("work")).size(60, 110));
     next.expect_text("[sop] run 1 of daily-check waits: Continue to write report?; :sop approve 1");
+    // What a yes is for is shown before it counts.
+    next.expect_prompt();
+    next.send(b":sop approve 1\r");
+    next.expect_text("one file: note");
+    next.expect_text("yes, no, or Enter to leave it open");
+    assert!(!work(home.path(), "daily-check.txt").exists());
+    next.send(b"yes\r");
+    next.expect_text("Run 1 of daily-check: done");
+    assert!(work(home.path(), "daily-check.txt").exists());
 }
 
 /// A procedure whose step is another one with an approval, and whose last step uses the output of that one.

@@ -3,7 +3,7 @@
 mod shown;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -29,8 +29,8 @@ use crate::render::text::{escape_visible, table};
 use crate::sop::{Budget, Choice, Effect, Event, Fired, Problem, Rest, Run, Trigger};
 
 use shown::{
-    event_json, event_words, foreseen_json, foreseen_line, print_json, print_problems, procedure_json, run_json,
-    status_of, trigger_words,
+    approval, asked, event_json, event_words, foreseen_json, foreseen_line, print_json, print_problems, procedure_json,
+    run_json, status_of, trigger_words,
 };
 
 /// Runs that a list shows.
@@ -454,12 +454,16 @@ impl SopCall<'_> {
         let (journal, run) = if word == "resume" { (journal.clone(), journal.state()?) } else { journal.waiting()? };
         let step = run.asked.as_ref().map(|(at, ..)| run.definition().map_or("", |it| &it.steps[*at].id).to_owned());
         let waits_not = || usage(format!("run {} waits for no answer", journal.run()), "reedclaw sop status shows it");
+        let asks = is_terminal() && !self.is_json;
         match word {
             "approve" => {
                 let step = step.ok_or_else(waits_not)?;
-                let covers = run.asked.as_ref().map(|(_, _, covers)| covers.clone()).unwrap_or_default();
-                let digests = covers.into_iter().map(|call| call.digest).filter(|digest| !digest.is_empty()).collect();
-                journal.add(&Event::Approved { step, digests })?;
+                let covers = run.asked.as_ref().map(|(_, _, covers)| covers.as_slice()).unwrap_or_default();
+                // A yes is for what is shown.
+                let shows = asks && !covers.is_empty();
+                let answer = if shows { asked(&journal, &run) } else { Some(approval(step, covers)) };
+                let Some(answer) = answer else { return Ok(exit::HALTED) };
+                journal.add(&answer)?;
             }
             "reject" => {
                 let words = self.matches.get_many::<String>("text").into_iter().flatten();
@@ -468,7 +472,6 @@ impl SopCall<'_> {
             }
             _ => self.resume(&journal, &run)?,
         }
-        let asks = is_terminal() && !self.is_json;
         let status = work(&mut self.runtime, &journal.outermost()?, self.is_json, asks);
         drop(held);
         Ok(status)
@@ -696,29 +699,6 @@ fn worked(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool
         }
     }
     Ok(status)
-}
-
-/// Puts the question that a run waits for; none if the person leaves it open.
-fn asked(journal: &SopJournal, run: &Run) -> Option<Event> {
-    let (at, _, covers) = run.asked.as_ref()?;
-    let step = run.definition()?.steps.get(*at)?.id.clone();
-    app::sop_lines(journal, run).iter().skip_while(|line| !line.starts_with("It waits")).for_each(|line| {
-        if !line.starts_with("reedclaw sop") {
-            say(&escape_visible(line));
-        }
-    });
-    eprint!("yes, no, or Enter to leave it open: ");
-    let _ = std::io::stderr().flush();
-    let mut answer = String::new();
-    std::io::stdin().lock().read_line(&mut answer).ok()?;
-    match answer.trim() {
-        "yes" | "y" => {
-            let digests = covers.iter().map(|call| call.digest.clone()).filter(|it| !it.is_empty()).collect();
-            Some(Event::Approved { step, digests })
-        }
-        "no" | "n" => Some(Event::Rejected { step, why: String::new() }),
-        _ => None,
-    }
 }
 
 /// Shows a run on standard error, or as JSON.

@@ -1,13 +1,16 @@
-//! Procedures and their runs as lines and as JSON.
+//! Procedures and their runs as lines, as JSON, and as a question at the terminal.
+
+use std::io::{BufRead, Write};
 
 use serde_json::{Value, json};
 
 use crate::agent::procedure::{Foreseen, Outlook};
-use crate::app::{Procedure, SopJournal};
+use crate::app::{self, Procedure, SopJournal};
+use crate::cli::answers::agent::say;
 use crate::cli::exit;
 use crate::cli::out::outln;
 use crate::render::text::escape_visible;
-use crate::sop::{Event, Problem, Run, Trigger};
+use crate::sop::{Covered, Event, Problem, Run, Trigger};
 
 pub(super) fn trigger_words(trigger: &Trigger) -> String {
     match trigger {
@@ -138,4 +141,30 @@ pub(super) fn status_of(run: &Run) -> u8 {
         None if run.paused.is_some() => exit::INTERRUPTED,
         None => exit::HALTED,
     }
+}
+
+/// Puts the question that a run waits for; none if the person leaves it open.
+pub(super) fn asked(journal: &SopJournal, run: &Run) -> Option<Event> {
+    let (at, _, covers) = run.asked.as_ref()?;
+    let step = run.definition()?.steps.get(*at)?.id.clone();
+    app::sop_lines(journal, run).iter().skip_while(|line| !line.starts_with("It waits")).for_each(|line| {
+        if !line.starts_with("reedclaw sop") {
+            say(&escape_visible(line));
+        }
+    });
+    eprint!("yes, no, or Enter to leave it open: ");
+    let _ = std::io::stderr().flush();
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer).ok()?;
+    match answer.trim() {
+        "yes" | "y" => Some(approval(step, covers)),
+        "no" | "n" => Some(Event::Rejected { step, why: String::new() }),
+        _ => None,
+    }
+}
+
+/// The yes to a question, and to exactly the calls that it covers.
+pub(super) fn approval(step: String, covers: &[Covered]) -> Event {
+    let digests = covers.iter().map(|call| call.digest.clone()).filter(|digest| !digest.is_empty()).collect();
+    Event::Approved { step, digests }
 }
