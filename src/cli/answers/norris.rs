@@ -593,7 +593,7 @@ fn watch(journal: &StoredJournal, env: &Env) -> Result<u8, Failure> {
         }
         std::io::stdout().flush().ok();
         if !run.is_active() {
-            return Ok(if run.end.is_some() { status_of(&run) } else { exit::DONE });
+            return Ok(status_of(&run));
         }
         if is_left {
             outln!("{}", left_line(journal.run()));

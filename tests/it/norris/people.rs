@@ -277,6 +277,7 @@ fn a_run_waits_after_three_noes_and_its_report_names_what_was_refused() {
     fs::write(work(home.path(), "old/deep/file"), "x\n").expect("a file");
     let (status, text) = run(home.path(), &["norris", "clean it"]);
     assert_eq!(status, 7, "{text}");
+    assert_eq!(run(home.path(), &["norris", "watch", "1"]).0, 7, "who watches hears that it waits");
     for _ in 0..2 {
         assert_eq!(run(home.path(), &["norris", "deny", "1", "leave it"]).0, 0);
         let (status, text) = run(home.path(), &["norris", "resume", "1"]);
