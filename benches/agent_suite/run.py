@@ -35,6 +35,7 @@ def arguments():
     parser.add_argument("--tasks", default="")
     parser.add_argument("--cap", type=int, default=350, help="most new tokens of a request")
     parser.add_argument("--timeout", type=int, default=300, help="seconds for a task")
+    parser.add_argument("--minutes", type=int, default=10, help="most minutes of a run towards a goal")
     parser.add_argument("--no-lift", action="store_true")
     parser.add_argument("--note", default="", help="words for the record")
     return parser.parse_args()
@@ -293,7 +294,8 @@ def autonomous(options, folder, url, name, task, begin):
     make(work, task.get("files", {}))
     command = reedclaw(options.program, home, url, work, task["prompt"], None)
     # Hidden is the check of the suite; the run sees a command.
-    command += ["--auto", "--json", "--check", task["verify"], "--budget-steps", "12", "--budget-minutes", "10"]
+    command += ["--auto", "--json", "--check", task["verify"], "--budget-steps", "12"]
+    command += ["--budget-minutes", str(options.minutes)]
     # Such a command names the very files that the task is about.
     command += ["--allow-check-edits"] if task.get("verify_names_work") else []
     begin()
