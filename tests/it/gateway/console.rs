@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::asking::outcome;
 use super::browser::Browser;
 use super::history::is_long;
-use super::{Gateway, allowed, home, home_with, run, token};
+use super::{Client, Gateway, allowed, home, home_with, run, token};
 use crate::pty::Session;
 use crate::server::{Server, Step, answer, end, head, piece};
 
@@ -43,6 +43,18 @@ pub fn go(browser: &mut Browser, key: &str, title: &str) {
     browser.key("g");
     browser.key(key);
     browser.wait(&format!("document.querySelector('h1')?.innerText.startsWith({})", Value::from(title)));
+}
+
+/// A member whose board has one note, and a browser of this role that shows it.
+fn one_note<'g>(home: &std::path::Path, gateway: &'g Gateway, role: &str) -> Option<(Client<'g>, Browser)> {
+    let anna = gateway.client(&token(home, "anna", "member", &[]));
+    let ops = json!([{"op": "create", "atom": {"id": "one", "type": "note", "order": "a", "props": {"text": "one"}}}]);
+    let body = json!({"base_rev": 0, "ops": ops, "idempotency_key": "one"});
+    assert_eq!(anna.post("/canvas/board/commands", &body).status, 200);
+    let mut browser = signed_in(home, gateway, role)?;
+    go(&mut browser, "c", "Canvas");
+    browser.wait("document.querySelectorAll('.atom').length === 1");
+    Some((anna, browser))
 }
 
 fn write(path: &str) -> Value {
@@ -258,13 +270,7 @@ fn a_canvas_is_found_and_its_atoms_are_dragged_linked_and_put_back() {
 fn a_viewer_changes_no_canvas() {
     let home = home();
     let gateway = Gateway::start(home.path());
-    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
-    let ops = json!([{"op": "create", "atom": {"id": "one", "type": "note", "order": "a", "props": {"text": "one"}}}]);
-    let body = json!({"base_rev": 0, "ops": ops, "idempotency_key": "one"});
-    assert_eq!(anna.post("/canvas/board/commands", &body).status, 200);
-    let Some(mut browser) = signed_in(home.path(), &gateway, "viewer") else { return };
-    go(&mut browser, "c", "Canvas");
-    browser.wait("document.querySelectorAll('.atom').length === 1");
+    let Some((anna, mut browser)) = one_note(home.path(), &gateway, "viewer") else { return };
     browser.eval("document.querySelector('.atom').focus()");
     browser.key("ArrowRight");
     browser.wait("[...document.querySelectorAll('main button, main input')].every((it) => it.disabled || it.matches('.atom, form *') || it.innerText === 'Earlier revisions')");
@@ -307,13 +313,7 @@ fn the_timeline_leads_from_an_event_to_its_cause_and_to_its_run() {
 fn a_canvas_shows_the_pointers_of_others_and_its_files() {
     let home = home();
     let gateway = Gateway::start(home.path());
-    let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
-    let ops = json!([{"op": "create", "atom": {"id": "one", "type": "note", "order": "a", "props": {"text": "one"}}}]);
-    let body = json!({"base_rev": 0, "ops": ops, "idempotency_key": "one"});
-    assert_eq!(anna.post("/canvas/board/commands", &body).status, 200);
-    let Some(mut browser) = signed_in(home.path(), &gateway, "member") else { return };
-    go(&mut browser, "c", "Canvas");
-    browser.wait("document.querySelectorAll('.atom').length === 1");
+    let Some((anna, mut browser)) = one_note(home.path(), &gateway, "member") else { return };
     browser.wait("document.querySelector('#connection').innerText.includes('live')");
     assert_eq!(anna.post("/canvas/board/gestures", &json!({"kind": "cursor", "x": 40, "y": 50})).status, 202);
     browser.wait("[...document.querySelectorAll('.cursor')].some((it) => it.innerText.includes('anna') && it.style.left === '40px')");
