@@ -1,6 +1,9 @@
 //! Keys of the table: the row of a key, the strictest value of a security setting, and the key that was probably meant. It must not
 //! know values.
 
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
 use super::Project::{Adds, Only, Stricter};
 use super::{Kind, ROWS, Row};
 use crate::config::reading::checked::Setting;
@@ -23,23 +26,33 @@ impl Place {
     }
 }
 
+/// A row with the parts of its path.
+type Split = (Vec<&'static str>, &'static Row);
+
+/// The rows by the first part of their paths. Every key of the defaults and of the config is looked up at each start.
+fn rows_by_first() -> &'static BTreeMap<&'static str, Vec<Split>> {
+    static ROWS_BY_FIRST: OnceLock<BTreeMap<&'static str, Vec<Split>>> = OnceLock::new();
+    ROWS_BY_FIRST.get_or_init(|| {
+        let mut rows: BTreeMap<&str, Vec<Split>> = BTreeMap::new();
+        for row in ROWS {
+            let parts: Vec<&str> = row.path.split('.').collect();
+            rows.entry(parts[0]).or_default().push((parts, row));
+        }
+        rows
+    })
+}
+
 /// Finds the row or the group of a key, from its parts from the top.
 pub(in crate::config) fn place(key: &[String]) -> Place {
-    // Every key of the defaults is looked up at each start: most rows are passed over by their first part.
     let Some(first) = key.first() else { return Place::Table };
-    for row in ROWS {
-        let is_group =
-            row.path.strip_prefix(first.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        if !is_group {
+    for (parts, row) in rows_by_first().get(first.as_str()).into_iter().flatten() {
+        let is_so = |(have, part): (&String, &&str)| *part == "NAME" || part == have;
+        if parts.len() < key.len() || !key.iter().zip(parts).all(is_so) {
             continue;
         }
-        let mut parts = row.path.split('.');
-        if !key.iter().all(|have| parts.next().is_some_and(|part| part == "NAME" || part == have)) {
-            continue;
-        }
-        return match parts.next() {
+        return match parts.get(key.len()) {
             None => Place::Leaf(row),
-            Some("NAME") => Place::Names,
+            Some(&"NAME") => Place::Names,
             Some(_) => Place::Table,
         };
     }
