@@ -52,6 +52,23 @@ pub use script::Script;
 pub use shell::{IsStopped, Shell};
 pub use skill::{Library, Skill};
 
+/// Names of tools that need settings, beside those that every registry has.
+pub const OWN_TOOLS: [&str; 13] = [
+    "edit_apply_batch",
+    "edit_create_file",
+    "edit_delete_file",
+    "edit_insert_at_line",
+    "edit_replace_exact",
+    "file_write",
+    "http",
+    "pdf_extract",
+    "shell",
+    "shell_job",
+    "skill",
+    "symbols",
+    "web_search",
+];
+
 /// A tool's description, for the model and for lists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {

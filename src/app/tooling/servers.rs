@@ -19,8 +19,8 @@ use crate::mcp::{self, Era, Launch, Mcp, Place, Server, ServerLimits, Web};
 use crate::proto::served::Reach;
 use crate::receipts;
 use crate::sandbox::{self, Area, Grant, Tier, View};
-use crate::tools::judged_client;
 use crate::tools::served::{Added, Adding, Configured, Rule, Servers, Start};
+use crate::tools::{OWN_TOOLS, Registry, judged_client};
 
 /// Variables of the user that every server gets, if they are set.
 const PASSED_ON: [&str; 9] = ["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM", "USER", "LOGNAME"];
@@ -87,7 +87,13 @@ pub(in crate::app) fn servers_in(
         ServerStart::Eager => Start::Eager,
     };
     let wait = Duration::from_millis(*wait_ms);
-    Some(Arc::new(Servers::new(Mcp::new(options), configured, adding, &state, start, wait, *tools_tokens)))
+    let servers = Servers::new(Mcp::new(options), configured, adding, &state, start, wait, *tools_tokens);
+    Some(Arc::new(servers.beside(built_in)))
+}
+
+/// Names of the built-in tools.
+fn built_in() -> Vec<String> {
+    Registry::new().specs().map(|spec| spec.name.clone()).chain(OWN_TOOLS.map(str::to_owned)).collect()
 }
 
 fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> Configured {

@@ -12,28 +12,12 @@ use crate::config::{self, Env, Settings};
 use crate::host;
 use crate::project;
 use crate::proto::{Failure, FailureKind};
+pub use crate::tools::OWN_TOOLS;
 use crate::tools::plugin::{PluginState, PluginTool, Plugins, Standing};
 use crate::tools::{
     CANVAS_TOOLS, Check, Http, HttpOptions, Launcher, Limits, Pdf, Registry, SearchOptions, SearchService, Shell, Spec,
     Symbols, Tool, ToolSet, WebSearch, edit_tools,
 };
-
-/// Names of tools that need settings, beside those that every registry has.
-pub const OWN_TOOLS: [&str; 13] = [
-    "edit_apply_batch",
-    "edit_create_file",
-    "edit_delete_file",
-    "edit_insert_at_line",
-    "edit_replace_exact",
-    "file_write",
-    "http",
-    "pdf_extract",
-    "shell",
-    "shell_job",
-    "skill",
-    "symbols",
-    "web_search",
-];
 
 /// The place of the plugins.
 ///

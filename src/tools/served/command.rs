@@ -494,7 +494,9 @@ fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<Strin
         format!("runs in       {}", reach_word((row.reach)())),
     ];
     lines.extend(row.grant.iter().map(|(what, which)| format!("{what:<13} {}", escape_visible(which))));
-    lines.push(format!("variables     {}", row.identity["env"]));
+    for (what, key) in [("variables", "env"), ("headers", "headers")] {
+        lines.extend(row.identity.get(key).map(|names| format!("{what:<13} {}", escape_visible(&names.to_string()))));
+    }
     if !manifest.version.is_empty() {
         lines.push(format!("protocol      {}", escape_visible(&manifest.version)));
     }
@@ -509,10 +511,11 @@ fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<Strin
     }
     lines.extend(manifest.instructions.lines().map(|line| format!("says          {}", escape_visible(line))));
     lines.extend(manifest.left_out.iter().map(|what| format!("left out      {}", escape_visible(what))));
+    let others = servers.others(server);
     for listed in servers.list(server) {
         lines.push(format!("tool          {} ({})", escape_visible(&listed.tool.name), standing_word(&listed)));
         lines.push(format!("  pin         {}", pin(&row.identity, &listed.tool)));
-        lines.extend(tool_lines(&listed.tool));
+        lines.extend(tool_lines(&listed.tool, &others));
     }
     for prompt in &manifest.prompts {
         lines.push(format!("prompt        {}: {}", escape_visible(&prompt.name), escape_visible(&prompt.description)));
@@ -521,8 +524,8 @@ fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<Strin
 }
 
 /// Everything that a model is shown of a tool, and what about it deserves a second look.
-fn tool_lines(tool: &Definition) -> Vec<String> {
-    let mut lines = said_lines(&tool.description);
+fn tool_lines(tool: &Definition, others: &[String]) -> Vec<String> {
+    let mut lines = said_lines(&tool.description, others);
     lines.push(format!("  arguments   {}", escape_visible(&tool.input.to_string())));
     if !tool.output.is_null() {
         lines.push(format!("  result      {}", escape_visible(&tool.output.to_string())));
@@ -551,12 +554,12 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Fa
     if new.is_empty() && !has_new_links && said.is_none() {
         return Ok(Done::Lines(vec![format!("every tool of {server} that the config offers is allowed as it is")]));
     }
-    let mut lines = Vec::new();
+    let (mut lines, others) = (Vec::new(), servers.others(server));
     for row in &new {
         lines.push(format!("tool          {} ({})", escape_visible(&row.tool.name), standing_word(row)));
         match servers.allowed_definition(server, &row.tool.name) {
-            None => lines.extend(tool_lines(&row.tool)),
-            Some(old) => lines.extend(changed_lines(&old, &row.tool)),
+            None => lines.extend(tool_lines(&row.tool, &others)),
+            Some(old) => lines.extend(changed_lines(&old, &row.tool, &others)),
         }
     }
     let mut tools: Vec<Definition> = new.into_iter().map(|row| row.tool).collect();
@@ -570,8 +573,8 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Fa
             instructions::BYTES_MAX
         ));
         match servers.allowed_definition(server, INSTRUCTIONS) {
-            None => lines.extend(said_lines(&said.description)),
-            Some(old) => lines.extend(changed_lines(&old, &said)),
+            None => lines.extend(said_lines(&said.description, &others)),
+            Some(old) => lines.extend(changed_lines(&old, &said, &others)),
         }
         tools.push(said);
     }
@@ -588,13 +591,19 @@ fn new_instructions(servers: &Servers, server: &str, meant: Option<&str>) -> Opt
 }
 
 /// A text of a server, and what about it deserves a second look.
-fn said_lines(text: &str) -> Vec<String> {
+fn said_lines(text: &str, others: &[String]) -> Vec<String> {
     let lines = text.lines().map(|line| format!("  says        {}", escape_visible(line)));
-    lines.chain(warnings(text, &[]).into_iter().map(|warning| format!("  careful     {warning}"))).collect()
+    lines.chain(careful_lines(text, others)).collect()
+}
+
+/// The parts of a text that deserve a second look; `others` are tools that aren't its server's.
+fn careful_lines(text: &str, others: &[String]) -> impl Iterator<Item = String> {
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    warnings(text, &others).into_iter().map(|warning| format!("  careful     {}", escape_visible(&warning)))
 }
 
 /// Shows a tool beside the one that a person allowed: each part that differs, and what deserves a second look.
-pub(super) fn changed_lines(old: &Value, tool: &Definition) -> Vec<String> {
+pub(super) fn changed_lines(old: &Value, tool: &Definition, others: &[String]) -> Vec<String> {
     let mut lines = Vec::new();
     for (part, old, new) in changes(old, tool) {
         lines.push(format!("  {part:<11} was  {}", escape_visible(&old)));
@@ -603,7 +612,7 @@ pub(super) fn changed_lines(old: &Value, tool: &Definition) -> Vec<String> {
     if lines.is_empty() {
         lines.push("  changed     the server itself: its program, arguments, variables, or sandbox".into());
     }
-    lines.extend(warnings(&tool.description, &[]).into_iter().map(|warning| format!("  careful     {warning}")));
+    lines.extend(careful_lines(&tool.description, others));
     lines
 }
 

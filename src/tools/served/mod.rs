@@ -142,6 +142,8 @@ pub struct Servers {
     notices: Mutex<Vec<String>>,
     /// The failures that the person has heard of, by server.
     told: Mutex<BTreeMap<String, Instant>>,
+    /// Names the built-in tools.
+    own: fn() -> Vec<String>,
 }
 
 #[derive(PartialEq)]
@@ -257,7 +259,25 @@ impl Servers {
             offered: Mutex::default(),
             notices: Mutex::default(),
             told: Mutex::default(),
+            own: Vec::new,
         }
+    }
+
+    /// The same, beside these built-in tools: a person is warned of a text that names one of them.
+    #[must_use]
+    pub fn beside(self, own: fn() -> Vec<String>) -> Self {
+        Self { own, ..self }
+    }
+
+    /// The names of tools that aren't a server's own: built-in ones and those of other servers.
+    fn others(&self, server: &str) -> Vec<String> {
+        let of = |name: &String| {
+            let tools = self.mcp.manifest(name).map(|manifest| manifest.tools.clone()).unwrap_or_default();
+            tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>()
+        };
+        let (own, servers) = (of(&server.to_owned()), self.names());
+        let all = (self.own)().into_iter().chain(servers.iter().filter(|name| *name != server).flat_map(of));
+        all.filter(|name| !own.contains(name)).collect()
     }
 
     /// The client.
@@ -442,7 +462,9 @@ impl Servers {
         let allowed = self.allowed_definition(&found.server, &found.tool.name);
         Some(Changed {
             name: format!("{}.{}", found.server, found.tool.name),
-            difference: allowed.map(|old| changed_lines(&old, &found.tool).join("\n")).unwrap_or_default(),
+            difference: allowed
+                .map(|old| changed_lines(&old, &found.tool, &self.others(&found.server)).join("\n"))
+                .unwrap_or_default(),
             server: found.server,
         })
     }

@@ -119,7 +119,7 @@ fn lists_show_how_a_server_is_held_and_no_secret() {
     }
     assert!(!out.contains(token), "{out}");
     let (_, out, err) = run(at(&home), &["mcp", "show", "web"]);
-    assert!(out.contains("address       http://127.0.0.1:9/mcp?…"), "{out}{err}");
+    assert!(out.contains("address       http://127.0.0.1:9/mcp?…") && !out.contains("null"), "{out}{err}");
     assert!(!format!("{out}{err}").contains("a-secret-of-mine"), "{out}{err}");
 }
 
