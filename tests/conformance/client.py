@@ -101,6 +101,14 @@ def example(schema):
     return {"number": 5, "integer": 5, "boolean": True, "array": []}.get(kind, "x")
 
 
+def wished(found):
+    """A call of each tool. One scenario only wants the schema of its rich tool back from the other one, as it was shown."""
+    rich = found.get("json_schema_2020_12_tool")
+    if rich:
+        return [{"name": "json_schema_echo", "arguments": {"schema": rich}}]
+    return [{"name": name, "arguments": example(rule)} for name, rule in found.items()]
+
+
 def tools(home):
     """The names of the server's tools with their schemas."""
     code, text = with_login(home, ["mcp", "show", "one"])
@@ -129,7 +137,7 @@ def main():
         _, found = tools(home)
         if found:
             at_terminal(home, ["mcp", "allow", "one"], [(rb"\[y/N\] ", b"y\r")])
-        calls = CONTEXT.get("toolCalls") or [{"name": name, "arguments": example(rule)} for name, rule in found.items()]
+        calls = CONTEXT.get("toolCalls") or wished(found)
         worst = 0
         for call in calls:
             arguments = json.dumps(call.get("arguments") or {})
