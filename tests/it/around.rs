@@ -557,6 +557,18 @@ fn the_shells_own_prompts_are_all_shown() {
     session.expect_line("[right-%?]");
 }
 
+/// Once, the shell's own `$` became ours while the menu was open, and stayed so in the scrollback.
+#[test]
+fn an_open_menu_leaves_the_sign_of_the_prompt() {
+    let spawn = Spawn::reedclaw().file(".config/reedclaw/config.lua", "return { prompt = \"shell\" }");
+    let session = Session::spawn(spawn.file(".bashrc", "PS1='mine $ '").file("one-a", "").file("one-b", ""));
+    session.expect("their prompt", |screen| crate::pty::cursor_line(screen).trim_end() == "mine $");
+    session.type_text("cat o");
+    session.press(Key::Tab);
+    session.expect_text("one-b");
+    session.expect("their sign", |screen| crate::pty::cursor_line(screen).starts_with("mine $ cat one-"));
+}
+
 /// As [`enter_in_pieces`], with prompts of several rows.
 fn enter_in_pieces_below(session: &Session, lines: &[&str]) {
     session.expect_prompt();

@@ -75,12 +75,9 @@ pub(in crate::repl) fn make(
         .with_mentions(mentions(shape))
         .with_served(served(shape));
     let completer = HookCompleter { inner, hooks: shape.hooks.clone() };
-    // A menu's marker stands where the prompt's glyph stood.
-    let marker = if shape.unicode { "❯ " } else { "> " };
     let completion_menu = ColumnarMenu::default()
         .with_name(COMPLETION_MENU)
         .with_columns(MENU_COLUMNS)
-        .with_marker(marker)
         .with_selected_text_style(if color { Style::new().reverse() } else { Style::new() })
         .with_text_style(Style::new())
         .with_description_text_style(if color { Color::DarkGray.normal() } else { Style::new() });
@@ -108,7 +105,7 @@ pub(in crate::repl) fn make(
         .with_visual_selection_style(Style::new().reverse())
         .with_quick_completions(true)
         .with_partial_completions(true)
-        .with_menu(ReedlineMenu::EngineCompleter(Box::new(CompletionMenu(completion_menu, 0))))
+        .with_menu(ReedlineMenu::EngineCompleter(Box::new(CompletionMenu::new(completion_menu, heading.clone()))))
         .with_menu(ReedlineMenu::HistoryMenu(Box::new(search)))
         // An empty query doesn't end the search; the completion menu closes by itself.
         .with_persistent_menus(true)

@@ -3,44 +3,57 @@
 
 use reedline::{ColumnarMenu, Completer, Editor, Menu, MenuEvent, MenuSettings, Painter, Suggestion};
 
+use super::prompt::Heading;
+
 /// Rows that it takes at most: a long list says how much more there is, and leaves the screen as it was.
 const ROWS_MAX: u16 = 12;
 
-/// The menu, and the columns of the screen.
-pub(in crate::repl) struct CompletionMenu(pub(in crate::repl) ColumnarMenu, pub(in crate::repl) u16);
+/// The menu.
+pub(in crate::repl) struct CompletionMenu {
+    inner: ColumnarMenu,
+    /// The columns of the screen.
+    columns: u16,
+    heading: Heading,
+    /// The sign at the end of the prompt, which an open menu would replace by its own.
+    sign: String,
+}
 
 impl Menu for CompletionMenu {
+    fn indicator(&self) -> &str {
+        &self.sign
+    }
+
     fn settings(&self) -> &MenuSettings {
-        self.0.settings()
+        self.inner.settings()
     }
 
     fn is_active(&self) -> bool {
-        self.0.is_active()
+        self.inner.is_active()
     }
 
     fn set_active(&mut self, active: bool) {
-        self.0.set_active(active);
+        self.inner.set_active(active);
     }
 
     fn clear_input(&mut self) {
-        self.0.clear_input();
+        self.inner.clear_input();
     }
 
     fn on_activate(&mut self) {
-        self.0.on_activate();
+        self.inner.on_activate();
     }
 
     fn on_deactivate(&mut self) {
-        self.0.on_deactivate();
+        self.inner.on_deactivate();
     }
 
     fn menu_event(&mut self, event: MenuEvent) {
         let event = if matches!(event, MenuEvent::Edit(_)) { MenuEvent::Deactivate } else { event };
-        self.0.menu_event(event);
+        self.inner.menu_event(event);
     }
 
     fn can_quick_complete(&self) -> bool {
-        self.0.can_quick_complete()
+        self.inner.can_quick_complete()
     }
 
     fn can_partially_complete(
@@ -49,7 +62,7 @@ impl Menu for CompletionMenu {
         editor: &mut Editor,
         completer: &mut dyn Completer,
     ) -> bool {
-        let done = self.0.can_partially_complete(values_updated, editor, completer);
+        let done = self.inner.can_partially_complete(values_updated, editor, completer);
         self.close_if_empty();
         done
     }
@@ -59,26 +72,27 @@ impl Menu for CompletionMenu {
         if !self.is_active() {
             return;
         }
-        self.0.update_values(editor, completer);
+        self.inner.update_values(editor, completer);
         self.close_if_empty();
     }
 
     fn reset_position(&mut self) {
-        self.0.reset_position();
+        self.inner.reset_position();
     }
 
     fn update_working_details(&mut self, editor: &mut Editor, completer: &mut dyn Completer, painter: &Painter) {
-        self.1 = painter.screen_width();
-        self.0.update_working_details(editor, completer, painter);
+        self.columns = painter.screen_width();
+        self.sign = self.heading.sign();
+        self.inner.update_working_details(editor, completer, painter);
         self.close_if_empty();
     }
 
     fn replace_in_buffer(&self, editor: &mut Editor) {
-        self.0.replace_in_buffer(editor);
+        self.inner.replace_in_buffer(editor);
     }
 
     fn menu_required_lines(&self, terminal_columns: u16) -> u16 {
-        let lines = if self.get_values().is_empty() { 0 } else { self.0.menu_required_lines(terminal_columns) };
+        let lines = if self.get_values().is_empty() { 0 } else { self.inner.menu_required_lines(terminal_columns) };
         lines.min(ROWS_MAX)
     }
 
@@ -86,42 +100,47 @@ impl Menu for CompletionMenu {
         if self.get_values().is_empty() {
             return String::new();
         }
-        let (all, lines) = (self.0.menu_required_lines(self.1), available_lines.min(ROWS_MAX));
+        let (all, lines) = (self.inner.menu_required_lines(self.columns), available_lines.min(ROWS_MAX));
         if all <= lines || lines < 2 {
-            return self.0.menu_string(lines, use_ansi_coloring);
+            return self.inner.menu_string(lines, use_ansi_coloring);
         }
         let candidates = self.get_values().len();
         let shown = candidates.div_ceil(usize::from(all)) * usize::from(lines - 1);
-        let rows = self.0.menu_string(lines - 1, use_ansi_coloring);
+        let rows = self.inner.menu_string(lines - 1, use_ansi_coloring);
         let more = candidates.saturating_sub(shown);
         format!("{}\r\n… {more} more", rows.trim_end_matches(['\r', '\n']))
     }
 
     fn min_rows(&self) -> u16 {
-        self.0.min_rows()
+        self.inner.min_rows()
     }
 
     fn get_values(&self) -> &[Suggestion] {
-        self.0.get_values()
+        self.inner.get_values()
     }
 
     fn results_are_provisional(&self) -> bool {
-        self.0.results_are_provisional()
+        self.inner.results_are_provisional()
     }
 
     fn is_awaiting_first_answer(&self) -> bool {
-        self.0.is_awaiting_first_answer()
+        self.inner.is_awaiting_first_answer()
     }
 
     fn set_cursor_pos(&mut self, position: (u16, u16)) {
-        self.0.set_cursor_pos(position);
+        self.inner.set_cursor_pos(position);
     }
 }
 
 impl CompletionMenu {
+    /// Makes it of reedline's.
+    pub(in crate::repl) fn new(inner: ColumnarMenu, heading: Heading) -> Self {
+        Self { inner, columns: 0, heading, sign: String::new() }
+    }
+
     fn close_if_empty(&mut self) {
-        if self.0.get_values().is_empty() && !self.0.results_are_provisional() {
-            self.0.set_active(false);
+        if self.inner.get_values().is_empty() && !self.inner.results_are_provisional() {
+            self.inner.set_active(false);
         }
     }
 }

@@ -31,13 +31,16 @@ struct Shown {
     shadow: Option<Route>,
     /// Shown in words.
     words: bool,
+    /// The sign at the end of the prompt, as it was drawn last.
+    sign: String,
 }
 
 impl Heading {
     /// Makes a heading that speaks in glyphs or in words.
     #[must_use]
     pub fn new(words: bool) -> Self {
-        let shown = Shown { line: String::new(), route: Route::Empty, held: false, shadow: None, words };
+        let shown =
+            Shown { line: String::new(), route: Route::Empty, held: false, shadow: None, words, sign: String::new() };
         Self { shown: Arc::new(Mutex::new(shown)) }
     }
 
@@ -59,7 +62,8 @@ impl Heading {
         } else {
             steady(Some((&shown.line, shown.route)), line, verdict)
         };
-        *shown = Shown { line: line.to_owned(), route, held: route != verdict.route, shadow, words: shown.words };
+        (shown.line, shown.held) = (line.to_owned(), route != verdict.route);
+        (shown.route, shown.shadow) = (route, shadow);
     }
 
     /// Whether something else than `verdict` was shown for `line` when Enter was pressed.
@@ -67,6 +71,12 @@ impl Heading {
     pub fn differs(&self, line: &str, verdict: &RouteVerdict) -> bool {
         let shown = self.lock();
         shown.held && shown.line == line && shown.route != verdict.route
+    }
+
+    /// The sign at the end of the prompt, with its colours, as it was drawn last.
+    #[must_use]
+    pub fn sign(&self) -> String {
+        self.lock().sign.clone()
     }
 
     fn get(&self) -> (Route, Option<Route>) {
@@ -262,6 +272,27 @@ impl ReedPrompt {
             (_, false) => (">", Color::Green),
         }
     }
+
+    /// The sign that ends the prompt, with its colours.
+    fn sign(&self, mode: &PromptEditMode) -> Cow<'_, str> {
+        let (glyph, color) = self.glyph();
+        let glyph = match mode {
+            PromptEditMode::Vi(PromptViMode::Normal) if glyph == "❯" => "❮",
+            PromptEditMode::Vi(PromptViMode::Normal) if glyph == ">" => "<",
+            _ => glyph,
+        };
+        let is_shells = matches!(self.heading.get().0, Route::Shell | Route::Empty);
+        if let Some(own) = &self.own {
+            let blanks = &own[own.trim_end_matches(' ').len()..];
+            return match () {
+                () if !is_shells && self.color => format!("\x1b[0m{}{blanks}", color.bold().paint(glyph)).into(),
+                () if !is_shells => format!("{glyph}{blanks}").into(),
+                () if glyph == "❮" => own.replace('❯', glyph).into(),
+                () => Cow::Borrowed(own),
+            };
+        }
+        if self.color { format!("{} ", color.bold().paint(glyph)).into() } else { format!("{glyph} ").into() }
+    }
 }
 
 impl reedline::Prompt for ReedPrompt {
@@ -280,23 +311,9 @@ impl reedline::Prompt for ReedPrompt {
     }
 
     fn render_prompt_indicator(&self, mode: PromptEditMode) -> Cow<'_, str> {
-        let (glyph, color) = self.glyph();
-        let glyph = match mode {
-            PromptEditMode::Vi(PromptViMode::Normal) if glyph == "❯" => "❮",
-            PromptEditMode::Vi(PromptViMode::Normal) if glyph == ">" => "<",
-            _ => glyph,
-        };
-        let is_shells = matches!(self.heading.get().0, Route::Shell | Route::Empty);
-        if let Some(own) = &self.own {
-            let blanks = &own[own.trim_end_matches(' ').len()..];
-            return match () {
-                () if !is_shells && self.color => format!("\x1b[0m{}{blanks}", color.bold().paint(glyph)).into(),
-                () if !is_shells => format!("{glyph}{blanks}").into(),
-                () if glyph == "❮" => own.replace('❯', glyph).into(),
-                () => Cow::Borrowed(own),
-            };
-        }
-        if self.color { format!("{} ", color.bold().paint(glyph)).into() } else { format!("{glyph} ").into() }
+        let sign = self.sign(&mode);
+        sign.as_ref().clone_into(&mut self.heading.lock().sign);
+        sign
     }
 
     fn render_prompt_multiline_indicator(&self) -> Cow<'_, str> {
