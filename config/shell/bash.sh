@@ -3,9 +3,10 @@
 #   @REQUEST@  file from which the next line is loaded      @ACK@   pipe that lets the prompt go on
 #   @REPORT@   pipe for names and completions               @NONCE@ secret of the first prompt
 #   @OPTIONS@  letters: l login, n no profile, r no rc,     @RCFILE@ / @ENV@  quoted values
-#              a after `exec bash`: read at the prompt of a bash that has read its files
+#              a read by a line at the prompt of a bash that has read its files (`exec bash`)
 # Every marker is ESC ] 633 ; letter ; nonce … BEL, and the nonce changes with every command.
 
+__rc_s=$?
 # A Ctrl-C would end this file with the user's own. It ends the innermost of those, and nothing of ours.
 __rc_int='((${#BASH_SOURCE[@]} > 1)) && { builtin echo >&2; builtin return 130; }'
 case @OPTIONS@ in *a*) ;; *) builtin trap "$__rc_int" INT ;; esac
@@ -401,7 +402,7 @@ __rc_begin() {
   builtin local - __rc_t
   builtin set +aeux
   __rc_keys
-  __rc_ps1=${PS1-}
+  __rc_kept
   __rc_locked=
   builtin trap -p INT >| @REQUEST@
   IFS= builtin read -r -d '' __rc_t <@REQUEST@
@@ -413,10 +414,10 @@ __rc_begin() {
     builtin history 1 >| @REQUEST@
     IFS= builtin read -r -d '' __rc_t <@REQUEST@
     [[ $__rc_t != *' . /proc/'*'/fd/'* ]] || builtin history -d -1
-    builtin printf 'found\n%s\x1f\0' "${PS1@P}" >@REPORT@ && IFS= builtin read -r __rc_t <@ACK@ ;;
+    builtin printf 'found\n%s\x1f\0' "${__rc_ps1@P}" >@REPORT@ && IFS= builtin read -r __rc_t <@ACK@ ;;
   esac
   __rc_order && builtin return
   __rc_lock
   __rc_marks
 }
-{ __rc_begin; builtin trap -p DEBUG >| @REQUEST@; __rc_look; } >/dev/null 2>&1
+{ __rc_begin; builtin trap -p DEBUG >| @REQUEST@; __rc_look; __rc_status "$__rc_s"; } >/dev/null 2>&1

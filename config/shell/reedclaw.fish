@@ -2,12 +2,14 @@
 # The words between @ signs are filled in by the program:
 #   @REQUEST@  file from which the next line is loaded      @ACK@   pipe that lets the prompt go on
 #   @REPORT@   pipe for names and completions               @NONCE@ secret of the first prompt
+#   @OPTIONS@  letter: a read by a line at the prompt of a fish that has read its files
 # Every marker is ESC ] 633 ; letter ; nonce … BEL, and the nonce changes with every command.
 
+set -g __rc_last $status
 set -g __rc_n @NONCE@
 set -g __rc_id 0
 set -g __rc_hidden 0
-set -g __rc_last 0
+set -g __rc_pressed
 # The program suggests by itself; a line that is handed over needs no suggestion.
 set -g fish_autosuggestion_enabled 0
 
@@ -23,6 +25,8 @@ end
 
 function __rc_done --on-event fish_postexec
     set -l __rc_s $status
+    # Without the other hook, what comes now is the prompt, and has to be taken away.
+    functions -q __rc_arm; or return
     set -l __rc_v $CONDA_DEFAULT_ENV
     test -n "$__rc_v"; or set __rc_v (string replace -r '.*/' '' -- "$VIRTUAL_ENV")
     set __rc_v (string replace -ar '[^A-Za-z0-9._-]' _ -- "$__rc_v")
@@ -115,6 +119,8 @@ function __rc_names
     if string match -qr 'vi_key|hybrid' -- $fish_key_bindings
         printf '[vi]\n'
     end
+    printf '[fish-key]\n'
+    bind --user
     printf '[path]\n%s\n\0' (string join : -- $PATH)
 end
 
@@ -193,10 +199,80 @@ function __rc_complete
     commandline -f repaint
 end
 
+# A key that the person has bound: the line in the request is put before fish's editor, and what is bound does its work there. A line
+# that it has fish run, and the edits that it leaves to fish, come later: then the program asks for the line by another key.
+function __rc_press
+    set -l __rc_r (string split0 <@REQUEST@)
+    set -g __rc_pressed $__rc_r[1]
+    set -gx TERM $__rc_term
+    commandline -r -- $__rc_r[2]
+    commandline -C -- $__rc_r[3]
+    set -l __rc_m (string match -q insert -- $fish_bind_mode; and echo insert; or echo default)
+    set -g __rc_later 0
+    function commandline
+        builtin commandline $argv
+        set -l __rc_c $status
+        if set -l __rc_i (contains -i -- -f $argv; or contains -i -- --function $argv)
+            string match -qr -- '^(force-)?repaint' $argv[(math $__rc_i + 1)]; or set -g __rc_later 1
+        end
+        return $__rc_c
+    end
+    for __rc_l in (eval bind --user -M $__rc_m $__rc_r[4] 2>/dev/null)
+        eval __rc_run (string replace -r '^bind ' '' -- $__rc_l)
+    end
+    functions -e commandline
+    if test $__rc_later = 1
+        set -gx TERM dumb
+        printf 'later\n\0' >@REPORT@ 2>/dev/null
+    else
+        __rc_release
+    end
+end
+
+# Runs the commands of a `bind` line; one that is a function of fish's own editor comes later.
+function __rc_run
+    argparse -i 'M/mode=' 'm/sets-mode=' user preset s/silent -- $argv
+    for __rc_c in $argv[2..]
+        if contains -- $__rc_c (bind --function-names)
+            commandline -f $__rc_c
+        else
+            eval $__rc_c
+        end
+    end
+end
+
+# Gives back what has become of the line, and waits until the program has fetched the keys that nobody has read.
+function __rc_release
+    set -gx TERM dumb
+    if test -n "$__rc_pressed"
+        printf 'line\n%s\n%s\n%s\0' $__rc_pressed (commandline -C) (commandline | string collect) >@REPORT@ 2>/dev/null
+        read -l __rc_a <@ACK@ 2>/dev/null
+    end
+    set -g __rc_pressed
+    commandline -r ''
+    commandline -f repaint
+end
+
 # Bound at each prompt, because a change of the key bindings starts from nothing.
 function __rc_keys
     for __rc_m in insert default visual replace replace_one
         bind -M $__rc_m \e\[24\;8~ __rc_load
         bind -M $__rc_m \e\[23\;8~ __rc_complete
+        bind -M $__rc_m \e\[21\;8~ __rc_press
+        bind -M $__rc_m \e\[20\;8~ __rc_release
     end
+end
+
+# Read by a line at the prompt: says what is drawn there, for the program to take away. That line is none of the person's, and leaves
+# the status as it was.
+if string match -q '*a*' -- @OPTIONS@
+    set -l __rc_p
+    if functions -q fish_prompt
+        __rc_status $__rc_last
+        # fish draws it without the line feed at its end.
+        set __rc_p (fish_prompt | string collect)
+    end
+    printf 'found\n%s\x1f\0' "$__rc_p" >@REPORT@ 2>/dev/null
+    read -l __rc_a <@ACK@ 2>/dev/null
+    __rc_status $__rc_last
 end

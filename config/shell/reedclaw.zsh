@@ -2,23 +2,30 @@
 # The words between @ signs are filled in by the program:
 #   @REQUEST@  file from which the next line is loaded      @ACK@   pipe that lets the prompt go on
 #   @REPORT@   pipe for names and completions               @NONCE@ secret of the first prompt
-#   @OPTIONS@  letters: f no start-up files, z ZDOTDIR set  @ZDOTDIR@ its quoted value
+#   @OPTIONS@  letters: f no start-up files, z ZDOTDIR set, @ZDOTDIR@ its quoted value
+#              a read by a line at the prompt of a zsh that has read its files
 # Every marker is ESC ] 633 ; letter ; nonce … BEL, and the nonce changes with every command.
 
 # -- undo what starting this way has changed ------------------------------------------------------
-{ builtin zmodload -F zsh/files b:zf_rm b:zf_rmdir && zf_rm -f -- "$ZDOTDIR/.zshenv" && zf_rmdir -- "$ZDOTDIR"
-  builtin zmodload -u zsh/files } 2>/dev/null
+typeset -g __rc_last=$? __rc_new=$(( ! ${+__rc_n} ))
+case @OPTIONS@ in *a*) ;; *)
+  { builtin zmodload -F zsh/files b:zf_rm b:zf_rmdir && zf_rm -f -- "$ZDOTDIR/.zshenv" && zf_rmdir -- "$ZDOTDIR"
+    builtin zmodload -u zsh/files } 2>/dev/null ;;
+esac
 case @OPTIONS@ in
+  *a*) ;;
   *z*) builtin export ZDOTDIR=@ZDOTDIR@ ;;
   *) builtin unset ZDOTDIR ;;
 esac
-typeset -g __rc_n=@NONCE@ __rc_id=0 __rc_hidden=0 __rc_ps1= __rc_ps2= __rc_rps1= __rc_rps2= __rc_term= __rc_last=0 __rc_nonce= __rc_line= __rc_set=0
+typeset -g __rc_n=@NONCE@ __rc_id=0 __rc_hidden=0 __rc_ps1= __rc_ps2= __rc_rps1= __rc_rps2= __rc_term= __rc_nonce= __rc_line= __rc_set=0 __rc_pressed= __rc_drawn= __rc_seen=
 typeset -ga __rc_paste __rc_on
 
 # -- hooks ----------------------------------------------------------------------------------------
 # First in precmd_functions: the status of the command, before the other hooks.
 __rc_done() {
   { builtin local __rc_s=$?
+    # Without the other hook, what comes now is the prompt, and has to be taken away.
+    (( ${+functions[__rc_arm]} )) || builtin return
     builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
   __rc_show
   builtin local __rc_v="${CONDA_DEFAULT_ENV:-${VIRTUAL_ENV:t}}"
@@ -96,7 +103,7 @@ __rc_hide() {
 __rc_show() {
   (( __rc_hidden )) || builtin return
   __rc_hidden=0
-  [[ -z $PS1 ]] && PS1=$__rc_ps1
+  [[ -z $PS1 || $PS1 == "$__rc_seen" ]] && PS1=$__rc_ps1
   [[ -z $PS2 ]] && PS2=$__rc_ps2
   [[ -z ${RPS1-} ]] && RPS1=$__rc_rps1
   [[ -z ${RPS2-} ]] && RPS2=$__rc_rps2
@@ -131,6 +138,8 @@ __rc_names() {
   # zsh takes vi's keys by itself where EDITOR or VISUAL names that.
   builtin bindkey -lL main >|@REQUEST@
   [[ "$(<@REQUEST@)" != *' viins '* ]] || builtin print -r -- '[vi]'
+  builtin print -r -- '[widget]'; builtin zle -la
+  builtin print -r -- '[zsh-key]'; builtin bindkey -M main
   builtin print -r -- '[path]'; builtin print -rn -- "$PATH"$'\n\0'
 }
 
@@ -167,13 +176,83 @@ __rc_unfinished() {
   [[ "$__rc_f" != (|*$'\n')$'\t__rc_end' ]]
 }
 
-# The editor reads: a new line, or one more because the line isn't complete.
+# The editor reads: a new line, or one more because the line isn't complete. The line of a key that has run a command is given back
+# first; and a prompt that isn't ours, for a command has taken the hooks away, becomes one.
 __rc_reads() {
+  { builtin local __rc_s=$?
+    if (( ! __rc_hidden )) && [[ $CONTEXT == start ]]; then
+      __rc_status $__rc_s
+      __rc_found
+      builtin return
+    fi
+    if [[ -n $__rc_pressed ]] && (( KEYS_QUEUED_COUNT )); then builtin return; fi } 2>/dev/null
   { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
   case $CONTEXT in
     start) builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty ;;
     cont) builtin print -rn -- $'\e]633;F;'"$__rc_n"$'\a' >/dev/tty ;;
   esac 2>/dev/null
+}
+
+# A key that the person has bound: the line in the request is put before zsh's editor, with the prompt as the program has drawn it, and
+# the key is typed there by zsh itself, because a program that it starts reads what lies in the terminal.
+__rc_press() {
+  { __rc_seen=
+    [[ ! -o promptsubst ]] || __rc_seen='${__rc_drawn}'
+    builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn extendedglob
+    builtin local -a __rc_r
+    builtin local __rc_number= __rc_what=
+    __rc_asked
+    __rc_pressed=$__rc_number
+    # The row of the cursor; the escape sequences take no room.
+    __rc_drawn=${${__rc_r[6]##*$'\n'}//\%/%%}
+    __rc_drawn=${__rc_drawn//(#m)$'\e['[0-9;:]#m/%\{$MATCH%\}}
+    [[ -n $__rc_seen ]] || __rc_seen=$__rc_drawn
+    PS1=$__rc_seen TERM=$__rc_term
+    BUFFER=$__rc_r[2] CURSOR=$__rc_r[3]
+    # Where zsh draws at all, it begins at the start of the row.
+    builtin zle reset-prompt
+    builtin zle -U "${(g::)__rc_r[4]}"$'\e[9994~' } 2>/dev/null
+}
+
+# Gives back what has become of the line, and waits until the program has fetched the keys that nobody has read.
+__rc_release() {
+  { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn
+    builtin local __rc_a=
+    [[ -z $PS1 || $PS1 == "$__rc_seen" ]] || __rc_ps1=$PS1
+    PS1= TERM=dumb __rc_seen=
+    if [[ -n $__rc_pressed ]]; then
+      builtin print -rn -- $'line\n'"$__rc_pressed"$'\n'"$CURSOR"$'\n'"$BUFFER"$'\0' >@REPORT@
+      IFS= builtin read -r __rc_a <@ACK@
+    fi
+    __rc_pressed= BUFFER=
+    builtin zle reset-prompt
+    builtin zle -R
+    builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty } 2>/dev/null
+}
+
+# zsh reads at a prompt that isn't ours: says what is drawn and typed there, and makes it one of ours, with the status of the command
+# that has taken the hooks away.
+__rc_found() {
+  { builtin local __rc_s=$? __rc_a= __rc_p=
+    # Without these there are no hooks to put back, and the program has this file read anew.
+    (( ${+functions[__rc_done]} && ${+functions[__rc_arm]} )) || builtin return
+    __rc_render $__rc_s "$PS1" '' ''
+    __rc_taken "${__rc_p%%$'\x1f'*}" "$BUFFER"
+    BUFFER=
+    __rc_status $__rc_s
+    __rc_done
+    __rc_status $__rc_s
+    __rc_arm
+    builtin zle reset-prompt
+    builtin zle -R
+    builtin print -rn -- $'\e]633;B;'"$__rc_n"$'\a' >/dev/tty } 2>/dev/null
+}
+
+# Reports a prompt that was drawn, and what was typed there, for the program to take away.
+__rc_taken() {
+  builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn
+  builtin print -rn -- $'found\n'"$1"$'\x1f'"$2"$'\0' >@REPORT@
+  IFS= builtin read -r __rc_a <@ACK@
 }
 
 # Answers what the request asks for: the candidates for a line, or, at a letter in the place of a position, the prompt (p) or
@@ -266,19 +345,47 @@ __rc_keys() {
     builtin zle -N zle-line-init __rc_reads
     builtin zle -N __rc_load
     builtin zle -N __rc_complete
+    builtin zle -N __rc_press
+    builtin zle -N __rc_release
+    builtin zle -N __rc_found
     builtin zle -C __rc_capture .complete-word __rc_matches
     for __rc_m in main emacs viins vicmd; do
       builtin bindkey -M $__rc_m '\e[9999~' __rc_load
       builtin bindkey -M $__rc_m '\e[9996~' __rc_complete
+      builtin bindkey -M $__rc_m '\e[9991~' __rc_press
+      builtin bindkey -M $__rc_m '\e[9994~' __rc_release
+      builtin bindkey -M $__rc_m '\e[9990~' __rc_found
     done } 2>/dev/null
 }
 
 # -- the user's own .zshenv, as zsh would have read it; the other files follow by themselves --------
 {
   case @OPTIONS@ in
+    *a*) ;;
     *f*) builtin setopt norcs ;;
     *) if [[ -r ${ZDOTDIR:-$HOME}/.zshenv ]]; then . ${ZDOTDIR:-$HOME}/.zshenv; fi ;;
   esac
 } always {
-  if [[ -o interactive ]]; then __rc_order; builtin unsetopt promptsp promptcr; fi
+  if [[ -o interactive ]]; then
+    __rc_order
+    builtin unsetopt promptsp promptcr
+    builtin zle -N zle-line-init __rc_reads
+  fi
 }
+__rc_adopted() {
+  { builtin local __rc_a= __rc_p=
+    # The line that reads this is none of the person's: the history is that of the file again.
+    if (( __rc_new && ${SAVEHIST:-0} )) && [[ -n ${HISTFILE-} && ! -o histignorespace ]]; then
+      __rc_p=$SAVEHIST
+      SAVEHIST=0
+      builtin fc -p -- "$HISTFILE" "$HISTSIZE" "$__rc_p"
+    fi
+    __rc_render $__rc_last "$PS1" '' ''
+    __rc_taken "${__rc_p%%$'\x1f'*}" ''
+    builtin unfunction __rc_adopted
+    builtin return $__rc_last } 2>/dev/null
+}
+case @OPTIONS@ in
+  *a*) __rc_adopted ;;
+  *) builtin unfunction __rc_adopted ;;
+esac

@@ -255,7 +255,8 @@ pub(super) fn stops(hooks: &[(KeyName, KeyDoes)], shell: &ShellKeys) -> Vec<Vec<
         KeyDoes::Meta(_) | KeyDoes::Shell(_) | KeyDoes::Call => sent(key),
     };
     let ours = OURS.iter().map(|key| key.to_vec());
-    ours.chain(shell.bound.iter().filter_map(|key| bytes(key))).chain(hooks.iter().filter_map(does_more)).collect()
+    let bound = shell.bound.iter().filter(|key| chords(key).is_some()).filter_map(|key| bytes(key));
+    ours.chain(bound).chain(hooks.iter().filter_map(does_more)).collect()
 }
 
 /// Returns the bytes that a terminal sends for a key with Ctrl or Alt, or a function key; `None` for the others.

@@ -9,6 +9,7 @@ use reedline::EditCommand;
 use super::editing::prompt::ReedPrompt;
 use super::editing::state;
 use super::hub::{Flow, Repl};
+use super::line::bytes;
 use crate::ask::Asking;
 use crate::host::PrivateCopy;
 use crate::shell::Event;
@@ -67,13 +68,16 @@ pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt:
     if flow != Flow::Continue {
         return flow;
     }
-    if state::read(&repl.state).other_grammar {
+    if !function.is_empty() && state::read(&repl.state).other_grammar {
         repl.console.notice("a key can run functions of bash only");
         return Flow::Continue;
     }
     let line = repl.typed_line();
     let at = repl.terminal.editor.current_insertion_point().min(line.len());
     let point = line.get(..at).map_or(0, |before| before.chars().count());
+    // Each shell reads bytes written so.
+    let key: String = bytes(key).unwrap_or_default().iter().map(|byte| format!("\\x{byte:02x}")).collect();
+    let key = key.as_str();
     repl.terminal.session.press(&Press { line: &line, point, key, function, prompt: &prompt.drawn() });
     let (text, point, cwd) = loop {
         match repl.terminal.session.next_event() {

@@ -15,7 +15,7 @@ use super::bytes::drawing::{
 use super::bytes::modes::without_modes;
 use super::bytes::scan::{Mark, Piece, Scanner};
 use super::event::{Event, KeysTo};
-use super::pump::{PRESS_KEYS, Pump, RELEASE_KEYS};
+use super::pump::Pump;
 use super::spawn::Dialect;
 use super::sys;
 use crate::proto::CommandOutcome;
@@ -157,7 +157,7 @@ impl Pump {
 
     fn plain(&mut self, bytes: &[u8]) {
         let reads = matches!(self.phase, Phase::Prompting { .. } | Phase::Reading);
-        if reads && self.options.dialect == Dialect::Fish {
+        if reads && self.is_fish() {
             // fish 4 asks for modes of the keyboard even on a terminal without capabilities.
             self.plain_of_phase(&without_modes(bytes));
         } else {
@@ -201,9 +201,7 @@ impl Pump {
                         bytes = &unseen;
                     }
                 }
-                if self.options.dialect == Dialect::Fish
-                    && matches!(self.phase, Phase::Running { recording: false, .. })
-                {
+                if self.is_fish() && matches!(self.phase, Phase::Running { recording: false, .. }) {
                     let (before, after) = around_abandoned_line(bytes);
                     if before.iter().chain(after).all(u8::is_ascii_whitespace) {
                         return;
@@ -266,6 +264,7 @@ impl Pump {
     fn mark(&mut self, mark: Mark) {
         self.show_held();
         match mark {
+            _ if self.passes_over(&mark) => {}
             Mark::Started => {
                 self.start_marked = true;
                 self.prompt_mark_late = false;
@@ -288,7 +287,7 @@ impl Pump {
                 if let Some(cwd) = &cwd {
                     self.around.at(cwd);
                 }
-                let draws_late = self.options.dialect == Dialect::Fish;
+                let draws_late = self.is_fish();
                 if let Some(current) = &mut self.current {
                     current.interrupt = None;
                     // The drawing of an empty line has no text to know it by; what comes now is the output of hooks.
@@ -304,8 +303,6 @@ impl Pump {
                     *look_at = None;
                 }
             }
-            // Without its line editor the shell is given all lines at once.
-            Mark::Incomplete { .. } if self.plain => {}
             Mark::Incomplete { left } => {
                 if let Some(current) = &mut self.current {
                     current.incomplete = true;
@@ -368,9 +365,7 @@ impl Pump {
                 self.readline_reads();
             }
             // A command has taken the hooks away.
-            Phase::Running { .. }
-                if self.current.is_some() && self.lost.is_new() && self.options.dialect == Dialect::Bash =>
-            {
+            Phase::Running { .. } if self.current.is_some() && self.lost.is_new() && !self.is_fish() => {
                 self.end_without_hook(status);
                 self.regain();
             }
@@ -414,12 +409,11 @@ impl Pump {
     /// Keeps the keys until the command has the terminal, where it would be wrong to pass them on before: fish's own
     /// modes would garble them, and a shell that is about to start a program swallows Ctrl-C.
     fn wait_for_hand_over(&mut self) -> bool {
-        let fish = self.options.dialect == Dialect::Fish;
-        let is_garbled = fish && self.feed.holds_keys() && self.is_raw();
+        let is_garbled = self.is_fish() && self.feed.holds_keys() && self.is_raw();
         let early = is_garbled || self.feed.holds_interrupt() && self.is_shell_in_front();
         if early {
             self.feed.keys_to(KeysTo::Hold);
-            let looks = if fish { HAND_OVER_LOOKS_FISH } else { HAND_OVER_LOOKS };
+            let looks = if self.is_fish() { HAND_OVER_LOOKS_FISH } else { HAND_OVER_LOOKS };
             self.hand_over_look = Some((Instant::now() + HAND_OVER_LOOK, looks));
         }
         early
@@ -437,11 +431,10 @@ impl Pump {
         if self.current.as_ref().is_some_and(|current| current.interrupt.is_some()) {
             return self.look_at_interrupted(looks_left);
         }
-        let fish = self.options.dialect == Dialect::Fish;
         let left = match looks_left {
             0 => return self.keys_to_command(),
-            _ if fish && self.is_raw() => looks_left - 1,
-            _ if fish && !self.feed.holds_interrupt() => return self.keys_to_command(),
+            _ if self.is_fish() && self.is_raw() => looks_left - 1,
+            _ if self.is_fish() && !self.feed.holds_interrupt() => return self.keys_to_command(),
             // The other programs of a pipeline may be a moment behind: once more, and that is the last look.
             _ if !self.is_shell_in_front() => 0,
             _ => HAND_OVER_LOOKS.min(looks_left - 1),
@@ -605,16 +598,15 @@ impl Pump {
         }
         if self.pressed.is_some() {
             // The key has run a command, or was interrupted: then nothing else gives the line back.
-            self.feed.to_shell.extend_from_slice(RELEASE_KEYS);
-            return;
+            return self.release();
         }
         self.hand_over_waiting();
     }
 
     /// The shell's line editor gets Ctrl-C. The keys wait, unless a trap takes its time.
     pub(super) fn interrupt(&mut self) {
-        // fish forgets its line, and nothing else changes. A handler runs at the signal, as the key is none for it.
-        if self.options.dialect == Dialect::Fish {
+        // fish forgets its line alone. A handler runs at the signal, as the key is none for it.
+        if self.is_fish() {
             self.shell.child.interrupt();
             return self.tell(Event::Incomplete);
         }
@@ -669,7 +661,7 @@ impl Pump {
         self.pressed = Some(id);
         self.feed.command_begins();
         self.phase = Phase::Running { look_at: None, recording: false };
-        self.feed.to_shell.extend_from_slice(PRESS_KEYS);
+        self.feed.to_shell.extend_from_slice(self.options.dialect.press_keys());
         self.hand_over_look = Some((Instant::now() + PRESSED_LOOK, 0));
     }
 
@@ -681,7 +673,7 @@ impl Pump {
         let (id, point) = (fields.next().and_then(|id| id.parse().ok()), fields.next());
         let is_expected = id.is_some() && self.pressed == id;
         if is_expected {
-            self.pressed = None;
+            (self.pressed, self.is_released) = (None, false);
             self.hand_over_look = None;
             if self.feed.whom() == KeysTo::Shell {
                 self.feed.keys_to(KeysTo::Hold);
@@ -767,9 +759,14 @@ impl Pump {
 
     /// Takes back the keys that were sent to the shell's terminal and that nobody has read. The shell waits meanwhile.
     pub(super) fn fetch_unread_keys(&mut self) {
-        if self.feed.forwarded || !self.feed.to_shell.is_empty() {
+        let is_released = std::mem::take(&mut self.is_released);
+        if self.feed.forwarded || is_released || !self.feed.to_shell.is_empty() {
             let mut unread = self.read_unread_keys();
             unread.append(&mut self.feed.to_shell);
+            let own = self.options.dialect.release_keys();
+            if let Some(at) = memchr::memmem::find(&unread, own).filter(|_| is_released) {
+                unread.drain(at..at + own.len());
+            }
             self.feed.give_back(unread);
             self.feed.forwarded = false;
         }

@@ -53,11 +53,6 @@ const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// each would cost both sides more than the report.
 const REPORT_WAIT: Duration = Duration::from_millis(10);
 
-/// Makes bash press the key in the request, and return the line.
-pub(super) const PRESS_KEYS: &[u8] = b"\x1b[9991~";
-/// Makes it return the line as it was when the key was interrupted.
-pub(super) const RELEASE_KEYS: &[u8] = b"\x1b[9994~";
-
 /// A question that the live shell answers without running a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
@@ -165,6 +160,8 @@ pub struct Pump {
     completions: u64,
     /// The key that the shell's own line editor is pressing.
     pub(super) pressed: Option<u64>,
+    /// Whether the line of that key was asked for while the shell may run a command first.
+    pub(super) is_released: bool,
     /// Whether the shell was let go on after such a key since its line editor read last.
     pub(super) release_acknowledged: bool,
     /// Number of events that were sent.
@@ -251,6 +248,7 @@ impl Pump {
             completion: None,
             completions: 0,
             pressed: None,
+            is_released: false,
             release_acknowledged: false,
             sent_events: 0,
             waiting: None,
@@ -370,6 +368,15 @@ impl Pump {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    pub(super) fn is_fish(&self) -> bool {
+        self.options.dialect == Dialect::Fish
+    }
+
+    /// Asks the shell's own line editor for the line of a key.
+    pub(super) fn release(&mut self) {
+        self.feed.to_shell.extend_from_slice(self.options.dialect.release_keys());
     }
 
     fn is_incomplete(&self) -> bool {
@@ -705,6 +712,11 @@ impl Pump {
                 self.tell(Event::Names(Box::new(names), path));
             }
             b"found" => self.prompt_found(body),
+            // fish reads keys only after it has done all that the key has left to it.
+            b"later" if self.pressed.is_some() => {
+                self.release();
+                self.is_released = true;
+            }
             b"line" => self.line_released(&String::from_utf8_lossy(body)),
             b"prompt" => {
                 let body = String::from_utf8_lossy(body);

@@ -1,14 +1,17 @@
 //! A prompt of the shell's that isn't ours: a command has taken our hooks and markers away (`PROMPT_COMMAND=(…); PS1=…`), and the
 //! shell waits for a line that nobody would hand over. It is known by the place in the program where the shell waits, which
-//! is that of each prompt of its and no other (`read -e` waits deeper in the stack). A private key puts the hooks back. Another bash
-//! in the shell's place (`exec bash`) gets them at its first prompt.
+//! is that of each prompt of its and no other (`read -e` waits deeper in the stack). A private key puts the hooks back; zsh does so
+//! by itself, if it still can. Where that fails, in fish, and in another shell of the kind that has taken the shell's place (`exec
+//! zsh`), a line that is typed at the prompt has the shell read the integration anew.
 
 use std::io::Write;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::termios::{self, InputFlags, LocalFlags};
 
 use super::bytes::drawing::ends_open;
+use super::bytes::scan::Mark;
 use super::event::{Event, KeysTo};
 use super::flow::Phase;
 use super::pump::Pump;
@@ -20,9 +23,9 @@ const PROMPT_LOOK: Duration = Duration::from_millis(20);
 /// Time that the shell may take to put its hooks back: longer, and the session goes on as a plain terminal.
 const REGAIN_WAIT: Duration = Duration::from_secs(1);
 
-/// Makes bash say what is at its prompt, put the hooks back and begin another prompt.
+/// Makes bash and zsh say what is at the prompt and put the hooks back; bash begins another prompt for it.
 const REGAIN_KEYS: &[u8] = b"\x1b[9990~";
-/// Number of looks for the first prompt of a bash that has taken the shell's place: ten seconds.
+/// Number of looks for the first prompt of another shell in the shell's place: ten seconds.
 const NEWCOMER_LOOKS: u32 = 500;
 
 /// State of such a prompt.
@@ -30,13 +33,17 @@ const NEWCOMER_LOOKS: u32 = 500;
 pub(super) struct Lost {
     /// The place where the shell waits at each prompt.
     place: Option<String>,
+    /// The place where fish waited at the last one: it may have waited for something else, but hardly twice for the same.
+    last_place: Option<String>,
     /// Time to look whether it waits there.
     look_at: Option<Instant>,
     /// Time until which its hooks should be back.
     until: Option<Instant>,
     /// Whether that was tried since the last prompt of ours.
     tried: bool,
-    /// Number of looks that are left for the first prompt of a bash that has taken the shell's place.
+    /// Whether the integration was read anew since.
+    reread: bool,
+    /// Number of looks that are left for the first prompt of another shell in the shell's place.
     newcomer_looks: u32,
 }
 
@@ -59,8 +66,11 @@ impl Lost {
 impl Pump {
     /// Remembers where the shell waits at its prompt, if it does now.
     pub(super) fn learn_place(&mut self) {
-        if self.lost.place.is_none() && self.options.dialect == Dialect::Bash && self.is_raw() && !self.replaced {
-            self.lost.place = place_of(self.shell.child.id());
+        if self.lost.place.is_none() && self.is_raw() && !self.replaced {
+            let place = place_of(self.shell.child.id());
+            let is_sure = !self.is_fish() || place == self.lost.last_place;
+            self.lost.place = place.clone().filter(|_| is_sure);
+            self.lost.last_place = place;
         }
     }
 
@@ -88,7 +98,7 @@ impl Pump {
                 self.regain();
             }
         }
-        if self.lost.until.take_if(|at| *at <= now).is_some() {
+        if self.lost.until.take_if(|at| *at <= now).is_some() && (self.lost.reread || !self.read_anew()) {
             self.phase = Phase::Running { look_at: None, recording: true };
             self.feed.keys_to(KeysTo::Shell);
             if self.replaced {
@@ -97,14 +107,28 @@ impl Pump {
         }
     }
 
+    /// Whether a mark means nothing now.
+    pub(super) fn passes_over(&self, mark: &Mark) -> bool {
+        match mark {
+            // The line that has the integration read anew.
+            Mark::Started => self.lost.is_awaited(),
+            // Without its line editor the shell is given all lines at once.
+            Mark::Incomplete { .. } => self.plain,
+            _ => false,
+        }
+    }
+
     /// Puts the hooks back, at a prompt of the shell's.
     pub(super) fn regain(&mut self) {
-        self.await_hooks(REGAIN_KEYS);
+        // fish loses its hooks with the functions that they are.
+        if self.options.dialect != Dialect::Fish || !self.read_anew() {
+            self.await_hooks(REGAIN_KEYS);
+        }
     }
 
     /// A prompt of ours is there.
     pub(super) fn prompt_is_ours(&mut self) {
-        (self.lost.until, self.lost.tried, self.replaced) = (None, false, false);
+        (self.lost.until, self.lost.tried, self.lost.reread, self.replaced) = (None, false, false, false);
     }
 
     /// Types what puts the hooks back, and waits for them.
@@ -121,17 +145,26 @@ impl Pump {
         self.feed.to_shell.extend_from_slice(keys);
     }
 
-    /// Looks whether a bash that has taken the shell's place (`exec bash`) has read its files and waits for its first line; then
+    /// Types a line that has the shell read the integration anew, and waits for the hooks; `false` if it can't be written.
+    fn read_anew(&mut self) -> bool {
+        let dialect = self.options.dialect;
+        let Ok(path) = self.shell.channels.write_for_adopted(dialect, &self.scanner.nonce()) else { return false };
+        let word = if dialect == Dialect::Fish { "source" } else { "." };
+        // What was typed before is dropped: it would stand in front.
+        self.await_hooks(format!("\x15 {word} {path}\r").as_bytes());
+        self.lost.reread = true;
+        true
+    }
+
+    /// Looks whether a shell that has taken the shell's place (`exec bash`) has read its files and waits for its first line; then
     /// it becomes the live shell.
     fn look_at_newcomer(&mut self, now: Instant) {
         let place = format!("/proc/{}", self.shell.child.id());
         let reads = self.is_shell_in_front() && self.has_line_editor() && sleeps(&place);
         self.lost.newcomer_looks -= 1;
-        if reads && let Ok(path) = self.shell.channels.write_for_adopted(&self.scanner.nonce()) {
+        if reads && self.read_anew() {
             self.command_line = self.read_command_line();
-            self.lost = Lost::default();
-            // What was typed before is dropped: it would stand in front.
-            self.await_hooks(format!("\x15 . {path}\r").as_bytes());
+            (self.lost.place, self.lost.last_place, self.lost.newcomer_looks) = (None, None, 0);
         } else if self.lost.newcomer_looks == 0 {
             self.tell_replaced();
         } else {
@@ -139,12 +172,15 @@ impl Pump {
         }
     }
 
-    /// Whether readline has the terminal.
+    /// Whether a line editor has the terminal: it reads keys, and knows Enter from a line feed.
     fn has_line_editor(&self) -> bool {
-        let modes = termios::tcgetattr(&self.shell.master);
-        modes.is_ok_and(|modes| {
-            !modes.local_flags.contains(LocalFlags::ICANON) && !modes.input_flags.contains(InputFlags::ICRNL)
-        })
+        let Ok(modes) = termios::tcgetattr(&self.shell.master) else { return false };
+        let tells = match self.options.dialect {
+            // It swaps them.
+            Dialect::Zsh => modes.input_flags.contains(InputFlags::INLCR),
+            Dialect::Bash | Dialect::Fish => !modes.input_flags.contains(InputFlags::ICRNL),
+        };
+        tells && !modes.local_flags.contains(LocalFlags::ICANON)
     }
 
     fn tell_replaced(&mut self) {
@@ -172,7 +208,7 @@ impl Pump {
         let now = self.read_command_line();
         if !self.replaced && !self.command_line.is_empty() && now != self.command_line && !now.is_empty() {
             self.replaced = true;
-            if self.options.dialect == Dialect::Bash && is_interactive_bash(&now) {
+            if is_interactive(&now, self.options.dialect) {
                 self.lost.newcomer_looks = NEWCOMER_LOOKS;
                 self.lost.look_at = Some(Instant::now());
             } else {
@@ -192,10 +228,15 @@ impl Pump {
     pub(super) fn prompt_found(&mut self, body: &[u8]) {
         // What readline has drawn since is for nobody.
         self.read_output_so_far();
+        if self.feed.whom() == KeysTo::Shell {
+            self.feed.keys_to(KeysTo::Hold);
+        }
         let (prompt, line) = body.split_at(body.iter().position(|byte| *byte == 0x1f).unwrap_or(body.len()));
-        let drawn = String::from_utf8_lossy(prompt).replace(['\x01', '\x02'], "").replace('\n', "\r\n");
-        if let Some(drawn) = self.recorder.forget_from(drawn.as_bytes()).filter(|drawn| !drawn.is_empty()) {
-            let rows = drawn.iter().filter(|byte| **byte == b'\n').count();
+        // fish clears the rest of each row.
+        let end = if self.options.dialect == Dialect::Fish { "\x1b[K\r\n" } else { "\r\n" };
+        let drawn = String::from_utf8_lossy(prompt).replace(['\x01', '\x02'], "").replace('\n', end);
+        if self.recorder.forget_from(drawn.as_bytes()).is_some_and(|drawn| !drawn.is_empty()) {
+            let rows = prompt.iter().filter(|byte| **byte == b'\n').count();
             let row = self.open_row().unwrap_or_default();
             let erased = ["\r".as_bytes(), "\x1b[A".repeat(rows).as_bytes(), b"\x1b[J", &row].concat();
             self.out.extend_from_slice(&erased);
@@ -221,20 +262,22 @@ fn place_of(process: u32) -> Option<String> {
     (fields.len() == 9).then(|| [fields[0], fields[7], fields[8]].join(" "))
 }
 
-/// Whether a command line starts a bash that reads lines from its terminal: it has neither a command nor a script.
-fn is_interactive_bash(command_line: &[u8]) -> bool {
+/// Whether a command line starts a shell of this kind that reads lines from its terminal: it has neither a command nor a script.
+fn is_interactive(command_line: &[u8], dialect: Dialect) -> bool {
+    const WITH_VALUE: [&str; 8] = ["--rcfile", "--init-file", "-o", "+o", "-O", "+O", "-C", "--init-command"];
     let text = String::from_utf8_lossy(command_line);
     let mut words = text.trim_end_matches('\0').split('\0');
     let name = words.next().unwrap_or_default().trim_start_matches('-');
-    if name.rsplit('/').next() != Some("bash") {
+    if Dialect::of(Path::new(name)) != Some(dialect) {
         return false;
     }
     while let Some(word) = words.next() {
         let is_option = word.len() > 1 && word.starts_with(['-', '+']);
-        if !is_option || !word.starts_with("--") && word.contains('c') {
+        let is_command = word.starts_with("--command") || !word.starts_with("--") && word.contains('c');
+        if !is_option || is_command {
             return false;
         }
-        if ["--rcfile", "--init-file", "-o", "+o", "-O", "+O"].contains(&word) {
+        if WITH_VALUE.contains(&word) {
             words.next();
         }
     }
@@ -246,13 +289,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bash_with_a_command_or_a_script_reads_no_lines() {
+    fn a_shell_with_a_command_or_a_script_reads_no_lines() {
+        let reads = |line: &str, dialect| is_interactive(format!("{line}\0").as_bytes(), dialect);
         for line in ["bash", "-bash", "/bin/bash\0-l", "bash\0--norc\0-o\0vi", "bash\0--rcfile\0file\0-i"] {
-            assert!(is_interactive_bash(format!("{line}\0").as_bytes()), "{line:?}");
+            assert!(reads(line, Dialect::Bash), "{line:?}");
         }
         for line in ["bash\0-c\0ls", "bash\0-lc\0ls", "bash\0file", "bash\0-x\0file", "zsh", "sh\0bash", ""] {
-            assert!(!is_interactive_bash(format!("{line}\0").as_bytes()), "{line:?}");
+            assert!(!reads(line, Dialect::Bash), "{line:?}");
         }
+        assert!(reads("-zsh", Dialect::Zsh) && reads("zsh\0-f\0-o\0vi", Dialect::Zsh));
+        assert!(!reads("zsh\0-ic\0ls", Dialect::Zsh) && !reads("bash", Dialect::Zsh));
+        assert!(reads("fish\0-l\0-C\0echo c", Dialect::Fish) && !reads("fish\0--command=ls", Dialect::Fish));
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl Dialect {
     }
 
     /// The key sequence on which the shell loads the request and accepts it. No keyboard's, but for fish: fish 4
-    /// passes over a key that it doesn't know, so that it gets F12 with Control, Alt and Shift.
+    /// passes over a key that it doesn't know, so that it gets function keys with Control, Alt and Shift.
     pub(super) fn submit_keys(self) -> &'static [u8] {
         match self {
             Self::Bash | Self::Zsh => b"\x1b[9999~",
@@ -60,6 +60,22 @@ impl Dialect {
         match self {
             Self::Bash | Self::Zsh => b"\x1b[9996~",
             Self::Fish => b"\x1b[23;8~",
+        }
+    }
+
+    /// The key sequence on which the shell presses the key in the request, and returns the line.
+    pub(super) fn press_keys(self) -> &'static [u8] {
+        match self {
+            Self::Bash | Self::Zsh => b"\x1b[9991~",
+            Self::Fish => b"\x1b[21;8~",
+        }
+    }
+
+    /// The key sequence on which it returns the line as it is, if that key has run a command or was interrupted.
+    pub(super) fn release_keys(self) -> &'static [u8] {
+        match self {
+            Self::Bash | Self::Zsh => b"\x1b[9994~",
+            Self::Fish => b"\x1b[20;8~",
         }
     }
 }
@@ -101,14 +117,17 @@ pub struct Channels {
 }
 
 impl Channels {
-    /// Writes the integration anew for a bash that has read its files and stands at its prompt, with this nonce; returns its
+    /// Writes the integration anew for a shell that has read its files and stands at its prompt, with this nonce; returns its
     /// path.
-    pub(super) fn write_for_adopted(&mut self, nonce: &str) -> io::Result<String> {
-        let text = self.fill(BASH, nonce);
-        let text = text.replace("@OPTIONS@", "-ra").replace("@RCFILE@", "''").replace("@ENV@", "''");
+    pub(super) fn write_for_adopted(&mut self, dialect: Dialect, nonce: &str) -> io::Result<String> {
+        let text = match dialect {
+            Dialect::Bash => self.fill(BASH, nonce).replace("@RCFILE@", "''").replace("@ENV@", "''"),
+            Dialect::Zsh => self.fill(ZSH, nonce).replace("@ZDOTDIR@", "''"),
+            Dialect::Fish => self.fill(FISH, nonce),
+        };
         self.script.set_len(0)?;
         self.script.rewind()?;
-        self.script.write_all(text.as_bytes())?;
+        self.script.write_all(text.replace("@OPTIONS@", "-ra").as_bytes())?;
         Ok(here(&self.script))
     }
 
@@ -236,6 +255,8 @@ pub fn start(
         }
         Dialect::Zsh => {
             let (mut letters, passed_on) = zsh_options(&start.arguments);
+            // It is interactive anyway; but so its command line isn't that of a zsh that takes its place (`exec zsh`).
+            arguments.extend(["-o".into(), "interactive".into()]);
             let folder = Shim::make(Path::new(&script_path))?;
             let own = environment.insert("ZDOTDIR".into(), folder.0.clone().into());
             letters.push_str(if own.is_some() { "z" } else { "" });
@@ -250,7 +271,7 @@ pub fn start(
             arguments.extend(start.arguments.iter().cloned());
             arguments.extend(["--features=no-query-term".into(), "--init-command".into()]);
             arguments.push(format!("source {script_path}").into());
-            channels.fill(FISH, nonce)
+            channels.fill(FISH, nonce).replace("@OPTIONS@", "-")
         }
     };
     channels.script.write_all(text.as_bytes())?;

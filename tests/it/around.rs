@@ -111,6 +111,8 @@ fn whatever_a_line_makes_of_the_prompt_the_next_one_is_ours() {
             ("set -u; unset PROMPT_COMMAND PS1", ""),
             ("set +u; . ./change", ""),
             ("echo \"[$PS1]$?\"", "[sourced> ${__rc_mark@P}]0"),
+            ("unset -f $(compgen -A function __rc_); PS1='w> '; (exit 5)", ""),
+            ("echo $?", "5"),
             ("PS1='y> '; declare -ar PROMPT_COMMAND=(true true)", ""),
             ("PS1='z> '; echo locked", "locked"),
             ("echo $?", "0"),

@@ -1,6 +1,6 @@
 //! fish as the live shell: what bash does there, it does too.
 
-use crate::other_shells::{OtherShell, ready};
+use crate::other_shells::{OtherShell, expect_line_is, ready};
 use crate::pty::{Key, cursor_line};
 
 const FISH: OtherShell = OtherShell {
@@ -199,6 +199,58 @@ fn names_are_completed_as_one_word_whatever_is_in_them() {
         session.expect_line(text);
         session.expect_prompt();
     }
+}
+
+#[test]
+fn fzfs_keys_work_from_its_own_file() {
+    FISH.presses_fzfs_keys("fzf_key_bindings\n", |_| {});
+}
+
+#[test]
+fn keys_run_the_persons_functions_on_the_line() {
+    let rc = "function shout; commandline -r -- é(commandline | string upper); commandline -C 2; end\nbind \\cg shout\n\
+              bind \\eq 'commandline -r \"echo ran-\"(math 1 + 2)' 'commandline -f execute'\n\
+              bind \\ew 'commandline -i \" word\"' backward-kill-word\n";
+    let Some(session) = FISH.session(rc) else { return };
+    ready(&session);
+    session.type_text("abc (touch evil)");
+    session.press(Key::Ctrl('g'));
+    expect_line_is(&session, "éABC (TOUCH EVIL)");
+    session.type_text("x");
+    expect_line_is(&session, "éAxBC (TOUCH EVIL)");
+    session.press(Key::Ctrl('u'));
+    session.press(Key::Ctrl('k'));
+    session.press(Key::Alt('q'));
+    session.expect_line("ran-3");
+    session.type_text("one two");
+    session.press(Key::Alt('w'));
+    expect_line_is(&session, "one two");
+    session.press(Key::Ctrl('u'));
+    session.run("echo $TERM; type -t commandline");
+    session.expect_line("xterm-256color");
+    session.expect_line("builtin");
+}
+
+#[test]
+fn whatever_a_line_makes_of_the_hooks_the_next_prompt_is_ours() {
+    FISH.takes_hooks_back(
+        "function fish_prompt; echo 'theirs> '; end\n",
+        &[
+            "functions -e __rc_arm",
+            "functions -e fish_prompt",
+            "functions -e (functions -an | string match '__rc_*')",
+            "function fish_prompt; echo two; echo 'theirs> '; end; functions -e __rc_arm __rc_done",
+            "source ~/.config/fish/config.fish",
+        ],
+        "sh -c 'exit 3'",
+    );
+}
+
+#[test]
+fn another_fish_in_its_place_becomes_the_live_shell() {
+    FISH.is_replaced_by_its_kind(
+        "function fish_prompt; echo 'theirs> '; end\ntest -r read; and echo read-(cat read)\n",
+    );
 }
 
 #[test]

@@ -197,6 +197,84 @@ impl OtherShell {
         session.expect_line("still-here");
     }
 
+    /// fzf's own keys, from a start-up file that reads them: Ctrl-T, Ctrl-R and Alt-C. Tells also what else to do there.
+    pub fn presses_fzfs_keys(&self, rc: &str, more: impl FnOnce(&Session)) {
+        let file = format!("/usr/share/doc/fzf/examples/key-bindings.{}", self.name);
+        if !require(&["fzf"]) || !std::path::Path::new(&file).is_file() {
+            return;
+        }
+        let files = |spawn: Spawn| spawn.file("code/needle.txt", "").file("code/other.txt", "").size(30, 100);
+        let Some(session) = self.start(&format!(". {file}\n{rc}"), "", files) else { return };
+        ready(&session);
+        session.run("cd code; mkdir -p sub/deeper");
+        session.run("clear");
+        session.type_text("cat ");
+        // fzf has applied the query once its counter shows one match.
+        session.press(Key::Ctrl('t'));
+        session.expect_text("  4/4");
+        session.type_text("needl");
+        session.expect_text("  1/4");
+        session.press(Key::Enter);
+        expect_line_is(&session, "cat needle.txt");
+        session.press(Key::Ctrl('u'));
+        session.press(Key::Ctrl('r'));
+        session.expect("fzf over the history", |screen| screen.contents().lines().any(is_counter));
+        session.type_text("mkdir");
+        session.expect_text("  1/");
+        session.press(Key::Enter);
+        expect_line_is(&session, "cd code; mkdir -p sub/deeper");
+        session.press(Key::Ctrl('u'));
+        session.run("clear");
+        // In fish, the word at the cursor would be the query.
+        session.type_text("half ");
+        session.press(Key::Alt('c'));
+        session.expect_text("2/2");
+        session.type_text("deeper");
+        session.expect_text("  1/2");
+        session.press(Key::Enter);
+        session.expect("the prompt there, with the line", |screen| cursor_line(screen).contains("deeper ❯ half"));
+        session.press(Key::Ctrl('u'));
+        session.run("pwd");
+        session.expect("the new directory", |screen| {
+            screen.contents().lines().any(|row| row.ends_with("/code/sub/deeper"))
+        });
+        more(&session);
+    }
+
+    /// After each line, whatever it makes of the hooks, the prompt is ours, and says the status that `ends` gives the line.
+    pub fn takes_hooks_back(&self, rc: &str, lines: &[&str], fails: &str) {
+        let Some(session) = self.start(rc, "", |spawn| spawn.size(24, 160)) else { return };
+        ready(&session);
+        for (number, line) in lines.iter().enumerate() {
+            session.run(&format!("{line}; echo shown-{number}; {fails}"));
+            session.expect_line(&format!("shown-{number}"));
+            session.expect("our prompt, with the status", |screen| {
+                let shows_theirs = screen.contents().lines().any(|row| row.starts_with("theirs>"));
+                cursor_line(screen).trim_end().ends_with("~ 3 ❯") && !shows_theirs
+            });
+            session.run(&format!("echo alive-{number}-$TERM"));
+            session.expect_line(&format!("alive-{number}-xterm-256color"));
+            session.run("clear");
+        }
+    }
+
+    /// The shell in its own place, as people have their start-up files read anew, becomes the live shell.
+    pub fn is_replaced_by_its_kind(&self, rc: &str) {
+        let Some(session) = self.start(rc, "", |spawn| spawn.size(24, 160)) else { return };
+        ready(&session);
+        session.run("echo not-yet >read");
+        session.line(&format!("exec {}", self.name));
+        session.expect_line("read-not-yet");
+        session.run(&format!("alias hi='echo hi-by'; echo {} in-place", self.name));
+        session.expect_line(&format!("{} in-place", self.name));
+        session.run("hi there");
+        session.expect_line("hi-by there");
+        session.run("sh -c 'exit 3'");
+        session.expect("our prompt, with the status", |screen| cursor_line(screen).trim_end().ends_with("~ 3 ❯"));
+        let text = session.screen_text();
+        assert!(!text.contains("theirs>") && !text.contains("replaced") && !text.contains("/fd/"), "{text}");
+    }
+
     /// The names that the start-up file makes print `named` and their arguments; our own aren't offered.
     pub fn hides_our_names(&self, rc: &str, names: &[&str]) {
         let Some(session) = self.session(rc) else { return };
@@ -212,6 +290,22 @@ impl OtherShell {
         session.expect_text("__rc");
         assert!(!session.screen_text().contains("__rc_"), "{}", session.screen_text());
     }
+}
+
+/// Whether a row counts matches as fzf does: `  12/34`.
+fn is_counter(row: &str) -> bool {
+    let row = row.trim().split(' ').next().unwrap_or_default();
+    row.split_once('/')
+        .is_some_and(|(some, all)| some == all && !all.is_empty() && all.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Waits until the line behind the prompt, whatever sign that has, is `typed`.
+#[track_caller]
+pub fn expect_line_is(session: &Session, typed: &str) {
+    session.expect(&format!("{typed:?} in the line"), |screen| {
+        let row = cursor_line(screen);
+        ["❯ ", "? ", "~ "].iter().any(|sign| row.trim_end().ends_with(&format!("{sign}{typed}")))
+    });
 }
 
 /// Waits until the shell has taken a line.

@@ -1,7 +1,7 @@
 //! zsh as the live shell: what bash does there, it does too.
 
-use crate::other_shells::{OtherShell, ready};
-use crate::pty::{Key, Spawn};
+use crate::other_shells::{OtherShell, expect_line_is, ready};
+use crate::pty::{Key, Spawn, cursor_line};
 
 const ZSH: OtherShell =
     OtherShell { name: "zsh", start_up_file: ".zshrc", status: "$?", stopped: "148", interrupted_job: "130" };
@@ -149,6 +149,92 @@ fn its_completion_answers() {
     ZSH.completes(
         "autoload -Uz compinit; compinit -u\nmine() { :; }\n_mine() { _values things 'one[first]' 'onto[second]' }\ncompdef _mine mine\n",
     );
+}
+
+#[test]
+fn fzfs_keys_work_from_its_own_file() {
+    let rc = "[[ -r /usr/share/doc/fzf/examples/completion.zsh ]] && . /usr/share/doc/fzf/examples/completion.zsh\n";
+    ZSH.presses_fzfs_keys(rc, |session| {
+        session.run("touch found.txt; clear");
+        session.type_text("ls **");
+        session.press(Key::Tab);
+        session.expect_text("  2/2");
+        session.type_text("found");
+        session.expect_text("  1/2");
+        session.press(Key::Enter);
+        expect_line_is(session, "ls found.txt");
+    });
+}
+
+#[test]
+fn keys_run_the_persons_widgets_on_the_line() {
+    let rc = "setopt prompt_subst\nshout() { BUFFER=\"é${(U)BUFFER}\"; CURSOR=2 }\nzle -N shout\nbindkey '^G' shout\n\
+              bindkey -s '\\eq' 'echo macro-$((1+1))^M'\nrunning() { zle push-line; BUFFER='echo ran-$((1+2)) $PS1'; zle accept-line }\n\
+              zle -N running\nbindkey '\\C-x\\C-r' running\nPS1='mine> '\n";
+    let Some(session) = ZSH.session(rc) else { return };
+    ready(&session);
+    session.type_text("abc $(touch evil)");
+    session.press(Key::Ctrl('g'));
+    expect_line_is(&session, "éABC $(TOUCH EVIL)");
+    session.type_text("x");
+    expect_line_is(&session, "éAxBC $(TOUCH EVIL)");
+    session.press(Key::Ctrl('u'));
+    // What a key has zsh run is run there, with the prompt that is the person's.
+    session.press(Key::Alt('q'));
+    session.expect_line("macro-2");
+    session.type_text("half");
+    session.type_text("\x18\x12");
+    session.expect_line("ran-3 mine>");
+    expect_line_is(&session, "half");
+    session.press(Key::Ctrl('u'));
+    session.run("echo \"$PS1-$TERM\"");
+    session.expect_line("mine> -xterm-256color");
+}
+
+#[test]
+fn whatever_a_line_makes_of_the_hooks_the_next_prompt_is_ours() {
+    ZSH.takes_hooks_back(
+        "autoload -Uz add-zsh-hook; PS1='theirs> '\nmine() { :; }\n",
+        &[
+            "precmd_functions=()",
+            "precmd_functions=(mine); preexec_functions=(mine)",
+            "add-zsh-hook -D precmd '__rc_*'",
+            "unset -f __rc_arm",
+            "precmd_functions=(); zle -N zle-line-init mine",
+            "unfunction -m '__rc_*'",
+            "PS1=$'two\\ntheirs> '; precmd_functions=(); bindkey -d",
+        ],
+        "(exit 3)",
+    );
+}
+
+#[test]
+fn a_start_up_file_that_is_read_again_leaves_the_prompt_ours() {
+    let rc = "(( ${+again} )) && precmd_functions=(); again=1; PS1='theirs> '; echo read-it\n";
+    let Some(session) = ZSH.session(rc) else { return };
+    ready(&session);
+    session.run("source ~/.zshrc; (exit 3)");
+    session.expect_line("read-it");
+    session.expect("our prompt", |screen| {
+        cursor_line(screen).trim_end().ends_with("~ 3 ❯") && !screen.contents().contains("theirs>")
+    });
+}
+
+#[test]
+fn another_zsh_in_its_place_becomes_the_live_shell() {
+    let rc = "PS1='theirs> '; SAVEHIST=100 HISTFILE=~/.zsh_history\n[[ ! -r read ]] || echo read-$(<read)\n";
+    ZSH.is_replaced_by_its_kind(rc);
+    let Some(session) = ZSH.session(rc) else { return };
+    ready(&session);
+    session.line("exec zsh -o vi");
+    session.expect("our prompt", |screen| {
+        cursor_line(screen).trim_end().ends_with("~ ❯") && screen.contents().contains("exec zsh -o vi")
+    });
+    session.run("true");
+    session.line("exit");
+    session.expect_exit();
+    let history = std::fs::read_to_string(session.home().join(".zsh_history")).expect("a history");
+    assert!(history.contains("exec zsh") && history.contains("true") && !history.contains("/proc/"), "{history}");
 }
 
 #[test]

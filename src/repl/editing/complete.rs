@@ -140,12 +140,13 @@ impl ShellCompleter {
         }
         // What is typed for the model is none of the live shell's business.
         let mut live = self.live.as_mut().filter(|_| verdict.route != Route::Ask);
+        // fzf's completion draws a menu of its own.
+        let is_fzfs = request.word.ends_with("**") && state.names.functions.contains("__fzf_generic_path_completion");
+        if let Some(live) = live.as_mut().filter(|_| is_fzfs) {
+            live.hand_over();
+            return (span(position), Vec::new());
+        }
         if let Some(live) = live.as_mut().filter(|_| !state.other_grammar) {
-            // fzf's completion draws a menu of its own.
-            if request.word.ends_with("**") && state.names.functions.contains("__fzf_generic_path_completion") {
-                live.hand_over();
-                return (span(position), Vec::new());
-            }
             if let Some(found) = request.users(live.as_mut()) {
                 return (span(request.word_start), bounded(found));
             }

@@ -1,8 +1,10 @@
 //! Reads the shell's report of its names. Pure.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 
+use super::keys::{of_fish, of_zsh};
 use crate::proto::Names;
 use crate::shell::bytes::scan::unquote;
 
@@ -15,6 +17,7 @@ pub fn parse(report: &[u8]) -> (Names, OsString) {
     let mut names = Names::default();
     let mut path = OsString::new();
     let mut section = "";
+    let mut widgets = HashSet::new();
     let mut open_alias: Option<(String, Vec<u8>)> = None;
     for line in report.split(|byte| *byte == b'\n') {
         if let Some((name, mut value)) = open_alias.take() {
@@ -35,6 +38,9 @@ pub fn parse(report: &[u8]) -> (Names, OsString) {
             "[vi]" => names.keys.vi = true,
             "[key]" => section = "key",
             "[bind]" => section = "bind",
+            "[widget]" => section = "widget",
+            "[zsh-key]" => section = "zsh-key",
+            "[fish-key]" => section = "fish-key",
             "" => {}
             word if word.starts_with(OWN) => {}
             word => match section {
@@ -51,6 +57,9 @@ pub fn parse(report: &[u8]) -> (Names, OsString) {
                 "variable" => names.variables.push(word.to_owned()),
                 "key" => names.keys.bound.extend(bound_key(word).map(|(key, _)| key)),
                 "bind" => names.keys.functions.extend(bound_key(word)),
+                "widget" => drop(widgets.insert(word.to_owned())),
+                "zsh-key" => of_zsh(word, &widgets, &mut names.keys),
+                "fish-key" => of_fish(word, &mut names.keys),
                 "path" => path = OsString::from_vec(line.to_vec()),
                 _ => {}
             },
