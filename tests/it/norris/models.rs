@@ -2,14 +2,15 @@
 //! no outputs.
 
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{plan, run, shell};
+use super::{command, plan, run, shell};
 use crate::changes::{home, read, rounds, work};
 use crate::home::TestHome;
-use crate::server::{Server, answer, end_with, head, piece, refusal};
+use crate::server::{Server, Step, answer, end_with, head, piece, refusal};
 
 const QUIET: &str = "console = {usage = false}, memory = {auto = false}, context = {project = false}";
 
@@ -173,6 +174,32 @@ fn dollars_end_a_run_before_a_request_and_more_of_them_continue_it() {
     let (status, text) = run(home.path(), &["norris", "resume", "1"]);
     assert_eq!((status, server.requests()), (6, 3), "{text}");
     assert!(text.contains("Used: $1.2000") && text.contains("Task 2 (claimed): two"), "the sums go on: {text}");
+}
+
+/// A request that a kill cut off counts with the most that it could cost, and none is forgotten.
+#[test]
+fn the_sums_of_a_killed_run_are_never_below_those_of_the_server() {
+    let server = Server::start();
+    let whole = |text: &str| vec![head(), piece(text), end_with([100, 0, 400, 0])];
+    server.reply(whole("TASK: one\nTASK: two"));
+    server.reply(vec![head(), piece("I be"), Step::Hold]);
+    server.reply(whole("one is done"));
+    server.reply(whole("two is done"));
+    let rest = format!("prices = {{m = {{input = 0, output = 1000}}}}, {QUIET}");
+    let home =
+        TestHome::for_commands().directory("work/.git").asks(&server, "m", "max_output_tokens = 500", &rest).done();
+    let mut begin = command(home.path(), &["norris", "make it", "--budget-usd", "5"]);
+    let mut child = begin.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    server.request(2);
+    child.kill().expect("it is killed");
+    child.wait().expect("it ends");
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert_eq!((status, server.requests()), (6, 4), "{text}");
+    let facts: Value = serde_json::from_str(&run(home.path(), &["norris", "show", "1", "--json"]).1).expect("JSON");
+    let requests = facts["cost"].as_array().expect("parts").iter().filter_map(|part| part["requests"].as_u64());
+    assert_eq!(requests.sum::<u64>(), 4, "{facts}");
+    // Three answers of 400 tokens, and one that may have had 500.
+    assert!(text.contains("Used: $1.7000"), "{text}");
 }
 
 #[test]
