@@ -170,7 +170,7 @@ fn whoever_waits_hears_of_the_end_that_another_process_brought_about() {
     let done = child.wait_with_output().expect("it ends");
     let last = String::from_utf8_lossy(&done.stdout).lines().last().map(str::to_owned).unwrap_or_default();
     let last: Value = serde_json::from_str(&last).expect("JSON");
-    assert_eq!((done.status.code(), &last["state"]), (Some(0), &json!("done")), "{last}");
+    assert_eq!((done.status.code(), &last["end"]), (Some(0), &json!("done")), "{last}");
     let (status, text) = run(home.path(), &["sop", "replay", "1", "--to", "ask"]);
     assert!(status == 0 && text.contains("ask (approval): done"), "{text}");
     let (status, text) = run(home.path(), &["sop", "replay", "1", "--to", "nothing"]);
