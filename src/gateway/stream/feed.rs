@@ -249,7 +249,7 @@ fn shown(event: Event, who: &Identity, epoch: i64) -> Shown {
     for (name, value) in &event.ids {
         let place = match *name {
             "surface_id" | "app_id" => &mut routing,
-            "request_id" | "run_id" | "step_id" | "trace_id" => &mut ids,
+            "request_id" | "run_id" | "step_id" | "trace_id" | "causation_id" => &mut ids,
             _ => continue,
         };
         place.insert((*name).into(), Value::from(value.clone()));
@@ -261,7 +261,7 @@ fn shown(event: Event, who: &Identity, epoch: i64) -> Shown {
     };
     let data = json!({
         "type": event.event_type, "stream": event.stream, "position": event.position, "at": event.recorded_at,
-        "routing": routing, "ids": ids, "event_id": event.event_id, "body": event.body(),
+        "routing": routing, "ids": ids, "event_id": event.event_id, "actor": event.actor, "body": event.body(),
     });
     let frame = format!("id: {epoch}-{}\nevent: {name}\ndata: {data}\n\n", event.position);
     let Event { position, stream, event_type, .. } = event;

@@ -302,8 +302,17 @@ fn the_timeline_leads_from_an_event_to_its_cause_and_to_its_run() {
         .wait("document.activeElement.innerText.includes('x.ask') && document.activeElement.ariaExpanded === 'true'");
     browser.key("e");
     browser.wait("document.activeElement.innerText.includes('x.done')");
+    // An event that comes while the page is open knows its cause, too.
+    append(
+        json!({"event_type": "x.later", "source": "agent", "run_id": "run-1", "causation_id": "effect", "body": {}}),
+    );
+    browser.wait("[...document.querySelectorAll('[data-entry]')].some((it) => it.innerText.includes('x.later'))");
+    browser.key("e");
+    browser.wait("document.activeElement.innerText.includes('x.later')");
+    browser.key("c");
+    browser.wait("document.activeElement.innerText.includes('x.done')");
     browser.press("Only this run");
-    browser.wait("document.querySelectorAll('[data-entry]').length === 2");
+    browser.wait("document.querySelectorAll('[data-entry]').length === 3");
     browser.press("All events");
     browser.expect("x.other");
     assert_eq!(browser.complaints, Vec::<String>::new());

@@ -59,7 +59,7 @@ export function Timeline() {
   useEffect(() => onEvent((event) => {
     if (event.type === 'resync') return read();
     if (type && event.type !== type || run && event.ids?.run_id !== run) return undefined;
-    const item = { ...event, event_type: event.type, recorded_at: event.at, actor: event.actor ?? '' };
+    const item = { ...event, ...event.ids, event_type: event.type, recorded_at: event.at };
     return put((old) => (old[0] && old[0].position >= item.position ? old : [item, ...old].slice(0, SHOWN_MAX)));
   }), [filter]);
   const types = ['safety', 'audit', 'action.requested', 'action.admitted', 'action.completed', 'action.failed', 'action.unknown',
