@@ -1,7 +1,7 @@
 //! Questions to persons: one row each, answered once by whoever comes first, or expired. The row and the event that tells of
 //! it change together.
 
-use super::sql::{OptionalExtension as _, Row, params};
+use super::sql::{Connection, OptionalExtension as _, Row, params};
 use serde_json::{Value, json};
 
 use super::permits::settling;
@@ -88,21 +88,8 @@ impl Questions<'_> {
         note_text: &str,
     ) -> Result<(), LedgerError> {
         self.0.write(&who.tenant, |transaction| {
-            let sql = "SELECT digest, state, by, deadline_ms, stream, run_id FROM question WHERE tenant = ?1 AND question_id = ?2";
-            type Found = (String, String, Option<String>, i64, String, Option<String>);
-            let found: Option<Found> = transaction
-                .query_row(sql, params![who.tenant, question_id], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
-                })
-                .optional()?;
-            let (asked, state, by, deadline, stream, run_id) = found.ok_or(LedgerError::NotFound)?;
-            if state == "answered" {
-                return Err(LedgerError::AlreadyAnswered(by.unwrap_or_default()));
-            }
-            if state != "open" || now_ms(transaction)? > deadline {
-                return Err(LedgerError::Late);
-            }
-            if asked != digest {
+            let open = open_question(transaction, who, question_id)?;
+            if open.digest != digest {
                 return Err(LedgerError::OtherCall);
             }
             let word = if is_yes { "once" } else { "no" };
@@ -110,8 +97,7 @@ impl Questions<'_> {
                        WHERE tenant = ?1 AND question_id = ?2";
             transaction.execute(sql, params![who.tenant, question_id, word, who.user, note_text])?;
             let body = json!({"question_id": question_id, "digest": digest, "answer": word, "by": who.user});
-            let who = Identity { run_id, ..who.clone() };
-            note(transaction, &who, "question.answered", stream, body)
+            note(transaction, &open.who, "question.answered", open.stream, body)
         })
     }
 
@@ -121,29 +107,15 @@ impl Questions<'_> {
     /// There is no such question in the tenant, it was answered, its time is over, or the database fails.
     pub fn extend(&self, who: &Identity, question_id: &str, wait_ms: i64) -> Result<String, LedgerError> {
         self.0.write(&who.tenant, |transaction| {
-            let sql = "SELECT state, by, asked_ms, deadline_ms, stream, run_id FROM question WHERE tenant = ?1 AND question_id = ?2";
-            type Found = (String, Option<String>, i64, i64, String, Option<String>);
-            let found: Option<Found> = transaction
-                .query_row(sql, params![who.tenant, question_id], |row| {
-                    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
-                })
-                .optional()?;
-            let (state, by, asked, deadline, stream, run_id) = found.ok_or(LedgerError::NotFound)?;
-            if state == "answered" {
-                return Err(LedgerError::AlreadyAnswered(by.unwrap_or_default()));
-            }
-            if state != "open" || now_ms(transaction)? > deadline {
-                return Err(LedgerError::Late);
-            }
-            let later = asked.saturating_add(wait_ms.saturating_mul(2));
-            if deadline >= later {
-                return Ok(utc_ms(deadline));
+            let open = open_question(transaction, who, question_id)?;
+            let later = open.asked_ms.saturating_add(wait_ms.saturating_mul(2));
+            if open.deadline_ms >= later {
+                return Ok(utc_ms(open.deadline_ms));
             }
             let sql = "UPDATE question SET deadline_ms = ?3 WHERE tenant = ?1 AND question_id = ?2";
             transaction.execute(sql, params![who.tenant, question_id, later])?;
             let body = json!({"question_id": question_id, "deadline": utc_ms(later), "by": who.user});
-            let who = Identity { run_id, ..who.clone() };
-            note(transaction, &who, "question.extended", stream, body)?;
+            note(transaction, &open.who, "question.extended", open.stream, body)?;
             Ok(utc_ms(later))
         })
     }
@@ -260,6 +232,39 @@ impl Questions<'_> {
         let sql = format!("SELECT {COLUMNS} FROM question WHERE tenant = ?1 AND question_id = ?2");
         let found = connection.query_row(&sql, params![who.tenant, question_id], |row| question_value(row, now));
         found.optional()?.ok_or(LedgerError::NotFound)
+    }
+}
+
+/// A question that can be answered.
+struct OpenQuestion {
+    digest: String,
+    asked_ms: i64,
+    deadline_ms: i64,
+    stream: String,
+    /// Whoever acts on it, in the run that it belongs to.
+    who: Identity,
+}
+
+/// Finds a question that nobody has answered and whose time isn't over.
+fn open_question(connection: &Connection, who: &Identity, question_id: &str) -> Result<OpenQuestion, LedgerError> {
+    let sql = "SELECT state, by, digest, asked_ms, deadline_ms, stream, run_id FROM question \
+               WHERE tenant = ?1 AND question_id = ?2";
+    let read = |row: &Row<'_>| -> crate::ledger::sql::Result<(String, Option<String>, OpenQuestion)> {
+        let open = OpenQuestion {
+            digest: row.get(2)?,
+            asked_ms: row.get(3)?,
+            deadline_ms: row.get(4)?,
+            stream: row.get(5)?,
+            who: Identity { run_id: row.get(6)?, ..who.clone() },
+        };
+        Ok((row.get(0)?, row.get(1)?, open))
+    };
+    let found = connection.query_row(sql, params![who.tenant, question_id], read).optional()?;
+    let (state, by, open) = found.ok_or(LedgerError::NotFound)?;
+    match state.as_str() {
+        "answered" => Err(LedgerError::AlreadyAnswered(by.unwrap_or_default())),
+        "open" if now_ms(connection)? <= open.deadline_ms => Ok(open),
+        _ => Err(LedgerError::Late),
     }
 }
 
