@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::need::require;
+use crate::other_shells::{complete_by_fzf, press_fzfs_keys};
 use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line, left_of_cursor, status_code};
 
 fn config(lines: &str) -> Spawn {
@@ -493,46 +494,8 @@ fn fzfs_keys_and_completion_work_from_its_own_files() {
     let rc = format!("PS1='{PROMPT} '\n. {BASH_COMPLETION}\n{sourced}");
     let spawn = plain().file(".bashrc", &rc).file("code/needle.txt", "").file("code/other.txt", "").size(30, 100);
     let session = Session::spawn(spawn);
-    session.run("cd code; mkdir -p sub/deeper");
-    session.run("clear");
-    session.type_text("cat ");
-    // Fzf has applied the query once its counter shows one match; a cleared screen shows no other file either.
-    session.press(Key::Ctrl('t'));
-    session.expect_text("  4/4");
-    session.type_text("needl");
-    session.expect_text("  1/4");
-    session.press(Key::Enter);
-    expect_line_is(&session, "cat needle.txt");
-    clear(&session);
-    session.type_text("ls **");
-    session.press(Key::Tab);
-    session.expect_text("  5/5");
-    session.type_text("needl");
-    session.expect_text("  1/5");
-    session.press(Key::Enter);
-    expect_line_is(&session, "ls needle.txt");
-    clear(&session);
-    session.press(Key::Ctrl('r'));
-    session.expect_text("  2/2");
-    session.type_text("mkdir");
-    session.expect_text("  1/2");
-    session.press(Key::Enter);
-    expect_line_is(&session, "cd code; mkdir -p sub/deeper");
-    clear(&session);
-    session.run("clear");
-    session.type_text("half");
-    session.press(Key::Alt('c'));
-    session.expect_text("2/2");
-    session.type_text("deeper");
-    session.expect_text("  1/2");
-    session.press(Key::Enter);
-    session.expect("the prompt there, with the line", |screen| {
-        cursor_line(screen).ends_with("deeper ❯ half") || line(screen) == "half"
-    });
-    session.press(Key::Ctrl('u'));
-    session.run("pwd");
-    session
-        .expect("the new directory", |screen| screen.contents().lines().any(|row| row.ends_with("/code/sub/deeper")));
+    press_fzfs_keys(&session);
+    complete_by_fzf(&session);
 }
 
 #[test]

@@ -206,38 +206,7 @@ impl OtherShell {
         let files = |spawn: Spawn| spawn.file("code/needle.txt", "").file("code/other.txt", "").size(30, 100);
         let Some(session) = self.start(&format!(". {file}\n{rc}"), "", files) else { return };
         ready(&session);
-        session.run("cd code; mkdir -p sub/deeper");
-        session.run("clear");
-        session.type_text("cat ");
-        // fzf has applied the query once its counter shows one match.
-        session.press(Key::Ctrl('t'));
-        session.expect_text("  4/4");
-        session.type_text("needl");
-        session.expect_text("  1/4");
-        session.press(Key::Enter);
-        expect_line_is(&session, "cat needle.txt");
-        session.press(Key::Ctrl('u'));
-        session.press(Key::Ctrl('r'));
-        session.expect("fzf over the history", |screen| screen.contents().lines().any(is_counter));
-        session.type_text("mkdir");
-        session.expect_text("  1/");
-        session.press(Key::Enter);
-        expect_line_is(&session, "cd code; mkdir -p sub/deeper");
-        session.press(Key::Ctrl('u'));
-        session.run("clear");
-        // In fish, the word at the cursor would be the query.
-        session.type_text("half ");
-        session.press(Key::Alt('c'));
-        session.expect_text("2/2");
-        session.type_text("deeper");
-        session.expect_text("  1/2");
-        session.press(Key::Enter);
-        session.expect("the prompt there, with the line", |screen| cursor_line(screen).contains("deeper ❯ half"));
-        session.press(Key::Ctrl('u'));
-        session.run("pwd");
-        session.expect("the new directory", |screen| {
-            screen.contents().lines().any(|row| row.ends_with("/code/sub/deeper"))
-        });
+        press_fzfs_keys(&session);
         more(&session);
     }
 
@@ -297,6 +266,53 @@ fn is_counter(row: &str) -> bool {
     let row = row.trim().split(' ').next().unwrap_or_default();
     row.split_once('/')
         .is_some_and(|(some, all)| some == all && !all.is_empty() && all.bytes().all(|b| b.is_ascii_digit()))
+}
+
+/// Presses fzf's keys in a home with the directory `code`, in which there are `needle.txt` and `other.txt`.
+pub fn press_fzfs_keys(session: &Session) {
+    session.run("cd code; mkdir -p sub/deeper");
+    session.run("clear");
+    session.type_text("cat ");
+    // fzf has applied the query once its counter shows one match.
+    session.press(Key::Ctrl('t'));
+    session.expect_text("  4/4");
+    session.type_text("needl");
+    session.expect_text("  1/4");
+    session.press(Key::Enter);
+    expect_line_is(session, "cat needle.txt");
+    session.press(Key::Ctrl('u'));
+    session.press(Key::Ctrl('r'));
+    session.expect("fzf over the history", |screen| screen.contents().lines().any(is_counter));
+    session.type_text("mkdir");
+    session.expect_text("  1/");
+    session.press(Key::Enter);
+    expect_line_is(session, "cd code; mkdir -p sub/deeper");
+    session.press(Key::Ctrl('u'));
+    session.run("clear");
+    // In fish, the word at the cursor would be the query.
+    session.type_text("half ");
+    session.press(Key::Alt('c'));
+    session.expect_text("2/2");
+    session.type_text("deeper");
+    session.expect_text("  1/2");
+    session.press(Key::Enter);
+    session.expect("the prompt there, with the line", |screen| cursor_line(screen).contains("deeper ❯ half"));
+    session.press(Key::Ctrl('u'));
+    session.run("pwd");
+    session
+        .expect("the new directory", |screen| screen.contents().lines().any(|row| row.ends_with("/code/sub/deeper")));
+}
+
+/// Completes a name by fzf's own menu.
+pub fn complete_by_fzf(session: &Session) {
+    session.run("touch found.txt; clear");
+    session.type_text("ls **");
+    session.press(Key::Tab);
+    session.expect_text("  2/2");
+    session.type_text("found");
+    session.expect_text("  1/2");
+    session.press(Key::Enter);
+    expect_line_is(session, "ls found.txt");
 }
 
 /// Waits until the line behind the prompt, whatever sign that has, is `typed`.

@@ -1,6 +1,6 @@
 //! zsh as the live shell: what bash does there, it does too.
 
-use crate::other_shells::{OtherShell, expect_line_is, ready};
+use crate::other_shells::{OtherShell, complete_by_fzf, expect_line_is, ready};
 use crate::pty::{Key, Spawn, cursor_line};
 
 const ZSH: OtherShell =
@@ -154,16 +154,7 @@ fn its_completion_answers() {
 #[test]
 fn fzfs_keys_work_from_its_own_file() {
     let rc = "[[ -r /usr/share/doc/fzf/examples/completion.zsh ]] && . /usr/share/doc/fzf/examples/completion.zsh\n";
-    ZSH.presses_fzfs_keys(rc, |session| {
-        session.run("touch found.txt; clear");
-        session.type_text("ls **");
-        session.press(Key::Tab);
-        session.expect_text("  2/2");
-        session.type_text("found");
-        session.expect_text("  1/2");
-        session.press(Key::Enter);
-        expect_line_is(session, "ls found.txt");
-    });
+    ZSH.presses_fzfs_keys(rc, complete_by_fzf);
 }
 
 #[test]
