@@ -3,9 +3,11 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use crate::changes::{numbered, read, work};
 use crate::sessions::git;
-use crate::wall::{KEEP, scene, session};
+use crate::wall::{KEEP, output, results, scene, session};
 
 #[test]
 fn hunks_of_a_commands_changes_are_taken_singly() {
@@ -84,4 +86,45 @@ fn a_commit_is_asked_about_as_a_branch_that_moves() {
     session.expect_text("that was it");
     assert_eq!(git(&at, &["log", "--format=%s"]), "mend the sum\none");
     git(&at, &["fsck", "--full"]);
+}
+
+#[test]
+fn what_every_command_leaves_in_a_directory_of_builds_is_kept_after_one_answer() {
+    let commands = [
+        "mkdir target && echo one > target/one",
+        "mkdir target/deep && echo two > target/deep/two && chmod +x target/one",
+        "echo three > target/three; echo mine > src.txt",
+    ];
+    let home = scene(&commands, "");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("always, in this project [a]");
+    session.send(b"a");
+    // The keys are named once they count.
+    session.expect_text("which you may run later [e]");
+    session.send(b"e");
+    session.expect_text("src.txt");
+    assert_eq!(read(home.path(), "target/deep/two"), "two\n", "another command, and nobody was asked");
+    session.expect_text(KEEP);
+    session.send(b"n");
+    session.expect_text("that was it");
+    let left = ["target/three", "src.txt"].map(|name| read(home.path(), name));
+    assert_eq!(left, ["(no file)"; 2], "more than the directory was changed");
+    session.expect_prompt();
+    session.send(b":allow\r");
+    session.expect_text("(every command)");
+}
+
+#[test]
+fn a_new_repository_is_kept_unasked_unless_its_config_runs_something() {
+    let init = "git init -q new && git -C new config user.name 'Ada L.' && git -C new config user.email a@l.example && \
+                git -C new commit -q --allow-empty -m one";
+    let evil = "git init -q evil && git -C evil config core.fsmonitor ./x";
+    let home = scene(&[init, "git -C new log --oneline", evil], "security = {autonomy = \"full\"}");
+    let results = results(home.path());
+    assert_eq!(results[0]["success"], json!(true), "{}", results[0]);
+    assert!(output(&results[1]).ends_with("one"), "{}", results[1]);
+    assert!(work(home.path(), "new/.git/config").exists());
+    assert!(output(&results[2]).contains("[dropped, it would have changed: + evil/.git/config"), "{}", results[2]);
+    assert!(!work(home.path(), "evil/.git/config").exists());
 }
