@@ -6,7 +6,7 @@
   run.py auto [--program P]                 runs towards a goal (`agent -m … --auto --check …`), by three scripted models: one makes
                                             no mistake, one only says that it is done, one stops half-way
   run.py auto-model --url URL [--agent …]   the same by a real model: how many goals are verified, and how many falsely; other
-                                            agents are told the command that decides, and their status 0 is their word
+                                            agents are told the command that decides; by exit status 0 they claim the goal
   run.py model --url URL [--tasks a,b] [--agent NAME='cmd {url} {work} {prompt}']…
                                             24 tasks by a real model behind an OpenAI-compatible server, beside other agents
 

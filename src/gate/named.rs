@@ -323,7 +323,7 @@ mod tests {
     fn named(config: &str, user: &str, paths: &[&str]) -> Vec<String> {
         let home = tempfile::tempdir().expect("a directory");
         let home = fs::canonicalize(home.path()).expect("a path");
-        let top = home.join("work");
+        let top = home.join("code");
         fs::create_dir_all(top.join(".git")).expect("a directory");
         fs::write(top.join(".git/config"), config).expect("a file");
         fs::write(home.join(".gitconfig"), user).expect("a file");
@@ -362,7 +362,7 @@ mod tests {
             ("[filter \"x\"]\n clean = tools/deep/clean", "tools"),
         ] {
             assert_eq!(named(config, "", &[path]), [path], "{config}");
-            assert_eq!(named("", config.replace("../", "~/work/").as_str(), &[path]), [path], "the user's: {config}");
+            assert_eq!(named("", config.replace("../", "~/code/").as_str(), &[path]), [path], "the user's: {config}");
         }
     }
 
@@ -374,7 +374,7 @@ mod tests {
                       \tfetch = +refs/heads/*:refs/remotes/origin/*\n\
                       [branch \"main\"]\n\tremote = origin\n\tmerge = refs/heads/main\n description = fix the docs\n\
                       [user]\n name = Jane src\n[init]\n defaultBranch = main\n[alias]\n co = checkout main\n\
-                      # ./note.txt\n; ./note.txt\n[x] y = z ; ./note.txt\n[safe]\n directory = ~/work\n\
+                      # ./note.txt\n; ./note.txt\n[x] y = z ; ./note.txt\n[safe]\n directory = ~/code\n\
                       [pack] dir = .\n";
         let paths =
             ["main", "main/a", "src", "src/main.rs", "docs", "true", "origin", "z", "note.txt", "vim", "tools/x"];

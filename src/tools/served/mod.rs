@@ -327,7 +327,7 @@ impl Servers {
             let line = match late.contains(name) {
                 false if self.needs_login(name) => Some(format!("{name}: needs a login; :mcp login {name}")),
                 true => Some(format!("{name}: still starting; the question goes on without it")),
-                // A failure is told with all others.
+                // `take_notices` reports it if it failed.
                 false => None,
             };
             self.notice(line);

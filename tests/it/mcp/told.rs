@@ -1,4 +1,4 @@
-//! What a person and a model are told of servers: instructions, failures, how a server is held, and results that break a promise.
+//! What a person and a model see of servers: instructions, failures, the sandbox, and results that don't fit their schema.
 
 use std::fs;
 
