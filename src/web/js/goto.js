@@ -25,7 +25,7 @@ export function GoTo({ screens, close }) {
   const go = (event) => {
     event.preventDefault();
     if (!found.length) return;
-    [[location.hash]] = found;
+    location.hash = found[0][0];
     box.current.close();
   };
   return html`<dialog ref=${box} onClose=${close} aria-labelledby="goto">
