@@ -24,6 +24,7 @@ mod purse;
 mod recorder;
 mod rounds;
 mod secrets;
+mod stopwatch;
 #[cfg(test)]
 mod tests;
 mod texts;

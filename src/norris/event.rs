@@ -264,6 +264,11 @@ pub enum Event {
     StopAsked,
     /// The emergency stop is on.
     Estop,
+    /// The times of the events don't show how long the run worked: the machine slept, or its clock was set.
+    Clocked {
+        /// Milliseconds of work by now.
+        active_ms: u64,
+    },
     /// A person changed the limits.
     Raised {
         /// The new ones.

@@ -370,6 +370,7 @@ impl Run {
                 (self.paused, self.is_estop) = (Some("the emergency stop is on".into()), true);
                 self.cut();
             }
+            Event::Clocked { active_ms } => self.active_ms = *active_ms,
             Event::Raised { limits } => self.raise(limits),
             Event::Ended { end, why } => self.end = Some(End::of(end, why)),
         }

@@ -122,6 +122,9 @@ fn the_time_of_a_halt_and_between_processes_is_not_work() {
     run.apply(900_500, &Event::Entered { pid: 1 });
     run.apply(901_000, &Event::RunsHalted { digest: "d".into() });
     assert_eq!(run.active_ms_at(901_000), 2_500);
+    // Nor is the sleep of the machine.
+    run.apply(9_901_000, &Event::Clocked { active_ms: 3_500 });
+    assert_eq!(run.active_ms_at(9_902_000), 4_500);
 }
 
 #[test]

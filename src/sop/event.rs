@@ -328,6 +328,11 @@ pub enum Event {
     Resumed,
     /// A person wants it to end.
     CancelAsked,
+    /// The times of the events don't show how long the run worked: the machine slept, or its clock was set.
+    Clocked {
+        /// Milliseconds of work by now.
+        active_ms: u64,
+    },
     /// A person changed the budget.
     Raised {
         /// Dollars.

@@ -126,8 +126,13 @@ pub enum Effect {
     },
     /// Look in the receipts what became of a step that was cut off.
     Examine(usize),
-    /// Wait until a time, Unix milliseconds.
-    Sleep(i64),
+    /// Wait until a time, but no longer than this: the clock may be set back meanwhile.
+    Sleep {
+        /// Unix milliseconds.
+        until: i64,
+        /// Milliseconds.
+        most_ms: u64,
+    },
     /// End.
     Finish(End),
     /// Do nothing until a person has decided.
@@ -156,7 +161,7 @@ impl Effect {
                 json!({"ask": id(*step), "prompt": prompt, "covers": covers})
             }
             Self::Examine(step) => json!({"examine": id(*step)}),
-            Self::Sleep(until) => json!({"sleep": until}),
+            Self::Sleep { until, .. } => json!({"sleep": until}),
             Self::Finish(end) => json!({"finish": end.word(), "why": end.why()}),
             Self::Rest(rest) => json!({"rest": format!("{rest:?}")}),
             Self::Over(end) => json!({"over": end.word()}),
@@ -198,7 +203,7 @@ impl Run {
             StepState::Failed => {
                 let until = state.ended_ms.saturating_add(i64::try_from(step.retry.1).unwrap_or(i64::MAX));
                 if spent.now < until {
-                    return Effect::Sleep(until);
+                    return Effect::Sleep { until, most_ms: step.retry.1 };
                 }
             }
             StepState::Begun | StepState::Ready => {}
@@ -257,7 +262,10 @@ impl Run {
             Act::Wait { .. } if self.steps[at].state != StepState::Begun => Effect::Begin { step: at, args: json!({}) },
             Act::Wait { ms } => {
                 let until = self.steps[at].begun_ms.saturating_add(i64::try_from(*ms).unwrap_or(i64::MAX));
-                if spent.now < until { Effect::Sleep(until) } else { Effect::Conclude { step: at, error: None } }
+                if spent.now < until {
+                    return Effect::Sleep { until, most_ms: *ms };
+                }
+                Effect::Conclude { step: at, error: None }
             }
             Act::Condition { test, .. } => match test.holds(self) {
                 Ok(true) => Effect::Conclude { step: at, error: None },

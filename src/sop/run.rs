@@ -190,9 +190,9 @@ impl Run {
         if self.end.is_some() && !is_raise {
             return;
         }
-        let is_entry = matches!(event, Event::Entered { .. });
-        if let Some(last) = self.last_time.filter(|_| self.is_active() && !is_entry) {
-            self.active_ms += u64::try_from(time - last).unwrap_or(0);
+        // The time between two processes is nobody's work.
+        if !matches!(event, Event::Entered { .. }) {
+            self.active_ms = self.active_ms_at(time);
         }
         self.last_time = Some(time);
         match event {
@@ -209,6 +209,7 @@ impl Run {
             Event::Paused { why, is_estop } => (self.paused, self.is_estop) = (Some(why.clone()), *is_estop),
             Event::Resumed => (self.paused, self.is_estop, self.awaits) = (None, false, None),
             Event::CancelAsked => self.is_cancelled = true,
+            Event::Clocked { active_ms } => self.active_ms = *active_ms,
             Event::Raised { usd, tokens, minutes } => {
                 self.budget = Budget { usd: *usd, tokens: *tokens, minutes: *minutes };
                 if matches!(self.end, Some(End::Budget(_))) {
@@ -249,6 +250,13 @@ impl Run {
             | Event::Examined { .. }
             | Event::Decided { .. } => self.apply_to_step(time, event),
         }
+    }
+
+    /// The time of work until `now`.
+    #[must_use]
+    pub fn active_ms_at(&self, now: i64) -> u64 {
+        let more = self.last_time.filter(|_| self.is_active()).map_or(0, |last| u64::try_from(now - last).unwrap_or(0));
+        self.active_ms + more
     }
 
     /// Takes a result over; its step is over from the beginning.

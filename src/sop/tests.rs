@@ -215,7 +215,7 @@ impl World {
                 self.add(Event::Asked { step: id(step), decision, prompt, covers });
             }
             Effect::Examine(at) => self.add(Event::Examined { step: id(at), fate: Fate::Unknown }),
-            Effect::Sleep(until) => self.now = until,
+            Effect::Sleep { until, .. } => self.now = until,
             Effect::Begin { step, args } => {
                 let (risk, tool, args_hash) = ("medium".into(), "t".into(), "h".into());
                 self.add(Event::Begun { step: id(step), decision, risk, tool, args_hash, files: Vec::new() });

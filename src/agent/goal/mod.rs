@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::rounds::REPEATED;
+use super::stopwatch::Stopwatch;
 use super::{Agent, Cancel};
 use crate::gate::{Grant, Stop};
 use crate::model::ToolCall;
@@ -148,7 +149,8 @@ pub fn ready(agent: &mut Agent, goal: &Goal) -> Result<(), Failure> {
 pub fn work(agent: &mut Agent, work: Work<'_>) -> Result<Run, Failure> {
     let Work { journal, watcher, on_halt, cancel, turns } = work;
     let first = agent.current_model().map(str::to_owned);
-    let mut driver = Driver { agent, journal, watcher, on_halt, cancel, turns, run: Run::default(), seen: 0, first };
+    let (run, worked) = (Run::default(), Stopwatch::after(0));
+    let mut driver = Driver { agent, journal, watcher, on_halt, cancel, turns, run, seen: 0, first, worked };
     driver.sync()?;
     let done = driver.enter().and_then(|()| driver.work());
     let Driver { agent, run, first, .. } = driver;
@@ -177,6 +179,8 @@ struct Driver<'a> {
     seen: i64,
     /// The model that answered before.
     first: Option<String>,
+    /// The time of its work.
+    worked: Stopwatch,
 }
 
 /// Reason why a question was cut short.
@@ -215,6 +219,7 @@ impl Driver<'_> {
 
     fn enter(&mut self) -> Result<(), Failure> {
         self.add(&norris::Event::Entered { pid: std::process::id() })?;
+        self.worked = Stopwatch::after(self.run.active_ms);
         let goal = self.goal();
         let calls_left = goal.limits.calls.map(|most| most.saturating_sub(self.run.calls));
         let granted = &goal.grant;
@@ -246,7 +251,13 @@ impl Driver<'_> {
             {
                 self.add(&norris::Event::Estop)?;
             }
-            let effect = self.run.next(&self.journal.used()?);
+            let used = self.journal.used()?;
+            if self.run.is_active()
+                && let Some(active_ms) = self.worked.correction(self.run.active_ms_at(used.now))
+            {
+                self.add(&norris::Event::Clocked { active_ms })?;
+            }
+            let effect = self.run.next(&used);
             self.watcher.begins(&self.run, &effect);
             match effect {
                 Effect::Over(_) | Effect::Rest(_) => return Ok(()),
@@ -274,15 +285,15 @@ impl Driver<'_> {
     fn check(&mut self, number: usize) -> Result<(), Failure> {
         let goal = self.goal();
         let Some(command) = goal.checks.get(number) else { return Ok(()) };
-        let began = self.journal.now();
-        let (deadline, ends) = self.ends(self.left_ms());
+        let (check_began, ends) = (Instant::now(), self.left_ms().and_then(in_ms));
         let (journal, cancel, after) = (self.journal, self.cancel, self.seen);
+        let (worked, began) = (self.worked, self.began_by_events());
         let watcher = &mut *self.watcher;
         let runner = self.agent.runner().ok_or_else(no_tools)?;
         let (stop, cut) = (runner.gate().stop().clone(), AtomicU8::new(0));
         let outcome = std::thread::scope(|scope| {
             let (done, is_done) = channel::<()>();
-            let watch = Watch { journal, after, deadline, ends, stop, cut: &cut, cancel };
+            let watch = Watch { journal, after, ends, worked, began, stop, cut: &cut, cancel };
             scope.spawn(move || watch.until(&is_done));
             let outcome = runner.goal_check(command, cancel, &mut super::Nobody, &mut |event| watcher.event(event));
             drop(done);
@@ -306,7 +317,7 @@ impl Driver<'_> {
         }
         let status = outcome.metadata.get("exitCode").and_then(serde_json::Value::as_i64);
         let status = status.and_then(|status| i32::try_from(status).ok());
-        let took_ms = u64::try_from(self.journal.now() - began).unwrap_or(0);
+        let took_ms = u64::try_from(check_began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let tail = tail_of(&outcome.output);
         self.digest()?;
         self.add(&norris::Event::Checked { check: number, status, tail, took_ms })
@@ -444,7 +455,7 @@ impl Driver<'_> {
             category,
             limit,
             questions_left: goal.limits.steps.map(|most| most.saturating_sub(self.run.steps)),
-            until: left_ms.and_then(|left| Instant::now().checked_add(Duration::from_millis(left))),
+            until: left_ms.and_then(in_ms),
         };
         let runner = self.agent.runner().ok_or_else(no_tools)?;
         runner.lend_helper((goal.delegates && category == STEP).then_some(share));
@@ -482,15 +493,13 @@ impl Driver<'_> {
     fn left_ms(&self) -> Option<u64> {
         let minutes = self.run.goal.as_ref()?.limits.minutes?;
         let most = Duration::try_from_secs_f64((minutes * 60.0).max(0.0)).unwrap_or(Duration::MAX).as_millis();
-        let used = self.run.active_ms_at(self.journal.now());
-        Some(u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(used))
+        Some(u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(self.worked.worked_ms()))
     }
 
-    /// The end of the time that is left: by the journal's clock, and by one that can't be set.
-    fn ends(&self, left_ms: Option<u64>) -> (Option<i64>, Option<Instant>) {
-        let Some(left) = left_ms else { return (None, None) };
-        let deadline = self.journal.now().saturating_add(i64::try_from(left).unwrap_or(i64::MAX));
-        (Some(deadline), Instant::now().checked_add(Duration::from_millis(left)))
+    /// When the run would have begun if it had always worked, by the times of its events: Unix milliseconds.
+    fn began_by_events(&self) -> i64 {
+        let now = self.journal.now();
+        now.saturating_sub(i64::try_from(self.run.active_ms_at(now)).unwrap_or(i64::MAX))
     }
 
     /// Asks, within the run's limits, and until a person or the time cuts it short.
@@ -509,17 +518,18 @@ impl Driver<'_> {
         let conversation = self.agent.conversation().map(|id| id.0);
         let left_ms = self.left_ms();
         self.lend_helper(category, limit, left_ms)?;
-        let (deadline, ends) = self.ends(left_ms);
+        let ends = left_ms.and_then(in_ms);
         let runner = self.agent.runner().ok_or_else(no_tools)?;
         let (stop, servers) = (runner.gate().stop().clone(), runner.servers().cloned());
         let servers = servers.filter(|_| self.on_halt == OnHalt::Halt);
         let cut = AtomicU8::new(0);
         let (journal, cancel, after) = (self.journal, self.cancel, self.seen);
+        let (worked, began) = (self.worked, self.began_by_events());
         let (mut text, mut failure, mut broken, mut blocked, mut changed) = (None, None, None, 0, None);
         let (agent, watcher) = (&mut *self.agent, &mut *self.watcher);
         std::thread::scope(|scope| {
             let (done, is_done) = channel::<()>();
-            let watch = Watch { journal, after, deadline, ends, stop, cut: &cut, cancel };
+            let watch = Watch { journal, after, ends, worked, began, stop, cut: &cut, cancel };
             scope.spawn(move || watch.until(&is_done));
             let mut sink = |event: Event| {
                 for event in journal_events(&event) {
@@ -562,10 +572,12 @@ struct Watch<'w> {
     journal: &'w dyn Journal,
     /// The newest event that the run knew before the question.
     after: i64,
-    /// The end of the run's time, Unix milliseconds.
-    deadline: Option<i64>,
-    /// The same by a clock that can't be set.
+    /// The end of the run's time, by a clock that can't be set.
     ends: Option<Instant>,
+    /// The time of the run's work.
+    worked: Stopwatch,
+    /// When it would have begun by the times of its events.
+    began: i64,
     stop: Stop,
     cut: &'w AtomicU8,
     cancel: &'w Cancel,
@@ -573,9 +585,15 @@ struct Watch<'w> {
 
 impl Watch<'_> {
     fn until(&self, is_done: &Receiver<()>) {
+        let by_clock = |from: i64| u64::try_from(self.journal.now() - from).unwrap_or(0);
+        let mut began = self.began;
         while is_done.recv_timeout(POLL) == Err(RecvTimeoutError::Timeout) {
-            let is_late = self.deadline.is_some_and(|at| self.journal.now() >= at);
-            let reason = if is_late || self.ends.is_some_and(|at| Instant::now() >= at) {
+            if let Some(active_ms) = self.worked.correction(by_clock(began)) {
+                // If it can't be kept now, the run's next step adds it.
+                let _ = self.journal.add(&norris::Event::Clocked { active_ms });
+                began = self.journal.now().saturating_sub(i64::try_from(active_ms).unwrap_or(i64::MAX));
+            }
+            let reason = if self.ends.is_some_and(|at| Instant::now() >= at) {
                 BY_TIME
             } else if is_wanted(self.journal, self.after) {
                 BY_JOURNAL
@@ -635,6 +653,11 @@ fn journal_events(event: &Event) -> Vec<norris::Event> {
 fn escaped(path: &str) -> String {
     let path = path.strip_prefix("./").unwrap_or(path);
     path.chars().flat_map(|c| "*?[]{}\\!".contains(c).then_some('\\').into_iter().chain([c])).collect()
+}
+
+/// A time from now; none if no clock gets there.
+fn in_ms(ms: u64) -> Option<Instant> {
+    Instant::now().checked_add(Duration::from_millis(ms))
 }
 
 fn tail_of(output: &str) -> String {

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::goal::{Calls, OnHalt, StandIn};
+use super::stopwatch::Stopwatch;
 use super::{Agent, Cancel, Nobody};
 use crate::money::Limit;
 use crate::proto::action::Autonomy;
@@ -63,6 +64,9 @@ pub trait Journal: Sync {
     /// It may not run, or can't be kept.
     fn inner(&self, order: &Order<'_>) -> Result<InnerRun, Failure>;
 
+    /// The present time, Unix milliseconds.
+    fn now(&self) -> i64;
+
     /// The number of the run.
     fn run(&self) -> i64;
 }
@@ -102,7 +106,9 @@ pub fn work(agent: &mut Agent, work: Work<'_>) -> Result<Run, Failure> {
     let Work { journal, watcher, cancel, stops } = work;
     let first = agent.current_model().map(str::to_owned);
     let run = Run::of(journal.run(), []);
-    let mut driver = ProcedureDriver { agent, journal, watcher, cancel, stops, run, seen: 0, first };
+    let worked = Stopwatch::after(0);
+    let mut driver =
+        ProcedureDriver { agent, journal, watcher, cancel, stops, run, seen: 0, first, worked, waited_until: i64::MIN };
     let ceiling = driver.agent.runner().ok_or_else(no_tools)?.gate().ceiling().clone();
     let most = ceiling.lowered(Autonomy::Full);
     let done = driver.enter().and_then(|()| {
@@ -132,6 +138,10 @@ struct ProcedureDriver<'a> {
     seen: i64,
     /// The model that answered before.
     first: Option<String>,
+    /// The time of its work.
+    worked: Stopwatch,
+    /// The end of a wait that is over, whatever the clock says.
+    waited_until: i64,
 }
 
 impl ProcedureDriver<'_> {
@@ -158,7 +168,9 @@ impl ProcedureDriver<'_> {
         } else {
             None
         };
-        self.add(&sop::Event::Entered { pid: std::process::id(), conversation })
+        self.add(&sop::Event::Entered { pid: std::process::id(), conversation })?;
+        self.worked = Stopwatch::after(self.run.active_ms);
+        Ok(())
     }
 
     fn work(&mut self) -> Result<(), Failure> {
@@ -170,7 +182,13 @@ impl ProcedureDriver<'_> {
             if self.run.is_active() && self.stops.load(Ordering::SeqCst) {
                 self.add(&sop::Event::Paused { why: STOPPED.into(), is_estop: false })?;
             }
-            let spent = self.journal.spent(&self.run)?;
+            let mut spent = self.journal.spent(&self.run)?;
+            if self.run.is_active()
+                && let Some(active_ms) = self.worked.correction(self.run.active_ms_at(spent.now))
+            {
+                self.add(&sop::Event::Clocked { active_ms })?;
+            }
+            spent.now = spent.now.max(std::mem::replace(&mut self.waited_until, i64::MIN));
             let effect = self.run.next(&spent);
             let decision = effect.decision(&self.run, &spent);
             self.watcher.begins(&self.run, &effect);
@@ -204,7 +222,7 @@ impl ProcedureDriver<'_> {
                     let step = self.id(step);
                     self.add(&sop::Event::Examined { step, fate })?;
                 }
-                Effect::Sleep(until) => self.sleep(until, spent.now)?,
+                Effect::Sleep { until, most_ms } => self.sleep(until, most_ms, spent.now)?,
                 Effect::Begin { step, args } => self.begin(step, &args, decision)?,
             }
         }
@@ -249,14 +267,19 @@ impl ProcedureDriver<'_> {
     }
 
     /// Waits until a time, or until somebody wants something of the run.
-    fn sleep(&mut self, until: i64, now: i64) -> Result<(), Failure> {
-        let left = Duration::from_millis(u64::try_from(until - now).unwrap_or(0));
+    fn sleep(&mut self, until: i64, most_ms: u64, now: i64) -> Result<(), Failure> {
+        let left = Duration::from_millis(u64::try_from(until - now).unwrap_or(0).min(most_ms));
         let stop = self.agent.runner().ok_or_else(no_tools)?.gate().stop().clone();
-        let stops = self.stops;
-        let ends = || stop().is_some() || stops.load(Ordering::SeqCst);
-        match watch::wait(left, self.cancel, self.journal, self.seen, &ends) {
+        let (journal, stops) = (self.journal, self.stops);
+        // After a sleep of the machine the time may be there sooner.
+        let ends = || stop().is_some() || stops.load(Ordering::SeqCst) || journal.now() >= until;
+        match watch::wait(left, self.cancel, journal, self.seen, &ends) {
             Some(Cut::Interrupt) => self.interrupted(),
-            _ => Ok(()),
+            Some(Cut::Time | Cut::Wish) => Ok(()),
+            None => {
+                self.waited_until = until;
+                Ok(())
+            }
         }
     }
 

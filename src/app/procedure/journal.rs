@@ -365,6 +365,10 @@ impl Journal for SopJournal {
         Ok(fate_of(&records, step))
     }
 
+    fn now(&self) -> i64 {
+        now_unix_ms()
+    }
+
     fn run(&self) -> i64 {
         self.run
     }
