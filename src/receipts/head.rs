@@ -23,12 +23,12 @@ pub(super) fn write(options: &Options, head: &Head) -> Result<(), ReceiptError> 
     let path = options.head_path();
     let bytes = serde_json::to_vec(head).map_err(io::Error::other);
     bytes
-        .and_then(|bytes| replace(&path, &bytes))
+        .and_then(|bytes| replace(&path, &bytes, true))
         .map_err(|problem| ReceiptError::io("write the head file", &path, &problem))
 }
 
-/// Puts a file in the place of another, by way of a draft beside it.
-pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Puts a file in the place of another, by way of a draft beside it; if it `is_needed` after a power failure, the disk has it.
+pub(super) fn replace(path: &Path, bytes: &[u8], is_needed: bool) -> io::Result<()> {
     let mut draft = path.to_owned().into_os_string();
     draft.push(format!(".{}.tmp", std::process::id()));
     let written = (|| {
@@ -36,7 +36,9 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         how.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         let mut file = how.open(&draft)?;
         file.write_all(bytes)?;
-        file.sync_data()?;
+        if is_needed {
+            file.sync_data()?;
+        }
         fs::rename(&draft, path)
     })();
     if written.is_err() {

@@ -145,7 +145,7 @@ pub(super) fn for_receipt(
         key.advance(epoch);
         let bytes = serde_json::to_vec(&key.stored).map_err(io::Error::other);
         bytes
-            .and_then(|bytes| replace(&path, &bytes))
+            .and_then(|bytes| replace(&path, &bytes, true))
             .map_err(|problem| ReceiptError::io("write the key", &path, &problem))?;
     }
     Ok(key)

@@ -17,7 +17,7 @@ use super::record::{Kind, NO_HASH, Record, Seal, Status};
 use super::wire::Head;
 use super::{
     ANCHOR_EVERY, ANCHOR_EVERY_MS, Entry, Options, Outcome, ReceiptError, ReceiptErrorKind, ReceiptId, TEXT_BYTES_MAX,
-    hash, head,
+    hash, head, verify,
 };
 use crate::base::time;
 
@@ -377,6 +377,7 @@ impl End<'_> {
             head::anchor(&self.log.options, &now)?;
             self.state.anchored_ms = self.now();
             self.state.needs_anchor = false;
+            verify::keep_count(&self.log.options);
         }
         Ok(())
     }

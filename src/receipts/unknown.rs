@@ -42,7 +42,7 @@ pub fn take_unknown(options: &Options) -> Result<Vec<OpenIntent>, ReceiptError> 
     let now = Seen { inode, bytes: end.max(seen.bytes.min(size)), running };
     if now != seen {
         let bytes = serde_json::to_vec(&now).unwrap_or_default();
-        replace(&path, &bytes).map_err(|problem| ReceiptError::io("write", &path, &problem))?;
+        replace(&path, &bytes, true).map_err(|problem| ReceiptError::io("write", &path, &problem))?;
     }
     Ok(unknown)
 }

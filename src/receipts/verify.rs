@@ -14,6 +14,9 @@ use super::record::{Kind, NO_HASH, Parsed, Record};
 use super::wire::{Counted, Head};
 use super::{Options, ReceiptError, head};
 
+/// Bytes that a writer of receipts counts at most: some 1,000 receipts.
+const KEPT_BYTES_MAX: u64 = 1024 * 1024;
+
 /// The sources to check besides the log and its files.
 #[derive(Clone, Debug, Default)]
 pub struct Check {
@@ -108,6 +111,18 @@ pub struct Tally {
 /// # Errors
 /// The log can't be read. One that isn't there is empty.
 pub fn tally(options: &Options) -> Result<Tally, ReceiptError> {
+    count(options, u64::MAX)
+}
+
+/// Counts what was written since the last count, so that [`tally`] has little to read. A long log that was never counted is
+/// left to that.
+pub(super) fn keep_count(options: &Options) {
+    // Without it the next count takes longer.
+    let _ = count(options, KEPT_BYTES_MAX);
+}
+
+/// Counts if no more bytes than these weren't counted before.
+fn count(options: &Options, most: u64) -> Result<Tally, ReceiptError> {
     let place = options.state.join("receipts-counted.json");
     let stored = std::fs::read(&place).ok().and_then(|bytes| serde_json::from_slice::<Counted>(&bytes).ok());
     let before = stored.unwrap_or_default();
@@ -131,8 +146,12 @@ pub fn tally(options: &Options) -> Result<Tally, ReceiptError> {
     if counted.bytes > tail.end {
         return Ok(tally(&counted, Some("its end is missing".into())));
     }
+    let uncounted = tail.end - counted.bytes;
+    if uncounted > most {
+        return Ok(tally(&counted, None));
+    }
     file.seek(SeekFrom::Start(counted.bytes)).map_err(failed)?;
-    let mut lines = Lines::of(file, tail.end - counted.bytes);
+    let mut lines = Lines::of(file, uncounted);
     while let Some((line, _)) = lines.next().map_err(failed)? {
         if let Some(why) = counted.next(line) {
             return Ok(tally(&counted, Some(format!("receipt {}: {why}", counted.receipts + 1))));
@@ -144,7 +163,7 @@ pub fn tally(options: &Options) -> Result<Tally, ReceiptError> {
     if counted != before {
         let bytes = serde_json::to_vec(&counted).unwrap_or_default();
         // Without the file the next count takes longer.
-        let _ = head::replace(&place, &bytes);
+        let _ = head::replace(&place, &bytes, false);
     }
     Ok(tally(&counted, None))
 }
@@ -440,6 +459,8 @@ mod tests {
         write(0, 10);
         let counted = |receipts, denials| Tally { receipts, denials, ..Tally::default() };
         assert_eq!(tally(&options).unwrap(), counted(10, 10));
+        // Its writer has counted, too.
+        assert!(std::fs::read(dir.path().join("receipts-counted.json")).is_ok());
         write(10, 20);
         let text = std::fs::read(&options.path).unwrap();
         let changed = |at: usize, of: usize| {
