@@ -459,6 +459,10 @@ impl Run {
         let found = tasks(text);
         // A model that writes no task lines has no plan: the goal is the one task.
         let texts = if found.is_empty() { vec![goal.text.clone()] } else { found };
+        if self.awaits_go() {
+            // The person changed it before anything was done.
+            self.tasks.clear();
+        }
         for task in self.tasks.iter_mut().filter(|task| task.state == TaskState::Open) {
             task.state = TaskState::Dropped;
         }

@@ -243,6 +243,9 @@ fn a_plan_that_its_person_must_see_waits_and_its_checks_count_only_then() {
     apply(&mut run, &[Event::Planned { text: "TASK: a\nCHECK: `make test`".into() }]);
     assert_eq!((next(&run), run.word()), (Effect::Rest(Rest::Planned), "planned"));
     assert!(run.goal.as_ref().is_some_and(|goal| goal.checks.is_empty()), "a proposal is no check");
+    // Changed before the work begins, it is the first plan still.
+    apply(&mut run, &[Event::Planned { text: "TASK: c\nCHECK: `make test`".into() }]);
+    assert_eq!(run.tasks.iter().map(|task| task.text.as_str()).collect::<Vec<_>>(), ["c"]);
     let checks = run.proposed.clone();
     assert_eq!(checks, ["make test"]);
     apply(&mut run, &[Event::Go { checks }]);

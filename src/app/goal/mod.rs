@@ -115,7 +115,7 @@ pub fn go_lines(run: &Run) -> Vec<String> {
         let now = if is_passing { "passes already, so it can't show that anything was done" } else { "fails now" };
         lines.push(format!("check: `{check}` ({now})"));
     }
-    lines.extend(run.proposed.iter().map(|check| format!("check, proposed by the model: `{check}`")));
+    lines.extend(run.proposed.iter().map(|check| format!("check, proposed with the plan: `{check}`")));
     if goal.checks.is_empty() && run.proposed.is_empty() {
         lines.push("no check: nothing will show that it is done".to_owned());
     }

@@ -42,7 +42,7 @@ fn a_goal_shows_its_plan_and_waits_for_its_person_before_and_within_the_work() {
     client.respond(move |_, message| {
         let call = &message["params"]["toolCall"];
         if call["title"] == "Begin to work?" {
-            assert!(call.to_string().contains("proposed by the model: `test -e made`"), "{call}");
+            assert!(call.to_string().contains("proposed with the plan: `test -e made`"), "{call}");
             assert!(!place.join("made").exists(), "nothing is done before the plan was seen");
         } else {
             assert!(call.to_string().contains("rm -rf old"), "{call}");

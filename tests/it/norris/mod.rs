@@ -281,7 +281,7 @@ fn a_check_that_the_plan_proposes_counts_when_its_person_says_go() {
     let home = home(&[steps, shell("TASK 1: write it", &["echo 1 > made"], "it is there")], "");
     let session = session(home.path());
     session.send(b":goal make it\r");
-    session.expect_text("proposed by the model: `test -e made`");
+    session.expect_text("proposed with the plan: `test -e made`");
     session.expect_text("go [g]");
     session.send(b"g");
     session.expect_text("Run 1: verified");

@@ -246,7 +246,7 @@ fn in_a_container_without_a_home_a_run_works_in_its_path() {
 
 #[test]
 fn a_plan_is_changed_in_the_editor_and_seen_again_before_the_work_begins() {
-    let answers = [plan(&["write it", "write too much"]), shell("TASK 3: write it", &["echo 1 > made"], "it is there")];
+    let answers = [plan(&["write it", "write too much"]), shell("TASK 1: write it", &["echo 1 > made"], "it is there")];
     let home = home(&answers, "");
     let editor = home.path().join("editor");
     fs::write(&editor, "#!/bin/sh\nsed -i '/too much/d' \"$1\"; echo 'CHECK: test -e made' >>\"$1\"\n")
@@ -259,7 +259,7 @@ fn a_plan_is_changed_in_the_editor_and_seen_again_before_the_work_begins() {
     session.expect_text("go [g]");
     session.send(b"e");
     session.expect("the question again", |screen| screen.contents().matches("go [g]").count() == 2);
-    session.expect_text("proposed by the model: `test -e made`");
+    session.expect_text("proposed with the plan: `test -e made`");
     assert!(!work(home.path(), "made").exists(), "a changed plan is seen before anything is done");
     session.send(b"g");
     session.expect_text("Run 1: verified");
