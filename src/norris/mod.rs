@@ -24,7 +24,7 @@ pub const CHECKS_MAX: usize = 5;
 pub const TAIL_BYTES_MAX: usize = 4 * 1024;
 /// Bytes of a note by the person.
 pub const NOTE_BYTES_MAX: usize = 2 * 1024;
-/// Notes that wait.
+/// Notes that wait for the next question.
 const NOTES_MAX: usize = 20;
 /// Halted calls of a run; one that halts more often needs its person.
 const HALTS_MAX: usize = 20;
@@ -278,6 +278,16 @@ impl Run {
     #[must_use]
     pub fn current(&self) -> Option<usize> {
         self.tasks.iter().position(|task| task.state == TaskState::Open)
+    }
+
+    /// Reason why the run takes no such note, if there is one.
+    #[must_use]
+    pub fn note_problem(&self, text: &str) -> Option<String> {
+        if text.trim().is_empty() || text.len() > NOTE_BYTES_MAX {
+            return Some(format!("a note has between 1 and {NOTE_BYTES_MAX} bytes"));
+        }
+        let is_full = self.notes.len() >= NOTES_MAX;
+        is_full.then(|| format!("{NOTES_MAX} notes wait for the run's next question already"))
     }
 
     /// Returns the event for a planner's answer. One without tasks is asked for once more; the second time the goal is the one

@@ -220,6 +220,10 @@ fn a_cut_off_attempt_lists_its_calls_and_keeps_the_notes() {
     }
     apply(&mut run, &worked(""));
     assert!(!anchor(&run, 0).contains("use tabs"), "a note is sent once");
+    // What would be lost is refused.
+    assert_eq!(run.note_problem("more"), None);
+    (0..NOTES_MAX).for_each(|_| run.apply(0, &Event::Said { text: "more".into() }));
+    assert!(run.note_problem("more").is_some() && run.note_problem(" ").is_some());
 }
 
 #[test]

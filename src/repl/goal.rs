@@ -550,10 +550,10 @@ impl Repl {
     }
 
     fn say_to_run(&self, text: &str) -> Result<(), Failure> {
-        if text.is_empty() || text.len() > NOTE_BYTES_MAX {
-            return Err(user(format!("a note has between 1 and {NOTE_BYTES_MAX} bytes"), ":norris say TEXT"));
-        }
         let journal = self.open_run(None)?;
+        if let Some(problem) = journal.state()?.note_problem(text) {
+            return Err(user(problem, ":norris say TEXT"));
+        }
         journal.add(&Event::Said { text: text.to_owned() })?;
         self.console.notice(&format!("run {} gets it with its next question", journal.run()));
         Ok(())

@@ -17,7 +17,7 @@ use crate::cli::out::{out, outln, report, shown_json};
 use crate::config::Env;
 use crate::files::Marked;
 use crate::host::{read_text, working_directory};
-use crate::norris::{self, Effect, Event, Goal, Grant, Limits, NOTE_BYTES_MAX, Run};
+use crate::norris::{self, Effect, Event, Goal, Grant, Limits, Run};
 use crate::ops::steps::undo_run;
 use crate::proto::wire::Line;
 use crate::proto::{self, Failure, FailureKind};
@@ -604,8 +604,8 @@ fn watch(journal: &StoredJournal, env: &Env) -> Result<u8, Failure> {
 }
 
 fn say_to(journal: &StoredJournal, text: String) -> Result<u8, Failure> {
-    if text.trim().is_empty() || text.len() > NOTE_BYTES_MAX {
-        return Err(usage(format!("a note has between 1 and {NOTE_BYTES_MAX} bytes"), "reedclaw norris say ID TEXT"));
+    if let Some(problem) = journal.state()?.note_problem(&text) {
+        return Err(usage(problem, "reedclaw norris say ID TEXT"));
     }
     add(journal, &Event::Said { text }, "noted for its next question")
 }
