@@ -278,6 +278,8 @@ fn killed_after_every_event_of_its_journal_a_run_does_nothing_twice() {
         let status = json_of(home.path(), &["sop", "status", "1", "--json"]);
         if status["state"] == "unknown" {
             asked += 1;
+            let (exit, text) = run(home.path(), &["sop", "resume", "1"]);
+            assert!(exit == 7 && text.contains("--step done") && !text.contains("resume 1 continues"), "{text}");
             let steps = status["steps"].as_array().expect("steps");
             let id = steps.iter().find(|step| step["state"] == "unknown").expect("a step")["id"].clone();
             let is_done = read(home.path(), "log").lines().any(|line| id == line);
@@ -293,6 +295,12 @@ fn killed_after_every_event_of_its_journal_a_run_does_nothing_twice() {
     assert_eq!(json_of(home.path(), &["sop", "status", "1", "--json"])["state"], "done", "{text}");
     assert_eq!(run(home.path(), &["sop", "replay", "1"]).0, 0, "{text}");
     assert_eq!(run(home.path(), &["receipt", "verify"]).0, 0);
+    // An engine that decides otherwise is found, at its event.
+    let database = rusqlite::Connection::open(home.path().join(".local/share/reedclaw/reedclaw.db")).expect("a store");
+    let sql = "UPDATE run_event SET body = replace(body, '\"digest\":\"', '\"digest\":\"0') WHERE seq = (SELECT max(seq) FROM run_event)";
+    assert_eq!(database.execute(sql, []).expect("it is changed"), 1);
+    let (status, text) = run(home.path(), &["sop", "replay", "1"]);
+    assert!(status == 1 && text.contains("would be another one today"), "{status} {text}");
 }
 
 #[test]

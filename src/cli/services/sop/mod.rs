@@ -694,7 +694,8 @@ fn worked(runtime: &mut Runtime, journal: &SopJournal, is_json: bool, asks: bool
         exit::run_line(Some(run.id), run.word(), status, &why);
     } else {
         app::sop_lines(journal, &run).iter().for_each(|line| outln!("{}", escape_visible(line)));
-        if run.end.is_none() && run.asked.is_none() {
+        // A step that may have run needs a person's word first, which the lines have asked for.
+        if run.end.is_none() && run.asked.is_none() && run.word() != "unknown" {
             outln!("reedclaw sop resume {} continues", run.id);
         }
     }
