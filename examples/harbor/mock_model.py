@@ -1,4 +1,6 @@
-"""A server whose model makes no mistake: it knows the commands of the agent suite's tasks. mock_model.py PORT"""
+"""A server whose model makes no mistake: it knows the commands of the agent suite's tasks. mock_model.py PORT
+
+Prints its port, which it chooses itself for 0."""
 import json
 import pathlib
 import sys
@@ -54,4 +56,6 @@ class Handler(BaseHTTPRequestHandler):
         self.send(text.encode(), "text/event-stream")
 
 
-ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
