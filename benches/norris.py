@@ -3,7 +3,8 @@
 
 Runs the executable with a scripted model that answers at once, in a fresh HOME and workspace, and prints medians as JSON:
 milliseconds and processor milliseconds a task (with one call of a tool, and without), the peak memory of a long run beside a short one, the
-time to take up a run of 10,000 events, and the time from `norris pause` to the end of the run's process. Needs Python 3.9.
+time to take up a run of 10,000 events, the time from `norris pause` to the end of the run's process, and the round trip of an `echo` in two
+sessions in turn, one of which has a run in the background whose model writes 20 words a second. Needs Python 3.9.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
+
+import shells
 
 ROUNDS = 5
 
@@ -117,13 +120,63 @@ def pause(program):
     return round(statistics.median(figures), 1)
 
 
+def session(home):
+    """A session in a workspace."""
+    argv = ["sh", "-c", 'cd work && exec "$0" --norc', home.program]
+    terminal = shells.Terminal({"argv": argv, "prompt": shells.REED_PROMPT}, str(home.top), None)
+    assert terminal.wait_prompt() is not None, terminal.text()
+    terminal.quiet(0.5, 3)
+    return terminal
+
+
+def background(home):
+    """A session with a run in the background."""
+    terminal = session(home)
+    for keys, text in ((b":norris take long\r", b"go [g]"), (b"g", b"1/1"), (b"b", b"continues in the background")):
+        terminal.clear()
+        terminal.send(keys)
+        assert terminal.wait_for(text) is not None, terminal.text()[-500:]
+    terminal.quiet(0.5, 3)
+    return terminal
+
+
+def prompts(program, count):
+    """Round trips of an `echo`: without a run, with one in the background, and the ratio of the medians."""
+    words = [step for number in range(20_000) for step in ({"text": "word%d " % number}, {"delay_ms": 50})]
+    answers = [{"when": "Plan the work", "steps": [{"text": "TASK: talk"}]}, {"when": "TASK 1", "steps": words}]
+    with tempfile.TemporaryDirectory() as idle, tempfile.TemporaryDirectory() as busy:
+        sessions = [session(Home(idle, program, answers)), background(Home(busy, program, answers))]
+        figures = [[], []]
+        for number in range(count):
+            # The first of a pair has colder caches.
+            for at in ((0, 1) if number % 2 else (1, 0)):
+                terminal = sessions[at]
+                terminal.clear()
+                began = time.perf_counter()
+                terminal.send(b"echo n$((%d))\r" % number)
+                ended = terminal.wait_for(b"n%d\r\n" % number)
+                while ended and not shells.REED_PROMPT.search(terminal.text().partition(b"n%d\r\n" % number)[2].rstrip(b"\r")):
+                    ended = terminal.last if terminal.read(shells.WAIT_S) else None
+                assert ended is not None, terminal.text()[-500:]
+                figures[at].append((ended - began) * 1000)
+                terminal.quiet(0.03, 1)
+        assert b"\xe2\x9a\xa1" in sessions[1].text(), "the run is over"
+        [terminal.end() for terminal in sessions]
+    alone, beside = (statistics.median(column[5:]) for column in figures)
+    return {"alone_ms": round(alone, 3), "beside_a_run_ms": round(beside, 3), "ratio": round(beside / alone, 3)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reedclaw", type=Path)
     parser.add_argument("--tasks", type=int, default=40)
+    parser.add_argument("--prompts", type=int, default=300)
+    parser.add_argument("--only-prompts", action="store_true")
     asked = parser.parse_args()
     program = str(asked.reedclaw.resolve())
     version = subprocess.run([program, "--version"], capture_output=True, text=True).stdout.strip()
+    if asked.only_prompts:
+        return print(json.dumps({"version": version, "load": os.getloadavg(), "prompt": prompts(program, asked.prompts)}, indent=2))
     print(json.dumps({
         "version": version,
         "load": os.getloadavg(),
@@ -131,6 +184,7 @@ def main():
         "one_command": tasks(program, [shell("echo x >> log")], asked.tasks),
         "take_up_10000_events_ms": long_run(program, 10_000),
         "pause_ms_after_its_command": pause(program),
+        "prompt": prompts(program, asked.prompts),
     }, indent=2))
 
 

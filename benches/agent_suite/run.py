@@ -36,6 +36,8 @@ def arguments():
     parser.add_argument("--cap", type=int, default=350, help="most new tokens of a request")
     parser.add_argument("--timeout", type=int, default=300, help="seconds for a task")
     parser.add_argument("--minutes", type=int, default=10, help="most minutes of a run towards a goal")
+    parser.add_argument("--peers-only", action="store_true", help="leave ReedClaw out")
+    parser.add_argument("--most-minutes", type=float, default=0, help="begin no further task after so many minutes")
     parser.add_argument("--no-lift", action="store_true")
     parser.add_argument("--note", default="", help="words for the record")
     return parser.parse_args()
@@ -352,7 +354,11 @@ def auto_model(options, folder):
         record.update(requests=0, out=0)
         record["in"] = 0
     chosen = [task for task in goals() if not options.tasks or task["name"] in options.tasks.split(",")]
+    began = time.time()
     for task in chosen:
+        # All agents have the same tasks.
+        if options.most_minutes and time.time() - began > options.most_minutes * 60:
+            return
         for name, template in agents_of(options).items():
             if template is None:
                 row = autonomous(options, folder, url, name, task, begin)
@@ -368,7 +374,7 @@ def claimed(options, folder, url, name, template, task, begin):
     work, home = folder + "/work", folder + "/home-" + name
     make(work, task.get("files", {}))
     prompt = "%s\n\nIt is done when this command ends with status 0: %s" % (task["prompt"], task["verify"])
-    command = command_of(template, url, work, home, prompt, None)
+    command = command_of(template, url, work, home, prompt, None, check=task["verify"])
     begin()
     output, errors, status, wall, cpu, peak = run(command, work, home, None, options.timeout)
     is_done = holds(task["check"], work, output)
@@ -378,11 +384,12 @@ def claimed(options, folder, url, name, template, task, begin):
 
 def agents_of(options):
     """The agents by name, with the templates of their commands; ReedClaw has none."""
-    return {"reedclaw": None, **dict(it.split("=", 1) for it in options.agent)}
+    own = {} if options.peers_only else {"reedclaw": None}
+    return {**own, **dict(it.split("=", 1) for it in options.agent)}
 
 
-def command_of(template, url, work, home, prompt, schema):
-    given = dict(url=url + "/v1", work=work, prompt=prompt, schema=schema or "", home=home)
+def command_of(template, url, work, home, prompt, schema, check=""):
+    given = dict(url=url + "/v1", work=work, prompt=prompt, schema=schema or "", home=home, check=check)
     return [word.format(**given) for word in shlex.split(template)]
 
 
