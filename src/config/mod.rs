@@ -25,7 +25,6 @@ use crate::proto::{Failure, FailureKind};
 use overlay::tighten::Own;
 use reading::check::{Check, Checked};
 use reading::checked::Tree;
-use reading::places::Places;
 use reading::problem::Problems;
 
 pub use console::{ColorChoice, ConsoleSettings, NotifyChoice, WhoChoice};
@@ -188,7 +187,7 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
     let settings = settings::build(&defaults, &own, &mut problems)
         .map_err(|key| LoadError::Defaults { why: format!("{key} is missing") })?;
     let file = problems.file_name().to_owned();
-    let layers = Layers::new(defaults, own, &file, &|key| problems.line(key), hooks.names());
+    let layers = Layers::new(defaults, own, problems.source(), hooks.names());
     let mut problems = problems.finish();
     problems.extend(default_problems);
     let (path, source) = found.map(|found| (found.path, found.source)).unzip();
@@ -213,7 +212,7 @@ fn run(
     }
     match sandbox.run(text) {
         Ok(value) => {
-            problems.locate(Places::of(text));
+            problems.locate(text);
             Check { env, holds, otherwise, problems }.whole(value)
         }
         Err(RunError { line, message }) => {

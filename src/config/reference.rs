@@ -2,6 +2,7 @@
 //! which a test keeps fresh.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use super::hooks::{ACTIONS, CONTEXT, HOOKS};
 use super::overlay::layers::Layers;
@@ -151,7 +152,7 @@ fn defaults() -> Vec<(String, String)> {
     let env: Env = [("HOME".into(), "/home".into())].into();
     let tree = Sandbox::new(&env).ok().and_then(|sandbox| super::defaults(&sandbox, &env).ok());
     let (tree, _) = tree.unwrap_or_default();
-    let layers = Layers::new(tree, Own::default(), "", &|_| None, Vec::new());
+    let layers = Layers::new(tree, Own::default(), Arc::default(), Vec::new());
     layers.rows().into_iter().map(|row| (row.key, row.value)).collect()
 }
 

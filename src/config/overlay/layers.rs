@@ -2,13 +2,14 @@
 //! origin of each; it reads no file.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::config::engine::OverlayHooks;
 use crate::config::overlay::tighten::{self, Own, Project};
 use crate::config::overlay::trust::Trusted;
 use crate::config::reading::checked::{KeySource, Setting, Tree};
 use crate::config::reading::expand::project_env;
-use crate::config::reading::problem::{Problem, Problems, dotted};
+use crate::config::reading::problem::{Problem, Problems, Source, dotted};
 use crate::config::settings::{self, Settings};
 use crate::config::{Env, schema};
 use crate::lua::Sandbox;
@@ -22,16 +23,13 @@ const ONLY_MODEL: &str = "the only model of the config";
 /// Values and their origins.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layers {
-    defaults: Tree,
+    defaults: Arc<Tree>,
     own: Own,
-    origins: BTreeMap<Vec<String>, Origin>,
-    hooks: Vec<(Vec<String>, Origin)>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Origin {
-    file: String,
-    line: Option<u32>,
+    /// The user's config.
+    user: Arc<Source>,
+    /// The sources of values that aren't from it.
+    others: BTreeMap<Vec<String>, Arc<Source>>,
+    hooks: Vec<(Vec<String>, Arc<Source>)>,
 }
 
 /// One setting that holds, as `config show` prints it.
@@ -67,22 +65,9 @@ impl Layers {
         tighten::refused_as(key, source, &self.own, &self.defaults)
     }
 
-    pub(in crate::config) fn new(
-        defaults: Tree,
-        own: Own,
-        file: &str,
-        line: &dyn Fn(&[String]) -> Option<u32>,
-        hooks: Vec<Vec<String>>,
-    ) -> Self {
-        let origin = |key: &[String]| Origin { file: file.to_owned(), line: line(key) };
-        let origins = own.tree().keys().map(|key| (key.clone(), origin(key))).collect();
-        // A hook may be in `hooks` or at the top level.
-        let hook_origin = |key: &[String]| {
-            let at_top = line(&key[key.len() - 1..]).filter(|_| key[0] == "hooks");
-            Origin { file: file.to_owned(), line: line(key).or(at_top) }
-        };
-        let hooks = hooks.into_iter().map(|key| (key.clone(), hook_origin(&key))).collect();
-        Self { defaults, own, origins, hooks }
+    pub(in crate::config) fn new(defaults: Tree, own: Own, user: Arc<Source>, hooks: Vec<Vec<String>>) -> Self {
+        let hooks = hooks.into_iter().map(|key| (key, Arc::clone(&user))).collect();
+        Self { defaults: Arc::new(defaults), own, user, others: BTreeMap::new(), hooks }
     }
 
     /// Merges a project's file over the values: runs exactly the bytes that were trusted, within the limits of a load.
@@ -114,20 +99,15 @@ impl Layers {
             Err(_) => (self.settings(), self.own.clone()),
         };
         let mut layers = Self { own, ..self.clone() };
-        layers
-            .origins
-            .entry(vec!["default_model".to_owned()])
-            .or_insert_with(|| Origin { file: ONLY_MODEL.into(), line: None });
-        for key in &tightened.changed {
-            let origin = Origin { file: problems.file_name().to_owned(), line: problems.line(key) };
-            layers.origins.insert(key.clone(), origin);
+        let model = vec!["default_model".to_owned()];
+        if !self.own.tree().contains_key(&model) {
+            layers.others.insert(model, Arc::new(Source::named(ONLY_MODEL)));
         }
-        let hook_names = tightened.hooks.0.names();
-        let added = Self::new(Tree::new(), Own::default(), problems.file_name(), &|key| problems.line(key), hook_names);
-        layers.hooks.retain(|(key, _)| key[0] == "hooks" || added.hooks.iter().all(|(other, _)| other != key));
-        layers.hooks.extend(added.hooks.iter().cloned());
-        let changed = tightened.changed.iter().chain(added.hooks.iter().map(|(key, _)| key));
-        let changed = changed.map(|key| dotted(key)).collect();
+        layers.others.extend(tightened.changed.iter().map(|key| (key.clone(), problems.source())));
+        let added = tightened.hooks.0.names();
+        layers.hooks.retain(|(key, _)| key[0] == "hooks" || !added.contains(key));
+        layers.hooks.extend(added.iter().map(|key| (key.clone(), problems.source())));
+        let changed = tightened.changed.iter().chain(&added).map(|key| dotted(key)).collect();
         let hooks = match sandbox {
             Some(sandbox) => OverlayHooks::project(sandbox, tightened.hooks, problems.file_name()),
             None => OverlayHooks::default(),
@@ -158,12 +138,17 @@ impl Layers {
         let settings = self.settings();
         let mut rows = Vec::new();
         let tree = self.tree();
-        for row in schema::ROWS {
-            let fits = |key: &[String]| matches!(schema::place(key), schema::Place::Leaf(found) if found == row);
-            for (key, value) in tree.iter().filter(|(key, _)| fits(key)) {
-                let origin = self.origins.get(key).map_or_else(|| "default".to_owned(), ToString::to_string);
-                rows.push(ShownRow { key: dotted(key), value: show(value), origin });
-            }
+        let place = |key: &[String]| match schema::place(key) {
+            schema::Place::Leaf(row) => schema::ROWS.iter().position(|it| it.path == row.path),
+            _ => None,
+        };
+        let mut found: Vec<_> = tree.iter().filter_map(|(key, value)| Some((place(key)?, key, value))).collect();
+        found.sort_by_key(|(place, ..)| *place);
+        for (_, key, value) in found {
+            let user = self.own.tree().contains_key(key).then_some(&self.user);
+            let source = self.others.get(key).or(user);
+            let origin = source.map_or_else(|| "default".to_owned(), |source| origin(source, key));
+            rows.push(ShownRow { key: dotted(key), value: show(value), origin });
         }
         // Two settings depend on others.
         if let Some(row) = rows.iter_mut().find(|row| row.key == "context.exec_output_tokens") {
@@ -181,8 +166,8 @@ impl Layers {
             }
             (None, _) => rows.retain(|row| row.key != "default_model"),
         }
-        for (key, origin) in &self.hooks {
-            rows.push(ShownRow { key: dotted(key), value: "a hook".into(), origin: origin.to_string() });
+        for (key, source) in &self.hooks {
+            rows.push(ShownRow { key: dotted(key), value: "a hook".into(), origin: origin(source, key) });
         }
         rows
     }
@@ -198,19 +183,18 @@ impl Layers {
     }
 
     fn tree(&self) -> Tree {
-        let mut tree = self.defaults.clone();
+        let mut tree = Tree::clone(&self.defaults);
         tree.extend(self.own.tree().clone());
         tree
     }
 }
 
-impl std::fmt::Display for Origin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.line {
-            Some(line) => write!(f, "{}:{line}", self.file),
-            None => f.write_str(&self.file),
-        }
-    }
+/// The file of a key, with its line if the key is written out. A hook may be in `hooks` or at the top level.
+fn origin(source: &Source, key: &[String]) -> String {
+    let at_top =
+        || key.split_last().filter(|_| key[0] == "hooks").and_then(|(name, _)| source.line(std::slice::from_ref(name)));
+    let line = source.line(key).or_else(at_top);
+    line.map_or_else(|| source.file().to_owned(), |line| format!("{}:{line}", source.file()))
 }
 
 impl Effective {

@@ -316,6 +316,9 @@ impl Check<'_> {
 
     /// Reads the value of a hook's key; returns whether the key belongs to a hook.
     fn hook(&mut self, key: &[String], value: &Value, found: &mut FoundHooks) -> bool {
+        if key.len() > 1 && key[0] != "hooks" {
+            return false;
+        }
         let parts: Vec<&str> = key.iter().map(String::as_str).collect();
         match (&parts[..], value) {
             ([name] | ["hooks", name], Value::Function(run)) if let Some(row) = hooks::function_hook(name) => {

@@ -1,6 +1,7 @@
 //! The problems of a config, as data, one line each. It never prints.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 pub(in crate::config) use crate::base::text::shorten;
 use crate::config::reading::places::Places;
@@ -39,32 +40,76 @@ impl fmt::Display for Problem {
     }
 }
 
+/// A file with its text, in which keys are looked up when the first line is asked for: most configs have no problem, and a reader
+/// costs the first prompt more than the check does.
+#[derive(Clone, Default)]
+pub(in crate::config) struct Source {
+    file: String,
+    text: String,
+    places: OnceLock<Places>,
+}
+
+impl Source {
+    /// A file of which only the name is known.
+    pub(in crate::config) fn named(file: &str) -> Self {
+        Self { file: file.to_owned(), ..Self::default() }
+    }
+
+    /// The line of a key, if the key is written out.
+    pub(in crate::config) fn line(&self, key: &[String]) -> Option<u32> {
+        self.places.get_or_init(|| Places::of(&self.text)).line(key)
+    }
+
+    /// The file's name, as it is shown.
+    pub(in crate::config) fn file(&self) -> &str {
+        &self.file
+    }
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The text may hold a key.
+        f.debug_tuple("Source").field(&self.file).finish()
+    }
+}
+
+impl PartialEq for Source {
+    fn eq(&self, other: &Self) -> bool {
+        self.file == other.file && self.text == other.text
+    }
+}
+
 /// Collects the problems of one file, up to a limit, and counts the rest.
 pub(in crate::config) struct Problems {
-    file: String,
-    places: Places,
+    source: Arc<Source>,
     list: Vec<Problem>,
     dropped: usize,
 }
 
 impl Problems {
     pub(in crate::config) fn of(file: &str) -> Self {
-        Self { file: plain(file), places: Places::default(), list: Vec::new(), dropped: 0 }
+        Self { source: Arc::new(Source::named(&plain(file))), list: Vec::new(), dropped: 0 }
     }
 
     /// The file's name, as it is shown.
     pub(in crate::config) fn file_name(&self) -> &str {
-        &self.file
+        self.source.file()
     }
 
-    /// Adds the places of the keys in the file, for line numbers.
-    pub(in crate::config) fn locate(&mut self, places: Places) {
-        self.places = places;
+    /// Adds the file's text, for line numbers.
+    pub(in crate::config) fn locate(&mut self, text: &str) {
+        let file = self.file_name().to_owned();
+        self.source = Arc::new(Source { file, text: text.to_owned(), places: OnceLock::new() });
+    }
+
+    /// The file.
+    pub(in crate::config) fn source(&self) -> Arc<Source> {
+        Arc::clone(&self.source)
     }
 
     /// The line of a key, if the key is written out.
     pub(in crate::config) fn line(&self, key: &[String]) -> Option<u32> {
-        self.places.line(key)
+        self.source.line(key)
     }
 
     /// Adds a problem with one key.
@@ -89,7 +134,7 @@ impl Problems {
 
     fn push(&mut self, line: Option<u32>, key: String, message: String, is_warning: bool) {
         if self.list.len() < PROBLEMS_MAX {
-            self.list.push(Problem { file: self.file.clone(), line, key, message, is_warning });
+            self.list.push(Problem { file: self.file_name().to_owned(), line, key, message, is_warning });
         } else {
             self.dropped += 1;
         }
@@ -101,7 +146,8 @@ impl Problems {
         self.list.sort_by_key(|problem| problem.line);
         if self.dropped > 0 {
             let message = format!("{} more problems are not shown", self.dropped);
-            self.list.push(Problem { file: self.file, line: None, key: String::new(), message, is_warning: false });
+            let file = self.file_name().to_owned();
+            self.list.push(Problem { file, line: None, key: String::new(), message, is_warning: false });
         }
         self.list
     }
