@@ -161,7 +161,7 @@ fn servers(plan: &Plan) {
     let web = Web {
         authorities: reedclaw::host::Authorities::default(),
         headers: Arc::new(|_| Ok(Vec::new())),
-        dial: Arc::new(|_| Err("nobody is reached".into())),
+        dial: Arc::new(|_, _| Err("nobody is reached".into())),
         secret: Arc::new(|_| None),
     };
     let (launch, end) = (Arc::new(move |_: &Server| Ok(start())), Arc::new(|_, _| true));

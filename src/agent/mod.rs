@@ -424,12 +424,16 @@ impl Agent {
     fn make_ready(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         self.shortfall = None;
         let Ok(provider) = choose(&self.models, self.current.as_deref()) else { return };
-        if let (true, Some(runner)) = (self.has_tools(&*provider), &mut self.runner) {
+        let has_tools = self.has_tools(&*provider);
+        if let (true, Some(runner)) = (has_tools, &mut self.runner) {
             runner.servers().into_iter().for_each(|servers| servers.fit_window(self.conversation.budget()));
             runner.prepare(cancel, sink);
-            if let Some(note) = runner.servers().and_then(|servers| servers.instructions()) {
-                self.conversation.attach_also(self.secrets.hide("a server of tools", &note));
-            }
+        }
+        let runner = self.runner.as_ref().filter(|runner| runner.has_tools() && (has_tools || !self.is_in_run));
+        let servers = runner.and_then(ToolRunner::servers);
+        let note = servers.and_then(|it| if has_tools { it.instructions() } else { it.by_command() });
+        if let Some(note) = note {
+            self.conversation.attach_also(self.secrets.hide("a server of tools", &note));
         }
         let offers_tools = self.runner.as_ref().is_some_and(ToolRunner::has_tools);
         // A short first question without tools fits every window, so it doesn't wait for one.

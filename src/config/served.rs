@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::proto::served::OAuth;
 
@@ -21,8 +22,8 @@ pub struct McpSettings {
     pub tools_tokens: usize,
     /// The settings of `reedclaw mcp serve`.
     pub serve: ServeSettings,
-    /// The servers, by name.
-    pub servers: BTreeMap<String, ServerSettings>,
+    /// The servers, by name; shared, since settings are copied before the first prompt.
+    pub servers: Arc<BTreeMap<String, ServerSettings>>,
 }
 
 /// The offer to other agents.
@@ -166,7 +167,7 @@ impl McpSettings {
                 has_tools: values.text(&["mcp", "serve", "offer"])? == "tools",
                 has_outputs: values.bool(&["mcp", "serve", "outputs"])?,
             },
-            servers: rows.into_iter().map(|(name, own)| (name.clone(), server(&own))).collect(),
+            servers: Arc::new(rows.into_iter().map(|(name, own)| (name.clone(), server(&own))).collect()),
         })
     }
 }

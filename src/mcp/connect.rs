@@ -17,6 +17,7 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, NotificationContext, Peer, RequestContext, RoleClient,
     RunningServiceCancellationToken, serve_client_with_lifecycle,
 };
+use rmcp::transport::DynamicTransportError;
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
 use tokio::io::AsyncReadExt;
@@ -265,6 +266,10 @@ fn tools_failure(server: &Server, tools: &Tools, why: String) -> Failure {
 async fn begin_failure(error: ClientInitializeError, process: Option<Process>) -> Failure {
     Failure::Protocol(match (error, process) {
         (ClientInitializeError::ConnectionClosed(_), Some(process)) => process.ended().await,
+        // Which of its two pipes is found closed first is chance.
+        (ClientInitializeError::TransportError { error, .. }, Some(process)) if is_broken_pipe(&error) => {
+            process.ended().await
+        }
         (ClientInitializeError::JsonRpcError(error), _) => {
             format!("it answered with error {}: {}", error.code.0, error.message)
         }
@@ -275,6 +280,10 @@ async fn begin_failure(error: ClientInitializeError, process: Option<Process>) -
         },
         (other, _) => other.to_string(),
     })
+}
+
+fn is_broken_pipe(error: &DynamicTransportError) -> bool {
+    error.error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Answers what a server asks and says by itself: that lists have changed. It gets no roots, and no model.
@@ -367,7 +376,7 @@ impl Process {
         match self.status_within(GRACE).await {
             Some(WaitStatus::Exited(_, status)) => format!("it ended with exit status {status}"),
             Some(WaitStatus::Signaled(_, signal, _)) => format!("it was ended by {signal}"),
-            _ => "it closed its output".into(),
+            _ => "it closed its pipes".into(),
         }
     }
 

@@ -32,7 +32,8 @@ use cache::Cache;
 pub use oauth::{Browser, Dial, Visit};
 use serve::{Job, Request};
 pub use server::{
-    End, Era, Halted, Headers, Launch, McpError, Order, Part, Place, Reply, Secret, Server, ServerLimits, Standing, Web,
+    End, Era, Fault, Halted, Headers, Launch, McpError, Order, Part, Place, Reply, Secret, Server, ServerLimits,
+    Standing, Web,
 };
 use server::{Entry, LOG_BYTES_MAX, MESSAGE_BYTES_MAX, Shared};
 
@@ -104,9 +105,9 @@ impl Mcp {
         self.shared.lock().iter().map(|(name, entry)| (name.clone(), entry.standing.clone())).collect()
     }
 
-    /// The newest failure of a server, with its time: a start that failed, or an end of its own accord.
+    /// The newest failure of a server.
     #[must_use]
-    pub fn failure(&self, name: &str) -> Option<(String, Instant)> {
+    pub fn failure(&self, name: &str) -> Option<Fault> {
         self.shared.lock().get(name)?.failure.clone()
     }
 

@@ -25,7 +25,8 @@ use super::connect::{Connection, NotConnected, Notice, connect};
 use super::http::HttpError;
 use super::oauth::Tokens;
 use super::{
-    END, End, Halted, Launch, McpError, Order, Place, Reply, Server, ServerLimits, Shared, Standing, Web, convert,
+    END, End, Fault, Halted, Launch, McpError, Order, Place, Reply, Server, ServerLimits, Shared, Standing, Web,
+    convert,
 };
 use crate::proto::served::Manifest;
 
@@ -337,6 +338,7 @@ impl Keeper {
                 self.shared.update(&self.name, |entry| {
                     entry.manifest = Some(Arc::new(manifest));
                     entry.standing = ready;
+                    entry.runs = entry.runs.saturating_add(1);
                 });
                 Ok((peer, server.limits))
             }
@@ -379,7 +381,7 @@ impl Keeper {
         let again_at = (self.failures.len() < FAILURES_MAX).then(|| self.again_at()).flatten();
         let at = Instant::now();
         self.shared.update(&self.name, |entry| {
-            entry.failure = Some((why.clone(), at));
+            entry.failure = Some(Fault { why: why.clone(), at, runs: entry.runs });
             entry.standing = Standing::Failed { why, at, again_at };
         });
     }

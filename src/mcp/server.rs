@@ -239,6 +239,17 @@ pub enum Part {
     Link(Link),
 }
 
+/// A start that failed, or an end of a server's own accord.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The reason.
+    pub why: String,
+    /// Its time.
+    pub at: Instant,
+    /// The number of times that the server had been connected by then.
+    pub runs: u32,
+}
+
 /// The state that callers and the thread share.
 #[derive(Default)]
 pub(super) struct Shared {
@@ -252,14 +263,16 @@ pub(super) struct Entry {
     pub(super) standing: Standing,
     pub(super) manifest: Option<Arc<Manifest>>,
     /// Its newest failure, also if it was started again.
-    pub(super) failure: Option<(String, Instant)>,
+    pub(super) failure: Option<Fault>,
+    /// The number of times that it has been connected.
+    pub(super) runs: u32,
     pub(super) log: Vec<u8>,
 }
 
 impl Entry {
     pub(super) fn new(server: Server, manifest: Option<Manifest>) -> Self {
         let standing = Standing::Asleep { is_known: manifest.is_some() };
-        Self { server, standing, manifest: manifest.map(Arc::new), failure: None, log: Vec::new() }
+        Self { server, standing, manifest: manifest.map(Arc::new), failure: None, runs: 0, log: Vec::new() }
     }
 }
 

@@ -54,7 +54,7 @@ fn web() -> Web {
     Web {
         authorities: Authorities::default(),
         headers: Arc::new(|_| Ok(Vec::new())),
-        dial: Arc::new(|url| http::agent(url, &Authorities::default())),
+        dial: Arc::new(|url, _| http::agent(url, &Authorities::default())),
         secret: Arc::new(|_| None),
     }
 }

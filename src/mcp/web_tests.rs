@@ -149,7 +149,7 @@ fn halting_client(url: &str, state: Option<&Path>, headers: Vec<(String, String)
     let web = Web {
         authorities: Authorities::default(),
         headers: Arc::new(move |_| Ok(headers.clone())),
-        dial: Arc::new(|url| http::agent(url, &Authorities::default())),
+        dial: Arc::new(|url, _| http::agent(url, &Authorities::default())),
         secret: Arc::new(|_| None),
     };
     Mcp::new(Options {

@@ -95,6 +95,19 @@ pub enum Reach {
     Remote,
 }
 
+impl Reach {
+    /// The place where a tool runs, for a person.
+    #[must_use]
+    pub fn place(self) -> &'static str {
+        match self {
+            Self::Held => "in the sandbox",
+            Self::Network => "in the sandbox, with the network",
+            Self::Free => "outside any sandbox",
+            Self::Remote => "on another machine",
+        }
+    }
+}
+
 /// A field of a form that a server wants filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Field {

@@ -29,3 +29,4 @@ pub use paint::code_style;
 pub use question::{asked_rows, chosen, command_rows, named, overdue_rows, question_sheet};
 pub use sanitise::{CSI_CHARS_MAX, STRING_CHARS_MAX, Sanitiser, sanitise};
 pub use screen::ScreenFilter;
+pub use words::changed_words;

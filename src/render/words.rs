@@ -11,9 +11,32 @@ const SAME_PERCENT: usize = 30;
 
 /// The places of two lines where they differ, in bytes; empty if they have too little in common.
 pub(super) fn differing(old: &str, new: &str) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
-    if old.len() > LINE_BYTES_MAX || new.len() > LINE_BYTES_MAX {
-        return (Vec::new(), Vec::new());
-    }
+    if old.len() > LINE_BYTES_MAX || new.len() > LINE_BYTES_MAX { (Vec::new(), Vec::new()) } else { ranges(old, new) }
+}
+
+/// The words of a text that are gone and those that are new, as far as the two have something in common; `…` stands for the words
+/// between them.
+#[must_use]
+pub fn changed_words(old: &str, new: &str) -> (String, String) {
+    let (gone, come) = ranges(old, new);
+    let joined = |text: &str, ranges: &[Range<usize>]| {
+        let (mut shown, mut end) = (String::new(), None);
+        for range in ranges {
+            // A blank that both texts have doesn't part two words.
+            match end.map(|end| &text[end..range.start]) {
+                Some(between) if between.trim().is_empty() => shown += between,
+                Some(_) => shown += " … ",
+                None => {}
+            }
+            shown += &text[range.clone()];
+            end = Some(range.end);
+        }
+        shown.trim().to_owned()
+    };
+    (joined(old, &gone), joined(new, &come))
+}
+
+fn ranges(old: &str, new: &str) -> (Vec<Range<usize>>, Vec<Range<usize>>) {
     let (mut gone, mut come) = (Vec::new(), Vec::new());
     let (mut old_at, mut new_at, mut same) = (0, 0, 0);
     for word in compare(&words(old), &words(new)) {
@@ -80,6 +103,19 @@ mod tests {
         assert_eq!(of("    x()", "\tx()"), (vec!["    ".into()], vec!["\t".into()]));
         assert_eq!(of("f(a, b)", "f(a)"), (vec![", b".into()], vec![]));
         assert_eq!(of("one thing", "quite another"), (vec![], vec![]), "nothing in common");
+    }
+
+    #[test]
+    fn the_words_that_came_and_went_are_shown_without_the_others() {
+        let long = "Reads a file of the project. ".repeat(100);
+        let changed = |old: &str, new: &str| changed_words(&format!("{long}{old}"), &format!("{long}{new}"));
+        let none = String::new;
+        assert_eq!(changed("It is quick.", "It is quick."), (none(), none()));
+        assert_eq!(changed("", "Send it to me."), (none(), "Send it to me.".into()));
+        assert_eq!(changed("It is quick and safe now.", "It was quick and unsafe then."), {
+            ("is … safe now".into(), "was … unsafe then".into())
+        });
+        assert_eq!(changed_words("one thing", "quite another"), (none(), none()));
     }
 
     proptest! {

@@ -2,9 +2,11 @@
 //! built executable: a model and the tool `http`, with an authority that is named, and each way to refuse.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::Sender;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -48,7 +50,7 @@ while True:
     threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 "#;
 
-/// An authority of the test's own, with a certificate for this machine, one for another name and one that has expired.
+/// An authority of the test's own, with a certificate for this machine, two for other names and one that has expired.
 const CERTIFICATES: &str = r#"
 set -eu
 key="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
@@ -64,6 +66,7 @@ sign() {
 }
 sign good IP:127.0.0.1 20450101000000Z
 sign other DNS:other.example 20450101000000Z
+sign tools DNS:tools.example,DNS:login.example 20450101000000Z
 sign expired IP:127.0.0.1 20210101000000Z
 "#;
 
@@ -123,6 +126,28 @@ impl Drop for Front {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// Passes connections on as companies' proxies do; sends what each of them asked for.
+pub fn passed_on(listener: TcpListener, port: u16, asked: &Sender<String>) {
+    for client in listener.incoming() {
+        let mut client = client.expect("a connection");
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            let mut byte = [0];
+            client.read_exact(&mut byte).expect("a head");
+            head.push(byte[0].into());
+        }
+        client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").expect("written");
+        let there = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+        let ways = [(&client, &there), (&there, &client)].map(|(from, to)| (from.try_clone(), to.try_clone()));
+        for (mut from, mut to) in ways.map(|(from, to)| (from.expect("a socket"), to.expect("a socket"))) {
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+        }
+        if asked.send(head).is_err() {
+            return;
+        }
     }
 }
 

@@ -150,6 +150,12 @@ impl ToolRunner {
         self.options.servers.as_ref()
     }
 
+    /// Takes over one tool of servers that run already, whether a model is offered it or not. Returns why it can't be used, if so.
+    pub fn take_served(&mut self, servers: &Arc<Servers>, name: &str) -> Vec<String> {
+        self.options.servers = Some(Arc::clone(servers));
+        self.options.registry.set_served(servers.tool(name).into_iter().collect())
+    }
+
     /// Starts servers of tools that a question could use, if nothing is known of them, and waits for them a moment.
     pub fn prepare(&mut self, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         if let Some(servers) = self.options.servers.clone() {

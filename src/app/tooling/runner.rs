@@ -152,7 +152,8 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         keep_allowed(&mut registry, names, &mut problems);
     }
     let steps = bench.is_none().then(|| crate::app::steps::steps(settings, env, workspace)).transpose()?;
-    let servers = servers_in(settings, env, &place, &chosen, channel == Some(ChannelKind::Acp));
+    let may_add = matches!(channel, Some(ChannelKind::Acp | ChannelKind::Shell));
+    let servers = servers_in(settings, env, &place, &chosen, may_add);
     let runner = ToolRunner::new(ToolRunnerOptions {
         // A server of tools works on the checkout, which a git session leaves alone.
         servers: servers.filter(|_| bench.is_none()),

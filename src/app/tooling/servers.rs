@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use ureq::http::Uri;
 
 use crate::app::limits::sandbox::{Chosen, grant};
 use crate::app::tooling::workspace::variable;
@@ -37,10 +38,11 @@ const DIAL: Duration = Duration::from_secs(10);
 /// Variables that stop launchers of packages from waiting for a network that they don't have.
 const OFFLINE: [(&str, &str); 2] = [("npm_config_offline", "true"), ("UV_OFFLINE", "1")];
 
-/// The servers of the user's configuration, for a workspace; none if there are none or they are switched off.
+/// The servers of the user's configuration, for a workspace; none if they are switched off, or if there are none and a session
+/// may not add its own.
 #[must_use]
-pub fn servers(settings: &Settings, env: &Env, workspace: &Path) -> Option<Arc<Servers>> {
-    servers_in(settings, env, workspace, &Chosen::for_workspace(settings, env, workspace), false)
+pub fn servers(settings: &Settings, env: &Env, workspace: &Path, may_add: bool) -> Option<Arc<Servers>> {
+    servers_in(settings, env, workspace, &Chosen::for_workspace(settings, env, workspace), may_add)
 }
 
 /// The same, with a sandbox that is chosen elsewhere. With `may_add` there are servers even if none is configured.
@@ -59,7 +61,7 @@ pub(in crate::app) fn servers_in(
     let cache = variable(env, "XDG_CACHE_HOME").filter(|path| path.starts_with('/')).map(PathBuf::from);
     let own = cache.or_else(|| Some(Path::new(variable(env, "HOME")?).join(".cache")));
     let own = own.map(|cache| cache.join("reedclaw").join("mcp"));
-    let rows = Arc::new(Mutex::new(servers.clone()));
+    let rows = Arc::new(Mutex::new(BTreeMap::clone(servers)));
     let web = web(settings, env, &rows);
     let parts = Arc::new(Parts {
         grant: grant(settings, env, workspace),
@@ -187,7 +189,7 @@ fn web(settings: &Settings, env: &Env, rows: &Arc<Mutex<BTreeMap<String, ServerS
         Ok(headers)
     };
     let (vouchers, is_open) = (authorities.clone(), settings.tools.http_allow_private);
-    let dial = move |server: &str| judged_client(server, is_open, &vouchers, DIAL);
+    let dial = move |server: &str, url: &Uri| judged_client(server, url, is_open, &vouchers, DIAL);
     let own = env.clone();
     let secret = move |server: &Server| {
         let name = server.oauth.client_secret_env.as_deref()?;

@@ -102,7 +102,7 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
     let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
     let workspace = runtime.workspace_around(runtime.cwd());
-    let Some(servers) = app::servers(runtime.settings(), runtime.env(), &workspace) else {
+    let Some(servers) = app::servers(runtime.settings(), runtime.env(), &workspace, false) else {
         if let Some(path) = line.strip_prefix("import ") {
             return imported(path);
         }

@@ -191,7 +191,7 @@ fn unwritable_above(path: &Path) -> Option<&Path> {
 /// Nothing is started.
 fn servers(found: &mut Found, settings: &Settings, env: &Env, cwd: &Path) {
     let workspace = app::workspace_for(env, cwd, &app::workspace_dir(settings, env));
-    let Some(servers) = app::servers(settings, env, &workspace) else { return };
+    let Some(servers) = app::servers(settings, env, &workspace, false) else { return };
     let path = env.get(OsStr::new("PATH")).map(|path| path.to_string_lossy()).unwrap_or_default();
     for name in servers.names() {
         let Some(row) = servers.configured(&name) else { continue };

@@ -1,10 +1,9 @@
 //! Finding out who gives tokens for a server, and how that giver is asked.
 
 use serde_json::Value;
-use ureq::Agent;
 
 use super::Challenge;
-use super::web::{Reply, checked, get, request};
+use super::web::{Dialled, Reply, checked, get, request};
 
 /// A giver of tokens.
 #[derive(Clone, Debug, Default)]
@@ -29,8 +28,8 @@ pub(super) struct Giver {
 ///
 /// # Errors
 /// None is found, or what is found contradicts itself.
-pub(super) fn giver(agent: &Agent, server: &str, challenge: &Challenge) -> Result<Giver, String> {
-    let resource = resource(agent, server, challenge)?;
+pub(super) fn giver(dial: Dialled<'_>, server: &str, challenge: &Challenge) -> Result<Giver, String> {
+    let resource = resource(dial, server, challenge)?;
     let (issuer, scopes) = match &resource {
         Some(document) => {
             let named = texts(document, "authorization_servers");
@@ -45,7 +44,7 @@ pub(super) fn giver(agent: &Agent, server: &str, challenge: &Challenge) -> Resul
         None => (origin(server)?, None),
     };
     for url in places(&issuer)? {
-        let Ok(reply) = fetch(agent, &url, server) else { continue };
+        let Ok(reply) = fetch(dial, &url, server) else { continue };
         if reply.status == 200 && reply.body.is_object() {
             let audience = resource.as_ref().and_then(|document| document.get("resource")?.as_str().map(str::to_owned));
             return Ok(Giver { audience, ..read(&reply.body, &issuer, scopes, resource.is_some())? });
@@ -60,7 +59,7 @@ pub(super) fn giver(agent: &Agent, server: &str, challenge: &Challenge) -> Resul
 }
 
 /// The server's document about itself (RFC 9728), if it has one.
-fn resource(agent: &Agent, server: &str, challenge: &Challenge) -> Result<Option<Value>, String> {
+fn resource(dial: Dialled<'_>, server: &str, challenge: &Challenge) -> Result<Option<Value>, String> {
     let (base, path) = (origin(server)?, path(server));
     let well_known = "/.well-known/oauth-protected-resource";
     let mut places: Vec<String> = challenge.metadata.clone().into_iter().collect();
@@ -70,7 +69,7 @@ fn resource(agent: &Agent, server: &str, challenge: &Challenge) -> Result<Option
     places.push(format!("{base}{well_known}"));
     let mut refused = None;
     for place in places {
-        match fetch(agent, &place, server) {
+        match fetch(dial, &place, server) {
             Ok(reply) if reply.status == 200 && reply.body.is_object() => {
                 let named = reply.body.get("resource").and_then(Value::as_str).unwrap_or_default();
                 if !covers(named, server) {
@@ -115,8 +114,8 @@ fn read(document: &Value, issuer: &str, scopes: Option<String>, is_named: bool) 
     })
 }
 
-fn fetch(agent: &Agent, url: &str, server: &str) -> Result<Reply, String> {
-    request(agent, get(url, server)?)
+fn fetch(dial: Dialled<'_>, url: &str, server: &str) -> Result<Reply, String> {
+    request(dial, get(url, server)?)
 }
 
 /// The addresses at which a giver of tokens describes itself (RFC 8414, OpenID Connect Discovery), in order.

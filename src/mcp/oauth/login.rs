@@ -4,12 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::{Value, json};
-use ureq::Agent;
 
 use super::discover::{Giver, giver};
 use super::listen::{Listener, fields};
 use super::record::{Client, Record, STEPS_MAX};
-use super::web::{checked, form, json as json_order, query, request};
+use super::web::{Dialled, checked, form, json as json_order, query, request};
 use super::{Browser, Challenge, SCOPE_BYTES_MAX, Tokens, Visit};
 use crate::host::now_unix_ms;
 
@@ -24,8 +23,8 @@ pub(in crate::mcp) fn login(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<(), String> {
     let inner = &tokens.0;
-    let agent = (inner.dial)(&inner.url)?;
-    let giver = giver(&agent, &inner.url, challenge)?;
+    let dial = inner.client();
+    let giver = giver(&dial, &inner.url, challenge)?;
     let go_on = || if stop() { Err("the login was stopped".to_owned()) } else { Ok(()) };
     let mut record = tokens.read().unwrap_or_else(|| Record::of(&inner.url));
     if record.issuer != giver.issuer {
@@ -45,7 +44,7 @@ pub(in crate::mcp) fn login(
     let mut is_again = false;
     loop {
         go_on()?;
-        record.client = client(tokens, &agent, &giver, &record, &listener)?;
+        record.client = client(tokens, &dial, &giver, &record, &listener)?;
         let code = code(&giver, &record, scope.as_deref(), &listener, browser, stop)?;
         let fields = [
             ("grant_type", "authorization_code"),
@@ -55,7 +54,7 @@ pub(in crate::mcp) fn login(
             ("resource", record.audience.as_str()),
         ];
         go_on()?;
-        let reply = request(&agent, form(&giver.token, &fields, &record.client, &inner.url)?)?;
+        let reply = request(&dial, form(&giver.token, &fields, &record.client, &inner.url)?)?;
         let error = reply.body.get("error").and_then(Value::as_str).unwrap_or_default().to_owned();
         if reply.status != 200 {
             if error == "invalid_client" && record.client.is_dynamic && !is_again {
@@ -115,7 +114,7 @@ fn scope(tokens: &Tokens, record: &mut Record, giver: &Giver, challenge: &Challe
 /// Our registration: the user's own, the one that is there, a document's, or a new one.
 fn client(
     tokens: &Tokens,
-    agent: &Agent,
+    dial: Dialled<'_>,
     giver: &Giver,
     record: &Record,
     listener: &Listener,
@@ -153,7 +152,7 @@ fn client(
         "token_endpoint_auth_method": method,
         "application_type": "native",
     });
-    let reply = request(agent, json_order(place, &body, &tokens.0.url)?)?;
+    let reply = request(dial, json_order(place, &body, &tokens.0.url)?)?;
     let text = |name: &str| reply.body.get(name).and_then(Value::as_str).map(str::to_owned);
     match (reply.status, text("client_id")) {
         (200 | 201, Some(id)) => {

@@ -32,9 +32,9 @@ const EARLY_MS: i64 = 30_000;
 /// Scopes that one login asks for, in bytes.
 const SCOPE_BYTES_MAX: usize = 4096;
 
-/// Makes the client for addresses that a server names: it judges each, and each machine that it leads to. It gets the server's
-/// own address.
-pub type Dial = Arc<dyn Fn(&str) -> Result<Agent, String> + Send + Sync>;
+/// Makes the client for an address that a server names, from the server's own address and that one. It judges the address, and the
+/// machine to which it leads.
+pub type Dial = Arc<dyn Fn(&str, &Uri) -> Result<Agent, String> + Send + Sync>;
 
 /// Shows a person the address at which they log in.
 pub trait Browser {
@@ -153,6 +153,13 @@ struct Inner {
     challenge: Mutex<Option<Challenge>>,
 }
 
+impl Inner {
+    /// Makes the client for an address that the server names.
+    fn client(&self) -> impl Fn(&Uri) -> Result<Agent, String> {
+        |url| (self.dial)(&self.url, url)
+    }
+}
+
 impl Tokens {
     pub(super) fn new(url: &str, state: Option<PathBuf>, dial: Dial, settings: OAuth, secret: Option<String>) -> Self {
         let name = format!("{}.json", &sha256_hex(url.as_bytes())[..32]);
@@ -181,10 +188,8 @@ impl Tokens {
             }
             let Some(refresh) = record.refresh.clone() else { return };
             let fields = [("grant_type", "refresh_token"), ("refresh_token", &refresh), ("resource", &record.audience)];
-            let sent = (self.0.dial)(&self.0.url).and_then(|agent| {
-                let order = form(&record.token_endpoint, &fields, &record.client, &self.0.url)?;
-                request(&agent, order)
-            });
+            let order = form(&record.token_endpoint, &fields, &record.client, &self.0.url);
+            let sent = order.and_then(|order| request(&self.0.client(), order));
             match sent {
                 Ok(reply) if reply.status == 200 => record.take(&reply, now_unix_ms()),
                 Ok(reply) => record.refused(&reply),

@@ -22,6 +22,9 @@ pub(super) struct Reply {
 
 pub(super) type Order = Request<Vec<u8>>;
 
+/// Makes the client for an address.
+pub(super) type Dialled<'d> = &'d dyn Fn(&Uri) -> Result<Agent, String>;
+
 /// A request for a document.
 ///
 /// # Errors
@@ -90,8 +93,9 @@ pub(super) fn checked(url: &str, server: &str) -> Result<Uri, String> {
 ///
 /// # Errors
 /// No answer, a redirect, or one that is too long.
-pub(super) fn request(agent: &Agent, order: Order) -> Result<Reply, String> {
+pub(super) fn request(dial: Dialled<'_>, order: Order) -> Result<Reply, String> {
     let url = order.uri().to_string();
+    let agent = dial(order.uri())?;
     let response = match order.method().as_str() {
         "GET" => agent.run(order.map(|_| ())),
         _ => agent.run(order),

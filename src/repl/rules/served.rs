@@ -20,7 +20,8 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
         repl.tooling.servers_alone = None;
     }
     let servers = own.or_else(|| servers_alone(repl));
-    let Some(servers) = servers else {
+    let needs_none = ["connect", "import"].iter().any(|word| argument.split_whitespace().next() == Some(word));
+    let Some(servers) = servers.filter(|servers| needs_none || !servers.names().is_empty()) else {
         repl.console.notice("no servers are configured: mcp.servers in the config names them");
         return Flow::Continue;
     };
@@ -53,7 +54,7 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
         Done::Rows(rows) => repl.console.write(&table(&rows, repl.console.width_columns())),
         Done::Insert(text) => repl.insert_text(&text),
         Done::Tested { lines, .. } => show(&lines),
-        Done::Call { name, arguments } => return call_by_hand(repl, name, arguments),
+        Done::Call { name, arguments } => return call_by_hand(repl, &servers, name, arguments),
         Done::Ask { server, tools, lines } => {
             for line in &lines {
                 repl.console.line(&wrap(line, repl.console.width_columns(), "              "));
@@ -79,7 +80,7 @@ fn servers_alone(repl: &mut Repl) -> Option<Arc<Servers>> {
     let workspace = tooling::workspace(repl);
     let known = repl.tooling.servers_alone.take().filter(|(place, _)| *place == workspace);
     let made =
-        || servers(repl.runtime.settings(), repl.runtime.env(), &workspace).map(|made| (workspace.clone(), made));
+        || servers(repl.runtime.settings(), repl.runtime.env(), &workspace, true).map(|made| (workspace.clone(), made));
     repl.tooling.servers_alone = known.or_else(made);
     repl.tooling.servers_alone.as_ref().map(|(_, servers)| Arc::clone(servers))
 }
@@ -102,8 +103,8 @@ pub(in crate::repl) fn call_tool(repl: &mut Repl, argument: &str) -> Flow {
     mcp(repl, &format!("call {argument}"))
 }
 
-/// Calls a tool of a server for the person, who has just typed the call.
-fn call_by_hand(repl: &mut Repl, name: String, arguments: String) -> Flow {
+/// Calls a tool of a server for the person, who has just typed the call. It is the server that models have, with what it remembers.
+fn call_by_hand(repl: &mut Repl, servers: &Arc<Servers>, name: String, arguments: String) -> Flow {
     let workspace = tooling::workspace(repl);
     let built = repl.runtime.runner_in(&workspace, None);
     let mut runner = match built {
@@ -113,11 +114,8 @@ fn call_by_hand(repl: &mut Repl, name: String, arguments: String) -> Flow {
             return Flow::Continue;
         }
     };
+    runner.take_served(servers, &name).iter().for_each(|why| repl.console.notice(&escape_visible(why)));
     let called = repl.terminal.attended(&Arc::default(), &mut Approvals::none(), |cancel, person| {
-        if let Some(servers) = runner.servers() {
-            servers.offer(&name);
-        }
-        runner.prepare(cancel, &mut |_| {});
         let wish = ToolCall { id: "hand".into(), name, arguments };
         runner.call(&wish, None, cancel, &mut Typed { person }, &mut |_| {})
     });

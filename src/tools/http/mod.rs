@@ -16,10 +16,11 @@ use std::time::{Duration, Instant};
 
 use encoding_rs::{Encoding, UTF_8};
 use serde_json::{Value, json};
-use ureq::http::{HeaderMap, Request, Response, header};
+use ureq::config::Config;
+use ureq::http::{HeaderMap, Request, Response, Uri, header};
 use ureq::tls::TlsConfig;
 use ureq::unversioned::transport::{Connector, RustlsConnector};
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, Proxy};
 
 use super::{Place, Plan, Spec, Tool, Work, text};
 use crate::gate::Permit;
@@ -229,34 +230,51 @@ impl Http {
     }
 }
 
-/// Makes a client for addresses that a server of tools names: public ones only, unless the server's own address is on this
-/// machine or in a private network. Every machine that answers is looked at again.
+/// Makes a client for an address that a server of tools names: a public one only, unless the server's own address is on this
+/// machine or in a private network. The machine that answers is looked at again. If the environment names a proxy for a public
+/// address, that one looks the name up and connects.
 ///
 /// # Errors
 /// Why there is none, in words.
 pub fn judged_client(
     server: &str,
+    address: &Uri,
     allow_private: bool,
     authorities: &Authorities,
     limit: Duration,
 ) -> Result<Agent, String> {
     let public = Reach { allow_private: false, ports: Vec::new(), any_port: true };
-    let url = Url::parse(server).map_err(|why| format!("{server}: {why}"))?;
-    let reach = Reach { allow_private: allow_private || public.check(&url).is_err(), ..public };
+    let parsed = |address: &str| Url::parse(address).map_err(|why| format!("{address}: {why}"));
+    let (home, url, tls) = (parsed(server)?, parsed(&address.to_string())?, authorities.tls()?);
+    // Only a certificate can show who answers at the other end of a proxy.
+    let may_be_far = public.check(&url).is_ok() && address.scheme_str() == Some("https");
+    if let Some(proxy) = Proxy::try_from_env().filter(|proxy| may_be_far && !proxy.is_no_proxy(address)) {
+        return Ok(Agent::new_with_config(options(Some(proxy), tls, limit)));
+    }
+    let reach = Reach { allow_private: allow_private || public.check(&home).is_err(), ..public };
     let guard = Guard { reach, lookup: system_lookup(), connect: CONNECT };
-    Ok(agent(guard, authorities.tls()?, Instant::now() + limit))
+    Ok(agent(guard, tls, Instant::now() + limit))
 }
 
 fn agent(guard: Guard, tls: TlsConfig, deadline: Instant) -> Agent {
     let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    let config = Agent::config_builder()
+    // A proxy of the environment would look names up itself, and be spoken to in place of the machine that was judged.
+    let config = options(None, tls, left);
+    let guard = Arc::new(guard);
+    let resolver = Guard { reach: guard.reach.clone(), lookup: Arc::clone(&guard.lookup), connect: guard.connect };
+    Agent::with_parts(config, Dial(guard).chain(RustlsConnector::default()), resolver)
+}
+
+fn options(proxy: Option<Proxy>, tls: TlsConfig, left: Duration) -> Config {
+    // A proxy connects to the server within the same time.
+    let connect = if proxy.is_some() { left } else { CONNECT.min(left) };
+    Agent::config_builder()
         .http_status_as_error(false)
         // By hand, each one judged.
         .max_redirects(0)
         .max_redirects_will_error(false)
         .max_idle_connections(0)
-        // One of the environment would look names up itself, and be spoken to in place of the machine that was judged.
-        .proxy(None)
+        .proxy(proxy)
         .user_agent(concat!("reedclaw/", env!("CARGO_PKG_VERSION")))
         .accept("text/html, text/plain, application/json, text/*;q=0.9, */*;q=0.5")
         // A packed body could unpack to anything.
@@ -264,11 +282,8 @@ fn agent(guard: Guard, tls: TlsConfig, deadline: Instant) -> Agent {
         .tls_config(tls)
         .timeout_global(Some(left))
         .timeout_resolve(Some(CONNECT.min(left)))
-        .timeout_connect(Some(CONNECT.min(left)))
-        .build();
-    let guard = Arc::new(guard);
-    let resolver = Guard { reach: guard.reach.clone(), lookup: Arc::clone(&guard.lookup), connect: guard.connect };
-    Agent::with_parts(config, Dial(guard).chain(RustlsConnector::default()), resolver)
+        .timeout_connect(Some(connect))
+        .build()
 }
 
 fn exchange(agent: &Agent, ask: &Ask, url: Url) -> Result<Answer, ToolError> {

@@ -16,6 +16,7 @@ use crate::mcp::{McpError, Part, Place, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::{Failure, FailureKind};
 use crate::redact::Redactor;
+use crate::render::changed_words;
 use crate::render::text::escape_visible;
 use crate::tools::Replies;
 use crate::tools::catalog::stranger::warnings;
@@ -274,7 +275,8 @@ fn test(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Done
                 began.elapsed().as_millis()
             ));
             let (tools, links, prompts) = (manifest.tools.len(), manifest.resources.len(), manifest.prompts.len());
-            lines.push(format!("{tools} tools, {links} resources, {prompts} prompts"));
+            let parts = [(tools, "tool"), (links, "resource"), (prompts, "prompt")];
+            lines.push(parts.map(|(count, what)| counted(count, what)).join(", "));
             lines.extend(manifest.left_out.iter().map(|what| format!("left out: {}", escape_visible(what))));
             let began = Instant::now();
             // The newest version of the protocol has no such request.
@@ -349,9 +351,9 @@ fn ready(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Res
     let standing = servers.mcp().standings().into_iter().find(|(it, _)| it == name);
     match standing {
         Some((_, Standing::Ready { .. })) => Ok(name.to_owned()),
-        Some((_, Standing::Failed { why, at, .. })) => {
+        Some((_, Standing::Failed { why, .. })) => {
             // The person reads it now.
-            let _ = servers.is_news(name, at);
+            let _ = servers.mcp().failure(name).is_some_and(|fault| servers.is_news(name, &fault));
             Err(Failure {
                 kind: FailureKind::Unavailable,
                 message: format!("the server {name} can't be used: {}", escape_visible(&why)),
@@ -378,7 +380,7 @@ fn failed(error: &McpError) -> Failure {
 fn rows(servers: &Servers) -> Vec<Vec<String>> {
     let row = |(name, standing): (String, Standing)| {
         let failure = servers.mcp().failure(&name);
-        let mut why_failed = failure.map(|(why, at)| format!("{} ago: {}", elapsed(at), escape_visible(&why)));
+        let mut why_failed = failure.map(|fault| format!("{} ago: {}", elapsed(fault.at), escape_visible(&fault.why)));
         let how = match standing {
             Standing::Asleep { is_known: true } => "asleep".to_owned(),
             Standing::Asleep { is_known: false } => "never started".to_owned(),
@@ -397,7 +399,7 @@ fn rows(servers: &Servers) -> Vec<Vec<String>> {
             if version.is_some() { format!("{allowed} of {} tools allowed", listed.len()) } else { String::new() };
         let row = servers.configured(&name);
         let transport = row.as_ref().map_or("", |row| transport_word(&row.server.place));
-        let reach = row.as_ref().map(|row| reach_word((row.reach)())).unwrap_or_default();
+        let reach = row.as_ref().map(|row| (row.reach)().place()).unwrap_or_default();
         // The error is the longest, and what doesn't fit is cut at the end.
         vec![
             name,
@@ -444,15 +446,6 @@ fn place_line(place: &Place) -> String {
     escape_visible(&Redactor::default().redact(&shown).text)
 }
 
-fn reach_word(reach: Reach) -> &'static str {
-    match reach {
-        Reach::Held => "sandbox",
-        Reach::Network => "sandbox, network",
-        Reach::Free => "no sandbox",
-        Reach::Remote => "another machine",
-    }
-}
-
 fn standing_word(row: &Listed) -> &'static str {
     if row.is_left_out { "left out by the config" } else { word(row.standing) }
 }
@@ -491,7 +484,7 @@ fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<Strin
     let mut lines = vec![
         format!("server        {server}{title}"),
         format!("{:<13} {}", place_kind(&row.server.place), place_line(&row.server.place)),
-        format!("runs in       {}", reach_word((row.reach)())),
+        format!("runs          {}", (row.reach)().place()),
     ];
     lines.extend(row.grant.iter().map(|(what, which)| format!("{what:<13} {}", escape_visible(which))));
     for (what, key) in [("variables", "env"), ("headers", "headers")] {
@@ -608,6 +601,10 @@ pub(super) fn changed_lines(old: &Value, tool: &Definition, others: &[String]) -
     for (part, old, new) in changes(old, tool) {
         lines.push(format!("  {part:<11} was  {}", escape_visible(&old)));
         lines.push(format!("  {:<11} is   {}", "", escape_visible(&new)));
+        let (gone, come) = changed_words(&old, &new);
+        for (what, words) in [("gone", gone), ("new", come)].iter().filter(|(_, words)| !words.is_empty()) {
+            lines.push(format!("  {:<11} {what:<4} {}", "", escape_visible(words)));
+        }
     }
     if lines.is_empty() {
         lines.push("  changed     the server itself: its program, arguments, variables, or sandbox".into());

@@ -14,14 +14,15 @@ mod tool;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::Tool;
+use crate::base::text::counted;
 use crate::gate::{PinError, Pins, PinsVersion, definition, whole_pin};
-use crate::mcp::{Mcp, Place, Server, Standing};
+use crate::mcp::{Fault, Mcp, Place, Server, Standing};
 use crate::proto::served::{Definition, Manifest, PinStanding, PromptSpec, Reach};
 
 pub use asked::Asked;
@@ -141,7 +142,9 @@ pub struct Servers {
     /// Lines for the person that haven't been shown.
     notices: Mutex<Vec<String>>,
     /// The failures that the person has heard of, by server.
-    told: Mutex<BTreeMap<String, Instant>>,
+    told: Mutex<BTreeMap<String, (String, u32)>>,
+    /// The offers that the person has heard of, by server; none of one that wants a login.
+    offers: Mutex<BTreeMap<String, Option<Arc<Manifest>>>>,
     /// Names the built-in tools.
     own: fn() -> Vec<String>,
 }
@@ -259,6 +262,7 @@ impl Servers {
             offered: Mutex::default(),
             notices: Mutex::default(),
             told: Mutex::default(),
+            offers: Mutex::default(),
             own: Vec::new,
         }
     }
@@ -322,20 +326,8 @@ impl Servers {
         if new.is_empty() {
             return;
         }
-        let late = self.mcp.wait(&new, Instant::now() + self.wait, stop);
-        for name in &new {
-            let line = match late.contains(name) {
-                false if self.needs_login(name) => Some(format!("{name}: needs a login; :mcp login {name}")),
-                true => Some(format!("{name}: still starting; the question goes on without it")),
-                // `take_notices` reports it if it failed.
-                false => None,
-            };
-            self.notice(line);
-        }
-        for name in self.names() {
-            let new =
-                self.list(&name).iter().filter(|row| !row.is_left_out && row.standing != PinStanding::Pinned).count();
-            self.notice((new > 0).then(|| format!("{name}: {new} new or changed tools; :mcp allow {name} shows them")));
+        for name in self.mcp.wait(&new, Instant::now() + self.wait, stop) {
+            self.notice(Some(format!("{name}: still starting; the question goes on without it")));
         }
     }
 
@@ -383,12 +375,22 @@ impl Servers {
         self.mcp.remove(name);
     }
 
-    /// Lines for the person, each once. A server that failed or ended by itself has one.
+    /// Lines for the person, each once. A server that failed or ended by itself has one, and another only if the reason is
+    /// a different one or it was connected in between. A server that has come up has one if it wants a login or has tools that aren't
+    /// allowed.
     #[must_use]
     pub fn take_notices(&self) -> Vec<String> {
-        for name in self.names() {
-            if let Some((why, at)) = self.mcp.failure(&name) {
-                self.notice(self.is_news(&name, at).then(|| format!("{name}: {why}")));
+        for (name, standing) in self.mcp.standings() {
+            if let Some(fault) = self.mcp.failure(&name) {
+                self.notice(self.is_news(&name, &fault).then(|| format!("{name}: {}", fault.why)));
+            }
+            match standing {
+                Standing::Ready { .. } => self.notice(self.news_of_tools(&name)),
+                Standing::NeedsLogin => {
+                    let is_news = self.offers().insert(name.clone(), None) != Some(None);
+                    self.notice(is_news.then(|| format!("{name}: needs a login; :mcp login {name}")));
+                }
+                _ => {}
             }
         }
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
@@ -398,13 +400,32 @@ impl Servers {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(line.map(|line| format!("[mcp] {line}")));
     }
 
-    fn needs_login(&self, server: &str) -> bool {
-        self.mcp.standings().into_iter().any(|(name, standing)| name == server && standing == Standing::NeedsLogin)
+    /// Says how many tools of a server are new or have changed, once for each list of tools.
+    fn news_of_tools(&self, server: &str) -> Option<String> {
+        let now = self.mcp.manifest(server)?;
+        let before = self.offers().insert(server.to_owned(), Some(Arc::clone(&now))).flatten();
+        if before.is_some_and(|before| Arc::ptr_eq(&before, &now) || before.tools == now.tools) {
+            return None;
+        }
+        let is_new = |row: &&Listed| !row.is_left_out && row.standing != PinStanding::Pinned;
+        let new = self.list(server).iter().filter(is_new).count();
+        (new > 0).then(|| {
+            let tools = counted(new, "new or changed tool");
+            format!("{server}: {tools}; :mcp allow {server} shows {}", if new == 1 { "it" } else { "them" })
+        })
+    }
+
+    fn offers(&self) -> MutexGuard<'_, BTreeMap<String, Option<Arc<Manifest>>>> {
+        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the person hasn't heard of a failure yet; from now on they have.
-    fn is_news(&self, server: &str, at: Instant) -> bool {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(server.to_owned(), at) != Some(at)
+    fn is_news(&self, server: &str, fault: &Fault) -> bool {
+        // The server's own words may hold a time or the number of a process.
+        let why = fault.why.replace(|c: char| c.is_ascii_digit(), "");
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = (why, fault.runs);
+        told.insert(server.to_owned(), said.clone()) != Some(said)
     }
 
     /// The tools of a server as it offers them now or did at its last run.
@@ -482,6 +503,14 @@ impl Servers {
                 loaded.push(name);
             }
         }
+    }
+
+    /// A tool that models may call, by the name under which they see it.
+    #[must_use]
+    pub fn tool(self: &Arc<Self>, name: &str) -> Option<Box<dyn Tool>> {
+        let offered = self.offered();
+        let Listed { server, name, tool, .. } = offered.rows.iter().find(|row| row.name == name)?.clone();
+        Some(Box::new(ServedTool::new(Arc::clone(self), server, name, tool)))
     }
 
     /// The tools that a model is offered now, if they differ from those of the last time: all that a person allowed, or, if
@@ -594,6 +623,12 @@ impl Servers {
         instructions::note(self.names().into_iter().filter(is_allowed).filter_map(text))
     }
 
+    /// The tools that a person allowed, as a note for a model that can only propose commands. Nothing is started.
+    #[must_use]
+    pub fn by_command(&self) -> Option<String> {
+        instructions::by_command(self.offered().rows.iter().map(|row| (row.server.as_str(), &row.tool)))
+    }
+
     /// The servers that have resources and whose resources a person has allowed.
     fn with_resources(&self) -> Vec<String> {
         let has = |name: &String| self.mcp.manifest(name).is_some_and(|manifest| !manifest.resources.is_empty());
@@ -628,7 +663,7 @@ impl Servers {
         Ok(self.pins.forget(server, tool)?.saturating_sub(others))
     }
 
-    fn rows(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Configured>> {
+    fn rows(&self) -> MutexGuard<'_, BTreeMap<String, Configured>> {
         self.configured.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -70,7 +70,7 @@ impl Tool for ServedTool {
             return Err(ToolError::new("bad-arguments", message, "send less, or the path of a file"));
         }
         let Self { server, tool, .. } = self;
-        let intent = format!("Calling {server}.{} (server {server}, {})", tool.name, place_word(reach));
+        let intent = format!("Calling {server}.{} (server {server}, {})", tool.name, reach.place());
         Ok(Plan { preview, ..Plan::of(action).saying(intent) })
     }
 
@@ -116,16 +116,6 @@ impl ServedTool {
         let problems = Schema::foreign(&self.tool.output).ok()?.problems(structured);
         let first = clean(problems.first()?);
         Some(format!("the structured result isn't as the tool's schema promises: {first}"))
-    }
-}
-
-/// The place where a server's tool runs, for a person.
-fn place_word(reach: Reach) -> &'static str {
-    match reach {
-        Reach::Held => "in the sandbox",
-        Reach::Network => "in the sandbox, with the network",
-        Reach::Free => "outside any sandbox",
-        Reach::Remote => "on another machine",
     }
 }
 

@@ -2,11 +2,10 @@
 //! trusts no other, by shells whose work never waits for it.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
@@ -20,7 +19,7 @@ use super::server::{Server, certified};
 use super::sharing::{frames_until, open_question, printed, said, shares};
 use super::streams::Reader;
 use super::{Client, Gateway, PATIENCE, allowed, command, home_with, run, token};
-use crate::https::Front;
+use crate::https::{Front, passed_on};
 use crate::need;
 use crate::pty::{Session, Spawn, program};
 use crate::server::{Server as Model, answer, tool_call};
@@ -320,28 +319,6 @@ fn a_shell_goes_on_while_the_teams_gateway_is_slow_away_or_killed() {
     session.line("exit");
     session.expect_exit();
     team.server.end();
-}
-
-/// Passes connections on as companies' proxies do; sends what each of them asked for.
-fn passed_on(listener: TcpListener, port: u16, asked: &Sender<String>) {
-    for client in listener.incoming() {
-        let mut client = client.expect("a connection");
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            let mut byte = [0];
-            client.read_exact(&mut byte).expect("a head");
-            head.push(byte[0].into());
-        }
-        client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").expect("written");
-        let there = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-        let ways = [(&client, &there), (&there, &client)].map(|(from, to)| (from.try_clone(), to.try_clone()));
-        for (mut from, mut to) in ways.map(|(from, to)| (from.expect("a socket"), to.expect("a socket"))) {
-            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-        }
-        if asked.send(head).is_err() {
-            return;
-        }
-    }
 }
 
 /// Shares a session by a proxy, whose address `leads` makes of its port, with the authorities that it trusts for that.

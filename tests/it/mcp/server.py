@@ -9,6 +9,7 @@
     noise=TEXT      printed to standard output before the first answer
     delay=SECONDS   before the first answer
     says=FILE       its instructions
+    ends=FILE       ends at its start if this file is there, with the time on standard error
     touch=FILE      a line is added to it for each call of a tool, with its name
 """
 import base64
@@ -24,6 +25,7 @@ era = options.get("era", "initialize")
 lock = threading.Lock()
 listening = None
 listed = threading.Event()
+calls = 0
 TOOLS = [
     {"name": "echo", "description": "Gives its text back.", "inputSchema": {
         "type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
@@ -76,6 +78,8 @@ def act(what, message):
                 "structuredContent": {"pictures": 1}}
     if what == "fail":
         return text("it went wrong", isError=True)
+    if what == "count":
+        return text(f"{calls} calls")
     if what == "long":
         return text("x" * (3 << 20))
     if what == "huge":
@@ -151,6 +155,8 @@ def act(what, message):
 
 
 def call(message):
+    global calls
+    calls += 1
     name, arguments = message["params"]["name"], message["params"].get("arguments", {})
     if "touch" in options:
         with open(options["touch"], "a", encoding="utf-8") as file:
@@ -234,6 +240,9 @@ def watch(path):
 def main():
     if "log" in options:
         print(options["log"], file=sys.stderr, flush=True)
+    if os.path.exists(options.get("ends", "")):
+        print(f"it is {time.time()}", file=sys.stderr, flush=True)
+        os._exit(4)
     if "noise" in options:
         print(options["noise"], flush=True)
     time.sleep(float(options.get("delay", "0")))

@@ -4,10 +4,11 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{FIXTURE, allow, ask, at, call, has_python, one, results, run};
+use super::{FIXTURE, allow, ask, ask_for, at, call, has_python, one, results, run};
 use crate::changes::{home, rounds};
 use crate::home::TestHome;
-use crate::server::{Server, answer};
+use crate::pty::{Session, Spawn, status_code};
+use crate::server::{Server, answer, refusal};
 
 #[test]
 fn instructions_go_with_a_question_only_as_they_were_allowed() {
@@ -52,18 +53,66 @@ fn a_server_that_ends_by_itself_is_told_once_though_it_comes_back() {
     if !has_python() {
         return;
     }
-    let calls = [
-        ("one__act", json!({"what": "exit"})),
-        ("one__echo", json!({"text": "again"})),
-        ("one__echo", json!({"text": "and again"})),
-    ];
+    let exit = || ("one__act", json!({"what": "exit"}));
+    let echo = |text: &str| ("one__echo", json!({"text": text}));
+    let calls = [exit(), echo("again"), echo("and again"), exit(), echo("too soon")];
     let granted = "tools = { act = \"run\", echo = \"run\" }";
-    let home = home(&[rounds("please", &calls, "done")], &one(&[], granted));
+    let home = home(&[rounds("please", &calls[..3], "done"), rounds("twice", &calls, "done")], &one(&[], granted));
     allow(at(&home));
+    let told = |lines: &[Value]| {
+        lines.iter().filter(|line| line.to_string().contains("[mcp] one: it ended with exit status 3")).count()
+    };
     let lines = ask(at(&home), "supervised");
     assert_eq!(results(&lines)[2]["output"], "and again", "{lines:#?}");
-    let told = lines.iter().filter(|line| line.to_string().contains("[mcp] one: it ended with exit status 3")).count();
-    assert_eq!(told, 1, "{lines:#?}");
+    assert_eq!(told(&lines), 1, "{lines:#?}");
+    // It came back, and so it is news that it ended.
+    let lines = ask_for(at(&home), "supervised", "twice");
+    assert_eq!(told(&lines), 2, "{lines:#?}");
+}
+
+#[test]
+fn a_server_that_keeps_failing_is_told_once() {
+    if !has_python() {
+        return;
+    }
+    let files = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let end = files.path().join("end");
+    let calls: Vec<_> = ["one", "two", "three"].map(|text| ("one__echo", json!({"text": text}))).into();
+    let more = format!("writable = {{ \"{}\" }}, tools = {{ echo = \"run\" }}", files.path().display());
+    let home = home(&[rounds("please", &calls, "done")], &one(&[&format!("ends={}", end.display())], &more));
+    allow(at(&home));
+    fs::write(&end, "").expect("a file");
+    let lines = ask(at(&home), "supervised");
+    let failed = results(&lines).iter().filter(|result| result["success"] == false).count();
+    assert_eq!(failed, 3, "{lines:#?}");
+    let told: Vec<&Value> = lines.iter().filter(|line| line.to_string().contains("[mcp] one: ")).collect();
+    assert!(told.len() == 1 && told[0].to_string().contains("it ended with exit status 4 ("), "{told:#?}");
+}
+
+#[test]
+fn a_model_without_tools_is_told_how_to_propose_a_call() {
+    if !has_python() {
+        return;
+    }
+    let server = Server::start();
+    let more = format!("memory = {{ auto = false }}, {}", one(&[], ""));
+    let home = TestHome::for_commands().asks(&server, "m", "retries = 0", &more).directory("work/.git").done();
+    allow(at(&home));
+    server.reply(refusal("500 Oops", "tools param requires --jinja flag"));
+    server.reply(answer("one"));
+    let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&at(&home).join("work")).size(40, 140));
+    session.expect_prompt();
+    session.run("?what then");
+    session.expect_text("takes no tools");
+    server.reply(answer("two"));
+    session.run("?and now");
+    session.expect_text("two");
+    let sent = server.request(server.requests()).body["messages"].to_string();
+    for part in ["reedclaw mcp call SERVER.TOOL", "one.echo(text); one.act(what); one.write(path, text)"] {
+        assert!(sent.contains(part), "{part}: {sent}");
+    }
+    session.line("exit");
+    assert_eq!(status_code(session.expect_exit()), 0);
 }
 
 #[test]

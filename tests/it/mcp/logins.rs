@@ -1,0 +1,114 @@
+//! Logins at servers that are reached by an address, in a network that only a proxy leads out of.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+
+use tempfile::TempDir;
+
+use super::{at, has_python};
+use crate::changes::home;
+use crate::https::{Front, passed_on};
+use crate::need::{TEST_PATH, require};
+use crate::pty::{Session, Spawn, program, status_code};
+
+const SITE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/logins.py");
+/// Comes back from the page of a login as a browser does, with a code.
+const BROWSER: &str = "#!/usr/bin/python3
+import sys, urllib.parse, urllib.request
+sent = urllib.parse.parse_qs(urllib.parse.urlsplit(sys.argv[1]).query)
+back = urllib.parse.urlencode({'code': 'code-1', 'state': sent['state'][0], 'iss': 'https://login.example'})
+urllib.request.build_opener(urllib.request.ProxyHandler({})).open(sent['redirect_uri'][0] + '?' + back)
+";
+
+/// A server and its giver of tokens, whose names only a proxy knows.
+struct Far {
+    home: TempDir,
+    site: Child,
+    authority: PathBuf,
+    proxy: String,
+    asked: Receiver<String>,
+    _front: Front,
+}
+
+impl Far {
+    fn start() -> Self {
+        let mut site = Command::new("/usr/bin/python3");
+        let mut site = site.args(["-IS", SITE]).stdout(Stdio::piped()).spawn().expect("python3 runs");
+        let mut port = String::new();
+        BufReader::new(site.stdout.take().expect("its output")).read_line(&mut port).expect("a port");
+        let front = Front::before(port.trim(), "tools");
+        let (listener, (asks, asked)) = (TcpListener::bind("127.0.0.1:0").expect("a port"), channel());
+        let proxy = format!("http://ann:word@{}", listener.local_addr().expect("an address"));
+        let encrypted = front.port;
+        std::thread::spawn(move || passed_on(listener, encrypted, &asks));
+        let home = home(&[], "mcp = { servers = { far = { url = \"https://tools.example/mcp\" } } }");
+        let browser = home.path().join("browser");
+        fs::write(&browser, BROWSER).expect("a browser");
+        fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).expect("it can be run");
+        Self { home, site, authority: front.authority(), proxy, asked, _front: front }
+    }
+
+    /// Runs `reedclaw mcp` at a terminal with a proxy for all but some names; if it `asks`, the address of a login is opened. Returns
+    /// its status and the screen.
+    fn mcp(&self, args: &[&str], without: &str, asks: bool) -> (i32, String) {
+        let path = |path: &Path| path.display().to_string();
+        let spawn = Spawn::new(program()).args(&[&["mcp"], args].concat()).env("NO_PROXY", without);
+        let spawn = spawn.env("HTTPS_PROXY", &self.proxy).env("SSL_CERT_FILE", &path(&self.authority));
+        let spawn = spawn.env("BROWSER", &path(&self.home.path().join("browser"))).env("PATH", TEST_PATH);
+        let session = Session::spawn(spawn.home(at(&self.home)).cwd(&at(&self.home).join("work")).size(40, 200));
+        if asks {
+            session.expect_text("your answer: ");
+            session.line("1");
+        }
+        (status_code(session.expect_exit()), session.screen_text())
+    }
+
+    /// The machines for which the proxy was asked since the last time.
+    fn asked(&self) -> Vec<String> {
+        let head = |head: String| {
+            assert!(
+                head.contains("Proxy-Authorization: Basic YW5uOndvcmQ=\r\n") && !head.contains("token-1"),
+                "{head}"
+            );
+            head.split(' ').nth(1).unwrap_or_default().to_owned()
+        };
+        self.asked.try_iter().map(head).collect()
+    }
+}
+
+impl Drop for Far {
+    fn drop(&mut self) {
+        let _ = self.site.kill();
+        let _ = self.site.wait();
+    }
+}
+
+#[test]
+fn a_login_and_its_server_are_reached_by_the_proxy_of_the_environment() {
+    if !has_python() || !require(&["openssl"]) {
+        return;
+    }
+    let far = Far::start();
+    let (code, screen) = far.mcp(&["test", "far"], "", false);
+    assert!(code == 4 && screen.contains("far needs a login"), "{code} {screen}");
+    assert!(far.asked().iter().all(|place| place == "tools.example:443"));
+
+    // A name that the proxy isn't for is looked up here, where nobody knows it.
+    let (code, screen) = far.mcp(&["login", "far"], "login.example", false);
+    assert!(code != 0 && !screen.contains("logged in"), "{code} {screen}");
+    assert!(far.asked().iter().all(|place| place == "tools.example:443"));
+
+    let (code, screen) = far.mcp(&["login", "far"], "localhost,.corp", true);
+    assert!(code == 0 && screen.contains("logged in at far"), "{code} {screen}");
+    let asked = far.asked();
+    for name in ["tools.example:443", "login.example:443"] {
+        assert!(asked.iter().any(|place| place == name), "{name}: {asked:?}");
+    }
+    let (code, screen) = far.mcp(&["test", "far"], "", false);
+    assert!(code == 3 && screen.contains("far is not allowed"), "the token counts: {code} {screen}");
+}
