@@ -261,6 +261,16 @@ impl Run {
         self.end.is_none() && self.paused.is_none() && !self.is_waiting() && !self.awaits_go()
     }
 
+    /// Whether it rests because its model failed again and again.
+    #[must_use]
+    pub fn has_given_up(&self) -> bool {
+        self.end.is_none() && self.paused.is_some() && self.model_fails()
+    }
+
+    fn model_fails(&self) -> bool {
+        self.plan_failures >= PLAN_FAILURES_MAX || self.breaks >= BREAKS_MAX
+    }
+
     /// Whether its plan waits for a person who has to see it first.
     #[must_use]
     pub fn awaits_go(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The next step of a run: derived from its state, so that it is the same after a crash.
 
-use super::{BREAKS_MAX, CheckResult, End, HALTS_MAX, Halt, HaltState, NOES_MAX, PLAN_FAILURES_MAX, Run};
+use super::{CheckResult, End, HALTS_MAX, Halt, HaltState, NOES_MAX, Run};
 
 /// The run's use of its limits, as far as its events don't say.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -92,7 +92,7 @@ impl Run {
         if self.baseline.len() < goal.checks.len() {
             return self.within(used, Effect::Check(self.baseline.len()));
         }
-        if self.plan_failures >= PLAN_FAILURES_MAX || self.breaks >= BREAKS_MAX {
+        if self.model_fails() {
             return Effect::Pause(format!("a model failed again and again: {}", self.last_break));
         }
         if self.tasks.is_empty() || self.needs_plan {

@@ -496,7 +496,7 @@ impl Driver<'_> {
         Some(u64::try_from(most).unwrap_or(u64::MAX).saturating_sub(self.worked.worked_ms()))
     }
 
-    /// When the run would have begun if it had always worked, by the times of its events: Unix milliseconds.
+    /// The run's beginning if it had always worked, by the times of its events: Unix milliseconds.
     fn began_by_events(&self) -> i64 {
         let now = self.journal.now();
         now.saturating_sub(i64::try_from(self.run.active_ms_at(now)).unwrap_or(i64::MAX))
@@ -576,7 +576,7 @@ struct Watch<'w> {
     ends: Option<Instant>,
     /// The time of the run's work.
     worked: Stopwatch,
-    /// When it would have begun by the times of its events.
+    /// Its beginning by the times of its events, if it had always worked.
     began: i64,
     stop: Stop,
     cut: &'w AtomicU8,

@@ -182,7 +182,7 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
         lines.push(format!("Task {} ({}): {}", number + 1, mark_of(task.state), task.text));
     }
     if run.awaits_go() {
-        lines.extend(run.proposed.iter().map(|check| format!("Check that the model proposes: {check}")));
+        lines.extend(run.proposed.iter().map(|check| format!("Check that the plan proposes: {check}")));
     }
     let results = if run.last_results.is_empty() { &run.baseline } else { &run.last_results };
     for (command, result) in goal.checks.iter().zip(results) {

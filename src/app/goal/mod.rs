@@ -171,7 +171,12 @@ fn event_line(run: &Run, event: &Event) -> Option<String> {
                 .map_or_else(|| format!("check `{command}` didn't end"), |it| format!("check `{command}`: status {it}"))
         }
         Event::Halted { halt } => format!("halted: {}", halt.intent),
+        Event::Approved { .. } => "you said yes".to_owned(),
+        Event::Denied { why, .. } if why.is_empty() => "you said no".to_owned(),
+        Event::Denied { why, .. } => format!("you said no: {why}"),
         Event::Said { text } => format!("you said: {text}"),
+        Event::Entered { .. } if run.was_cut_off => "taken up again after a question that was cut off".to_owned(),
+        Event::Clocked { .. } => "the machine slept, or its clock was set; only the time of work counts".to_owned(),
         Event::Paused { why } => format!("paused: {why}"),
         Event::Ended { end, why } if why.is_empty() => format!("ended: {end}"),
         Event::Ended { end, why } => format!("ended: {end}: {why}"),

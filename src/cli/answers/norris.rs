@@ -498,6 +498,7 @@ fn status_of(run: &Run) -> u8 {
         Some(end) => end.status(),
         None if run.is_waiting() || run.awaits_go() => exit::HALTED,
         None if run.is_estop => exit::ESTOP,
+        None if run.has_given_up() => exit::FAILED,
         None => exit::INTERRUPTED,
     }
 }

@@ -245,6 +245,20 @@ fn in_a_container_without_a_home_a_run_works_in_its_path() {
 }
 
 #[test]
+fn a_run_whose_model_answers_nothing_fails_and_can_be_resumed() {
+    let home = home(&[plan(&["one"]), json!({"when": "TASK 1: one", "steps": [{"text": ""}]})], "");
+    let (status, text) = run(home.path(), &["norris", "one"]);
+    assert!(
+        status == 1 && text.contains("a model failed again and again: the model gave no answer"),
+        "{status} {text}"
+    );
+    let (_, list) = run(home.path(), &["norris", "list"]);
+    assert!(list.contains("paused"), "{list}");
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert!(status == 1 && text.contains("again and again"), "{status} {text}");
+}
+
+#[test]
 fn a_plan_is_changed_in_the_editor_and_seen_again_before_the_work_begins() {
     let answers = [plan(&["write it", "write too much"]), shell("TASK 1: write it", &["echo 1 > made"], "it is there")];
     let home = home(&answers, "");
@@ -287,5 +301,7 @@ fn a_run_waits_after_three_noes_and_its_report_names_what_was_refused() {
     let (status, text) = run(home.path(), &["norris", "resume", "1"]);
     assert!(status == 130 && text.contains("you said no to 3 calls"), "{status} {text}");
     assert!(text.contains("You were asked: Command requested: `rm -rf old` (refused)"), "{text}");
+    let (_, watched) = run(home.path(), &["norris", "watch", "1"]);
+    assert!(watched.contains("you said no: leave it\n") && watched.contains("you said no\n"), "{watched}");
     assert!(work(home.path(), "old/deep/file").exists(), "{text}");
 }
