@@ -141,29 +141,31 @@ def background(home):
 
 
 def prompts(program, count):
-    """Round trips of an `echo`: without a run, with one in the background, and the ratio of the medians."""
+    """Round trips of an `echo`: without a run, in another such session, and with a run in the background; and the ratios of the
+    medians to the first. The second ratio says how much of the third is noise."""
     words = [step for number in range(20_000) for step in ({"text": "word%d " % number}, {"delay_ms": 50})]
     answers = [{"when": "Plan the work", "steps": [{"text": "TASK: talk"}]}, {"when": "TASK 1", "steps": words}]
-    with tempfile.TemporaryDirectory() as idle, tempfile.TemporaryDirectory() as busy:
-        sessions = [session(Home(idle, program, answers)), background(Home(busy, program, answers))]
-        figures = [[], []]
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other, tempfile.TemporaryDirectory() as busy:
+        sessions = [make(Home(top, program, answers)) for make, top in ((session, one), (session, other), (background, busy))]
+        figures = [[], [], []]
         for number in range(count):
-            # The first of a pair has colder caches.
-            for at in ((0, 1) if number % 2 else (1, 0)):
-                terminal = sessions[at]
+            for turn in range(3):
+                at = (number + turn) % 3
+                terminal, mark = sessions[at], b"n%d\r\n" % number
                 terminal.clear()
                 began = time.perf_counter()
                 terminal.send(b"echo n$((%d))\r" % number)
-                ended = terminal.wait_for(b"n%d\r\n" % number)
-                while ended and not shells.REED_PROMPT.search(terminal.text().partition(b"n%d\r\n" % number)[2].rstrip(b"\r")):
+                ended = terminal.wait_for(mark)
+                while ended and not shells.REED_PROMPT.search(terminal.text().partition(mark)[2].rstrip(b"\r")):
                     ended = terminal.last if terminal.read(shells.WAIT_S) else None
                 assert ended is not None, terminal.text()[-500:]
                 figures[at].append((ended - began) * 1000)
                 terminal.quiet(0.03, 1)
-        assert b"\xe2\x9a\xa1" in sessions[1].text(), "the run is over"
+        assert "⚡".encode() in sessions[2].text(), "the run is over"
         [terminal.end() for terminal in sessions]
-    alone, beside = (statistics.median(column[5:]) for column in figures)
-    return {"alone_ms": round(alone, 3), "beside_a_run_ms": round(beside, 3), "ratio": round(beside / alone, 3)}
+    alone, again, beside = (statistics.median(column[5:]) for column in figures)
+    return {"alone_ms": round(alone, 3), "alone_again_ms": round(again, 3), "beside_a_run_ms": round(beside, 3),
+            "ratio_alone_again": round(again / alone, 3), "ratio_beside_a_run": round(beside / alone, 3)}
 
 
 def main():
