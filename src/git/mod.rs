@@ -556,6 +556,12 @@ impl Repo {
         })
     }
 
+    /// Whether it is a shallow clone, which lacks old commits.
+    #[must_use]
+    pub fn is_shallow(&self) -> bool {
+        self.common_dir.join("shallow").exists()
+    }
+
     /// Whether an object is there.
     #[must_use]
     pub fn has(&self, id: Oid) -> bool {

@@ -15,6 +15,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use gix::refs::FullName;
+
 use super::{GitError, Oid, Repo, oid_of, other};
 
 /// Longest run of git: a merge of the largest repositories takes seconds.
@@ -63,14 +65,41 @@ impl Program {
     /// # Errors
     /// Git can't be run, or says that it can't merge them.
     pub fn merge(&self, bare: &Path, base: Option<Oid>, (ours, theirs): (Oid, Oid)) -> Result<Merged, GitError> {
+        self.merge_as(bare, base, [&ours.to_string(), &theirs.to_string()])
+    }
+
+    /// Merges as [`Program::merge`] does, and calls the sides by names where both changed the same lines.
+    ///
+    /// # Errors
+    /// As of [`Program::merge`].
+    pub fn merge_named(&self, bare: &Path, [ours, theirs]: [(&str, Oid); 2]) -> Result<Merged, GitError> {
+        let called = |(name, id): (&str, Oid)| {
+            // What isn't a branch, such as HEAD~1, goes by the commit's own name.
+            let full = FullName::try_from(format!("refs/heads/{name}")).ok();
+            let path = full.filter(|_| !bare.join(name).exists()).map(|_| bare.join("refs/heads").join(name));
+            let written = path.is_some_and(|path| {
+                let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+                made.and_then(|()| std::fs::write(path, format!("{id}\n"))).is_ok()
+            });
+            if written { name.to_owned() } else { id.to_string() }
+        };
+        self.merge_as(bare, None, [&called(ours), &called(theirs)])
+    }
+
+    fn merge_as(&self, bare: &Path, base: Option<Oid>, sides: [&str; 2]) -> Result<Merged, GitError> {
         let mut command = self.closed(bare);
         command.args(["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"]);
         if let Some(base) = base {
             command.arg(format!("--merge-base={base}"));
         }
-        command.args([ours.to_string(), theirs.to_string()]);
+        command.args(sides);
         let ran = run(command)?;
-        let failed = || GitError::Other(format!("merge-tree: {}", ran.err.lines().next().unwrap_or("it failed")));
+        let failed = || {
+            let said = ran.err.lines().next().unwrap_or("it failed");
+            let is_shallow = bare.join("shallow").exists();
+            let hint = if is_shallow { "; git fetch --deepen=100 gives this shallow clone older commits" } else { "" };
+            GitError::Other(format!("merge-tree: {said}{hint}"))
+        };
         if !matches!(ran.status, Some(0 | 1)) {
             return Err(failed());
         }
@@ -233,6 +262,10 @@ pub fn make_bare(path: &Path, repo: &Repo) -> std::io::Result<()> {
     let mut alternates = repo.common_dir().join("objects").into_os_string().into_encoded_bytes();
     alternates.push(b'\n');
     std::fs::write(path.join("objects/info/alternates"), alternates)?;
+    if repo.is_shallow() {
+        // Git looks for the parents of its oldest commits otherwise.
+        std::fs::copy(repo.common_dir().join("shallow"), path.join("shallow"))?;
+    }
     std::fs::write(path.join("HEAD"), "ref: refs/heads/none\n")?;
     let format = match repo.hash() {
         gix::hash::Kind::Sha1 => "0\n",

@@ -207,6 +207,18 @@ fn a_merge_is_gits_and_changes_nothing_until_it_is_for_good() {
     let against = scene.commit(&[first], &[("a.txt", Some("other\ntwo\nthree\n"))]);
     let merged = program.merge(scratch.path(), None, (ours, against)).expect("merged");
     assert_eq!(merged.conflicts, [PathBuf::from("a.txt")]);
+    // A branch goes by its name in the marks, and what can't be the name of one by the commit's.
+    for (name, is_shown) in [("main", true), ("my/branch", true), ("HEAD", false), ("HEAD~1", false), ("a b", false)] {
+        let sides = [("session", ours), (name, against)];
+        let merged = program.merge_named(scratch.path(), sides).expect("merged");
+        let fresh = Repo::open(scratch.path()).expect("a repository");
+        let entry = fresh.entries(merged.tree).expect("entries").into_iter().find(|it| it.name == b"a.txt");
+        let text = fresh.blob(entry.expect("the file").id, 1000).expect("read");
+        let text = String::from_utf8(text).expect("text");
+        assert!(text.starts_with("<<<<<<< session\n"), "{text}");
+        assert_eq!(text.contains(&format!(">>>>>>> {name}\n")), is_shown, "{text}");
+        assert_eq!(text.contains(&format!(">>>>>>> {against}\n")), !is_shown, "{text}");
+    }
 }
 
 #[test]

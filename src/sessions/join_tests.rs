@@ -40,7 +40,8 @@ fn a_conflict_is_solved_in_the_session_and_then_the_merge_goes_through() {
     let synced = sync(&mut session, None, &program).expect("synced");
     assert_eq!(synced.conflicts, [PathBuf::from("a.txt")]);
     let marked = String::from_utf8(session.draft().read("a.txt", 1000).expect("read").bytes).expect("text");
-    assert!(marked.contains("<<<<<<< ") && marked.contains("user") && marked.contains("session"), "{marked}");
+    assert!(marked.contains("<<<<<<< session\n") && marked.contains(">>>>>>> main\n"), "{marked}");
+    assert!(marked.contains("user\n"), "{marked}");
     // A turn that leaves the marks isn't whole, and nothing can be merged.
     turn(&mut session, "talk about it", "note.txt", None, Some("x\n"));
     assert_eq!(session.view().record(2).expect("a record").state, "conflicted");

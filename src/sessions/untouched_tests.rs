@@ -323,10 +323,16 @@ fn a_shallow_clone_and_a_bare_one_can_hold_sessions() {
         let mut session = sessions.start(None, "").expect("begun");
         turn(&mut session, "q", "x.txt", None, Some("x\n"));
         git(&at, &["fsck", "--strict", "--no-dangling"]);
-        if name == "bare" {
-            let plan = plan_merge(&sessions, session.id(), How::Squash, &scene.program()).expect("a plan");
-            merge(&sessions, &plan, true, &scene.program()).expect("merged");
-            assert_eq!(git(&at, &["show", "main:x.txt"]), "x");
+        if name == "shallow" {
+            git(&at, &["commit", "-q", "--allow-empty", "-m", "the user goes on"]);
+            // A branch whose common commits with the session weren't fetched.
+            git(&at, &["branch", "far", &git(&at, &["commit-tree", "-m", "far", "HEAD^{tree}"])]);
+            let wish = MergeWish { into: Some("far".into()), ..How::Squash.into() };
+            let refused = plan_merge(&sessions, session.id(), wish, &scene.program()).expect_err("refused");
+            assert!(refused.to_string().contains("git fetch --deepen"), "{refused}");
         }
+        let plan = plan_merge(&sessions, session.id(), How::Squash, &scene.program()).expect("a plan");
+        merge(&sessions, &plan, true, &scene.program()).expect("merged");
+        assert_eq!(git(&at, &["show", "main:x.txt"]), "x");
     }
 }

@@ -15,6 +15,9 @@ use crate::sessions::turn;
 use crate::sessions::wire::{MergedFile, Meta};
 use crate::tree::{FILE_BYTES_MAX, RECORDS};
 
+/// The session's side in git's marks of conflicts.
+const OURS: &str = "session";
+
 /// A branch that was brought into a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Synced {
@@ -46,7 +49,8 @@ pub fn sync(session: &mut Session, from: Option<&str>, program: &Program) -> Res
     let repo = session.sessions.repo.clone();
     let (name, theirs) = branch_to_sync(session, from)?;
     let scratch = Scratch::beside(&repo, &session.desk.scratch())?;
-    let merged = program.merge(&scratch.path, None, (session.tip, theirs))?;
+    let ours = if name == OURS { "reedclaw-session" } else { OURS };
+    let merged = program.merge_named(&scratch.path, [(ours, session.tip), (&name, theirs)])?;
     // Git's program wrote the objects: a repository that was opened before may not know them yet.
     let fresh = Repo::open(&scratch.path)?;
     let mut conflicts = merged.conflicts;
