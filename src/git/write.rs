@@ -266,6 +266,7 @@ impl Batch<'_> {
         ready.sort_by_key(|(at, _)| *at);
         let mut folders = std::collections::BTreeSet::new();
         for (_, it) in ready {
+            folders.extend(it.has_new_folder.then(|| objects.clone()));
             folders.extend(it.publish().map_err(failed)?);
         }
         let folders: Vec<PathBuf> = folders.into_iter().collect();
@@ -312,6 +313,8 @@ pub(super) fn place(objects: &Path, id: Oid) -> PathBuf {
 struct Ready {
     temporary: PathBuf,
     path: PathBuf,
+    /// Whether its folder was made for it, whose name isn't on the disk yet.
+    has_new_folder: bool,
 }
 
 impl Ready {
@@ -334,13 +337,13 @@ impl Ready {
                     tries += 1;
                     match std::fs::create_dir(folder) {
                         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
-                        _ => fault::sync(&File::open(objects)?, objects)?,
+                        _ => {}
                     }
                 }
                 opened => break opened?,
             }
         };
-        let ready = Self { temporary, path };
+        let ready = Self { temporary, path, has_new_folder: tries > 0 };
         let mut packed = ZlibEncoder::new(file, Compression::fast());
         packed.write_all(&gix::objs::encode::loose_header(kind, bytes.len() as u64))?;
         fault::write()?;

@@ -176,9 +176,14 @@ impl Sessions {
         let exists = |name: &str| self.repo.common_dir().join(name).is_file() || self.repo.tip(name) != Ok(None);
         match (exists(&hidden), exists(&shown)) {
             (true, false) => hidden,
-            (false, false) if self.options.hides => hidden,
+            (false, false) => self.new_reference(id),
             _ => shown,
         }
+    }
+
+    /// The reference that a new session gets.
+    pub(super) fn new_reference(&self, id: &str) -> String {
+        format!("{}{id}", if self.options.hides { HIDDEN } else { BRANCHES })
     }
 
     /// The person whose commits the turns are.

@@ -1,6 +1,7 @@
 //! Files beside git for one session, in the state directory: its lock, the journal of a reference that is about to
 //! move, the draft of the turn that runs, and the operations that can be undone. All but the operations go with the turn.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -93,6 +94,10 @@ impl Desk {
         Self { folder: folder.join(id), id: id.to_owned() }
     }
 
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
     fn failed(&self, error: std::io::Error) -> SessionError {
         SessionError::Disk(self.folder.clone(), error)
     }
@@ -161,21 +166,30 @@ impl Desk {
     }
 
     fn put(&self, name: &str, bytes: &[u8], is_durable: bool) -> std::io::Result<()> {
-        let (path, temporary) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
-        let mut file = private_file(&temporary)?;
-        fault::point();
-        fault::write()?;
-        file.write_all(bytes)?;
-        if is_durable {
-            fault::sync(&file, &temporary)?;
+        self.put_all(&[(name, bytes)], is_durable)
+    }
+
+    /// Writes files anew, one after the other; the waits for the disk are shared.
+    fn put_all(&self, files: &[(&str, &[u8])], is_durable: bool) -> std::io::Result<()> {
+        let temporary = |name: &str| self.folder.join(format!("{name}.new"));
+        for (name, bytes) in files {
+            let mut file = private_file(&temporary(name))?;
+            fault::point();
+            fault::write()?;
+            file.write_all(bytes)?;
+            if is_durable {
+                fault::sync(&file, &temporary(name))?;
+            }
+        }
+        let mut folders = BTreeSet::new();
+        for (name, _) in files {
+            let path = self.folder.join(name);
+            fault::point();
+            std::fs::rename(temporary(name), &path)?;
+            folders.extend(path.parent().filter(|_| is_durable).map(Path::to_owned));
         }
         fault::point();
-        std::fs::rename(&temporary, &path)?;
-        fault::point();
-        match path.parent().filter(|_| is_durable) {
-            Some(parent) => fault::sync(&File::open(parent)?, parent),
-            None => Ok(()),
-        }
+        folders.iter().try_for_each(|folder| fault::sync(&File::open(folder)?, folder))
     }
 
     fn text(&self, name: &str) -> Option<String> {
@@ -381,10 +395,17 @@ impl Desk {
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    pub(super) fn put_operations(&self, list: &str, all: &[Operation]) -> Result<(), SessionError> {
-        let newest = &all[all.len().saturating_sub(OPERATIONS_MAX)..];
-        let lines = newest.iter().map(|it| serde_json::to_string(it).unwrap_or_default() + "\n");
-        self.put(list, lines.collect::<String>().as_bytes(), true).map_err(|error| self.failed(error))
+    /// Writes the operations that can be undone, and those that can be done again.
+    pub(super) fn put_operations(&self, done: &[Operation], undone: &[Operation]) -> Result<(), SessionError> {
+        let text = |all: &[Operation]| {
+            let newest = &all[all.len().saturating_sub(OPERATIONS_MAX)..];
+            newest.iter().map(|it| serde_json::to_string(it).unwrap_or_default() + "\n").collect::<String>()
+        };
+        let (done, undone) = (text(done), text(undone));
+        let mut files = vec![(DONE, done.as_bytes())];
+        // Mostly nothing was undone before, and nothing is now.
+        files.extend((self.text(UNDONE).unwrap_or_default() != undone).then_some((UNDONE, undone.as_bytes())));
+        self.put_all(&files, true).map_err(|error| self.failed(error))
     }
 }
 

@@ -115,15 +115,21 @@ impl View {
     /// # Errors
     /// A commit can't be read.
     pub fn log(&self) -> Result<Vec<LogEntry>, SessionError> {
-        let (mut all, mut at) = (Vec::new(), Some(self.tip));
-        while let Some(id) = at.filter(|_| all.len() < COMMITS_MAX) {
-            let entry = LogEntry::of(id, self.repo.commit(id)?);
+        self.walk().collect()
+    }
+
+    /// Reads its commits one after the other, the newest first.
+    fn walk(&self) -> impl Iterator<Item = Result<LogEntry, SessionError>> {
+        let (mut at, is_shallow) = (Some(self.tip), self.repo.is_shallow());
+        let next = move || {
+            let id = at.take()?;
+            let entry = self.repo.commit(id).map(|commit| LogEntry::of(id, commit));
             // A commit of the user's below the first turn is none of the session.
-            let is_first = entry.act == "base";
-            at = entry.parents.first().copied().filter(|_| !is_first);
-            all.push(entry);
-        }
-        Ok(all)
+            at = entry.as_ref().ok().filter(|it| it.act != "base").and_then(|it| it.parents.first().copied());
+            at = at.filter(|parent| !is_shallow || self.repo.has(*parent));
+            Some(entry.map_err(SessionError::from))
+        };
+        std::iter::from_fn(next).take(COMMITS_MAX)
     }
 
     /// The newest commit of a turn; `None` stands for the tip.
@@ -132,10 +138,15 @@ impl View {
     /// There is no such turn.
     pub fn turn(&self, turn: Option<u64>) -> Result<LogEntry, SessionError> {
         let Some(turn) = turn else { return Ok(LogEntry::of(self.tip, self.repo.commit(self.tip)?)) };
-        let log = self.log()?;
-        let last = log.iter().find_map(|it| it.turn).unwrap_or(0);
-        let missing = || SessionError::NoTurn { id: short_id(&self.id).to_owned(), turn, last };
-        log.into_iter().find(|it| it.turn == Some(turn)).ok_or_else(missing)
+        let mut last = None;
+        for entry in self.walk() {
+            let entry = entry?;
+            if entry.turn == Some(turn) {
+                return Ok(entry);
+            }
+            last = last.or(entry.turn);
+        }
+        Err(SessionError::NoTurn { id: short_id(&self.id).to_owned(), turn, last: last.unwrap_or(0) })
     }
 
     /// The commit that the turn which `id` belongs to began at: `id` itself unless it was made before a question to a

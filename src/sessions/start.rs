@@ -1,5 +1,6 @@
 //! The beginning of a session's life in this process: a new one, a fork of another, or one that is opened to be written.
 
+use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -12,6 +13,7 @@ use super::names::{self, short_id};
 use super::names::{BRANCHES, KEPT, ON};
 use super::turn::Origin;
 use super::wire::{self, Meta, Parent, VERSION};
+use crate::files::Locked;
 use crate::git::{Objects as _, Oid, Program, Repo, diff, empty_tree};
 use crate::host::now_unix_ms;
 use crate::tree::{Draft, FILE_BYTES_MAX, RECORDS, may_hold_secrets};
@@ -67,8 +69,7 @@ impl Sessions {
             None => head.commit,
         };
         let (id, tip) = self.write_first(base, title, files)?;
-        self.repo.swap(&self.reference(&id), None, Some(tip), &self.who)?;
-        self.open(&id)
+        self.begin(&id, tip)
     }
 
     /// Begins a session on a branch of the user's that is checked out nowhere: each turn becomes a commit on it. If its
@@ -125,6 +126,29 @@ impl Sessions {
         Ok((id, tip))
     }
 
+    /// Gives a new session its reference, and opens it. The files beside git are made at the same time, so that there is one wait
+    /// for the disk and not two.
+    fn begin(&self, id: &str, tip: Oid) -> Result<Session, SessionError> {
+        let (desk, name) = (Desk::of(&self.folder, id), self.new_reference(id));
+        let prepare = || {
+            let lock = desk.lock()?;
+            desk.note_tip(&name, tip).map(|()| lock)
+        };
+        let (prepared, swapped) = std::thread::scope(|scope| {
+            let prepared = scope.spawn(prepare);
+            let swapped = self.repo.swap(&name, None, Some(tip), &self.who);
+            (prepared.join(), swapped)
+        });
+        if let Err(error) = swapped {
+            let _ = desk.remove();
+            return Err(error.into());
+        }
+        let lock = prepared.unwrap_or_else(|_| Err(SessionError::Refused("a thread panicked".to_owned())))?;
+        let session = self.take_up(desk, lock, name, tip)?;
+        session.watch();
+        Ok(session)
+    }
+
     /// Opens a session for writing. A turn that a crash cut off is finished or found again: see [`Session::left`].
     ///
     /// # Errors
@@ -133,8 +157,7 @@ impl Sessions {
         let desk = Desk::of(&self.folder, id);
         let lock = desk.lock()?;
         let name = self.reference(id);
-        let mut told = self.mended.clone();
-        told.extend(desk.recover(&self.repo, &name, &self.who)?);
+        let mut told: Vec<String> = desk.recover(&self.repo, &name, &self.who)?.into_iter().collect();
         told.extend(disk::mend_kept(&self.repo, id));
         let tip = match self.repo.tip(&name)? {
             Some(tip) => tip,
@@ -152,32 +175,38 @@ impl Sessions {
         }
         // A draft belongs to the commit that it was made over, wherever the branch is now.
         let at = desk.draft_tip().filter(|at| self.repo.has(*at)).unwrap_or(tip);
-        let meta = self.meta(id, at)?;
-        let tree = self.repo.commit(at)?.tree;
-        let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
-        draft.start_open(&meta.active);
-        draft.exclude(self.excludes());
-        let lost = desk.load_draft(&draft, at)?;
+        let mut session = self.take_up(desk, lock, name, at)?;
+        let lost = session.desk.load_draft(&session.draft, at)?;
         told.extend((!lost.is_empty()).then(|| {
             format!("of the turn that was cut off, as by a power cut, this is lost: {}", names::title(&lost.join(", ")))
         }));
-        let draft = Arc::new(draft);
-        let mut session = Session {
-            sessions: Self { mended: Vec::new(), ..self.clone() },
-            meta,
-            name,
-            tip: at,
-            desk,
-            draft,
-            unnamed: Mutex::default(),
-            told,
-            _lock: lock,
-        };
+        session.told.extend(told);
         session.watch();
         if at != tip {
             session.keep_draft_elsewhere(tip)?;
         }
         session.desk.note_tip(&session.name, session.tip)?;
+        Ok(session)
+    }
+
+    /// A session at a commit, with a draft in which nothing has changed.
+    fn take_up(&self, desk: Desk, lock: Locked<File>, name: String, at: Oid) -> Result<Session, SessionError> {
+        let meta = self.meta(desk.id(), at)?;
+        let tree = self.repo.commit(at)?.tree;
+        let draft = Draft::on(self.repo.clone(), tree, &self.work_dir, self.home.as_deref());
+        draft.start_open(&meta.active);
+        draft.exclude(self.excludes());
+        let session = Session {
+            sessions: Self { mended: Vec::new(), ..self.clone() },
+            meta,
+            name,
+            tip: at,
+            desk,
+            draft: Arc::new(draft),
+            unnamed: Mutex::default(),
+            told: self.mended.clone(),
+            _lock: lock,
+        };
         Ok(session)
     }
 
@@ -225,7 +254,6 @@ impl Sessions {
         let turns = self.entry(entry.tree, &Path::new(RECORDS).join(&entry.session).join("turns"))?;
         let origin = Origin::Fork { turns, from: entry.session.clone() };
         let tip = self.first_commit(&meta, entry.tree, vec![entry.id], origin, now)?;
-        self.repo.swap(&self.reference(&id), None, Some(tip), &self.who)?;
-        self.open(&id)
+        self.begin(&id, tip)
     }
 }

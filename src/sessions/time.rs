@@ -79,10 +79,9 @@ impl Session {
             return Err(SessionError::Refused(message));
         }
         self.move_to(from)?;
-        self.desk.put_operations(DONE, &all)?;
         let mut undone = self.desk.operations(UNDONE);
         undone.push(last.clone());
-        self.desk.put_operations(UNDONE, &undone)?;
+        self.desk.put_operations(&all, &undone)?;
         Ok(format!("undid the {}; the session is at {} again", last.what, short(from)))
     }
 
@@ -101,8 +100,7 @@ impl Session {
         let mut all = self.desk.operations(DONE);
         let told = format!("did the {} again; the session is at {}", last.what, short(to));
         all.push(last);
-        self.desk.put_operations(DONE, &all)?;
-        self.desk.put_operations(UNDONE, &undone)?;
+        self.desk.put_operations(&all, &undone)?;
         Ok(told)
     }
 
@@ -139,8 +137,7 @@ impl Session {
         let kept = self.move_to(to)?;
         let mut all = self.desk.operations(DONE);
         all.push(Operation { what: what.to_owned(), from: from.to_string(), to: to.to_string() });
-        self.desk.put_operations(DONE, &all)?;
-        self.desk.put_operations(UNDONE, &[])?;
+        self.desk.put_operations(&all, &[])?;
         Ok(kept)
     }
 
