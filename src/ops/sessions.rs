@@ -1,18 +1,26 @@
 //! Reports about sessions on git: their list, their turns, a difference, what a merge or an `apply` would do.
 
+use std::path::Path;
+
 use crate::app::{OwnChanges, RepositoryTool, ToolAsked, ToolCall};
-use crate::base::text::{age, counted};
+use crate::base::text::{age, counted, one_line};
+use crate::config::{Env, state_directory};
 use crate::git::{Changed, Mode, Oid, Program, short};
 use crate::host;
 use crate::proto::tool::Outcome;
 use crate::render::diff::unified;
 use crate::render::text::escape_visible;
+use crate::sessions::wire::CallFile;
 use crate::sessions::{
     Half, How, Listed, LogEntry, MergePlan, MergeWish, SessionError, Sessions, ToApply, View, plan_merge, short_id,
 };
 
 /// Files that a list names.
 const NAMED_MAX: usize = 30;
+/// Characters of a title that are shown beside an id.
+const TITLE_CHARS_MAX: usize = 60;
+/// Lines of a call's result that are shown with a turn.
+const RESULT_LINES_MAX: usize = 10;
 
 /// The sessions as rows of a table: id, title, turns, files, age, state.
 #[must_use]
@@ -48,6 +56,22 @@ pub fn session_rows(sessions: &Sessions, all: &[Listed], here: Option<&str>) -> 
     all.iter().map(row).collect()
 }
 
+/// Whether a word of `:session` takes the id of a session.
+#[must_use]
+pub fn takes_session(word: &str) -> bool {
+    matches!(word, "open" | "abandon" | "drop")
+}
+
+/// The sessions of the repository around a directory as they are typed, with their titles; the one used last comes first.
+#[must_use]
+pub fn titles(env: &Env, directory: &Path) -> Vec<(String, String)> {
+    let top = directory.ancestors().find(|it| it.join(".git").exists()).unwrap_or(directory);
+    let sessions = state_directory(env).and_then(|state| Sessions::at(top, &state, None, "").ok());
+    let all = sessions.and_then(|sessions| sessions.list().ok()).unwrap_or_default();
+    let title = |it: &Listed| escape_visible(&it.meta.title.chars().take(TITLE_CHARS_MAX).collect::<String>());
+    all.iter().map(|it| (short_id(&it.meta.id).to_owned(), title(it))).collect()
+}
+
 /// The process that has a session open.
 fn held_by(it: &Listed) -> String {
     it.holder.as_ref().map(|holder| format!(" (process {holder})")).unwrap_or_default()
@@ -67,6 +91,19 @@ pub fn kept_rows(kept: &[(u64, LogEntry)], log: &[LogEntry]) -> Vec<Vec<String>>
     kept.iter().filter(is_left).map(row).collect()
 }
 
+/// A call of a turn: the tool with its arguments and its receipt, then the beginning of its result.
+#[must_use]
+pub fn call_lines(call: &CallFile) -> Vec<String> {
+    let sign = if call.success { "·" } else { "✗" };
+    let receipt = call.receipt.as_ref().map(|receipt| format!("  {receipt}")).unwrap_or_default();
+    let mut lines = vec![format!("{sign} {} {}{receipt}", call.tool, one_line(&call.arguments))];
+    let result: Vec<&str> = call.result.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines.extend(result.iter().take(RESULT_LINES_MAX).map(|line| format!("  {line}")));
+    let more = result.len().saturating_sub(RESULT_LINES_MAX);
+    lines.extend((more > 0).then(|| format!("  … and {}", counted(more, "more line"))));
+    lines
+}
+
 /// Numbers of lines that were added and removed.
 #[must_use]
 pub fn lines_words(lines: Option<[u64; 2]>) -> String {
@@ -83,7 +120,9 @@ pub fn lines_words(lines: Option<[u64; 2]>) -> String {
 pub fn log_rows(view: &View, log: &[LogEntry]) -> Result<Vec<Vec<String>>, SessionError> {
     let now_s = host::now_unix_ms() / 1000;
     let row = |it: &LogEntry| {
-        let number = it.turn.map_or_else(|| it.act.clone(), |turn| turn.to_string());
+        // The commit that begins a fork names the turn that it goes on from.
+        let turn = it.turn.filter(|_| it.act != "fork");
+        let number = turn.map_or_else(|| it.act.clone(), |turn| turn.to_string());
         let files = match it.act.as_str() {
             "turn" => counted(view.changes_by(it)?.len(), "file"),
             _ => String::new(),
@@ -371,5 +410,22 @@ mod tests {
         for wrong in ["--into", "--pick x", "main"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_call_is_shown_with_its_receipt_and_the_beginning_of_its_result() {
+        let result: String = (1..=13).map(|line| format!("line {line}\n\n")).collect();
+        let call = CallFile {
+            arguments: "{\"command\":\n\"seq 13\"}".into(),
+            receipt: Some("receipt-1-2".into()),
+            result,
+            success: true,
+            tool: "shell".into(),
+            ..CallFile::default()
+        };
+        let lines = call_lines(&call);
+        assert_eq!(lines[0], "· shell {\"command\": \"seq 13\"}  receipt-1-2");
+        assert_eq!((lines.len(), &*lines[1], &*lines[11]), (12, "  line 1", "  … and 3 more lines"));
+        assert_eq!(call_lines(&CallFile { tool: "time".into(), ..CallFile::default() }), ["✗ time "]);
     }
 }

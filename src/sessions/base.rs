@@ -293,7 +293,8 @@ impl Sessions {
         Ok(kept.into_iter().max_by_key(|(name, _)| kept_number(name)).map(|(_, tip)| tip))
     }
 
-    /// The id of the session that `wanted` means: its id, the beginning or the end of it, or a part of its title.
+    /// The id of the session that `wanted` means: its id, the beginning or the end of it, the beginning of the digits that are
+    /// shown, or a part of its title.
     ///
     /// # Errors
     /// None or several are meant.
@@ -304,7 +305,10 @@ impl Sessions {
         }
         let mut all = self.list()?;
         all.extend(self.list_left()?);
-        let is_id = |it: &&Listed| it.meta.id.starts_with(wanted) || it.meta.id.ends_with(wanted);
+        let is_id = |it: &&Listed| {
+            let id = &it.meta.id;
+            id.starts_with(wanted) || id.ends_with(wanted) || short_id(id).starts_with(wanted)
+        };
         let lower = wanted.to_lowercase();
         let is_titled = |it: &&Listed| it.meta.title.to_lowercase().contains(&lower);
         let mut found: Vec<&Listed> = all.iter().filter(is_id).collect();

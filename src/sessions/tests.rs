@@ -251,10 +251,34 @@ fn sessions_do_not_see_each_other_and_one_shell_writes_one() {
     let id = one.id().to_owned();
     drop(one);
     assert_eq!(scene.sessions.find("one").expect("found"), id);
+    assert_eq!(scene.sessions.find(&short_id(&id)[..7]).expect("found"), id, "the beginning of what the list shows");
     scene
         .sessions
         .open(short_id(&scene.sessions.find(short_id(&id)).expect("found")))
         .expect_err("a short id is for people");
+}
+
+#[test]
+fn a_shallow_clone_shows_its_newest_turns_and_goes_on_from_them() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    for number in 1..=4 {
+        turn(&mut session, &format!("q{number}"), &format!("{number}.txt"), None, Some("x\n"));
+    }
+    let (id, clone) = (session.id().to_owned(), scene.dir.path().join("clone"));
+    let (from, to) = (format!("file://{}", scene.ws().display()), clone.display().to_string());
+    let branch = format!("reedclaw/session/{id}");
+    git(scene.dir.path(), &["clone", "-q", "--depth", "2", "--branch", &branch, &from, &to]);
+    git(&clone, &["checkout", "-q", "--detach"]);
+    let sessions = Sessions::at(&clone, &scene.dir.path().join("state"), None, "tester").expect("a repository");
+    let view = sessions.look(&id).expect("it is there");
+    let turns: Vec<_> = view.log().expect("a log").into_iter().filter_map(|it| it.turn).collect();
+    assert_eq!(turns, [4, 3]);
+    assert!(matches!(view.turn(Some(1)), Err(SessionError::NoTurn { .. })));
+    assert_eq!(view.record(4).expect("a record").question, "q4");
+    let mut fork = sessions.fork(&id, None).expect("forked");
+    turn(&mut fork, "q5", "5.txt", None, Some("x\n"));
+    assert_eq!(fork.view().records(5).expect("records").len(), 5);
 }
 
 #[test]

@@ -257,6 +257,16 @@ impl Session {
         self.desk.clear_draft();
     }
 
+    /// Gives the session another title, as a commit of the person's own.
+    ///
+    /// # Errors
+    /// As of [`Session::begin_own`] and [`Session::commit_own`].
+    pub fn set_title(&mut self, title: &str) -> Result<Oid, SessionError> {
+        self.begin_own()?;
+        self.meta.title = names::title(title);
+        self.commit_own(&format!("title: {title}"))
+    }
+
     /// Commits the changes of the draft as the person's own.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::changes::expect_hunk;
 use crate::need::require;
-use crate::pty::{Session, Spawn};
+use crate::pty::{Key, Session, Spawn};
 use crate::server::{Server, answer, tool_call};
 
 const CONFIG: &str = "return { console = {usage = false}, memory = {auto = false}, context = {project = false},\n\
@@ -100,6 +100,52 @@ fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
     assert_eq!(fs::read_to_string(project.join("more.txt")).expect("a file"), "more\n");
     assert_eq!(git(&project, &["ls-files"]), ".gitignore\na.txt\nmore.txt");
     assert_eq!(git(&project, &["rev-list", "--count", "main"]), "2");
+}
+
+#[test]
+fn a_title_is_the_sessions_too_and_resume_names_the_session_of_a_conversation() {
+    if !require(&["git"]) {
+        return;
+    }
+    let session = at_repository(&[calls("write", "file_write", json!({"path": "a.txt", "content": "new\n"}))]);
+    session.run(":session start");
+    session.expect_text("begins at");
+    session.run(":title before any turn");
+    session.expect_text("has the title, in commit");
+    session.run("?write it");
+    session.expect_text("turn 1 · 1 file");
+    session.expect_prompt();
+    session.run("clear");
+    session.run(":title other words");
+    session.run(":session");
+    session.expect("the list with the new title", |screen| {
+        screen.contents().lines().any(|line| line.contains("other words") && line.contains("1 turn"))
+    });
+    session.run(":session leave");
+    session.expect_text("left session");
+    session.run(" clear");
+    session.run(":session start second");
+    session.expect_text("begins at");
+    session.run(" clear");
+    session.type_text(":session open ");
+    session.press(Key::Tab);
+    session.expect("both titles to choose from", |screen| {
+        screen.contents().contains("other words") && screen.contents().contains("second")
+    });
+    session.press(Key::Ctrl('c'));
+    session.expect_prompt();
+    session.run(":session leave");
+    session.expect_text("left session");
+    session.run("clear");
+    session.run(":resume other words");
+    session.expect("the way to the files", |screen| {
+        let text = screen.contents();
+        text.contains(":session open") && text.contains("goes on with its files, too")
+    });
+    let project = session.home().join("project");
+    let branches = git(&project, &["branch", "--list", "--format=%(refname:short)", "reedclaw/*"]);
+    let first = branches.lines().next().expect("the older one");
+    assert_eq!(git(&project, &["log", "-1", "--format=%s", first]), "title: other words");
 }
 
 #[test]

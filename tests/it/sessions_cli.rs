@@ -110,6 +110,7 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
     assert_eq!(output(at, &["session", "cat", &id, "a.txt", "0"]), "old\n");
     let shown = output(at, &["session", "show", &id, "1"]);
     assert!(shown.contains("? first change") && shown.contains("file_write") && shown.contains("+new"), "{shown}");
+    assert!(shown.contains("  receipt-"), "{shown}");
     let diff = output(at, &["session", "diff", &id]);
     assert!(diff.contains("+++ a.txt") && diff.contains("+++ more.txt"), "{diff}");
     assert!(!output(at, &["session", "diff", &id, "1..2"]).contains("a.txt"));
@@ -147,6 +148,7 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
         (&["session", "diff", &id, "1", "--against", "main"], 3),
         (&["session", "diff", &id, "--against", "nothing"], 3),
         (&["session", "rewind", &id, "1", "--code", "--talk"], 2),
+        (&["session", "rewind", &id, "0"], 3),
         (&["session", "drop", &id], 3),
         (&["session", "merge", &id], 3),
         (&["session", "frobnicate"], 2),
@@ -270,6 +272,7 @@ fn a_dry_run_writes_nothing_and_a_conflict_has_its_own_status() {
     let before = held(&project);
     let (code, out, err) = reedclaw(at, &["session", "merge", &id, "--yes", "--json"]);
     assert_eq!(code, Some(6), "{out}{err}");
+    assert!(err.contains("session sync"), "the way on is named: {err}");
     let conflict: Value = serde_json::from_str(out.trim()).expect("JSON");
     assert_eq!((&conflict["kind"], &conflict["path"]), (&json!("conflict"), &json!("a.txt")));
     assert_eq!(differing(&before, &held(&project)), Vec::<&PathBuf>::new(), "nothing has moved");

@@ -79,7 +79,7 @@ fn a_tool_of_the_repository_runs_only_in_the_form_that_was_allowed() {
     assert!(!last_call(at, &id).0, "it is another tool now");
     let (_, out, _) = reedclaw(at, &["session", "tools", &id, "approve", "shout"]);
     assert!(out.contains("-  files.write(args.path, string.upper") && out.contains("+  files.write"), "{out}");
-    output(at, &["session", "rewind", &id, "3"]);
+    output(at, &["session", "rewind", &id, "3", "--yes"]);
     assert_eq!(state(at, &id), "allowed", "the old text needs no other question");
     asks(at, &id, "use it");
     assert!(last_call(at, &id).0);

@@ -175,7 +175,10 @@ pub fn session_failure(error: SessionError) -> Failure {
             (FailureKind::Refused, "a fork goes on from it here; session show and session diff look at it")
         }
         SessionError::Refused(_) => (FailureKind::Refused, ""),
-        SessionError::Conflicts(_) => (FailureKind::Refused, "nothing was changed"),
+        SessionError::Conflicts(_) => (
+            FailureKind::Refused,
+            "nothing was changed; session sync brings your commits into the session, to solve it there",
+        ),
         SessionError::Damaged(_) => (FailureKind::Unavailable, "its files are whole; git log shows its commits"),
         SessionError::Git(_) => (FailureKind::Unavailable, ""),
         SessionError::Disk(..) => (FailureKind::Unavailable, "free some disk space, or look at the permissions there"),

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
+use crate::ops::sessions::takes_session;
 use crate::project::Repository;
 use crate::proto::{NameKind, Route};
 use crate::repl::editing::state::{self, EditorState, SharedState};
@@ -83,18 +84,20 @@ pub struct ShellCompleter {
     conversations: Option<Box<ListConversations>>,
     mentions: Option<Box<ListMentions>>,
     served: Option<Box<ListServed>>,
+    sessions: Option<Box<ListSessions>>,
 }
 
 /// Lists what may follow an `@`, by the working directory and the typed beginning: value and description.
 type ListMentions = dyn Fn(&Path, &str) -> Vec<(String, String)> + Send;
 type ListServed = dyn Fn(&[&str]) -> Vec<(String, String)> + Send;
+type ListSessions = dyn Fn(&Path) -> Vec<(String, String)> + Send;
 type ListConversations = dyn Fn() -> Vec<(String, String)> + Send;
 
 impl ShellCompleter {
     /// Makes a completer. Without `live`, arguments complete to paths.
     #[must_use]
     pub fn new(state: SharedState, metas: Vec<MetaEntry>, live: Option<Box<dyn LiveCompletion>>) -> Self {
-        Self { state, metas, live, conversations: None, mentions: None, served: None }
+        Self { state, metas, live, conversations: None, mentions: None, served: None, sessions: None }
     }
 
     /// Completes `:resume` too, by what lists the conversations: number and title, the last used first.
@@ -113,6 +116,12 @@ impl ShellCompleter {
     #[must_use]
     pub fn with_served(self, list: impl Fn(&[&str]) -> Vec<(String, String)> + Send + 'static) -> Self {
         Self { served: Some(Box::new(list)), ..self }
+    }
+
+    /// Completes the ids of `:session` too, by what lists the sessions of the repository at a directory: id and title.
+    #[must_use]
+    pub fn with_sessions(self, list: impl Fn(&Path) -> Vec<(String, String)> + Send + 'static) -> Self {
+        Self { sessions: Some(Box::new(list)), ..self }
     }
 
     /// Returns the candidates for a part of `line`, best kind first, sorted within a kind.
@@ -212,6 +221,16 @@ impl ShellCompleter {
         if let Some(list) = self.conversations.as_ref().filter(|_| name == "resume") {
             let fitting = list().into_iter().filter(|(id, _)| id.starts_with(argument));
             return Some((span, bounded(fitting.map(|(id, title)| plain(&id, Some(&title))).collect())));
+        }
+        if let (Some(list), "session", Some((word, typed))) =
+            (&self.sessions, name, argument.split_once(char::is_whitespace))
+            && takes_session(word)
+        {
+            let typed = typed.trim_start();
+            let cwd = state::read(&self.state).cwd.clone();
+            let fitting = list(&cwd).into_iter().filter(|(id, _)| id.starts_with(typed));
+            let found = fitting.map(|(id, title)| plain(&id, Some(&title))).collect();
+            return Some((Span::new(before.len() - typed.len(), before.len()), bounded(found)));
         }
         if let Some(list) = self.served.as_ref().filter(|_| matches!(name, "mcp" | "call")) {
             let start = argument.rfind(char::is_whitespace).map_or(0, |at| at + 1);

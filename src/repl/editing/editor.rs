@@ -12,6 +12,7 @@ use crate::app::{Attaching, Jails, Runtime, served_words};
 use crate::config::{EditMode, EditorSettings, Env, Settings};
 use crate::ops::commands::{Argument, of_shell};
 use crate::ops::conversations;
+use crate::ops::sessions::titles;
 use crate::proto::ShellKeys;
 use crate::repl::editing::complete::{MetaEntry, ShellCompleter};
 use crate::repl::editing::highlight::Palette;
@@ -73,7 +74,8 @@ pub(in crate::repl) fn make(
     let inner = ShellCompleter::new(SharedState::clone(state), meta_entries(shape), Some(Box::new(live)))
         .with_conversations(recent_conversations(writer))
         .with_mentions(mentions(shape))
-        .with_served(served(shape));
+        .with_served(served(shape))
+        .with_sessions(sessions(shape));
     let completer = HookCompleter { inner, hooks: shape.hooks.clone() };
     let completion_menu = ColumnarMenu::default()
         .with_name(COMPLETION_MENU)
@@ -149,6 +151,11 @@ fn mentions(shape: &Shape<'_>) -> impl Fn(&Path, &str) -> Vec<(String, String)> 
         let (settings, env, jails) = (&settings, &env, &jails);
         Attaching { settings, env, config: None, cwd, jails, servers: None }.candidates(typed)
     }
+}
+
+fn sessions(shape: &Shape<'_>) -> impl Fn(&Path) -> Vec<(String, String)> + Send + use<> {
+    let env = shape.env.clone();
+    move |cwd| titles(&env, cwd)
 }
 
 fn served(shape: &Shape<'_>) -> impl Fn(&[&str]) -> Vec<(String, String)> + Send + use<> {

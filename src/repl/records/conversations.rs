@@ -74,6 +74,10 @@ pub(in crate::repl) fn resume(repl: &mut Repl, wanted: &str) {
             if let Some(last) = turns.last() {
                 repl.console.notice(&format!("{}: {}, {}", found.id.0, found.title, turns_told(found.turns)));
                 show_turn(repl, last);
+                let is_elsewhere = repl.runtime.on_git().is_none();
+                if let Some(id) = is_elsewhere.then(|| repl.session_of(turns.len(), last)).flatten() {
+                    repl.console.notice(&format!(":session open {id} goes on with its files, too"));
+                }
             }
         }
     }
@@ -155,7 +159,13 @@ pub(in crate::repl) fn transcript(repl: &Repl, argument: &str) {
 
 /// Shows or sets the title.
 pub(in crate::repl) fn title(repl: &mut Repl, title: &str) {
-    let Some(id) = repl.runtime.agent().conversation() else { return tell_no_conversation(repl) };
+    let has_session = !title.trim().is_empty() && repl.session_title(title);
+    let Some(id) = repl.runtime.agent().conversation() else {
+        if !has_session {
+            tell_no_conversation(repl);
+        }
+        return;
+    };
     let done = conversations::title(&mut repl.store(), repl.runtime.agent(), id, title);
     match done {
         Ok(Some(title)) => repl.console.notice(&format!("{}: {title}", id.0)),

@@ -9,8 +9,8 @@ use crate::base::text::{counted, one_line};
 use crate::git::{Program, short};
 use crate::host::PrivateCopy;
 use crate::ops::sessions::{
-    against, applied_lines, changes_at, difference, fork_words, half_words, kept_rows, log_rows, merge_wish,
-    merge_words, output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows,
+    against, applied_lines, call_lines, changes_at, difference, fork_words, half_words, kept_rows, log_rows,
+    merge_wish, merge_words, output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows,
 };
 use crate::proto::{Failure, FailureKind};
 use crate::render::patch::parse;
@@ -271,10 +271,8 @@ impl Repl {
             }
             Ok((record, text)) => {
                 self.console.outside(&format!("? {}\n", record.question));
-                for call in &record.calls {
-                    let sign = if call.success { "·" } else { "✗" };
-                    self.console.outside(&format!("{sign} {} {}\n", call.tool, one_line(&call.arguments)));
-                }
+                let calls = record.calls.iter().flat_map(call_lines);
+                calls.for_each(|line| self.console.outside(&format!("{line}\n")));
                 draw_answer(&self.console, &record.answer);
                 record
                     .left_out
@@ -541,6 +539,32 @@ impl Repl {
         self.console.write(&table(&rows, self.console.width_columns()));
         self.console.notice(":session context -PATH closes one");
         Ok(())
+    }
+
+    /// Gives the session that is on another title; returns whether one is on.
+    pub(in crate::repl) fn session_title(&mut self, title: &str) -> bool {
+        let title = self.runtime.agent().redacted(title);
+        let Some(on_git) = self.runtime.on_git_mut() else { return false };
+        match on_git.session.set_title(&title).map_err(session_failure) {
+            Ok(commit) => {
+                let id = short_id(on_git.session.id());
+                self.console.notice(&format!("session {id} has the title, in commit {}", short(commit)));
+            }
+            Err(failure) => self.console.failure(&failure),
+        }
+        true
+    }
+
+    /// The session of the repository here that a conversation belongs to, by its number of turns and the last of them.
+    pub(in crate::repl) fn session_of(&self, turns: usize, last: &StoredTurn) -> Option<String> {
+        let sessions = self.runtime.sessions(&tooling::workspace(self)).ok()?;
+        let turns = u64::try_from(turns).ok()?;
+        let is_last = |id: &str| {
+            let record = sessions.look(id).and_then(|view| view.record(turns));
+            record.is_ok_and(|it| it.question == last.question && it.answer == last.answer)
+        };
+        let mut all = sessions.list().ok()?.into_iter().filter(|it| it.meta.turns == turns);
+        all.find(|it| is_last(&it.meta.id)).map(|it| short_id(&it.meta.id).to_owned())
     }
 
     fn session_sync(&mut self, argument: &str) -> Result<(), Failure> {

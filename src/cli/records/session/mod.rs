@@ -19,8 +19,8 @@ use crate::cli::out::{is_yes, out, outln, print_lines, report, shown_json};
 use crate::git::{Changed, Program, short};
 use crate::host;
 use crate::ops::sessions::{
-    against, applied_lines, changes_at, difference, half_words, kept_rows, log_rows, merge_words, output_of,
-    own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
+    against, applied_lines, call_lines, changes_at, difference, half_words, kept_rows, log_rows, merge_words,
+    output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
 };
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
@@ -176,8 +176,13 @@ impl Asked {
             (_, true) => Some(Half::Talk),
             _ => None,
         };
-        let id = short_id(id);
+        let (id, turns) = (short_id(id), session.meta().turns);
         let Some(half) = half else {
+            let leave = turns.saturating_sub(turn);
+            let question = format!("{leave} turns leave session {id}. Go back to turn {turn}?");
+            if leave > 1 && !agreed(matches.get_flag("yes"), &question) {
+                return Err(without_yes());
+            }
             let kept = session.rewind(turn).map_err(session_failure)?;
             eprintln!("reedclaw: session {id} is at turn {turn}; the newest commit is kept as {kept}");
             return Ok(());
@@ -276,9 +281,8 @@ impl Asked {
         }
         let changes = view.changes_of(turn).map_err(session_failure)?;
         outln!("? {}", strip_controls(record.question.as_bytes()));
-        for call in &record.calls {
-            let sign = if call.success { "·" } else { "✗" };
-            outln!("{sign} {} {}", sanitise(&call.tool), escape_visible(&call.arguments));
+        for line in record.calls.iter().flat_map(call_lines) {
+            outln!("{}", escape_visible(&line));
         }
         outln!("{}", strip_controls(record.answer.trim_end().as_bytes()));
         for left_out in &record.left_out {

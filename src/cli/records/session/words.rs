@@ -70,7 +70,8 @@ pub(in crate::cli) fn definition() -> Command {
                 .arg(id())
                 .arg(turn("The turn").required(true))
                 .arg(flag("code", "Its files alone, as a new turn: the conversation goes on"))
-                .arg(flag("talk", "The conversation alone: the files stay as they are").conflicts_with("code")),
+                .arg(flag("talk", "The conversation alone: the files stay as they are").conflicts_with("code"))
+                .arg(yes()),
         )
         .subcommands(care_definitions())
         .subcommand(command("undo", "Takes back the last rewind or sync").arg(id()))
