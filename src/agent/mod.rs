@@ -372,7 +372,7 @@ impl Agent {
         let runner = self.runner.as_mut().filter(|_| (has_tools || self.is_in_run) && request.answer_schema.is_none());
         let is_small = is_small(&provider.capabilities());
         let offering = runner.as_ref().filter(|_| has_tools);
-        request.tools = offering.map(|it| it.tools(is_small, person.can_ask())).unwrap_or_default();
+        request.tools = offering.map(|it| it.tools(is_small, person.can_reply())).unwrap_or_default();
         let sent = request.question().to_owned();
         let conversation = record.recorder.conversation().map(|id| id.0);
         self.purse.begin_turn();

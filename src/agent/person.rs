@@ -17,6 +17,11 @@ pub trait Person {
         false
     }
 
+    /// Whether they can be asked a question of the model's.
+    fn can_reply(&self) -> bool {
+        self.can_ask()
+    }
+
     /// Their name, if they answer elsewhere than at the terminal; known once they have answered.
     fn name(&self) -> Option<String> {
         None
@@ -110,6 +115,10 @@ impl<'a> Timed<'a> {
 impl Person for Timed<'_> {
     fn can_ask(&self) -> bool {
         self.person.can_ask()
+    }
+
+    fn can_reply(&self) -> bool {
+        self.person.can_reply()
     }
 
     fn name(&self) -> Option<String> {

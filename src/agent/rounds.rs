@@ -321,9 +321,9 @@ impl Turn<'_, '_, '_> {
         if repeats > self.limits.repeats_max * 2 {
             return Err(too_many_repeats(repeats));
         }
-        let can_ask = self.asked.person.can_ask();
+        let can_reply = self.asked.person.can_reply();
         runner.refresh(&mut *self.asked.sink);
-        request.tools = if self.by_lines { Vec::new() } else { runner.tools(self.is_small, can_ask) };
+        request.tools = if self.by_lines { Vec::new() } else { runner.tools(self.is_small, can_reply) };
         if is_last {
             let rounds = progress.rounds;
             let notice = format!("[tools] {rounds} rounds of tools are the limit: the model is asked to answer now");

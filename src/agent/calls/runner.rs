@@ -222,13 +222,13 @@ impl ToolRunner {
     }
 
     /// The tools as they are described to a model.
-    pub(in crate::agent) fn tools(&self, is_small: bool, can_ask: bool) -> Vec<Tool> {
+    pub(in crate::agent) fn tools(&self, is_small: bool, can_reply: bool) -> Vec<Tool> {
         let tool = |spec: &crate::tools::Spec| Tool {
             name: spec.name.clone(),
             description: spec.description.clone(),
             schema: spec.schema_text(),
         };
-        self.options.registry.offered(self.options.tool_set, is_small, can_ask).map(tool).collect()
+        self.options.registry.offered(self.options.tool_set, is_small, can_reply).map(tool).collect()
     }
 
     /// Plans and judges a call without running it or writing anything down.

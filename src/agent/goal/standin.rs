@@ -83,6 +83,11 @@ impl Person for StandIn {
         true
     }
 
+    fn can_reply(&self) -> bool {
+        // A run waits for a yes, not for an answer: a tool that asks would only cost a call.
+        false
+    }
+
     fn overdue(&mut self, _: &Overdue, _: &Arc<AtomicBool>) -> Option<OverdueChoice> {
         self.waits.then_some(OverdueChoice::Wait)
     }
