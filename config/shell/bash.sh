@@ -30,7 +30,7 @@ __rc_tail='${__rc_mark@P}'
 # The prompt as the program draws it, for what a key runs.
 __rc_seen='${__rc_drawn}'
 __rc_mark2='\[\e]633;F;${__rc_n}\a\]'
-__rc_mark0='\e]633;C;${__rc_n};${__rc_id}\a'
+__rc_mark0='\e]633;C;${__rc_n};${__rc_id}${__rc_pressed:+$({ __rc_accepted; } 2>/dev/null)}\a'
 # The user's own prompts behind a half line and before a command's output.
 __rc_ps2= __rc_ps0=
 # The hooks in PROMPT_COMMAND. Their group hides them from `set -x`, and what a DEBUG trap prints about them. They succeed
@@ -212,7 +212,7 @@ __rc_press() {
   builtin set +aeux
   builtin local -a __rc_r
   builtin mapfile -d '' -t __rc_r <@REQUEST@
-  __rc_pressed=${__rc_r[0]}
+  __rc_pressed=${__rc_r[0]} __rc_count=${HISTCMD-}
   if [[ -n ${__rc_r[4]} ]]; then
     __rc_r[3]='\e[9993~'
     builtin bind -x "\"\\e[9993~\": ${__rc_r[4]}"
@@ -223,6 +223,15 @@ __rc_press() {
   [[ -n $__rc_locked || ${PS1-} != "$__rc_mark" ]] || PS1=$__rc_seen
   READLINE_LINE=${__rc_r[1]} READLINE_POINT=${__rc_r[2]}
   builtin return "$__rc_s"
+}
+
+# A key has bash run a line: reports whether the history has it as a new one, and the newest line there. Runs in a subshell.
+__rc_accepted() {
+  builtin local __rc_l
+  HISTTIMEFORMAT=
+  __rc_l=$(builtin history 1)
+  [[ $__rc_l =~ ^\ *[0-9]+[*\ ]\ (.*)$ ]] || builtin return
+  builtin printf 'ran\n%s\n%s\0' "$((HISTCMD != __rc_count))" "${BASH_REMATCH[1]}" >@REPORT@
 }
 
 # Gives back what has become of the line, and waits until the program has fetched the keys that were typed for what the key

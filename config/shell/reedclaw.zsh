@@ -64,11 +64,13 @@ __rc_wait() {
 }
 
 # First in preexec_functions: a command is about to run.
-__rc_start() { { __rc_own_settings } 2>/dev/null; __rc_started }
+__rc_start() { { __rc_own_settings } 2>/dev/null; __rc_started "$@" }
 __rc_started() {
   { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
   __rc_show
-  { builtin print -rn -- $'\e]633;C;'"$__rc_n;$__rc_id"$'\a' >/dev/tty } 2>/dev/null
+  { # A line that a key has zsh run.
+    [[ -z $__rc_pressed ]] || builtin print -rn -- $'ran\n1\n'"${1:-$3}"$'\0' >@REPORT@
+    builtin print -rn -- $'\e]633;C;'"$__rc_n;$__rc_id"$'\a' >/dev/tty } 2>/dev/null
   builtin return 0
 }
 

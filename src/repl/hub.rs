@@ -160,6 +160,15 @@ impl Repl {
         flow
     }
 
+    /// Takes over a line that a key has had the shell run; whether it has.
+    pub(super) fn line_of_key_ended(&mut self) -> bool {
+        let ended = self.terminal.line_of_key_ended();
+        if let Some((outcome, is_kept)) = &ended {
+            self.command_ended(outcome, *is_kept);
+        }
+        ended.is_some()
+    }
+
     /// Lets the shell know of a Ctrl-C at the prompt.
     pub(super) fn interrupt_shell(&mut self) -> Flow {
         if !self.terminal.ready {

@@ -78,10 +78,17 @@ pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt:
     // Each shell reads bytes written so.
     let key: String = bytes(key).unwrap_or_default().iter().map(|byte| format!("\\x{byte:02x}")).collect();
     let key = key.as_str();
+    repl.terminal.finished = None;
     repl.terminal.session.press(&Press { line: &line, point, key, function, prompt: &prompt.drawn() });
+    // What zsh has kept for its next line, while it ran one of the key's.
+    let mut kept = None;
     let (text, point, cwd) = loop {
         match repl.terminal.session.next_event() {
-            Event::Line { text, point, cwd } => break (text, point, cwd),
+            Event::Line { text, point, cwd } => match kept {
+                Some(kept) => break (kept, usize::MAX, cwd),
+                None => break (text, point, cwd),
+            },
+            Event::Edit(text) => kept = Some(text),
             event => {
                 let flow = repl.terminal.take_event(event, None);
                 if flow != Flow::Continue {
@@ -90,12 +97,14 @@ pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt:
             }
         }
     };
+    let has_run = repl.line_of_key_ended();
     if let Some(cwd) = cwd.filter(|cwd| *cwd != state::read(&repl.state).cwd) {
         repl.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(&cwd);
         repl.runtime.stand_in(cwd);
         repl.configured.project.line_done();
     }
-    if text != line || repl.terminal.editor.current_insertion_point() != at {
+    // The next step through the history begins at its end.
+    if has_run || text != line || repl.terminal.editor.current_insertion_point() != at {
         set_line(repl, &text, point);
     }
     Flow::Continue

@@ -66,6 +66,29 @@ impl ShellPrompt {
     }
 }
 
+/// A question that the live shell answers without running a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The candidates for the word before a position, in bytes.
+    Completion(String, usize),
+    /// The value of `$NAME`, `${NAME}` or `~USER`.
+    Value(String),
+    /// The names of users that begin so.
+    Users(String),
+}
+
+impl Asked {
+    /// The request's fields, ended by NUL: a text, and a position or a letter.
+    pub(super) fn fields(&self) -> Option<String> {
+        let (text, what) = match self {
+            Self::Completion(line, position) => (line, position.to_string()),
+            Self::Value(text) => (text, "e".to_owned()),
+            Self::Users(text) => (text, "u".to_owned()),
+        };
+        (!text.contains('\0')).then(|| format!("{text}\0{what}\0"))
+    }
+}
+
 /// An event, as the prompt's loop receives it.
 #[derive(Debug)]
 pub enum Event {

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::OFlag;
@@ -15,11 +14,13 @@ use super::bytes::drawing::{
 use super::bytes::modes::without_modes;
 use super::bytes::scan::{Mark, Piece, Scanner};
 use super::event::{Event, KeysTo};
+use super::phase::{Current, Interrupt, Phase};
 use super::pump::Pump;
 use super::spawn::Dialect;
 use super::sys;
 use crate::proto::CommandOutcome;
 use crate::shell::keys::editor::{sleeps, times_slept};
+use crate::shell::keys::pressed::Pressed;
 
 /// Time after the first prompt when all of the start has been done.
 const START_WAIT: Duration = Duration::from_millis(500);
@@ -48,99 +49,6 @@ const PASSED_OVER_LOOKS: u32 = 2;
 /// Interval at which it is looked whether the shell waits already, so that it can be sent Ctrl-C.
 const LISTENING_LOOK: Duration = Duration::from_millis(1);
 
-/// The shell's present activity.
-#[derive(Debug)]
-pub enum Phase {
-    /// Reads its start-up files.
-    Starting,
-    /// Its hooks are done; readline is about to read. What is printed now (job notices) still belongs above the prompt.
-    Prompting {
-        /// Since when.
-        since: Instant,
-        /// Whether the shell has read its start-up files just now.
-        first: bool,
-    },
-    /// Readline reads: a line can be handed over.
-    Reading,
-    /// Readline completes for us; what it draws is for nobody.
-    Completing {
-        /// Whether the answer is here; readline then draws its prompt once more.
-        answered: bool,
-    },
-    /// A line was handed over and hasn't started.
-    Sent {
-        /// Time when it was handed over.
-        since: Instant,
-    },
-    /// A command runs, or the hooks behind it.
-    Running {
-        /// Time to look whether the shell was replaced.
-        look_at: Option<Instant>,
-        /// Whether its output is still recorded.
-        recording: bool,
-    },
-}
-
-/// The line that was handed over.
-#[derive(Debug)]
-pub struct Current {
-    line: String,
-    started: Instant,
-    /// Time and manner of its end, once the shell has said.
-    ended: Option<(Duration, i32)>,
-    cwd: Option<PathBuf>,
-    environment: String,
-    /// Readline's own drawing of the line.
-    pub(super) echo: Echo,
-    /// The shell prints the lines that it reads, or may from now on.
-    verbose: Option<OwnLines>,
-    /// Whether the shell asked for more lines.
-    incomplete: bool,
-    /// The state of a Ctrl-C in the place of a line.
-    interrupt: Option<Interrupt>,
-    /// Whether the last byte shown wasn't a line feed.
-    pub(super) open_line: bool,
-    /// Whether the cursor is certainly in the first column.
-    pub(super) first_column: bool,
-}
-
-/// A Ctrl-C for the shell's line editor.
-#[derive(Clone, Copy, Debug, Default)]
-struct Interrupt {
-    is_sent: bool,
-    /// Number of times that the shell had gone to sleep when it was sent.
-    sleeps: u64,
-    /// Number of looks at which the shell had woken since, and waited for a line again.
-    passed_over: u32,
-    /// Whether anything came but its drawing.
-    has_shown: bool,
-}
-
-impl Current {
-    /// Whether the shell asked for more lines.
-    pub(super) fn is_incomplete(&self) -> bool {
-        self.incomplete
-    }
-
-    fn new(line: String, has_echo: bool, is_verbose: bool) -> Self {
-        // `set -v` counts from the next line that the shell reads, which is one of ours.
-        let verbose = (is_verbose || line.contains("set ")).then(OwnLines::default);
-        Self {
-            line,
-            verbose,
-            started: Instant::now(),
-            ended: None,
-            cwd: None,
-            environment: String::new(),
-            echo: Echo::new(has_echo),
-            incomplete: false,
-            interrupt: None,
-            open_line: false,
-            first_column: true,
-        }
-    }
-}
-
 impl Pump {
     /// Runs the scanner over something and handles each piece.
     pub(super) fn with_scanner(&mut self, scan: impl FnOnce(&mut Scanner, &mut dyn FnMut(Piece))) {
@@ -166,6 +74,9 @@ impl Pump {
     }
 
     fn plain_of_phase(&mut self, bytes: &[u8]) {
+        if let Some(pressed) = &mut self.pressed {
+            pressed.note(bytes);
+        }
         match self.phase {
             Phase::Completing { .. } => {}
             // A key that runs a command draws the rest of its line.
@@ -270,6 +181,7 @@ impl Pump {
                 self.prompt_mark_late = false;
                 // What came before belongs to the line, not to its output (a history expansion's echo).
                 let _ = self.recorder.take();
+                self.line_of_key_starts();
                 if let Some(current) = &mut self.current
                     && current.ended.is_none()
                 {
@@ -341,6 +253,9 @@ impl Pump {
     fn reading(&mut self, status: Option<i32>) {
         // The report of the names, if one was asked for, is whole.
         self.report_after = None;
+        if let Some(pressed) = &mut self.pressed {
+            pressed.draws();
+        }
         if std::mem::take(&mut self.release_acknowledged) {
             self.shell.channels.drop_acknowledgements();
         }
@@ -657,12 +572,33 @@ impl Pump {
 
     /// The shell's own line editor presses a key. What is typed meanwhile is for a program that the key starts, but not
     /// where it is done in no time.
-    pub(super) fn press(&mut self, id: u64) {
-        self.pressed = Some(id);
+    pub(super) fn press(&mut self, pressed: Pressed) {
+        self.pressed = Some(pressed);
         self.feed.command_begins();
         self.phase = Phase::Running { look_at: None, recording: false };
         self.feed.to_shell.extend_from_slice(self.options.dialect.press_keys());
         self.hand_over_look = Some((Instant::now() + PRESSED_LOOK, 0));
+    }
+
+    /// A key has the shell run a line, which counts as one that the person has entered.
+    fn line_of_key_starts(&mut self) {
+        if self.pressed.is_none() || self.current.is_some() {
+            return;
+        }
+        // The report was written before the mark.
+        self.read_report_so_far();
+        let Some(mut pressed) = self.pressed.take() else { return };
+        if let Some(line) = pressed.take_line() {
+            // zsh draws the prompt by itself.
+            if self.options.dialect != Dialect::Zsh {
+                let columns = sys::window_size(std::io::stdout().as_fd()).map_or(80, |size| size.columns);
+                let drawn = pressed.redrawn(&line, columns.into(), !self.is_fish());
+                self.out.extend_from_slice(drawn.as_bytes());
+                self.leave_to_tap(drawn.as_bytes());
+            }
+            self.line_sent(line);
+        }
+        self.pressed = Some(pressed);
     }
 
     /// The shell's own line editor gives back the line of a key: its number, the cursor, the text.
@@ -671,9 +607,12 @@ impl Pump {
         self.read_output_so_far();
         let mut fields = body.splitn(3, '\n');
         let (id, point) = (fields.next().and_then(|id| id.parse().ok()), fields.next());
-        let is_expected = id.is_some() && self.pressed == id;
+        let is_expected = self.pressed.as_ref().is_some_and(|pressed| Some(pressed.id) == id);
         if is_expected {
-            (self.pressed, self.is_released) = (None, false);
+            self.pressed = None;
+            // A line that the key has run may have changed the names: they come with the next one.
+            self.want_names |= self.current.is_some();
+            self.finish();
             self.hand_over_look = None;
             if self.feed.whom() == KeysTo::Shell {
                 self.feed.keys_to(KeysTo::Hold);
@@ -759,7 +698,7 @@ impl Pump {
 
     /// Takes back the keys that were sent to the shell's terminal and that nobody has read. The shell waits meanwhile.
     pub(super) fn fetch_unread_keys(&mut self) {
-        let is_released = std::mem::take(&mut self.is_released);
+        let is_released = self.pressed.as_mut().is_some_and(|pressed| std::mem::take(&mut pressed.is_released));
         if self.feed.forwarded || is_released || !self.feed.to_shell.is_empty() {
             let mut unread = self.read_unread_keys();
             unread.append(&mut self.feed.to_shell);

@@ -13,6 +13,7 @@ mod event;
 mod flow;
 mod keys;
 mod lookup;
+mod phase;
 mod pump;
 mod regain;
 pub mod session;
@@ -26,5 +27,4 @@ pub use lookup::{names, programs, survey};
 pub use bytes::{capture, input, modes, scan};
 
 pub use around::takes_sequences;
-pub use pump::Asked;
-pub use session::{Event, Handle, Notify, Options, Session, ShellPrompt, Tap, Wanted};
+pub use session::{Asked, Event, Handle, Notify, Options, Session, ShellPrompt, Tap, Wanted};

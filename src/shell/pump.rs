@@ -19,8 +19,8 @@ use super::bytes::capture::Recorder;
 use super::bytes::modes::Modes;
 use super::bytes::scan::Scanner;
 use super::bytes::typed::TypedEcho;
-use super::event::{Event, Gate, KeysTo, Options, ShellPrompt, Tap, Wanted};
-use super::flow::{Current, Phase};
+use super::event::{Asked, Event, Gate, KeysTo, Options, ShellPrompt, Tap, Wanted};
+use super::phase::{Current, Phase};
 use super::regain::Lost;
 use super::session::write_fully;
 use super::spawn::{Dialect, Running};
@@ -30,6 +30,7 @@ use crate::shell::keys::editor::{
     keys_are_left, nudge_overhearing, set_nonblocking, write_some,
 };
 use crate::shell::keys::feed::Feed;
+use crate::shell::keys::pressed::Pressed;
 use crate::shell::lookup::names;
 
 /// Four reads of a PTY, each of at most 4,095 bytes, are gathered into one write. With room for a few bytes more, a fifth read
@@ -52,29 +53,6 @@ const REPORT_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Time for which a report that is being written is left alone. The shell writes each name by itself, and waking for
 /// each would cost both sides more than the report.
 const REPORT_WAIT: Duration = Duration::from_millis(10);
-
-/// A question that the live shell answers without running a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
-    /// The candidates for the word before a position, in bytes.
-    Completion(String, usize),
-    /// The value of `$NAME`, `${NAME}` or `~USER`.
-    Value(String),
-    /// The names of users that begin so.
-    Users(String),
-}
-
-impl Asked {
-    /// The request's fields, ended by NUL: a text, and a position or a letter.
-    fn fields(&self) -> Option<String> {
-        let (text, what) = match self {
-            Self::Completion(line, position) => (line, position.to_string()),
-            Self::Value(text) => (text, "e".to_owned()),
-            Self::Users(text) => (text, "u".to_owned()),
-        };
-        (!text.contains('\0')).then(|| format!("{text}\0{what}\0"))
-    }
-}
 
 /// A request of the prompt's loop to the pump.
 #[derive(Debug)]
@@ -100,6 +78,8 @@ pub enum Command {
     Press {
         id: u64,
         record: String,
+        /// The prompt as it is drawn.
+        prompt: String,
     },
     Ask {
         what: Asked,
@@ -159,9 +139,7 @@ pub struct Pump {
     pub(super) completion: Option<(u64, Sender<Vec<String>>)>,
     completions: u64,
     /// The key that the shell's own line editor is pressing.
-    pub(super) pressed: Option<u64>,
-    /// Whether the line of that key was asked for while the shell may run a command first.
-    pub(super) is_released: bool,
+    pub(super) pressed: Option<Pressed>,
     /// Whether the shell was let go on after such a key since its line editor read last.
     pub(super) release_acknowledged: bool,
     /// Number of events that were sent.
@@ -248,7 +226,6 @@ impl Pump {
             completion: None,
             completions: 0,
             pressed: None,
-            is_released: false,
             release_acknowledged: false,
             sent_events: 0,
             waiting: None,
@@ -543,7 +520,9 @@ impl Pump {
             }
             // No completion is asked for at the letter `p`.
             Command::DrawPrompt { reply } => self.ask_shell("\0p\0", reply),
-            Command::Press { id, record } if self.write_request(record.as_bytes()).is_ok() => self.press(id),
+            Command::Press { id, record, prompt } if self.write_request(record.as_bytes()).is_ok() => {
+                self.press(Pressed::new(id, &prompt));
+            }
             Command::EndOfFile => {
                 self.line_sent(String::new());
                 self.feed.keys_to(KeysTo::Shell);
@@ -698,6 +677,15 @@ impl Pump {
         }
     }
 
+    /// Reads the reports that were written so far.
+    pub(super) fn read_report_so_far(&mut self) {
+        while poll(&mut [PollFd::new(self.shell.channels.report.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO)
+            == Ok(1)
+        {
+            self.read_report();
+        }
+    }
+
     /// Leaves the report alone until the shell has had time to write it whole.
     pub(super) fn await_report(&mut self) {
         self.report_after = Some(Instant::now() + REPORT_WAIT);
@@ -713,9 +701,16 @@ impl Pump {
             }
             b"found" => self.prompt_found(body),
             // fish reads keys only after it has done all that the key has left to it.
-            b"later" if self.pressed.is_some() => {
-                self.release();
-                self.is_released = true;
+            b"later" => {
+                if let Some(pressed) = &mut self.pressed {
+                    pressed.is_released = true;
+                    self.release();
+                }
+            }
+            b"ran" => {
+                if let Some(pressed) = &mut self.pressed {
+                    pressed.note_report(&String::from_utf8_lossy(body));
+                }
             }
             b"line" => self.line_released(&String::from_utf8_lossy(body)),
             b"prompt" => {

@@ -13,7 +13,7 @@ use nix::sys::termios::{self, InputFlags, LocalFlags};
 use super::bytes::drawing::ends_open;
 use super::bytes::scan::Mark;
 use super::event::{Event, KeysTo};
-use super::flow::Phase;
+use super::phase::Phase;
 use super::pump::Pump;
 use super::spawn::Dialect;
 use crate::shell::keys::editor::sleeps;

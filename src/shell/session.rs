@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use nix::pty::PtyMaster;
 
-pub use super::event::{Event, Gate, KeysTo, Notify, Options, ShellPrompt, Tap, Wanted};
-use super::pump::{Asked, Command, Pump};
+pub use super::event::{Asked, Event, Gate, KeysTo, Notify, Options, ShellPrompt, Tap, Wanted};
+use super::pump::{Command, Pump};
 use super::spawn::{self, Start};
 use super::sys;
 use crate::base::hex;
@@ -299,7 +299,7 @@ impl Session {
         let (id, point) = (self.next_id.to_string(), press.point.to_string());
         let fields = [&id, press.line, &point, press.key, press.function, press.prompt];
         let record = fields.map(|field| field.replace('\0', "") + "\0").concat();
-        self.handle.send(Command::Press { id: self.next_id, record });
+        self.handle.send(Command::Press { id: self.next_id, record, prompt: press.prompt.to_owned() });
     }
 
     /// Sends the shell an end of file, as Ctrl-D on an empty line does: it ends, or says why not.

@@ -1,6 +1,6 @@
 //! fish as the live shell: what bash does there, it does too.
 
-use crate::other_shells::{OtherShell, expect_line_is, ready};
+use crate::other_shells::{OtherShell, expect_line_is, ready, run_line_of_key};
 use crate::pty::{Key, cursor_line};
 
 const FISH: OtherShell = OtherShell {
@@ -210,7 +210,8 @@ fn fzfs_keys_work_from_its_own_file() {
 fn keys_run_the_persons_functions_on_the_line() {
     let rc = "function shout; commandline -r -- é(commandline | string upper); commandline -C 2; end\nbind \\cg shout\n\
               bind \\eq 'commandline -r \"echo ran-\"(math 1 + 2)' 'commandline -f execute'\n\
-              bind \\ew 'commandline -i \" word\"' backward-kill-word\n";
+              bind \\ew 'commandline -i \" word\"' backward-kill-word\n\
+              bind \\er 'commandline -r \"echo of-key; sh -c \\'exit 3\\'\"' 'commandline -f execute'\n";
     let Some(session) = FISH.session(rc) else { return };
     ready(&session);
     session.type_text("abc (touch evil)");
@@ -229,6 +230,7 @@ fn keys_run_the_persons_functions_on_the_line() {
     session.run("echo $TERM; type -t commandline");
     session.expect_line("xterm-256color");
     session.expect_line("builtin");
+    run_line_of_key(&session);
 }
 
 #[test]

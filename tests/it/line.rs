@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::need::require;
-use crate::other_shells::{complete_by_fzf, press_fzfs_keys};
+use crate::other_shells::{complete_by_fzf, press_fzfs_keys, run_line_of_key};
 use crate::pty::{Key, PROMPT, Session, Spawn, cursor_line, left_of_cursor, status_code};
 
 fn config(lines: &str) -> Spawn {
@@ -423,6 +423,29 @@ fn keys_run_functions_of_the_shell_on_the_line() {
     session.expect_outside("the function's file", || session.home().join("ran").exists().then_some(()));
     session.run("echo status-$?");
     session.expect_line("status-1");
+}
+
+#[test]
+fn a_line_that_a_key_has_bash_run_counts_as_one_that_was_typed() {
+    let rc = "HISTCONTROL=ignoreboth\nbind '\"\\er\": \"echo of-key; sh -c '\"'exit 3'\"'\\C-m\"'\nbind '\"\\eh\": \" echo hidden-$((1+1))\\C-m\"'\n\
+              long=$(printf 'z%.0s' {1..150})\nbind '\"\\el\": \"echo '$long'; sh -c '\"'exit 4'\"'\\C-m\"'\n";
+    let session = Session::spawn(config("editor = {autosuggest = false}").file(".bashrc", rc));
+    run_line_of_key(&session);
+    // bash's history has it already, ours gets it once more.
+    run_line_of_key(&session);
+    session.press(Key::Alt('h'));
+    session.expect_line("hidden-2");
+    session.press(Key::Up);
+    expect_line_is(&session, "echo of-key; sh -c 'exit 3'");
+    clear(&session);
+    for _ in 0..2 {
+        session.run("clear");
+        session.press(Key::Alt('l'));
+        session.expect("the whole line, and its status", |screen| {
+            let text = screen.contents();
+            text.matches('z').count() == 300 && cursor_line(screen).trim_end().ends_with("~ 4 ❯")
+        });
+    }
 }
 
 /// As atuin's Enter does: it draws the prompt again, from its first row, with the line after it, and runs that.

@@ -315,6 +315,26 @@ pub fn complete_by_fzf(session: &Session) {
     expect_line_is(session, "ls found.txt");
 }
 
+/// Alt-R has the shell run `echo of-key; sh -c 'exit 3'`, which counts as a line that was typed: it stands behind the prompt, has its
+/// status, and is in the history.
+pub fn run_line_of_key(session: &Session) {
+    let line = "echo of-key; sh -c 'exit 3'";
+    session.run("clear");
+    session.press(Key::Alt('r'));
+    session.expect("the line behind the prompt, once, and its status", |screen| {
+        let text = screen.contents();
+        let rows: Vec<&str> = text.lines().collect();
+        let at: Vec<usize> = (0..rows.len()).filter(|at| rows[*at].ends_with(line)).collect();
+        let [at] = at[..] else { return false };
+        let has_prompt = rows[at].contains(&format!("❯ {line}"));
+        has_prompt && rows.get(at + 1) == Some(&"of-key") && cursor_line(screen).trim_end().ends_with("~ 3 ❯")
+    });
+    session.press(Key::Up);
+    expect_line_is(session, line);
+    session.press(Key::Ctrl('u'));
+    session.press(Key::Ctrl('k'));
+}
+
 /// Waits until the line behind the prompt, whatever sign that has, is `typed`.
 #[track_caller]
 pub fn expect_line_is(session: &Session, typed: &str) {

@@ -1,6 +1,6 @@
 //! zsh as the live shell: what bash does there, it does too.
 
-use crate::other_shells::{OtherShell, complete_by_fzf, expect_line_is, ready};
+use crate::other_shells::{OtherShell, complete_by_fzf, expect_line_is, ready, run_line_of_key};
 use crate::pty::{Key, Spawn, cursor_line};
 
 const ZSH: OtherShell =
@@ -161,7 +161,8 @@ fn fzfs_keys_work_from_its_own_file() {
 fn keys_run_the_persons_widgets_on_the_line() {
     let rc = "setopt prompt_subst\nshout() { BUFFER=\"é${(U)BUFFER}\"; CURSOR=2 }\nzle -N shout\nbindkey '^G' shout\n\
               bindkey -s '\\eq' 'echo macro-$((1+1))^M'\nrunning() { zle push-line; BUFFER='echo ran-$((1+2)) $PS1'; zle accept-line }\n\
-              zle -N running\nbindkey '\\C-x\\C-r' running\nPS1='mine> '\n";
+              zle -N running\nbindkey '\\C-x\\C-r' running\nPS1='mine> '\n\
+              bindkey -s '\\er' \"echo of-key; sh -c 'exit 3'^M\"\n";
     let Some(session) = ZSH.session(rc) else { return };
     ready(&session);
     session.type_text("abc $(touch evil)");
@@ -173,6 +174,7 @@ fn keys_run_the_persons_widgets_on_the_line() {
     // What a key has zsh run is run there, with the prompt that is the person's.
     session.press(Key::Alt('q'));
     session.expect_line("macro-2");
+    session.expect_prompt();
     session.type_text("half");
     session.type_text("\x18\x12");
     session.expect_line("ran-3 mine>");
@@ -180,6 +182,7 @@ fn keys_run_the_persons_widgets_on_the_line() {
     session.press(Key::Ctrl('u'));
     session.run("echo \"$PS1-$TERM\"");
     session.expect_line("mine> -xterm-256color");
+    run_line_of_key(&session);
 }
 
 #[test]

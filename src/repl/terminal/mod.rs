@@ -216,6 +216,16 @@ impl Terminal {
         Flow::Continue
     }
 
+    /// Takes over a line that a key has had the shell run, as one that was entered: its end, and whether the history keeps it.
+    pub(in crate::repl) fn line_of_key_ended(&mut self) -> Option<(CommandOutcome, bool)> {
+        let Some(Finished::Outcome(outcome)) = self.finished.take() else { return None };
+        let row = self.remember(&outcome.command, LineKind::Command);
+        let is_kept = row.is_some();
+        self.sharing.line(&outcome.command, Route::Shell, !is_kept);
+        self.command_ended(outcome, row, true);
+        self.last_outcome.take().map(|outcome| (outcome, is_kept))
+    }
+
     /// Takes over what the prompt shows of the end of a line.
     fn line_ended(&mut self, outcome: &CommandOutcome) {
         self.status = outcome.status;

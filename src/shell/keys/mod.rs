@@ -3,3 +3,4 @@
 pub(super) mod editor;
 pub(super) mod feed;
 pub(super) mod keyboard;
+pub(super) mod pressed;
