@@ -284,6 +284,8 @@ impl Pump {
                 self.end_without_hook(status);
                 self.regain();
             }
+            // fish may draw its prompt once more for a key that it had before.
+            Phase::Sent { .. } if self.is_fish() => {}
             // A failed history expansion leads straight back to readline, without the hooks.
             Phase::Sent { .. } | Phase::Running { .. } if self.current.is_some() => {
                 if matches!(self.phase, Phase::Running { .. }) {
