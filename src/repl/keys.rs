@@ -186,19 +186,23 @@ fn add_common(bindings: &mut Keybindings) {
     bindings.add_binding(KeyModifiers::CONTROL, KeyCode::Char('o'), ReedlineEvent::ExecuteHostCommand(OPEN.into()));
 }
 
-/// The rest of readline's emacs keys; those that kill fill the ring of Ctrl-Y and Alt-Y.
-fn add_emacs(bindings: &mut Keybindings, word: WordKey) {
-    let menu = |edit: Edit| ReedlineEvent::Menu(edit.menu_name(false));
+/// The keys of readline's emacs and vi insert modes that kill to the left, or bring back what was killed.
+fn add_kills(bindings: &mut Keybindings, word: WordKey) {
     let back = match word {
         WordKey::Blank => Edit::KillBlankWordBack,
         WordKey::Word => Edit::KillWordBack,
     };
+    for (key, edit) in [('w', back), ('u', Edit::KillToStart), ('y', Edit::Yank)] {
+        bindings.add_binding(KeyModifiers::CONTROL, KeyCode::Char(key), ReedlineEvent::Menu(edit.menu_name(false)));
+    }
+}
+
+/// The rest of readline's emacs keys; those that kill fill the ring of Ctrl-Y and Alt-Y.
+fn add_emacs(bindings: &mut Keybindings) {
+    let menu = |edit: Edit| ReedlineEvent::Menu(edit.menu_name(false));
     let (control, alt) = (KeyModifiers::CONTROL, KeyModifiers::ALT);
     for (modifiers, code, edit) in [
-        (control, KeyCode::Char('w'), back),
-        (control, KeyCode::Char('u'), Edit::KillToStart),
         (control, KeyCode::Char('k'), Edit::KillToEnd),
-        (control, KeyCode::Char('y'), Edit::Yank),
         (alt, KeyCode::Backspace, Edit::KillWordBack),
         (alt, KeyCode::Char('d'), Edit::KillWordAhead),
         (alt, KeyCode::Char('y'), Edit::YankPop),
@@ -303,10 +307,7 @@ pub(super) fn edit_mode(wanted: &Wanted<'_>) -> Box<dyn EditMode> {
             [default_vi_insert_keybindings(), default_vi_normal_keybindings(), default_vi_visual_keybindings()];
         add(&mut tables[0]);
         add_common(&mut tables[0]);
-        if wanted.word == WordKey::Blank {
-            let word = ReedlineEvent::Edit(vec![EditCommand::CutBigWordLeft]);
-            tables[0].add_binding(KeyModifiers::CONTROL, KeyCode::Char('w'), word);
-        }
+        add_kills(&mut tables[0], wanted.word);
         after_x.splice(0..0, add_shell(&mut tables[0], wanted.shell));
         add_hooks(&mut tables[0], hooks);
         for table in &mut tables[1..] {
@@ -321,7 +322,8 @@ pub(super) fn edit_mode(wanted: &Wanted<'_>) -> Box<dyn EditMode> {
         Box::new(Vi::new(insert, normal, visual))
     } else {
         let mut bindings = default_emacs_keybindings();
-        add_emacs(&mut bindings, wanted.word);
+        add_emacs(&mut bindings);
+        add_kills(&mut bindings, wanted.word);
         add(&mut bindings);
         add_common(&mut bindings);
         after_x.splice(0..0, add_shell(&mut bindings, wanted.shell));

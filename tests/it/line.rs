@@ -272,6 +272,13 @@ fn a_new_prompt_is_in_vis_insert_mode_and_its_keys_work() {
     expect_line_is(&session, "yy");
     session.type_text("GA !");
     expect_line_is(&session, "yy !");
+    // readline's keys of the insert mode.
+    session.press(Key::Ctrl('u'));
+    expect_line_is(&session, "");
+    session.press(Key::Ctrl('y'));
+    expect_line_is(&session, "yy !");
+    session.press(Key::Ctrl('w'));
+    expect_line_is(&session, "yy");
 }
 
 const BASH_COMPLETION: &str = "/usr/share/bash-completion/bash_completion";
