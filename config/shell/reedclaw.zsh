@@ -89,6 +89,20 @@ __rc_order() {
   fi
 }
 
+# Called by zsh after the hooks of the first prompt: does what they should have done if a start-up file has taken them away.
+__rc_first() {
+  { builtin local __rc_s=$?
+    # A start-up file that reads a line by zsh's editor.
+    if [[ $ZSH_EVAL_CONTEXT == *file* ]]; then builtin sched +1 __rc_first; builtin return; fi
+    builtin unfunction __rc_first
+    (( __rc_hidden || ! ${+functions[__rc_arm]} )) && builtin return
+    __rc_order } 2>/dev/null
+  __rc_status $__rc_s
+  __rc_done
+  __rc_status $__rc_s
+  __rc_arm
+}
+
 # While a line is awaited zsh's editor draws nothing that anybody should see: no prompt, and a terminal without
 # capabilities, on which it keeps to one row. Of a right prompt's two names, either may seem unset. A command finds everything as the person has set it.
 __rc_hide() {
@@ -372,6 +386,10 @@ __rc_keys() {
     __rc_order
     builtin unsetopt promptsp promptcr
     builtin zle -N zle-line-init __rc_reads
+    case @OPTIONS@ in
+      *a*) ;;
+      *) { builtin zmodload zsh/sched && builtin sched +0 __rc_first } 2>/dev/null ;;
+    esac
   fi
 }
 __rc_adopted() {

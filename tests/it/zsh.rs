@@ -186,6 +186,19 @@ fn keys_run_the_persons_widgets_on_the_line() {
 }
 
 #[test]
+fn hooks_that_a_start_up_file_takes_away_come_back() {
+    let rc = "mine() { echo mine-ran }\nprecmd_functions=(mine); preexec_functions=()\nzle -N zle-line-init mine\nPS1='theirs> '\n";
+    let Some(session) = ZSH.session(rc) else { return };
+    ready(&session);
+    session.run("sh -c 'exit 3'");
+    session.expect("our prompt, with the status", |screen| cursor_line(screen).trim_end().ends_with("~ 3 ❯"));
+    session.expect_line("mine-ran");
+    session.run("echo by-$precmd_functions[2] ${#$(sched)}");
+    session.expect_line("by-mine 0");
+    assert!(!session.screen_text().contains("theirs>"), "{}", session.screen_text());
+}
+
+#[test]
 fn whatever_a_line_makes_of_the_hooks_the_next_prompt_is_ours() {
     ZSH.takes_hooks_back(
         "autoload -Uz add-zsh-hook; PS1='theirs> '\nmine() { :; }\n",
