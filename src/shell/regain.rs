@@ -67,10 +67,11 @@ impl Pump {
     /// Remembers where the shell waits at its prompt, if it does now.
     pub(super) fn learn_place(&mut self) {
         if self.lost.place.is_none() && self.is_raw() && !self.replaced {
-            let place = place_of(self.shell.child.id());
-            let is_sure = !self.is_fish() || place == self.lost.last_place;
-            self.lost.place = place.clone().filter(|_| is_sure);
-            self.lost.last_place = place;
+            // A shell that runs, as fish does while it still draws, is seen at a later line.
+            let Some(place) = place_of(self.shell.child.id()) else { return };
+            let is_sure = !self.is_fish() || Some(&place) == self.lost.last_place.as_ref();
+            self.lost.place = is_sure.then(|| place.clone());
+            self.lost.last_place = Some(place);
         }
     }
 
