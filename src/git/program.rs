@@ -74,9 +74,11 @@ impl Program {
     /// As of [`Program::merge`].
     pub fn merge_named(&self, bare: &Path, [ours, theirs]: [(&str, Oid); 2]) -> Result<Merged, GitError> {
         let called = |(name, id): (&str, Oid)| {
-            // What isn't a branch, such as HEAD~1, goes by the commit's own name.
+            // What isn't a branch, such as HEAD~1, goes by the commit's own name; so does what git would take for an option or a commit.
+            let is_misread = name.starts_with('-') || name.len() >= 40 && name.bytes().all(|b| b.is_ascii_hexdigit());
             let full = FullName::try_from(format!("refs/heads/{name}")).ok();
-            let path = full.filter(|_| !bare.join(name).exists()).map(|_| bare.join("refs/heads").join(name));
+            let path =
+                full.filter(|_| !is_misread && !bare.join(name).exists()).map(|_| bare.join("refs/heads").join(name));
             let written = path.is_some_and(|path| {
                 let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
                 made.and_then(|()| std::fs::write(path, format!("{id}\n"))).is_ok()

@@ -208,7 +208,16 @@ fn a_merge_is_gits_and_changes_nothing_until_it_is_for_good() {
     let merged = program.merge(scratch.path(), None, (ours, against)).expect("merged");
     assert_eq!(merged.conflicts, [PathBuf::from("a.txt")]);
     // A branch goes by its name in the marks, and what can't be the name of one by the commit's.
-    for (name, is_shown) in [("main", true), ("my/branch", true), ("HEAD", false), ("HEAD~1", false), ("a b", false)] {
+    let other = first.to_string();
+    for (name, is_shown) in [
+        ("main", true),
+        ("my/branch", true),
+        ("HEAD", false),
+        ("HEAD~1", false),
+        ("a b", false),
+        ("--stdin", false),
+        (&*other, false),
+    ] {
         let sides = [("session", ours), (name, against)];
         let merged = program.merge_named(scratch.path(), sides).expect("merged");
         let fresh = Repo::open(scratch.path()).expect("a repository");
