@@ -225,13 +225,16 @@ __rc_press() {
   builtin return "$__rc_s"
 }
 
-# A key has bash run a line: reports whether the history has it as a new one, and the newest line there. Runs in a subshell.
+# A key has bash run a line: whether the history has it as a new one, and the newest line there, for the marker. Runs in a
+# subshell.
 __rc_accepted() {
   builtin local __rc_l
   HISTTIMEFORMAT=
   __rc_l=$(builtin history 1)
   [[ $__rc_l =~ ^\ *[0-9]+[*\ ]\ (.*)$ ]] || builtin return
-  builtin printf 'ran\n%s\n%s\0' "$((HISTCMD != __rc_count))" "${BASH_REMATCH[1]}" >@REPORT@
+  __rc_l=${BASH_REMATCH[1]@Q}
+  # What is longer than a marker may be isn't told.
+  ((${#__rc_l} > 4000)) || builtin printf ';%s;%s' "$((HISTCMD != __rc_count))" "$__rc_l"
 }
 
 # Gives back what has become of the line, and waits until the program has fetched the keys that were typed for what the key

@@ -20,9 +20,12 @@ end
 # -- hooks ----------------------------------------------------------------------------------------
 function __rc_start --on-event fish_preexec
     __rc_show
-    # A line that a key has fish run.
-    test -z "$__rc_pressed"; or printf 'ran\n1\n%s\0' $argv[1] >@REPORT@ 2>/dev/null
-    printf '\e]633;C;%s;%s\a' $__rc_n $__rc_id >/dev/tty 2>/dev/null
+    set -l __rc_l
+    # A line that a key has fish run; one that is longer than a marker may be isn't told.
+    if test -n "$__rc_pressed"; and test (string length -- "$argv[1]") -le 4000
+        set __rc_l ';1;'(__rc_quoted $argv[1])
+    end
+    printf '\e]633;C;%s;%s%s\a' $__rc_n $__rc_id "$__rc_l" >/dev/tty 2>/dev/null
 end
 
 function __rc_done --on-event fish_postexec
@@ -101,7 +104,9 @@ end
 
 # One word as a POSIX shell would quote it, on one line.
 function __rc_quoted
-    string replace -a "'" "'\\''" -- $argv[1] | string join '\n' | string replace -r '^([\s\S]*)$' "'\$1'"
+    set -l __rc_q (string replace -a '\\' '\\\\' -- $argv[1] | string replace -a "'" "\\'" | string join '\n')
+    # These would end the marker.
+    echo "\$'"(string replace -ar '[\x07\x1b]' '?' -- $__rc_q)"'"
 end
 
 # The names that the shell resolves; one record, ended by NUL.

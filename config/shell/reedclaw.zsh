@@ -68,9 +68,13 @@ __rc_start() { { __rc_own_settings } 2>/dev/null; __rc_started "$@" }
 __rc_started() {
   { builtin emulate -L zsh; builtin setopt noxtrace noerrexit noerrreturn } 2>/dev/null
   __rc_show
-  { # A line that a key has zsh run.
-    [[ -z $__rc_pressed ]] || builtin print -rn -- $'ran\n1\n'"${1:-$3}"$'\0' >@REPORT@
-    builtin print -rn -- $'\e]633;C;'"$__rc_n;$__rc_id"$'\a' >/dev/tty } 2>/dev/null
+  { builtin local __rc_l=
+    # A line that a key has zsh run; one that is longer than a marker may be isn't told.
+    if [[ -n $__rc_pressed ]]; then
+      __rc_l=";1;${(qqqq)${1:-$3}}"
+      (( $#__rc_l <= 4000 )) || __rc_l=
+    fi
+    builtin print -rn -- $'\e]633;C;'"$__rc_n;$__rc_id$__rc_l"$'\a' >/dev/tty } 2>/dev/null
   builtin return 0
 }
 

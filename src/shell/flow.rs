@@ -176,12 +176,12 @@ impl Pump {
         self.show_held();
         match mark {
             _ if self.passes_over(&mark) => {}
-            Mark::Started => {
+            Mark::Started { newest } => {
                 self.start_marked = true;
                 self.prompt_mark_late = false;
                 // What came before belongs to the line, not to its output (a history expansion's echo).
                 let _ = self.recorder.take();
-                self.line_of_key_starts();
+                self.line_of_key_starts(newest);
                 if let Some(current) = &mut self.current
                     && current.ended.is_none()
                 {
@@ -583,14 +583,9 @@ impl Pump {
     }
 
     /// A key has the shell run a line, which counts as one that the person has entered.
-    fn line_of_key_starts(&mut self) {
-        if self.pressed.is_none() || self.current.is_some() {
-            return;
-        }
-        // The report was written before the mark.
-        self.read_report_so_far();
-        let Some(mut pressed) = self.pressed.take() else { return };
-        if let Some(line) = pressed.take_line() {
+    fn line_of_key_starts(&mut self, newest: Option<(String, bool)>) {
+        let Some(pressed) = self.pressed.take_if(|_| self.current.is_none()) else { return };
+        if let Some(line) = newest.and_then(|(line, is_new)| pressed.line(line, is_new)) {
             // zsh draws the prompt by itself.
             if self.options.dialect != Dialect::Zsh {
                 let columns = sys::window_size(std::io::stdout().as_fd()).map_or(80, |size| size.columns);

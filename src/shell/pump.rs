@@ -677,15 +677,6 @@ impl Pump {
         }
     }
 
-    /// Reads the reports that were written so far.
-    pub(super) fn read_report_so_far(&mut self) {
-        while poll(&mut [PollFd::new(self.shell.channels.report.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO)
-            == Ok(1)
-        {
-            self.read_report();
-        }
-    }
-
     /// Leaves the report alone until the shell has had time to write it whole.
     pub(super) fn await_report(&mut self) {
         self.report_after = Some(Instant::now() + REPORT_WAIT);
@@ -705,11 +696,6 @@ impl Pump {
                 if let Some(pressed) = &mut self.pressed {
                     pressed.is_released = true;
                     self.release();
-                }
-            }
-            b"ran" => {
-                if let Some(pressed) = &mut self.pressed {
-                    pressed.note_report(&String::from_utf8_lossy(body));
                 }
             }
             b"line" => self.line_released(&String::from_utf8_lossy(body)),

@@ -112,7 +112,7 @@ impl Pump {
     pub(super) fn passes_over(&self, mark: &Mark) -> bool {
         match mark {
             // The line that has the integration read anew.
-            Mark::Started => self.lost.is_awaited(),
+            Mark::Started { .. } => self.lost.is_awaited(),
             // Without its line editor the shell is given all lines at once.
             Mark::Incomplete { .. } => self.plain,
             _ => false,

@@ -37,7 +37,10 @@ pub enum Mark {
         plain: bool,
     },
     /// `C`: a command is about to run; its output starts here.
-    Started,
+    Started {
+        /// The newest line of the shell's history, and whether it is new there, if a key has had the shell run a line.
+        newest: Option<(String, bool)>,
+    },
     /// `D`: a command has ended with this status, in this directory.
     Done {
         /// The shell's `$?`.
@@ -122,7 +125,7 @@ impl Scanner {
                     if at > plain_from {
                         sink(Piece::Bytes(&input[plain_from..at]));
                     }
-                    if mark == Mark::Started {
+                    if matches!(mark, Mark::Started { .. }) {
                         self.previous.clear();
                     }
                     sink(Piece::Mark(mark));
@@ -227,7 +230,12 @@ fn parse_body(body: &[u8], nonce_bytes: usize) -> Option<Mark> {
             let verbose = fields.next().is_some_and(|flags| flags.contains(&b'v'));
             Some(Mark::Reading { status, verbose, plain: fields.next().is_some() })
         }
-        b'C' => Some(Mark::Started),
+        b'C' => {
+            let mut fields = rest.unwrap_or_default().splitn(3, |byte| *byte == b';').skip(1);
+            let is_new = fields.next().map(|flag| flag == b"1");
+            let line = fields.next().and_then(unquote).map(|line| String::from_utf8_lossy(&line).into_owned());
+            Some(Mark::Started { newest: line.zip(is_new) })
+        }
         b'F' => Some(Mark::Incomplete { left: rest == Some(b"left".as_slice()) }),
         b'D' => {
             let fields = body.get(2 + nonce_bytes + 1..)?;
@@ -351,7 +359,7 @@ mod tests {
     fn sample_expected() -> Vec<Got> {
         vec![
             Got::Text("a".into()),
-            Got::Mark(Mark::Started),
+            Got::Mark(Mark::Started { newest: None }),
             // After the command has started the old nonce is as foreign as any other.
             Got::Text("\x1b[1mout\x1b]633;C;wrong;7\x07\x1b]633;B;old\x07\x1b]0;title\x07".into()),
             Got::Mark(Mark::Done { status: 130, environment: "venv".into(), cwd: Some("/tmp/a b".into()) }),
@@ -360,6 +368,19 @@ mod tests {
             Got::Mark(Mark::Reading { status: None, verbose: false, plain: false }),
             Got::Text("\x1b]633;".into()),
         ]
+    }
+
+    #[test]
+    fn start_may_have_the_line_that_a_key_has_run() {
+        let of = |fields: &str| run(&[format!("\x1b]633;C;abc123;{fields}\x07").as_bytes()]);
+        let started = |newest: Option<(&str, bool)>| {
+            vec![Got::Mark(Mark::Started { newest: newest.map(|(line, is_new)| (line.to_owned(), is_new)) })]
+        };
+        assert_eq!(of("7;1;'ls; pwd'"), started(Some(("ls; pwd", true))));
+        assert_eq!(of(r"7;0;$'it\'s\n\\two'"), started(Some(("it's\n\\two", false))));
+        for none in ["7", "7;1", "7;1;'open"] {
+            assert_eq!(of(none), started(None), "{none}");
+        }
     }
 
     #[test]

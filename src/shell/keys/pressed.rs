@@ -16,14 +16,12 @@ pub(in crate::shell) struct Pressed {
     prompt: String,
     /// The output since the line editor drew its prompt.
     drawn: Vec<u8>,
-    /// The newest line of the shell's history when the key had a line run, and whether it is new there.
-    newest: Option<(String, bool)>,
 }
 
 impl Pressed {
     pub(in crate::shell) fn new(id: u64, prompt: &str) -> Self {
         let prompt = prompt.rsplit('\n').next().unwrap_or_default().to_owned();
-        Self { id, is_released: false, prompt, drawn: Vec::new(), newest: None }
+        Self { id, is_released: false, prompt, drawn: Vec::new() }
     }
 
     /// Notes that the line editor draws its line from here on.
@@ -37,15 +35,9 @@ impl Pressed {
         self.drawn.extend_from_slice(&output[..output.len().min(room)]);
     }
 
-    /// Notes the shell's report about a line that it is about to run: whether its history has it as a new one, and the newest
-    /// line there.
-    pub(in crate::shell) fn note_report(&mut self, body: &str) {
-        self.newest = body.split_once('\n').map(|(is_new, line)| (line.to_owned(), is_new == "1"));
-    }
-
-    /// The line that is about to run. One that isn't new in the history may be kept out of it, and is the one that was drawn then.
-    pub(in crate::shell) fn take_line(&mut self) -> Option<String> {
-        let (newest, is_new) = self.newest.take()?;
+    /// The line that is about to run, by the newest one of the shell's history. If that isn't new there, the line may be kept out
+    /// of it, and is the one that was drawn.
+    pub(in crate::shell) fn line(&self, newest: String, is_new: bool) -> Option<String> {
         if is_new {
             return Some(newest);
         }
@@ -71,31 +63,29 @@ impl Pressed {
 mod tests {
     use super::*;
 
-    fn line_of(drawn: &str, report: &str) -> Option<String> {
+    fn line_of(drawn: &str, newest: &str, is_new: bool) -> Option<String> {
         let mut pressed = Pressed::new(1, "two rows\n$ ");
         pressed.note(b"before");
         pressed.draws();
         pressed.note(drawn.as_bytes());
-        pressed.note_report(report);
-        pressed.take_line()
+        pressed.line(newest.to_owned(), is_new)
     }
 
     #[test]
     fn line_is_the_newest_of_the_history_unless_that_was_there_before_and_another_was_drawn() {
         let none: Option<&str> = None;
-        for (drawn, report, line) in [
-            ("ls -l\r\n", "1\nls -l", Some("ls -l")),
+        for (drawn, newest, is_new, line) in [
+            ("ls -l\r\n", "ls -l", true, Some("ls -l")),
             // Of several rows.
-            ("for i in 1; do^J e\r\n", "1\nfor i in 1; do\n e\ndone", Some("for i in 1; do\n e\ndone")),
+            ("for i in 1; do^J e\r\n", "for i in 1; do\n e\ndone", true, Some("for i in 1; do\n e\ndone")),
             // Run twice.
-            ("ls -l\r\n", "0\nls -l", Some("ls -l")),
-            ("<ng line\r\n", "0\na long line", Some("a long line")),
+            ("ls -l\r\n", "ls -l", false, Some("ls -l")),
+            ("<ng line\r\n", "a long line", false, Some("a long line")),
             // Kept out of the history.
-            (" secret\r\n", "0\nls -l", Some(" secret")),
-            ("<cret line\r\n", "0\nls -l", none),
-            ("ls\r\n", "", none),
+            (" secret\r\n", "ls -l", false, Some(" secret")),
+            ("<cret line\r\n", "ls -l", false, none),
         ] {
-            assert_eq!(line_of(drawn, report).as_deref(), line, "{drawn:?} {report:?}");
+            assert_eq!(line_of(drawn, newest, is_new).as_deref(), line, "{drawn:?} {newest:?}");
         }
     }
 
