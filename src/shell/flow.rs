@@ -74,8 +74,11 @@ impl Pump {
     }
 
     fn plain_of_phase(&mut self, bytes: &[u8]) {
-        if let Some(pressed) = &mut self.pressed {
+        if let Some(pressed) = self.pressed.as_mut().filter(|_| self.current.is_none()) {
             pressed.note(bytes);
+            if pressed.draws_unseen {
+                return;
+            }
         }
         match self.phase {
             Phase::Completing { .. } => {}
@@ -586,10 +589,14 @@ impl Pump {
     fn line_of_key_starts(&mut self, newest: Option<(String, bool)>) {
         let Some(pressed) = self.pressed.take_if(|_| self.current.is_none()) else { return };
         if let Some(line) = newest.and_then(|(line, is_new)| pressed.line(line, is_new)) {
-            // zsh draws the prompt by itself.
-            if self.options.dialect != Dialect::Zsh {
-                let columns = sys::window_size(std::io::stdout().as_fd()).map_or(80, |size| size.columns);
-                let drawn = pressed.redrawn(&line, columns.into(), !self.is_fish());
+            // zsh draws the prompt by itself, readline one row without it, and fish's drawings aren't shown.
+            let rows = match self.options.dialect {
+                Dialect::Zsh => None,
+                Dialect::Bash => Some(1),
+                Dialect::Fish => Some(0),
+            };
+            if let Some(rows) = rows {
+                let drawn = pressed.redrawn(&line, rows);
                 self.out.extend_from_slice(drawn.as_bytes());
                 self.leave_to_tap(drawn.as_bytes());
             }

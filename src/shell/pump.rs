@@ -691,10 +691,13 @@ impl Pump {
                 self.tell(Event::Names(Box::new(names), path));
             }
             b"found" => self.prompt_found(body),
-            // fish reads keys only after it has done all that the key has left to it.
+            // fish reads keys only after it has done all that the key has left to it. It draws its line several times meanwhile,
+            // without our prompt.
             b"later" => {
+                self.read_output_so_far();
                 if let Some(pressed) = &mut self.pressed {
                     pressed.is_released = true;
+                    pressed.draws_unseen = true;
                     self.release();
                 }
             }

@@ -230,7 +230,7 @@ fn keys_run_the_persons_functions_on_the_line() {
     session.run("echo $TERM; type -t commandline");
     session.expect_line("xterm-256color");
     session.expect_line("builtin");
-    run_line_of_key(&session);
+    run_line_of_key(&session, &"typed ".repeat(15));
 }
 
 #[test]

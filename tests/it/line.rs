@@ -437,9 +437,9 @@ fn a_line_that_a_key_has_bash_run_counts_as_one_that_was_typed() {
     let rc = "HISTCONTROL=ignoreboth\nbind '\"\\er\": \"echo of-key; sh -c '\"'exit 3'\"'\\C-m\"'\nbind '\"\\eh\": \" echo hidden-$((1+1))\\C-m\"'\n\
               long=$(printf 'z%.0s' {1..150})\nbind '\"\\el\": \"echo '$long'; sh -c '\"'exit 4'\"'\\C-m\"'\n";
     let session = Session::spawn(config("editor = {autosuggest = false}").file(".bashrc", rc));
-    run_line_of_key(&session);
+    run_line_of_key(&session, "");
     // bash's history has it already, ours gets it once more.
-    run_line_of_key(&session);
+    run_line_of_key(&session, "");
     session.press(Key::Alt('h'));
     session.expect_line("hidden-2");
     session.press(Key::Up);

@@ -321,11 +321,12 @@ pub fn complete_by_fzf(session: &Session) {
     expect_line_is(session, "ls found.txt");
 }
 
-/// Alt-R has the shell run `echo of-key; sh -c 'exit 3'`, which counts as a line that was typed: it stands behind the prompt, has its
-/// status, and is in the history.
-pub fn run_line_of_key(session: &Session) {
+/// Alt-R has the shell run `echo of-key; sh -c 'exit 3'` in place of what was typed, which counts as a line that was typed: it stands
+/// behind the prompt, has its status, and is in the history.
+pub fn run_line_of_key(session: &Session, typed: &str) {
     let line = "echo of-key; sh -c 'exit 3'";
     session.run("clear");
+    session.type_text(typed);
     session.press(Key::Alt('r'));
     session.expect("the line behind the prompt, once, and its status", |screen| {
         let text = screen.contents();

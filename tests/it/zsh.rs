@@ -182,7 +182,7 @@ fn keys_run_the_persons_widgets_on_the_line() {
     session.press(Key::Ctrl('u'));
     session.run("echo \"$PS1-$TERM\"");
     session.expect_line("mine> -xterm-256color");
-    run_line_of_key(&session);
+    run_line_of_key(&session, "");
 }
 
 #[test]

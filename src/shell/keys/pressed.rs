@@ -1,7 +1,5 @@
 //! A key that the shell's own line editor is pressing, and the line that the key has it run. Pure.
 
-use unicode_width::UnicodeWidthStr;
-
 /// The drawing of a line takes no more bytes.
 const DRAWN_BYTES_MAX: usize = 16 * 1024;
 
@@ -14,6 +12,8 @@ pub(in crate::shell) struct Pressed {
     pub(in crate::shell) is_released: bool,
     /// The last row of the prompt, as it is drawn.
     prompt: String,
+    /// Whether only the line editor itself is left to draw, for nobody, until a line starts.
+    pub(in crate::shell) draws_unseen: bool,
     /// The output since the line editor drew its prompt.
     drawn: Vec<u8>,
 }
@@ -21,7 +21,7 @@ pub(in crate::shell) struct Pressed {
 impl Pressed {
     pub(in crate::shell) fn new(id: u64, prompt: &str) -> Self {
         let prompt = prompt.rsplit('\n').next().unwrap_or_default().to_owned();
-        Self { id, is_released: false, prompt, drawn: Vec::new() }
+        Self { id, is_released: false, prompt, draws_unseen: false, drawn: Vec::new() }
     }
 
     /// Notes that the line editor draws its line from here on.
@@ -51,11 +51,10 @@ impl Pressed {
         }
     }
 
-    /// Draws the line behind our prompt, in the place of the shell's drawing without it, which has just ended its last row.
-    pub(in crate::shell) fn redrawn(&self, line: &str, columns: usize, is_one_row: bool) -> String {
-        let height = |row: &str| row.width().saturating_sub(1) / columns.max(1) + 1;
-        let rows = if is_one_row { 1 } else { line.split('\n').map(height).sum() };
-        format!("\x1b[{rows}A\r\x1b[J{}\x1b[0m{}\r\n", self.prompt, line.replace('\n', "\r\n"))
+    /// Draws the line behind our prompt, in the place of so many rows that the shell has just drawn without it.
+    pub(in crate::shell) fn redrawn(&self, line: &str, rows: usize) -> String {
+        let up = "\x1b[A".repeat(rows);
+        format!("{up}\r\x1b[J{}\x1b[0m{}\r\n", self.prompt, line.replace('\n', "\r\n"))
     }
 }
 
@@ -92,7 +91,7 @@ mod tests {
     #[test]
     fn line_is_drawn_again_behind_the_last_row_of_the_prompt() {
         let pressed = Pressed::new(1, "two rows\n$ ");
-        assert_eq!(pressed.redrawn("a\nb", 80, true), "\x1b[1A\r\x1b[J$ \x1b[0ma\r\nb\r\n");
-        assert_eq!(pressed.redrawn("12345678\nb", 4, false), "\x1b[3A\r\x1b[J$ \x1b[0m12345678\r\nb\r\n");
+        assert_eq!(pressed.redrawn("a\nb", 1), "\x1b[A\r\x1b[J$ \x1b[0ma\r\nb\r\n");
+        assert_eq!(pressed.redrawn("a", 0), "\r\x1b[J$ \x1b[0ma\r\n");
     }
 }
