@@ -129,7 +129,7 @@ impl Pump {
     }
 
     /// Shows output and keeps a copy of it.
-    fn show(&mut self, bytes: &[u8]) {
+    pub(super) fn show(&mut self, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }

@@ -600,6 +600,9 @@ impl Pump {
         }
         self.buffer = buffer;
         if gone {
+            if self.shell.child.has_stopped() {
+                self.shell_stopped();
+            }
             self.shell_ended();
         }
     }
@@ -736,8 +739,22 @@ impl Pump {
             self.hang_up();
         }
         if self.signals.child.swap(false, Ordering::AcqRel) {
+            if self.shell.child.has_stopped() {
+                self.shell_stopped();
+            }
             self.shell_ended();
         }
+    }
+
+    /// The shell has been stopped. It has to go on, since it leads its session: nobody else would continue it.
+    fn shell_stopped(&mut self) {
+        // The mark of the line's start.
+        self.read_output_so_far();
+        if matches!(self.phase, Phase::Running { .. }) {
+            self.show(b"a shell in ReedClaw can't be suspended; `exit` leaves it\r\n");
+            self.flush_output();
+        }
+        self.shell.child.go_on();
     }
 
     /// The shell may have ended: shows what it still had to say, then tells.

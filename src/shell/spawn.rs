@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{PtyMaster, grantpt, posix_openpt, ptsname_r, unlockpt};
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::SigSet;
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid, waitpid};
 use nix::unistd::Pid;
 
 use super::sys::{self, Ignored, WindowSize};
@@ -163,6 +163,18 @@ impl Child {
     pub(super) fn interrupt(&self) {
         // A shell that has ended hears nothing, and says so otherwise.
         let _ = nix::sys::signal::kill(self.0, nix::sys::signal::Signal::SIGINT);
+    }
+
+    /// Whether it has been stopped, the first time that it is asked for.
+    pub(super) fn has_stopped(&self) -> bool {
+        let stopped = waitid(Id::Pid(self.0), WaitPidFlag::WSTOPPED | WaitPidFlag::WNOHANG);
+        matches!(stopped, Ok(WaitStatus::Stopped(..)))
+    }
+
+    /// Continues its process group, which has been stopped.
+    pub(super) fn go_on(&self) {
+        // One that has ended says so otherwise.
+        let _ = nix::sys::signal::killpg(self.0, nix::sys::signal::Signal::SIGCONT);
     }
 
     /// Returns how it ended, once it has ended and the first time that it is asked for.

@@ -43,6 +43,19 @@ fn an_err_trap_runs_once_for_each_failure() {
     );
 }
 
+#[test]
+fn a_shell_that_suspends_itself_goes_on_and_says_why() {
+    let session = Session::spawn(Spawn::reedclaw().size(24, 80));
+    for line in ["suspend", "kill -STOP $$"] {
+        session.run("clear");
+        session.run(line);
+        session.expect_line("a shell in ReedClaw can't be suspended; `exit` leaves it");
+        session.expect_prompt();
+        session.run("echo status-$?");
+        session.expect_line("status-0");
+    }
+}
+
 /// In bash, Enter alone shows which jobs are over, and lets direnv and the like look again.
 #[test]
 fn an_empty_line_reports_jobs_that_have_ended_and_keeps_the_status() {
