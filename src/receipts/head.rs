@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 
@@ -15,16 +15,37 @@ use super::{Options, ReceiptError};
 const SYSLOG_SOCKET: &str = "/dev/log";
 /// Facility `authpriv` (10), severity `notice` (5): RFC 3164, section 4.1.1.
 const SYSLOG_PRIORITY: u8 = 10 * 8 + 5;
+/// Most digits of a record's number.
+const HEAD_NUMBER_MAX: usize = 20;
 /// Bytes of the newest anchors that are read; some 300,000 anchors.
 const ANCHORS_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
-/// Writes the head file, whole or not at all.
+/// Writes the head file, whole or not at all, and waits until the disk has it.
 pub(super) fn write(options: &Options, head: &Head) -> Result<(), ReceiptError> {
     let path = options.head_path();
-    let bytes = serde_json::to_vec(head).map_err(io::Error::other);
-    bytes
+    padded(head)
         .and_then(|bytes| replace(&path, &bytes, true))
         .map_err(|problem| ReceiptError::io("write the head file", &path, &problem))
+}
+
+/// Updates the head file in its place without waiting for the disk: after a power failure it may name an older record,
+/// which is no sign of a cut. A file that is missing or has another length is written anew.
+pub(super) fn update(options: &Options, head: &Head) -> Result<(), ReceiptError> {
+    let path = options.head_path();
+    let updated = padded(head).is_ok_and(|bytes| {
+        open_private(&path, OpenOptions::new().write(true)).is_ok_and(|file| {
+            file.metadata().is_ok_and(|data| data.len() == bytes.len() as u64)
+                && file.write_at(&bytes, 0).is_ok_and(|length| length == bytes.len())
+        })
+    });
+    if updated { Ok(()) } else { write(options, head) }
+}
+
+/// The bytes of the head file. Spaces at the end let it keep its length while the number grows.
+fn padded(head: &Head) -> io::Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(head)?;
+    bytes.resize(bytes.len() + HEAD_NUMBER_MAX - head.seq.to_string().len(), b' ');
+    Ok(bytes)
 }
 
 /// Puts a file in the place of another, by way of a draft beside it; if it `is_needed` after a power failure, the disk has it.

@@ -361,7 +361,8 @@ impl End<'_> {
         Err(ReceiptError::io("write", self.path(), &problem))
     }
 
-    /// Writes the log to the disk, then the head file, and an anchor if one is due.
+    /// Writes the log to the disk, then the head file, and an anchor if one is due. Only with an anchor the head file must be
+    /// on the disk too.
     fn finish(&mut self, anchor: bool) -> Result<(), ReceiptError> {
         self.file.sync_data().map_err(|problem| ReceiptError::io("write", self.path(), &problem))?;
         let Some(last) = &self.last else { return Ok(()) };
@@ -372,12 +373,14 @@ impl End<'_> {
             seq: last.seq,
             timestamp: last.timestamp.clone(),
         };
-        head::write(&self.log.options, &now)?;
         if anchor {
+            head::write(&self.log.options, &now)?;
             head::anchor(&self.log.options, &now)?;
             self.state.anchored_ms = self.now();
             self.state.needs_anchor = false;
             verify::keep_count(&self.log.options);
+        } else {
+            head::update(&self.log.options, &now)?;
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Receipts from end to end: written, changed, cut, raced, killed.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -160,6 +161,36 @@ fn a_log_cut_at_any_byte_is_reported_and_continues() {
             fs::write(options.anchors_path(), &anchors).unwrap();
         }
     }
+}
+
+/// A second file for each intent made the call wait for the disk twice.
+#[test]
+fn an_intent_updates_the_head_file_in_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = options(dir.path());
+    let log = Log::open(options.clone()).unwrap();
+    let inode = || fs::metadata(options.head_path()).unwrap().ino();
+    let head = || head::read(&options).unwrap().unwrap().seq;
+    let _ = log.intent(&Entry { risk: "high".into(), ..entry(1) }).unwrap();
+    let first = inode();
+    for number in 2..=12 {
+        let _ = log.intent(&Entry { risk: "high".into(), ..entry(number) }).unwrap();
+        assert_eq!((inode(), head()), (first, number));
+    }
+    // A head file that is missing or was cut short is whole again after the next intent.
+    for (number, damaged) in [(13, None), (14, Some(&b""[..])), (15, Some(&b"{\"hash\""[..]))] {
+        match damaged {
+            None => fs::remove_file(options.head_path()).unwrap(),
+            Some(bytes) => fs::write(options.head_path(), bytes).unwrap(),
+        }
+        let _ = log.intent(&Entry { risk: "high".into(), ..entry(number) }).unwrap();
+        assert_eq!(head(), number);
+    }
+    // An older head file, as after a power failure, is no sign of a cut.
+    let older = fs::read(options.head_path()).unwrap();
+    let _ = log.intent(&Entry { risk: "high".into(), ..entry(16) }).unwrap();
+    fs::write(options.head_path(), older).unwrap();
+    assert_eq!(verdict(&options), Verdict::Whole);
 }
 
 #[test]
