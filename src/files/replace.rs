@@ -25,7 +25,7 @@ pub fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     replace(path, bytes, |file| file.sync_all())
 }
 
-/// The same for a file about a process that runs, which nobody reads once the machine is off: the disk isn't waited for.
+/// The same for a file that may be lost when the machine goes off: the disk isn't waited for, so that it may be empty then.
 ///
 /// # Errors
 /// As those of [`replace_private`].

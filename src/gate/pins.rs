@@ -58,12 +58,32 @@ struct Row {
     allowed_ms: i64,
 }
 
+/// The parts of a tool that its hash covers, in the order of their names, since that order is part of the hash.
+#[derive(Serialize)]
+struct Hashed<'a> {
+    server: &'a Value,
+    tool: HashedTool<'a>,
+}
+
+#[derive(Serialize)]
+struct HashedTool<'a> {
+    annotations: &'a Value,
+    description: &'a str,
+    input: &'a Value,
+    name: &'a str,
+    output: &'a Value,
+    title: &'a str,
+}
+
 /// The hash of a tool: SHA-256 over a fixed prefix and the JSON, with sorted keys, of everything about it that a model
 /// or a person sees, and of the identity of its server.
 #[must_use]
 pub fn pin(identity: &Value, tool: &Definition) -> String {
-    let whole = json!({"server": identity, "tool": definition(tool)});
-    receipts::hash(format!("{DOMAIN}{whole}").as_bytes())
+    let Definition { name, title, description, input, output, annotations } = tool;
+    let tool = HashedTool { annotations, description, input, name, output, title };
+    let mut bytes = DOMAIN.as_bytes().to_vec();
+    serde_json::to_writer(&mut bytes, &Hashed { server: identity, tool }).expect("JSON becomes text again");
+    receipts::hash(&bytes)
 }
 
 /// The hash of everything that a server offers: of its identity and of all its tools, whatever their order.
@@ -191,6 +211,23 @@ mod tests {
             description: description.into(),
             input: json!({"type": "object"}),
             ..Definition::default()
+        }
+    }
+
+    /// A pin in another form would withdraw everything that people have allowed.
+    #[test]
+    fn a_pin_is_the_hash_of_json_with_sorted_keys() {
+        let identity = json!({"program": "/usr/bin/one", "argv": ["one", "\u{e9}\n"], "network": false});
+        let whole = Definition {
+            title: "A \"title\"".into(),
+            input: json!({"type": "object", "properties": {"b": {"type": "number", "maximum": 1.5}, "a": {}}}),
+            output: json!({"type": "object"}),
+            annotations: json!({"readOnlyHint": true}),
+            ..tool("echo", "Gives \u{202e}it\tback.")
+        };
+        for tool in [whole, tool("plain", "")] {
+            let text = json!({"server": identity, "tool": definition(&tool)});
+            assert_eq!(pin(&identity, &tool), receipts::hash(format!("{DOMAIN}{text}").as_bytes()));
         }
     }
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::wire::Record;
+use super::wire::{Record, Spoken};
 use super::{Era, Server};
 use crate::host;
 use crate::proto::served::Manifest;
@@ -28,21 +28,20 @@ impl Cache {
 
     /// The version that a server spoke within the last seven days.
     pub(super) fn era(&self, server: &Server) -> Option<Era> {
-        let record = self.read(server)?;
-        let age = u64::try_from(host::now_unix_ms() - record.seen_ms).ok()?;
-        (age < u64::try_from(ERA_TIME.as_millis()).ok()?).then(|| record.era())
+        let spoken = self.spoken(server)?;
+        let age = u64::try_from(host::now_unix_ms() - spoken.seen_ms).ok()?;
+        (age < u64::try_from(ERA_TIME.as_millis()).ok()?).then(|| spoken.era())
     }
 
-    /// Keeps what a server offers. A failure only means that the next session asks it again.
-    pub(super) fn keep(&self, server: &Server, manifest: &Manifest) {
-        let era = self.read(server).map_or(Era::Auto, |record| record.era());
-        self.write(server, &Record::new(server, era, manifest, host::now_unix_ms()));
-    }
-
-    /// Keeps the version that a server speaks.
-    pub(super) fn keep_era(&self, server: &Server, era: Era) {
-        let manifest = self.manifest(server).unwrap_or_default();
-        self.write(server, &Record::new(server, era, &manifest, host::now_unix_ms()));
+    /// Keeps what a server offers, and the version that it speaks. A failure only means that the next session asks it again.
+    pub(super) fn keep(&self, server: &Server, era: Era, manifest: &Manifest) {
+        // An installation tries the versions in another order, which mustn't be remembered.
+        let known = || self.spoken(server).map_or(Era::Auto, |spoken| spoken.era());
+        let era = if server.is_fetching { known() } else { era };
+        let record = Record::new(server, era, manifest, host::now_unix_ms());
+        if let (Some(path), Ok(bytes)) = (self.path(&server.name), serde_json::to_vec(&record)) {
+            let _ = crate::files::replace_for_now(&path, &bytes);
+        }
     }
 
     /// The manifest of a server's last run, however it is started now.
@@ -51,16 +50,17 @@ impl Cache {
         serde_json::from_slice::<Record>(&bytes).ok().map(Record::into_manifest)
     }
 
+    /// The version alone: of a long list, most is passed over.
+    fn spoken(&self, server: &Server) -> Option<Spoken> {
+        let bytes = std::fs::read(self.path(&server.name)?).ok()?;
+        let spoken: Spoken = serde_json::from_slice(&bytes).ok()?;
+        (spoken.place == server.place.line()).then_some(spoken)
+    }
+
     fn read(&self, server: &Server) -> Option<Record> {
         let bytes = std::fs::read(self.path(&server.name)?).ok()?;
         let record: Record = serde_json::from_slice(&bytes).ok()?;
         (record.place == server.place.line()).then_some(record)
-    }
-
-    fn write(&self, server: &Server, record: &Record) {
-        if let (Some(path), Ok(bytes)) = (self.path(&server.name), serde_json::to_vec(record)) {
-            let _ = crate::files::replace_private(&path, &bytes);
-        }
     }
 
     fn path(&self, server: &str) -> Option<PathBuf> {

@@ -51,6 +51,8 @@ pub(super) enum Notice {
 
 /// A running server.
 pub(super) struct Connection {
+    /// The version that the server speaks.
+    pub(super) era: Era,
     peer: Peer<RoleClient>,
     cancel: Option<RunningServiceCancellationToken>,
     service: JoinHandle<()>,
@@ -143,12 +145,7 @@ pub(super) async fn connect(
             if era == Era::Discover && !is_only && !server.is_fetching { DISCOVER } else { server.limits.start };
         let attempt = tokio::time::timeout(limit, attempt(server, tools, shared, talks, era)).await;
         match attempt {
-            Ok(Ok((connection, manifest))) => {
-                if !server.is_fetching {
-                    tools.cache.keep_era(server, era);
-                }
-                return Ok((connection, manifest));
-            }
+            Ok(Ok(connected)) => return Ok(connected),
             // The program itself is the reason: it would be the same again.
             Ok(Err(Failure::NoProgram(why))) => return Err(NotConnected::Failed(why)),
             Ok(Err(Failure::NeedsLogin)) => return Err(NotConnected::NeedsLogin),
@@ -231,7 +228,8 @@ async fn attempt(
     });
     // Before the lists are fetched, so that no change is missed.
     tasks.extend(listen(&peer, changed));
-    let connection = Connection { peer: peer.clone(), cancel, service, is_over: false, lists, _tasks: tasks, process };
+    let is_over = false;
+    let connection = Connection { era, peer: peer.clone(), cancel, service, is_over, lists, _tasks: tasks, process };
     match convert::manifest(&peer, server).await {
         Ok(manifest) => Ok((connection, manifest)),
         Err(why) => Err(tools_failure(server, tools, why)),

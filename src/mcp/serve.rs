@@ -330,8 +330,8 @@ impl Keeper {
         match connected {
             Ok((connection, manifest)) => {
                 let peer = connection.peer();
+                self.tools.cache.keep(&server, connection.era, &manifest);
                 self.connection = Some(connection);
-                self.tools.cache.keep(&server, &manifest);
                 let ready = Standing::Ready { took: began.elapsed() };
                 let (ms, tools) = (began.elapsed().as_millis() as u64, manifest.tools.len() as u64);
                 tracing::info!(event = "server_started", server = %self.name, ms, tools);
@@ -392,7 +392,7 @@ impl Keeper {
         connection.forget_changes();
         // A list that can't be fetched now leaves the old one.
         if let Ok(manifest) = convert::manifest(&connection.peer(), &server).await {
-            self.tools.cache.keep(&server, &manifest);
+            self.tools.cache.keep(&server, connection.era, &manifest);
             self.shared.update(&self.name, |entry| entry.manifest = Some(Arc::new(manifest)));
         }
     }

@@ -9,7 +9,7 @@ use crate::proto::served::{Definition, Link, Manifest, PromptSpec};
 /// The file's content.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Record {
-    pub(super) seen_ms: i64,
+    seen_ms: i64,
     pub(super) place: String,
     discover: bool,
     version: String,
@@ -19,6 +19,20 @@ pub(super) struct Record {
     resources: Vec<Resource>,
     prompts: Vec<Prompt>,
     left_out: Vec<String>,
+}
+
+/// The part of the file that says which version the server spoke.
+#[derive(Deserialize)]
+pub(super) struct Spoken {
+    pub(super) seen_ms: i64,
+    pub(super) place: String,
+    discover: bool,
+}
+
+impl Spoken {
+    pub(super) fn era(&self) -> Era {
+        if self.discover { Era::Discover } else { Era::Initialize }
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,10 +75,6 @@ impl Record {
             prompts: prompts.into_iter().map(Prompt::from).collect(),
             left_out,
         }
-    }
-
-    pub(super) fn era(&self) -> Era {
-        if self.discover { Era::Discover } else { Era::Initialize }
     }
 
     pub(super) fn into_manifest(self) -> Manifest {
