@@ -178,6 +178,14 @@ fn a_server_that_cannot_be_used_says_why() {
     );
 }
 
+/// "Broken pipe" was said in place of the exit status if the client found the other pipe closed first.
+#[test]
+fn a_server_that_ends_while_it_is_greeted_says_how_it_ended() {
+    let deaf = Server { era: Era::Initialize, ..server(&["deaf=7".into(), "log=no key is set".into()]) };
+    let error = act(&client(deaf, None), "x").expect_err("it ends").to_string();
+    assert!(error.contains("it ended with exit status 7 (no key is set)"), "{error}");
+}
+
 #[test]
 fn a_silent_server_keeps_nobody_longer_than_its_limit() {
     let limits = ServerLimits { start: Duration::from_millis(300), ..ServerLimits::default() };

@@ -421,8 +421,9 @@ impl Servers {
 
     /// Whether the person hasn't heard of a failure yet; from now on they have.
     fn is_news(&self, server: &str, fault: &Fault) -> bool {
-        // The server's own words may hold a time or the number of a process.
-        let why = fault.why.replace(|c: char| c.is_ascii_digit(), "");
+        // The server's own words, in brackets, may hold a time or the number of a process. Ours hold its exit status.
+        let (ours, theirs) = fault.why.split_at(fault.why.find(" (").unwrap_or(fault.why.len()));
+        let why = format!("{ours}{}", theirs.replace(|c: char| c.is_ascii_digit(), ""));
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let said = (why, fault.runs);
         told.insert(server.to_owned(), said.clone()) != Some(said)

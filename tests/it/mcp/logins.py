@@ -1,9 +1,11 @@
-"""A server of tools that wants a login, and the giver of its tokens. Answers plain HTTP, for a front that encrypts; prints its port."""
+"""A server of tools that wants a login, and the giver of its tokens, whose address may be given. Answers plain HTTP, for a front
+that encrypts; prints its port."""
 import json
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs
 
-SERVER, GIVER = "https://tools.example", "https://login.example"
+SERVER, GIVER = "https://tools.example", (sys.argv[1:] or ["https://login.example"])[0]
 DOCUMENTS = {
     "/.well-known/oauth-protected-resource": {"resource": f"{SERVER}/mcp", "authorization_servers": [GIVER]},
     "/.well-known/oauth-authorization-server": {

@@ -36,9 +36,10 @@ struct Far {
 }
 
 impl Far {
-    fn start() -> Self {
+    /// Starts both; the server's document names `giver`.
+    fn start(giver: &str) -> Self {
         let mut site = Command::new("/usr/bin/python3");
-        let mut site = site.args(["-IS", SITE]).stdout(Stdio::piped()).spawn().expect("python3 runs");
+        let mut site = site.args(["-IS", SITE, giver]).stdout(Stdio::piped()).spawn().expect("python3 runs");
         let mut port = String::new();
         BufReader::new(site.stdout.take().expect("its output")).read_line(&mut port).expect("a port");
         let front = Front::before(port.trim(), "tools");
@@ -93,7 +94,7 @@ fn a_login_and_its_server_are_reached_by_the_proxy_of_the_environment() {
     if !has_python() || !require(&["openssl"]) {
         return;
     }
-    let far = Far::start();
+    let far = Far::start("https://login.example");
     let (code, screen) = far.mcp(&["test", "far"], "", false);
     assert!(code == 4 && screen.contains("far needs a login"), "{code} {screen}");
     assert!(far.asked().iter().all(|place| place == "tools.example:443"));
@@ -111,4 +112,21 @@ fn a_login_and_its_server_are_reached_by_the_proxy_of_the_environment() {
     }
     let (code, screen) = far.mcp(&["test", "far"], "", false);
     assert!(code == 3 && screen.contains("far is not allowed"), "the token counts: {code} {screen}");
+}
+
+/// The proxy stands in the network that such an address would reach, so it must not be asked for it.
+#[test]
+fn no_proxy_is_asked_for_a_private_address_that_a_server_names() {
+    if !has_python() || !require(&["openssl"]) {
+        return;
+    }
+    for giver in ["https://10.0.0.7", "https://169.254.169.254", "https://[::1]"] {
+        let far = Far::start(giver);
+        let (code, screen) = far.mcp(&["login", "far"], "", false);
+        assert!(code != 0 && !screen.contains("logged in"), "{giver}: {code} {screen}");
+        let host = giver.trim_start_matches("https://");
+        assert!(screen.contains(host), "the refusal names the address: {screen}");
+        let asked = far.asked();
+        assert!(!asked.is_empty() && asked.iter().all(|place| place == "tools.example:443"), "{giver}: {asked:?}");
+    }
 }

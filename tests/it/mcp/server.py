@@ -9,7 +9,9 @@
     noise=TEXT      printed to standard output before the first answer
     delay=SECONDS   before the first answer
     says=FILE       its instructions
-    ends=FILE       ends at its start if this file is there, with the time on standard error
+    ends=FILE       ends at its start if this file is there, with the time on standard error; the file may list exit statuses, of
+                    which each start takes one and leaves the last
+    deaf=STATUS     closes its input as soon as it was greeted, answers, and ends with this status
     touch=FILE      a line is added to it for each call of a tool, with its name
 """
 import base64
@@ -242,7 +244,12 @@ def main():
         print(options["log"], file=sys.stderr, flush=True)
     if os.path.exists(options.get("ends", "")):
         print(f"it is {time.time()}", file=sys.stderr, flush=True)
-        os._exit(4)
+        with open(options["ends"], encoding="utf-8") as file:
+            statuses = file.read().split() or ["4"]
+        if len(statuses) > 1:
+            with open(options["ends"], "w", encoding="utf-8") as file:
+                file.write(" ".join(statuses[1:]))
+        os._exit(int(statuses[0]))
     if "noise" in options:
         print(options["noise"], flush=True)
     time.sleep(float(options.get("delay", "0")))
@@ -252,6 +259,11 @@ def main():
         message = json.loads(line)
         if era == "discover" and message.get("method") == "initialize":
             send({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no handshake"}})
+        elif "deaf" in options:
+            # In this thread, since one that still reads would keep the input open.
+            os.close(0)
+            send({"jsonrpc": "2.0", "id": message["id"], "result": answer(message)})
+            os._exit(int(options["deaf"]))
         elif "id" in message and "method" in message:
             threading.Thread(target=handle, args=(message,), daemon=True).start()
 
