@@ -4,12 +4,15 @@ is silent and one is slow, beside the first prompt without any; the size of the 
 beside the request without any; and the time of one call through a local server, over a pipe and over HTTP, beside the time that
 the server itself needs. The time of a call is the time between a model's request for it and the next request to the model, so it
 has everything: decoding, policy, receipts on disk and the model's next request. The same time with the built-in tool `time` shows
-the part of that which isn't the server's. Last, the time that the emergency stop takes during a call. Needs Python 3.9.
+the part of that which isn't the server's. Also the time that the emergency stop takes during a call, and what 1,000 definitions
+cost. The instructions of a session are counted if valgrind is there. Needs Python 3.9.
 
 With `--peers DIRECTORY`, where npm has installed `@openai/codex` and `opencode-ai`, their requests with the same 150 tools are
 measured too, and the time until each program's request if the 20 servers are configured.
 
-    benches/mcp.py [--program target/release/reedclaw] [--runs 40] [--peers DIRECTORY] [--name NAME]
+With `--prompt` only the first prompt is measured; a quiet machine and 400 runs tell a fifth of a millisecond from noise.
+
+    benches/mcp.py [--program target/release/reedclaw] [--runs 40] [--peers DIRECTORY] [--prompt] [--name NAME]
 """
 import argparse
 import http.client
@@ -17,8 +20,10 @@ import http.server
 import json
 import os
 import pty
+import random
 import re
 import select
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -103,14 +108,74 @@ def lua(servers):
 
 
 def first_prompt(program, runs):
-    with home([]) as without, home([lua(BAD_SERVERS)]) as many:
-        times = {"without": [], "with 20 servers": []}
+    """The times of first prompts without servers, with 20, and in a second home without any, in milliseconds. The second home shows
+    what the machine alone adds. The order of each round is random, so that none of the three profits from its place."""
+    with home([]) as without, home([lua(BAD_SERVERS)]) as many, home([]) as second:
+        places = {"without": without, "with 20 servers": many, "a second home": second}
+        times = {name: [] for name in places}
         for run in range(runs + 3):
-            for name, place in (("without", without), ("with 20 servers", many)):
-                took = at_terminal(program, place, [], "❯".encode())
+            for name in random.sample(list(places), len(places)):
+                took = at_terminal(program, places[name], [], "❯".encode())
                 if run >= 3:
                     times[name].append(took * 1000)
     return times
+
+
+def difference(times, name, base):
+    """The median of the differences within each round, and the interval that has it in 95 of 100 cases: the binomial bounds
+    of a median, which suppose nothing about the times' distribution."""
+    values = sorted(more - less for more, less in zip(times[name], times[base]))
+    half = 0.98 * len(values) ** 0.5
+    low, high = max(0, int(len(values) / 2 - half)), min(len(values) - 1, int(len(values) / 2 + half))
+    return f"{statistics.median(values):+.2f} ms (95 %: {values[low]:+.2f} to {values[high]:+.2f}; {len(values)} rounds)"
+
+
+def first_prompt_lines(program, runs):
+    times = first_prompt(program, runs)
+    for name, values in times.items():
+        yield (f"first prompt {name:<16} median {statistics.median(values):7.2f} ms  "
+               f"fastest tenth {statistics.quantiles(values, n=10)[0]:7.2f} ms")
+    yield f"20 servers cost {difference(times, 'with 20 servers', 'without')}"
+    yield f"a second home without servers costs {difference(times, 'a second home', 'without')}"
+    with home([]) as without, home([lua(BAD_SERVERS)]) as many:
+        counts = [session_instructions(program, place) for place in (without, many)]
+    if None in counts:
+        yield "instructions weren't counted: valgrind is missing"
+    else:
+        yield f"20 servers cost {(counts[1] - counts[0]) / 1e6:+.2f} million instructions from the start of a session to its end"
+
+
+def session_instructions(program, place):
+    """Instructions of all processes of a session that ends at its first prompt. None without valgrind."""
+    valgrind = shutil.which("valgrind")
+    if not valgrind:
+        return None
+    with tempfile.TemporaryDirectory() as counted:
+        at_terminal(valgrind, place, ["-q", "--tool=callgrind", f"--callgrind-out-file={counted}/%p", program], "❯".encode(), b"exit\r")
+        totals = (re.search(r"^(?:totals|summary): (\d+)", file.read_text(), re.M) for file in Path(counted).iterdir())
+        return sum(int(total.group(1)) for total in totals if total)
+
+
+def definition_lines(program, runs):
+    """The time of `reedclaw mcp test` at a server with 1,000 allowed tools, beside one with a single tool: both answer with texts
+    that were made before, over HTTP, in this process."""
+    servers = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Lists)
+    threading.Thread(target=servers.serve_forever, daemon=True).start()
+    rows = (f'{name} = {{ url = "http://127.0.0.1:{servers.server_port}/{count}" }}' for name, count in (("one", 1), ("many", 1000)))
+    times = {"one": [], "many": []}
+    with home(["mcp = { servers = { " + ", ".join(rows) + " } }"], "/dev/shm") as place:
+        environment, work = {"HOME": place, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}, os.path.join(place, "work")
+        for name in times:
+            at_terminal(program, place, ["mcp", "allow", name], b"[y/N] ", b"y\r")
+        for _ in range(max(10, runs // 2)):
+            for name in random.sample(list(times), len(times)):
+                began = time.perf_counter()
+                subprocess.run([program, "mcp", "test", name], env=environment, cwd=work, check=True, stdin=subprocess.DEVNULL,
+                               stdout=subprocess.DEVNULL)
+                times[name].append((time.perf_counter() - began) * 1000)
+    servers.shutdown()
+    size = len(Lists.texts[1000])
+    yield f"`mcp test` with 1,000 allowed definitions ({size} bytes) beside one: {difference(times, 'many', 'one')}"
 
 
 class Model(http.server.BaseHTTPRequestHandler):
@@ -142,6 +207,41 @@ class Model(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
+
+
+def definitions(count):
+    """The JSON of a list of tools like those of `SERVER`."""
+    words = "Finds the records of a project that fit a query, and returns them as a list with their numbers, titles and owners. " * 4
+    fields = {key: {"type": "string", "description": words[:120]} for key in ("query", "project", "owner")}
+    schema = {"type": "object", "properties": fields}
+    return json.dumps([{"name": f"tool_{number}", "description": f"Tool {number}. " + words, "inputSchema": schema}
+                       for number in range(count)])
+
+
+class Lists(Model):
+    """A server whose number of tools is its path."""
+    protocol_version, wbufsize, disable_nagle_algorithm = "HTTP/1.1", -1, True
+    texts = {count: definitions(count) for count in (1, 1000)}
+
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        results = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "a", "version": "1"}},
+                   "ping": {}}
+        body = ""
+        if message.get("method") == "tools/list":
+            tools = self.texts[int(self.path[1:])]
+            body = f'{{"jsonrpc":"2.0","id":{json.dumps(message["id"])},"result":{{"tools":{tools}}}}}'
+        elif "id" in message:
+            result = results.get(message["method"])
+            part = {"error": {"code": -32601, "message": "no such method"}} if result is None else {"result": result}
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"]} | part)
+        self.send_response(200 if body else 202)
+        if body:
+            self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body.encode())
+        self.wfile.flush()
 
 
 def request_size(program):
@@ -315,6 +415,37 @@ def call_lines(program, runs, name, where):
     for name, place, call in (("a pipe", "pipe", "pipe__echo"), ("HTTP", "http", "web__echo")):
         own, whole, rest = (statistics.median(values) for values in (at_server[place], through[call], through["time"]))
         yield f"a call over {name} costs {whole - own:+.3f} ms more than the server itself, {whole - rest:+.3f} ms more than `time`"
+
+
+def sync_lines(where):
+    """The time that the disk alone takes for what a call brings to it: a receipt that is appended. Until 27 November 2026 a new head
+    file followed."""
+    def timed(act):
+        times = []
+        for _ in range(220):
+            began = time.perf_counter()
+            act()
+            times.append((time.perf_counter() - began) * 1000)
+        return statistics.median(times[20:]), statistics.quantiles(times[20:], n=10)[8]
+
+    with tempfile.TemporaryDirectory(dir=where) as place:
+        log = os.open(os.path.join(place, "log"), os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+        def receipt():
+            os.write(log, b"x" * 541)
+            os.fdatasync(log)
+
+        def head():
+            file = os.open(os.path.join(place, "head.tmp"), os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+            os.write(file, b"x" * 218)
+            os.fdatasync(file)
+            os.close(file)
+            os.rename(os.path.join(place, "head.tmp"), os.path.join(place, "head"))
+
+        for name, act in (("a receipt appended", receipt), ("a head file written anew", head)):
+            median, tenth = timed(act)
+            yield f"the disk alone, {name}, with fdatasync: median {median:.3f} ms  90th of 100 {tenth:.3f} ms"
+        os.close(log)
 
 
 class Searcher(Model):
@@ -539,38 +670,41 @@ def peer_lines(program, peers):
             yield f"{shown:<9} 150 tools of 7 servers cost {more} bytes, about {more // 4} tokens"
 
 
+def other_lines(options):
+    sizes = request_size(options.program)
+    for name, size in sizes.items():
+        yield f"request {name:<16} {size['tools']:>4} tools sent  {size['bytes of tools']:>7} bytes"
+    more = sizes["with 150 tools"]["bytes of tools"] - sizes["without"]["bytes of tools"]
+    yield f"150 tools of 7 servers cost {more} bytes, about {more // 4} tokens"
+    if options.peers:
+        yield from peer_lines(options.program, options.peers)
+    # A receipt is brought to the disk before a call; in memory that costs nothing.
+    yield from sync_lines(None)
+    for name, where in (("on the disk", None), ("in memory", "/dev/shm")):
+        yield from call_lines(options.program, options.runs, name, where)
+    yield from search_lines(options.program, options.runs)
+    values = end_times(options.program, max(2, options.runs // 8))
+    yield f"the end of a session with 10 servers that run: {statistics.median(values):.0f} ms, at most {max(values):.0f} ms"
+    for what, values in zip(("its server is gone", "the question is over"), stop_times(options.program, max(2, options.runs // 4))):
+        yield f"the emergency stop during a call: {what} after {statistics.median(values):.0f} ms, at most {max(values):.0f} ms"
+    yield from definition_lines(options.program, options.runs)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--program", default=str(ROOT / "target/release/reedclaw"))
     parser.add_argument("--runs", type=int, default=40)
     parser.add_argument("--peers")
+    parser.add_argument("--prompt", action="store_true", help="measure the first prompt alone")
     parser.add_argument("--name", default="mcp")
     options = parser.parse_args()
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     lines = [f"date: {time.strftime('%Y-%m-%d %H:%M UTC', time.gmtime())}",
-             f"command: benches/mcp.py --runs {options.runs}{' --peers DIRECTORY' if options.peers else ''}",
+             f"command: benches/mcp.py --runs {options.runs}{' --peers DIRECTORY' if options.peers else ''}{' --prompt' * options.prompt}",
              f"load1: {os.getloadavg()[0]:.1f}", f"cpu: {cpu}", f"cores: {os.cpu_count()}", ""]
-    sizes = request_size(options.program)
-    for name, size in sizes.items():
-        lines.append(f"request {name:<16} {size['tools']:>4} tools sent  {size['bytes of tools']:>7} bytes")
-    more = sizes["with 150 tools"]["bytes of tools"] - sizes["without"]["bytes of tools"]
-    lines.append(f"150 tools of 7 servers cost {more} bytes, about {more // 4} tokens")
-    if options.peers:
-        lines.extend(peer_lines(options.program, options.peers))
-    # Receipts are brought to the disk before and after a call; in memory that costs nothing.
-    for name, where in (("on the disk", None), ("in memory", "/dev/shm")):
-        lines.extend(call_lines(options.program, options.runs, name, where))
-    lines.extend(search_lines(options.program, options.runs))
-    values = end_times(options.program, max(2, options.runs // 8))
-    lines.append(f"the end of a session with 10 servers that run: {statistics.median(values):.0f} ms, at most {max(values):.0f} ms")
-    for what, values in zip(("its server is gone", "the question is over"), stop_times(options.program, max(2, options.runs // 4))):
-        lines.append(f"the emergency stop during a call: {what} after {statistics.median(values):.0f} ms, at most {max(values):.0f} ms")
-    times = first_prompt(options.program, options.runs)
-    for name, values in times.items():
-        lines.append(f"first prompt {name:<16} median {statistics.median(values):7.2f} ms  "
-                     f"fastest tenth {statistics.quantiles(values, n=10)[0]:7.2f} ms")
-    pairs = [many - without for without, many in zip(times["without"], times["with 20 servers"])]
-    lines.append(f"20 servers cost {statistics.median(pairs):+.2f} ms (median of {len(pairs)} pairs)")
+    if not options.prompt:
+        lines.extend(other_lines(options))
+    lines.extend(first_prompt_lines(options.program, options.runs))
     text = "\n".join(lines) + "\n"
     print(text, end="")
     stamp = time.strftime("%Y%m%d-%H%M", time.gmtime())
