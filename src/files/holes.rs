@@ -28,17 +28,19 @@ pub fn next_data(file: &File, at: u64) -> io::Result<Option<u64>> {
 
 /// A buffer for the pieces of a file: most files are smaller than the largest piece, and clearing that would take longer than
 /// reading them.
-fn buffer(file: &File) -> io::Result<Vec<u8>> {
-    let bytes = usize::try_from(file.metadata()?.len()).unwrap_or(PIECE_BYTES);
-    Ok(vec![0; bytes.saturating_add(1).min(PIECE_BYTES)])
+fn buffer(data: &Metadata) -> Vec<u8> {
+    let bytes = usize::try_from(data.len()).unwrap_or(PIECE_BYTES);
+    vec![0; bytes.saturating_add(1).min(PIECE_BYTES)]
 }
 
-/// Passes the pieces of a file that aren't in holes to `each`, with their places, until it returns false.
+/// Passes the pieces of a file that aren't in holes to `each`, with their places, until it returns false. Returns the
+/// system's facts about the file before it was read.
 ///
 /// # Errors
 /// It can't be read.
-pub fn each_piece(file: &File, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::Result<()> {
-    let mut buffer = buffer(file)?;
+pub fn each_piece(file: &File, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::Result<Metadata> {
+    let data_of = file.metadata()?;
+    let mut buffer = buffer(&data_of);
     let mut at = 0;
     while let Some(data) = next_data(file, at)? {
         let count = file.read_at(&mut buffer, data)?;
@@ -46,8 +48,12 @@ pub fn each_piece(file: &File, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::
             break;
         }
         at = data + count as u64;
+        // A short piece that reaches the end is the last: most files are one piece, and asking for more costs two calls.
+        if at >= data_of.len() && count < buffer.len() {
+            break;
+        }
     }
-    Ok(())
+    Ok(data_of)
 }
 
 /// The same for the file at a path; returns the system's error.
@@ -55,9 +61,7 @@ pub fn each_piece(file: &File, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::
 /// # Errors
 /// It can't be read.
 pub fn each_piece_at(path: &Path, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> io::Result<Metadata> {
-    let file = File::open(path)?;
-    each_piece(&file, each)?;
-    file.metadata()
+    each_piece(&File::open(path)?, each)
 }
 
 /// Whether two files of the same size have the same content; `None` if `may_go_on` returned false.
@@ -65,7 +69,7 @@ pub fn each_piece_at(path: &Path, each: &mut dyn FnMut(u64, &[u8]) -> bool) -> i
 /// # Errors
 /// One of them can't be read.
 pub fn are_equal(left: &File, right: &File, may_go_on: &dyn Fn() -> bool) -> io::Result<Option<bool>> {
-    let mut one = buffer(left)?;
+    let mut one = buffer(&left.metadata()?);
     let mut other = one.clone();
     let mut at = 0;
     // A hole in both files is equal.
@@ -93,12 +97,12 @@ pub fn are_equal(left: &File, right: &File, may_go_on: &dyn Fn() -> bool) -> io:
 /// One of them can't be read or written.
 pub fn copy(from: &File, to: &File) -> io::Result<()> {
     let mut failure = Ok(());
-    each_piece(from, &mut |at, bytes| {
+    let data = each_piece(from, &mut |at, bytes| {
         failure = to.write_all_at(bytes, at);
         failure.is_ok()
     })?;
     failure?;
-    to.set_len(from.metadata()?.len())
+    to.set_len(data.len())
 }
 
 #[cfg(test)]

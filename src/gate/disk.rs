@@ -12,8 +12,16 @@ use crate::policy::Files;
 /// thousands of files in a few.
 #[derive(Debug, Default)]
 pub struct Disk {
-    directories: RefCell<HashMap<PathBuf, Option<PathBuf>>>,
+    directories: RefCell<HashMap<PathBuf, Option<Place>>>,
     named: OnceLock<NamedByGit>,
+}
+
+/// The target of a path.
+#[derive(Clone, Debug)]
+struct Place {
+    path: PathBuf,
+    /// Whether something is there.
+    exists: bool,
 }
 
 impl Files for Disk {
@@ -21,11 +29,10 @@ impl Files for Disk {
         let path = Path::new(path);
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return text(resolved(path)) };
         let directory = self.directory(parent)?;
-        let path = directory.join(name);
-        match std::fs::symlink_metadata(&path) {
-            Ok(data) if data.is_symlink() => text(resolved(&path)),
-            _ => text(Some(path)),
-        }
+        let path = directory.path.join(name);
+        // In a directory that isn't there, nothing is a link: a command may have made thousands of files in a new one.
+        let is_link = directory.exists && std::fs::symlink_metadata(&path).is_ok_and(|data| data.is_symlink());
+        if is_link { text(resolved(&path)) } else { text(Some(Place { path, exists: false })) }
     }
 
     fn is_named_by_git(&self, path: &str, home: &str) -> bool {
@@ -36,7 +43,7 @@ impl Files for Disk {
 
 impl Disk {
     /// The target of a directory's path.
-    fn directory(&self, path: &Path) -> Option<PathBuf> {
+    fn directory(&self, path: &Path) -> Option<Place> {
         if let Some(known) = self.directories.borrow().get(path) {
             return known.clone();
         }
@@ -46,18 +53,19 @@ impl Disk {
     }
 }
 
-fn text(path: Option<PathBuf>) -> Option<String> {
-    path?.to_str().map(str::to_owned)
+fn text(place: Option<Place>) -> Option<String> {
+    place?.path.to_str().map(str::to_owned)
 }
 
 /// The target of a path; for what isn't there yet, where its directory leads; `None` if a link on it leads to nothing.
 #[must_use]
-fn resolved(path: &Path) -> Option<PathBuf> {
+fn resolved(path: &Path) -> Option<Place> {
     let mut missing = Vec::new();
     let mut path = path;
     loop {
         if let Ok(found) = std::fs::canonicalize(path) {
-            return Some(missing.iter().rev().fold(found, |path, name| path.join(name)));
+            let exists = missing.is_empty();
+            return Some(Place { path: missing.iter().rev().fold(found, |path, name| path.join(name)), exists });
         }
         // A link that leads to nothing would be followed when it is written through.
         if std::fs::symlink_metadata(path).is_ok() {

@@ -259,8 +259,8 @@ impl Bench {
         let mut taking = Taking::over(&self.draft);
         taking.is_flood = self.is_flood(changes, &mut taking.rules);
         for (path, did) in changes {
-            carry_out(layer, path, did).map_err(told)?;
-            let leaf = self.leaf_of(path, did, &mut taking).map_err(told)?;
+            let length = carry_out(layer, path, did).map_err(told)?;
+            let leaf = self.leaf_of(path, did, length, &mut taking).map_err(told)?;
             if leaf.is_none() && *did != Did::Gone {
                 continue;
             }
@@ -281,7 +281,14 @@ impl Bench {
     }
 
     /// Returns the file or link that the draft takes at a path that a command changed, as the bench has it now.
-    fn leaf_of(&self, path: &Path, did: &Did, taking: &mut Taking<'_>) -> io::Result<Option<(Mode, Vec<u8>)>> {
+    /// `length` is that of the file.
+    fn leaf_of(
+        &self,
+        path: &Path,
+        did: &Did,
+        length: u64,
+        taking: &mut Taking<'_>,
+    ) -> io::Result<Option<(Mode, Vec<u8>)>> {
         let mode = match did {
             Did::Directory | Did::Gone => return Ok(None),
             Did::Link(_) | Did::File(..) | Did::Bytes(..) if !self.draft.has(path) && taking.rules.ignores(path) => {
@@ -290,8 +297,6 @@ impl Bench {
             Did::Link(target) => return Ok(Some((Mode::Link, target.as_os_str().as_bytes().to_vec()))),
             Did::File(_, mode) | Did::Bytes(_, mode) => *mode,
         };
-        let file = self.dir.join(path);
-        let length = fs::metadata(&file)?.len();
         if let Some(why) = self.why_left_out(path, length, taking) {
             taking.leave_out(path, why);
             return Ok(None);
@@ -300,7 +305,7 @@ impl Bench {
             *taking.flood.entry(path.iter().take(1).collect()).or_default() += 1;
             return Ok(None);
         }
-        let content = match fs::read(&file) {
+        let content = match fs::read(self.dir.join(path)) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 taking.leave_out(path, "its permissions forbid reading it");
                 return Ok(None);
@@ -428,18 +433,20 @@ pub fn clear_up_shared(shared: &Path, states: &[PathBuf], only_names: bool) -> V
     Lowers(shared.to_owned()).clear_up(&used, only_names)
 }
 
-/// Does on the bench what a command did on its copy.
-fn carry_out(layer: Layer<'_>, path: &Path, did: &Did) -> io::Result<()> {
+/// Does on the bench what a command did on its copy. Returns the length of the file that this puts there, or 0.
+fn carry_out(layer: Layer<'_>, path: &Path, did: &Did) -> io::Result<u64> {
     match did {
-        Did::Gone => layer.remove(path),
-        Did::Directory => layer.make_directories(path),
-        Did::Link(target) => layer.put(path, Mode::Link, target.as_os_str().as_bytes()),
-        Did::File(source, bits) => layer.take(path, source, *bits),
+        Did::Gone => layer.remove(path)?,
+        Did::Directory => layer.make_directories(path)?,
+        Did::Link(target) => layer.put(path, Mode::Link, target.as_os_str().as_bytes())?,
+        Did::File(source, bits) => return layer.take(path, source, *bits),
         Did::Bytes(bytes, bits) => {
             layer.put(path, Mode::File, bytes)?;
-            fs::set_permissions(layer.top.join(path), fs::Permissions::from_mode(bits & 0o777))
+            fs::set_permissions(layer.top.join(path), fs::Permissions::from_mode(bits & 0o777))?;
+            return Ok(bytes.len() as u64);
         }
     }
+    Ok(0)
 }
 
 /// Writes files of a tree into an empty directory, without records of sessions. Returns their number.

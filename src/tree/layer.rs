@@ -162,15 +162,23 @@ impl Layer<'_> {
         }
     }
 
-    /// Moves a file to a path. One of another file system is copied, with its holes: one of 2 GiB may be almost empty.
-    pub(super) fn take(&self, path: &Path, source: &Path, bits: u32) -> io::Result<()> {
+    /// Moves a file to a path; returns its length. One of another file system is copied, with its holes: one of 2 GiB may
+    /// be almost empty.
+    pub(super) fn take(&self, path: &Path, source: &Path, bits: u32) -> io::Result<u64> {
         let target = self.top.join(path);
         self.make_directories(path.parent().unwrap_or(Path::new("")))?;
-        self.vacate(path)?;
+        // All but a directory is replaced by the move itself.
         if fs::rename(source, &target).is_err() {
-            holes::copy(&File::open(source)?, &OpenOptions::new().write(true).create_new(true).open(&target)?)?;
+            self.vacate(path)?;
+            if fs::rename(source, &target).is_err() {
+                holes::copy(&File::open(source)?, &OpenOptions::new().write(true).create_new(true).open(&target)?)?;
+            }
         }
-        fs::set_permissions(&target, fs::Permissions::from_mode(bits & 0o777))
+        let data = target.symlink_metadata()?;
+        if data.permissions().mode() & 0o7777 != bits & 0o777 {
+            fs::set_permissions(&target, fs::Permissions::from_mode(bits & 0o777))?;
+        }
+        Ok(data.len())
     }
 }
 

@@ -392,6 +392,31 @@ fn of_thousands_of_new_files_none_is_taken_and_a_known_file_is() {
 }
 
 #[test]
+fn a_file_of_a_command_takes_the_place_of_what_the_bench_has_and_never_runs_as_somebody_else() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = crate::git::in_memory();
+    let bench = bench(dir.path());
+    bench.ready().expect("ready");
+    let elsewhere = dir.path().join("elsewhere");
+    std::fs::write(&elsewhere, "untouched").expect("a file");
+    let adopt = |path: &str, did: Did| bench.adopt(&[(Path::new(path), did)]).expect("adopted");
+    adopt("link", Did::Link(elsewhere.clone()));
+    adopt("folder/below.txt", made_file(dir.path(), "below\n"));
+    let above = Did::Link(dir.path().to_owned());
+    adopt("way", above);
+    for path in ["a.txt", "link", "folder", "way/elsewhere"] {
+        let Did::File(source, _) = made_file(dir.path(), "new\n") else { unreachable!("a file") };
+        std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o6755)).expect("set");
+        adopt(path, Did::File(source, 0o755));
+        let file = bench.dir().join(path);
+        let data = file.symlink_metadata().expect("there");
+        assert_eq!((data.is_file(), data.permissions().mode() & 0o7777), (true, 0o755), "{path}");
+        assert_eq!(bench.draft().leaf(Path::new(path), 10).expect("a file"), (Mode::Executable, b"new\n".to_vec()));
+    }
+    assert_eq!(std::fs::read(&elsewhere).expect("a file"), b"untouched", "no link on the way is followed");
+}
+
+#[test]
 fn a_file_with_a_known_key_is_refused_and_taken_back_if_the_key_is_known_later() {
     let dir = crate::git::in_memory();
     let bench = bench(dir.path());

@@ -179,8 +179,9 @@ impl ToolRunner {
             let names: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
             add(outcome, &format!("[pipes and sockets aren't kept: {}]", names.join(", ")));
         }
-        // The disk works on many new contents while they are hashed, shown and asked about.
-        if items.len() >= SYNCED_AHEAD_MIN && self.options.gate.rules().autonomy != Autonomy::Readonly {
+        // The disk works on many new contents while they are hashed, shown and asked about. A bench can be made anew, so
+        // nothing waits for its files.
+        if !is_bench && items.len() >= SYNCED_AHEAD_MIN && self.options.gate.rules().autonomy != Autonomy::Readonly {
             self.options.root.begin_sync();
         }
         // Working unasked never includes what other programs run, nor the end of a repository.
