@@ -66,6 +66,11 @@ pub enum GitError {
     /// An object is missing, or isn't what it should be.
     #[error("object {0} can't be read")]
     Object(Oid),
+    /// An object that a partial clone has left with its server.
+    #[error(
+        "object {0} was never fetched: this is a partial clone; `git fetch --refetch --no-filter` fetches all it lacks"
+    )]
+    NotFetched(Oid),
     /// A file is longer than what is read.
     #[error("it is longer than {0} bytes")]
     Long(u64),
@@ -482,7 +487,7 @@ impl Repo {
     /// It can't be read.
     pub fn commit(&self, id: Oid) -> Result<Commit, GitError> {
         self.with(|repo| {
-            let commit = repo.find_commit(id).map_err(|_| GitError::Object(id))?;
+            let commit = repo.find_commit(id).map_err(|_| self.lacks(id))?;
             let commit = commit.decode().map_err(|_| GitError::Object(id))?;
             let time = commit.committer().ok().and_then(|it| it.time().ok());
             Ok(Commit {
@@ -551,9 +556,18 @@ impl Repo {
     /// An object as it is.
     fn raw(&self, id: Oid) -> Result<(gix::objs::Kind, Vec<u8>), GitError> {
         self.with(|repo| {
-            let object = repo.find_object(id).map_err(|_| GitError::Object(id))?;
+            let object = repo.find_object(id).map_err(|_| self.lacks(id))?;
             Ok((object.kind, object.data.clone()))
         })
+    }
+
+    /// The reason why an object can't be read.
+    fn lacks(&self, id: Oid) -> GitError {
+        // Git marks the packs of a server that has promised the rest.
+        let is_mark = |it: std::fs::DirEntry| it.path().extension().is_some_and(|it| it == "promisor");
+        let packs = std::fs::read_dir(self.common_dir.join("objects/pack"));
+        let is_partial = packs.is_ok_and(|packs| packs.flatten().any(is_mark));
+        if is_partial && !self.has(id) { GitError::NotFetched(id) } else { GitError::Object(id) }
     }
 
     /// Whether it is a shallow clone, which lacks old commits.
@@ -611,7 +625,7 @@ impl Objects for Repo {
             return Ok(Vec::new());
         }
         self.with(|repo| {
-            let tree_object = repo.find_tree(tree).map_err(|_| GitError::Object(tree))?;
+            let tree_object = repo.find_tree(tree).map_err(|_| self.lacks(tree))?;
             let mut entries = Vec::new();
             for entry in tree_object.iter().take(ENTRIES_MAX) {
                 let entry = entry.map_err(|_| GitError::Object(tree))?;
@@ -626,11 +640,11 @@ impl Objects for Repo {
         if self.size(id)? > bytes_max {
             return Err(GitError::Long(bytes_max));
         }
-        self.with(|repo| Ok(repo.find_blob(id).map_err(|_| GitError::Object(id))?.take_data()))
+        self.with(|repo| Ok(repo.find_blob(id).map_err(|_| self.lacks(id))?.take_data()))
     }
 
     fn size(&self, id: Oid) -> Result<u64, GitError> {
-        self.with(|repo| Ok(repo.find_header(id).map_err(|_| GitError::Object(id))?.size()))
+        self.with(|repo| Ok(repo.find_header(id).map_err(|_| self.lacks(id))?.size()))
     }
 
     fn blob_id(&self, bytes: &[u8]) -> Option<Oid> {

@@ -32,7 +32,10 @@ pub(super) enum Found {
 pub(super) fn of_git(error: &GitError) -> PathError {
     match error {
         GitError::Long(bytes) => PathError::Long(*bytes),
-        GitError::Object(_) => PathError::Reserved("the repository lacks its content (a partial or damaged clone)"),
+        GitError::NotFetched(_) => PathError::Reserved(
+            "its content was never fetched, since this is a partial clone; `git fetch --refetch --no-filter` fetches it",
+        ),
+        GitError::Object(_) => PathError::Reserved("the repository lacks its content (a damaged clone)"),
         _ => PathError::System(nix::errno::Errno::EIO),
     }
 }

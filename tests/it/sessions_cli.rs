@@ -376,3 +376,25 @@ fn a_persons_command_runs_on_the_bench_and_its_changes_become_a_commit_after_a_y
     let log = output(at, &["session", "log", &id]);
     assert!(log.contains("with mine") && !log.contains("run sh"), "{log}");
 }
+
+#[test]
+fn a_command_in_a_partial_clone_names_what_is_missing_and_the_way_to_it() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let home = home(&[], "");
+    let (origin, project) = (home.path().join("origin"), home.path().join("project"));
+    fs::rename(&project, &origin).expect("renamed");
+    git(&origin, &["config", "uploadpack.allowFilter", "true"]);
+    let url = format!("file://{}", origin.display());
+    git(home.path(), &["clone", "-q", "--filter=blob:none", "--no-checkout", &url, "project"]);
+    let id = output(home.path(), &["session", "start", "partial"]);
+    let run = ["session", "run", id.trim(), "--yes", "cat a.txt"];
+    let (code, out, err) = reedclaw(home.path(), &run);
+    assert_ne!(code, Some(0), "{out}{err}");
+    assert!(err.contains("was never fetched: this is a partial clone"), "{out}{err}");
+    let (_, way) = err.split_once("`git ").expect("a way out");
+    let (way, _) = way.split_once('`').expect("its end");
+    git(&project, &way.split(' ').collect::<Vec<_>>());
+    assert_eq!(output(home.path(), &run), "old\n");
+}
