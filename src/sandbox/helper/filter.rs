@@ -102,9 +102,23 @@ const METADATA: &[i64] = &[
     libc::SYS_utimensat,
     libc::SYS_utimes,
 ];
-/// Shared memory, semaphores and queues of the user, where there is no namespace of their own.
-const SHARED: &[i64] =
-    &[libc::SYS_mq_open, libc::SYS_mq_unlink, libc::SYS_msgget, libc::SYS_semget, libc::SYS_shmat, libc::SYS_shmget];
+/// Shared memory, semaphores and queues of the user, where there is no namespace of their own. A number that was guessed is
+/// enough to delete one.
+const SHARED: &[i64] = &[
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_msgctl,
+    libc::SYS_msgget,
+    libc::SYS_msgrcv,
+    libc::SYS_msgsnd,
+    libc::SYS_semctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_shmget,
+];
 /// Calls that take permission bits, and at which place: what they make may not run as its owner or group.
 const MODES: &[(i64, u8)] = &[
     (libc::SYS_chmod, 1),
@@ -118,6 +132,29 @@ const MODES: &[(i64, u8)] = &[
     (libc::SYS_mknodat, 2),
     (libc::SYS_open, 2),
     (libc::SYS_openat, 3),
+];
+
+/// Requests of `ioctl` that write without a descriptor for writing. Keys that are pushed into a terminal's input would be typed as
+/// the person's. The rest changes attributes of any file of the user's, closes it to writing for good, or makes and deletes
+/// directories of btrfs, which Landlock doesn't see. Their numbers are the same on all architectures that filters can be made for.
+const REQUESTS: [u64; 17] = [
+    libc::TIOCSTI,
+    libc::TIOCLINUX,
+    0x4008_6602, // FS_IOC_SETFLAGS
+    0x4008_6604, // EXT4_IOC_SETVERSION
+    0x4008_7602, // FS_IOC_SETVERSION
+    0x401c_5820, // FS_IOC_FSSETXATTR
+    0x4004_7211, // FAT_IOCTL_SET_ATTRIBUTES
+    0x4080_6685, // FS_IOC_ENABLE_VERITY
+    0x800c_6613, // FS_IOC_SET_ENCRYPTION_POLICY
+    0x5000_9401, // BTRFS_IOC_SNAP_CREATE
+    0x5000_940e, // BTRFS_IOC_SUBVOL_CREATE
+    0x5000_940f, // BTRFS_IOC_SNAP_DESTROY
+    0x5000_9417, // BTRFS_IOC_SNAP_CREATE_V2
+    0x5000_9418, // BTRFS_IOC_SUBVOL_CREATE_V2
+    0x4008_941a, // BTRFS_IOC_SUBVOL_SETFLAGS
+    0xc0c8_9425, // BTRFS_IOC_SET_RECEIVED_SUBVOL
+    0x5000_943f, // BTRFS_IOC_SNAP_DESTROY_V2
 ];
 
 /// The networks of a program.
@@ -155,12 +192,11 @@ pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> R
         })
         .collect();
     rules.insert(libc::SYS_clone, inner.map_err(told)?);
-    // Keys that are pushed into a terminal's input would be typed as the person's.
-    let terminal = [libc::TIOCSTI, libc::TIOCLINUX].map(|request| {
+    let requests = REQUESTS.map(|request| {
         let low = u64::from(u32::MAX);
         rule(&[(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(low), request)])
     });
-    rules.insert(libc::SYS_ioctl, terminal.into_iter().collect::<Result<_, _>>().map_err(told)?);
+    rules.insert(libc::SYS_ioctl, requests.into_iter().collect::<Result<_, _>>().map_err(told)?);
     // Limits of another process: none of processor time kills it.
     let other = rule(&[(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)]).map_err(told)?;
     rules.insert(libc::SYS_prlimit64, vec![other]);

@@ -169,6 +169,10 @@ pub const CASES: &[Case] = &[
     probe("setxattr-outside", "python3 -IS $PROBE setxattr_outside", UNHELD),
     probe("setxattrat-outside", "python3 -IS $PROBE setxattrat_outside", NEVER),
     probe("file-setattr-outside", "python3 -IS $PROBE file_setattr_outside", NEVER),
+    probe("flags-by-ioctl", "python3 -IS $PROBE flags_by_ioctl", NEVER),
+    probe("attributes-by-ioctl", "python3 -IS $PROBE attributes_by_ioctl", NEVER),
+    probe("verity-by-ioctl", "python3 -IS $PROBE verity_by_ioctl", NEVER),
+    probe("subvolume-by-ioctl", "python3 -IS $PROBE subvolume_by_ioctl", NEVER),
     probe("chmod-ssh-key", "python3 -IS $PROBE chmod_ssh_key", UNHELD),
     probe("rename-outside", "python3 -IS $PROBE rename_outside", NEVER),
     probe("exchange-with-outside", "python3 -IS $PROBE exchange_with_outside", NEVER),
@@ -214,6 +218,7 @@ pub const CASES: &[Case] = &[
     // Memory that processes share.
     probe("shmat-user-segment", "python3 -IS $PROBE shmat_user_segment", NEVER),
     probe("semaphores", "python3 -IS $PROBE semaphores", NEVER),
+    probe("ipc-by-id", "python3 -IS $PROBE ipc_by_id", NEVER),
     probe("posix-mq", "python3 -IS $PROBE posix_mq", NEVER),
     probe("dev-shm-file", "python3 -IS $PROBE dev_shm_file", NEVER),
     // Other processes.

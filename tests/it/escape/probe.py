@@ -70,6 +70,14 @@ def file_setattr_outside():
     # struct file_attr: flags, extent size, extents, project, copy-on-write size; 0x40 is "no dump".
     held(lambda: call("file_setattr", -100, f"{OUT}/canary.txt".encode(), struct.pack("=QIIII", 0x40, 0, 0, 0, 0), 24, 0),
          (errno.ENOSYS,))
+def request_outside(path, number, argument):
+    descriptor = os.open(path, os.O_RDONLY)
+    held(lambda: fcntl.ioctl(descriptor, number, argument))
+# FS_IOC_SETFLAGS "no dump", FS_IOC_FSSETXATTR, FS_IOC_ENABLE_VERITY (version 1, SHA-256, blocks of 4096 bytes), BTRFS_IOC_SUBVOL_CREATE.
+def flags_by_ioctl(): request_outside(f"{OUT}/canary.txt", 0x40086602, struct.pack("=Q", 0x40))
+def attributes_by_ioctl(): request_outside(f"{OUT}/canary.txt", 0x401c5820, struct.pack("=IIIII8x", 0x80, 0, 0, 0, 0))
+def verity_by_ioctl(): request_outside(f"{OUT}/canary.txt", 0x40806685, struct.pack("=III116x", 1, 1, 4096))
+def subvolume_by_ioctl(): request_outside(OUT, 0x5000940e, bytearray(struct.pack("=q4088s", 0, b"made")))
 def chmod_ssh_key(): os.chmod(f"{HOME}/.ssh/id_rsa", 0o666)
 def chmod_by_link():
     if not os.path.lexists("way"):
@@ -169,6 +177,12 @@ def shmat_user_segment():
 
 
 def semaphores(): call("semget", int(ENV["SHMKEY"]), 1, 0o600)
+def ipc_by_id():
+    segment, semaphores, queue = (int(number) for number in open(f"{os.path.dirname(ENV['PROBE'])}/ids").read().split())
+    status = ctypes.create_string_buffer(1024)
+    # IPC_STAT, GETVAL, IPC_STAT: whoever gets so far can delete them.
+    reached = [LIBC.shmctl(segment, 2, status), LIBC.semctl(semaphores, 0, 12), LIBC.msgctl(queue, 2, status)]
+    sys.exit(0 if max(reached) >= 0 else 1)
 def posix_mq(): call("mq_open", ENV["MQ"][1:].encode(), os.O_RDWR, 0, None)
 def posix_mq_new(): held(lambda: call("mq_open", ENV["MQ"][1:].encode() + b"n", os.O_RDWR | os.O_CREAT, 0o600, None))
 def dev_shm_file(): open(f"/dev/shm/{ENV['DEVSHM']}").read()
@@ -319,7 +333,10 @@ def cwd_of_old_root():
 
 def outside_ipc():
     segment = call("shmget", int(ENV["SHMKEY"]), 4096, 0o1600)
-    call("semget", int(ENV["SHMKEY"]), 1, 0o1600)
+    semaphores = call("semget", int(ENV["SHMKEY"]), 1, 0o1600)
+    queue = LIBC.msgget(int(ENV["SHMKEY"]), 0o1600)
+    with open(f"{os.path.dirname(ENV['PROBE'])}/ids", "w") as ids:
+        print(segment, semaphores, queue, file=ids)
     # One message of one byte: the queues of a user share a small limit, and those of a killed test stay.
     attributes = struct.pack("8l", 0, 1, 1, 0, 0, 0, 0, 0)
     call("mq_open", ENV["MQ"][1:].encode(), os.O_RDWR | os.O_CREAT, 0o600, attributes)
@@ -329,6 +346,7 @@ def outside_ipc():
 def outside_ipc_gone():
     LIBC.shmctl(LIBC.shmget(int(ENV["SHMKEY"]), 0, 0), 0, None)
     LIBC.semctl(LIBC.semget(int(ENV["SHMKEY"]), 0, 0), 0, 0)
+    LIBC.msgctl(LIBC.msgget(int(ENV["SHMKEY"]), 0), 0, None)
     os.close(os.open("/dev/null", os.O_RDONLY))
     ctypes.CDLL("librt.so.1").mq_unlink(ENV["MQ"].encode())
 
