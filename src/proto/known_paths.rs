@@ -353,6 +353,8 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
         &[
             // A link or a file in place of the directory leads git to another one.
             ".git$",
+            // `branches` and `remotes` are older places of remotes: they decide to whom a push goes.
+            ".git/branches",
             ".git/commondir",
             ".git/config",
             ".git/config.worktree",
@@ -360,6 +362,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".git/info/attributes",
             ".git/modules",
             ".git/rebase-merge/git-rebase-todo",
+            ".git/remotes",
             ".git/worktrees",
             ".gitattributes",
             // Repositories include it as `../.gitconfig`.
@@ -390,7 +393,11 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
     (
         "CI runs this",
         &[
+            ".appveyor.yml",
+            ".azure-pipelines",
+            ".build.yml",
             ".buildkite",
+            ".builds",
             ".circleci",
             ".cirrus.yml",
             ".drone.yml",
@@ -400,13 +407,17 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".github/workflows",
             ".gitlab-ci.yaml",
             ".gitlab-ci.yml",
+            ".semaphore",
+            ".tekton",
             ".travis.yml",
             ".woodpecker",
             ".woodpecker.yml",
             "Jenkinsfile",
             "appveyor.yml",
+            "azure-pipelines.yaml",
             "azure-pipelines.yml",
             "bitbucket-pipelines.yml",
+            "buildspec.yml",
             "cloudbuild.yaml",
         ],
     ),
@@ -433,13 +444,18 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".nvim",
             ".nvim.lua",
             ".nvimrc",
+            // Rope runs `config.py` in it for an editor.
+            ".ropeproject",
             ".vim",
             ".vimrc",
             ".vs",
             ".vscode",
+            ".yarn/sdks",
             ".ycm_extra_conf.py",
             ".zed",
             "hie.yaml",
+            // It names the commands of builds and checks, which the server runs when a file is opened.
+            "rust-analyzer.toml",
         ],
     ),
     (
@@ -450,6 +466,8 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             // A flake's environment lies there, and is read whenever you enter the directory.
             ".direnv",
             ".envrc",
+            // `source_env` loads these, and direnv asks nothing about them.
+            ".envrc.*",
             ".flox",
             ".mise",
             ".mise.*",
@@ -457,6 +475,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".python-version",
             ".python-versions",
             ".rtx.toml",
+            ".rvmrc",
             ".tool-versions",
             // What `.envrc` loads is loaded again when it has changed, without a question of direnv's.
             "devbox.json",
@@ -481,6 +500,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".ghci",
             ".iex.exs",
             ".irbrc",
+            ".jdbrc",
             ".lldbinit",
             ".ocamlinit",
             ".octaverc",
@@ -489,16 +509,20 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".pryrc",
             ".psysh.php",
             ".rdbgrc*",
+            "jdb.ini",
             "jupyter_config.*",
             "jupyter_lab_config.*",
             "jupyter_notebook_config.*",
             "jupyter_server_config.*",
+            // `.Rprofile` loads it.
+            "renv/activate.R",
         ],
     ),
     (
         "your package manager runs this",
         &[
             ".bundle/config",
+            ".bundle/plugin",
             ".cargo/config",
             ".cargo/config.toml",
             ".npmrc",
@@ -511,8 +535,10 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             "bunfig.toml",
             // Both can name a directory with other tools.
             "global.json",
+            "nuget.config",
             "rust-toolchain",
             "rust-toolchain.toml",
+            "uv.toml",
         ],
     ),
     (
@@ -521,12 +547,16 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".agents",
             ".aider.conf.yml",
             ".amazonq",
+            ".amp",
+            ".augment*",
             ".claude",
             ".clinerules",
             ".codex",
             ".continue",
+            ".crush.json",
             ".cursor",
             ".cursorrules",
+            ".factory",
             ".gemini",
             ".github/agents",
             ".github/chatmodes",
@@ -534,16 +564,26 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             ".github/hooks",
             ".github/instructions",
             ".github/prompts",
+            ".goose",
             ".goosehints",
+            ".grok",
             ".junie",
+            ".kilocode",
+            ".kilocodemodes",
             ".kiro",
             ".mcp.json",
             ".opencode",
+            ".openhands",
             ".qwen",
             ".reedclaw.lua",
             ".roo",
+            ".roomodes",
+            ".roorules*",
+            ".rules",
+            ".trae",
             ".windsurf",
             ".windsurfrules",
+            "AGENT.md",
             "AGENTS.md",
             "AGENTS.override.md",
             "CLAUDE.local.md",
@@ -551,6 +591,7 @@ pub const PROTECTED: &[(&str, &[&str])] = &[
             "GEMINI.md",
             "QWEN.md",
             "SOP.toml",
+            "crush.json",
             "opencode.json",
             "opencode.jsonc",
         ],
@@ -581,6 +622,9 @@ const HOOKS: [&str; 21] = [
     "reference-transaction",
     "sendemail-validate",
 ];
+
+/// Names of hooks that other programs have too: hooks only in a directory of that name, where a bare repository has them.
+const HOOKS_OF_BARE: [&str; 2] = ["post-update", "update"];
 
 /// Whether a path below a home, relative to it, holds keys or passwords. Here and in the other functions small and
 /// capital letters are alike, as they are on some disks.
@@ -635,7 +679,14 @@ fn is_hook(parts: &[&[u8]]) -> bool {
     let is_one_of = |names: &[&str], part: &[u8]| names.iter().any(|name| part.eq_ignore_ascii_case(name.as_bytes()));
     // A branch may have such a name, too.
     let is_apart = |part: &&[u8]| is_one_of(&DERIVED, part) || is_one_of(&[".git"], part);
-    parts.last().is_some_and(|name| is_one_of(&HOOKS, name)) && !parts.iter().any(is_apart)
+    let is_hook = match parts {
+        [.., directory, name] if is_one_of(&["hooks"], directory) => {
+            is_one_of(&HOOKS, name) || is_one_of(&HOOKS_OF_BARE, name)
+        }
+        [.., name] => is_one_of(&HOOKS, name),
+        [] => false,
+    };
+    is_hook && !parts.iter().any(is_apart)
 }
 
 /// The protected names by their first letter, in small letters, each with the number of its group.

@@ -93,7 +93,16 @@ fn protected_names_match_at_any_depth_and_in_any_case() {
             "commit hooks run this",
             &[".husky/pre-commit", ".pre-commit-config.yaml", "lefthook-local.yml", ".config/lefthook.yml"],
         ),
-        ("git may run this as a hook", &["hooks/pre-commit", "scripts/git/Commit-Msg", "post-checkout"]),
+        (
+            "git may run this as a hook",
+            &[
+                "hooks/pre-commit",
+                "scripts/git/Commit-Msg",
+                "post-checkout",
+                "srv.git/hooks/update",
+                "hooks/Post-Update",
+            ],
+        ),
         ("Mercurial runs this", &[".hg/hgrc", ".hg/sharedpath"]),
         ("Jujutsu runs this", &[".jj/repo/config.toml", ".jj/repo"]),
         ("your editor runs this", &[".vscode/tasks.json", ".idea", ".zed/tasks.json", "x.code-workspace", ".exrc"]),
@@ -137,6 +146,10 @@ fn protected_names_match_at_any_depth_and_in_any_case() {
         ".venv/bin/pre-commit",
         ".git/refs/heads/pre-commit",
         "hooks/pre-commit/README.md",
+        "update",
+        "bin/post-update",
+        "hooks/update.sample",
+        "hooks/update/index.ts",
         "hooks/pre-commit.sample",
         "src/lefthook.go",
         ".jj/repo/store/type",
@@ -162,6 +175,8 @@ fn a_file_is_protected_if_it_runs_before_a_build_is_started() {
                  .Rprofile .Renviron .RData .ghci .iex.exs .irbrc .ocamlinit .octaverc .psysh.php jupyter_lab_config.py \
                  .npmrc .yarnrc.yml .yarn/releases/yarn.cjs .pnp.cjs .pnp.loader.mjs .pnpmfile.cjs bunfig.toml \
                  .cargo/config.toml rust-toolchain.toml global.json .bundle/config \
+                 .envrc.local .rvmrc rust-analyzer.toml .ropeproject/config.py .yarn/sdks/typescript/lib/tsserver.js .jdbrc renv/activate.R \
+                 uv.toml NuGet.Config .bundle/plugin/index .git/remotes/origin .builds/ci.yml .openhands/setup.sh AGENT.md .roorules-code \
                  HEAD docs/x/HEAD .sl/config _darcs/prefs/defaults \
                  .git/hooks/pre-commit .gitattributes .gitmodules .husky/pre-push .pre-commit-config.yaml lefthook.yml \
                  .github/workflows/ci.yml .gitlab-ci.yml Jenkinsfile \

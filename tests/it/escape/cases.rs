@@ -155,6 +155,11 @@ pub const CASES: &[Case] = &[
         "git config --file docs/config core.fsmonitor 'touch ran'",
         PLANT_NEW,
     ),
+    // A push to a bare repository of the workspace runs it.
+    case("plant-hook-of-bare", "git init -q --bare docs", "echo x >docs/hooks/update", PLANT_NEW),
+    probe("plant-loaded-by-envrc", "echo x >.envrc.local", PLANT_NEW),
+    case("plant-alternates", REPOSITORY, "echo $OUT >.git/objects/info/alternates", CODE),
+    probe("fifo", "mkfifo f", "d w e w e w"),
     // Git appends to it, and a shell would run the name of a branch.
     case("plant-link-for-reflog", "git init -q .; mkdir -p .git/logs", "ln -s ~/.bashrc .git/logs/HEAD", PLANT_NEW),
     probe("plant-link-out", "ln -s ../.bashrc build.log", PLANT_NEW),
