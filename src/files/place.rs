@@ -10,6 +10,13 @@ use super::*;
 /// Flags for creating a file that must not exist.
 const NEW: OFlag = OFlag::O_WRONLY.union(OFlag::O_CREAT).union(OFlag::O_EXCL).union(OFlag::O_NOFOLLOW);
 
+/// Rights of single users and groups, beside the mode.
+const ACL: &str = "system.posix_acl_access";
+/// The rights that files get which are made in a directory.
+const DEFAULT_ACL: &str = "system.posix_acl_default";
+/// Longest value of an attribute, of Linux.
+const ACL_BYTES_MAX: usize = 64 * 1024;
+
 /// A directory beneath a root in which contents wait to be renamed.
 #[derive(Debug)]
 pub struct Stage<'a> {
@@ -228,10 +235,31 @@ impl Stage<'_> {
                 let from = File::open(source).map_err(|error| of_io(&error))?;
                 super::holes::copy(&from, &self.new_file(number)?).map_err(|error| of_io(&error))?;
             }
-            Ok(()) if is_ready => return Ok(()),
+            Ok(()) if self.settle_acl(number, place, places)? && is_ready => return Ok(()),
             renamed => renamed?,
         }
         self.finish(number, mode, place, places)
+    }
+
+    /// Takes rights of single users and groups from a waiting file that the present entry at its place doesn't give, or for a new
+    /// file its directory: no mode and no difference shows them. Returns whether nothing had to be done.
+    fn settle_acl(&self, number: usize, place: &Path, places: &mut Places<'_>) -> Result<bool, PathError> {
+        let named = |dir: &OwnedFd, name: &Path| Path::new(&format!("/proc/self/fd/{}", raw(dir))).join(name);
+        let waiting = named(&self.dir, Path::new(&number.to_string()));
+        let Some(own) = acl(&waiting, ACL) else { return Ok(true) };
+        let is_new = places.data(place).ok().flatten().is_none();
+        let (dir, name) = places.parent(place)?;
+        let present = acl(&named(dir, name), ACL);
+        let given = if is_new { acl(&named(dir, Path::new(".")), DEFAULT_ACL) } else { present.clone() };
+        let given: Vec<&[u8]> = given.iter().flat_map(|list| rights_by_name(list)).collect();
+        if rights_by_name(&own).all(|right| given.contains(&right)) {
+            return Ok(true);
+        }
+        let changed = match present {
+            Some(present) => rustix::fs::lsetxattr(&waiting, ACL, &present, rustix::fs::XattrFlags::empty()),
+            None => rustix::fs::lremovexattr(&waiting, ACL),
+        };
+        changed.map(|()| false).map_err(|error| of_io(&error.into()))
     }
 
     fn new_file(&self, number: usize) -> Result<File, PathError> {
@@ -364,4 +392,25 @@ impl Stage<'_> {
     pub fn name(&self) -> &str {
         &self.name
     }
+}
+
+/// A list of access of an entry, if it has one.
+fn acl(entry: &Path, kind: &str) -> Option<Vec<u8>> {
+    let mut few = [0_u8; 256];
+    match rustix::fs::lgetxattr(entry, kind, &mut few[..]) {
+        Ok(length) => Some(few[..length].to_vec()),
+        Err(rustix::io::Errno::RANGE) => {
+            let mut value = vec![0_u8; ACL_BYTES_MAX];
+            let length = rustix::fs::lgetxattr(entry, kind, &mut value[..]).ok()?;
+            value.truncate(length);
+            Some(value)
+        }
+        Err(_) => None,
+    }
+}
+
+/// The entries of a list of access that name a user or a group: after a version of four bytes each entry has eight, of which
+/// the first is its kind (`ACL_USER` and `ACL_GROUP` of linux/posix_acl.h).
+fn rights_by_name(list: &[u8]) -> impl Iterator<Item = &[u8]> {
+    list.get(4..).unwrap_or_default().chunks(8).filter(|entry| matches!(entry[0], 2 | 8))
 }

@@ -79,6 +79,53 @@ fn all_of_it_is_made_real_and_taken_back() {
     assert_eq!(scene.held(), before);
 }
 
+/// A list of access: the owner and one user may write, others may read.
+fn access_list(user: u32) -> Vec<u8> {
+    const NOBODY: u32 = u32::MAX;
+    let entries: [(u16, u16, u32); 5] =
+        [(1, 6, NOBODY), (2, 6, user), (4, 4, NOBODY), (16, 6, NOBODY), (32, 4, NOBODY)];
+    let entries = entries
+        .iter()
+        .flat_map(|(tag, rights, id)| [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat());
+    2_u32.to_le_bytes().into_iter().chain(entries).collect()
+}
+
+/// A command gave another user of the machine the right to write a file, and the question showed only its text.
+#[test]
+fn an_access_list_of_the_copy_is_not_made_real_and_that_of_the_workspace_stays() {
+    const ACL: &str = "system.posix_acl_access";
+    let set = |path: &Path, user| {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(path, ACL, &access_list(user), flags).expect("an access list");
+    };
+    let of = |path: PathBuf| {
+        let mut value = [0_u8; 100];
+        rustix::fs::getxattr(path, ACL, &mut value[..]).ok().map(|length| value[..length].to_vec())
+    };
+    let scene = start();
+    let mut steps = scene.steps();
+    set(&scene.at("b"), 4001);
+    // Files that are made in this directory get a right.
+    let flags = rustix::fs::XattrFlags::empty();
+    let of_directory = "system.posix_acl_default";
+    rustix::fs::setxattr(scene.at("d"), of_directory, &access_list(4002), flags).expect("an access list");
+    let changes = ["a", "b", "new", "d/new"].map(|name| {
+        std::fs::create_dir_all(upper(&scene).join("d")).expect("a directory");
+        let content = file(&scene, name, "text");
+        set(&upper(&scene).join(name), 4002);
+        incoming(&steps, name, content)
+    });
+    let adopted = steps.adopt("work", changes.into(), true).expect("adopted");
+    assert_eq!((adopted.left, scene.read("b")), (vec![], "text".into()));
+    assert_eq!((of(scene.at("a")), of(scene.at("new"))), (None, None));
+    assert!(of(scene.at("d/new")).is_some());
+    let kept = of(scene.at("b")).expect("an access list");
+    assert!(
+        kept.windows(4).any(|it| it == 4001_u32.to_le_bytes())
+            && !kept.windows(4).any(|it| it == 4002_u32.to_le_bytes())
+    );
+}
+
 /// Tells this very test, started as a program of its own, where it works and at which step it is killed.
 const PLACE: &str = "REEDCLAW_TEST_ADOPT_PLACE";
 const KILLED_AT: &str = "REEDCLAW_TEST_ADOPT_KILLED_AT";
