@@ -235,8 +235,13 @@ impl Stage<'_> {
                 let from = File::open(source).map_err(|error| of_io(&error))?;
                 super::holes::copy(&from, &self.new_file(number)?).map_err(|error| of_io(&error))?;
             }
-            Ok(()) if self.settle_acl(number, place, places)? && is_ready => return Ok(()),
-            renamed => renamed?,
+            renamed => {
+                renamed?;
+                let is_settled = self.settle_acl(number, place, places)?;
+                if is_settled && is_ready {
+                    return Ok(());
+                }
+            }
         }
         self.finish(number, mode, place, places)
     }

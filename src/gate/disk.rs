@@ -27,12 +27,12 @@ struct Place {
 impl Files for Disk {
     fn canonical(&self, path: &str) -> Option<String> {
         let path = Path::new(path);
-        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return text(resolved(path)) };
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return text(resolved(path)?.path) };
         let directory = self.directory(parent)?;
         let path = directory.path.join(name);
         // In a directory that isn't there, nothing is a link: a command may have made thousands of files in a new one.
         let is_link = directory.exists && std::fs::symlink_metadata(&path).is_ok_and(|data| data.is_symlink());
-        if is_link { text(resolved(&path)) } else { text(Some(Place { path, exists: false })) }
+        text(if is_link { resolved(&path)?.path } else { path })
     }
 
     fn is_named_by_git(&self, path: &str, home: &str) -> bool {
@@ -53,8 +53,8 @@ impl Disk {
     }
 }
 
-fn text(place: Option<Place>) -> Option<String> {
-    place?.path.to_str().map(str::to_owned)
+fn text(path: PathBuf) -> Option<String> {
+    path.into_os_string().into_string().ok()
 }
 
 /// The target of a path; for what isn't there yet, where its directory leads; `None` if a link on it leads to nothing.
