@@ -96,7 +96,7 @@ pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, names:
         let is_stopped = || cancel.is_cancelled();
         let read = |_: &str| Err(String::new());
         let env = runtime.env().clone();
-        let mut face = Face { stop: &is_stopped, person: &mut Silent, env: &env, read: &read };
+        let mut face = Face { typed: "reedclaw mcp", stop: &is_stopped, person: &mut Silent, env: &env, read: &read };
         let allowed = match mcp_command(&servers, &format!("allow {name}"), &mut face) {
             Ok(Done::Ask { server, tools, lines }) => {
                 let title = format!("Let the model call the tools of {name}");

@@ -90,7 +90,7 @@ impl Named {
         let is_stopped = || cancel.is_cancelled();
         let read = |_: &str| Err(String::new());
         let env = runtime.env().clone();
-        let mut face = Face { stop: &is_stopped, person: &mut Silent, env: &env, read: &read };
+        let mut face = Face { typed: "reedclaw mcp", stop: &is_stopped, person: &mut Silent, env: &env, read: &read };
         let Done::Insert(text) = mcp_command(&servers, &self.line(), &mut face)? else { return Ok(None) };
         let title = format!("Send the prompt {} of the server {}", self.prompt.name, self.server);
         Ok(Some((title, text)))

@@ -11,6 +11,7 @@ use ureq::http::Uri;
 
 use crate::app::limits::sandbox::{Chosen, grant};
 use crate::app::tooling::workspace::variable;
+use crate::base::program::find_program;
 use crate::config::{
     Env, Hidden, KeySource, McpSettings, ServerSandbox, ServerSettings, ServerStart, Settings, state_directory,
 };
@@ -303,6 +304,14 @@ impl Parts {
         }
         grant.readable.extend(row.readable.iter().cloned());
         grant.writable.extend(row.writable.iter().cloned().chain(own));
+        // The sandbox would say so too, but only as an exit status.
+        let path = variable(&self.env, "PATH").unwrap_or_default();
+        if find_program(program, path, &grant.cwd).is_none() {
+            return Err(match program.contains('/') {
+                true => format!("there is no program {program}"),
+                false => format!("there is no program {program} in PATH"),
+            });
+        }
         let chosen = if row.sandbox == ServerSandbox::Off { &self.unheld } else { &self.chosen };
         let command = chosen.get().command(OsStr::new(program), &arguments, &grant);
         command.map_err(|error| format!("{}; {}", error.message, error.hint))

@@ -107,7 +107,10 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
             return imported(path);
         }
         if line == "list" {
-            outln!("No servers are configured. mcp.servers in the config names them; see docs/tools-and-plugins.md.");
+            outln!(
+                "No servers are configured. mcp.servers in the config names them, and reedclaw mcp import FILE reads another client's; see \
+                 docs/tools-and-plugins.md."
+            );
             return Ok(exit::DONE);
         }
         return Err(Failure {
@@ -122,7 +125,7 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
     let env = runtime.env().clone();
     let stop = || cancel.is_cancelled();
     let mut person = TtyReplies(&mut tty);
-    let mut face = Face { stop: &stop, person: &mut person, env: &env, read: &read };
+    let mut face = Face { typed: "reedclaw mcp", stop: &stop, person: &mut person, env: &env, read: &read };
     let done = mcp_command(&servers, line, &mut face)?;
     drop(tty);
     match done {

@@ -22,7 +22,10 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
     let servers = own.or_else(|| servers_alone(repl));
     let needs_none = ["connect", "import"].iter().any(|word| argument.split_whitespace().next() == Some(word));
     let Some(servers) = servers.filter(|servers| needs_none || !servers.names().is_empty()) else {
-        repl.console.notice("no servers are configured: mcp.servers in the config names them");
+        repl.console.notice(
+            "no servers are configured: mcp.servers in the config names them, :mcp import FILE reads another client's, and :mcp \
+             connect -- PROGRAM adds one for this session",
+        );
         return Flow::Continue;
     };
     let env = repl.runtime.env().clone();
@@ -33,7 +36,7 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
     let done = repl.terminal.attended(&waiting, &mut Approvals::none(), |cancel, person| {
         let mut said = TerminalReplies { person, console, sign };
         let stop = || cancel.is_cancelled();
-        let mut face = Face { stop: &stop, person: &mut said, env: &env, read: &read };
+        let mut face = Face { typed: ":mcp", stop: &stop, person: &mut said, env: &env, read: &read };
         mcp_command(&servers, argument, &mut face)
     });
     let done = match done {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::browser::AtBrowser;
 use super::instructions::{self, INSTRUCTIONS};
-use super::{Asked, Listed, RESOURCES, Servers, changes, resources_definition, tokens};
+use super::{Asked, Configured, Listed, RESOURCES, Servers, changes, resources_definition, tokens};
 use crate::base::text::{age, counted};
 use crate::gate::pin;
 use crate::mcp::{McpError, Part, Place, Standing};
@@ -54,6 +54,10 @@ const WAIT: Duration = Duration::from_secs(60);
 const NO_PING: &str = "2026-07-28";
 /// Longest time in which a server installs itself.
 const FETCH: Duration = Duration::from_secs(600);
+/// Lines of a server's standard error that a failed test shows.
+const TEST_LINES_MAX: usize = 20;
+/// Characters of a value of JSON that is shown in one line.
+const JSON_CHARS_MAX: usize = 84;
 /// Characters of a description that are shown in a list.
 const LINE_CHARS_MAX: usize = 100;
 
@@ -105,6 +109,8 @@ pub enum TestEnd {
 
 /// The person at whom a line about servers was typed.
 pub struct Face<'f> {
+    /// The words with which the person begins such a line: `:mcp` or `reedclaw mcp`.
+    pub typed: &'static str,
     /// Says whether the line is to stop.
     pub stop: &'f (dyn Fn() -> bool + Sync),
     /// Answers questions of servers.
@@ -128,10 +134,13 @@ pub fn mcp_command(servers: &Servers, line: &str, face: &mut Face<'_>) -> Result
             let values = shlex::split(line).unwrap_or_else(plain).split_off(3);
             prompt_text(servers, known(servers, server)?, prompt, &values, face).map(Done::Insert)
         }
-        [] | ["list"] => Ok(Done::Rows(rows(servers))),
-        ["tools"] => Ok(Done::Rows(servers.names().iter().flat_map(|name| tool_rows(servers, name)).collect())),
+        [] | ["list"] => Ok(Done::Rows(rows(servers, face.typed))),
+        ["tools"] => {
+            let rows = servers.names().iter().flat_map(|name| tool_rows(servers, name)).collect();
+            Ok(rows_or(rows, || "no server has told its tools yet".to_owned()))
+        }
         ["import", ..] => imported(line, face),
-        ["call", target, ..] => called(servers, target, line),
+        ["call", target, ..] => called(servers, target, line, face),
         ["connect", "--", ref program @ ..] if !program.is_empty() => {
             let argv = shlex::split(line.split_once(" -- ").map_or("", |(_, rest)| rest)).unwrap_or_default();
             added(servers, &Place::Program(argv), face)
@@ -151,13 +160,16 @@ fn of_server(servers: &Servers, word: &str, name: &str, rest: &[&str], face: &mu
     match (word, rest) {
         ("show", []) => {
             // What the config says of a server is worth reading above all if it doesn't start.
-            let failure = ready(servers, name, stop).err();
+            let failure = ready(servers, name, face).err();
             Ok(Done::Lines(show(servers, name, failure.as_ref())))
         }
-        ("tools", []) => Ok(Done::Rows(tool_rows(servers, &ready(servers, name, stop)?))),
+        ("tools", []) => {
+            ready(servers, name, face)?;
+            Ok(rows_or(tool_rows(servers, name), || format!("{name} has no tools")))
+        }
         ("connect", []) => {
-            ready(servers, name, stop)?;
-            Ok(Done::Rows(rows(servers)))
+            ready(servers, name, face)?;
+            Ok(Done::Rows(rows(servers, face.typed)))
         }
         ("disconnect", []) => {
             servers.mcp().close(name);
@@ -165,34 +177,57 @@ fn of_server(servers: &Servers, word: &str, name: &str, rest: &[&str], face: &mu
         }
         ("restart", []) => {
             servers.mcp().close(name);
-            ready(servers, name, stop)?;
-            Ok(Done::Rows(rows(servers)))
+            ready(servers, name, face)?;
+            Ok(Done::Rows(rows(servers, face.typed)))
         }
         ("log", []) => Ok(Done::Lines(match servers.mcp().log(name) {
             text if text.is_empty() => vec![format!("{name} has printed nothing to its standard error")],
             text => text.lines().map(escape_visible).collect(),
         })),
-        ("allow", [] | [_]) => allow(servers, &ready(servers, name, stop)?, rest.first().copied()),
+        ("allow", [] | [_]) => {
+            ready(servers, name, face)?;
+            allow(servers, name, rest.first().copied(), face.typed)
+        }
         ("deny", [] | [_]) => deny(servers, name, rest.first().copied()),
         ("login", []) => {
             let mut browser = AtBrowser { server: name, person: face.person, env: face.env };
-            servers.mcp().login(name, &mut browser, stop).map_err(|error| failed(&error))?;
+            servers.mcp().login(name, &mut browser, stop).map_err(|error| failed(&error, face.typed))?;
             Ok(Done::Lines(vec![format!("logged in at {name}; the token is in the state directory, unencrypted")]))
         }
         ("logout", []) => {
-            let had = servers.mcp().logout(name).map_err(|error| failed(&error))?;
+            let had = servers.mcp().logout(name).map_err(|error| failed(&error, face.typed))?;
             let line = if had { "tokens and registration are forgotten" } else { "there was no token" };
             Ok(Done::Lines(vec![line.to_owned()]))
         }
-        ("test", []) => Ok(test(servers, name, stop)),
-        ("fetch", []) => fetch(servers, name, stop),
-        ("resources", []) => Ok(Done::Rows(resources(servers, &ready(servers, name, stop)?))),
-        ("prompts", []) => Ok(Done::Rows(prompts(servers, &ready(servers, name, stop)?))),
+        ("test", []) => Ok(test(servers, name, face)),
+        ("fetch", []) => fetch(servers, name, face),
+        ("resources", []) => {
+            let row = ready(servers, name, face)?;
+            Ok(rows_or(resources(servers, name), || none_of(name, "resources", row.server.has_resources)))
+        }
+        ("prompts", []) => {
+            let row = ready(servers, name, face)?;
+            Ok(rows_or(prompts(servers, name), || none_of(name, "prompts", row.server.has_prompts)))
+        }
         ("read", [uri]) => {
             let found = servers.mcp().read(name, uri, stop, &mut Asked(face.person));
-            Ok(Done::Lines(parts(found.map_err(|error| failed(&error))?.parts)))
+            Ok(Done::Lines(parts(found.map_err(|error| failed(&error, face.typed))?.parts)))
         }
         _ => Err(usage(word)),
+    }
+}
+
+/// A table, or a line that says why it is empty.
+fn rows_or(rows: Vec<Vec<String>>, why_none: impl FnOnce() -> String) -> Done {
+    if rows.is_empty() { Done::Lines(vec![why_none()]) } else { Done::Rows(rows) }
+}
+
+/// Says why nothing of a kind is listed; the config may leave the kind out.
+fn none_of(server: &str, kind: &str, is_used: bool) -> String {
+    if is_used {
+        format!("{server} has no {kind}")
+    } else {
+        format!("{kind} of {server} are left out by the config: mcp.servers.{server}.{kind}")
     }
 }
 
@@ -211,25 +246,34 @@ fn imported(line: &str, face: &Face<'_>) -> Result<Done, Failure> {
 }
 
 /// The call of `SERVER.TOOL`, by the name under which models see it.
-fn called(servers: &Servers, target: &str, line: &str) -> Result<Done, Failure> {
+fn called(servers: &Servers, target: &str, line: &str, face: &Face<'_>) -> Result<Done, Failure> {
     let (server, tool) = target.split_once('.').ok_or_else(|| usage("call"))?;
     let server = known(servers, server)?;
     let arguments = line.split_once(target).map_or("", |(_, rest)| rest).trim();
     let arguments = if arguments.is_empty() { "{}" } else { arguments };
     let listed = servers.list(server);
     // A server of which nothing is known is started first.
-    let listed = if listed.is_empty() { servers.list(&ready(servers, server, &|| false)?) } else { listed };
+    let listed = if listed.is_empty() {
+        ready(servers, server, face)?;
+        servers.list(server)
+    } else {
+        listed
+    };
     let found = listed.into_iter().find(|row| row.tool.name == tool);
     let Some(row) = found else {
         let message = format!("{server} has no tool called {}", escape_visible(tool));
-        return Err(Failure { kind: FailureKind::User, message, hint: format!("mcp tools {server} lists them") });
+        return Err(Failure {
+            kind: FailureKind::User,
+            message,
+            hint: format!("{} tools {server} lists them", face.typed),
+        });
     };
     if row.standing != PinStanding::Pinned {
         let message = format!("the tool {} is {}", escape_visible(target), standing_word(&row));
         return Err(Failure {
             kind: FailureKind::Refused,
             message,
-            hint: format!("mcp allow {server} shows it and asks"),
+            hint: format!("{} allow {server} shows it and asks", face.typed),
         });
     }
     Ok(Done::Call { name: row.name, arguments: arguments.to_owned() })
@@ -249,21 +293,25 @@ fn added(servers: &Servers, place: &Place, face: &mut Face<'_>) -> Result<Done, 
         return Ok(Done::Lines(vec!["nothing was added".into()]));
     }
     let name = servers.add(place);
-    ready(servers, &name, face.stop)?;
-    Ok(Done::Rows(rows(servers)))
+    ready(servers, &name, face)?;
+    Ok(Done::Rows(rows(servers, face.typed)))
 }
 
-fn test(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Done {
+fn test(servers: &Servers, name: &str, face: &Face<'_>) -> Done {
+    let stop = face.stop;
     let began = Instant::now();
     let mut lines = Vec::new();
     let end = match servers.mcp().connect(name, stop) {
         Err(McpError::NeedsLogin(_)) => {
-            lines.push(format!("{name} needs a login: mcp login {name}"));
+            lines.push(format!("{name} needs a login: {} login {name}", face.typed));
             TestEnd::NeedsLogin
         }
         Err(error) => {
             lines.push(escape_visible(&error.to_string()));
-            lines.extend(fetch_hint(servers, name));
+            let log = servers.mcp().log(name);
+            let newest = log.lines().count().saturating_sub(TEST_LINES_MAX);
+            lines.extend(log.lines().skip(newest).map(|line| format!("printed       {}", escape_visible(line))));
+            lines.extend(fetch_hint(servers, name, face.typed));
             TestEnd::NoConnection
         }
         Ok(()) => {
@@ -300,20 +348,22 @@ fn test(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Done
 pub const LAUNCHERS: [&str; 5] = ["npx", "bunx", "uvx", "uv", "pipx"];
 
 /// The next thing to do for a server that can't start because it isn't installed yet.
-fn fetch_hint(servers: &Servers, name: &str) -> Option<String> {
+fn fetch_hint(servers: &Servers, name: &str, typed: &str) -> Option<String> {
     let row = servers.configured(name)?;
     let Place::Program(argv) = &row.server.place else { return None };
     let program = argv.first()?.rsplit('/').next()?;
     let is_meant = LAUNCHERS.contains(&program) && (row.reach)() == Reach::Held;
     is_meant.then(|| {
-        format!("{program} may have to install it first, which takes the network: mcp fetch {name} lets it do so once")
+        format!(
+            "{program} may have to install it first, which takes the network: {typed} fetch {name} lets it do so once"
+        )
     })
 }
 
 /// Starts a server with the network and without the workspace, until it answers.
-fn fetch(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<Done, Failure> {
+fn fetch(servers: &Servers, name: &str, face: &Face<'_>) -> Result<Done, Failure> {
     let began = Instant::now();
-    servers.mcp().fetch(name, FETCH, stop).map_err(|error| failed(&error))?;
+    servers.mcp().fetch(name, FETCH, face.stop).map_err(|error| failed(&error, face.typed))?;
     Ok(Done::Lines(vec![format!(
         "{name} has what it needs in its own directory ({} s); from now on it starts without the network",
         began.elapsed().as_secs()
@@ -344,40 +394,49 @@ fn known<'n>(servers: &Servers, name: &'n str) -> Result<&'n str, Failure> {
     })
 }
 
-/// Starts a server unless it is running, and waits for it.
-fn ready(servers: &Servers, name: &str, stop: &(dyn Fn() -> bool + Sync)) -> Result<String, Failure> {
+/// Starts a server unless it is running, waits for it, and returns its rules.
+fn ready(servers: &Servers, name: &str, face: &Face<'_>) -> Result<Configured, Failure> {
+    let typed = face.typed;
+    let row = servers.configured(name).ok_or_else(|| failed(&McpError::NoServer(name.to_owned()), typed))?;
     servers.mcp().wake(name);
-    let late = servers.mcp().wait(&[name.to_owned()], Instant::now() + WAIT, stop);
+    let late = servers.mcp().wait(&[name.to_owned()], Instant::now() + WAIT, face.stop);
     let standing = servers.mcp().standings().into_iter().find(|(it, _)| it == name);
     match standing {
-        Some((_, Standing::Ready { .. })) => Ok(name.to_owned()),
+        Some((_, Standing::Ready { .. })) => Ok(row),
         Some((_, Standing::Failed { why, .. })) => {
             // The person reads it now.
             let _ = servers.mcp().failure(name).is_some_and(|fault| servers.is_news(name, &fault));
             Err(Failure {
                 kind: FailureKind::Unavailable,
                 message: format!("the server {name} can't be used: {}", escape_visible(&why)),
-                hint: fetch_hint(servers, name).unwrap_or_else(|| format!(":mcp log {name} shows what it printed")),
+                hint: fetch_hint(servers, name, typed).unwrap_or_else(|| {
+                    // At a command line the server, and what it printed, ends with the line; a test shows it.
+                    let word = if typed.starts_with(':') { "log" } else { "test" };
+                    if servers.mcp().log(name).is_empty() {
+                        return String::new();
+                    }
+                    format!("{typed} {word} {name} shows what it printed")
+                }),
             })
         }
-        Some((_, Standing::NeedsLogin)) => Err(failed(&McpError::NeedsLogin(name.to_owned()))),
+        Some((_, Standing::NeedsLogin)) => Err(failed(&McpError::NeedsLogin(name.to_owned()), typed)),
         _ => Err(Failure {
             kind: FailureKind::Unavailable,
             message: format!("the server {name} doesn't answer"),
-            hint: if late.is_empty() { String::new() } else { "it is still starting: :mcp list".into() },
+            hint: if late.is_empty() { String::new() } else { format!("it is still starting: {typed} list") },
         }),
     }
 }
 
-fn failed(error: &McpError) -> Failure {
+fn failed(error: &McpError, typed: &str) -> Failure {
     let hint = match error {
-        McpError::NeedsLogin(server) => format!("mcp login {server} opens your browser"),
+        McpError::NeedsLogin(server) => format!("{typed} login {server} opens your browser"),
         _ => String::new(),
     };
     Failure { kind: FailureKind::Unavailable, message: escape_visible(&error.to_string()), hint }
 }
 
-fn rows(servers: &Servers) -> Vec<Vec<String>> {
+fn rows(servers: &Servers, typed: &str) -> Vec<Vec<String>> {
     let row = |(name, standing): (String, Standing)| {
         let failure = servers.mcp().failure(&name);
         let mut why_failed = failure.map(|fault| format!("{} ago: {}", elapsed(fault.at), escape_visible(&fault.why)));
@@ -386,7 +445,7 @@ fn rows(servers: &Servers) -> Vec<Vec<String>> {
             Standing::Asleep { is_known: false } => "never started".to_owned(),
             Standing::Starting(since) => format!("starting for {} s", since.elapsed().as_secs()),
             Standing::Ready { took } => format!("running, started in {} ms", took.as_millis()),
-            Standing::NeedsLogin => format!("needs a login: mcp login {name}"),
+            Standing::NeedsLogin => format!("needs a login: {typed} login {name}"),
             Standing::Failed { why, at, .. } => {
                 why_failed = Some(escape_visible(&why));
                 format!("failed {} ago", elapsed(at))
@@ -488,7 +547,8 @@ fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<Strin
     ];
     lines.extend(row.grant.iter().map(|(what, which)| format!("{what:<13} {}", escape_visible(which))));
     for (what, key) in [("variables", "env"), ("headers", "headers")] {
-        lines.extend(row.identity.get(key).map(|names| format!("{what:<13} {}", escape_visible(&names.to_string()))));
+        let names = row.identity.get(key).filter(|names| names.as_array().is_some_and(|names| !names.is_empty()));
+        lines.extend(names.map(|names| format!("{what:<13} {}", escape_visible(&names.to_string()))));
     }
     if !manifest.version.is_empty() {
         lines.push(format!("protocol      {}", escape_visible(&manifest.version)));
@@ -519,22 +579,47 @@ fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<Strin
 /// Everything that a model is shown of a tool, and what about it deserves a second look.
 fn tool_lines(tool: &Definition, others: &[String]) -> Vec<String> {
     let mut lines = said_lines(&tool.description, others);
-    lines.push(format!("  arguments   {}", escape_visible(&tool.input.to_string())));
-    if !tool.output.is_null() {
-        lines.push(format!("  result      {}", escape_visible(&tool.output.to_string())));
-    }
-    if !tool.annotations.is_null() {
-        lines.push(format!("  hints       {}", escape_visible(&tool.annotations.to_string())));
+    lines.extend(json_lines("arguments", &tool.input));
+    for (what, value) in [("result", &tool.output), ("hints", &tool.annotations)] {
+        if !value.is_null() {
+            lines.extend(json_lines(what, value));
+        }
     }
     lines
 }
 
-fn allow(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {
+/// A value of JSON in lines, each with an indentation that shows its depth.
+fn json_lines(what: &str, value: &Value) -> Vec<String> {
+    let text = outlined(value, 0);
+    let label = |number: usize| if number == 0 { what } else { "" };
+    text.lines().enumerate().map(|(number, line)| format!("  {:<11} {}", label(number), escape_visible(line))).collect()
+}
+
+/// A value of JSON: in one line as long as that is short, otherwise with a line for each of its parts.
+fn outlined(value: &Value, depth: usize) -> String {
+    let line = value.to_string();
+    let pad = |depth: usize| format!("\n{:1$}", "", 2 * depth);
+    let parts: Vec<String> = match value {
+        _ if line.chars().count() + 2 * depth <= JSON_CHARS_MAX => return line,
+        Value::Array(items) => items.iter().map(|item| pad(depth + 1) + &outlined(item, depth + 1)).collect(),
+        Value::Object(members) => {
+            let member = |(name, value): (&String, &Value)| {
+                format!("{}{}: {}", pad(depth + 1), Value::from(name.as_str()), outlined(value, depth + 1))
+            };
+            members.iter().map(member).collect()
+        }
+        _ => return line,
+    };
+    let (opens, closes) = if value.is_array() { ('[', ']') } else { ('{', '}') };
+    format!("{opens}{}{}{closes}", parts.join(","), pad(depth))
+}
+
+fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Result<Done, Failure> {
     let is_meant = |row: &Listed| tool.is_none_or(|tool| row.tool.name == tool);
     let all: Vec<Listed> = servers.list(server).into_iter().filter(is_meant).collect();
     if let (Some(tool), true) = (tool.filter(|tool| ![RESOURCES, INSTRUCTIONS].contains(tool)), all.is_empty()) {
         let message = format!("{server} has no tool called {}", escape_visible(tool));
-        return Err(Failure { kind: FailureKind::User, message, hint: format!("mcp tools {server} lists them") });
+        return Err(Failure { kind: FailureKind::User, message, hint: format!("{typed} tools {server} lists them") });
     }
     let new: Vec<Listed> =
         all.into_iter().filter(|row| row.standing != PinStanding::Pinned && !row.is_left_out).collect();
@@ -698,6 +783,6 @@ fn prompt_text(
         return Err(usage("prompt"));
     }
     let reply = servers.mcp().prompt(server, prompt, &arguments, face.stop, &mut Asked(face.person));
-    let reply = reply.map_err(|error| failed(&error))?;
+    let reply = reply.map_err(|error| failed(&error, face.typed))?;
     Ok(parts(reply.parts).join("\n"))
 }
