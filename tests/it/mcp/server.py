@@ -8,6 +8,7 @@
     log=TEXT        printed to standard error at the start
     noise=TEXT      printed to standard output before the first answer
     delay=SECONDS   before the first answer
+    waits=FILE      answers nothing before this file is there
     says=FILE       its instructions
     ends=FILE       ends at its start if this file is there, with the time on standard error; the file may list exit statuses, of
                     which each start takes one and leaves the last
@@ -253,6 +254,8 @@ def main():
     if "noise" in options:
         print(options["noise"], flush=True)
     time.sleep(float(options.get("delay", "0")))
+    while "waits" in options and not os.path.exists(options["waits"]):
+        time.sleep(0.02)
     if "notice" in options:
         threading.Thread(target=watch, args=(options["notice"],), daemon=True).start()
     for line in sys.stdin:

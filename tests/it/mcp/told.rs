@@ -1,10 +1,12 @@
 //! What a person and a model see of servers: instructions, failures, the sandbox, and results that don't fit their schema.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
-use super::{FIXTURE, allow, ask, ask_for, at, call, has_python, one, results, run};
+use super::{FIXTURE, allow, ask, ask_for, at, call, has_python, one, results, run, wait_until};
 use crate::changes::{home, rounds};
 use crate::home::TestHome;
 use crate::pty::{Session, Spawn, status_code};
@@ -208,4 +210,90 @@ fn a_request_has_at_most_a_hundred_tools_of_servers() {
     assert_eq!(offered(100), (100, false));
     assert_eq!(offered(101), (0, true), "they are found by a search");
     assert_eq!(call(at(&home), "one__t7", &json!({}))["success"], true);
+}
+
+#[test]
+fn servers_that_come_up_after_the_wait_announce_their_tools_and_logins() {
+    if !has_python() {
+        return;
+    }
+    let files = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let go = files.path().join("go");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let far = format!("far = {{ url = \"http://{}/mcp\" }}, one = {{", listener.local_addr().expect("an address"));
+    let gate = go.clone();
+    // It wants a login, and says so only when the other one answers.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            wait_until(|| gate.exists());
+            let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            while lines.next().is_some_and(|line| !line.is_empty()) {}
+            let _ = stream.write_all(
+                b"HTTP/1.1 401 No\r\nWWW-Authenticate: Bearer\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+            );
+        }
+    });
+    let more = format!("writable = {{ \"{}\" }}", files.path().display());
+    let servers = one(&[&format!("waits={}", go.display())], &more).replacen("one = {", &far, 1);
+    let servers = servers.replacen("mcp = {", "mcp = { wait_ms = 300,", 1);
+    let home = home(&[rounds("please", &[], "answered"), rounds("again", &[], "answered")], &servers);
+    let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&at(&home).join("work")).size(60, 140));
+    session.expect_prompt();
+    session.run("?please answer");
+    session.expect_text("answered");
+    let screen = session.screen_text();
+    for late in ["one", "far"] {
+        assert!(screen.contains(&format!("[mcp] {late}: still starting")), "{screen}");
+    }
+    let news =
+        ["[mcp] one: 3 new or changed tools; :mcp allow one shows them", "[mcp] far: needs a login; :mcp login far"];
+    assert!(news.iter().all(|line| !screen.contains(line)), "{screen}");
+    fs::write(&go, "").expect("a file");
+    wait_until(|| {
+        session.run(":mcp");
+        let screen = session.screen_text();
+        screen.contains("running") && screen.contains("needs a login")
+    });
+    session.run("clear");
+    session.run("?and again");
+    session.expect_text("answered");
+    let screen = session.screen_text();
+    for line in news {
+        assert_eq!(screen.matches(line).count(), 1, "{line}: {screen}");
+    }
+    session.line("exit");
+    assert_eq!(status_code(session.expect_exit()), 0);
+}
+
+#[test]
+fn what_is_missing_is_said_in_words_with_the_line_to_type() {
+    if !has_python() {
+        return;
+    }
+    let servers =
+        one(&[], "prompts = false").replacen("one = {", "gone = { command = { \"no-such-server\" } }, one = {", 1);
+    let home = home(&[], &servers);
+    let (code, out, err) = run(at(&home), &["mcp", "test", "gone"]);
+    assert_eq!(code, Some(1), "{out}{err}");
+    assert_eq!(out, "the server gone can't be used: there is no program no-such-server in PATH\n");
+    let (_, out, _) = run(at(&home), &["mcp", "prompts", "one"]);
+    assert_eq!(out, "prompts of one are left out by the config: mcp.servers.one.prompts\n");
+    let (_, _, err) = run(at(&home), &["mcp", "call", "one.echo"]);
+    assert!(err.contains("\n  reedclaw mcp allow one shows it and asks"), "{err}");
+    let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&at(&home).join("work")).size(60, 100));
+    session.expect_prompt();
+    session.run(":mcp call one.echo");
+    session.expect_text(":mcp allow one shows it and asks");
+    // A schema that doesn't fit a line has a line for each part.
+    session.line(":mcp allow one");
+    session.expect_text("yes [y]");
+    let screen = session.screen_text();
+    let part = "                \"properties\": {\"path\":{\"type\":\"string\"},\"text\":{\"type\":\"string\"}},\n";
+    assert!(screen.contains(part), "{screen}");
+    session.send(b"n");
+    session.expect_text("nothing was allowed");
+    session.expect_prompt();
+    session.line("exit");
+    assert_eq!(status_code(session.expect_exit()), 0);
 }
