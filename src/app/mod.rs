@@ -57,8 +57,9 @@ pub use question::{
     served_words,
 };
 pub use session::{
-    Approvals, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, RunOnGit, ToSummarise, ToolAsked,
-    cut_off_turns, maker, rewind_run_session, session_failure, session_on, sessions_here, summarise, to_summarise,
+    Approvals, FOLDER, Maker, OnGit, OwnChanges, OwnCommand, RepositoryTool, Ruling, RunOnGit, Tested, ToSummarise,
+    ToolAsked, cut_off_turns, maker, rewind_run_session, session_failure, session_on, sessions_here, summarise,
+    to_summarise,
 };
 pub use sharing::share_place;
 pub use steps::{recover, steps, steps_failure};

@@ -57,6 +57,7 @@ const SESSION_WORDS: &[&str] = &[
     "start",
     "summaries",
     "sync",
+    "test",
     "tools",
     "undo",
 ];
@@ -350,7 +351,7 @@ pub const COMMANDS: [Command; 51] = [
         &["session"],
         "[WHAT]",
         Argument::Optional(SESSION_WORDS),
-        "lists sessions on git, whose turns are commits (list --all: abandoned ones, too); start [--from REV, --on BRANCH or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B] [PATH] [--against BRANCH], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], dir DIR [@N], message [N] TEXT, amend [TEXT], run COMMAND, undo, redo, sync [--rebase] [BRANCH], apply, summaries [drop], merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], tools, approve NAME, reject NAME, revoke NAME, abandon ID, drop ID",
+        "lists sessions on git, whose turns are commits (list --all: abandoned ones, too); start [--from REV, --on BRANCH or --with-changes] [TITLE], open ID, leave, log, show [N], diff [N or A..B] [PATH] [--against BRANCH], files [DIR] [@N], cat PATH [@N], edit PATH, context [PATH or -PATH], dir DIR [@N], message [N] TEXT, amend [TEXT], run COMMAND, undo, redo, sync [--rebase] [BRANCH], apply, summaries [drop], merge [--squash, --merge, --rebase or --pick N,N] [--into BRANCH] [--keep-record], tools, test NAME, approve NAME, reject NAME, revoke NAME, abandon ID, drop ID",
         Op::Session,
     ),
     row(

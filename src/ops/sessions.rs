@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::app::{OwnChanges, RepositoryTool, ToolAsked, ToolCall};
+use crate::app::{OwnChanges, RepositoryTool, Tested, ToolAsked, ToolCall};
 use crate::base::text::{age, counted, one_line};
 use crate::config::{Env, state_directory};
 use crate::git::{Changed, Mode, Oid, Program, short};
@@ -336,6 +336,16 @@ pub fn tool_lines(name: &str, asked: &ToolAsked) -> Vec<String> {
         format!("{name}: {}", escape_visible(&asked.description)),
         format!("  {writes}; it has no processes and no network"),
     ]
+}
+
+/// The results of a tool's tests, in lines.
+#[must_use]
+pub fn test_lines(tests: &[Tested]) -> Vec<String> {
+    let line = |it: &Tested| match &it.failure {
+        None => format!("ok      {}", escape_visible(&it.name)),
+        Some(why) => format!("FAILED  {}: {}", escape_visible(&it.name), escape_visible(why)),
+    };
+    tests.iter().map(line).collect()
 }
 
 /// The kind of merge that a word of the config means.

@@ -150,3 +150,64 @@ fn a_new_tool_is_shown_after_the_turn_and_asked_about() {
     session.run(":session cat a.txt");
     session.expect_line("OLD");
 }
+
+const SHOUT_TESTS: &str = r#"return {
+  writes_capitals = function(files, call)
+    files.write("src/a.txt", "low")
+    assert(call({ path = "src/a.txt" }).written == "src/a.txt")
+    assert(files.read("src/a.txt") == "LOW")
+  end,
+  begins_without_files = function(files, call)
+    assert(not files.exists("src/a.txt") and #files.list() == 0)
+    local done, why = pcall(call, { path = "src/none.txt" })
+    assert(not done and string.find(tostring(why), "no such file"))
+    assert(not pcall(call, {}), "the schema counts")
+  end,
+  fails = function(files, call)
+    files.write("b.md", "low")
+    call({ path = "b.md" })
+  end,
+}
+"#;
+
+#[test]
+fn tests_of_a_tool_run_in_memory_before_anybody_allows_it() {
+    if !require(&["git"]) {
+        return;
+    }
+    let home = home(
+        &[
+            write("make", "tools/shout.luau", SHOUT),
+            write("test", "tools/shout.test.luau", SHOUT_TESTS),
+            write("mend", "tools/shout.test.luau", &SHOUT_TESTS.replace("b.md", "b.txt")),
+        ],
+        "",
+    );
+    let at = home.path();
+    let told = asks(at, "new", "make a tool");
+    let id = told.lines().find_map(|line| line.strip_prefix("[session] ")).expect("the id").to_owned();
+    let test = |more: &[&str]| reedclaw(at, &[&["session", "tools", &id, "test", "shout"], more].concat());
+    let (code, _, err) = test(&[]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("tools/shout.test.luau: there is no such file"), "{err}");
+    asks(at, &id, "test it");
+    let (code, out, err) = test(&[]);
+    assert_eq!(code, Some(1), "{err}");
+    let (good, bad) = out.split_once("FAILED  ").expect("one failed");
+    assert_eq!(good, "ok      begins_without_files\n", "{out}");
+    assert!(bad.starts_with("fails: line 15: "), "{out}");
+    assert!(bad.contains("b.md isn't among the paths of `writes`\nok      writes_capitals\n"), "{out}");
+    let (code, out, _) = test(&["--json"]);
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let why: Vec<(&str, bool)> =
+        lines.iter().map(|it| (it["name"].as_str().expect("a name"), it["why"].is_null())).collect();
+    assert_eq!(
+        (code, why),
+        (Some(1), vec![("begins_without_files", true), ("fails", false), ("writes_capitals", true)])
+    );
+    asks(at, &id, "mend it");
+    assert_eq!(test(&[]).0, Some(0));
+    assert_eq!(state(at, &id), "unknown", "nobody has allowed it");
+    assert_eq!(output(at, &["session", "cat", &id, "a.txt"]), "old\n");
+    assert!(!output(at, &["session", "files", &id]).contains("src"), "the files of a test are gone");
+}

@@ -31,7 +31,7 @@ use crate::steps::{Incoming, NewContent};
 use crate::store::{ConversationId, MessageState, Store, StoredTurn};
 use crate::tree::{Bench, Draft, Guard};
 
-pub use crate::tools::script::FOLDER;
+pub use crate::tools::script::{FOLDER, Tested};
 pub use run::{RunOnGit, rewind_run_session};
 pub use summaries::{Maker, ToSummarise, maker, summarise, to_summarise};
 pub use tools::{RepositoryTool, Ruling, ToolAsked, session_on};

@@ -2,6 +2,7 @@
 //! is allowed lies in the state directory, for each repository; the file in the tree only tells of it.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -9,9 +10,12 @@ use super::{OnGit, no_session, session_failure};
 use crate::app::tooling::scripts::{grants_of, loaded};
 use crate::config::{Env, Settings};
 use crate::files::Tree;
+use crate::git::empty_tree;
 use crate::host::now_unix_ms;
 use crate::proto::{Failure, FailureKind};
-use crate::tools::script::{FOLDER, Source, names};
+use crate::tools::Script;
+use crate::tools::script::{FOLDER, Source, Tested, names, tests_of};
+use crate::tree::{Draft, Memory};
 
 /// The log of decisions in the tree. It is never read as a grant.
 const LOG: &str = ".reedclaw/tools.json";
@@ -71,16 +75,35 @@ impl OnGit {
     /// # Errors
     /// There is no such tool, or it can't be used.
     pub fn tool_asked(&self, name: &str, settings: &Settings, env: &Env) -> Result<ToolAsked, Failure> {
-        let source = self.source(name)?;
-        let text = source.difference(&grants_of(&self.bench).allowed_text(name));
+        let text = self.source(name)?.difference(&grants_of(&self.bench).allowed_text(name));
+        let tool = self.script(name, settings, env)?;
+        let description = crate::tools::Tool::spec(&tool).description;
+        Ok(ToolAsked { text, writes: tool.writes().to_vec(), description })
+    }
+
+    /// Runs the tests of a tool on files in memory. It needn't be allowed: nothing of it reaches the session's files.
+    ///
+    /// # Errors
+    /// There is no such tool or no file of tests, or one of both can't be used.
+    pub fn test_tool(&self, name: &str, settings: &Settings, env: &Env) -> Result<Vec<Tested>, Failure> {
+        let tool = self.script(name, settings, env)?;
+        let failed = |message: String| Failure {
+            kind: FailureKind::User,
+            message,
+            hint: "the file returns a table of functions, each a test; see docs/sessions.md".to_owned(),
+        };
+        let text = tests_of(&**self.session.draft(), name).map_err(failed)?;
+        let start = Draft::on(Arc::new(Memory::default()), empty_tree(), Path::new("/tests"), None);
+        tool.test(&text, &start).map_err(|why| failed(format!("{FOLDER}/{name}.test.luau can't be used: {why}")))
+    }
+
+    fn script(&self, name: &str, settings: &Settings, env: &Env) -> Result<Script, Failure> {
         let broken = |why: String| Failure {
             kind: FailureKind::User,
             message: format!("{FOLDER}/{name}.luau can't be used: {why}"),
             hint: "ask the model to mend it".into(),
         };
-        let tool = loaded(source, settings, env, None, self.workspace().to_owned()).map_err(broken)?;
-        let description = crate::tools::Tool::spec(&tool).description;
-        Ok(ToolAsked { text, writes: tool.writes().to_vec(), description })
+        loaded(self.source(name)?, settings, env, None, self.workspace().to_owned()).map_err(broken)
     }
 
     /// Carries out a person's decision about a tool, and commits that it was made. Returns a line about it.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use crate::app::{Approvals, FOLDER, Ruling, maker, session_failure, session_on, summarise, to_summarise};
 use crate::ask::ask_yes_or_no;
 use crate::base::text::counted;
-use crate::ops::sessions::{tool_lines, tool_rows};
+use crate::ops::sessions::{test_lines, tool_lines, tool_rows};
 use crate::proto::Failure;
 use crate::render::patch::parse;
-use crate::render::text::{escape_visible, table};
+use crate::render::text::{escape_visible, table, wrap};
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::changes;
 use crate::sessions::drop_summaries;
@@ -22,7 +22,8 @@ pub(in crate::repl) fn list(repl: &mut Repl) -> Result<(), Failure> {
         return Ok(());
     }
     repl.console.write(&table(&tool_rows(&all), repl.console.width_columns()));
-    repl.console.notice(":session approve NAME shows one and asks; revoke NAME takes that back");
+    repl.console
+        .notice(":session approve NAME shows one and asks; test NAME runs its tests; revoke NAME takes a yes back");
     Ok(())
 }
 
@@ -104,6 +105,15 @@ pub(in crate::repl) fn approve(repl: &mut Repl, name: &str) -> Flow {
         Ok(_) => repl.console.notice(&format!("not now; :session approve {name} asks again, reject never")),
     }
     Flow::Continue
+}
+
+/// Runs the tests of a tool of the repository.
+pub(in crate::repl) fn test(repl: &mut Repl, name: &str) -> Result<(), Failure> {
+    let (settings, env) = (repl.runtime.settings().clone(), repl.runtime.env().clone());
+    let tests = session_on(repl.runtime.on_git_mut())?.test_tool(name, &settings, &env)?;
+    let columns = repl.console.width_columns();
+    test_lines(&tests).iter().for_each(|line| repl.console.line(&wrap(line, columns, "        ")));
+    Ok(())
 }
 
 pub(in crate::repl) fn rule(repl: &mut Repl, name: &str, ruling: Ruling) -> Result<(), Failure> {

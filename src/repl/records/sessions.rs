@@ -62,6 +62,7 @@ impl Repl {
             "approve" => return repository::approve(self, rest),
             "reject" => repository::rule(self, rest, Ruling::Reject),
             "revoke" => repository::rule(self, rest, Ruling::Revoke),
+            "test" => repository::test(self, rest),
             "abandon" => self.session_abandon(rest),
             "drop" => return self.session_drop(rest),
             other => {

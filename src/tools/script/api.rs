@@ -55,6 +55,16 @@ impl<'a> Files<'a> {
         Self { tree, writes, may_read, changed, log, searched }
     }
 
+    /// The same files for a call that may write other paths.
+    pub(super) fn copy_for(&self, writes: &'a GlobSet) -> Self {
+        Self { changed: self.changed.clone(), ..Self::new(self.tree, writes, self.may_read) }
+    }
+
+    /// Takes over the changes of such a call.
+    pub(super) fn take_over(&self, other: Self) {
+        self.changed.replace(other.changed.into_inner());
+    }
+
     /// The changed files, and the lines that it logged.
     pub(super) fn done(self) -> (BTreeMap<PathBuf, Option<Vec<u8>>>, Vec<String>) {
         (self.changed.into_inner(), self.log.into_inner())

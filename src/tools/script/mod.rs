@@ -8,6 +8,7 @@ mod json;
 mod source;
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,7 +28,8 @@ use crate::schema::Schema;
 
 pub use api::MayRead;
 pub use grants::{Grants, Standing};
-pub use source::{FOLDER, Source, names};
+pub use source::{FOLDER, Source, names, tests_of};
+pub use trial::Tested;
 
 /// Bytes of a result.
 const RESULT_BYTES_MAX: usize = 256 * 1024;
@@ -65,16 +67,12 @@ impl Script {
     /// Why it can't be used: an error with its line, a wrong member, a schema that isn't understood.
     pub fn load(source: Source, may_read: Arc<MayRead>, journals: Journals, reads: Reads) -> Result<Self, String> {
         let sandbox = sandbox_of(&source)?;
-        let told = |error: RunError| match error.line {
-            Some(line) => format!("line {line}: {}", error.message),
-            None => error.message,
-        };
         let (spec, patterns) = sandbox
             .within(TOOL_LOAD_TIME, || {
-                let table = definition(&sandbox, &source)?;
+                let table = table_of(&sandbox, source.text())?;
                 Ok(described(&source, &table))
             })
-            .map_err(told)??;
+            .map_err(with_line)??;
         let mut writes = GlobSetBuilder::new();
         for pattern in &patterns {
             let glob = GlobBuilder::new(pattern).literal_separator(true).build();
@@ -93,14 +91,24 @@ impl Script {
 
     /// Tries a call out; nothing is written.
     fn tried(&self, arguments: &Value, tree: &dyn Tree) -> Result<Tried, ToolError> {
-        let failed = |message: String| ToolError::new("tool", message, "the tool's own text has to be mended");
         let files = api::Files::new(tree, &self.writes, &*self.may_read);
+        let result = self.execute(arguments, &files)?.to_string();
+        let (changed, log) = files.done();
+        let name = |path: PathBuf| path.into_os_string().into_string().unwrap_or_default();
+        let changed: Vec<_> = changed.into_iter().map(|(path, new)| (name(path), new)).collect();
+        let files = Whole::of(changed, tree)?;
+        Ok(Tried { result, log, files })
+    }
+
+    /// Calls the tool's function on files, which then hold its changes.
+    fn execute(&self, arguments: &Value, files: &api::Files<'_>) -> Result<Value, ToolError> {
+        let failed = |message: String| ToolError::new("tool", message, "the tool's own text has to be mended");
         let sandbox = sandbox_of(&self.source).map_err(failed)?;
         let lua = sandbox.lua();
         let result = sandbox.within(self.time, || {
-            let execute: Function = definition(&sandbox, &self.source)?.raw_get("execute")?;
+            let execute: Function = table_of(&sandbox, self.source.text())?.raw_get("execute")?;
             lua.scope(|scope| {
-                let (table, ctx) = api::tables(lua, scope, &files)?;
+                let (table, ctx) = api::tables(lua, scope, files)?;
                 let result: LuaValue = execute.call((table, json::to_lua(lua, arguments)?, ctx))?;
                 json::of_lua(&result).map_err(|why| mlua::Error::runtime(format!("the result: {why}")))
             })
@@ -109,15 +117,10 @@ impl Script {
             Some(line) => failed(format!("{}, line {line}: {}", self.spec.name, error.message)),
             None => failed(format!("{}: {}", self.spec.name, error.message)),
         })?;
-        let result = result.to_string();
-        if result.len() > RESULT_BYTES_MAX {
+        if result.to_string().len() > RESULT_BYTES_MAX {
             return Err(failed(format!("{}: its result is longer than 256 KiB", self.spec.name)));
         }
-        let (changed, log) = files.done();
-        let name = |path: PathBuf| path.into_os_string().into_string().unwrap_or_default();
-        let changed: Vec<_> = changed.into_iter().map(|(path, new)| (name(path), new)).collect();
-        let files = Whole::of(changed, tree)?;
-        Ok(Tried { result, log, files })
+        Ok(result)
     }
 
     /// Refuses a call if the text in the tree isn't the one that the person has allowed.
@@ -137,9 +140,17 @@ fn sandbox_of(source: &Source) -> Result<Sandbox, String> {
     sandbox.map_err(|error| error.message)
 }
 
-/// The table that a tool's text returns.
-fn definition(sandbox: &Sandbox, source: &Source) -> mlua::Result<Table> {
-    match sandbox.evaluate(source.text())? {
+/// An error of Luau in words, with its line.
+fn with_line(error: RunError) -> String {
+    match error.line {
+        Some(line) => format!("line {line}: {}", error.message),
+        None => error.message,
+    }
+}
+
+/// The table that a text returns.
+fn table_of(sandbox: &Sandbox, text: &str) -> mlua::Result<Table> {
+    match sandbox.evaluate(text)? {
         LuaValue::Table(table) => Ok(table),
         other => Err(mlua::Error::runtime(format!("it returns a {}, not a table", other.type_name()))),
     }

@@ -38,6 +38,19 @@ pub fn names(tree: &dyn Tree) -> Vec<String> {
     names.filter(|name| is_name(name)).take(TOOLS_MAX).collect()
 }
 
+/// Returns the text of a tool's tests.
+///
+/// # Errors
+/// There is no such file, or it is too long or no text.
+pub fn tests_of(tree: &dyn Tree, name: &str) -> Result<String, String> {
+    text(tree, &format!("{FOLDER}/{name}{TEST_ENDING}"))
+}
+
+fn text(tree: &dyn Tree, path: &str) -> Result<String, String> {
+    let content = tree.read(path, FILE_BYTES_MAX).map_err(|error| format!("{path}: {error}"))?;
+    String::from_utf8(content.bytes).map_err(|_| format!("{path} is no text"))
+}
+
 /// Whether a tool may have this name: letters, digits and `_`, a letter first.
 fn is_name(name: &str) -> bool {
     name.len() <= NAME_CHARS_MAX
@@ -76,8 +89,7 @@ impl Source {
             if files.len() == FILES_MAX {
                 return Err(format!("it has more than {FILES_MAX} files"));
             }
-            let content = tree.read(&path, FILE_BYTES_MAX).map_err(|error| format!("{path}: {error}"))?;
-            let text = String::from_utf8(content.bytes).map_err(|_| format!("{path} is no text"))?;
+            let text = text(tree, &path)?;
             waiting.extend(required(&text).filter_map(module_path));
             files.insert(path, text);
         }

@@ -244,3 +244,32 @@ fn attacks_end_within_the_bounds_and_change_nothing() {
         assert_eq!(scene.files(), before, "{attack}");
     }
 }
+
+#[test]
+fn tests_of_a_tool_are_bounded_and_leave_the_tree_as_it_is() {
+    let scene = Scene::new();
+    let time = TimeLimit { cpu: Duration::from_millis(200), wall: Duration::from_secs(20) };
+    let tool = scene.tool("files.write('src/a.txt', 'new'); error('after a change')").expect("a tool");
+    let tool = Script { time, ..tool };
+    let before = scene.files();
+    let text = "return {\n\
+         a_failed_call_changes_nothing = function(files, call)\n\
+           assert(not pcall(call, {}))\nassert(files.read('src/a.txt') == 'old words\\nmore\\n')\nend,\n\
+         ends = function() while true do end end,\n\
+         writes_no_tool = function(files) files.write('tools/probe.luau', '') end }";
+    let tested = tool.test(text, &scene.root).expect("tests");
+    let failures: Vec<&str> = tested.iter().map(|it| it.failure.as_deref().unwrap_or_default()).collect();
+    assert_eq!(failures[0], "");
+    assert!(failures[1].contains("did not end within 200 ms"), "{failures:?}");
+    assert!(failures[2].contains("isn't among the paths of `writes`"), "{failures:?}");
+    assert_eq!(scene.files(), before);
+    for (text, expected) in [
+        ("return {}", "it has no tests"),
+        ("return 1", "not a table"),
+        ("return { a = 1 }", "functions with names"),
+        ("return {", "line 1: "),
+    ] {
+        let why = tool.test(text, &scene.root).expect_err(text);
+        assert!(why.contains(expected), "{text}: {why}");
+    }
+}

@@ -9,7 +9,7 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use crate::agent::Cancel;
-use crate::app::{OwnCommand, RepositoryTool, Request, Ruling, Runtime, session_failure, session_on};
+use crate::app::{OwnCommand, RepositoryTool, Request, Ruling, Runtime, Tested, session_failure, session_on};
 use crate::base::text::counted;
 use crate::cli::answers::agent;
 use crate::cli::answers::agent::watch_interrupts;
@@ -20,7 +20,8 @@ use crate::git::{Changed, Program, short};
 use crate::host;
 use crate::ops::sessions::{
     against, applied_lines, call_lines, changes_at, difference, half_words, kept_rows, log_rows, merge_words,
-    output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows, tool_lines, tool_rows,
+    output_of, own_change_lines, own_command, plan_lines, range_and_path, session_rows, test_lines, tool_lines,
+    tool_rows,
 };
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
@@ -453,6 +454,18 @@ impl Asked {
             return Ok(ExitCode::SUCCESS);
         };
         let ruling = match ruling {
+            "test" => {
+                let tests = on_git.test_tool(name, &settings, &env)?;
+                if matches.get_flag("json") {
+                    let id = on_git.session.id();
+                    let line = |it: &Tested| json!({"v": VERSION, "kind": "tool_test", "session": id, "tool": name, "name": it.name, "why": it.failure});
+                    print_lines(tests.iter().map(|it| line(it).to_string()));
+                } else {
+                    print_lines(test_lines(&tests).into_iter());
+                }
+                let is_good = tests.iter().all(|it| it.failure.is_none());
+                return Ok(ExitCode::from(if is_good { exit::DONE } else { exit::FAILED }));
+            }
             "approve" => {
                 let asked = on_git.tool_asked(name, &settings, &env)?;
                 out!("{}", sanitise(&asked.text));

@@ -174,12 +174,20 @@ fn care_definitions() -> [Command; 7] {
                     .allow_hyphen_values(true)
                     .help("One word is a line for bash; of several each is a word of its own"),
             ),
-        command("tools", "Lists the tools that lie in the repository (tools/NAME.luau), or decides about one")
-            .arg(id())
-            .arg(Arg::new("ruling").value_name("WHAT").value_parser(["approve", "reject", "revoke"]).requires("name"))
-            .arg(Arg::new("name").value_name("NAME").help("The tool"))
-            .arg(yes())
-            .arg(as_json()),
+        command(
+            "tools",
+            "Lists the tools that lie in the repository (tools/NAME.luau), decides about one, or runs its tests",
+        )
+        .arg(id())
+        .arg(
+            Arg::new("ruling")
+                .value_name("WHAT")
+                .value_parser(["approve", "reject", "revoke", "test"])
+                .requires("name"),
+        )
+        .arg(Arg::new("name").value_name("NAME").help("The tool"))
+        .arg(yes())
+        .arg(as_json()),
         command("dir", "Writes the files of a session into a new directory")
             .arg(id())
             .arg(
