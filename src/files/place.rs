@@ -14,6 +14,8 @@ const NEW: OFlag = OFlag::O_WRONLY.union(OFlag::O_CREAT).union(OFlag::O_EXCL).un
 const ACL: &str = "system.posix_acl_access";
 /// The rights that files get which are made in a directory.
 const DEFAULT_ACL: &str = "system.posix_acl_default";
+/// The kernel's note on a file that overlayfs has copied, about where it copied it from. It means nothing elsewhere.
+const ORIGIN: &str = "user.overlay.origin";
 /// Longest value of an attribute, of Linux.
 const ACL_BYTES_MAX: usize = 64 * 1024;
 
@@ -237,6 +239,8 @@ impl Stage<'_> {
             }
             renamed => {
                 renamed?;
+                // Most files have none, and a file system may have no attributes.
+                let _ = rustix::fs::lremovexattr(self.waiting(number), ORIGIN);
                 let is_settled = self.settle_acl(number, place, places)?;
                 if is_settled && is_ready {
                     return Ok(());
@@ -250,7 +254,7 @@ impl Stage<'_> {
     /// file its directory: no mode and no difference shows them. Returns whether nothing had to be done.
     fn settle_acl(&self, number: usize, place: &Path, places: &mut Places<'_>) -> Result<bool, PathError> {
         let named = |dir: &OwnedFd, name: &Path| Path::new(&format!("/proc/self/fd/{}", raw(dir))).join(name);
-        let waiting = named(&self.dir, Path::new(&number.to_string()));
+        let waiting = self.waiting(number);
         let Some(own) = acl(&waiting, ACL) else { return Ok(true) };
         let is_new = places.data(place).ok().flatten().is_none();
         let (dir, name) = places.parent(place)?;
@@ -265,6 +269,11 @@ impl Stage<'_> {
             None => rustix::fs::lremovexattr(&waiting, ACL),
         };
         changed.map(|()| false).map_err(|error| of_io(&error.into()))
+    }
+
+    /// A path to a waiting file.
+    fn waiting(&self, number: usize) -> PathBuf {
+        format!("/proc/self/fd/{}/{number}", raw(&self.dir)).into()
     }
 
     fn new_file(&self, number: usize) -> Result<File, PathError> {

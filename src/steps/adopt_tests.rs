@@ -126,6 +126,23 @@ fn an_access_list_of_the_copy_is_not_made_real_and_that_of_the_workspace_stays()
     );
 }
 
+/// As root, the kernel's note stayed on each file of the user's that a command had changed.
+#[test]
+fn overlayfs_leaves_no_attribute_on_the_users_files() {
+    let scene = start();
+    let mut steps = scene.steps();
+    let content = file(&scene, "a", "text");
+    let source = upper(&scene).join("a");
+    for name in ["user.overlay.origin", "user.own"] {
+        rustix::fs::setxattr(&source, name, b"x", rustix::fs::XattrFlags::empty()).expect("an attribute");
+    }
+    let adopted = steps.adopt("work", vec![incoming(&steps, "a", content)], true).expect("adopted");
+    assert_eq!((adopted.left, scene.read("a")), (vec![], "text".into()));
+    let mut names = [0_u8; 1024];
+    let length = rustix::fs::llistxattr(scene.at("a"), &mut names[..]).expect("its attributes");
+    assert_eq!(String::from_utf8_lossy(&names[..length]), "user.own\0");
+}
+
 /// Tells this very test, started as a program of its own, where it works and at which step it is killed.
 const PLACE: &str = "REEDCLAW_TEST_ADOPT_PLACE";
 const KILLED_AT: &str = "REEDCLAW_TEST_ADOPT_KILLED_AT";
