@@ -33,6 +33,7 @@ use crate::proto::known_paths;
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log};
 
+pub use crate::policy::is_odd_path;
 pub use allowed::{Allowed, AllowedError, Rule};
 pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};

@@ -250,6 +250,12 @@ fn is_odd(c: char) -> bool {
     !is_plain && (c.is_control() || is_invisible(c))
 }
 
+/// Whether a path holds a character that hides what it is: then nothing may be written there.
+#[must_use]
+pub fn is_odd_path(path: &str) -> bool {
+    path.chars().any(is_odd)
+}
+
 fn http(found: &mut Findings<'_, '_>, method: &str, url: &str) {
     let host = host_of(url);
     found.effect(Effect::Net { host: host.clone() });
@@ -294,8 +300,10 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
     if path.is_empty() || path.contains('\0') || path.len() > 4095 || path.split('/').any(|part| part.len() > 255) {
         return found.block("path", "that isn't a path");
     }
-    if path.chars().any(is_odd) {
-        return found.block("odd-character", "the path holds a character that no path needs");
+    // What hid behind such a name is gone when a command has deleted it.
+    let is_gone = is_keep && matches!(action, Action::Delete { .. });
+    if let Some(c) = path.chars().find(|c| is_odd(*c)).filter(|_| !is_gone) {
+        return found.block("odd-character", format!("the path holds the character U+{:04X}", u32::from(c)));
     }
     let home = &context.rules.home;
     let path = match path.strip_prefix('~') {

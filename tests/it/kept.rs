@@ -128,3 +128,23 @@ fn a_new_repository_is_kept_unasked_unless_its_config_runs_something() {
     assert!(output(&results[2]).contains("[dropped, it would have changed: + evil/.git/config"), "{}", results[2]);
     assert!(!work(home.path(), "evil/.git/config").exists());
 }
+
+/// One file with a character of another direction in its name dropped everything that the command had done.
+#[test]
+fn a_name_that_hides_something_is_refused_without_the_rest() {
+    let odd = "odd\u{202e}txt";
+    let commands = [
+        r"echo new > b.txt; mkdir -p d; echo x > $'d/odd\u202etxt'; echo x > $'bad\xff'; echo more >> a.txt",
+        "rm -r old",
+    ];
+    let home = scene(&commands, "security = {autonomy = \"full\"}");
+    fs::write(work(home.path(), "old").join(odd), "x\n").expect("a file");
+    let results = results(home.path());
+    let first = output(&results[0]);
+    assert!(first.contains("[kept: M a.txt, + b.txt, + bad\u{fffd}, + d]"), "{first}");
+    let refused = format!("[dropped, it would have changed: + d/{odd}; blocked: the path holds the character U+202E]");
+    assert!(first.contains(&refused), "{first}");
+    assert_eq!(read(home.path(), "a.txt"), numbered(30) + "more\n");
+    assert!(!work(home.path(), "d").join(odd).exists());
+    assert!(!work(home.path(), "old").exists(), "what is there can be deleted: {results:?}");
+}

@@ -17,7 +17,7 @@ use crate::agent::person::{Person, yes};
 use crate::base::hash::Hasher;
 use crate::base::text::counted;
 use crate::files::{Layers, holes};
-use crate::gate::{Approver, Call, NamedByGit, Permit};
+use crate::gate::{Approver, Call, NamedByGit, Permit, is_odd_path};
 use crate::model::Cancel;
 use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Need};
@@ -179,6 +179,9 @@ impl ToolRunner {
             let names: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
             add(outcome, &format!("[pipes and sockets aren't kept: {}]", names.join(", ")));
         }
+        // A name that hides something is refused, and the rest doesn't go with it.
+        let is_refused = |it: &Change| it.kind != ChangeKind::Deleted && is_odd_path(&it.path.to_string_lossy());
+        let (odd, items): (Vec<Change>, Vec<Change>) = items.into_iter().partition(is_refused);
         // The disk works on many new contents while they are hashed, shown and asked about. A bench can be made anew, so
         // nothing waits for its files.
         if !is_bench && items.len() >= SYNCED_AHEAD_MIN && self.options.gate.rules().autonomy != Autonomy::Readonly {
@@ -192,7 +195,7 @@ impl ToolRunner {
             Autonomy::Full => vec![plain, protected],
             Autonomy::Readonly | Autonomy::Supervised => vec![items.iter().collect()],
         };
-        for group in groups.into_iter().filter(|group| !group.is_empty()) {
+        for group in [odd.iter().collect()].into_iter().chain(groups).filter(|group: &Vec<_>| !group.is_empty()) {
             self.keep_group(command, call, &group, outcome, around);
         }
     }
