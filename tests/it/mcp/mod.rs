@@ -410,7 +410,7 @@ fn a_session_without_a_model_remembers_what_runs_and_what_failed() {
     let screen = session.screen_text();
     let last = |name: &str| screen.lines().rfind(|line| line.starts_with(name)).unwrap_or_default().to_owned();
     assert!(last("one ").contains("running, started in"), "{screen}");
-    assert!(last("gone ").contains("failed") && last("gone ").contains("No such file"), "{screen}");
+    assert!(last("gone ").contains("failed") && last("gone ").contains("there is no program /nonexistent"), "{screen}");
     session.send(b":mcp show gone\r");
     session.expect_text("program       /nonexistent");
     session.expect_text("problem       the server gone can't be used");
