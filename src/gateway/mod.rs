@@ -15,6 +15,7 @@
 
 mod api;
 mod ask;
+mod database;
 mod gestures;
 mod guard;
 mod http;
@@ -27,10 +28,9 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
@@ -38,14 +38,15 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::app;
-use crate::config::{Env, GatewaySettings, state_directory};
-use crate::ledger::{GATEWAY_ENDED, Ledger, LedgerError, Neighbours, Target, Unfit, backends, nodes};
+use crate::config::{GatewaySettings, state_directory};
+use crate::ledger::{GATEWAY_ENDED, Ledger, Neighbours, Target, Unfit, backends, nodes};
 use crate::proto::team::Mode;
 use crate::proto::{Failure, FailureKind};
 use crate::share::SOCKET_NAME;
 
 pub use api::ROUTES;
 pub use ask::figures_at;
+pub use database::{database_target, migrate, of_ledger, open, open_existing};
 pub use http::openapi::document as openapi;
 pub use http::route::Route;
 pub use identity::is_id;
@@ -67,9 +68,6 @@ use stream::{Feeds, Rights};
 
 /// The usual address.
 pub const LISTEN: &str = "127.0.0.1:4117";
-/// Hint about databases.
-const HINT_DATABASE: &str =
-    "a database is file:PATH, postgres://HOST/NAME, or env:NAME for a variable with one of these";
 /// Threads for requests, and places in their queue.
 const WORK: (usize, usize) = (8, 256);
 /// The same for streams, so that none waits for a request.
@@ -86,8 +84,8 @@ pub struct Options {
     pub listen: String,
     /// Way in which tenants are run.
     pub mode: String,
-    /// `file:PATH`, an address of a server, or `env:NAME`.
-    pub database: String,
+    /// The database.
+    pub database: Target,
 }
 
 /// Place where a gateway listens.
@@ -101,45 +99,6 @@ pub struct Listening {
     pub mode: &'static str,
     /// The database's file, or its kind if it is on a server.
     pub database: String,
-}
-
-/// Returns the place of a database that `--database` names: `file:PATH`, the address of a PostgreSQL server, or `env:NAME` for
-/// a variable of `env` that has one of these.
-///
-/// # Errors
-/// It is none of these, or an address with a password, which every user of this machine could read among the arguments.
-pub fn database_target(database: &str, env: &Env) -> Result<Target, Failure> {
-    let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
-    if let Some(name) = database.strip_prefix("env:") {
-        let value = env.get(OsStr::new(name)).and_then(|value| value.to_str());
-        let value =
-            value.ok_or_else(|| user(format!("the variable {name} names no database"), "set it to an address"))?;
-        return target(value).ok_or_else(|| user(format!("the variable {name} names no database"), HINT_DATABASE));
-    }
-    let found = target(database).ok_or_else(|| user("that isn't a database".into(), HINT_DATABASE))?;
-    let has_password = matches!(&found, Target::Server(address) if password_in(address));
-    if has_password {
-        return Err(refused(
-            "the address has a password, which other users of this machine can read among the arguments".into(),
-            "put the address into a variable, and name it: --database env:NAME",
-        ));
-    }
-    Ok(found)
-}
-
-fn target(text: &str) -> Option<Target> {
-    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
-        return Some(Target::Server(text.to_owned()));
-    }
-    text.strip_prefix("file:").filter(|path| !path.is_empty()).map(|path| Target::File(PathBuf::from(path)))
-}
-
-/// Says whether an address of a server has a password.
-fn password_in(address: &str) -> bool {
-    let (before, options) = address.split_once('?').unwrap_or((address, ""));
-    let authority = before.split_once("://").map_or(before, |(_, rest)| rest).split('/').next().unwrap_or_default();
-    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
-    user.contains(':') || options.split('&').any(|option| option.starts_with("password="))
 }
 
 /// Returns the address of the console, as the settings have it.
@@ -163,20 +122,26 @@ pub fn serve(
     ended: impl FnOnce(),
 ) -> Result<(), Failure> {
     let mode = allowed_mode(&options.mode)?;
-    let target = database_target(&options.database, &parts.env)?;
-    check_mode(mode, &target)?;
+    check_mode(mode, &options.database)?;
     check_sandbox(mode, &parts)?;
     let passed_on = relay::wanted(&parts.settings.gateway.nats, &parts.env)?;
     let address = address_in(&options.listen)?;
     let reach = Reach::read(&parts.settings.gateway.reach, mode, address)?;
-    let ledger = Arc::new(Ledger::open_at(target).map_err(|error| of_ledger(&error))?);
+    let ledger = Arc::new(open(&options.database)?);
     let _served = ledger.serve().map_err(|error| Failure { kind: FailureKind::Unavailable, ..of_ledger(&error) })?;
     let nodes = ledger.nodes();
     nodes.renew().and_then(|_| nodes.settle_dead()).map_err(|error| of_ledger(&error))?;
     ledger.shares().forget_old().map_err(|error| of_ledger(&error))?;
     check_routes(&ledger)?;
     let unusable = |what: &str, error: std::io::Error| failed(format!("{what}: {error}"));
-    let listener = TcpListener::bind(address).map_err(|error| unusable(&address.to_string(), error))?;
+    let listener = TcpListener::bind(address).map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => Failure {
+            hint: "does another gateway run? reedclaw gateway status shows it; --listen ADDR:PORT takes another port"
+                .into(),
+            ..failed(format!("another program listens at {address}"))
+        },
+        _ => unusable(&address.to_string(), error),
+    })?;
     listener.set_nonblocking(true).map_err(|error| unusable("the listener", error))?;
     let address = listener.local_addr().map_err(|error| unusable("the listener", error))?;
     let threads = |error| unusable("threads", error);
@@ -319,21 +284,6 @@ fn failed(message: String) -> Failure {
         message: format!("the gateway can't start: {message}"),
         hint: String::new(),
     }
-}
-
-/// A failure of the stores at the command line: something that the file's state forbids is a refusal.
-#[must_use]
-pub fn of_ledger(error: &LedgerError) -> Failure {
-    let kind = match error {
-        LedgerError::Forbidden(_) => FailureKind::Refused,
-        LedgerError::NotFound => FailureKind::User,
-        _ => FailureKind::Unavailable,
-    };
-    let message = match error {
-        LedgerError::NotFound => "there is no such tenant, token or member".to_owned(),
-        other => other.to_string(),
-    };
-    Failure { kind, message, hint: String::new() }
 }
 
 fn allowed_mode(word: &str) -> Result<Mode, Failure> {

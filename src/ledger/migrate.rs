@@ -1,7 +1,7 @@
 //! The schema of a database and its versions: steps that are never edited once they are released.
 
-use std::fs::{DirBuilder, OpenOptions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 
 use super::sql::{Connection, Pool, Target, params};
 use super::{LedgerError, now_text, uuid_v7};
@@ -23,6 +23,9 @@ const SCHEMAS_SERVER: [&str; 3] =
 /// The version of the first of them.
 const SERVER_FIRST: usize = 6;
 
+/// Tables that each version of a file's schema has.
+const OWN_TABLES: [&str; 3] = ["instance", "tenant", "event"];
+
 /// Makes the tables of a new database, and brings the schema of a file up to date.
 pub fn open(pool: &Pool) -> Result<(), LedgerError> {
     let is_server = pool.target().is_server();
@@ -42,14 +45,15 @@ pub fn open(pool: &Pool) -> Result<(), LedgerError> {
 /// Brings a schema up to date, or with `is_dry`, only looks. Returns the versions that it had and has then; 0 if it is new.
 pub fn migrate(pool: &Pool, is_dry: bool) -> Result<(usize, usize), LedgerError> {
     if let Target::File(path) = pool.target() {
-        let failed = |error: std::io::Error| LedgerError::Database(format!("{}: {error}", path.display()));
-        let (mut directories, mut options) = (DirBuilder::new(), OpenOptions::new());
-        DirBuilderExt::mode(directories.recursive(true), 0o700);
+        let failed = |error: std::io::Error| LedgerError::Database(error.to_string());
+        let mut options = OpenOptions::new();
         OpenOptionsExt::mode(options.read(true).write(true).create(true).truncate(false), 0o600);
-        if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
-            directories.create(directory).map_err(failed)?;
-        }
         options.open(path).map_err(failed)?;
+        // Before anything is written into it.
+        let tables = Target::tables_of_file(path)?;
+        if !tables.is_empty() && !OWN_TABLES.iter().all(|own| tables.iter().any(|table| table == own)) {
+            return Err(LedgerError::Forbidden("it belongs to another program".into()));
+        }
     }
     let connection = pool.take()?;
     // Alone: of two gateways that start at once, one makes the schema.

@@ -140,7 +140,7 @@ pub struct Ledger {
 pub struct Served(#[expect(dead_code, reason = "the lock lives as long as the file is open")] Option<Arc<File>>);
 
 impl Ledger {
-    /// Opens the database in the file at `path`; makes it (0600, in a directory with 0700) if it doesn't exist.
+    /// Opens the database in the file at `path`; makes it (0600) if it doesn't exist.
     ///
     /// # Errors
     /// The file can't be made or read, or a newer program has written it.

@@ -2,10 +2,13 @@
 //! both. A lost connection is replaced.
 
 use std::cell::Cell;
+use std::fmt::{self, Display, Formatter};
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
+
+use rusqlite::OpenFlags;
 
 use super::{Begin, Connection, Engine, Error, PREPARED_MAX, Result};
 
@@ -29,11 +32,37 @@ pub enum Target {
     Server(String),
 }
 
+/// The file's path, or the host and port of the server: never a user or password.
+impl Display for Target {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let address = match self {
+            Self::File(path) => return write!(f, "{}", path.display()),
+            Self::Server(address) => address,
+        };
+        let authority = address.split_once("://").map_or("", |(_, rest)| rest).split(['/', '?']).next();
+        let host = authority.map_or("", |it| it.rsplit_once('@').map_or(it, |(_, host)| host));
+        f.write_str(if host.is_empty() { "PostgreSQL" } else { host })
+    }
+}
+
 impl Target {
     /// Says whether it is a server, which several gateways can share.
     #[must_use]
     pub fn is_server(&self) -> bool {
         matches!(self, Self::Server(_))
+    }
+
+    /// The names of a file's tables. The file is only read: it may belong to another program.
+    ///
+    /// # Errors
+    /// It can't be read, or isn't a database of SQLite.
+    pub fn tables_of_file(path: &Path) -> Result<Vec<String>> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = rusqlite::Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY)?;
+        let mut statement = connection.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'")?;
+        let names = statement.query_map([], |row| row.get(0))?;
+        Ok(names.collect::<rusqlite::Result<_>>()?)
     }
 
     /// The number of connections at once that write.

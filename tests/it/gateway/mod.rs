@@ -7,6 +7,7 @@ mod canvas;
 mod console;
 mod contract;
 mod costs;
+mod databases;
 mod door;
 mod engine;
 mod gates;

@@ -20,9 +20,10 @@ use crate::app::{ChannelKind, Request, Runtime};
 use crate::cli::exit;
 use crate::cli::out::{outln, report, says_yes};
 use crate::config::{self, Env, GatewaySettings, LoadRequest};
+use crate::files::make_private;
 use crate::gateway::{self, Listening, Options, Parts};
 use crate::host;
-use crate::ledger::{FILE_NAME, Ledger, NewToken, Target, archive, backends, figures};
+use crate::ledger::{FILE_NAME, Ledger, LedgerError, NewToken, Target, archive, backends, figures};
 use crate::proto::team::{Mode, TeamRole, TokenKind};
 use crate::proto::{Failure, FailureKind};
 use crate::render::sanitise;
@@ -243,31 +244,62 @@ impl Stores {
 
     /// The database that `--database`, the environment or the config names, or the usual one.
     fn database(&self) -> Result<Target, Failure> {
-        gateway::database_target(&self.named_database(|| Ok(self.settings()?.database))?, &self.env)
+        self.database_of(|| Ok(self.settings()?.database))
     }
 
-    fn named_database(&self, configured: impl FnOnce() -> Result<String, Failure>) -> Result<String, Failure> {
+    fn database_of(&self, configured: impl FnOnce() -> Result<String, Failure>) -> Result<Target, Failure> {
         if let Some(named) = &self.named {
-            return Ok(named.clone());
+            return gateway::database_target(named, "--database", &self.env);
         }
         if self.env.contains_key(OsStr::new(DATABASE)) {
-            return Ok(format!("env:{DATABASE}"));
+            return gateway::database_target(&format!("env:{DATABASE}"), DATABASE, &self.env);
         }
         let configured = configured()?;
         if !configured.is_empty() {
-            return Ok(configured);
+            return gateway::database_target(&configured, "gateway.database", &self.env);
         }
         let state = config::state_directory(&self.env).ok_or_else(|| Failure {
             kind: FailureKind::Unavailable,
             message: "no HOME is set, so there is no place for the gateway's database".into(),
             hint: "set HOME, or name a file: --database file:PATH".into(),
         })?;
-        Ok(format!("file:{}", state.join(FILE_NAME).display()))
+        make_private(&state).map_err(|error| Failure {
+            kind: FailureKind::Unavailable,
+            message: format!("{} can't be made: {error}", state.display()),
+            hint: "name a file elsewhere: --database file:PATH".into(),
+        })?;
+        Ok(Target::File(state.join(FILE_NAME)))
     }
 
+    /// Opens the database, and makes it if it doesn't exist.
     fn open(&self) -> Result<Ledger, Failure> {
-        Ledger::open_at(self.database()?).map_err(|error| gateway::of_ledger(&error))
+        gateway::open(&self.database()?)
     }
+
+    /// Opens the database that is there.
+    fn open_existing(&self) -> Result<Ledger, Failure> {
+        gateway::open_existing(&self.database()?)
+    }
+
+    /// Opens the database that is there, and makes sure that it has a tenant.
+    fn open_tenant(&self, tenant: &str) -> Result<Ledger, Failure> {
+        with_tenant(self.open_existing()?, tenant)
+    }
+}
+
+/// Returns a database that has a tenant.
+fn with_tenant(ledger: Ledger, tenant: &str) -> Result<Ledger, Failure> {
+    match ledger.accounts().mode(tenant).map_err(|error| gateway::of_ledger(&error))? {
+        Some(_) => Ok(ledger),
+        None => Err(absent(
+            format!("there is no tenant {tenant}"),
+            "reedclaw gateway tenant list shows those that there are",
+        )),
+    }
+}
+
+fn absent(message: String, hint: &str) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
 }
 
 /// Makes a pairing code, with hyphens as a person reads it.
@@ -291,7 +323,16 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         Runtime::start(&Request { config: at.config.clone(), channel: ChannelKind::Gateway, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
     let settings = &runtime.settings().gateway;
-    let database = at.named_database(|| Ok(settings.database.clone()))?;
+    report_missing_secrets(&runtime);
+    if runtime.has_broken_config() {
+        return Err(Failure {
+            kind: FailureKind::Refused,
+            message: "the gateway doesn't serve with a config that has a mistake: a rule that you set could be missing"
+                .into(),
+            hint: "mend it first; reedclaw config check shows what is wrong".into(),
+        });
+    }
+    let database = at.database_of(|| Ok(settings.database.clone()))?;
     let said = |name: &str, else_: &String| matches.get_one::<String>(name).unwrap_or(else_).clone();
     let options = Options { listen: said("listen", &settings.listen), mode: said("mode", &settings.mode), database };
     let parts = Parts {
@@ -302,32 +343,57 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     };
     // Whoever reads the terminal is let in; a file or a program isn't.
     let code = match matches.get_flag("open") && stdout().is_terminal() {
-        true => Some(pair_code(&at.open()?, TENANT, "me", TeamRole::Admin)?),
+        true => Some(pair_code(&gateway::open(&options.database)?, TENANT, "me", TeamRole::Admin)?),
         false => None,
     };
-    let begun = |listening: &Listening| {
-        let Listening { address, url, mode, database } = listening;
-        if is_json {
-            outln!(
-                "{}",
-                json!({"event": "listening", "url": url, "address": address, "mode": mode, "database": database})
-            );
-            return;
+    let begun = |listening: &Listening| match is_json {
+        true => {
+            let Listening { address, url, mode, database } = listening;
+            let begun =
+                json!({"event": "listening", "url": url, "address": address, "mode": mode, "database": database});
+            outln!("{begun}");
         }
-        let engine = if database == "PostgreSQL" { database.as_str() } else { "SQLite" };
-        let whom = if *mode == "lab" { format!("tenant {TENANT}, ") } else { String::new() };
-        outln!("ReedClaw gateway on http://{address}  (mode {mode}, {whom}{engine})");
-        match &code {
-            Some(code) => outln!("Console: {url}/ui/#pair={code}   the code holds 5 minutes, once"),
-            None => outln!("Console: {url}/ui/   reedclaw gateway pair prints a code for it"),
-        }
-        outln!("Ctrl-C ends the gateway; reedclaw gateway token create --user NAME makes a token for a program");
+        false => announce(listening, code.as_deref()),
     };
     let ended = || {
         signals.forever().next();
+        // The terminal has written ^C.
+        if stdout().is_terminal() {
+            outln!();
+        }
     };
     gateway::serve(&options, parts, begun, ended)?;
     Ok(exit::DONE)
+}
+
+/// Says at the start where the gateway is and what can be done next; `code` signs a browser in.
+fn announce(listening: &Listening, code: Option<&str>) {
+    let Listening { address, url, mode, database } = listening;
+    let engine = if database == "PostgreSQL" { database.as_str() } else { "SQLite" };
+    let whom = if *mode == "lab" { format!("tenant {TENANT}, ") } else { String::new() };
+    outln!("ReedClaw gateway on http://{address}  (mode {mode}, {whom}{engine})");
+    match code {
+        Some(code) => outln!("Console: {url}/ui/#pair={code}   the code holds 5 minutes, once"),
+        None => outln!("Console: {url}/ui/   reedclaw gateway pair prints a code for it"),
+    }
+    outln!("Ctrl-C ends the gateway; reedclaw gateway token create --user NAME makes a token for a program");
+    if *mode == "lab" {
+        outln!("Type :share in a ReedClaw shell to share its session");
+    }
+    outln!("Health: curl -s http://{address}/health");
+}
+
+/// Reports the webhooks of the config whose variable with the secret isn't set: their requests are refused.
+fn report_missing_secrets(runtime: &Runtime) {
+    for (name, hook) in &runtime.settings().gateway.hooks {
+        if !runtime.env().contains_key(OsStr::new(&hook.secret_env)) {
+            report(&Failure {
+                kind: FailureKind::User,
+                message: format!("the webhook {name} is refused: its variable {} isn't set", hook.secret_env),
+                hint: "set it to the secret that signs the requests, and start the gateway again".into(),
+            });
+        }
+    }
 }
 
 fn token(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
@@ -341,22 +407,33 @@ fn token(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
                 role: TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer),
                 lifetime_ms: matches.get_one::<String>("expires").map(|it| lifetime(it)).transpose()?,
             };
-            let (id, secret) = at.open()?.accounts().create_token(&new).map_err(failed)?;
+            let ledger = with_tenant(at.open()?, &new.tenant)?;
+            let (id, secret) = ledger.accounts().create_token(&new).map_err(failed)?;
             outln!("{secret}");
             if stdout().is_terminal() {
                 outln!("This is shown once. Its id is {id}; reedclaw gateway token revoke {id} ends it.");
             }
         }
         Some(("list", _)) => {
-            let tokens = at.open()?.accounts().tokens().map_err(failed)?;
+            let tokens = at.open_existing()?.accounts().tokens().map_err(failed)?;
+            if tokens.is_empty() {
+                outln!("there are no tokens; reedclaw gateway token create --user NAME makes one");
+                return Ok(exit::DONE);
+            }
             let row = |it: &crate::ledger::TokenRow| {
                 let ends = it.expires_at.clone().unwrap_or_else(|| "no end".into());
                 [&it.id, it.state, &it.kind, &it.role, &it.user, &it.tenant, &ends].map(|cell| cell.to_owned()).to_vec()
             };
-            print_table(&tokens.iter().map(row).collect::<Vec<_>>());
+            print_list(["id", "state", "kind", "role", "user", "tenant", "ends"], tokens.iter().map(row));
         }
         Some(("revoke", matches)) => {
-            at.open()?.accounts().revoke_token(&text(matches, "id")).map_err(failed)?;
+            let id = text(matches, "id");
+            at.open_existing()?.accounts().revoke_token(&id).map_err(|error| match error {
+                LedgerError::NotFound => {
+                    absent(format!("there is no token {id}"), "reedclaw gateway token list shows the ids")
+                }
+                error => gateway::of_ledger(&error),
+            })?;
             outln!("the token is revoked");
         }
         _ => return Ok(exit::USAGE),
@@ -375,7 +452,7 @@ fn pair(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let role = TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer);
     let (tenant, user) = (text(matches, "tenant"), named(text(matches, "user"))?);
     let console = gateway::console_at(&at.settings()?);
-    let code = pair_code(&at.open()?, &tenant, &user, role)?;
+    let code = pair_code(&with_tenant(at.open()?, &tenant)?, &tenant, &user, role)?;
     let url = format!("{console}/ui/#pair={code}");
     outln!("{code}   for {}, once, within five minutes", sanitise(&user));
     outln!("{url}");
@@ -398,7 +475,7 @@ fn tenant(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         Some(("flag", matches)) => {
             let is_on = text(matches, "value") == "on";
             let (name, flag) = (text(matches, "name"), text(matches, "flag"));
-            at.open()?.safety().set_flag(&name, None, &flag, is_on).map_err(failed)?;
+            at.open_tenant(&name)?.safety().set_flag(&name, None, &flag, is_on).map_err(failed)?;
             outln!("{} is {} for {}", flag, text(matches, "value"), sanitise(&name));
         }
         Some(("kpi", matches)) => set_rule(matches, at)?,
@@ -414,12 +491,12 @@ fn tenant(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
                 })?),
             };
             let (name, kind) = (text(matches, "name"), text(matches, "kind"));
-            at.open()?.safety().set_limit(&name, &kind, limit).map_err(failed)?;
+            at.open_tenant(&name)?.safety().set_limit(&name, &kind, limit).map_err(failed)?;
             outln!("the limit of {kind} is {value} for {}", sanitise(&name));
         }
         Some(("list", _)) => {
-            let rows = at.open()?.accounts().tenants().map_err(failed)?;
-            print_table(&rows.into_iter().map(|(tenant, mode)| vec![tenant, mode]).collect::<Vec<_>>());
+            let rows = at.open_existing()?.accounts().tenants().map_err(failed)?;
+            print_list(["tenant", "mode"], rows.into_iter().map(|(tenant, mode)| vec![tenant, mode]));
         }
         _ => return Ok(exit::USAGE),
     }
@@ -462,7 +539,7 @@ fn set_rule(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
             })
         }
     };
-    let done = at.open()?.figures().set_rule(&tenant, &kpi, &action, rule.as_ref());
+    let done = at.open_tenant(&tenant)?.figures().set_rule(&tenant, &kpi, &action, rule.as_ref());
     done.map_err(|error| gateway::of_ledger(&error))?;
     match rule {
         None => outln!("there is no rule about {kpi} for {} any more", sanitise(&tenant)),
@@ -478,9 +555,15 @@ fn set_rule(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
 /// Lists routes, or takes one away.
 fn routes(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let failed = |error| gateway::of_ledger(&error);
-    let (ledger, tenant) = (at.open()?, text(matches, "tenant"));
+    let tenant = text(matches, "tenant");
+    let ledger = at.open_tenant(&tenant)?;
     if let Some(service) = matches.get_one::<String>("forget") {
-        ledger.backends().forget(&tenant, service).map_err(failed)?;
+        ledger.backends().forget(&tenant, service).map_err(|error| match error {
+            LedgerError::NotFound => {
+                absent(format!("{service} has no route of its own"), "reedclaw gateway routes lists the routes")
+            }
+            error => gateway::of_ledger(&error),
+        })?;
         outln!("{service} has the usual back-end again");
         return Ok(exit::DONE);
     }
@@ -488,7 +571,7 @@ fn routes(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let row = |it: &crate::ledger::Backend| {
         vec![it.service.clone(), it.backend.clone(), it.location.clone().unwrap_or_default(), it.version.to_string()]
     };
-    print_table(&routes.iter().map(row).collect::<Vec<_>>());
+    print_list(["service", "back-end", "location", "version"], routes.iter().map(row));
     let is_unfit = matches.get_flag("check") && backends::unfit(&routes, ledger.engine()).is_some();
     Ok(if is_unfit { exit::FAILED } else { exit::DONE })
 }
@@ -503,7 +586,7 @@ fn lift(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         });
     }
     let tenant = text(matches, "tenant");
-    let ledger = at.open()?;
+    let ledger = at.open_tenant(&tenant)?;
     let question = format!("Let actions of the tenant {} run again? Type yes:", sanitise(&tenant));
     if !says_yes(&question) {
         outln!("nothing was changed");
@@ -521,7 +604,12 @@ fn member(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         _ => return Ok(exit::USAGE),
     };
     let (tenant, user) = (text(matches, "name"), named(text(matches, "user"))?);
-    at.open()?.accounts().set_member(&tenant, &user, role).map_err(|error| gateway::of_ledger(&error))?;
+    let failed = |error| gateway::of_ledger(&error);
+    let ledger = at.open_tenant(&tenant)?;
+    if role.is_none() && ledger.accounts().member(&tenant, &user).map_err(failed)?.is_none() {
+        return Err(absent(format!("{user} is no member of {tenant}"), ""));
+    }
+    ledger.accounts().set_member(&tenant, &user, role).map_err(failed)?;
     match role {
         Some(role) => outln!("{} has the role {}", sanitise(&user), role.word()),
         None => outln!("{} is no member any more", sanitise(&user)),
@@ -532,7 +620,7 @@ fn member(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
 /// Writes the archive of a tenant.
 fn export(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let (tenant, path) = (text(matches, "name"), text(matches, "file"));
-    let ledger = at.open()?;
+    let ledger = at.open_tenant(&tenant)?;
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
     let mut to = made.map(std::io::BufWriter::new).map_err(|error| Failure {
         kind: FailureKind::User,
@@ -558,7 +646,7 @@ fn erase(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         });
     }
     let (tenant, user) = (text(matches, "name"), named(text(matches, "user"))?);
-    let ledger = at.open()?;
+    let ledger = at.open_tenant(&tenant)?;
     if !says_yes(&format!(
         "Erase what {user} has written in {}? It can't be brought back. Type yes:",
         sanitise(&tenant)
@@ -592,9 +680,12 @@ fn verify(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         return verify_file(path);
     }
     let failed = |error| gateway::of_ledger(&error);
-    let ledger = at.open()?;
+    let mut ledger = at.open_existing()?;
     let tenants = match matches.get_one::<String>("tenant") {
-        Some(tenant) => vec![tenant.clone()],
+        Some(tenant) => {
+            ledger = with_tenant(ledger, tenant)?;
+            vec![tenant.clone()]
+        }
         None => ledger.accounts().tenants().map_err(failed)?.into_iter().map(|(tenant, _)| tenant).collect(),
     };
     let mut code = exit::DONE;
@@ -615,6 +706,12 @@ fn verify(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         }
     }
     Ok(code)
+}
+
+/// Prints a table under the names of its columns.
+fn print_list<const N: usize>(columns: [&str; N], rows: impl Iterator<Item = Vec<String>>) {
+    let columns = std::iter::once(columns.map(str::to_owned).to_vec());
+    print_table(&columns.chain(rows).collect::<Vec<_>>());
 }
 
 fn print_table(rows: &[Vec<String>]) {

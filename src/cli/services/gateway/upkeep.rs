@@ -63,7 +63,7 @@ pub(super) fn keep(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
                 .ok_or_else(|| user(format!("{number:?} isn't a number of days"), "30 or more, or usual"))?,
         ),
     };
-    let ledger = at.open()?;
+    let ledger = at.open_tenant(&tenant)?;
     let failed = |error| gateway::of_ledger(&error);
     ledger.retention().set_days(&tenant, days).map_err(failed)?;
     match ledger.retention().days(&tenant).map_err(failed)? {
@@ -76,7 +76,7 @@ pub(super) fn keep(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
 pub(super) fn migrate(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let target = at.database()?;
     let is_dry = matches.get_flag("dry-run");
-    let (found, known) = Ledger::migrate(target, is_dry).map_err(|error| gateway::of_ledger(&error))?;
+    let (found, known) = gateway::migrate(&target, is_dry)?;
     match (found, is_dry) {
         (found, _) if found == known => outln!("the schema has version {known}; there is nothing to do"),
         (0, true) => outln!("the database is new; it would get the schema of version {known}"),
@@ -100,7 +100,7 @@ pub(super) fn purge(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let wrong = || user(format!("{day:?} isn't a day"), "such as 2026-01-31");
     let date: Date = day.parse().map_err(|_| wrong())?;
     let before = date.to_zoned(TimeZone::UTC).map_err(|_| wrong())?.timestamp();
-    let ledger = at.open()?;
+    let ledger = at.open_tenant(&tenant)?;
     let failed = |error| gateway::of_ledger(&error);
     let count = ledger.retention().before(&tenant, Timestamp::as_millisecond(before)).map_err(failed)?;
     let name = sanitise(&tenant);
@@ -118,7 +118,7 @@ pub(super) fn purge(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
 }
 
 pub(super) fn status(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
-    let ledger = at.open()?;
+    let ledger = at.open_existing()?;
     let found = state(&ledger)?;
     let code = if found["nodes"].as_array().is_some_and(Vec::is_empty) { exit::FAILED } else { exit::DONE };
     if matches.get_flag("json") {

@@ -1,0 +1,152 @@
+//! The database that the settings name: its address, how it is opened, and what is said when that fails.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::refused;
+use crate::config::Env;
+use crate::ledger::{Ledger, LedgerError, Target};
+use crate::proto::{Failure, FailureKind};
+
+/// Hint about the form of an address.
+const HINT: &str = "a database is file:PATH, postgres://HOST/NAME, or env:NAME for a variable with one of these";
+/// Hint about a server that can't be used.
+const HINT_SERVER: &str =
+    "is the server running, and may this user connect to it? psql with the same address says more";
+
+/// Returns the place of a database that `origin`, such as `--database`, names: `file:PATH`, the address of a PostgreSQL server,
+/// or `env:NAME` for a variable of `env` that has one of these.
+///
+/// # Errors
+/// It is none of these, or an address with a password, which every user of this machine could read among the arguments.
+pub fn database_target(database: &str, origin: &str, env: &Env) -> Result<Target, Failure> {
+    let user = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
+    if let Some(name) = database.strip_prefix("env:") {
+        let value = env.get(OsStr::new(name)).and_then(|value| value.to_str());
+        let value = value.ok_or_else(|| user(format!("the variable {name} isn't set"), "set it to an address"))?;
+        return target(value).ok_or_else(|| user(format!("the variable {name} names no database"), HINT));
+    }
+    let found = target(database);
+    // What isn't an address may still have a password.
+    let shown = if database.contains('@') { "its value".to_owned() } else { format!("{database:?}") };
+    let found = found.ok_or_else(|| user(format!("{origin}: {shown} isn't a database"), HINT))?;
+    let has_password = matches!(&found, Target::Server(address) if password_in(address));
+    if has_password {
+        return Err(refused(
+            format!("{origin}: the address has a password, which other users of this machine could read"),
+            "put the address into a variable, and name it: --database env:NAME",
+        ));
+    }
+    Ok(found)
+}
+
+fn target(text: &str) -> Option<Target> {
+    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        return Some(Target::Server(text.to_owned()));
+    }
+    text.strip_prefix("file:").filter(|path| !path.is_empty()).map(|path| Target::File(PathBuf::from(path)))
+}
+
+/// Says whether an address of a server has a password.
+fn password_in(address: &str) -> bool {
+    let (before, options) = address.split_once('?').unwrap_or((address, ""));
+    let authority = before.split_once("://").map_or(before, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    user.contains(':') || options.split('&').any(|option| option.starts_with("password="))
+}
+
+/// Opens the database, and makes it if it doesn't exist.
+///
+/// # Errors
+/// It can't be made or reached, belongs to another program, or has another version of the schema.
+pub fn open(target: &Target) -> Result<Ledger, Failure> {
+    Ledger::open_at(target.clone()).map_err(|error| unusable(target, &error))
+}
+
+/// Opens a database that is there already.
+///
+/// # Errors
+/// Those of [`open`]; or there is none.
+pub fn open_existing(target: &Target) -> Result<Ledger, Failure> {
+    match target {
+        Target::File(path) if !path.exists() => Err(absent(path)),
+        _ => open(target),
+    }
+}
+
+/// Brings the schema up to date, or with `is_dry`, only looks. Returns the versions that it had and has then.
+///
+/// # Errors
+/// It can't be made or reached, belongs to another program, or a newer program has written it.
+pub fn migrate(target: &Target, is_dry: bool) -> Result<(usize, usize), Failure> {
+    match target {
+        Target::File(path) if is_dry && !path.exists() => Err(absent(path)),
+        _ => Ledger::migrate(target.clone(), is_dry).map_err(|error| unusable(target, &error)),
+    }
+}
+
+fn absent(path: &Path) -> Failure {
+    Failure {
+        kind: FailureKind::User,
+        message: format!("there is no database {}", path.display()),
+        hint: "reedclaw gateway makes it when it serves for the first time; --database names another one".into(),
+    }
+}
+
+/// A failure to open a database, with its place.
+fn unusable(target: &Target, error: &LedgerError) -> Failure {
+    let why = match error {
+        LedgerError::Database(why) => why.clone(),
+        other => other.to_string(),
+    };
+    let hint = match (target, error) {
+        (Target::Server(_), LedgerError::Database(_)) => HINT_SERVER,
+        (Target::File(path), _) if !path.parent().is_none_or(|it| it.as_os_str().is_empty() || it.is_dir()) => {
+            "its directory doesn't exist; make it, or name another file: --database file:PATH"
+        }
+        _ => "",
+    };
+    Failure {
+        message: format!("the database {target} can't be used: {why}"),
+        hint: hint.to_owned(),
+        ..of_ledger(error)
+    }
+}
+
+/// A failure of the stores at the command line: something that the file's state forbids is a refusal.
+#[must_use]
+pub fn of_ledger(error: &LedgerError) -> Failure {
+    let kind = match error {
+        LedgerError::Forbidden(_) => FailureKind::Refused,
+        LedgerError::NotFound => FailureKind::User,
+        _ => FailureKind::Unavailable,
+    };
+    Failure { kind, message: error.to_string(), hint: String::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_user_password_and_options() {
+        for (text, shown) in [
+            ("postgres://anna:secret@db.example:6000/team?password=x", "db.example:6000"),
+            ("postgres://db.example/team", "db.example"),
+            ("postgresql:///team?host=/run/pg", "PostgreSQL"),
+            ("file:/var/lib/x.db", "/var/lib/x.db"),
+        ] {
+            assert_eq!(target(text).map(|it| it.to_string()).as_deref(), Some(shown));
+        }
+    }
+
+    #[test]
+    fn a_wrong_address_names_where_it_stands_and_keeps_a_password_to_itself() {
+        let env = Env::new();
+        let message = |text: &str| database_target(text, "gateway.database", &env).expect_err("refused").message;
+        assert_eq!(message("gateway.db"), "gateway.database: \"gateway.db\" isn't a database");
+        assert!(!message("mysql://anna:secret@host").contains("secret"));
+        assert!(!message("postgres://anna:secret@host/team").contains("secret"));
+        assert_eq!(message("env:TEAM_DB"), "the variable TEAM_DB isn't set");
+    }
+}

@@ -1,0 +1,128 @@
+//! Databases that can't be used, and names that don't exist: the command line says which, and makes or changes nothing.
+
+use std::fs;
+use std::net::TcpListener;
+
+use super::{database, home_with, home_with_file, run};
+
+#[test]
+fn looking_at_a_gateway_that_never_ran_makes_no_database() {
+    let home = home_with_file();
+    for args in [
+        &["status"][..],
+        &["token", "list"],
+        &["tenant", "list"],
+        &["routes"],
+        &["verify"],
+        &["export", "local", "archive"],
+        &["migrate", "--dry-run"],
+    ] {
+        let (status, out, err) = run(home.path(), &[&["gateway"], args].concat());
+        assert_eq!((status, out.as_str()), (Some(2), ""), "{args:?}: {err}");
+        assert!(err.contains("there is no database") && err.contains("gateway.db"), "{args:?}: {err}");
+        assert!(!database(home.path()).exists(), "{args:?}");
+    }
+    assert!(!home.path().join("archive").exists());
+}
+
+#[test]
+fn the_database_of_another_program_and_a_damaged_one_stay_as_they_are() {
+    let home = home_with_file();
+    let (other, damaged) = (home.path().join("other.db"), home.path().join("damaged.db"));
+    let made = rusqlite::Connection::open(&other).expect("a database");
+    made.execute_batch("CREATE TABLE contact (name TEXT); INSERT INTO contact VALUES ('anna')").expect("a table");
+    made.close().expect("closed");
+    fs::write(&damaged, "x".repeat(5_000)).expect("a file");
+    for (path, code, why) in [(&other, 3, "it belongs to another program"), (&damaged, 1, "file is not a database")] {
+        let before = fs::read(path).expect("a file");
+        let named = format!("file:{}", path.display());
+        for args in
+            [&["--listen", "127.0.0.1:0"][..], &["status"], &["migrate"], &["token", "create", "--user", "anna"]]
+        {
+            let (status, _, err) = run(home.path(), &[&["gateway", "--database", &named], args].concat());
+            assert_eq!(status, Some(code), "{args:?}: {err}");
+            assert!(err.contains(why) && err.contains(&path.display().to_string()), "{args:?}: {err}");
+        }
+        assert_eq!(fs::read(path).expect("a file"), before, "{}", path.display());
+    }
+    let names = fs::read_dir(home.path()).expect("a directory").flatten().map(|it| it.file_name());
+    let beside: Vec<_> = names.filter(|name| name.to_string_lossy().contains(".db-")).collect();
+    assert!(beside.is_empty(), "{beside:?}");
+}
+
+#[test]
+fn a_database_that_cannot_be_reached_is_named_with_what_to_do() {
+    let home = home_with_file();
+    let serve = |named: &str| {
+        let (status, _, err) = run(home.path(), &["gateway", "--listen", "127.0.0.1:0", "--database", named]);
+        assert_eq!(status, Some(1), "{err}");
+        err
+    };
+    let missing = home.path().join("no/such/x.db");
+    let said = serve(&format!("file:{}", missing.display()));
+    assert!(said.contains("x.db can't be used") && said.contains("its directory doesn't exist"), "{said}");
+    assert!(!home.path().join("no").exists());
+    // A port at which nothing listens.
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+    let said = serve(&format!("postgres://anna@127.0.0.1:{port}/team"));
+    assert!(said.contains(&format!("the database 127.0.0.1:{port} can't be used")), "{said}");
+    assert!(said.contains("is the server running") && !said.contains("anna"), "{said}");
+}
+
+#[test]
+fn a_tenant_token_or_member_that_does_not_exist_is_named() {
+    let home = home_with_file();
+    super::token(home.path(), "anna", "member", &[]);
+    for (args, named) in [
+        (&["verify", "--tenant", "nope"][..], "there is no tenant nope"),
+        (&["export", "nope", "archive"], "there is no tenant nope"),
+        (&["routes", "--tenant", "nope"], "there is no tenant nope"),
+        (&["tenant", "limit", "nope", "calls", "3"], "there is no tenant nope"),
+        (&["tenant", "keep", "nope", "30"], "there is no tenant nope"),
+        (&["tenant", "flag", "nope", "pii", "on"], "there is no tenant nope"),
+        (&["tenant", "kpi", "nope", "error_rate", "at-most", "1"], "there is no tenant nope"),
+        (&["member", "add", "nope", "bob"], "there is no tenant nope"),
+        (&["token", "create", "--user", "bob", "--tenant", "nope"], "there is no tenant nope"),
+        (&["token", "revoke", "nope"], "there is no token nope"),
+        (&["member", "remove", "local", "bob"], "bob is no member of local"),
+        (&["routes", "--forget", "event_spine"], "event_spine has no route of its own"),
+    ] {
+        let (status, out, err) = run(home.path(), &[&["gateway"], args].concat());
+        assert_eq!((status, out.as_str()), (Some(2), ""), "{args:?}: {err}");
+        assert!(err.contains(named), "{args:?}: {err}");
+    }
+    assert!(!home.path().join("archive").exists());
+    let (_, list, _) = run(home.path(), &["gateway", "token", "list"]);
+    assert!(list.starts_with("id ") && list.lines().count() == 2, "{list}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named_and_a_config_with_a_mistake_is_not_served() {
+    let home = home_with_file();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let (status, _, err) = run(home.path(), &["gateway", "--listen", &address]);
+    assert_eq!(status, Some(1), "{err}");
+    assert!(err.contains(&format!("another program listens at {address}")) && err.contains("--listen"), "{err}");
+    let home = home_with("gateway = { four_eye = true }");
+    let (status, out, err) = run(home.path(), &["gateway", "--listen", "127.0.0.1:0"]);
+    assert_eq!((status, out.as_str()), (Some(3), ""), "{err}");
+    assert!(err.contains("did you mean four_eyes?") && err.contains("config that has a mistake"), "{err}");
+}
+
+#[test]
+fn a_webhook_without_its_secret_is_reported_at_the_start() {
+    let hooks = "gateway = { hooks = { build = { secret_env = \"BUILD_SECRET\", question = \"x\" } } }";
+    let home = home_with(hooks);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    // The port is taken so that the gateway ends by itself.
+    let start = |secret: Option<&str>| {
+        let mut command = super::command(home.path(), &["gateway", "--listen", &address]);
+        command.envs(secret.map(|secret| ("BUILD_SECRET", secret)));
+        String::from_utf8_lossy(&command.output().expect("it runs").stderr).into_owned()
+    };
+    let said = start(None);
+    assert!(said.contains("the webhook build is refused: its variable BUILD_SECRET isn't set"), "{said}");
+    assert!(!start(Some("s")).contains("BUILD_SECRET"));
+}
