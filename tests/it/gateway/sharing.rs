@@ -393,6 +393,8 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     browser.eval("document.querySelector('a[data-entry]').click()");
     browser.wait("document.querySelector('#session-state')?.innerText.includes('live')");
     browser.expect("watched by mia");
+    session.resize(30, 90);
+    browser.expect("90×30");
     session.run("echo from-$((1 + 1))-on");
     browser.wait("document.querySelector('#lines').innerText.includes('echo from-$((1 + 1))-on')");
     // The screen lies in a frame that has no access to this page, its network or its storage.

@@ -47,7 +47,8 @@ function useSession(id, screen) {
       if (frame.d) screen.post({ k: 'write', d: frame.d });
       if (frame.k === 'r') screen.post({ k: 'resize', cols: frame.cols, rows: frame.rows });
       if (frame.k === 'q') refresh().catch(() => null);
-      put({ items: fold(state.items, frame), state: frame.k === 'g' ? 'gap' : 'live' });
+      const meta = frame.k === 'r' ? { ...state.meta, cols: frame.cols, rows: frame.rows } : state.meta;
+      put({ meta, items: fold(state.items, frame), state: frame.k === 'g' ? 'gap' : 'live' });
     };
     const take = ({ event, data, id: number }) => {
       after = number ?? after;
