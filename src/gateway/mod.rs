@@ -101,13 +101,18 @@ pub struct Listening {
     pub database: String,
 }
 
-/// Returns the address of the console, as the settings have it.
-#[must_use]
-pub fn console_at(settings: &GatewaySettings) -> String {
-    match settings.reach.public_url.is_empty() {
-        true => format!("http://{}", settings.listen),
-        false => settings.reach.public_url.trim_end_matches('/').to_owned(),
+/// Returns the address of the console: the one that the settings have for people, that of the gateway that serves the database
+/// now, or the one at which a gateway would listen.
+///
+/// # Errors
+/// The database fails.
+pub fn console_at(settings: &GatewaySettings, ledger: &Ledger) -> Result<String, Failure> {
+    if !settings.reach.public_url.is_empty() {
+        return Ok(settings.reach.public_url.trim_end_matches('/').to_owned());
     }
+    let nodes = ledger.nodes().list().map_err(|error| of_ledger(&error))?;
+    let serving = nodes.into_iter().filter_map(|node| node.address).find(|address| figures_at(address).is_some());
+    Ok(format!("http://{}", serving.as_ref().unwrap_or(&settings.listen)))
 }
 
 /// Serves until `ended` says so. `begun` is called once, when clients can connect.

@@ -198,7 +198,10 @@ fn scenario_57_a_pairing_code_counts_once_and_a_stolen_cookie_ends_the_session()
     let session = Session::spawn(super::spawn(home.path(), &["gateway", "pair", "--user", "anna"]));
     let (status, bytes) = session.expect_end();
     assert_eq!(status_code(status), 0);
-    let code = String::from_utf8_lossy(&bytes).trim().chars().take(14).collect::<String>();
+    let shown = String::from_utf8_lossy(&bytes).into_owned();
+    // The gateway that runs, not the one that the config would start.
+    assert!(shown.contains(&format!("http://{}/ui/#pair=", gateway.address)), "{shown}");
+    let code = shown.trim().chars().take(14).collect::<String>();
     let pair = |code: &str| gateway.send("POST", "/auth/pair", &[], &json!({"code": code}).to_string());
     let paired = pair(&code);
     assert_eq!(paired.status, 200, "{code}: {paired:?}");

@@ -451,8 +451,9 @@ fn pair(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     }
     let role = TeamRole::of(&text(matches, "role")).unwrap_or(TeamRole::Viewer);
     let (tenant, user) = (text(matches, "tenant"), named(text(matches, "user"))?);
-    let console = gateway::console_at(&at.settings()?);
-    let code = pair_code(&with_tenant(at.open()?, &tenant)?, &tenant, &user, role)?;
+    let ledger = with_tenant(at.open()?, &tenant)?;
+    let console = gateway::console_at(&at.settings()?, &ledger)?;
+    let code = pair_code(&ledger, &tenant, &user, role)?;
     let url = format!("{console}/ui/#pair={code}");
     outln!("{code}   for {}, once, within five minutes", sanitise(&user));
     outln!("{url}");
