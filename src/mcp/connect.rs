@@ -140,7 +140,13 @@ pub(super) async fn connect(
     };
     let is_only = eras.len() == 1;
     let mut last = String::new();
-    for era in eras {
+    for (round, era) in eras.into_iter().enumerate() {
+        // Started once more, a server says the same again.
+        if round > 0
+            && let Some(entry) = shared.lock().get_mut(&server.name)
+        {
+            entry.log.clear();
+        }
         let limit =
             if era == Era::Discover && !is_only && !server.is_fetching { DISCOVER } else { server.limits.start };
         let attempt = tokio::time::timeout(limit, attempt(server, tools, shared, talks, era)).await;

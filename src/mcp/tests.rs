@@ -171,6 +171,8 @@ fn a_server_that_cannot_be_used_says_why() {
     let mcp = client(dying, None);
     let error = act(&mcp, "x").expect_err("it ends").to_string();
     assert!(error.contains("exit status 1") && error.contains("no key is set"), "{error}");
+    // It was asked for both versions of the protocol.
+    assert_eq!(mcp.log("one").matches("no key is set").count(), 1, "{}", mcp.log("one"));
     assert!(matches!(&mcp.standings()[0].1, Standing::Failed { why, .. } if why.contains("no key is set")));
     assert_eq!(
         mcp.call(&Order { server: "two".into(), ..order("x", json!({})) }, &go_on, &mut Unasked),
