@@ -133,6 +133,7 @@ mod tests {
         for (text, shown) in [
             ("postgres://anna:secret@db.example:6000/team?password=x", "db.example:6000"),
             ("postgres://db.example/team", "db.example"),
+            ("postgres://%2Frun%2Fpg/team", "/run/pg"),
             ("postgresql:///team?host=/run/pg", "PostgreSQL"),
             ("file:/var/lib/x.db", "/var/lib/x.db"),
         ] {

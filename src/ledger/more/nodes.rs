@@ -18,6 +18,8 @@ const RENEW: Duration = Duration::from_secs(5);
 const HINT: Duration = Duration::from_millis(20);
 /// A lost connection for hints is opened again after so long.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Time after which a failure that goes on is reported again.
+const REPEATED: Duration = Duration::from_secs(60);
 
 /// The threads that connect a gateway with others. They end with the value.
 pub struct Neighbours {
@@ -160,15 +162,36 @@ pub fn meet(ledger: &Arc<Ledger>, grown: impl Fn() + Send + 'static) -> std::io:
     Ok(Some(Neighbours { hints, life }))
 }
 
+/// The reports of one kind of failure: while a database is away, each attempt fails in the same way.
+#[derive(Default)]
+struct Reports {
+    last: Option<Instant>,
+}
+
+impl Reports {
+    /// Says whether a failure is to be reported now.
+    fn is_due(&mut self) -> bool {
+        let is_due = self.last.is_none_or(|last| last.elapsed() >= REPEATED);
+        if is_due {
+            self.last = Some(Instant::now());
+        }
+        is_due
+    }
+}
+
 /// Hears the hints of others. Without a connection the streams look once a second.
 fn hear(address: &str, node: &str, grown: &dyn Fn(), lives: &Receiver<()>) {
     let look = || {
         grown();
         lives.try_recv() != Err(TryRecvError::Disconnected)
     };
+    #[cfg(feature = "postgres")]
+    let mut reports = Reports::default();
     loop {
         #[cfg(feature = "postgres")]
-        if let Err(error) = sql::listen(address, node, grown, &look) {
+        if let Err(error) = sql::listen(address, node, grown, &look)
+            && reports.is_due()
+        {
             tracing::warn!(event = "hints_lost", error = %error);
         }
         #[cfg(not(feature = "postgres"))]
@@ -182,7 +205,7 @@ fn hear(address: &str, node: &str, grown: &dyn Fn(), lives: &Receiver<()>) {
 
 /// Sends hints and renews the lease until the gateway ends.
 fn live(ledger: &Ledger, hints: &Receiver<()>) {
-    let mut renewed = Instant::now();
+    let (mut renewed, mut reports) = (Instant::now(), Reports::default());
     loop {
         match hints.recv_timeout(RENEW.saturating_sub(renewed.elapsed())) {
             Ok(()) => {
@@ -199,9 +222,24 @@ fn live(ledger: &Ledger, hints: &Receiver<()>) {
             renewed = Instant::now();
             let nodes = ledger.nodes();
             let settled = nodes.renew().and_then(|dead| if dead > 0 { nodes.settle_dead() } else { Ok(()) });
-            if let Err(error) = settled {
+            if let Err(error) = settled
+                && reports.is_due()
+            {
                 tracing::warn!(event = "lease_failed", error = %error);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_that_goes_on_is_reported_once_a_minute() {
+        let mut reports = Reports::default();
+        assert_eq!([reports.is_due(), reports.is_due(), reports.is_due()], [true, false, false]);
+        reports.last = reports.last.and_then(|last| last.checked_sub(REPEATED));
+        assert_eq!([reports.is_due(), reports.is_due()], [true, false]);
     }
 }

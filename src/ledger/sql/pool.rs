@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::OpenFlags;
 
+use crate::base::percent;
+
 use super::{Begin, Connection, Engine, Error, PREPARED_MAX, Result};
 
 /// Time for which a statement waits for another process, in milliseconds: a command such as `gateway token create`
@@ -41,7 +43,9 @@ impl Display for Target {
         };
         let authority = address.split_once("://").map_or("", |(_, rest)| rest).split(['/', '?']).next();
         let host = authority.map_or("", |it| it.rsplit_once('@').map_or(it, |(_, host)| host));
-        f.write_str(if host.is_empty() { "PostgreSQL" } else { host })
+        // The directory of a socket is encoded.
+        let host = percent::decode(host).unwrap_or_default();
+        f.write_str(if host.is_empty() { "PostgreSQL" } else { &host })
     }
 }
 
