@@ -134,12 +134,70 @@ const MODES: &[(i64, u8)] = &[
     (libc::SYS_openat, 3),
 ];
 
-/// Requests of `ioctl` that write without a descriptor for writing. Keys that are pushed into a terminal's input would be typed as
-/// the person's. The rest changes attributes of any file of the user's, closes it to writing for good, or makes and deletes
-/// directories of btrfs, which Landlock doesn't see. Their numbers are the same on all architectures that filters can be made for.
-const REQUESTS: [u64; 17] = [
-    libc::TIOCSTI,
-    libc::TIOCLINUX,
+/// The requests to a terminal that programs use. The others push keys into its input, change the console, the serial port or the
+/// line discipline (for which the kernel loads a module), hang it up, or lock its settings.
+const OF_TERMINALS: [u64; 54] = [
+    libc::TCGETS,
+    libc::TCSETS,
+    libc::TCSETSW,
+    libc::TCSETSF,
+    libc::TCGETA,
+    libc::TCSETA,
+    libc::TCSETAW,
+    libc::TCSETAF,
+    libc::TCGETS2,
+    libc::TCSETS2,
+    libc::TCSETSW2,
+    libc::TCSETSF2,
+    libc::TCSBRK,
+    libc::TCSBRKP,
+    libc::TCXONC,
+    libc::TCFLSH,
+    libc::TIOCEXCL,
+    libc::TIOCNXCL,
+    libc::TIOCSCTTY,
+    libc::TIOCNOTTY,
+    libc::TIOCGPGRP,
+    libc::TIOCSPGRP,
+    libc::TIOCGSID,
+    libc::TIOCOUTQ,
+    libc::TIOCGWINSZ,
+    libc::TIOCSWINSZ,
+    libc::TIOCMGET,
+    libc::TIOCMBIS,
+    libc::TIOCMBIC,
+    libc::TIOCMSET,
+    libc::TIOCGSOFTCAR,
+    libc::TIOCSSOFTCAR,
+    libc::TIOCGSERIAL,
+    libc::TIOCPKT,
+    libc::TIOCGETD,
+    libc::TIOCSBRK,
+    libc::TIOCCBRK,
+    libc::TIOCGRS485,
+    libc::TIOCGPTN,
+    libc::TIOCSPTLCK,
+    libc::TIOCGPTPEER,
+    libc::FIONREAD,
+    libc::FIONBIO,
+    libc::FIOCLEX,
+    libc::FIONCLEX,
+    libc::FIOASYNC,
+    0x8004_5432, // TIOCGDEV
+    0x4004_5436, // TIOCSIG
+    0x8004_5438, // TIOCGPKT
+    0x8004_5439, // TIOCGPTLCK
+    0x8004_5440, // TIOCGEXCL
+    0x5456,      // TIOCGLCKTRMIOS
+    0x545d,      // TIOCGICOUNT
+    0x5460,      // FIOQSIZE
+];
+/// The requests to the keyboard and the screens of the console, without the last byte: nothing of ours needs one.
+const OF_THE_CONSOLE: [u64; 2] = [0x4b00, 0x5600];
+/// Requests of `ioctl` that write without a descriptor for writing: they change attributes of any file of the user's, close it to
+/// writing for good, lock the user's encrypted directories, or make and delete directories of btrfs, which Landlock doesn't see.
+/// Their numbers are the same on all architectures that filters can be made for, as are those of terminals.
+const REQUESTS: [u64; 18] = [
     0x4008_6602, // FS_IOC_SETFLAGS
     0x4008_6604, // EXT4_IOC_SETVERSION
     0x4008_7602, // FS_IOC_SETVERSION
@@ -147,6 +205,9 @@ const REQUESTS: [u64; 17] = [
     0x4004_7211, // FAT_IOCTL_SET_ATTRIBUTES
     0x4080_6685, // FS_IOC_ENABLE_VERITY
     0x800c_6613, // FS_IOC_SET_ENCRYPTION_POLICY
+    0xc050_6617, // FS_IOC_ADD_ENCRYPTION_KEY
+    0xc040_6618, // FS_IOC_REMOVE_ENCRYPTION_KEY
+    0xc040_6619, // FS_IOC_REMOVE_ENCRYPTION_KEY_ALL_USERS
     0x5000_9401, // BTRFS_IOC_SNAP_CREATE
     0x5000_940e, // BTRFS_IOC_SUBVOL_CREATE
     0x5000_940f, // BTRFS_IOC_SNAP_DESTROY
@@ -192,11 +253,7 @@ pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> R
         })
         .collect();
     rules.insert(libc::SYS_clone, inner.map_err(told)?);
-    let requests = REQUESTS.map(|request| {
-        let low = u64::from(u32::MAX);
-        rule(&[(1, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(low), request)])
-    });
-    rules.insert(libc::SYS_ioctl, requests.into_iter().collect::<Result<_, _>>().map_err(told)?);
+    rules.insert(libc::SYS_ioctl, requests().map_err(told)?);
     // Limits of another process: none of processor time kills it.
     let other = rule(&[(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, 0)]).map_err(told)?;
     rules.insert(libc::SYS_prlimit64, vec![other]);
@@ -227,6 +284,20 @@ pub(in crate::sandbox) fn make(tier: Tier, network: Network, is_look: bool) -> R
         first.splice(0..0, refuse_x32(refused));
     }
     Ok(programs)
+}
+
+/// The requests of `ioctl` that are refused, whatever is in the upper half of the number: the kernel doesn't look at that.
+fn requests() -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    /// The byte that says what a request is for; terminals have `T`.
+    const KIND: u64 = 0xff00;
+    let is = |condition: SeccompCmpOp, value: u64| (1, SeccompCmpArgLen::Dword, condition, value);
+    let other: Vec<_> = [is(SeccompCmpOp::MaskedEq(KIND), u64::from(b'T') << 8)]
+        .into_iter()
+        .chain(OF_TERMINALS.map(|request| is(SeccompCmpOp::Ne, request)))
+        .collect();
+    let console = OF_THE_CONSOLE.map(|kind| rule(&[is(SeccompCmpOp::MaskedEq(0xffff_ff00), kind)]));
+    let files = REQUESTS.map(|request| rule(&[is(SeccompCmpOp::Eq, request)]));
+    [rule(&other)].into_iter().chain(console).chain(files).collect()
 }
 
 /// Bits that make a file run as its owner or group are refused, and so are device nodes.

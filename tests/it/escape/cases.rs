@@ -178,6 +178,7 @@ pub const CASES: &[Case] = &[
     probe("attributes-by-ioctl", "python3 -IS $PROBE attributes_by_ioctl", NEVER),
     probe("verity-by-ioctl", "python3 -IS $PROBE verity_by_ioctl", NEVER),
     probe("subvolume-by-ioctl", "python3 -IS $PROBE subvolume_by_ioctl", NEVER),
+    probe("keys-by-ioctl", "python3 -IS $PROBE keys_by_ioctl", NEVER),
     probe("chmod-ssh-key", "python3 -IS $PROBE chmod_ssh_key", UNHELD),
     probe("rename-outside", "python3 -IS $PROBE rename_outside", NEVER),
     probe("exchange-with-outside", "python3 -IS $PROBE exchange_with_outside", NEVER),
@@ -265,6 +266,9 @@ pub const CASES: &[Case] = &[
     probe("tiocsti", "python3 -IS $PROBE tiocsti", NEVER),
     probe("tiocsti-high-bits", "python3 -IS $PROBE tiocsti_high_bits", NEVER),
     probe("tioclinux", "python3 -IS $PROBE tioclinux", NEVER),
+    probe("terminal-requests", "python3 -IS $PROBE terminal_requests", NEVER),
+    probe("console-requests", "python3 -IS $PROBE console_requests", NEVER),
+    probe("terminal-settings", "python3 -IS $PROBE terminal_settings", "p p p p p p"),
     // Ways back to what is outside.
     probe("inherited-descriptor", "python3 -IS $PROBE inherited_descriptor", NEVER),
     probe("cwd-of-old-root", "python3 -IS $PROBE cwd_of_old_root", NEVER),
