@@ -6,7 +6,7 @@ use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 
 use super::helper::wire::{Spec, paths};
-use super::masks::{KEPT_OF_RUN, outermost};
+use super::masks::{CLOSED_OF_PROC, KEPT_OF_RUN, outermost};
 
 /// Place where bubblewrap is looked for: not on PATH, which others may have a say in.
 const PLACES: [&str; 4] = ["/usr/bin/bwrap", "/bin/bwrap", "/usr/local/bin/bwrap", "/run/current-system/sw/bin/bwrap"];
@@ -32,6 +32,7 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     words.add("--ro-bind", &["/".as_ref(), "/".as_ref()]);
     words.add("--dev", &["/dev".as_ref()]);
     words.add("--proc", &["/proc".as_ref()]);
+    words.mask(&CLOSED_OF_PROC.map(PathBuf::from));
     for own in OWN {
         // On some systems one of them leads to another.
         if Path::new(own).symlink_metadata().is_ok_and(|data| data.is_dir()) {

@@ -16,6 +16,8 @@ pub(super) const KEPT_OF_RUN: [&str; 5] = [
     "/run/current-system",
     "/run/opengl-driver",
 ];
+/// The parts of `/proc` that must stay closed: the kernel's memory, and what it keeps for the user and other programs.
+pub(super) const CLOSED_OF_PROC: [&str; 4] = ["/proc/kcore", "/proc/key-users", "/proc/keys", "/proc/timer_list"];
 /// Place where people put files with passwords, below a home; the home itself is the first.
 const USUAL: &[&str] = &["", "Desktop", "Documents", "Downloads", "Dropbox", "Nextcloud", "Sync", ".keepass"];
 /// The most entries of one such directory that are looked at.

@@ -16,7 +16,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{Mode, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
-use super::super::masks::{KEPT_OF_RUN, outermost};
+use super::super::masks::{CLOSED_OF_PROC, KEPT_OF_RUN, outermost};
 use super::super::sockets as services;
 use crate::sandbox::helper::enter::Calls;
 use crate::sandbox::helper::wire::{JailWire, PathWire, ShownWire, Spec, ViewWire, paths};
@@ -33,8 +33,6 @@ const DEVICE_LINKS: [(&str, &str); 5] = [
     ("stderr", "/proc/self/fd/2"),
     ("ptmx", "pts/ptmx"),
 ];
-/// The parts of `/proc` that must stay closed: the kernel's memory and keys.
-const CLOSED_OF_PROC: [&str; 3] = ["/proc/kcore", "/proc/keys", "/proc/timer_list"];
 
 /// `MOUNT_ATTR_RDONLY`, `_NOSUID`, `_NODEV` of linux/mount.h.
 const READ_ONLY: u64 = 1;

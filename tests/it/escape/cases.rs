@@ -249,6 +249,7 @@ pub const CASES: &[Case] = &[
     probe("keeper-descriptors", "python3 -IS $PROBE keeper_descriptors", "e e pe pe pe pe"),
     probe("pidfd-of-keeper", "python3 -IS $PROBE pidfd_of_keeper", NEVER),
     // The kernel's own doors.
+    case("proc-keys", "python3 -IS $PROBE outside_key", "cat /proc/keys /proc/key-users | grep .", "e e e e x x"),
     probe("nested-userns", "python3 -IS $PROBE nested_userns", NEVER),
     probe("clone-userns", "python3 -IS $PROBE clone_userns", NEVER),
     probe("clone3-userns", "python3 -IS $PROBE clone3_userns", NEVER),

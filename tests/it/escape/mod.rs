@@ -427,7 +427,7 @@ impl Column {
         }
         let outside = difference(&before.0, &self.outside.state(&scene));
         let is_known = self.expected(case) == "x";
-        let letter_outside = (!outside.is_empty() && is_known).then_some('x');
+        let letter_outside = (is_known && (has_succeeded || !outside.is_empty())).then_some('x');
         wrong.extend(outside.into_iter().filter(|_| !is_known));
         let after = fingerprint(&scene.work, &apart);
         let is_same = before.1 == after;

@@ -19,12 +19,12 @@ OUT = ENV.get("OUT", "")
 HOME = ENV.get("HOME", "")
 CALLS = {
     "x86_64": {"openat2": 437, "setns": 308, "mount": 165, "pivot_root": 155, "umount2": 166, "ptrace": 101,
-               "io_uring_setup": 425, "bpf": 321, "keyctl": 250, "perf_event_open": 298, "mknod": 133,
+               "io_uring_setup": 425, "bpf": 321, "add_key": 248, "keyctl": 250, "perf_event_open": 298, "mknod": 133,
                "open_tree": 428, "process_vm_readv": 310, "unshare": 272, "clone": 56, "semget": 64, "shmget": 29,
                "shmat": 30, "mq_open": 240, "open_by_handle_at": 304, "pidfd_getfd": 438, "clone3": 435, "setxattrat": 463, "file_setattr": 469,
                "ioprio_set": 251},
     "aarch64": {"openat2": 437, "setns": 268, "mount": 40, "pivot_root": 41, "umount2": 39, "ptrace": 117,
-                "io_uring_setup": 425, "bpf": 280, "keyctl": 219, "perf_event_open": 241, "open_tree": 428,
+                "io_uring_setup": 425, "bpf": 280, "add_key": 217, "keyctl": 219, "perf_event_open": 241, "open_tree": 428,
                 "process_vm_readv": 270, "unshare": 97, "clone": 220, "semget": 190, "shmget": 194, "shmat": 196,
                 "mq_open": 180, "open_by_handle_at": 265, "pidfd_getfd": 438, "clone3": 435,
                 "setxattrat": 463, "file_setattr": 469, "ioprio_set": 30},
@@ -387,6 +387,15 @@ def outside_ipc_gone():
     LIBC.msgctl(LIBC.msgget(int(ENV["SHMKEY"]), 0), 0, None)
     os.close(os.open("/dev/null", os.O_RDONLY))
     ctypes.CDLL("librt.so.1").mq_unlink(ENV["MQ"].encode())
+
+
+def outside_key():
+    # In the keyring of the user, where the kernel lets a test have one; it goes after a minute.
+    try:
+        key = call("add_key", b"user", b"reedclaw-test", b"x", 1, -4)
+        call("keyctl", 15, key, 60)
+    except OSError as error:
+        print(error)
 
 
 if __name__ == "__main__":
