@@ -57,11 +57,19 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     readable.iter().for_each(|path| words.add("--ro-bind-try", &[path.as_ref(), path.as_ref()]));
     emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
     writable.iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
+    // What a link of the workspace leads to would show again where it was covered.
+    let is_own = |path: &PathBuf| {
+        let lies_in = |all: &[PathBuf]| all.iter().any(|it| path.starts_with(it));
+        lies_in(&writable) && !lies_in(&inside)
+    };
+    let is_there = |path: &PathBuf| path.symlink_metadata().is_ok();
+    let kept: Vec<PathBuf> = paths(&spec.read_only).filter(is_own).filter(is_there).collect();
+    let immovable: Vec<PathBuf> = kept.iter().chain(&inside).filter(|it| is_there(it)).cloned().collect();
+    ways(&immovable, &writable).iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
+    kept.iter().for_each(|path| words.add("--ro-bind", &[path.as_ref(), path.as_ref()]));
+    // The last ones, or the directories above would show again what they cover.
     let emptied = words.mask(&inside);
     emptied.iter().for_each(|path| words.add("--remount-ro", &[path.as_ref()]));
-    let kept: Vec<PathBuf> = paths(&spec.read_only).filter(|it| it.symlink_metadata().is_ok()).collect();
-    ways(&kept, &writable).iter().for_each(|path| words.add("--bind", &[path.as_ref(), path.as_ref()]));
-    kept.iter().for_each(|path| words.add("--ro-bind", &[path.as_ref(), path.as_ref()]));
     words.add("--chdir", &[spec.cwd.path().as_ref()]);
     for filter in filters {
         words.add("--add-seccomp-fd", &[filter.to_string().as_ref()]);
@@ -70,8 +78,8 @@ pub(super) fn arguments(spec: &Spec, filters: &[RawFd]) -> Vec<OsString> {
     words.0
 }
 
-/// The directories between what may be written and what in it may not, the outer ones first. They become mounts, too: else
-/// one could be moved away and another put in its place.
+/// The directories between what may be written and what in it is locked or hidden, the outer ones first. They become mounts,
+/// too: else one could be moved away and another put in its place.
 fn ways<'a>(kept: &'a [PathBuf], writable: &[PathBuf]) -> BTreeSet<&'a Path> {
     let is_inside = |above: &&Path| writable.iter().any(|open| above.starts_with(open) && above != open);
     kept.iter().flat_map(|path| path.ancestors().skip(1).take_while(is_inside)).collect()

@@ -235,7 +235,8 @@ impl NewRoot {
         }
         if matches!(jail.view, ViewWire::Work) {
             let locked = paths(&spec.read_only).filter(|path| new.shows(path)).collect();
-            new.lock(&outermost(locked), &workspace.path)?;
+            let hidden: Vec<&PathBuf> = masked.iter().filter(is_inside).collect();
+            new.lock(&outermost(locked), &hidden, &workspace.path)?;
         }
         let emptied = new.mask(masked.iter().filter(is_inside))?;
         new.lock_all(&emptied)?;
@@ -452,12 +453,12 @@ impl NewRoot {
         }
     }
 
-    /// Makes paths in the workspace read-only, and the directories above them immovable: each once, the outer ones first,
-    /// since a mount covers those below it.
-    fn lock(&self, all: &[PathBuf], workspace: &Path) -> Result<(), String> {
+    /// Makes paths in the workspace read-only, and the directories above them and above hidden ones immovable: each once, the
+    /// outer ones first, since a mount covers those below it.
+    fn lock(&self, all: &[PathBuf], hidden: &[&PathBuf], workspace: &Path) -> Result<(), String> {
         let is_inside = |above: &&Path| above.starts_with(workspace) && *above != workspace;
-        let ways: BTreeSet<&Path> =
-            all.iter().flat_map(|path| path.ancestors().skip(1).take_while(is_inside)).collect();
+        let immovable = all.iter().chain(hidden.iter().copied());
+        let ways: BTreeSet<&Path> = immovable.flat_map(|path| path.ancestors().skip(1).take_while(is_inside)).collect();
         for above in ways {
             if let Some(place) = self.existing(above) {
                 self.cover_what_stays(&place, &place, above, 0)?;

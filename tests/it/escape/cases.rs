@@ -107,6 +107,20 @@ pub const CASES: &[Case] = &[
     case("forbidden-by-hardlink", FORBIDDEN, "ln secret/forbidden.txt h; cat h | grep FORBIDDEN", HIDDEN),
     case("forbidden-by-rename", FORBIDDEN, "mv secret s; cat s/forbidden.txt | grep FORBIDDEN", HIDDEN),
     case("forbidden-by-tar", FORBIDDEN, "tar cf - . | grep -a FORBIDDEN-TEXT", HIDDEN),
+    // A link by a name that is locked, to what is hidden.
+    case("unmask-by-locked-name", "ln -s ../.netrc .envrc", "cat ~/.netrc .envrc | grep SECRET", NEVER),
+    case(
+        "unmask-forbidden",
+        "echo FORBIDDEN-TEXT >secret; ln -s secret .envrc",
+        "cat secret .envrc | grep TEXT",
+        NEVER,
+    ),
+    case(
+        "locked-name-into-mask",
+        "mkdir secret; echo FORBIDDEN-TEXT >secret/forbidden.txt; ln -s secret/forbidden.txt .envrc",
+        "test -L .envrc",
+        "p p p p p p",
+    ),
     // Objects of git hold what was committed.
     case("forbidden-by-git-show", COMMITTED, "git show HEAD:secret/forbidden.txt | grep -q FORBIDDEN", "p p p p p p"),
     // Files that other programs run.

@@ -280,3 +280,32 @@ fn a_first_look_sees_no_home_and_what_it_would_write_is_noted() {
         }
     });
 }
+
+/// What moves away the directory of a forbidden path in the workspace itself would show the path to the next command.
+#[test]
+fn a_forbidden_path_is_hidden_wherever_its_directory_is_moved() {
+    as_both(|| {
+        for name in ["overlay-work", "bubblewrap-work", "landlock-work"] {
+            let Some(mut column) = Column::new(name) else { continue };
+            let scene = Scene::new(&mut column.outside);
+            let forbidden = scene.work.join(".vscode/deep/forbidden.txt");
+            for (path, text) in [(&forbidden, "FORBIDDEN-TEXT\n"), (&scene.work.join(".vscode/tasks.json"), "{}\n")] {
+                fs::create_dir_all(path.parent().expect("a parent")).expect("folders");
+                fs::write(path, text).expect("a file");
+            }
+            let script = |script: &str| {
+                column.script(&scene, script, |grant| {
+                    grant.masked.push(forbidden.clone());
+                    grant.read_only = protected(&scene.work);
+                })
+            };
+            let (_, text) =
+                script("mv .vscode moved; mv .vscode/deep .; mv moved/deep .; grep -rs FORBIDDEN . && echo seen");
+            assert!(!text.contains("seen") && !text.contains("reedclaw: sandbox:"), "{name}: {text}");
+            let (_, text) = script("grep -rs FORBIDDEN . && echo seen");
+            assert!(!text.contains("seen"), "{name}: {text}");
+            assert!(forbidden.exists(), "{name}");
+        }
+    });
+}
+
