@@ -7,11 +7,13 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, openat2};
+use nix::sys::stat::fstat;
 
-use crate::sandbox::helper::wire::{PathWire, Spec, paths};
+use crate::sandbox::helper::wire::{Spec, paths};
 use crate::sandbox::masks::outermost;
 
 /// The oldest Landlock that holds all that is promised: signals are of Linux 6.12.
@@ -55,7 +57,7 @@ pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
     let closed_below =
         |path: &Path| outermost(masked.iter().filter(|it| it.starts_with(path) && *it != path).cloned().collect());
     open(Path::new("/"), &outermost(closed), &mut opened);
-    opened.extend(OPEN_TO_READ.map(PathBuf::from));
+    opened.extend(OPEN_TO_READ.iter().filter_map(|path| Path::new(path).canonicalize().ok()));
     for path in paths(&spec.readable) {
         // What lies in a closed directory is opened with it; what is closed in it stays so.
         open(&path, &closed_below(&path), &mut opened);
@@ -64,7 +66,7 @@ pub(in crate::sandbox) fn restrict(spec: &Spec) -> Result<(), String> {
         rules = allow(rules, path, read).map_err(|problem| told(&problem))?;
     }
     let writes = OPEN_TO_WRITE.map(PathBuf::from).into_iter().chain(paths(&spec.writable));
-    for path in writes.chain(spec.tmp.iter().map(PathWire::path)) {
+    for path in writes.chain(spec.tmp.iter().filter_map(|path| path.path().canonicalize().ok())) {
         let below = closed_below(&path);
         let mut opened = Vec::new();
         open(&path, &below, &mut opened);
@@ -130,14 +132,16 @@ fn ways<'a>(top: &'a Path, closed: &'a [PathBuf]) -> BTreeSet<&'a Path> {
     closed.iter().flat_map(|path| path.ancestors().skip(1).take_while(|above| above.starts_with(top))).collect()
 }
 
-/// Adds a rule for what is there; what isn't can't be opened.
+/// Adds a rule for what is there; what isn't can't be opened. No link is followed: a job that runs beside may put one in place of a
+/// directory at any time.
 fn allow(
     rules: RulesetCreated,
     path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, landlock::RulesetError> {
-    let Ok(data) = path.metadata() else { return Ok(rules) };
-    let Ok(opened) = PathFd::new(path) else { return Ok(rules) };
-    let access = if data.is_dir() { access } else { access & AccessFs::from_file(ABI_NEEDED) };
+    let how = OpenHow::new().flags(OFlag::O_PATH | OFlag::O_CLOEXEC).resolve(ResolveFlag::RESOLVE_NO_SYMLINKS);
+    let Ok(opened) = openat2(AT_FDCWD, path, how) else { return Ok(rules) };
+    let is_directory = fstat(&opened).is_ok_and(|data| data.st_mode & libc::S_IFMT == libc::S_IFDIR);
+    let access = if is_directory { access } else { access & AccessFs::from_file(ABI_NEEDED) };
     rules.add_rule(PathBeneath::new(opened, access))
 }

@@ -309,3 +309,23 @@ fn a_forbidden_path_is_hidden_wherever_its_directory_is_moved() {
     });
 }
 
+/// A job that runs beside can put a link in place of a directory after its path was resolved. Bubblewrap follows it: known.
+#[test]
+fn a_directory_that_becomes_a_link_before_the_start_opens_nothing() {
+    as_both(|| {
+        for name in ["overlay-work", "landlock-work"] {
+            let Some(mut column) = Column::new(name) else { continue };
+            let scene = Scene::new(&mut column.outside);
+            let swapped = scene.top.join("outside/swapped");
+            fs::create_dir(&swapped).expect("a folder");
+            let (view, _layer) = column.view(&scene);
+            let grant = Grant { writable: vec![swapped.clone()], ..scene.grant(&column.outside, view) };
+            let command = column.command("cat $OUT/swapped/id_rsa; echo x >$OUT/swapped/new", &grant);
+            fs::remove_dir(&swapped).expect("removed");
+            std::os::unix::fs::symlink(scene.home().join(".ssh"), &swapped).expect("a link");
+            let (_, text) = column.end_of(command);
+            assert!(!text.contains(SECRET), "{name}: {text}");
+            assert!(!scene.home().join(".ssh/new").exists(), "{name}: {text}");
+        }
+    });
+}
