@@ -9,9 +9,12 @@ use std::collections::btree_map::Entry;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::{Links, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits};
+use nix::fcntl::OFlag;
+
+use super::{PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, of_io};
 
 /// Marks a directory that hides what the layers below have at its place.
 pub const OPAQUE: &str = "user.overlay.opaque";
@@ -27,7 +30,7 @@ pub fn is_opaque(directory: &Path) -> bool {
 /// Some directories as one, the topmost first.
 #[derive(Debug)]
 pub struct Layers {
-    roots: Vec<(Root, Links)>,
+    roots: Vec<Root>,
 }
 
 /// The entry that shows at a path.
@@ -49,15 +52,12 @@ impl Layers {
     /// # Errors
     /// One isn't there, or is no directory; its path is named.
     pub fn open<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, (PathBuf, PathError)> {
-        let one = |path: &Path| match Root::open(path, None) {
-            Ok(root) => Ok((root, Links::default())),
-            Err(error) => Err((path.to_owned(), error)),
-        };
+        let one = |path: &Path| Root::open(path, None).map_err(|error| (path.to_owned(), error));
         Ok(Self { roots: paths.into_iter().map(one).collect::<Result<_, _>>()? })
     }
 
     fn find(&self, path: &Path) -> Result<Shows, PathError> {
-        if let [(root, _)] = &self.roots[..] {
+        if let [root] = &self.roots[..] {
             return Ok(match root.stamp(path)? {
                 None => Shows::Nothing,
                 Some(stamp) if stamp.is_directory() => Shows::Directory(vec![0], stamp),
@@ -65,7 +65,7 @@ impl Layers {
             });
         }
         let all: Vec<usize> = (0..self.roots.len()).collect();
-        let top = self.roots.first().map_or(Ok(None), |(root, _)| root.stamp(Path::new("")))?;
+        let top = self.roots.first().map_or(Ok(None), |root| root.stamp(Path::new("")))?;
         let Some(top) = top else { return Ok(Shows::Nothing) };
         let (mut at, mut shows) = (PathBuf::new(), Shows::Directory(all, top));
         for part in path.iter() {
@@ -80,7 +80,7 @@ impl Layers {
     fn step(&self, layers: &[usize], path: &Path) -> Result<Shows, PathError> {
         let (mut merged, mut top) = (Vec::new(), None);
         for &number in layers {
-            let root = &self.roots[number].0;
+            let root = &self.roots[number];
             match root.stamp(path)? {
                 None => {}
                 Some(stamp) if stamp.is_directory() => {
@@ -117,13 +117,22 @@ impl Layers {
         }
     }
 
-    /// Opens the regular file that shows at a path, for reading.
+    /// Opens the regular file that shows at a path, for reading, wherever its other names lie.
     ///
     /// # Errors
-    /// As of [`Root::open_found`].
-    pub fn open_found(&self, path: &Path) -> Result<(File, u64), PathError> {
-        let (root, links) = &self.roots[self.holder(path).ok_or(PathError::Missing)?];
-        root.open_found(path, links)
+    /// Any [`PathError`].
+    pub fn open_found(&self, path: &Path) -> Result<File, PathError> {
+        let root = &self.roots[self.holder(path).ok_or(PathError::Missing)?];
+        let file = File::from(root.open_walked(path, OFlag::O_RDONLY)?);
+        let is_file = file.metadata().map_err(|error| of_io(&error))?.is_file();
+        is_file.then_some(file).ok_or(PathError::NotRegular)
+    }
+
+    /// The number of names that what shows at a path has on the disk; 0 if there is nothing.
+    #[must_use]
+    pub fn names(&self, path: &Path) -> u64 {
+        let data = self.holder(path).map(|number| self.roots[number].path().join(path).symlink_metadata());
+        data.and_then(Result::ok).map_or(0, |data| data.nlink())
     }
 
     /// Reads what shows at a path: a file, or the target of a link.
@@ -131,7 +140,7 @@ impl Layers {
     /// # Errors
     /// As of [`Root::held`].
     pub fn held(&self, path: &Path, bytes_max: u64) -> Result<(Stamp, Vec<u8>), PathError> {
-        self.roots[self.holder(path).ok_or(PathError::Missing)?].0.held(path, bytes_max)
+        self.roots[self.holder(path).ok_or(PathError::Missing)?].held(path, bytes_max)
     }
 
     /// Looks at everything that shows below a directory; `visit` gets each path, from several threads where only one layer
@@ -160,7 +169,7 @@ impl Layers {
     ) -> Result<SurveyEnd, PathError> {
         let (&[first, ..], &[.., last]) = (layers, layers) else { return Ok(SurveyEnd::Whole) };
         if first == last {
-            let root = Root::open(&self.roots[first].0.path().join(path), None)?;
+            let root = Root::open(&self.roots[first].path().join(path), None)?;
             return Ok(root.survey(limits, &|looked| {
                 let below = looked.entries.iter().filter(|it| it.stamp.is_directory());
                 let below = below.map(|it| it.name.clone()).collect();
@@ -172,7 +181,7 @@ impl Layers {
         }
         let mut names: BTreeMap<Box<[u8]>, Shows> = BTreeMap::new();
         for &number in layers {
-            let root = Root::open(&self.roots[number].0.path().join(path), None)?;
+            let root = Root::open(&self.roots[number].path().join(path), None)?;
             let seen = std::sync::Mutex::new(Vec::new());
             let end = root.survey(limits, &|looked| {
                 *seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = looked.entries;
@@ -256,6 +265,6 @@ mod tests {
         }
         let held = |path: &str| layers.held(Path::new(path), 100).expect("a file").1;
         assert_eq!((held("a/2"), held("a/3"), held("g")), (b"2".to_vec(), b"3".to_vec(), b"now a file".to_vec()));
-        assert_eq!(layers.open_found(Path::new("a/2")).expect("a file").1, 1);
+        assert_eq!(layers.open_found(Path::new("a/2")).expect("a file").metadata().expect("its size").len(), 1);
     }
 }

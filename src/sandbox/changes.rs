@@ -10,7 +10,7 @@
 //!
 //! The format is the kernel's (Documentation/filesystems/overlayfs.rst), with `userxattr`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -98,6 +98,9 @@ pub struct Change {
     pub before: Option<Stamp>,
     /// Somebody else has changed it in the workspace since the copy was made.
     pub is_contested: bool,
+    /// The other names of the file that was there, as far as the program didn't change them: a copy has no links to what it
+    /// was made of, so they keep the old content.
+    pub other_names: u64,
     /// Reason why it is never made real without a question that names it; whoever asks decides on it.
     pub protected: Option<&'static str>,
 }
@@ -148,6 +151,7 @@ pub fn collect(layer: &Layer, workspace: &Layers, limits: &CollectLimits) -> Res
     collector.directory(Path::new(""), true, &directories)?;
     let mut changes = collector.changes.into_inner().unwrap_or_else(PoisonError::into_inner);
     changes.items = one_for_each_path(changes.items);
+    count_other_names(&mut changes.items, workspace);
     changes.left_out.sort();
     Ok(changes)
 }
@@ -169,6 +173,18 @@ fn one_for_each_path(mut items: Vec<Change>) -> Vec<Change> {
         }
     }
     all
+}
+
+/// Notes how many names of a changed file keep what they had.
+fn count_other_names(items: &mut [Change], workspace: &Layers) {
+    let file = |it: &Change| it.before.filter(Stamp::is_file).map(|stamp| stamp.inode);
+    let mut changed: HashMap<u64, u64> = HashMap::new();
+    items.iter().filter_map(file).for_each(|inode| *changed.entry(inode).or_default() += 1);
+    for item in items.iter_mut().filter(|it| it.kind != ChangeKind::Deleted) {
+        if let Some(inode) = file(item) {
+            item.other_names = workspace.names(&item.path).saturating_sub(changed[&inode]);
+        }
+    }
 }
 
 struct Collector<'a> {
@@ -300,7 +316,8 @@ impl Collector<'_> {
         if changes.items.len() >= self.limits.entries_max {
             return Err(CollectError::TooMany(self.limits.entries_max));
         }
-        changes.items.push(Change { path: path.to_owned(), kind, before, is_contested, protected: None });
+        let path = path.to_owned();
+        changes.items.push(Change { path, kind, before, is_contested, other_names: 0, protected: None });
         Ok(())
     }
 
@@ -314,7 +331,7 @@ impl Collector<'_> {
     }
 
     fn holds_the_same(&self, path: &Path, source: &Path) -> Result<bool, CollectError> {
-        let Ok((before, _)) = self.lower.open_found(path) else { return Ok(false) };
+        let Ok(before) = self.lower.open_found(path) else { return Ok(false) };
         let Ok(after) = File::open(source) else { return Ok(false) };
         match holes::are_equal(&before, &after, &|| Instant::now() < self.deadline) {
             Ok(Some(is_equal)) => Ok(is_equal),

@@ -94,6 +94,21 @@ fn a_whiteout_deletes_what_is_there_with_all_below() {
     );
 }
 
+/// The other name of a file in the workspace silently kept the old content.
+#[test]
+fn names_of_a_changed_file_that_keep_its_old_content_are_counted() {
+    let scene = Scene::of(&[("a", "x"), ("looked-at", "x"), ("alone", "x")]);
+    for (of, other) in [("a", "b"), ("a", "c"), ("looked-at", "../outside")] {
+        fs::hard_link(scene.work(of), scene.work(other)).unwrap();
+    }
+    for (name, text) in [("a", "new"), ("b", "other"), ("looked-at", "x"), ("alone", "new")] {
+        write(&scene.upper(name), text);
+    }
+    let count = |it: &Change| (it.path.display().to_string(), it.other_names);
+    let counts: Vec<_> = scene.changes().items.iter().map(count).collect();
+    assert_eq!(counts, [("a".to_owned(), 1), ("alone".to_owned(), 0), ("b".to_owned(), 1)]);
+}
+
 #[test]
 fn an_opaque_directory_replaces_what_was_below() {
     let scene = Scene::of(&[("dir/same", "x"), ("dir/other", "x"), ("dir/gone", "x"), ("dir/deep/gone", "x")]);

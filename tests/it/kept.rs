@@ -148,3 +148,21 @@ fn a_name_that_hides_something_is_refused_without_the_rest() {
     assert!(!work(home.path(), "d").join(odd).exists());
     assert!(!work(home.path(), "old").exists(), "what is there can be deleted: {results:?}");
 }
+/// The other name of a file silently kept the old content.
+#[test]
+fn the_other_names_of_a_changed_file_are_reported() {
+    let home = scene(&["echo more >> a.txt; touch old/x"], "security = {autonomy = \"full\"}");
+    fs::hard_link(work(home.path(), "a.txt"), work(home.path(), "b.txt")).expect("another name");
+    fs::hard_link(work(home.path(), "old/x"), home.path().join("x")).expect("a name outside");
+    let results = results(home.path());
+    assert_eq!(output(&results[0]), "[kept: M a.txt (its other name keeps the old content)]");
+    assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), (numbered(30) + "more\n", numbered(30)));
+
+    let home = scene(&["echo more >> a.txt"], "");
+    fs::hard_link(work(home.path(), "a.txt"), work(home.path(), "b.txt")).expect("another name");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text(KEEP);
+    session.expect_text("(its other name keeps the old content)");
+}
+

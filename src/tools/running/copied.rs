@@ -202,7 +202,7 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
         bytes += size;
         let file = file.filter(|_| bytes <= ALL_BYTES_MAX);
         // A difference says more than its row.
-        if file.is_none() || change.protected.is_some() {
+        if file.is_none() || change.protected.is_some() || change.other_names > 0 {
             shown.rows.push(row(change));
         }
         shown.files.extend(file);
@@ -226,7 +226,7 @@ pub fn listed(changes: &[&Change]) -> String {
     let (objects, others): (Vec<&Change>, Vec<&Change>) =
         changes.iter().partition(|it| !is_deletion(it) && records::objects_above(&it.path).is_some());
     let mut words: Vec<String> =
-        others.iter().take(PATHS_MAX).map(|it| format!("{} {}", mark(it), it.path.display())).collect();
+        others.iter().take(PATHS_MAX).map(|it| format!("{} {}{}", mark(it), it.path.display(), apart(it))).collect();
     let more = others.len().saturating_sub(PATHS_MAX);
     words.extend((more > 0).then(|| format!("and {more} more")));
     let objects = objects.iter().filter(|it| matches!(it.kind, ChangeKind::File { .. })).count();
@@ -366,9 +366,19 @@ fn row(change: &Change) -> String {
             }
         }
     };
+    let apart = apart(change);
     match change.protected {
-        Some(why) => format!("!  {path}  {what}  PROTECTED: {why}"),
-        None => format!("{}  {path}  {what}", mark(change)),
+        Some(why) => format!("!  {path}  {what}{apart}  PROTECTED: {why}"),
+        None => format!("{}  {path}  {what}{apart}", mark(change)),
+    }
+}
+
+/// Says that other names of a changed file aren't the same file any more.
+fn apart(change: &Change) -> String {
+    match change.other_names {
+        0 => String::new(),
+        1 => " (its other name keeps the old content)".to_owned(),
+        more => format!(" (its {more} other names keep the old content)"),
     }
 }
 
@@ -418,7 +428,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let named = NamedByGit::new(dir.path());
         let (path, kind) = (".git/COMMIT_EDITMSG".into(), ChangeKind::Link { target: "../../.bashrc".into() });
-        let mut change = Change { path, kind, before: None, is_contested: false, protected: None };
+        let mut change = Change { path, kind, before: None, is_contested: false, other_names: 0, protected: None };
         assert!(records::record_in(&change).is_some());
         change.protected = protection(&change, dir.path(), &named);
         let why = "PROTECTED: leads out of the workspace: what is written to it is written there";
@@ -439,7 +449,8 @@ mod tests {
         }
         let is_protected = |path: &str, target: &Path| {
             let kind = ChangeKind::Link { target: target.into() };
-            let change = Change { path: path.into(), kind, before: None, is_contested: false, protected: None };
+            let change =
+                Change { path: path.into(), kind, before: None, is_contested: false, other_names: 0, protected: None };
             protection(&change, &dir, &named).is_some()
         };
         // The directories of these links are new.
