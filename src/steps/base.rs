@@ -54,6 +54,8 @@ pub struct StepReport {
     pub files: usize,
     /// Number of those that can't be taken back.
     pub lost: usize,
+    /// The paths that it made or changed and that are there now, relative to the workspace.
+    pub there: Vec<PathBuf>,
     /// Old steps that made room.
     pub pruned: usize,
 }
@@ -212,7 +214,9 @@ impl Steps {
             Record { number, time, session, kind, text, before, after, is_undone: false, notes, outside, changes };
         self.store.put_step(&step)?;
         let _ = self.store.put("last", number.to_string().as_bytes());
-        Ok(StepReport { step: Some(number), files: step.files(), lost: step.lost().count(), pruned: 0 })
+        let is_there = |it: &&Change| it.after != State::Nothing;
+        let there = step.changes.iter().filter(is_there).map(|it| it.path.clone()).collect();
+        Ok(StepReport { step: Some(number), files: step.files(), lost: step.lost().count(), there, pruned: 0 })
     }
 
     /// Lets the oldest steps go where there is no room; gives how many.

@@ -148,6 +148,19 @@ fn a_name_that_hides_something_is_refused_without_the_rest() {
     assert!(!work(home.path(), "d").join(odd).exists());
     assert!(!work(home.path(), "old").exists(), "what is there can be deleted: {results:?}");
 }
+/// Where a command works on the workspace itself, such a file came without a word.
+#[test]
+fn without_copies_a_name_that_hides_something_is_reported() {
+    for tier in ["bubblewrap", "landlock"] {
+        let command = r"echo x > $'odd\u202etxt'; echo x > $'e\e[2J'; echo x > plain.txt";
+        let home = scene(&[command], &format!("security = {{autonomy = \"full\", tier = \"{tier}\"}}"));
+        let results = results(home.path());
+        let told = r"[names that hide something were made, with the characters shown here: e\u{1b}[2J, odd\u{202e}txt]";
+        assert!(output(&results[0]).ends_with(told), "{tier}: {results:?}");
+        assert_eq!(read(home.path(), "plain.txt"), "x\n");
+    }
+}
+
 /// The other name of a file silently kept the old content.
 #[test]
 fn the_other_names_of_a_changed_file_are_reported() {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::agent::person::Person;
 use crate::base::text::counted;
 use crate::files::Root;
-use crate::gate::CHANGED_OUTSIDE;
+use crate::gate::{CHANGED_OUTSIDE, is_odd_path};
 use crate::proto::Event;
 use crate::proto::action::Action;
 use crate::proto::tool::Outcome;
@@ -15,6 +15,9 @@ use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, StepReport
 
 /// The answer that lets a command run that can't be taken back.
 const RUN: &str = "run it all the same";
+
+/// Names that are reported because a character hides what they are.
+const NAMES_MAX: usize = 20;
 
 /// Steps of the workspace, and the problems that were reported about them.
 pub(in crate::agent) struct Keeper {
@@ -251,7 +254,15 @@ impl Drop for Keeper {
 
 /// Says in an outcome which step it became.
 pub(in crate::agent) fn note_step(outcome: &mut Outcome, made: &StepReport, sink: &mut dyn FnMut(Event)) {
-    let StepReport { step: Some(step), files, lost, pruned } = *made else { return };
+    let StepReport { step: Some(step), files, lost, ref there, pruned } = *made else { return };
+    // Of a copy, such a name isn't made real.
+    let odd = there.iter().map(|path| path.to_string_lossy()).filter(|path| is_odd_path(path));
+    let odd: Vec<String> = odd.take(NAMES_MAX).map(|path| path.escape_debug().to_string()).collect();
+    if !odd.is_empty() {
+        let told = format!("[names that hide something were made, with the characters shown here: {}]", odd.join(", "));
+        outcome.output.push_str(&format!("\n{told}"));
+        sink(Event::Notice(told));
+    }
     // The changes of one command may make two steps, since protected files get a step of their own.
     let before = |outcome: &Outcome, name: &str| outcome.metadata.get(name).and_then(serde_json::Value::as_u64);
     let files = before(outcome, "files_changed").unwrap_or(0) + files as u64;
