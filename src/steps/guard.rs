@@ -2,7 +2,8 @@
 //! and the files of a project that are protected by name, such as `.envrc`, recipes of CI and tasks of editors. They are
 //! compared by content around a command, and put back on request. It doesn't know what was run, nor who is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -21,6 +22,9 @@ const FILES_MAX: usize = 5_000;
 const OF_GIT: [&[u8]; 3] = [b"config", b"config.worktree", b"commondir"];
 /// Of what git keeps for a linked work tree.
 const OF_WORKTREE: [&[u8]; 3] = [b"gitdir", b"commondir", b"config.worktree"];
+/// The further files and directories of that, which serve nothing once those are gone.
+const LEFT_OF_WORKTREE: [&str; 5] = ["HEAD", "ORIG_HEAD", "index", "locked", "logs/HEAD"];
+const DIRECTORIES_LEFT: [&str; 2] = ["logs", "refs"];
 /// Directories in a directory of git's that hold such files.
 const WITHIN: [&[u8]; 5] = [b"hooks", b"info", b"worktrees", b"modules", b"rebase-merge"];
 
@@ -39,6 +43,8 @@ enum Held {
 /// The protected files in a workspace, as they were.
 pub struct Guard {
     held: BTreeMap<PathBuf, Held>,
+    /// The directories in which there may be such files.
+    directories: BTreeSet<PathBuf>,
     is_whole: bool,
     limits: Limits,
     is_protected: IsProtected,
@@ -51,9 +57,9 @@ impl Guard {
     /// Looks at them before a command.
     #[must_use]
     pub fn before(root: &Root, limits: &Limits, is_protected: IsProtected) -> Self {
-        let (paths, is_whole) = protected(root, limits, &is_protected);
+        let Protected { paths, directories, is_whole } = protected(root, limits, &is_protected);
         let held = paths.into_iter().filter_map(|path| Some((path.clone(), look(root, &path)?))).collect();
-        Self { held, is_whole, limits: limits.clone(), is_protected }
+        Self { held, directories, is_whole, limits: limits.clone(), is_protected }
     }
 
     /// Takes what is at these paths now for what has been there: somebody has agreed to it.
@@ -76,13 +82,15 @@ impl Guard {
     /// is put back.
     #[must_use]
     pub fn changed(&self, root: &Root) -> (Vec<Changed>, bool) {
-        let (mut paths, is_whole) = protected(root, &self.limits, &self.is_protected);
+        let Protected { mut paths, is_whole, .. } = protected(root, &self.limits, &self.is_protected);
         paths.extend(self.held.keys().cloned());
         paths.sort_unstable();
         paths.dedup();
         let change = |path: PathBuf| {
             let (before, after) = (self.held.get(&path).cloned(), look(root, &path));
-            (before != after).then_some(Changed { path, before, after })
+            let is_made = |above: &&Path| self.is_whole && !self.directories.contains(*above);
+            let made = path.ancestors().skip(1).take_while(is_made).last().map(Path::to_owned);
+            (before != after).then_some(Changed { path, before, after, made })
         };
         // Where the first look wasn't whole, what it hasn't seen may have been there.
         let is_known = |it: &Changed| self.is_whole || it.before.is_some();
@@ -99,6 +107,8 @@ pub struct Changed {
     pub path: PathBuf,
     before: Option<Held>,
     after: Option<Held>,
+    /// The outermost directory above it that wasn't there before.
+    made: Option<PathBuf>,
 }
 
 impl fmt::Display for Changed {
@@ -147,7 +157,11 @@ impl Changed {
         if look(root, &self.path) != self.after {
             return Err(failed(PathError::Changed));
         }
-        let Some(before) = &self.before else { return root.remove(&self.path).map_err(failed) };
+        let Some(before) = &self.before else {
+            root.remove(&self.path).map_err(failed)?;
+            self.clear(root);
+            return Ok(());
+        };
         for above in self.path.ancestors().skip(1).collect::<Vec<_>>().into_iter().rev() {
             if !above.as_os_str().is_empty() && root.stamp(above).map_err(failed)?.is_none() {
                 root.make_directory(above, 0o755).map_err(failed)?;
@@ -167,6 +181,23 @@ impl Changed {
     }
 }
 
+impl Changed {
+    /// Takes away the directories that came with it, as far as they are empty now. Of a linked work tree that came, git's own
+    /// notes go too.
+    fn clear(&self, root: &Root) {
+        let (Some(made), Some(directory)) = (&self.made, self.path.parent()) else { return };
+        let is_worktree = directory.parent().is_some_and(|above| above.ends_with("worktrees"))
+            && directory.ancestors().any(|above| above.file_name().is_some_and(|name| is_git(name.as_bytes())));
+        let is_gone = || OF_WORKTREE.iter().all(|name| look(root, &directory.join(OsStr::from_bytes(name))).is_none());
+        if is_worktree && is_gone() {
+            LEFT_OF_WORKTREE.iter().for_each(|name| drop(root.remove(&directory.join(name))));
+            DIRECTORIES_LEFT.iter().for_each(|name| drop(root.remove_directory(&directory.join(name))));
+        }
+        let empty = directory.ancestors().take_while(|above| above.starts_with(made));
+        empty.map_while(|above| root.remove_directory(above).ok().filter(|is_removed| *is_removed)).for_each(drop);
+    }
+}
+
 /// Returns the state of a path; `None` if nothing is there.
 fn look(root: &Root, path: &Path) -> Option<Held> {
     let stamp = root.stamp(path).ok()??;
@@ -178,22 +209,32 @@ fn look(root: &Root, path: &Path) -> Option<Held> {
     }
 }
 
-/// The protected paths of a workspace, and whether these are all.
-fn protected(root: &Root, limits: &Limits, is_protected: &IsProtected) -> (Vec<PathBuf>, bool) {
-    let found = Mutex::new(Vec::new());
+/// The protected paths of a workspace.
+struct Protected {
+    paths: Vec<PathBuf>,
+    /// The directories that were looked into.
+    directories: BTreeSet<PathBuf>,
+    /// Whether these are all.
+    is_whole: bool,
+}
+
+fn protected(root: &Root, limits: &Limits, is_protected: &IsProtected) -> Protected {
+    let (found, looked_into) = (Mutex::new(Vec::new()), Mutex::new(BTreeSet::new()));
     let visit = |looked: Looked<'_>| {
         let Visited { files, directories } = visited(&looked, is_protected);
+        looked_into.lock().unwrap_or_else(PoisonError::into_inner).insert(looked.path.to_owned());
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.extend(files.into_iter().map(|name| looked.path.join(std::ffi::OsStr::from_bytes(name))));
+        found.extend(files.into_iter().map(|name| looked.path.join(OsStr::from_bytes(name))));
         directories.into_iter().map(Box::from).collect()
     };
     let bounds = SurveyLimits { entries_max: limits.files_max, deadline: Instant::now() + limits.look_time };
     let end = root.survey(bounds, &visit);
-    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let is_whole = end == SurveyEnd::Whole && found.len() <= FILES_MAX;
-    found.sort_unstable();
-    found.truncate(FILES_MAX);
-    (found, is_whole)
+    let mut paths = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let is_whole = end == SurveyEnd::Whole && paths.len() <= FILES_MAX;
+    paths.sort_unstable();
+    paths.truncate(FILES_MAX);
+    let directories = looked_into.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Protected { paths, directories, is_whole }
 }
 
 /// Names in a directory: protected ones, and directories to look into.
@@ -217,7 +258,7 @@ fn visited<'a>(looked: &'a Looked<'_>, is_protected: &IsProtected) -> Visited<'a
     let directories = || all().filter(|it| it.stamp.is_directory()).map(|it| &*it.name);
     let others = || all().filter(|it| !it.stamp.is_directory()).map(|it| &*it.name);
     let Some(within) = within else {
-        let path = |name: &[u8]| looked.path.join(std::ffi::OsStr::from_bytes(name));
+        let path = |name: &[u8]| looked.path.join(OsStr::from_bytes(name));
         let is_one = |name: &&[u8]| is_git(name) || is_protected(path(name).as_os_str().as_bytes());
         return Visited { files: others().filter(is_one).collect(), directories: directories().collect() };
     };
@@ -350,6 +391,35 @@ mod tests {
                 .to_string()
                 .contains("undo"))
         );
+    }
+
+    /// After `git worktree add` without consent, half of the new work tree stayed in `.git/worktrees`.
+    #[test]
+    fn what_came_with_a_file_goes_with_it_unless_there_is_more() {
+        let (_dir, root) = workspace();
+        let guard = Guard::before(&root, &limits(1000), Box::new(|path| path.ends_with(b".envrc")));
+        for name in ["one", "two"] {
+            for path in ["HEAD", "ORIG_HEAD", "index", "commondir", "gitdir", "logs/HEAD"] {
+                put(&root, &format!(".git/worktrees/{name}/{path}"), "x\n");
+            }
+            fs::create_dir(root.path().join(format!(".git/worktrees/{name}/refs"))).expect("a folder");
+            put(&root, &format!("{name}/.git"), "gitdir: x\n");
+        }
+        for path in ["two/file", ".git/worktrees/two/file", "a/b/.envrc", "src/.envrc", "c/d/.envrc"] {
+            put(&root, path, "x\n");
+        }
+        fs::create_dir(root.path().join("c/e")).expect("a folder");
+        for change in guard.changed(&root).0 {
+            change.put_back(&root).expect("put back");
+        }
+        assert_eq!(changes(&guard, &root), Vec::<String>::new());
+        let is_there = |path: &str| root.path().join(path).exists();
+        for gone in [".git/worktrees/one", "one", "a", "c/d", ".git/worktrees/two/HEAD"] {
+            assert!(!is_there(gone), "{gone}");
+        }
+        for kept in [".git/worktrees/tree/gitdir", ".git/worktrees/two/file", "two/file", "c/e", "src/config"] {
+            assert!(is_there(kept), "{kept}");
+        }
     }
 
     #[test]

@@ -141,13 +141,15 @@ fn a_name_that_hides_something_is_refused_without_the_rest() {
     fs::write(work(home.path(), "old").join(odd), "x\n").expect("a file");
     let results = results(home.path());
     let first = output(&results[0]);
-    assert!(first.contains("[kept: M a.txt, + b.txt, + bad\u{fffd}, + d]"), "{first}");
-    let refused = format!("[dropped, it would have changed: + d/{odd}; blocked: the path holds the character U+202E]");
+    assert!(first.contains("[kept: M a.txt, + b.txt, + bad\u{fffd}]"), "{first}");
+    let refused =
+        format!("[dropped, it would have changed: + d, + d/{odd}; blocked: the path holds the character U+202E]");
     assert!(first.contains(&refused), "{first}");
     assert_eq!(read(home.path(), "a.txt"), numbered(30) + "more\n");
-    assert!(!work(home.path(), "d").join(odd).exists());
+    assert!(!work(home.path(), "d").exists());
     assert!(!work(home.path(), "old").exists(), "what is there can be deleted: {results:?}");
 }
+
 /// Where a command works on the workspace itself, such a file came without a word.
 #[test]
 fn without_copies_a_name_that_hides_something_is_reported() {
@@ -179,3 +181,23 @@ fn the_other_names_of_a_changed_file_are_reported() {
     session.expect_text("(its other name keeps the old content)");
 }
 
+/// What a command made beside a protected file stayed, half of a work tree in `.git` among it.
+#[test]
+fn what_came_with_a_protected_file_goes_with_it() {
+    let commands = [r"mkdir -p $'e\e[2J\u202e'; echo x > $'e\e[2J\u202e/.envrc'; git worktree add -q tree"];
+    let home = scene(&commands, "security = {autonomy = \"full\", tier = \"landlock\"}");
+    for words in [&["init", "-q"][..], &["commit", "-qm", "one", "--allow-empty"]] {
+        git(&work(home.path(), "."), words);
+    }
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text(r"e\x1b[2J\u{202e}/.envrc: new");
+    session.expect_text("your answer:");
+    session.type_text("1\r");
+    session.expect_text("that was it");
+    let mut names: Vec<_> =
+        fs::read_dir(work(home.path(), ".")).expect("a list").flatten().map(|it| it.file_name()).collect();
+    names.sort();
+    assert_eq!(names, [".git", "a.txt", "old"]);
+    assert!(!work(home.path(), ".git/worktrees").exists());
+}

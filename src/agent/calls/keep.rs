@@ -181,7 +181,7 @@ impl ToolRunner {
         }
         // A name that hides something is refused, and the rest doesn't go with it.
         let is_refused = |it: &Change| it.kind != ChangeKind::Deleted && is_odd_path(&it.path.to_string_lossy());
-        let (odd, items): (Vec<Change>, Vec<Change>) = items.into_iter().partition(is_refused);
+        let (odd, items) = divided(items.iter().collect(), &is_refused);
         // The disk works on many new contents while they are hashed, shown and asked about. A bench can be made anew, so
         // nothing waits for its files.
         if !is_bench && items.len() >= SYNCED_AHEAD_MIN && self.options.gate.rules().autonomy != Autonomy::Readonly {
@@ -189,13 +189,15 @@ impl ToolRunner {
         }
         // Working unasked never includes what other programs run, nor the end of a repository.
         let ended = ended_repositories(&items);
-        let is_asked = |it: &&Change| it.protected.is_some() || ended.iter().any(|git| it.path.starts_with(git));
-        let (protected, plain): (Vec<&Change>, Vec<&Change>) = items.iter().partition(is_asked);
+        let is_asked = |it: &Change| it.protected.is_some() || ended.iter().any(|git| it.path.starts_with(git));
         let groups = match self.options.gate.rules().autonomy {
-            Autonomy::Full => vec![plain, protected],
-            Autonomy::Readonly | Autonomy::Supervised => vec![items.iter().collect()],
+            Autonomy::Full => {
+                let (protected, plain) = divided(items, &is_asked);
+                vec![odd, plain, protected]
+            }
+            Autonomy::Readonly | Autonomy::Supervised => vec![odd, items],
         };
-        for group in [odd.iter().collect()].into_iter().chain(groups).filter(|group: &Vec<_>| !group.is_empty()) {
+        for group in groups.into_iter().filter(|group| !group.is_empty()) {
             self.keep_group(command, call, &group, outcome, around);
         }
     }
@@ -338,9 +340,39 @@ fn note_kept(
     }
 }
 
+/// Takes some changes apart from the others. A new directory goes with what is in it: it would stay behind empty.
+fn divided<'a>(items: Vec<&'a Change>, is_apart: &dyn Fn(&Change) -> bool) -> (Vec<&'a Change>, Vec<&'a Change>) {
+    let is_new_directory = |it: &Change| matches!(it.kind, ChangeKind::Directory { .. }) && it.before.is_none();
+    let (mut above_apart, mut above_others, mut moved) = (HashSet::new(), HashSet::new(), HashSet::new());
+    for item in &items {
+        let above = match is_apart(item) {
+            true => &mut above_apart,
+            false if is_new_directory(item) => continue,
+            false => &mut above_others,
+        };
+        // Where one is known already, those above it are too.
+        for path in item.path.ancestors().skip(1) {
+            if !above.insert(path) {
+                break;
+            }
+        }
+    }
+    // By path: a directory comes before what is in it.
+    items.into_iter().partition(|item| {
+        let path = item.path.as_path();
+        let is_moved = |above: &Path| moved.contains(above);
+        let goes_with = above_apart.contains(path) || path.parent().is_some_and(is_moved);
+        let is_one = is_apart(item) || is_new_directory(item) && goes_with && !above_others.contains(path);
+        if is_one {
+            moved.insert(path);
+        }
+        is_one
+    })
+}
+
 /// The directories of git that a command has removed, or put something else in place of: without its `HEAD` there is no
 /// repository.
-fn ended_repositories(items: &[Change]) -> Vec<PathBuf> {
+fn ended_repositories(items: &[&Change]) -> Vec<PathBuf> {
     let heads =
         items.iter().filter(|it| it.kind == ChangeKind::Deleted && it.path.file_name().is_some_and(|it| it == "HEAD"));
     let gits = heads.filter_map(|it| it.path.parent());
@@ -578,6 +610,32 @@ pub(in crate::agent) fn wait_until(moment: Option<Instant>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Half of a work tree and empty directories stayed when the protected files in them were dropped.
+    #[test]
+    fn a_new_directory_goes_with_what_is_in_it() {
+        let directories = ["a", "a/b", "a/b/empty", "c", "c/d", "e", "e/empty", "old/new"];
+        let files = ["a/b/.envrc", "a/b/HEAD", "c/d/.envrc", "c/file", "file", "old/new/.envrc"];
+        let change = |(path, is_file): (&str, bool)| Change {
+            path: path.into(),
+            kind: match is_file {
+                true => ChangeKind::File { mode: 0o644, bytes: 0, source: PathBuf::new() },
+                false => ChangeKind::Directory { mode: 0o755 },
+            },
+            before: None,
+            is_contested: false,
+            other_names: 0,
+            protected: (path.ends_with(".envrc") || path.ends_with("HEAD")).then_some("why"),
+        };
+        let all = directories.map(|it| (it, false)).into_iter().chain(files.map(|it| (it, true)));
+        let mut all: Vec<Change> = all.map(change).collect();
+        all.sort_by(|left, right| left.path.cmp(&right.path));
+        let (apart, others) = divided(all.iter().collect(), &|it| it.protected.is_some());
+        let names =
+            |list: &[&Change]| list.iter().map(|it| it.path.display().to_string()).collect::<Vec<_>>().join(" ");
+        assert_eq!(names(&apart), "a a/b a/b/.envrc a/b/HEAD a/b/empty c/d c/d/.envrc old/new old/new/.envrc");
+        assert_eq!(names(&others), "c c/file e e/empty file");
+    }
 
     #[test]
     fn a_person_reads_that_too_many_changes_were_dropped_and_what_to_do() {
