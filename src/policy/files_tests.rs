@@ -58,6 +58,21 @@ fn a_readable_directory_is_read_and_never_written() {
     assert_eq!(risk(Action::Shell { command: "rm /home/u/lib/a".into() }), Risk::Blocked);
 }
 
+/// A workspace in `/dev/shm` was "outside the workspace", and each change there was dropped.
+#[test]
+fn a_workspace_in_a_directory_for_temporary_files_is_a_workspace() {
+    for top in ["/tmp/x", "/var/tmp/x", "/dev/shm/x"] {
+        let rules = Rules { autonomy: Autonomy::Full, ..Rules::new(&format!("{top}/proj"), "/home/u") };
+        let risk = |action: Action| judge(&action, &Context::new(&rules)).risk;
+        assert_eq!(risk(Action::Write { path: "a".into() }), Risk::Medium, "{top}");
+        assert_eq!(risk(Action::Write { path: ".git/hooks/x".into() }), Risk::High, "{top}");
+        assert_eq!(risk(Action::Write { path: "../a".into() }), Risk::Blocked, "{top}");
+        assert_eq!(risk(Action::Shell { command: format!("rm -r {top}") }), Risk::Blocked, "{top}");
+    }
+    assert_eq!(risk("echo x > /dev/shm/x"), risk("echo x > /tmp/x"));
+    assert_eq!(risk("rm -r /dev/shm"), Risk::Blocked);
+}
+
 #[test]
 fn files_are_judged_component_by_component() {
     let rules = rules();

@@ -238,7 +238,7 @@ impl<'a> Map<'a> {
     /// Whether the home or the workspace lies in the same entry of a temporary directory: that is no scratch then.
     fn is_beside_work(&self, place: &Place) -> bool {
         let entry = |base: &Place| {
-            let depth = if is_one_of(base.parts.first(), &["var"]) { 3 } else { 2 };
+            let depth = if is_one_of(base.parts.first(), &["tmp"]) { 2 } else { 3 };
             is_temporary(base) && base.parts.get(..depth) == place.parts.get(..depth)
         };
         entry(&self.home) || entry(&self.workspace)
@@ -364,7 +364,8 @@ fn device(place: &Place) -> Option<Zone> {
     Some(if second.as_str().is_some_and(|name| listed("sinks").contains(&name)) {
         Zone::Sink
     } else if second.as_str() == Some("shm") {
-        if place.parts.len() > 2 { Zone::Temporary } else { Zone::System }
+        // What lies in it is as in any directory for temporary files.
+        return (place.parts.len() <= 2).then_some(Zone::System);
     } else {
         Zone::Device
     })
@@ -372,7 +373,7 @@ fn device(place: &Place) -> Option<Zone> {
 
 fn is_temporary(place: &Place) -> bool {
     let known: Vec<&str> = place.parts.iter().take(3).map(Text::lossy).collect();
-    matches!(known.as_slice(), ["tmp", _, ..] | ["var", "tmp", _])
+    matches!(known.as_slice(), ["tmp", _, ..] | ["var", "tmp", _] | ["dev", "shm", _])
 }
 
 fn is_system_below_var(place: &Place) -> bool {
