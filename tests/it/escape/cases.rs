@@ -286,6 +286,8 @@ pub const CASES: &[Case] = &[
     probe("terminal-settings", "python3 -IS $PROBE terminal_settings", "p p p p p p"),
     // Ways back to what is outside.
     probe("inherited-descriptor", "python3 -IS $PROBE inherited_descriptor", NEVER),
+    // That of the list itself comes fourth.
+    probe("other-descriptors", "ls /proc/self/fd | tail -n +5 | grep .", NEVER),
     probe("cwd-of-old-root", "python3 -IS $PROBE cwd_of_old_root", NEVER),
     probe("upper-by-path", "ls $WALL/*", NEVER),
     // Processes that stay: they have ended when the command has.
