@@ -703,6 +703,9 @@ impl Pump {
                     pressed.draws_unseen = true;
                     self.release();
                 }
+                // Only now may it draw on.
+                let _ = self.shell.channels.acknowledge.write_all(b"\n");
+                self.release_acknowledged = true;
             }
             b"line" => self.line_released(&String::from_utf8_lossy(body)),
             b"prompt" => {
