@@ -87,7 +87,7 @@ pub fn migrate(target: &Target, is_dry: bool) -> Result<(usize, usize), Failure>
 
 fn absent(path: &Path) -> Failure {
     Failure {
-        kind: FailureKind::User,
+        kind: FailureKind::Unavailable,
         message: format!("there is no database {}", path.display()),
         hint: "reedclaw gateway makes it when it serves for the first time; --database names another one".into(),
     }
