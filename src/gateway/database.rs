@@ -30,8 +30,7 @@ pub fn database_target(database: &str, origin: &str, env: &Env) -> Result<Target
     // What isn't an address may still have a password.
     let shown = if database.contains('@') { "its value".to_owned() } else { format!("{database:?}") };
     let found = found.ok_or_else(|| user(format!("{origin}: {shown} isn't a database"), HINT))?;
-    let has_password = matches!(&found, Target::Server(address) if password_in(address));
-    if has_password {
+    if found.has_password() {
         return Err(refused(
             format!("{origin}: the address has a password, which other users of this machine could read"),
             "put the address into a variable, and name it: --database env:NAME",
@@ -45,14 +44,6 @@ fn target(text: &str) -> Option<Target> {
         return Some(Target::Server(text.to_owned()));
     }
     text.strip_prefix("file:").filter(|path| !path.is_empty()).map(|path| Target::File(PathBuf::from(path)))
-}
-
-/// Says whether an address of a server has a password.
-fn password_in(address: &str) -> bool {
-    let (before, options) = address.split_once('?').unwrap_or((address, ""));
-    let authority = before.split_once("://").map_or(before, |(_, rest)| rest).split('/').next().unwrap_or_default();
-    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
-    user.contains(':') || options.split('&').any(|option| option.starts_with("password="))
 }
 
 /// Opens the database, and makes it if it doesn't exist.

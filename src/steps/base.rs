@@ -214,9 +214,9 @@ impl Steps {
             Record { number, time, session, kind, text, before, after, is_undone: false, notes, outside, changes };
         self.store.put_step(&step)?;
         let _ = self.store.put("last", number.to_string().as_bytes());
-        let is_there = |it: &&Change| it.after != State::Nothing;
-        let there = step.changes.iter().filter(is_there).map(|it| it.path.clone()).collect();
-        Ok(StepReport { step: Some(number), files: step.files(), lost: step.lost().count(), there, pruned: 0 })
+        let (files, lost) = (step.files(), step.lost().count());
+        let there = step.changes.into_iter().filter(|it| it.after != State::Nothing).map(|it| it.path).collect();
+        Ok(StepReport { step: Some(number), files, lost, there, pruned: 0 })
     }
 
     /// Lets the oldest steps go where there is no room; gives how many.

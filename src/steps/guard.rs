@@ -22,8 +22,9 @@ const FILES_MAX: usize = 5_000;
 const OF_GIT: [&[u8]; 3] = [b"config", b"config.worktree", b"commondir"];
 /// Of what git keeps for a linked work tree.
 const OF_WORKTREE: [&[u8]; 3] = [b"gitdir", b"commondir", b"config.worktree"];
-/// The further files and directories of that, which serve nothing once those are gone.
+/// The further files of that, which serve nothing once those are gone.
 const LEFT_OF_WORKTREE: [&str; 5] = ["HEAD", "ORIG_HEAD", "index", "locked", "logs/HEAD"];
+/// Those of its directories that are empty then.
 const DIRECTORIES_LEFT: [&str; 2] = ["logs", "refs"];
 /// Directories in a directory of git's that hold such files.
 const WITHIN: [&[u8]; 5] = [b"hooks", b"info", b"worktrees", b"modules", b"rebase-merge"];
@@ -179,9 +180,7 @@ impl Changed {
         root.unstage(&name);
         placed.map_err(failed)
     }
-}
 
-impl Changed {
     /// Takes away the directories that came with it, as far as they are empty now. Of a linked work tree that came, git's own
     /// notes go too.
     fn clear(&self, root: &Root) {
@@ -209,7 +208,7 @@ fn look(root: &Root, path: &Path) -> Option<Held> {
     }
 }
 
-/// The protected paths of a workspace.
+/// The protected paths that were found in a workspace.
 struct Protected {
     paths: Vec<PathBuf>,
     /// The directories that were looked into.
@@ -218,6 +217,7 @@ struct Protected {
     is_whole: bool,
 }
 
+/// Looks for the protected paths of a workspace.
 fn protected(root: &Root, limits: &Limits, is_protected: &IsProtected) -> Protected {
     let (found, looked_into) = (Mutex::new(Vec::new()), Mutex::new(BTreeSet::new()));
     let visit = |looked: Looked<'_>| {

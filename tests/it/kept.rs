@@ -181,7 +181,7 @@ fn the_other_names_of_a_changed_file_are_reported() {
     session.expect_text("(its other name keeps the old content)");
 }
 
-/// What a command made beside a protected file stayed, half of a work tree in `.git` among it.
+/// The other files that a command made with a protected one stayed, among them half of a work tree in `.git`.
 #[test]
 fn what_came_with_a_protected_file_goes_with_it() {
     let commands = [r"mkdir -p $'e\e[2J\u202e'; echo x > $'e\e[2J\u202e/.envrc'; git worktree add -q tree"];

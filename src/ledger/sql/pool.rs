@@ -34,6 +34,13 @@ pub enum Target {
     Server(String),
 }
 
+/// The parts of a server's address before and after its `@`: user and password, then host and port.
+fn user_and_host(address: &str) -> (&str, &str) {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    authority.rsplit_once('@').unwrap_or(("", authority))
+}
+
 /// The file's path, or the host and port of the server: never a user or password.
 impl Display for Target {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -41,10 +48,8 @@ impl Display for Target {
             Self::File(path) => return write!(f, "{}", path.display()),
             Self::Server(address) => address,
         };
-        let authority = address.split_once("://").map_or("", |(_, rest)| rest).split(['/', '?']).next();
-        let host = authority.map_or("", |it| it.rsplit_once('@').map_or(it, |(_, host)| host));
         // The directory of a socket is encoded.
-        let host = percent::decode(host).unwrap_or_default();
+        let host = percent::decode(user_and_host(address).1).unwrap_or_default();
         f.write_str(if host.is_empty() { "PostgreSQL" } else { &host })
     }
 }
@@ -54,6 +59,14 @@ impl Target {
     #[must_use]
     pub fn is_server(&self) -> bool {
         matches!(self, Self::Server(_))
+    }
+
+    /// Says whether it is the address of a server and has a password.
+    #[must_use]
+    pub fn has_password(&self) -> bool {
+        let Self::Server(address) = self else { return false };
+        let options = address.split_once('?').map_or("", |(_, options)| options);
+        user_and_host(address).0.contains(':') || options.split('&').any(|option| option.starts_with("password="))
     }
 
     /// The names of a file's tables. The file is only read: it may belong to another program.

@@ -39,8 +39,7 @@ const VARIABLE_BYTES_MAX: usize = 100 * 1024;
 
 /// Restores the state, runs the command, and writes the new state to descriptor 0, which is a pipe to us: options, status,
 /// directory, background jobs, the rest, each ended by a NUL. While the command runs, bash itself keeps that pipe as descriptor
-/// 10, which no program inherits. The input is the terminal. What bash doesn't let be set again
-/// fails silently. The command itself is a positional parameter: no read-only variable of the state can take its place.
+/// 10, which no program inherits. The input is the terminal. What bash doesn't let be set again fails silently. The command itself is a positional parameter: no read-only variable of the state can take its place.
 /// Options and traps come last: they hold for the command, not for this. A command that sets a trap on EXIT
 /// of its own leaves no state.
 const DRIVER: &str = r#"exec 3>&0

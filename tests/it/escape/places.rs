@@ -281,7 +281,7 @@ fn a_first_look_sees_no_home_and_what_it_would_write_is_noted() {
     });
 }
 
-/// What moves away the directory of a forbidden path in the workspace itself would show the path to the next command.
+/// A command that works on the workspace itself could move the directory of a forbidden path away, and the next command read it.
 #[test]
 fn a_forbidden_path_is_hidden_wherever_its_directory_is_moved() {
     as_both(|| {

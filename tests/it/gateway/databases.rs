@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 
-use super::{database, home_with, home_with_file, run};
+use super::{home_with, home_with_file, run};
 
 #[test]
 fn looking_at_a_gateway_that_never_ran_makes_no_database() {
@@ -20,7 +20,7 @@ fn looking_at_a_gateway_that_never_ran_makes_no_database() {
         let (status, out, err) = run(home.path(), &[&["gateway"], args].concat());
         assert_eq!((status, out.as_str()), (Some(1), ""), "{args:?}: {err}");
         assert!(err.contains("there is no database") && err.contains("gateway.db"), "{args:?}: {err}");
-        assert!(!database(home.path()).exists(), "{args:?}");
+        assert!(!home.path().join(".local").exists(), "{args:?}");
     }
     assert!(!home.path().join("archive").exists());
 }

@@ -263,17 +263,26 @@ impl Stores {
             message: "no HOME is set, so there is no place for the gateway's database".into(),
             hint: "set HOME, or name a file: --database file:PATH".into(),
         })?;
-        make_private(&state).map_err(|error| Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("{} can't be made: {error}", state.display()),
-            hint: "name a file elsewhere: --database file:PATH".into(),
-        })?;
         Ok(Target::File(state.join(FILE_NAME)))
+    }
+
+    /// Makes the directory of the usual database, before that is made. Nothing is made for another one, whose path may be mistyped.
+    fn with_directory(&self, target: Target) -> Result<Target, Failure> {
+        if let (Target::File(path), Some(state)) = (&target, config::state_directory(&self.env))
+            && path.parent() == Some(&state)
+        {
+            make_private(&state).map_err(|error| Failure {
+                kind: FailureKind::Unavailable,
+                message: format!("{} can't be made: {error}", state.display()),
+                hint: "name a file elsewhere: --database file:PATH".into(),
+            })?;
+        }
+        Ok(target)
     }
 
     /// Opens the database, and makes it if it doesn't exist.
     fn open(&self) -> Result<Ledger, Failure> {
-        gateway::open(&self.database()?)
+        gateway::open(&self.with_directory(self.database()?)?)
     }
 
     /// Opens the database that is there.
@@ -291,14 +300,14 @@ impl Stores {
 fn with_tenant(ledger: Ledger, tenant: &str) -> Result<Ledger, Failure> {
     match ledger.accounts().mode(tenant).map_err(|error| gateway::of_ledger(&error))? {
         Some(_) => Ok(ledger),
-        None => Err(absent(
+        None => Err(user_failure(
             format!("there is no tenant {tenant}"),
             "reedclaw gateway tenant list shows those that there are",
         )),
     }
 }
 
-fn absent(message: String, hint: &str) -> Failure {
+fn user_failure(message: String, hint: &str) -> Failure {
     Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
 }
 
@@ -332,7 +341,7 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
             hint: "mend it first; reedclaw config check shows what is wrong".into(),
         });
     }
-    let database = at.database_of(|| Ok(settings.database.clone()))?;
+    let database = at.with_directory(at.database_of(|| Ok(settings.database.clone()))?)?;
     let said = |name: &str, else_: &String| matches.get_one::<String>(name).unwrap_or(else_).clone();
     let options = Options { listen: said("listen", &settings.listen), mode: said("mode", &settings.mode), database };
     let parts = Parts {
@@ -430,7 +439,7 @@ fn token(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
             let id = text(matches, "id");
             at.open_existing()?.accounts().revoke_token(&id).map_err(|error| match error {
                 LedgerError::NotFound => {
-                    absent(format!("there is no token {id}"), "reedclaw gateway token list shows the ids")
+                    user_failure(format!("there is no token {id}"), "reedclaw gateway token list shows the ids")
                 }
                 error => gateway::of_ledger(&error),
             })?;
@@ -506,7 +515,6 @@ fn tenant(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
 
 /// Sets a rule over a figure of a tenant.
 fn set_rule(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
-    let wrong = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
     let (tenant, kpi) = (text(matches, "name"), named(text(matches, "kpi"))?);
     let action = matches.get_one::<String>("action").cloned().map(named).transpose()?.unwrap_or_default();
     let op = match text(matches, "op").as_str() {
@@ -519,12 +527,14 @@ fn set_rule(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
         Some(op) => {
             let number = text(matches, "threshold");
             let value = number.parse::<f64>().ok().filter(|it| it.abs() <= 1e12);
-            let value = value.ok_or_else(|| wrong(format!("{number:?} isn't a threshold"), "a number, such as 0.2"))?;
+            let value =
+                value.ok_or_else(|| user_failure(format!("{number:?} isn't a threshold"), "a number, such as 0.2"))?;
             let window_s = lifetime(&text(matches, "window"))? / 1_000;
             let samples_min = text(matches, "samples").parse::<i64>().ok().filter(|it| (1..=100_000).contains(it));
-            let samples_min = samples_min.ok_or_else(|| wrong("--samples isn't a number".into(), "1 to 100000"))?;
+            let samples_min =
+                samples_min.ok_or_else(|| user_failure("--samples isn't a number".into(), "1 to 100000"))?;
             if window_s > figures::WINDOW_S_MAX {
-                return Err(wrong("the window is too long".into(), "24h at most"));
+                return Err(user_failure("the window is too long".into(), "24h at most"));
             }
             #[expect(clippy::cast_possible_truncation, reason = "bounded above")]
             let threshold = (value * 1_000.0).round() as i64;
@@ -561,7 +571,7 @@ fn routes(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if let Some(service) = matches.get_one::<String>("forget") {
         ledger.backends().forget(&tenant, service).map_err(|error| match error {
             LedgerError::NotFound => {
-                absent(format!("{service} has no route of its own"), "reedclaw gateway routes lists the routes")
+                user_failure(format!("{service} has no route of its own"), "reedclaw gateway routes lists the routes")
             }
             error => gateway::of_ledger(&error),
         })?;
@@ -608,7 +618,7 @@ fn member(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     let failed = |error| gateway::of_ledger(&error);
     let ledger = at.open_tenant(&tenant)?;
     if role.is_none() && ledger.accounts().member(&tenant, &user).map_err(failed)?.is_none() {
-        return Err(absent(format!("{user} is no member of {tenant}"), ""));
+        return Err(user_failure(format!("{user} is no member of {tenant}"), ""));
     }
     ledger.accounts().set_member(&tenant, &user, role).map_err(failed)?;
     match role {
@@ -681,12 +691,10 @@ fn verify(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         return verify_file(path);
     }
     let failed = |error| gateway::of_ledger(&error);
-    let mut ledger = at.open_existing()?;
-    let tenants = match matches.get_one::<String>("tenant") {
-        Some(tenant) => {
-            ledger = with_tenant(ledger, tenant)?;
-            vec![tenant.clone()]
-        }
+    let only = matches.get_one::<String>("tenant");
+    let ledger = only.map_or_else(|| at.open_existing(), |tenant| at.open_tenant(tenant))?;
+    let tenants = match only {
+        Some(tenant) => vec![tenant.clone()],
         None => ledger.accounts().tenants().map_err(failed)?.into_iter().map(|(tenant, _)| tenant).collect(),
     };
     let mut code = exit::DONE;

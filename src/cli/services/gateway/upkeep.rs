@@ -8,7 +8,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::{Stores, named_argument, print_table, text};
+use super::{Stores, named_argument, print_table, text, user_failure};
 use crate::cli::exit;
 use crate::cli::out::{outln, says_yes};
 use crate::gateway;
@@ -47,22 +47,17 @@ pub(super) fn keep_definition() -> Command {
         .arg(named_argument("days", "DAYS|usual", "30 or more; usual for the mode's own number"))
 }
 
-fn user(message: String, hint: &str) -> Failure {
-    Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
-}
-
 pub(super) fn keep(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
     let (tenant, word) = (text(matches, "name"), text(matches, "days"));
-    let days = match word.as_str() {
-        "usual" => None,
-        number => Some(
-            number
-                .parse::<i64>()
-                .ok()
-                .filter(|days| *days >= retention::DAYS_MIN)
-                .ok_or_else(|| user(format!("{number:?} isn't a number of days"), "30 or more, or usual"))?,
-        ),
-    };
+    let days =
+        match word.as_str() {
+            "usual" => None,
+            number => {
+                Some(number.parse::<i64>().ok().filter(|days| *days >= retention::DAYS_MIN).ok_or_else(|| {
+                    user_failure(format!("{number:?} isn't a number of days"), "30 or more, or usual")
+                })?)
+            }
+        };
     let ledger = at.open_tenant(&tenant)?;
     let failed = |error| gateway::of_ledger(&error);
     ledger.retention().set_days(&tenant, days).map_err(failed)?;
@@ -74,8 +69,9 @@ pub(super) fn keep(matches: &ArgMatches, at: &Stores) -> Result<(), Failure> {
 }
 
 pub(super) fn migrate(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
-    let target = at.database()?;
     let is_dry = matches.get_flag("dry-run");
+    let target = at.database()?;
+    let target = if is_dry { target } else { at.with_directory(target)? };
     let (found, known) = gateway::migrate(&target, is_dry)?;
     match (found, is_dry) {
         (found, _) if found == known => outln!("the schema has version {known}; there is nothing to do"),
@@ -97,7 +93,7 @@ pub(super) fn purge(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         });
     }
     let (tenant, day) = (text(matches, "name"), text(matches, "before"));
-    let wrong = || user(format!("{day:?} isn't a day"), "such as 2026-01-31");
+    let wrong = || user_failure(format!("{day:?} isn't a day"), "such as 2026-01-31");
     let date: Date = day.parse().map_err(|_| wrong())?;
     let before = date.to_zoned(TimeZone::UTC).map_err(|_| wrong())?.timestamp();
     let ledger = at.open_tenant(&tenant)?;
