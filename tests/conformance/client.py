@@ -112,13 +112,12 @@ def wished(found):
 def tools(home):
     """The names of the server's tools with their schemas."""
     code, text = with_login(home, ["mcp", "show", "one"])
-    found, name = {}, None
-    for line in text.split("\n"):
-        if match := re.match(r"tool          (.+) \([^()]*\)$", line):
-            name = match.group(1)
-        elif name and (match := re.match(r"  arguments   (\{.*)$", line)):
-            found[name] = json.loads(match.group(1))
-            name = None
+    found = {}
+    # Arguments that are longer than a line go on in the next ones.
+    for tool in re.split(r"^tool          ", text, flags=re.MULTILINE)[1:]:
+        name, arguments = re.match(r"(.+) \([^()]*\)$", tool, re.MULTILINE), re.search(r"^  arguments   ", tool, re.MULTILINE)
+        if name and arguments:
+            found[name.group(1)], _ = json.JSONDecoder().raw_decode(tool, arguments.end())
     return code, found
 
 
