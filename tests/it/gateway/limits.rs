@@ -108,9 +108,13 @@ fn scenario_34_clients_that_read_slowly_or_never_are_dropped_and_slow_nobody() {
     };
     let before = memory(gateway.pid());
     let mut slow: Vec<std::net::TcpStream> = (0..6).map(|_| stalled(&gateway, &secret)).collect();
-    let began = Instant::now();
     let mut neighbour = Reader::new(client.open("/sse/timeline/quiet"));
     neighbour.expect("system");
+    let began = Instant::now();
+    while gauge(&gateway, "reedclaw_streams") < 7 {
+        assert!(began.elapsed() < PATIENCE, "the slow clients aren't let in");
+        thread::park_timeout(Duration::from_millis(20));
+    }
     let mut longest = Duration::ZERO;
     let mut number = 0;
     while gauge(&gateway, "reedclaw_streams") > 1 {
