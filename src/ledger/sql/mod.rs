@@ -128,8 +128,8 @@ impl Connection {
     pub(super) fn start(&self, begin: Begin, tenants: &[&str]) -> Result<()> {
         self.has_grown.set(false);
         match (&self.engine, begin) {
-            (Engine::Sqlite(_), Begin::Read) => self.run("BEGIN"),
-            (Engine::Sqlite(_), Begin::Write | Begin::Owner) => self.run("BEGIN IMMEDIATE"),
+            (Engine::Sqlite(_), Begin::Read) => self.step("BEGIN"),
+            (Engine::Sqlite(_), Begin::Write | Begin::Owner) => self.step("BEGIN IMMEDIATE"),
             #[cfg(feature = "postgres")]
             (Engine::Postgres(server), _) => server.start(begin, tenants),
         }
@@ -137,14 +137,23 @@ impl Connection {
 
     /// Makes a transaction's changes durable.
     pub fn commit(&self) -> Result<()> {
-        self.run("COMMIT")
+        self.step("COMMIT")
     }
 
     /// Takes a transaction's changes back.
     pub fn roll_back(&self) -> Result<()> {
         match &self.engine {
             Engine::Sqlite(connection) if connection.is_autocommit() => Ok(()),
-            _ => self.run("ROLLBACK"),
+            _ => self.step("ROLLBACK"),
+        }
+    }
+
+    /// Runs a statement of every transaction.
+    fn step(&self, sql: &str) -> Result<()> {
+        match &self.engine {
+            Engine::Sqlite(connection) => Ok(connection.prepare_cached(sql)?.execute([]).map(drop)?),
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(server) => server.run(sql),
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rusqlite::OpenFlags;
+use rusqlite::config::DbConfig;
 
 use crate::base::percent;
 
@@ -100,6 +101,8 @@ impl Target {
                 let connection = rusqlite::Connection::open(path)?;
                 connection.busy_timeout(BUSY)?;
                 connection.set_prepared_statement_cache_capacity(PREPARED_MAX);
+                // Else a statement whose values may suit another index is prepared anew for each value.
+                connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
                 connection.pragma_update(None, "journal_mode", "WAL")?;
                 connection.pragma_update(None, "synchronous", "FULL")?;
                 connection.pragma_update(None, "foreign_keys", true)?;
