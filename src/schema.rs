@@ -5,6 +5,7 @@
 //! must not pass for checked where a part of its schema was ignored.
 
 use std::cell::Cell;
+use std::fmt::{self, Display, Formatter};
 
 use serde_json::{Map, Value};
 
@@ -110,7 +111,7 @@ impl Schema {
     pub fn problems(&self, value: &Value) -> Vec<String> {
         let mut problems = Vec::new();
         let check = Check { root: &self.root, steps_left: Cell::new(STEPS_MAX) };
-        check.check(&self.root, value, "", 0, &mut problems);
+        check.check(&self.root, value, Place::Whole, 0, &mut problems);
         problems.truncate(PROBLEMS_MAX);
         problems
     }
@@ -133,18 +134,45 @@ struct Check<'s> {
     steps_left: Cell<usize>,
 }
 
+/// The place of a value within the one that is checked: written out only where a problem is named.
+#[derive(Clone, Copy)]
+enum Place<'p> {
+    /// The value that is checked.
+    Whole,
+    /// A member of an object.
+    Member(&'p Place<'p>, &'p str),
+    /// An item of a list.
+    Item(&'p Place<'p>, usize),
+}
+
+impl Place<'_> {
+    fn in_words(self) -> String {
+        if matches!(self, Self::Whole) { "the value".to_owned() } else { self.to_string() }
+    }
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => Ok(()),
+            Self::Member(of, name) => write!(f, "{of}/{name}"),
+            Self::Item(of, index) => write!(f, "{of}/{index}"),
+        }
+    }
+}
+
 impl Check<'_> {
     fn is_valid(&self, schema: &Value, value: &Value, depth: usize) -> bool {
         let mut problems = Vec::new();
-        self.check(schema, value, "", depth, &mut problems);
+        self.check(schema, value, Place::Whole, depth, &mut problems);
         problems.is_empty()
     }
 
-    fn check(&self, schema: &Value, value: &Value, at: &str, depth: usize, problems: &mut Vec<String>) {
+    fn check(&self, schema: &Value, value: &Value, at: Place<'_>, depth: usize, problems: &mut Vec<String>) {
         if problems.len() >= PROBLEMS_MAX {
             return;
         }
-        let mut say = |what: String| problems.push(format!("{}: {what}", if at.is_empty() { "the value" } else { at }));
+        let mut say = |what: String| problems.push(format!("{}: {what}", at.in_words()));
         let Some(steps_left) = self.steps_left.get().checked_sub(1) else {
             return say("takes too long to check against this schema".to_owned());
         };
@@ -186,14 +214,14 @@ impl Check<'_> {
         &self,
         keywords: &Map<String, Value>,
         items: &[Value],
-        at: &str,
+        at: Place<'_>,
         depth: usize,
         problems: &mut Vec<String>,
     ) {
         let first = keywords.get("prefixItems").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         for (index, item) in items.iter().enumerate() {
             if let Some(schema) = first.get(index).or_else(|| keywords.get("items")) {
-                self.check(schema, item, &format!("{at}/{index}"), depth + 1, problems);
+                self.check(schema, item, Place::Item(&at, index), depth + 1, problems);
             }
         }
     }
@@ -202,30 +230,22 @@ impl Check<'_> {
         &self,
         keywords: &Map<String, Value>,
         members: &Map<String, Value>,
-        at: &str,
+        at: Place<'_>,
         depth: usize,
         problems: &mut Vec<String>,
     ) {
-        let mut say = |what: String| problems.push(format!("{}: {what}", if at.is_empty() { "the value" } else { at }));
+        let mut say = |what: String| problems.push(format!("{}: {what}", at.in_words()));
         check_count(keywords, "minProperties", "maxProperties", members.len(), "members", &mut say);
-        let names = |list: &Value| -> Vec<String> {
-            list.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
-        };
-        let mut required = keywords.get("required").map(names).unwrap_or_default();
-        let dependent = keywords.get("dependentRequired").and_then(Value::as_object);
-        required.extend(
-            dependent
-                .into_iter()
-                .flatten()
-                .filter(|(name, _)| members.contains_key(*name))
-                .flat_map(|(_, list)| names(list)),
-        );
-        for name in required.iter().filter(|name| !members.contains_key(*name)) {
+        let dependent = keywords.get("dependentRequired").and_then(Value::as_object).into_iter().flatten();
+        let dependent = dependent.filter(|(name, _)| members.contains_key(*name)).map(|(_, list)| list);
+        let lists = keywords.get("required").into_iter().chain(dependent);
+        let required = lists.filter_map(Value::as_array).flatten().filter_map(Value::as_str);
+        for name in required.filter(|name| !members.contains_key(*name)) {
             problems.push(format!("{at}/{name}: is missing"));
         }
         let known = keywords.get("properties").and_then(Value::as_object);
         for (name, member) in members {
-            let place = format!("{at}/{name}");
+            let place = Place::Member(&at, name);
             if let Some(schema) = keywords.get("propertyNames")
                 && !self.is_valid(schema, &Value::String(name.clone()), depth + 1)
             {
@@ -233,7 +253,7 @@ impl Check<'_> {
             }
             match (known.and_then(|known| known.get(name)), keywords.get("additionalProperties")) {
                 (Some(schema), _) | (None, Some(schema @ Value::Object(_))) => {
-                    self.check(schema, member, &place, depth + 1, problems);
+                    self.check(schema, member, place, depth + 1, problems);
                 }
                 (None, Some(Value::Bool(false))) => problems.push(format!("{place}: isn't known here")),
                 _ => {}
@@ -245,24 +265,24 @@ impl Check<'_> {
         &self,
         keywords: &Map<String, Value>,
         value: &Value,
-        at: &str,
+        at: Place<'_>,
         depth: usize,
         problems: &mut Vec<String>,
     ) {
         let list = |name: &str| keywords.get(name).and_then(Value::as_array);
         let valid = |schema: &&Value| self.is_valid(schema, value, depth + 1);
-        let place = if at.is_empty() { "the value" } else { at };
         if list("anyOf").is_some_and(|all| !all.iter().any(|schema| valid(&schema))) {
-            problems.push(format!("{place}: fits none of the forms that are allowed"));
+            problems.push(format!("{}: fits none of the forms that are allowed", at.in_words()));
         }
         if let Some(all) = list("oneOf") {
             let count = all.iter().filter(valid).count();
             if count != 1 {
+                let place = at.in_words();
                 problems.push(format!("{place}: fits {count} of the forms that are allowed, and must fit one"));
             }
         }
         if keywords.get("not").is_some_and(|schema| valid(&schema)) {
-            problems.push(format!("{place}: has a form that is forbidden"));
+            problems.push(format!("{}: has a form that is forbidden", at.in_words()));
         }
         for schema in list("allOf").into_iter().flatten() {
             self.check(schema, value, at, depth + 1, problems);
@@ -385,7 +405,19 @@ fn check_count(
 
 /// Finds the place that a reference within the schema names.
 fn find<'a>(root: &'a Value, place: &str) -> Option<&'a Value> {
-    root.pointer(&place.strip_prefix('#')?.replace("%25", "%"))
+    let place = place.strip_prefix('#')?;
+    if place.contains(['%', '~']) {
+        return root.pointer(&place.replace("%25", "%"));
+    }
+    // A place without escapes is found without a copy of its names.
+    let mut names = place.split('/');
+    if !names.next()?.is_empty() {
+        return None;
+    }
+    names.try_fold(root, |value, name| match value {
+        Value::Object(members) => members.get(name),
+        _ => value.pointer(&format!("/{name}")),
+    })
 }
 
 /// Looks whether a schema can be used as it is written.
