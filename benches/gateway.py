@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The team gateway on one machine with SQLite, beside what the machine does without it: appends beside the same transactions by
-sqlite3 alone, actions, canvas commands, reads, streams, a tenant beside a noisy one, and the first minute. Needs Python 3.9; wrk is used if it is installed.
+sqlite3 alone, actions, canvas commands, reads, streams, a tenant beside a noisy one, and the first minute. `postgres` starts a
+server of its own: appends beside the same transactions by pgbench, and two gateways beside one. Needs Python 3.9; wrk is used if it is installed.
 
     benches/gateway.py [--program target/release/reedclaw] [--seconds 5] [--streams 900] [--name NAME] [--only append,canvas,…]
 """
 import argparse
+import concurrent.futures
 import http.client
 import json
 import os
@@ -30,7 +32,7 @@ WIDE = "{connections = 16384, tenant_requests = 100000, user_requests = 100000, 
 class Gateway:
     """A gateway in a home of its own."""
 
-    def __init__(self, program, limits=WIDE):
+    def __init__(self, program, limits=WIDE, database=None):
         self.program, self.place = program, tempfile.TemporaryDirectory()
         config = Path(self.place.name, ".config/reedclaw")
         config.mkdir(parents=True)
@@ -38,6 +40,8 @@ class Gateway:
         Path(config, "config.lua").write_text(
             f'return {{workspace_dir = "{self.place.name}/ws", gateway = {{limits = {limits}}}}}\n')
         self.environment = {"HOME": self.place.name, "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        if database:
+            self.environment["REEDCLAW_GATEWAY_DATABASE"] = database
 
     def run(self, *words):
         done = subprocess.run([self.program, "gateway", *words], env=self.environment, stdin=subprocess.DEVNULL,
@@ -145,40 +149,59 @@ class Alone:
         self.database.execute("COMMIT")
 
 
+LOAD = """wrk.method = "POST"
+wrk.headers["Authorization"] = "Bearer {token}"
+wrk.headers["X-Tenant-Id"] = "{tenant}"
+wrk.headers["Content-Type"] = "application/json"
+wrk.body = [==[{body}]==]
+"""
+
+
+def load(gateways, token, path, body, clients, seconds, tenant="local"):
+    """Requests of that many clients for some seconds, at all gateways at once; the requests that were answered, and the seconds."""
+    script = Path(gateways[0].place.name, "load.lua")
+    script.write_text(LOAD.format(token=token, tenant=tenant, body=json.dumps(body)))
+    each = clients // len(gateways)
+    commands = [["wrk", "-t1", f"-c{each}", f"-d{seconds}s", "--timeout", "30s", "-s", str(script), f"http://{gateway.host}{path}"]
+                for gateway in gateways]
+    began = CLOCK()
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
+    told = [process.communicate()[0] for process in running]
+    took = CLOCK() - began
+    assert not any("Non-2xx" in text or "Socket errors" in text for text in told), told
+    return sum(int(line.split()[0]) for text in told for line in text.splitlines() if "requests in" in line), took
+
+
 def bench_append(gateway, options):
     """Appends, and in turn the same rows by the database alone: in transactions of as many, by its own fastest way."""
-    client, result = Client(gateway, gateway.token("appender")), {}
+    token, result = gateway.token("appender"), {}
+    client = Client(gateway, token)
     result["one event"] = spread(timed(lambda number: client.ask("POST", "/events/append", event(number)), options.seconds))
+    if not shutil.which("wrk"):
+        return {**result, "wrk": "not installed"}
     alone = Alone(gateway)
     while rows := alone.rows(1):
         alone.commit(rows)
-    writers = [Client(gateway, gateway.token(f"writer-{number}")) for number in range(4)]
-    for size in [1, 200]:
-        body = json.dumps({"events": [event(number) for number in range(size)]}).encode()
-        total = {"events": 0, "wall": 0.0, "cpu": 0.0, "alone wall": 0.0, "alone cpu": 0.0}
-        while total["wall"] < options.seconds:
-            each = 50 if size == 1 else 10
-
-            def write(at):
-                for _ in range(each):
-                    assert writers[at].ask("POST", "/events/append", body)[0] == 201
-
-            threads = [threading.Thread(target=write, args=[at]) for at in range(4)]
-            began, cpu = CLOCK(), gateway.cpu_s()
-            [thread.start() for thread in threads]
-            [thread.join() for thread in threads]
-            total["wall"] += CLOCK() - began
+    for clients, size in [(1, 1), (16, 1), (4, 200)]:
+        total = {"events": 0, "wall": 0.0, "cpu": 0.0, "alone events": 0, "alone wall": 0.0, "alone cpu": 0.0}
+        for _ in range(max(2, int(options.seconds))):
+            cpu = gateway.cpu_s()
+            body = {"events": [event(number) for number in range(size)]}
+            requests, took = load([gateway], token, "/events/append", body, clients, 1)
+            total["events"] += requests * size
+            total["wall"] += took
             total["cpu"] += gateway.cpu_s() - cpu
             while rows := alone.rows(size):
                 began, cpu = CLOCK(), time.process_time()
                 alone.commit(rows)
                 total["alone wall"] += CLOCK() - began
                 total["alone cpu"] += time.process_time() - cpu
-            total["events"] += 4 * each * size
-        name = f"4 writers, {size} a request"
-        result[name] = {"events a second": total["events"] / total["wall"], "by the database alone": total["events"] / total["alone wall"],
-                        "ratio": total["alone wall"] / total["wall"], "cpu, us an event": 1e6 * total["cpu"] / total["events"],
-                        "cpu of the database alone": 1e6 * total["alone cpu"] / total["events"]}
+                total["alone events"] += len(rows)
+        gateway_s, alone_s = total["events"] / total["wall"], total["alone events"] / total["alone wall"]
+        result[f"{clients} clients, {size} a request"] = {
+            "events a second": gateway_s, "by the database alone": alone_s, "ratio": gateway_s / alone_s,
+            "cpu, us an event": 1e6 * total["cpu"] / total["events"],
+            "cpu of the database alone": 1e6 * total["alone cpu"] / total["alone events"]}
     return result
 
 
@@ -254,14 +277,6 @@ def bench_streams(gateway, options):
             "append to frame": spread(delays)}
 
 
-NOISE = """wrk.method = "POST"
-wrk.headers["Authorization"] = "Bearer {token}"
-wrk.headers["X-Tenant-Id"] = "noisy"
-wrk.headers["Content-Type"] = "application/json"
-wrk.body = '{body}'
-"""
-
-
 def bench_fair(gateway, options):
     """A tenant with twenty requests a second, alone and beside one that sends ten times its limit and more; with the usual limits."""
     if not shutil.which("wrk"):
@@ -269,9 +284,9 @@ def bench_fair(gateway, options):
     gateway = Gateway(options.program, "{}")
     gateway.start()
     gateway.run("tenant", "add", "noisy")
-    script = Path(gateway.place.name, "noise.lua")
+    script = Path(gateway.place.name, "load.lua")
     noisy = gateway.run("token", "create", "--user", "noisy", "--role", "member", "--tenant", "noisy")
-    script.write_text(NOISE.format(token=noisy, body=json.dumps(event(1))))
+    script.write_text(LOAD.format(token=noisy, tenant="noisy", body=json.dumps(event(1))))
     client = Client(gateway, gateway.token("quiet"))
     quiet = lambda: spread(timed(lambda number: client.ask("POST", "/events/append", event(number)), options.seconds, each_second=20))
     result = {"alone": quiet()}
@@ -301,8 +316,71 @@ def bench_http(gateway, options):
     return result
 
 
+# The transaction of an append of some events, as a server does it with the same tables: one tenant has one head.
+TRANSACTION = """WITH head AS (UPDATE head SET position = position + {size}, hash = repeat('0', 64) WHERE tenant = 'alone' RETURNING position),
+stream AS (UPDATE stream SET version = version + {size} WHERE tenant = 'alone' AND stream = 'run/run-1' RETURNING version)
+INSERT INTO event (tenant, position, event_id, stream, stream_version, event_type, source, project, run_id, trace_id, request_id, actor,
+recorded_at, body, previous_hash, hash)
+SELECT 'alone', head.position - n, gen_random_uuid()::text, 'run/run-1', stream.version - n, 'x.step', 'agent', 'default', 'run-1', gen_random_uuid()::text,
+gen_random_uuid()::text, 'alone', '2026-01-01T00:00:00.000Z', '{body}', repeat('0', 64), repeat('0', 64) FROM head, stream, generate_series(0, {most}) n;
+"""
+
+
+def bench_postgres(gateway, options):
+    """Appends to PostgreSQL beside pgbench with the same transactions, and calls that wait at one gateway and at two."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/pgbench"))
+    if not programs or not shutil.which("wrk"):
+        return {"pgbench, wrk": "not installed"}
+    place = tempfile.TemporaryDirectory()
+    os.chmod(place.name, 0o711)
+    server = f"{place.name}/server"
+    manage = lambda *words: subprocess.run([ROOT / "tests/postgres/server.sh", *words], check=True, text=True, stdout=subprocess.PIPE,
+                                           stderr=subprocess.DEVNULL).stdout.strip()
+    address = manage("start", server, "synced")
+    query = lambda text: subprocess.run([programs[-1].with_name("psql"), "-qtA", address, "-c", text], check=True, text=True,
+                                        stdout=subprocess.PIPE).stdout.strip()
+    one, two = (Gateway(options.program, database=address) for _ in range(2))
+    try:
+        result = {"start to /health, ms": 1000 * one.start()}
+        two.start()
+        token = one.token("appender")
+        client = Client(one, token)
+        result["one event"] = spread(timed(lambda number: client.ask("POST", "/events/append", event(number)), options.seconds))
+        query("INSERT INTO head VALUES ('alone', 0, ''); INSERT INTO stream VALUES ('alone', 'run/run-1', 0)")
+        for clients, size in [(1, 1), (16, 1), (4, 200)]:
+            script = Path(place.name, f"append-{size}.sql")
+            script.write_text(TRANSACTION.format(size=size, most=size - 1, body=json.dumps(event(1)["body"])))
+            ours, alone = [], []
+            for _ in range(max(2, int(options.seconds))):
+                requests, took = load([one], token, "/events/append", {"events": [event(n) for n in range(size)]}, clients, 1)
+                ours.append(requests * size / took)
+                before = int(query("SELECT position FROM head WHERE tenant = 'alone'"))
+                subprocess.run([programs[-1], "-n", "-M", "prepared", f"-c{clients}", "-j1", "-T1", "-f", str(script), address], check=True,
+                               capture_output=True)
+                alone.append(int(query("SELECT position FROM head WHERE tenant = 'alone'")) - before)
+            ours, alone = statistics.median(ours), statistics.median(alone)
+            result[f"{clients} clients, {size} a request"] = {"events a second": ours, "by pgbench": alone, "ratio": ours / alone}
+        # No more calls than pass before a surface is too hot.
+        call = {"action_name": "shell", "subject_type": "run", "subject_id": "run-1", "args": {"command": "sleep 1"}}
+        times = {}
+        for name, gateways in [("one gateway", [one]), ("two gateways", [one, two])]:
+            clients = [Client(gateways[number % len(gateways)], token) for number in range(24)]
+            ask = lambda client: client.ask("POST", "/actions/execute", call)
+            began = CLOCK()
+            with concurrent.futures.ThreadPoolExecutor(24) as pool:
+                answers = list(pool.map(ask, clients))
+            times[name] = CLOCK() - began
+            assert all(status == 200 for status, _ in answers), answers
+        result["24 calls of a second, s"] = {**times, "ratio": times["one gateway"] / times["two gateways"]}
+        return result
+    finally:
+        for each in [one, two]:
+            each.end()
+        manage("stop", server)
+
+
 BENCHES = {"append": bench_append, "action": bench_action, "read": bench_read, "canvas": bench_canvas, "streams": bench_streams,
-           "http": bench_http, "fair": bench_fair, "verify": bench_verify}
+           "http": bench_http, "fair": bench_fair, "verify": bench_verify, "postgres": bench_postgres}
 
 
 def main():
