@@ -10,7 +10,7 @@ use reedclaw::route::{Context, correction, decide, evidence};
 
 static NAMES: LazyLock<Names> = LazyLock::new(|| {
     let names = "ls cat git make rm cp mv find grep test who kill echo sudo time docker npm for while [ cd";
-    Names { programs: Arc::new(names.split(' ').map(str::to_owned).collect()), ..Names::default() }
+    Names { programs: Arc::new(names.split(' ').collect()), ..Names::default() }
 });
 
 fuzz_target!(|line: &str| {

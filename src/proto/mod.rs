@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use image::Image;
-pub use names::{NameKind, Names, ShellKeys};
+pub use names::{NameKind, NameList, Names, ShellKeys};
 pub use task::Task;
 pub use usage::{Money, Spent, Usage};
 

@@ -1,7 +1,11 @@
 //! The names that the live shell knows, as plain data.
 
+mod list;
+
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+
+pub use list::NameList;
 
 /// The meaning of a first word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,7 +36,7 @@ pub struct Names {
     /// Variables, without `$`.
     pub variables: Vec<String>,
     /// Programs on `PATH`, shared because the list is long.
-    pub programs: Arc<HashSet<String>>,
+    pub programs: Arc<NameList>,
     /// Words that the config declares to be commands (`shell.known_commands`).
     pub known: HashSet<String>,
     /// The key bindings of the shell's own line editor.
@@ -76,7 +80,7 @@ mod tests {
 
     #[test]
     fn an_alias_hides_a_program_as_in_bash() {
-        let mut names = Names { programs: Arc::new(HashSet::from(["ls".to_owned()])), ..Names::default() };
+        let mut names = Names { programs: Arc::new(["ls"].into()), ..Names::default() };
         assert_eq!(names.kind("ls"), Some(NameKind::Program));
         names.aliases.insert("ls".into(), "ls --color".into());
         assert_eq!(names.kind("ls"), Some(NameKind::Alias));

@@ -36,7 +36,7 @@ fn names() -> Names {
         aliases: ALIASES.split_whitespace().map(|name| (name.to_owned(), String::new())).collect(),
         functions: set(FUNCTIONS),
         keywords: set(KEYWORDS),
-        programs: Arc::new(set(PROGRAMS)),
+        programs: Arc::new(PROGRAMS.split_whitespace().collect()),
         ..Names::default()
     }
 }
@@ -319,7 +319,7 @@ fn rules_that_need_no_weighing() {
 #[test]
 fn a_known_command_that_is_missing_is_no_slip() {
     let mut names = names();
-    names.programs = Arc::new(names.programs.iter().filter(|name| *name != "cal").cloned().collect());
+    names.programs = Arc::new(names.programs.iter().filter(|name| *name != "cal").collect());
     assert_ne!(decide("cal 2027", &Context::new(&names)).rule, "slip");
 }
 

@@ -157,7 +157,7 @@ impl Known {
             return Ok(Self::Own(own()));
         }
         let text = |path: Option<&Path>| path.map_or(Ok(String::new()), read);
-        let programs = text(names)?.lines().map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        let programs = text(names)?.lines().map(str::trim).filter(|name| !name.is_empty()).collect();
         let mut found = Names { programs: Arc::new(programs), ..Names::default() };
         for line in text(session)?.lines() {
             match line.trim().split_once(char::is_whitespace) {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn an_object_has_its_four_keys() {
-        let names = Names { programs: Arc::new(["cat".to_owned()].into()), ..Names::default() };
+        let names = Names { programs: Arc::new(["cat"].into()), ..Names::default() };
         let known = Known::Given(names);
         for (line, route) in [
             ("cat x", "shell"),

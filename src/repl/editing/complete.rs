@@ -439,8 +439,14 @@ impl<'a> Request<'a> {
             return self.paths(state, paths::Wanted::Runnable, fit);
         }
         let names = &state.names;
-        let sets = [&names.functions, &names.builtins, &names.keywords, &*names.programs, &names.known];
-        let mut words: Vec<&str> = names.aliases.keys().chain(sets.into_iter().flatten()).map(String::as_str).collect();
+        let sets = [&names.functions, &names.builtins, &names.keywords, &names.known];
+        let mut words: Vec<&str> = names
+            .aliases
+            .keys()
+            .chain(sets.into_iter().flatten())
+            .map(String::as_str)
+            .chain(names.programs.iter())
+            .collect();
         words.retain(|word| fit.fits(word, self.word));
         words.sort_unstable();
         words.dedup();

@@ -302,8 +302,7 @@ mod tests {
     }
 
     fn state(cwd: &std::path::Path) -> EditorState {
-        let mut names =
-            Names { programs: Arc::new(["ls", "git", "sudo"].map(str::to_owned).into()), ..Names::default() };
+        let mut names = Names { programs: Arc::new(["ls", "git", "sudo"].into()), ..Names::default() };
         names.aliases.insert("ll".into(), "ls -l".into());
         names.builtins = ["echo", "cd"].map(str::to_owned).into();
         names.keywords = ["if", "then", "fi", "for", "in", "do", "done", "case", "esac"].map(str::to_owned).into();

@@ -155,7 +155,7 @@ impl EditorState {
         let is_program =
             |word: &&str| !word.contains('/') && std::env::split_paths(path).any(|dir| is_program(&dir.join(word)));
         let words = line.split(|c: char| c.is_whitespace() || ";|&()<>".contains(c)).filter(|word| !word.is_empty());
-        let found = words.take(FIRST_WORDS_MAX).filter(is_program).map(str::to_owned).collect();
+        let found = words.take(FIRST_WORDS_MAX).filter(is_program).collect();
         Arc::new(Names { programs: Arc::new(found), ..Names::clone(&self.names) })
     }
 
@@ -217,7 +217,7 @@ mod tests {
         state.first_path = Some("/nonexistent:/bin:/usr/bin".into());
         assert!(resolves(&state));
         assert_eq!(state.verdict("what is that").route, Route::Ask);
-        state.names = Arc::new(Names { programs: Arc::new(["ls".to_owned()].into()), ..Names::default() });
+        state.names = Arc::new(Names { programs: Arc::new(["ls"].into()), ..Names::default() });
         assert!(!resolves(&state));
     }
 

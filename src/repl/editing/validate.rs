@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_sentence_is_complete_whatever_its_quotes() {
-        let programs = Arc::new(["echo".to_owned()].into());
+        let programs = Arc::new(["echo"].into());
         let names = Arc::new(Names { programs, ..Names::default() });
         let validator = ShellValidator::new(Arc::new(RwLock::new(EditorState { names, ..EditorState::default() })));
         let incomplete = |line: &str| matches!(validator.validate(line), ValidationResult::Incomplete);

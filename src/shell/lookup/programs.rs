@@ -1,13 +1,14 @@
 //! Programs in `PATH`, read again only if a directory changed. It must not know who asks, nor any environment:
 //! the value of `PATH` is given, since it is the live shell's and not this process's.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::base::program::is_executable;
+use crate::proto::NameList;
 
 /// Directories of `PATH` that are looked at; more is a mistake in somebody's profile.
 const DIRECTORIES_MAX: usize = 256;
@@ -21,14 +22,21 @@ const SETTLED: Duration = Duration::from_secs(2);
 pub struct Programs {
     directories: HashMap<PathBuf, Listing>,
     order: Vec<PathBuf>,
-    all: Arc<HashSet<String>>,
+    all: Arc<NameList>,
 }
 
 #[derive(Debug)]
 struct Listing {
     /// None where it could not be told, or was so recent that the next change may not show.
     modified: Option<SystemTime>,
-    names: Vec<String>,
+    /// Separated by `/`, which no file has in its name.
+    names: String,
+}
+
+impl Listing {
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.split('/').filter(|name| !name.is_empty())
+    }
 }
 
 impl Programs {
@@ -41,7 +49,7 @@ impl Programs {
     /// Names every executable file in the directories of `path_value`, reading only directories that are new or whose
     /// modification time changed. Relative and missing directories are passed over. The same `Arc` comes back where
     /// nothing changed. A file whose mode alone changed is noticed when its directory changes next.
-    pub fn refresh(&mut self, path_value: &OsStr) -> Arc<HashSet<String>> {
+    pub fn refresh(&mut self, path_value: &OsStr) -> Arc<NameList> {
         // A relative entry means a different place after each `cd`, and running from it is a risk; bash resolves it anyway.
         let order: Vec<PathBuf> =
             std::env::split_paths(path_value).filter(|path| path.is_absolute()).take(DIRECTORIES_MAX).collect();
@@ -51,7 +59,7 @@ impl Programs {
         }
         if changed {
             self.directories.retain(|directory, _| order.contains(directory));
-            self.all = Arc::new(self.directories.values().flat_map(|listing| listing.names.iter().cloned()).collect());
+            self.all = Arc::new(self.directories.values().flat_map(Listing::names).collect());
             self.order = order;
         }
         Arc::clone(&self.all)
@@ -72,8 +80,9 @@ impl Programs {
     }
 }
 
-fn executables(directory: &Path) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
+/// The names of the executable files in a directory, in order and separated by `/`.
+fn executables(directory: &Path) -> String {
+    let Ok(entries) = std::fs::read_dir(directory) else { return String::new() };
     let mut names: Vec<String> = entries
         .flatten()
         .filter(|entry| {
@@ -84,11 +93,12 @@ fn executables(directory: &Path) -> Vec<String> {
         .take(PROGRAMS_MAX)
         .collect();
     names.sort_unstable();
-    names
+    names.join("/")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
@@ -119,7 +129,7 @@ mod tests {
             std::env::join_paths([one.path(), Path::new("/nowhere"), two.path(), Path::new("rel")]).expect("a PATH");
         let mut programs = Programs::new();
         let found = programs.refresh(&path);
-        assert_eq!(*found, HashSet::from(["run".to_owned(), "linked".to_owned(), "other".to_owned()]));
+        assert_eq!(found.iter().collect::<BTreeSet<_>>(), BTreeSet::from(["run", "linked", "other"]));
         assert!(programs.refresh(OsStr::new("")).is_empty());
         assert!(programs.refresh(OsStr::new("::rel:/nowhere")).is_empty());
     }
@@ -153,7 +163,7 @@ mod tests {
         fs::File::open(directory.path()).and_then(|file| file.set_modified(now)).expect("the directory's time");
         assert_eq!(programs.refresh(directory.path().as_os_str()).len(), 2);
         fs::remove_file(directory.path().join("one")).expect("removed");
-        assert_eq!(*programs.refresh(directory.path().as_os_str()), HashSet::from(["two".to_owned()]));
+        assert_eq!(programs.refresh(directory.path().as_os_str()).iter().collect::<Vec<_>>(), ["two"]);
         fs::remove_dir_all(directory.path()).expect("removed");
         assert!(programs.refresh(directory.path().as_os_str()).is_empty());
     }

@@ -150,7 +150,7 @@ fn place() -> tempfile::TempDir {
 }
 
 fn completer(cwd: &Path, live: Option<Vec<Candidate>>) -> ShellCompleter {
-    let mut names = Names { programs: Arc::new(["grep", "git", "gzip"].map(str::to_owned).into()), ..Names::default() };
+    let mut names = Names { programs: Arc::new(["grep", "git", "gzip"].into()), ..Names::default() };
     names.aliases.insert("gs".into(), "git status".into());
     names.functions.insert("greet".into());
     names.builtins.extend(["echo".to_owned(), "export".to_owned(), "cd".to_owned()]);
