@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::files::{Locked, lock_file, replace_private};
@@ -53,18 +54,12 @@ type Content = BTreeMap<String, BTreeMap<String, Row>>;
 #[derive(Clone, Serialize, Deserialize)]
 struct Row {
     pin: String,
-    /// The definition as it was allowed, to show later changes.
-    definition: Value,
+    /// The definition as it was allowed, to show later changes. It is parsed only then.
+    definition: Box<RawValue>,
     allowed_ms: i64,
 }
 
 /// The parts of a tool that its hash covers, in the order of their names, since that order is part of the hash.
-#[derive(Serialize)]
-struct Hashed<'a> {
-    server: &'a Value,
-    tool: HashedTool<'a>,
-}
-
 #[derive(Serialize)]
 struct HashedTool<'a> {
     annotations: &'a Value,
@@ -79,17 +74,38 @@ struct HashedTool<'a> {
 /// or a person sees, and of the identity of its server.
 #[must_use]
 pub fn pin(identity: &Value, tool: &Definition) -> String {
-    let Definition { name, title, description, input, output, annotations } = tool;
-    let tool = HashedTool { annotations, description, input, name, output, title };
-    let mut bytes = DOMAIN.as_bytes().to_vec();
-    serde_json::to_writer(&mut bytes, &Hashed { server: identity, tool }).expect("JSON becomes text again");
-    receipts::hash(&bytes)
+    PinMaker::new(identity).pin(tool)
+}
+
+/// Makes the hashes of one server's tools.
+struct PinMaker {
+    /// The prefix, the server's identity, and the newest tool.
+    bytes: Vec<u8>,
+    /// The length of the part that all its tools share.
+    shared: usize,
+}
+
+impl PinMaker {
+    fn new(identity: &Value) -> Self {
+        let bytes = format!("{DOMAIN}{{\"server\":{identity},\"tool\":").into_bytes();
+        Self { shared: bytes.len(), bytes }
+    }
+
+    fn pin(&mut self, tool: &Definition) -> String {
+        let Definition { name, title, description, input, output, annotations } = tool;
+        let tool = HashedTool { annotations, description, input, name, output, title };
+        self.bytes.truncate(self.shared);
+        serde_json::to_writer(&mut self.bytes, &tool).expect("JSON becomes text again");
+        self.bytes.push(b'}');
+        receipts::hash(&self.bytes)
+    }
 }
 
 /// The hash of everything that a server offers: of its identity and of all its tools, whatever their order.
 #[must_use]
-pub fn whole_pin(identity: &Value, tools: &[Definition]) -> String {
-    let mut pins: Vec<String> = tools.iter().map(|tool| pin(identity, tool)).collect();
+pub fn whole_pin(identity: &Value, tools: &[Arc<Definition>]) -> String {
+    let mut maker = PinMaker::new(identity);
+    let mut pins: Vec<String> = tools.iter().map(|tool| maker.pin(tool)).collect();
     pins.sort_unstable();
     receipts::hash(format!("{WHOLE_DOMAIN}{}", pins.join(" ")).as_bytes())
 }
@@ -122,10 +138,23 @@ impl Pins {
         }
     }
 
+    /// The same for many tools of one server.
+    #[must_use]
+    pub fn standings(&self, server: &str, identity: &Value, tools: &[Arc<Definition>]) -> Vec<PinStanding> {
+        let pins = self.fresh();
+        let (rows, mut maker) = (pins.get(server), PinMaker::new(identity));
+        let mut standing = |tool: &Arc<Definition>| match rows.and_then(|rows| rows.get(&tool.name)) {
+            Some(row) if row.pin == maker.pin(tool) => PinStanding::Pinned,
+            Some(_) => PinStanding::Changed,
+            None => PinStanding::New,
+        };
+        tools.iter().map(&mut standing).collect()
+    }
+
     /// The definition of a tool as it was allowed.
     #[must_use]
     pub fn allowed(&self, server: &str, tool: &str) -> Option<Value> {
-        Some(self.fresh().get(server)?.get(tool)?.definition.clone())
+        serde_json::from_str(self.fresh().get(server)?.get(tool)?.definition.get()).ok()
     }
 
     /// Allows tools as they are now.
@@ -133,13 +162,14 @@ impl Pins {
     /// # Errors
     /// The file can't be locked or written: nothing has changed.
     pub fn allow(&self, server: &str, identity: &Value, tools: &[&Definition]) -> Result<(), PinError> {
-        self.change(|pins| {
-            let rows = pins.entry(server.to_owned()).or_default();
-            for tool in tools {
-                let row = Row { pin: pin(identity, tool), definition: definition(tool), allowed_ms: now_unix_ms() };
-                rows.insert(tool.name.clone(), row);
-            }
-        })
+        let mut maker = PinMaker::new(identity);
+        let mut made = Vec::new();
+        for tool in tools {
+            let definition = serde_json::value::to_raw_value(&definition(tool));
+            let definition = definition.map_err(|error| self.failed(error.to_string()))?;
+            made.push((tool.name.clone(), Row { pin: maker.pin(tool), definition, allowed_ms: now_unix_ms() }));
+        }
+        self.change(|pins| pins.entry(server.to_owned()).or_default().extend(made))
     }
 
     /// Takes back what was allowed of a server, or of one of its tools. Returns how many tools that were.
@@ -183,8 +213,12 @@ impl Pins {
         bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
+    fn failed(&self, why: String) -> PinError {
+        PinError { path: self.path.clone(), why }
+    }
+
     fn change(&self, change: impl FnOnce(&mut Content)) -> Result<(), PinError> {
-        let failed = |why: String| PinError { path: self.path.clone(), why };
+        let failed = |why: String| self.failed(why);
         let lock = self.path.with_extension("lock");
         if let Some(directory) = lock.parent() {
             std::fs::create_dir_all(directory).map_err(|error| failed(error.to_string()))?;
@@ -249,6 +283,10 @@ mod tests {
         assert_eq!(pins.standing("two", &identity, &echo), PinStanding::New);
         assert_eq!(pins.standing("one", &identity, &tool("Echo", "Gives it back.")), PinStanding::New);
         assert_eq!(pins.allowed("one", "echo"), Some(definition(&echo)));
+        let all = [&echo, &annotated, &tool("Echo", "")].map(|tool| Arc::new(tool.clone()));
+        let expected = [PinStanding::Pinned, PinStanding::Changed, PinStanding::New];
+        assert_eq!(pins.standings("one", &identity, &all), expected);
+        assert_eq!(pins.standings("two", &identity, &all), [PinStanding::New; 3]);
     }
 
     #[test]

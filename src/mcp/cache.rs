@@ -57,7 +57,7 @@ impl Cache {
         (spoken.place == server.place.line()).then_some(spoken)
     }
 
-    fn read(&self, server: &Server) -> Option<Record> {
+    fn read(&self, server: &Server) -> Option<Record<'_>> {
         let bytes = std::fs::read(self.path(&server.name)?).ok()?;
         let record: Record = serde_json::from_slice(&bytes).ok()?;
         (record.place == server.place.line()).then_some(record)

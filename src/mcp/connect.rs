@@ -18,7 +18,6 @@ use rmcp::service::{
     RunningServiceCancellationToken, serve_client_with_lifecycle,
 };
 use rmcp::transport::DynamicTransportError;
-use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -27,8 +26,8 @@ use tokio::task::JoinHandle;
 
 use super::asking::Talks;
 use super::http::{Http, HttpError};
-use super::lines::Watched;
 use super::listen::{Task, listen};
+use super::messages::lines::Messages;
 use super::serve::{Tools, of_http};
 use super::sse;
 use super::{End, Era, LOG_BYTES_MAX, MESSAGE_BYTES_MAX, Place, Server, Shared, convert};
@@ -197,8 +196,7 @@ async fn attempt(
     let (running, process) = match &server.place {
         Place::Program(_) => {
             let (process, output, input) = Process::start(server, tools, shared).map_err(Failure::NoProgram)?;
-            let transport = AsyncRwTransport::<RoleClient, _, _>::new(Watched::new(output, MESSAGE_BYTES_MAX), input);
-            let transport = transport.with_max_line_length(MESSAGE_BYTES_MAX);
+            let transport = Messages::new(output, input, MESSAGE_BYTES_MAX);
             match serve_client_with_lifecycle(handler, transport, mode).await {
                 Ok(running) => (running, Some(process)),
                 Err(error) => return Err(begin_failure(error, Some(process)).await),
@@ -207,9 +205,7 @@ async fn attempt(
         Place::Url(url) if server.is_sse => {
             let lines = sse::open(&http(server, tools, url)?).await.map_err(stream_failure)?;
             tasks = lines.tasks;
-            let transport =
-                AsyncRwTransport::<RoleClient, _, _>::new(Watched::new(lines.output, MESSAGE_BYTES_MAX), lines.input);
-            let transport = transport.with_max_line_length(MESSAGE_BYTES_MAX);
+            let transport = Messages::new(lines.output, lines.input, MESSAGE_BYTES_MAX);
             match serve_client_with_lifecycle(handler, transport, mode).await {
                 Ok(running) => (running, None),
                 Err(error) => return Err(begin_failure(error, None).await),

@@ -1,6 +1,13 @@
 //! Messages of the protocol as our own nouns, with the limits on what a server may send.
 
-use rmcp::model::{ContentBlock, PaginatedRequestParams, Prompt, Resource, ResourceContents, ServerResult, Tool};
+use std::collections::HashSet;
+use std::io;
+use std::sync::Arc;
+
+use rmcp::model::{
+    ClientRequest, ContentBlock, ListToolsRequest, PaginatedRequestParams, Prompt, Resource, ResourceContents,
+    ServerResult, Tool,
+};
 use rmcp::service::{Peer, RoleClient, ServiceError};
 use serde_json::Value;
 
@@ -35,7 +42,7 @@ pub(super) async fn manifest(peer: &Peer<RoleClient>, server: &Server) -> Result
         ..Manifest::default()
     };
     if info.capabilities.tools.is_some() {
-        let tools = pages(async |page| peer.list_tools(page).await.map(|list| (list.tools, list.next_cursor))).await;
+        let tools = pages(async |page| tools(peer, page).await).await;
         add_tools(&mut manifest, tools.map_err(|error| format!("its tools can't be listed: {error}"))?);
     }
     if server.has_resources && info.capabilities.resources.is_some() {
@@ -53,6 +60,18 @@ pub(super) async fn manifest(peer: &Peer<RoleClient>, server: &Server) -> Result
         }
     }
     Ok(manifest)
+}
+
+/// A page of a server's tools. rmcp's own request would store a copy of each page for as long as its server says.
+async fn tools(
+    peer: &Peer<RoleClient>,
+    page: Option<PaginatedRequestParams>,
+) -> Result<(Vec<Tool>, Option<String>), ServiceError> {
+    let request = ListToolsRequest { params: page, ..ListToolsRequest::default() };
+    match peer.send_request(ClientRequest::ListToolsRequest(request)).await? {
+        ServerResult::ListToolsResult(list) => Ok((list.tools, list.next_cursor)),
+        _ => Err(ServiceError::UnexpectedResponse),
+    }
 }
 
 /// All pages of a list.
@@ -75,11 +94,12 @@ async fn pages<T>(
 fn add_tools(manifest: &mut Manifest, tools: Vec<Tool>) {
     let count = tools.len();
     let mut bytes = 0;
+    let mut names = HashSet::new();
     for tool in tools.into_iter().take(ITEMS_MAX) {
-        let size = serde_json::to_vec(&tool).map_or(usize::MAX, |text| text.len());
+        let size = size(&tool);
         // Names with a leading @ are ours.
         let is_ours = tool.name.starts_with('@');
-        let is_known = manifest.tools.iter().any(|known| known.name == tool.name);
+        let is_known = names.contains(&tool.name);
         if size > DEFINITION_BYTES_MAX || bytes + size > MANIFEST_BYTES_MAX {
             manifest.left_out.push(format!("the tool {}: its definition is too long", tool.name));
         } else if is_ours {
@@ -88,7 +108,8 @@ fn add_tools(manifest: &mut Manifest, tools: Vec<Tool>) {
             manifest.left_out.push(format!("a second tool called {}", tool.name));
         } else {
             bytes += size;
-            manifest.tools.push(definition(tool));
+            names.insert(tool.name.clone());
+            manifest.tools.push(Arc::new(definition(tool)));
         }
     }
     if count > ITEMS_MAX {
@@ -96,13 +117,30 @@ fn add_tools(manifest: &mut Manifest, tools: Vec<Tool>) {
     }
 }
 
+/// Bytes of a definition as JSON.
+fn size(tool: &Tool) -> usize {
+    struct Count(usize);
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, tool).map_or(usize::MAX, |()| count.0)
+}
+
 fn definition(tool: Tool) -> Definition {
     Definition {
         name: tool.name.into_owned(),
         title: tool.title.unwrap_or_default(),
         description: tool.description.map(std::borrow::Cow::into_owned).unwrap_or_default(),
-        input: Value::Object((*tool.input_schema).clone()),
-        output: tool.output_schema.map_or(Value::Null, |schema| Value::Object((*schema).clone())),
+        input: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
+        output: tool.output_schema.map_or(Value::Null, |schema| Value::Object(Arc::unwrap_or_clone(schema))),
         annotations: tool.annotations.and_then(|hints| serde_json::to_value(hints).ok()).unwrap_or_default(),
     }
 }

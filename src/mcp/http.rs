@@ -19,7 +19,7 @@ use ureq::Agent;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Request, header};
 
 use super::oauth::{Challenge, Tokens};
-use super::{Headers, MESSAGE_BYTES_MAX};
+use super::{Headers, MESSAGE_BYTES_MAX, messages};
 use crate::host::{Authorities, certificate_problem};
 
 /// Time for a connection to stand.
@@ -495,7 +495,7 @@ impl StreamableHttpClient for Http {
             };
         }
         let body = answer.bytes(MESSAGE_BYTES_MAX).await?;
-        match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+        match messages::read(&body) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, name)),
             Err(_) if awaits_nothing => Ok(StreamableHttpPostResponse::Accepted),
             Err(error) => Err(StreamableHttpError::Deserialize(error)),

@@ -1,5 +1,8 @@
 //! The file of what a server offered, as it lies on the disk. An unknown or broken file counts as none.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -8,17 +11,17 @@ use crate::proto::served::{Definition, Link, Manifest, PromptSpec};
 
 /// The file's content.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct Record<'m> {
     seen_ms: i64,
     pub(super) place: String,
     discover: bool,
-    version: String,
-    title: String,
-    instructions: String,
-    tools: Vec<Tool>,
-    resources: Vec<Resource>,
-    prompts: Vec<Prompt>,
-    left_out: Vec<String>,
+    version: Cow<'m, str>,
+    title: Cow<'m, str>,
+    instructions: Cow<'m, str>,
+    tools: Vec<Tool<'m>>,
+    resources: Vec<Resource<'m>>,
+    prompts: Vec<Prompt<'m>>,
+    left_out: Cow<'m, [String]>,
 }
 
 /// The part of the file that says which version the server spoke.
@@ -36,72 +39,72 @@ impl Spoken {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Tool {
-    name: String,
-    title: String,
-    description: String,
-    input: Value,
-    output: Value,
-    annotations: Value,
+struct Tool<'m> {
+    name: Cow<'m, str>,
+    title: Cow<'m, str>,
+    description: Cow<'m, str>,
+    input: Cow<'m, Value>,
+    output: Cow<'m, Value>,
+    annotations: Cow<'m, Value>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Resource {
-    uri: String,
-    name: String,
-    description: String,
-    media_type: String,
+struct Resource<'m> {
+    uri: Cow<'m, str>,
+    name: Cow<'m, str>,
+    description: Cow<'m, str>,
+    media_type: Cow<'m, str>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Prompt {
-    name: String,
-    description: String,
-    arguments: Vec<(String, bool)>,
+struct Prompt<'m> {
+    name: Cow<'m, str>,
+    description: Cow<'m, str>,
+    arguments: Cow<'m, [(String, bool)]>,
 }
 
-impl Record {
-    pub(super) fn new(server: &Server, era: Era, manifest: &Manifest, seen_ms: i64) -> Self {
-        let Manifest { version, title, instructions, tools, resources, prompts, left_out } = manifest.clone();
+impl<'m> Record<'m> {
+    pub(super) fn new(server: &Server, era: Era, manifest: &'m Manifest, seen_ms: i64) -> Self {
+        let Manifest { version, title, instructions, tools, resources, prompts, left_out } = manifest;
         Self {
             seen_ms,
             place: server.place.line(),
             discover: era == Era::Discover,
-            version,
-            title,
-            instructions,
-            tools: tools.into_iter().map(Tool::from).collect(),
-            resources: resources.into_iter().map(Resource::from).collect(),
-            prompts: prompts.into_iter().map(Prompt::from).collect(),
-            left_out,
+            version: version.into(),
+            title: title.into(),
+            instructions: instructions.into(),
+            tools: tools.iter().map(|tool| Tool::from(&**tool)).collect(),
+            resources: resources.iter().map(Resource::from).collect(),
+            prompts: prompts.iter().map(Prompt::from).collect(),
+            left_out: left_out.into(),
         }
     }
 
     pub(super) fn into_manifest(self) -> Manifest {
         Manifest {
-            version: self.version,
-            title: self.title,
-            instructions: self.instructions,
-            tools: self.tools.into_iter().map(Definition::from).collect(),
+            version: self.version.into_owned(),
+            title: self.title.into_owned(),
+            instructions: self.instructions.into_owned(),
+            tools: self.tools.into_iter().map(|tool| Arc::new(Definition::from(tool))).collect(),
             resources: self.resources.into_iter().map(Link::from).collect(),
             prompts: self.prompts.into_iter().map(PromptSpec::from).collect(),
-            left_out: self.left_out,
+            left_out: self.left_out.into_owned(),
         }
     }
 }
 
 macro_rules! both_ways {
     ($ours:ident, $theirs:ident, $($field:ident),+) => {
-        impl From<$theirs> for $ours {
-            fn from(from: $theirs) -> Self {
+        impl<'m> From<&'m $theirs> for $ours<'m> {
+            fn from(from: &'m $theirs) -> Self {
                 let $theirs { $($field),+ } = from;
-                Self { $($field),+ }
+                Self { $($field: Cow::Borrowed($field)),+ }
             }
         }
-        impl From<$ours> for $theirs {
-            fn from(from: $ours) -> Self {
+        impl From<$ours<'_>> for $theirs {
+            fn from(from: $ours<'_>) -> Self {
                 let $ours { $($field),+ } = from;
-                Self { $($field),+ }
+                Self { $($field: $field.into_owned()),+ }
             }
         }
     };

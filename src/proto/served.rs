@@ -1,6 +1,8 @@
 //! A server of tools, resources, and prompts (Model Context Protocol), as the rooms above exchange it: plain data.
 //! Every text in it is the server's own and must be escaped when it is shown.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 /// Everything that a server offers, fetched as a whole.
@@ -12,8 +14,8 @@ pub struct Manifest {
     pub title: String,
     /// The server's instructions for its use.
     pub instructions: String,
-    /// Its tools, in its order.
-    pub tools: Vec<Definition>,
+    /// Its tools, in its order; shared, since lists of thousands are made from them.
+    pub tools: Vec<Arc<Definition>>,
     /// Its resources.
     pub resources: Vec<Link>,
     /// Its prompts.

@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command};
 
@@ -13,6 +14,7 @@ use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::out::{is_yes, out, outln, report};
 use crate::cli::rules::tool::{called, status};
+use crate::proto::served::Definition;
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::serve;
@@ -190,7 +192,7 @@ impl Replies for TtyReplies<'_> {
     }
 }
 
-fn ask(servers: &Servers, server: &str, tools: &[crate::proto::served::Definition]) -> Result<(), Failure> {
+fn ask(servers: &Servers, server: &str, tools: &[Arc<Definition>]) -> Result<(), Failure> {
     let user =
         |message: &str, hint: &str| Failure { kind: FailureKind::User, message: message.into(), hint: hint.into() };
     if !io::stdin().is_terminal() {

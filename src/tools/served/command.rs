@@ -72,7 +72,7 @@ pub enum Done {
         /// The server.
         server: String,
         /// The tools as they are shown.
-        tools: Vec<Definition>,
+        tools: Vec<Arc<Definition>>,
         /// All that there is to know of them.
         lines: Vec<String>,
     },
@@ -640,10 +640,10 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Re
             Some(old) => lines.extend(changed_lines(&old, &row.tool, &others)),
         }
     }
-    let mut tools: Vec<Definition> = new.into_iter().map(|row| row.tool).collect();
+    let mut tools: Vec<Arc<Definition>> = new.into_iter().map(|row| row.tool).collect();
     if has_new_links {
         lines.push(format!("resources     {links}, which a model may search and read"));
-        tools.push(resources_definition());
+        tools.push(Arc::new(resources_definition()));
     }
     if let Some(said) = said {
         lines.push(format!(
@@ -654,7 +654,7 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Re
             None => lines.extend(said_lines(&said.description, &others)),
             Some(old) => lines.extend(changed_lines(&old, &said, &others)),
         }
-        tools.push(said);
+        tools.push(Arc::new(said));
     }
     Ok(Done::Ask { server: server.to_owned(), tools, lines })
 }
@@ -702,8 +702,8 @@ pub(super) fn changed_lines(old: &Value, tool: &Definition, others: &[String]) -
 ///
 /// # Errors
 /// It can't be written down; nothing is allowed then.
-pub fn allow_tools(servers: &Servers, server: &str, tools: &[Definition]) -> Result<String, Failure> {
-    let all: Vec<&Definition> = tools.iter().collect();
+pub fn allow_tools(servers: &Servers, server: &str, tools: &[Arc<Definition>]) -> Result<String, Failure> {
+    let all: Vec<&Definition> = tools.iter().map(Arc::as_ref).collect();
     let unavailable =
         |message: String| Failure { kind: FailureKind::Unavailable, message, hint: "nothing was allowed".into() };
     servers.allow(server, &all).map_err(|error| unavailable(error.to_string()))?;

@@ -174,12 +174,12 @@ mod tests {
         Listed {
             server: server.into(),
             name: format!("{server}__{name}"),
-            tool: Definition {
+            tool: Arc::new(Definition {
                 name: name.into(),
                 description: description.into(),
                 input: json!({"type": "object", "properties": {parameter: {}}}),
                 ..Definition::default()
-            },
+            }),
             standing: PinStanding::Pinned,
             is_left_out: false,
         }

@@ -139,6 +139,8 @@ pub struct Servers {
     made_from: Mutex<Option<Source>>,
     /// The tools that models may be offered, until a manifest or a pin changes.
     offered: Mutex<Option<Arc<Offered>>>,
+    /// The hashes of whole servers, each beside what it was made from.
+    whole_pins: Mutex<BTreeMap<String, (Arc<Manifest>, String)>>,
     /// Lines for the person that haven't been shown.
     notices: Mutex<Vec<String>>,
     /// The failures that the person has heard of, by server.
@@ -203,7 +205,7 @@ pub struct Listed {
     /// The server.
     pub server: String,
     /// The definition as it is now.
-    pub tool: Definition,
+    pub tool: Arc<Definition>,
     /// The name under which a model sees it.
     pub name: String,
     /// Whether it is the one that was allowed.
@@ -260,6 +262,7 @@ impl Servers {
             loaded: Mutex::default(),
             made_from: Mutex::default(),
             offered: Mutex::default(),
+            whole_pins: Mutex::default(),
             notices: Mutex::default(),
             told: Mutex::default(),
             offers: Mutex::default(),
@@ -276,8 +279,9 @@ impl Servers {
     /// The names of tools that aren't a server's own: built-in ones and those of other servers.
     fn others(&self, server: &str) -> Vec<String> {
         let of = |name: &String| {
-            let tools = self.mcp.manifest(name).map(|manifest| manifest.tools.clone()).unwrap_or_default();
-            tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>()
+            let manifest = self.mcp.manifest(name);
+            let tools = manifest.iter().flat_map(|manifest| &manifest.tools);
+            tools.map(|tool| tool.name.clone()).collect::<Vec<_>>()
         };
         let (own, servers) = (of(&server.to_owned()), self.names());
         let all = (self.own)().into_iter().chain(servers.iter().filter(|name| *name != server).flat_map(of));
@@ -347,7 +351,7 @@ impl Servers {
     /// The hash of everything that a server offers, for a config that allows it.
     #[must_use]
     pub fn whole_pin(&self, server: &str) -> Option<String> {
-        Some(whole_pin(&self.configured(server)?.identity, &self.mcp.manifest(server)?.tools))
+        Some(self.whole_pin_of(&self.configured(server)?, &self.mcp.manifest(server)?))
     }
 
     /// Adds a server for this session, and returns its name.
@@ -372,6 +376,7 @@ impl Servers {
     /// Takes a server out of this session.
     pub fn remove(&self, name: &str) {
         self.rows().remove(name);
+        self.whole_pins.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
         self.mcp.remove(name);
     }
 
@@ -437,19 +442,18 @@ impl Servers {
         };
         let pairs: Vec<(&str, &str)> = manifest.tools.iter().map(|tool| (server, tool.name.as_str())).collect();
         let names = names::names(&pairs);
-        let is_whole = row.is_pinned_whole(&manifest.tools);
-        let standing = |tool: &Definition| match is_whole {
-            true => PinStanding::Pinned,
-            false => self.pins.standing(server, &row.identity, tool),
+        let standings = match self.is_pinned_whole(&row, &manifest) {
+            true => vec![PinStanding::Pinned; manifest.tools.len()],
+            false => self.pins.standings(server, &row.identity, &manifest.tools),
         };
-        let listed = |(tool, name): (&Definition, String)| Listed {
+        let listed = |((tool, name), standing): ((&Arc<Definition>, String), PinStanding)| Listed {
             server: server.to_owned(),
-            standing: standing(tool),
+            standing,
             is_left_out: row.leaves_out(&tool.name),
-            tool: tool.clone(),
+            tool: Arc::clone(tool),
             name,
         };
-        manifest.tools.iter().zip(names).map(listed).collect()
+        manifest.tools.iter().zip(names).zip(standings).map(listed).collect()
     }
 
     /// The tools that a model may be offered. To compare thousands of definitions with their pins takes a while, so that is done
@@ -586,7 +590,7 @@ impl Servers {
             return PinStanding::New;
         };
         let found = manifest.tools.iter().find(|it| it.name == tool && !row.leaves_out(tool));
-        found.map_or(PinStanding::New, |tool| match row.is_pinned_whole(&manifest.tools) {
+        found.map_or(PinStanding::New, |tool| match self.is_pinned_whole(&row, &manifest) {
             true => PinStanding::Pinned,
             false => self.pins.standing(server, &row.identity, tool),
         })
@@ -627,7 +631,7 @@ impl Servers {
     /// The tools that a person allowed, as a note for a model that can only propose commands. Nothing is started.
     #[must_use]
     pub fn by_command(&self) -> Option<String> {
-        instructions::by_command(self.offered().rows.iter().map(|row| (row.server.as_str(), &row.tool)))
+        instructions::by_command(self.offered().rows.iter().map(|row| (row.server.as_str(), &*row.tool)))
     }
 
     /// The servers that have resources and whose resources a person has allowed.
@@ -664,6 +668,24 @@ impl Servers {
         Ok(self.pins.forget(server, tool)?.saturating_sub(others))
     }
 
+    /// Whether the configuration has the hash of all tools as they are now. What it allows is the whole of a server, or nothing.
+    fn is_pinned_whole(&self, row: &Configured, manifest: &Arc<Manifest>) -> bool {
+        row.pin.as_ref().is_some_and(|pin| *pin == self.whole_pin_of(row, manifest))
+    }
+
+    /// The hash of everything that a server offers. A manifest is never changed but replaced, so it is made once for each.
+    fn whole_pin_of(&self, row: &Configured, manifest: &Arc<Manifest>) -> String {
+        let mut known = self.whole_pins.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.get(&row.server.name) {
+            Some((of, pin)) if Arc::ptr_eq(of, manifest) => pin.clone(),
+            _ => {
+                let pin = whole_pin(&row.identity, &manifest.tools);
+                known.insert(row.server.name.clone(), (Arc::clone(manifest), pin.clone()));
+                pin
+            }
+        }
+    }
+
     fn rows(&self) -> MutexGuard<'_, BTreeMap<String, Configured>> {
         self.configured.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -677,11 +699,6 @@ impl Configured {
             Place::Program(argv) => Some(argv),
             Place::Url(_) => None,
         }
-    }
-
-    /// Whether the configuration has the hash of all tools as they are now. What it allows is the whole of a server, or nothing.
-    fn is_pinned_whole(&self, tools: &[Definition]) -> bool {
-        self.pin.as_ref().is_some_and(|pin| *pin == whole_pin(&self.identity, tools))
     }
 
     fn leaves_out(&self, tool: &str) -> bool {

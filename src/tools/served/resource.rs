@@ -69,7 +69,7 @@ pub fn words_after(state: &Path, servers: &[String], words: &[&str]) -> Vec<(Str
             .iter()
             .flat_map(|server| {
                 let tools = known(server).tools.into_iter();
-                tools.map(move |tool| (format!("{server}.{}", tool.name), tool.description))
+                tools.map(move |tool| (format!("{server}.{}", tool.name), tool.description.clone()))
             })
             .collect(),
         [_] => servers.iter().map(|name| (name.clone(), String::new())).collect(),
@@ -85,7 +85,9 @@ pub fn words_after(state: &Path, servers: &[String], words: &[&str]) -> Vec<(Str
                 .collect()
         }
         ["read", server] => known(server).resources.into_iter().map(|it| (it.uri, it.name)).collect(),
-        ["allow" | "deny", server] => known(server).tools.into_iter().map(|it| (it.name, it.description)).collect(),
+        ["allow" | "deny", server] => {
+            known(server).tools.iter().map(|it| (it.name.clone(), it.description.clone())).collect()
+        }
         _ => Vec::new(),
     };
     // A word with characters that a terminal would obey or hide isn't one to type.

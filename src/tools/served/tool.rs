@@ -25,11 +25,11 @@ pub struct ServedTool {
     servers: Arc<Servers>,
     server: String,
     name: String,
-    tool: Definition,
+    tool: Arc<Definition>,
 }
 
 impl ServedTool {
-    pub(super) fn new(servers: Arc<Servers>, server: String, name: String, tool: Definition) -> Self {
+    pub(super) fn new(servers: Arc<Servers>, server: String, name: String, tool: Arc<Definition>) -> Self {
         Self { servers, server, name, tool }
     }
 }
