@@ -27,6 +27,7 @@ use tokio::task::JoinHandle;
 use super::asking::Talks;
 use super::http::{Http, HttpError};
 use super::listen::{Task, listen};
+use super::messages::input::{Input, Probe};
 use super::messages::lines::Messages;
 use super::serve::{Tools, of_http};
 use super::sse;
@@ -154,6 +155,10 @@ pub(super) async fn connect(
             // The program itself is the reason: it would be the same again.
             Ok(Err(Failure::NoProgram(why))) => return Err(NotConnected::Failed(why)),
             Ok(Err(Failure::NeedsLogin)) => return Err(NotConnected::NeedsLogin),
+            Ok(Err(Failure::Unread(why))) => {
+                last = why;
+                break;
+            }
             Ok(Err(Failure::Protocol(why))) => last = why,
             Err(_) => last = format!("it didn't answer within {} s", limit.as_secs()),
         }
@@ -177,6 +182,8 @@ enum Failure {
     NoProgram(String),
     NeedsLogin,
     Protocol(String),
+    /// The program ended and had read nothing, so another version makes no difference.
+    Unread(String),
 }
 
 async fn attempt(
@@ -195,11 +202,11 @@ async fn attempt(
     let mut tasks = Vec::new();
     let (running, process) = match &server.place {
         Place::Program(_) => {
-            let (process, output, input) = Process::start(server, tools, shared).map_err(Failure::NoProgram)?;
+            let (process, output, input, probe) = Process::start(server, tools, shared).map_err(Failure::NoProgram)?;
             let transport = Messages::new(output, input, MESSAGE_BYTES_MAX);
             match serve_client_with_lifecycle(handler, transport, mode).await {
                 Ok(running) => (running, Some(process)),
-                Err(error) => return Err(begin_failure(error, Some(process)).await),
+                Err(error) => return Err(begin_failure(error, Some((&process, &probe))).await),
             }
         }
         Place::Url(url) if server.is_sse => {
@@ -263,22 +270,28 @@ fn tools_failure(server: &Server, tools: &Tools, why: String) -> Failure {
 }
 
 /// Reason why the first words failed. If the program has ended, that is the reason.
-async fn begin_failure(error: ClientInitializeError, process: Option<Process>) -> Failure {
-    Failure::Protocol(match (error, process) {
-        (ClientInitializeError::ConnectionClosed(_), Some(process)) => process.ended().await,
-        // Which of its two pipes is found closed first is chance.
-        (ClientInitializeError::TransportError { error, .. }, Some(process)) if is_broken_pipe(&error) => {
-            process.ended().await
-        }
-        (ClientInitializeError::JsonRpcError(error), _) => {
+async fn begin_failure(error: ClientInitializeError, process: Option<(&Process, &Probe)>) -> Failure {
+    // Which of its two pipes is found closed first is chance.
+    let is_closed = match &error {
+        ClientInitializeError::ConnectionClosed(_) => true,
+        ClientInitializeError::TransportError { error, .. } => is_broken_pipe(error),
+        _ => false,
+    };
+    if let (Some((process, probe)), true) = (process, is_closed) {
+        let status = process.status_within(GRACE).await;
+        let is_untouched = status.is_some() && probe.is_untouched();
+        return if is_untouched { Failure::Unread(how_ended(status)) } else { Failure::Protocol(how_ended(status)) };
+    }
+    Failure::Protocol(match error {
+        ClientInitializeError::JsonRpcError(error) => {
             format!("it answered with error {}: {}", error.code.0, error.message)
         }
-        (ClientInitializeError::TransportError { error, .. }, _) => match of_http(&error) {
+        ClientInitializeError::TransportError { error, .. } => match of_http(&error) {
             Some(HttpError::Login(_)) => return Failure::NeedsLogin,
             Some(HttpError::NotSent(why)) => return Failure::NoProgram(why.clone()),
             _ => error.error.to_string(),
         },
-        (other, _) => other.to_string(),
+        other => other.to_string(),
     })
 }
 
@@ -348,7 +361,7 @@ impl Process {
         server: &Server,
         tools: &Tools,
         shared: &Arc<Shared>,
-    ) -> Result<(Self, pipe::Receiver, pipe::Sender), String> {
+    ) -> Result<(Self, pipe::Receiver, Input, Probe), String> {
         let mut command = (tools.launch)(server)?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let Place::Program(argv) = &server.place else { return Err("it has no program".into()) };
@@ -356,28 +369,24 @@ impl Process {
         let child = command.spawn().map_err(|error| format!("{program} can't be started: {error}"))?;
         let mut process = Self { child, end: Arc::clone(&tools.end) };
         let pipes = process.pipes().map_err(|error| format!("{program} has no pipes: {error}"))?;
-        let (output, input, errors) = pipes;
+        let (output, (input, probe), errors) = pipes;
         let (shared, name) = (Arc::clone(shared), server.name.clone());
         tokio::spawn(async move { keep_log(errors, &shared, &name).await });
-        Ok((process, output, input))
+        Ok((process, output, input, probe))
     }
 
-    fn pipes(&mut self) -> io::Result<(pipe::Receiver, pipe::Sender, pipe::Receiver)> {
+    fn pipes(&mut self) -> io::Result<(pipe::Receiver, (Input, Probe), pipe::Receiver)> {
         let missing = || io::Error::other("a pipe is missing");
         let output: OwnedFd = self.child.stdout.take().ok_or_else(missing)?.into();
         let input: OwnedFd = self.child.stdin.take().ok_or_else(missing)?.into();
         let errors: OwnedFd = self.child.stderr.take().ok_or_else(missing)?.into();
         let receiver = pipe::Receiver::from_owned_fd;
-        Ok((receiver(output)?, pipe::Sender::from_owned_fd(input)?, receiver(errors)?))
+        Ok((receiver(output)?, Input::new(input)?, receiver(errors)?))
     }
 
     /// Waits a moment for the program's end, and says how it ended.
     async fn ended(&self) -> String {
-        match self.status_within(GRACE).await {
-            Some(WaitStatus::Exited(_, status)) => format!("it ended with exit status {status}"),
-            Some(WaitStatus::Signaled(_, signal, _)) => format!("it was ended by {signal}"),
-            _ => "it closed its pipes".into(),
-        }
+        how_ended(self.status_within(GRACE).await)
     }
 
     /// Its status as soon as it has ended. The program isn't reaped: its number must stay its own until `drop`.
@@ -391,6 +400,14 @@ impl Process {
             }
         }
         None
+    }
+}
+
+fn how_ended(status: Option<WaitStatus>) -> String {
+    match status {
+        Some(WaitStatus::Exited(_, status)) => format!("it ended with exit status {status}"),
+        Some(WaitStatus::Signaled(_, signal, _)) => format!("it was ended by {signal}"),
+        _ => "it closed its pipes".into(),
     }
 }
 

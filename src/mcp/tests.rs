@@ -171,7 +171,7 @@ fn a_server_that_cannot_be_used_says_why() {
     let mcp = client(dying, None);
     let error = act(&mcp, "x").expect_err("it ends").to_string();
     assert!(error.contains("exit status 1") && error.contains("no key is set"), "{error}");
-    // It was asked for both versions of the protocol.
+    // It had read nothing, so it was started once.
     assert_eq!(mcp.log("one").matches("no key is set").count(), 1, "{}", mcp.log("one"));
     assert!(matches!(&mcp.standings()[0].1, Standing::Failed { why, .. } if why.contains("no key is set")));
     assert_eq!(
@@ -186,6 +186,22 @@ fn a_server_that_ends_while_it_is_greeted_says_how_it_ended() {
     let deaf = Server { era: Era::Initialize, ..server(&["deaf=7".into(), "log=no key is set".into()]) };
     let error = act(&client(deaf, None), "x").expect_err("it ends").to_string();
     assert!(error.contains("it ended with exit status 7 (no key is set)"), "{error}");
+}
+
+/// A server that ends before it reads would end with the other version, too.
+#[test]
+fn a_server_that_ends_without_reading_is_started_once() {
+    let top = tempfile::tempdir().expect("a directory");
+    let starts = top.path().join("starts");
+    for (then, expected) in [("exit 3", 1), ("read -r line; exit 3", 2)] {
+        fs::write(&starts, "").expect("a file");
+        let script = format!("echo started >>'{}'; {then}", starts.display());
+        let place = Place::Program(["sh", "-c", &script].map(String::from).to_vec());
+        let mcp = client(Server { place, ..server(&[]) }, None);
+        let why = mcp.connect("one", &go_on).expect_err("it ends").to_string();
+        assert!(why.contains("it ended with exit status 3"), "{why}");
+        assert_eq!(fs::read_to_string(&starts).expect("lines").lines().count(), expected, "{then}");
+    }
 }
 
 #[test]

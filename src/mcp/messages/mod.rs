@@ -1,6 +1,7 @@
 //! A server's message, read from its text. rmcp tries some twenty kinds of answers, each on a copy of the message. A list of tools
 //! may have megabytes, so it is read directly.
 
+pub(super) mod input;
 pub(super) mod lines;
 
 use rmcp::model::{
