@@ -8,10 +8,10 @@
     reason = "a bench opens its own files and prints"
 )]
 
+mod served;
 mod timing;
 
 use std::hint::black_box;
-use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +19,10 @@ use std::time::Duration;
 use reedclaw::config::{LoadRequest, load};
 use reedclaw::files::{Journals, Layers, Root};
 use reedclaw::gate::{Allowed, Approver, Call, Gate, Lasting, Options as GateOptions};
-use reedclaw::mcp::{Era, Mcp, Options as McpOptions, Order, Place as ServerPlace, Server, ServerLimits, Web};
 use reedclaw::norris::{Event, Goal, Run, Used};
 use reedclaw::policy::{self, Rules, judge};
 use reedclaw::project;
 use reedclaw::proto::action::{Action, Autonomy, Hold};
-use reedclaw::proto::served::{OAuth, Unasked};
 use reedclaw::proto::tool::FileChange;
 use reedclaw::proto::{LineKind, Names};
 use reedclaw::receipts::{Check, Entry as Receipt, Log, Options as LogOptions, Verdict, hash, verify};
@@ -65,6 +63,11 @@ impl Plan {
             }
         }
         plan
+    }
+
+    /// Whether one of these measurements was asked for, so that what they need is made.
+    fn wants(&self, names: &[&str]) -> bool {
+        self.only.as_ref().is_none_or(|only| names.iter().any(|name| name.contains(only.as_str())))
     }
 
     /// Measures `work` about `turns` times and tells the distribution; `work_bytes` gives a rate as well.
@@ -110,70 +113,8 @@ fn main() {
     project(&plan);
     edits(&plan);
     differences(&plan);
-    servers(&plan);
+    served::measure(&plan);
     undo(&plan);
-}
-
-/// A server of tools that answers as fast as Python can.
-const SERVER: &str = include_str!("timing/server.py");
-
-/// A call of a server's tool over pipes, beside the server alone: the same message written to it and its answer read.
-fn servers(plan: &Plan) {
-    let name = "mcp: a call over a pipe";
-    let is_wanted = plan.only.as_ref().is_none_or(|only| name.contains(only.as_str()) || only.contains("mcp"));
-    let has_python = std::process::Command::new("python3").arg("-c").arg("").status().is_ok_and(|it| it.success());
-    if !is_wanted || !has_python {
-        return;
-    }
-    let start = || {
-        let mut command = std::process::Command::new("python3");
-        command.args(["-IS", "-c", SERVER]);
-        command
-    };
-    let piped = std::process::Stdio::piped;
-    let mut child = start().stdin(piped()).stdout(piped()).spawn().expect("a server");
-    let (mut input, output) = (child.stdin.take().expect("its input"), child.stdout.take().expect("its output"));
-    let mut output = std::io::BufReader::new(output);
-    let mut line = String::new();
-    plan.measure("mcp: the server alone", 2000, 0, |turn| {
-        let call = format!(
-            "{{\"jsonrpc\":\"2.0\",\"id\":{turn},\"method\":\"tools/call\",\"params\":{{\"name\":\"echo\"}}}}\n"
-        );
-        input.write_all(call.as_bytes()).expect("it reads");
-        line.clear();
-        output.read_line(&mut line).expect("it answers");
-    });
-    drop(input);
-    let _ = child.wait();
-
-    let server = Server {
-        name: "echo".into(),
-        place: ServerPlace::Program(vec!["python3".into()]),
-        era: Era::Initialize,
-        limits: ServerLimits::default(),
-        oauth: OAuth::default(),
-        may_ask: false,
-        is_sse: false,
-        has_resources: false,
-        has_prompts: false,
-        is_fetching: false,
-    };
-    let web = Web {
-        authorities: reedclaw::host::Authorities::default(),
-        headers: Arc::new(|_| Ok(Vec::new())),
-        dial: Arc::new(|_, _| Err("nobody is reached".into())),
-        secret: Arc::new(|_| None),
-    };
-    let (launch, end) = (Arc::new(move |_: &Server| Ok(start())), Arc::new(|_, _| true));
-    let mcp = Mcp::new(McpOptions { servers: vec![server], launch, end, web, halted: Arc::new(|| None), state: None });
-    let order = Order { server: "echo".into(), tool: "echo".into(), arguments: serde_json::Map::new(), seen: None };
-    mcp.call(&order, &|| false, &mut Unasked).expect("a first call");
-    plan.measure(name, 2000, 0, |_| {
-        let reply = mcp.call(&order, &|| false, &mut Unasked);
-        black_box(reply.expect("an answer"));
-    });
-    // It ends when its input is closed.
-    mcp.close("echo");
 }
 
 /// Two texts of 10,000 lines, every fiftieth other: compared, cut into hunks and drawn as far as a screen goes; beside
