@@ -19,7 +19,9 @@ use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 use crate::serve;
 use crate::tools::Replies;
-use crate::tools::served::{Done, Face, MCP_WORDS, Servers, TestEnd, allow_tools, import_servers, mcp_command};
+use crate::tools::served::{
+    Done, Face, MCP_WORDS, NO_NETWORK, Servers, TestEnd, allow_tools, import_servers, mcp_command,
+};
 
 /// Exit status of a line that can't be understood.
 const USAGE: u8 = 2;
@@ -156,6 +158,9 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
             outln!("{}", outcome.output.trim_end_matches('\n'));
             if let Some(error) = &outcome.error {
                 eprintln!("{}", escape_visible(&error.message));
+                if error.code == NO_NETWORK {
+                    eprintln!("  {}", escape_visible(&error.hint));
+                }
             }
             let is_login = outcome.error.as_ref().is_some_and(|error| error.code == "login");
             return Ok(if is_login { NEEDS_LOGIN } else { status(&outcome) });

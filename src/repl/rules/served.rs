@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::agent::Person;
-use crate::app::{Approvals, Done, Face, Replies, Servers, ToolCall, allow_tools, mcp_command, servers};
+use crate::app::{Approvals, Done, Face, NO_NETWORK, Replies, Servers, ToolCall, allow_tools, mcp_command, servers};
 use crate::ask::yes_or_no;
 use crate::config::ServerStart;
 use crate::console::{Console, Waiting};
@@ -129,6 +129,9 @@ fn call_by_hand(repl: &mut Repl, servers: &Arc<Servers>, name: String, arguments
     repl.console.outside(&format!("{}\n", outcome.output.trim_end_matches('\n')));
     if let Some(error) = &outcome.error {
         repl.console.notice(&escape_visible(&error.message));
+        if error.code == NO_NETWORK {
+            repl.console.notice(&escape_visible(&error.hint));
+        }
     }
     Flow::Continue
 }

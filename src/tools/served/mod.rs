@@ -31,7 +31,7 @@ pub use command::{Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, mcp_co
 pub use import::lua as import_servers;
 use instructions::INSTRUCTIONS;
 pub use resource::{resources_like, words_after};
-pub use tool::ServedTool;
+pub use tool::{NO_NETWORK, ServedTool};
 
 /// The name under which a server's resources are allowed to models. No tool can be called like that.
 const RESOURCES: &str = "@resources";

@@ -17,6 +17,8 @@ use crate::tools::{Offer, Place, Plan, Spec, Tool, Work};
 
 /// Longest arguments of a call, in bytes.
 const ARGUMENTS_BYTES_MAX: usize = 256 << 10;
+/// Characters of a tool's own reason in an error.
+const REASON_CHARS_MAX: usize = 200;
 /// Offers by which one call is judged, if its server starts or changes meanwhile.
 const OFFERS_MAX: usize = 3;
 
@@ -135,8 +137,11 @@ pub(super) fn failed(error: &McpError) -> ToolError {
     ToolError::new(code, clean(&error.to_string()), hint)
 }
 
+/// The code of a tool's failure whose reason is that its server has no network. Its hint is for models and people alike.
+pub const NO_NETWORK: &str = "no-network";
+
 /// Parts of messages with which programs report that they reach no other machine.
-const NO_NETWORK: [&str; 9] = [
+const UNREACHABLE: [&str; 9] = [
     "network is unreachable",
     "name resolution",
     "name or service not known",
@@ -151,14 +156,15 @@ const NO_NETWORK: [&str; 9] = [
 /// Whether a tool failed because it wanted to reach another machine.
 fn wants_network(outcome: &Outcome) -> bool {
     let text = outcome.output.to_lowercase();
-    !outcome.success && NO_NETWORK.iter().any(|part| text.contains(part))
+    !outcome.success && UNREACHABLE.iter().any(|part| text.contains(part))
 }
 
 /// Says which setting gives a server the network.
 fn with_network_hint(mut outcome: Outcome, server: &str) -> Outcome {
     if let Some(error) = &mut outcome.error {
+        error.code = NO_NETWORK;
         error.hint = format!(
-            "the server runs without a network; tell the user that their config can give it one: mcp.servers.{server}.network = true"
+            "the server runs without a network; the user's config can give it one: mcp.servers.{server}.network = true"
         );
     }
     outcome
@@ -175,9 +181,7 @@ pub(super) fn outcome(server: &str, reply: Reply, work: &Work<'_>) -> Outcome {
             Part::Link(link) => texts.push(clean(&format!("[link: {} {}]", link.uri, link.name))),
         }
     }
-    // Many servers send the structured result as text, too.
-    let is_new = |text: &String| serde_json::from_str::<Value>(text).map_or(true, |said| said != reply.structured);
-    if !reply.structured.is_null() && texts.iter().all(is_new) {
+    if !reply.structured.is_null() && !is_said(&reply.structured, &texts) {
         texts.push(clean(&reply.structured.to_string()));
     }
     metadata.insert("server".into(), json!(server));
@@ -186,9 +190,26 @@ pub(super) fn outcome(server: &str, reply: Reply, work: &Work<'_>) -> Outcome {
     outcome.metadata = metadata;
     if reply.is_error {
         outcome.success = false;
-        outcome.error = Some(ToolError::new("server", format!("the tool says that it failed: {}", outcome.output), ""));
+        // The whole of it is in the output.
+        let why: String = outcome.output.lines().next().unwrap_or_default().chars().take(REASON_CHARS_MAX).collect();
+        outcome.error = Some(ToolError::new("server", format!("the tool says that it failed: {why}"), ""));
     }
     outcome
+}
+
+/// Whether the texts of a result say the structured result already: as JSON, or each of its values as a text. Libraries put what has
+/// no name of its own into an object with one member.
+fn is_said(structured: &Value, texts: &[String]) -> bool {
+    let is = |text: &String, value: &Value| match value {
+        Value::String(value) => clean(value) == *text,
+        _ => serde_json::from_str::<Value>(text).is_ok_and(|said| said == *value),
+    };
+    let is_all = |value: &Value| match value {
+        Value::Array(items) if items.len() == texts.len() => texts.iter().zip(items).all(|(text, item)| is(text, item)),
+        _ => matches!(texts, [text] if is(text, value)),
+    };
+    let only = structured.as_object().filter(|object| object.len() == 1).and_then(|object| object.values().next());
+    texts.iter().any(|text| is(text, structured)) || is_all(structured) || only.is_some_and(is_all)
 }
 
 /// A server's text without control characters and without those that nobody sees, in which orders to a model can hide.
@@ -202,5 +223,38 @@ fn saved(media_type: &str, bytes: &[u8], work: &Work<'_>) -> String {
     match work.place.spill.keep_bytes(bytes) {
         Ok(name) => format!("[{media_type}, {} bytes, in {name}]", bytes.len()),
         Err(why) => format!("[{media_type}, {} bytes; it could not be stored: {why}]", bytes.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_structured_result_that_the_texts_say_is_not_said_again() {
+        let said = |structured: Value, texts: &[&str]| {
+            is_said(&structured, &texts.iter().map(|&text| text.into()).collect::<Vec<_>>())
+        };
+        for (structured, texts) in [
+            (json!({"degrees": 5}), &["{ \"degrees\": 5 }"][..]),
+            (json!({"degrees": 5}), &["a note", "{\"degrees\":5}"]),
+            (json!({"content": "two\nlines\u{1b}[m"}), &["two\nlines"]),
+            (json!({"result": ["one", "two"]}), &["one", "two"]),
+            (json!({"result": [1, {"a": 2}]}), &["1", "{\"a\":2}"]),
+            (json!({"result": [1, 2]}), &["[1, 2]"]),
+            (json!({"result": 5}), &["5"]),
+            (json!(["one"]), &["one"]),
+        ] {
+            assert!(said(structured.clone(), texts), "{structured}");
+        }
+        for (structured, texts) in [
+            (json!({"pictures": 1}), &["a picture"][..]),
+            (json!({"content": "more"}), &["less"]),
+            (json!({"result": ["one", "two"]}), &["one"]),
+            (json!({"content": "text", "lines": 1}), &["text"]),
+            (json!({"a": 1}), &[]),
+        ] {
+            assert!(!said(structured.clone(), texts), "{structured}");
+        }
     }
 }

@@ -160,6 +160,8 @@ fn git_time_and_fetch_work_as_far_as_they_may() {
     let home = with_server(&servers, &[servers.python("mcp-server-fetch")], &calls, "");
     let found = outputs(at(&home));
     assert!(!found[0].0 && found[0].1.contains("mcp.servers.one.network = true"), "{found:#?}");
+    let (_, _, err) = run(at(&home), &["mcp", "call", "one.fetch", r#"{"url": "https://example.com/"}"#]);
+    assert!(err.contains("mcp.servers.one.network = true"), "{err}");
 
     let calls = [("one__fetch", json!({"url": web_page("<h1>Lemons</h1><p>They are sour.</p>")}))];
     let words = [servers.python("mcp-server-fetch"), "--allow-private-ips".into()];
