@@ -22,8 +22,9 @@ pub struct McpSettings {
     pub tools_tokens: usize,
     /// The settings of `reedclaw mcp serve`.
     pub serve: ServeSettings,
-    /// The servers, by name; shared, since settings are copied before the first prompt.
-    pub servers: Arc<BTreeMap<String, ServerSettings>>,
+    /// The servers, by name; shared, since settings are copied before the first prompt, and each by itself, since most of what it has
+    /// is empty and a map has room for more than it holds.
+    pub servers: Arc<BTreeMap<String, Arc<ServerSettings>>>,
 }
 
 /// The offer to other agents.
@@ -167,7 +168,7 @@ impl McpSettings {
                 has_tools: values.text(&["mcp", "serve", "offer"])? == "tools",
                 has_outputs: values.bool(&["mcp", "serve", "outputs"])?,
             },
-            servers: Arc::new(rows.into_iter().map(|(name, own)| (name.clone(), server(&own))).collect()),
+            servers: Arc::new(rows.into_iter().map(|(name, own)| (name.clone(), Arc::new(server(&own)))).collect()),
         })
     }
 }

@@ -172,7 +172,7 @@ fn grant_lines(row: &ServerSettings) -> Vec<(&'static str, String)> {
 }
 
 /// The parts for servers that are reached by an address. Nothing is read before a server is needed.
-fn web(settings: &Settings, env: &Env, rows: &Arc<Mutex<BTreeMap<String, ServerSettings>>>) -> Web {
+fn web(settings: &Settings, env: &Env, rows: &Arc<Mutex<BTreeMap<String, Arc<ServerSettings>>>>) -> Web {
     let authorities = Authorities::of(env);
     let (rows, own) = (Arc::clone(rows), env.clone());
     let headers = move |name: &str| {
@@ -225,7 +225,7 @@ fn adding(parts: &Arc<Parts>, env: &Env, chosen: &Chosen) -> Adding {
             Place::Url(url) => row.url = Some(url.clone()),
         }
         let made = configured(name, &row, &env, &chosen);
-        parts.servers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), row);
+        parts.servers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::new(row));
         made
     })
 }
@@ -270,7 +270,7 @@ struct Parts {
     chosen: Chosen,
     /// For servers that the user wants outside any sandbox.
     unheld: Chosen,
-    servers: Arc<Mutex<BTreeMap<String, ServerSettings>>>,
+    servers: Arc<Mutex<BTreeMap<String, Arc<ServerSettings>>>>,
     env: Env,
     /// The parent of each server's own directory.
     own: Option<PathBuf>,
