@@ -514,7 +514,7 @@ impl Terminal {
         };
         let installed = || {
             let programs = &state::read(&self.state).names.programs;
-            EDITORS.iter().find(|name| programs.contains(**name)).map(|name| (*name).to_owned())
+            EDITORS.iter().find(|name| programs.contains(name)).map(|name| (*name).to_owned())
         };
         value("VISUAL").or_else(|| value("EDITOR")).or_else(installed)
     }
