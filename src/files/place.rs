@@ -159,9 +159,11 @@ impl Root {
     #[must_use]
     pub fn shares_journal(&self, other: &Path) -> bool {
         /// `f_type` of ext4 and xfs (statfs(2)). Btrfs isn't one of them: a sync of a file by anybody writes it alone.
-        const ORDERED: [u64; 2] = [0xef53, 0x5846_5342];
+        const EXT4: u64 = 0xef53;
+        const XFS: u64 = 0x5846_5342;
         let kind = rustix::fs::fstatfs(&self.dir).map_or(0, |data| data.f_type.cast_unsigned());
-        ORDERED.contains(&kind) && std::fs::metadata(other).is_ok_and(|data| data.dev() == self.device)
+        (kind == XFS || kind == EXT4 && has_journal(self.device))
+            && std::fs::metadata(other).is_ok_and(|data| data.dev() == self.device)
     }
 
     /// Begins to bring everything of this file system onto the disk, and waits for nothing: a later sync has less to do.
@@ -197,6 +199,15 @@ impl Root {
     fn dir_for_writing(&self) -> Result<OwnedFd, PathError> {
         self.open_walked(Path::new("."), OFlag::O_PATH | OFlag::O_DIRECTORY)
     }
+}
+
+/// Whether the ext4 of a device has a journal inside, which it needn't have. Where the kernel doesn't show that, it is taken for one
+/// without.
+fn has_journal(device: u64) -> bool {
+    let numbers = format!("{}:{}", libc::major(device), libc::minor(device));
+    let shown = std::fs::read_link(Path::new("/sys/dev/block").join(numbers));
+    let name = shown.ok().and_then(|it| it.file_name()?.to_str().map(|name| format!("{name}-8")));
+    name.is_some_and(|name| Path::new("/proc/fs/jbd2").join(name).exists())
 }
 
 impl Stage<'_> {
