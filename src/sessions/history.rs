@@ -149,6 +149,12 @@ impl View {
         Err(SessionError::NoTurn { id: short_id(&self.id).to_owned(), turn, last: last.unwrap_or(0) })
     }
 
+    /// The newest commit that isn't in the middle of a turn.
+    pub(super) fn newest_whole(&self) -> Result<LogEntry, SessionError> {
+        let id = self.before_parts(self.tip)?;
+        Ok(LogEntry::of(id, self.repo.commit(id)?))
+    }
+
     /// The commit that the turn which `id` belongs to began at: `id` itself unless it was made before a question to a
     /// person, or for their yes.
     pub(super) fn before_parts(&self, mut id: Oid) -> Result<Oid, SessionError> {

@@ -77,6 +77,26 @@ fn a_sync_brings_what_the_user_did_and_is_undone() {
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
 }
 
+/// A fork of an early turn had the base of a later sync: `apply` would have taken the user's own changes back.
+#[test]
+fn a_fork_of_an_early_turn_has_the_base_of_that_turn_and_one_of_now_what_the_person_did_since() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x\n"));
+    commit_on_main(&scene, "user\ntwo\nthree\n");
+    sync(&mut session, None, &scene.program()).expect("synced");
+    session.edit_by_user("own.txt", None, b"own\n").expect("edited");
+    let changes = |session: &Session| -> Vec<PathBuf> {
+        session.view().changes().expect("changes").into_iter().map(|it| it.path).collect()
+    };
+    let early = scene.sessions.fork(session.id(), Some(1)).expect("forked");
+    assert_eq!(changes(&early), ["x.txt"].map(PathBuf::from));
+    let now = scene.sessions.fork(session.id(), None).expect("forked");
+    assert_eq!(changes(&now), ["own.txt", "x.txt"].map(PathBuf::from));
+    assert_eq!(now.draft().read("a.txt", 100).expect("read").bytes, b"user\ntwo\nthree\n");
+    assert_eq!((early.meta().turns, now.meta().turns), (1, 1));
+}
+
 #[test]
 fn a_session_goes_on_after_its_merge_and_the_next_one_has_only_what_came_since() {
     let scene = Scene::new();

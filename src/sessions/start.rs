@@ -210,15 +210,14 @@ impl Sessions {
         Ok(session)
     }
 
-    /// A new session that goes on from a turn of another; the other stays as it is.
+    /// A new session that goes on from a turn of another, or from its present state with what the person did since its newest
+    /// turn; the other stays as it is.
     ///
     /// # Errors
     /// There is no such turn, or the repository can't be written.
     pub fn fork(&self, id: &str, turn: Option<u64>) -> Result<Session, SessionError> {
         let view = self.look(id)?;
-        let meta = view.meta()?;
-        let turn = turn.unwrap_or(meta.turns);
-        self.fork_of(&view, &meta, turn)
+        self.fork_of(&view, &view.meta()?, turn)
     }
 
     /// A new session that goes on from a tip that another has left, or from an earlier turn there; `number` is one of
@@ -230,12 +229,19 @@ impl Sessions {
         let tip = self.repo.tip(&format!("{KEPT}{id}/{number}"))?;
         let missing = || SessionError::Unknown(format!("session {} has no kept tip {number}", short_id(id)));
         let view = View::new(self.repo.clone(), id.to_owned(), tip.ok_or_else(missing)?);
-        let meta = view.meta()?;
-        self.fork_of(&view, &meta, turn.unwrap_or(meta.turns))
+        self.fork_of(&view, &view.meta()?, turn)
     }
 
-    pub(super) fn fork_of(&self, view: &View, from: &Meta, turn: u64) -> Result<Session, SessionError> {
-        let entry = view.turn(Some(turn))?;
+    pub(super) fn fork_of(&self, view: &View, from: &Meta, turn: Option<u64>) -> Result<Session, SessionError> {
+        let mut entry = if turn.is_some() { view.turn(turn)? } else { view.newest_whole()? };
+        let turn = turn.unwrap_or(from.turns);
+        if entry.session.is_empty() {
+            // Somebody committed it with git's own program.
+            entry.session.clone_from(&from.id);
+        }
+        // A later sync or merge has given the session another base, which this turn's files haven't.
+        let then = View::new(self.repo.clone(), entry.session.clone(), entry.id).meta();
+        let then = then.unwrap_or_else(|_| from.clone());
         let now = now_unix_ms();
         let id = names::new_id(now);
         let parent = Parent { id: from.id.clone(), turn, commit: entry.id.to_string() };
@@ -243,9 +249,10 @@ impl Sessions {
             v: VERSION,
             id: id.clone(),
             title: from.title.clone(),
-            base: from.base.clone(),
+            base: then.base,
             base_branch: from.base_branch.clone(),
-            active: from.active.clone(),
+            active: then.active,
+            conflicts: then.conflicts,
             parent: Some(parent),
             started_ms: now,
             turns: turn,

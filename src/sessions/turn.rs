@@ -505,7 +505,7 @@ impl Session {
         let view = View::new(self.sessions.repo.clone(), meta.id.clone(), done.commit);
         let fork = self
             .sessions
-            .fork_of(&view, &meta, turn)
+            .fork_of(&view, &meta, Some(turn))
             .map_err(|error| SessionError::Refused(format!("the turn was kept as {kept}, but can't go on: {error}")))?;
         self.desk.clear_draft();
         let id = fork.meta.id.clone();
