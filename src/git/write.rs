@@ -26,6 +26,18 @@ const FOLDER_TRIES_MAX: usize = 100;
 /// The new entry at a path: a file, a link or another repository's commit; `None` removes it.
 pub type TreeEdit = (PathBuf, Option<(Mode, Oid)>);
 
+/// What is waited for when objects are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// They are on the disk with their names.
+    Whole,
+    /// Their contents are on the disk. Their names get there with the next wait for a file whose file system has the same
+    /// journal, so only a caller that waits for such a file before anything names them may ask for this.
+    Contents,
+    /// Nothing: they lie in a directory of ours that goes with its owner.
+    Nothing,
+}
+
 /// A commit that is to be made.
 #[derive(Clone, Debug)]
 pub struct NewCommit {
@@ -243,6 +255,14 @@ impl Batch<'_> {
     /// # Errors
     /// One can't be written; those that were are harmless, since nothing names them.
     pub fn settle(&self) -> Result<(), GitError> {
+        self.settle_with(Wait::Whole)
+    }
+
+    /// Writes the objects into the repository. One appears after all that it names.
+    ///
+    /// # Errors
+    /// As of [`Batch::settle`].
+    pub fn settle_with(&self, wait: Wait) -> Result<(), GitError> {
         let objects = self.repo.common_dir().join("objects");
         let failed = |error: std::io::Error| GitError::Other(format!("{}: {error}", objects.display()));
         let next = AtomicUsize::new(0);
@@ -252,11 +272,11 @@ impl Batch<'_> {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(id) = self.order.get(at) else { return Ok(ready) };
                 let (kind, bytes) = &self.new[id];
-                ready.extend(Ready::write(&objects, *id, *kind, bytes).map_err(failed)?.map(|it| (at, it)));
+                ready.extend(Ready::write(&objects, (*id, *kind, bytes), wait).map_err(failed)?.map(|it| (at, it)));
             }
         };
         // Starting a thread takes as long as waiting for one small file.
-        let threads = SYNCING_THREADS.min(self.order.len().div_ceil(2));
+        let threads = if wait == Wait::Nothing { 1 } else { SYNCING_THREADS.min(self.order.len().div_ceil(2)) };
         let mut ready = std::thread::scope(|scope| {
             let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let first: Result<Vec<(usize, Ready)>, GitError> = work();
@@ -268,6 +288,9 @@ impl Batch<'_> {
         for (_, it) in ready {
             folders.extend(it.has_new_folder.then(|| objects.clone()));
             folders.extend(it.publish().map_err(failed)?);
+        }
+        if wait != Wait::Whole {
+            return Ok(());
         }
         let folders: Vec<PathBuf> = folders.into_iter().collect();
         let sync = |folder: &PathBuf| match File::open(folder).and_then(|file| fault::sync(&file, folder)) {
@@ -309,7 +332,7 @@ pub(super) fn place(objects: &Path, id: Oid) -> PathBuf {
     objects.join(&hex[..2]).join(&hex[2..])
 }
 
-/// An object that is on the disk under a temporary name; the name goes if it isn't published.
+/// An object that has a temporary name; the name goes if it isn't published.
 struct Ready {
     temporary: PathBuf,
     path: PathBuf,
@@ -318,8 +341,8 @@ struct Ready {
 }
 
 impl Ready {
-    /// Writes one object as git does: a temporary file beside its place, and synced. `None` if the object is there.
-    fn write(objects: &Path, id: Oid, kind: Kind, bytes: &[u8]) -> std::io::Result<Option<Self>> {
+    /// Writes one object as git does: a temporary file beside its place. `None` if the object is there.
+    fn write(objects: &Path, (id, kind, bytes): (Oid, Kind, &[u8]), wait: Wait) -> std::io::Result<Option<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let path = place(objects, id);
         if durable::is_written(&path) {
@@ -349,7 +372,10 @@ impl Ready {
         fault::write()?;
         packed.write_all(bytes)?;
         fault::point();
-        fault::sync(&packed.finish()?, &ready.temporary)?;
+        let file = packed.finish()?;
+        if wait != Wait::Nothing {
+            fault::sync(&file, &ready.temporary)?;
+        }
         fault::point();
         Ok(Some(ready))
     }

@@ -14,7 +14,9 @@ use super::error::SessionError;
 use super::history::{LogEntry, View};
 use super::names::short_id;
 use super::wire::Meta;
-use crate::git::{BranchUse, Changed, GitError, NewCommit, Oid, Program, Repo, TreeEdit, diff, empty_tree, short};
+use crate::git::{
+    BranchUse, Changed, GitError, NewCommit, Oid, Program, Repo, TreeEdit, Wait, diff, empty_tree, short,
+};
 use crate::git::{Mode, Objects};
 use crate::host::now_unix_ms;
 use crate::tree::RECORDS;
@@ -304,11 +306,16 @@ struct Work<'a> {
 impl Work<'_> {
     /// One commit with everything.
     fn whole(&self, view: &View, keeps_history: bool) -> Result<Oid, SessionError> {
-        let merged = match self.target_tip {
-            Some(ours) => self.merged(None, ours, view.tip())?,
-            None => self.scratch.repo.commit(view.tip())?.tree,
-        };
-        let log = view.log()?;
+        // The log is read while git's program merges.
+        let (merged, log) = std::thread::scope(|scope| {
+            let log = scope.spawn(|| view.log());
+            let merged = match self.target_tip {
+                Some(ours) => self.merged(None, ours, view.tip()),
+                None => self.scratch.repo.commit(view.tip()).map(|it| it.tree).map_err(SessionError::from),
+            };
+            (merged, log.join().unwrap_or_else(|_| view.log()))
+        });
+        let (merged, log) = (merged?, log?);
         let turns = log.iter().rev().filter(|it| it.act == "turn");
         let subjects: Vec<String> = turns.map(|it| format!("- {}", it.subject)).take(SUBJECTS_MAX).collect();
         let title = if self.meta.title.is_empty() { "changes of a session" } else { &self.meta.title };
@@ -382,7 +389,7 @@ impl Work<'_> {
         }
         let mut batch = repo.batch();
         let tree = batch.tree(tree, &edits)?;
-        batch.settle()?;
+        batch.settle_with(Wait::Nothing)?;
         Ok(tree)
     }
 
@@ -392,7 +399,7 @@ impl Work<'_> {
         let new: NewCommit = self.sessions.new_commit(tree, parents, now_unix_ms(), message);
         let mut batch = fresh.batch();
         let commit = batch.commit(&new)?;
-        batch.settle()?;
+        batch.settle_with(Wait::Nothing)?;
         Ok(commit)
     }
 }
