@@ -42,6 +42,13 @@ impl Files for Disk {
 }
 
 impl Disk {
+    /// Whether nothing is at a directory's path below `top` yet, and no link on the way leads elsewhere.
+    #[must_use]
+    pub fn is_new(&self, top: &Path, relative: &Path) -> bool {
+        let whole = top.join(relative);
+        self.directory(&whole).is_some_and(|found| !found.exists && found.path == whole)
+    }
+
     /// The target of a directory's path.
     fn directory(&self, path: &Path) -> Option<Place> {
         if let Some(known) = self.directories.borrow().get(path) {
@@ -104,6 +111,11 @@ mod tests {
             assert_eq!(disk.canonical(&at("dangling")), None);
             assert_eq!(disk.canonical(&at("dangling/x")), None);
             assert_eq!(disk.canonical("/"), Some("/".to_owned()));
+            for (path, is_new) in
+                [("real/new", true), ("new/er", true), ("link/new", false), ("real", false), ("dangling", false)]
+            {
+                assert_eq!(disk.is_new(&top, Path::new(path)), is_new, "{path}");
+            }
         }
     }
 }

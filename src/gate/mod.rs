@@ -33,7 +33,7 @@ use crate::proto::known_paths;
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log};
 
-pub use crate::policy::is_odd_path;
+pub use crate::policy::{is_odd_path, is_plain_name};
 pub use allowed::{Allowed, AllowedError, Rule};
 pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};
@@ -227,6 +227,18 @@ impl Gate {
         let context =
             Context { rules: &self.options.rules, cwd, can_ask: true, hold: Hold::Copy, files: &Disk::default() };
         policy::judge(&action, &context).risk < Risk::Blocked
+    }
+
+    /// Whether one new file of a directory of the workspace stands for all others of plain, unprotected names: nothing is there
+    /// yet, no link leads elsewhere, and nothing but the rules about paths is asked.
+    #[must_use]
+    pub fn judges_alike(&self, disk: &Disk, directory: &Path) -> bool {
+        let workspace = Path::new(&self.options.rules.workspace);
+        let whole = workspace.join(directory);
+        self.grant.is_none()
+            && self.chain.is_none()
+            && disk.is_new(workspace, directory)
+            && whole.to_str().is_some_and(|whole| policy::is_plain_below(&self.options.rules, whole))
     }
 
     /// The paths outside the workspace that a judged call could write.

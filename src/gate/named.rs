@@ -35,6 +35,8 @@ pub struct NamedByGit {
     /// The settings of the user and of the machine.
     user: OnceLock<Vec<Setting>>,
     above: Mutex<HashMap<PathBuf, Arc<[Name]>>>,
+    /// The directory that was asked about last: a command makes many files in one.
+    last: Mutex<Option<(PathBuf, Arc<[Name]>)>>,
 }
 
 /// A path that a configuration names.
@@ -61,7 +63,7 @@ impl NamedByGit {
     /// Nothing is read before the first question.
     #[must_use]
     pub fn new(home: &Path) -> Self {
-        Self { home: home.to_owned(), user: OnceLock::new(), above: Mutex::default() }
+        Self { home: home.to_owned(), user: OnceLock::new(), above: Mutex::default(), last: Mutex::default() }
     }
 
     /// Whether a change of an absolute path changes a named file: the path is named, lies above a named one, or below a named
@@ -72,8 +74,17 @@ impl NamedByGit {
         if path.file_name().is_some_and(is_of_bare) && path.with_file_name("HEAD").symlink_metadata().is_ok() {
             return true;
         }
-        let names = path.parent().map(|directory| self.above(directory)).unwrap_or_default();
+        let names = path.parent().map(|directory| self.beside(directory)).unwrap_or_default();
         names.iter().any(|name| name.path.starts_with(path) || name.is_tree && path.starts_with(&name.path))
+    }
+
+    /// The same as [`NamedByGit::above`], remembering the last answer.
+    fn beside(&self, directory: &Path) -> Arc<[Name]> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((known, names)) if known.as_os_str() == directory.as_os_str() => names.clone(),
+            _ => last.insert((directory.to_owned(), self.above(directory))).1.clone(),
+        }
     }
 
     /// The names of the repositories that hold a directory.

@@ -84,6 +84,33 @@ fn each_run_has_an_intent_before_and_an_outcome_after() {
     assert_eq!(scene.receipts()[1], ("outcome".to_owned(), "allowed".to_owned()));
 }
 
+/// One file of a directory is judged for all others only where no rule and no link could tell them from each other.
+#[test]
+fn files_of_a_directory_are_judged_alike_where_nothing_tells_them_apart() {
+    let mut scene = scene(Autonomy::Full);
+    let ws = scene.cwd();
+    std::fs::create_dir(ws.join("old")).expect("a directory");
+    std::os::unix::fs::symlink(scene.top.path(), ws.join("link")).expect("a link");
+    scene.gate.options.rules.forbidden_paths = vec![ws.join("new/deep/secret").display().to_string()];
+    let alike = |scene: &Scene, path: &str| scene.gate.judges_alike(&Disk::default(), Path::new(path));
+    for (path, is_alike) in [
+        ("other/deep", true),
+        ("new/deep/x", true),
+        ("new", false),
+        ("new/deep/secret", false),
+        ("old", false),
+        ("link/x", false),
+        ("", false),
+    ] {
+        assert_eq!(alike(&scene, path), is_alike, "{path}");
+    }
+    for (name, is_plain) in [("a.txt", true), ("SOP.toml", false), (".GIT", false), ("a\u{202e}b", false)] {
+        assert_eq!(is_plain_name(name), is_plain, "{name}");
+    }
+    scene.gate.grant(Some(Grant::new(&["**".to_owned()], &[], &[], &[], None).expect("patterns")));
+    assert!(!alike(&scene, "other/deep"), "a goal protects files by patterns");
+}
+
 #[test]
 fn a_question_needs_the_answer_to_its_own_call() {
     let mut scene = scene(Autonomy::Supervised);

@@ -26,13 +26,13 @@ const FOLDER_TRIES_MAX: usize = 100;
 /// The new entry at a path: a file, a link or another repository's commit; `None` removes it.
 pub type TreeEdit = (PathBuf, Option<(Mode, Oid)>);
 
-/// What is waited for when objects are written.
+/// Durability of objects that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// They are on the disk with their names.
+    /// Contents and names are on the disk.
     Whole,
-    /// Their contents are on the disk. Their names get there with the next wait for a file whose file system has the same
-    /// journal, so only a caller that waits for such a file before anything names them may ask for this.
+    /// Contents are on the disk. Names get there with the next wait for a file whose file system has the same journal,
+    /// so only a caller that waits for such a file before anything names the objects may ask for this.
     Contents,
     /// Nothing: they lie in a directory of ours that goes with its owner.
     Nothing,

@@ -356,6 +356,19 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
     }
 }
 
+/// Whether no rule tells the files below a directory of the workspace from each other: what is forbidden or ReedClaw's own isn't
+/// there, and it isn't below such a path in part only.
+#[must_use]
+pub fn is_plain_below(rules: &Rules, directory: &str) -> bool {
+    !Map::new(rules, &NoFiles).names_below(directory)
+}
+
+/// Whether a file's name by itself says nothing to the rules about paths.
+#[must_use]
+pub fn is_plain_name(name: &str) -> bool {
+    !is_odd_path(name) && !name.eq_ignore_ascii_case(place::PROCEDURE) && !name.eq_ignore_ascii_case(".git")
+}
+
 /// Returns the decision that follows from a risk.
 #[must_use]
 pub fn decide(risk: Risk, context: &Context<'_>) -> Decision {

@@ -6,7 +6,7 @@ use super::{Files, Rules};
 use crate::proto::known_paths;
 
 /// The file of a procedure, and the directory of a workspace's procedures.
-const PROCEDURE: &str = "SOP.toml";
+pub(super) const PROCEDURE: &str = "SOP.toml";
 const PROCEDURES: &str = "sops";
 
 /// Place to which a path leads, the least harm first.
@@ -172,6 +172,12 @@ impl<'a> Map<'a> {
         let Some(real) = self.files.canonical(path) else { return false };
         let root = self.files.canonical(&self.rules.workspace).unwrap_or_else(|| self.rules.workspace.clone());
         !Place::of(&real.into()).is_surely_below(&Place::of(&root.into()))
+    }
+
+    /// Whether a rule names a path below a directory.
+    pub(super) fn names_below(&self, directory: &str) -> bool {
+        let directory = Place::of(&directory.into());
+        self.own.iter().chain(&self.forbidden).any(|named| named.is_surely_below(&directory))
     }
 
     fn zone_of(&self, place: &Place) -> Zone {

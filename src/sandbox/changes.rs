@@ -101,6 +101,8 @@ pub struct Change {
     /// The other names of the file that was there, as far as the program didn't change them: a copy has no links to what it
     /// was made of, so they keep the old content.
     pub other_names: u64,
+    /// Whether its own permission bits are more than those that are made real: it would run as somebody else.
+    pub has_privilege: bool,
     /// Reason why it is never made real without a question that names it; whoever asks decides on it.
     pub protected: Option<&'static str>,
 }
@@ -223,7 +225,7 @@ impl Collector<'_> {
                 let mode = stamp.permissions() & 0o1777;
                 let before = lower.filter(|it| it.is_directory());
                 if before.is_none_or(|it| it.permissions() & 0o1777 != mode) {
-                    self.note(&path, ChangeKind::Directory { mode }, before)?;
+                    self.note_with(&path, ChangeKind::Directory { mode }, before, has_privilege(stamp))?;
                 }
                 if shows && !is_merged {
                     let kept = |path: &Path| self.upper_has(path);
@@ -276,7 +278,10 @@ impl Collector<'_> {
         let is_same = lower
             .is_some_and(|it| it.is_file() && it.size == stamp.size && it.permissions() & 0o1777 == mode)
             && self.holds_the_same(path, &source)?;
-        if is_same { Ok(()) } else { self.note(path, ChangeKind::File { mode, bytes: stamp.size, source }, lower) }
+        if is_same {
+            return Ok(());
+        }
+        self.note_with(path, ChangeKind::File { mode, bytes: stamp.size, source }, lower, has_privilege(stamp))
     }
 
     /// Notes that a path of the workspace is gone, with all below it.
@@ -308,6 +313,16 @@ impl Collector<'_> {
     }
 
     fn note(&self, path: &Path, kind: ChangeKind, before: Option<Stamp>) -> Result<(), CollectError> {
+        self.note_with(path, kind, before, false)
+    }
+
+    fn note_with(
+        &self,
+        path: &Path,
+        kind: ChangeKind,
+        before: Option<Stamp>,
+        has_privilege: bool,
+    ) -> Result<(), CollectError> {
         let is_contested = before.is_some_and(|it| {
             // A directory's time changes with each name in it.
             !it.is_directory() && it.changed_ns >= self.layer.since_ns - TICK_NS
@@ -317,7 +332,7 @@ impl Collector<'_> {
             return Err(CollectError::TooMany(self.limits.entries_max));
         }
         let path = path.to_owned();
-        changes.items.push(Change { path, kind, before, is_contested, other_names: 0, protected: None });
+        changes.items.push(Change { path, kind, before, is_contested, other_names: 0, has_privilege, protected: None });
         Ok(())
     }
 
@@ -344,6 +359,11 @@ impl Collector<'_> {
         let errno = nix::errno::Errno::from_raw(error.raw_os_error().unwrap_or(libc::EIO));
         CollectError::Path { path: path.to_owned(), error: errno.into() }
     }
+}
+
+/// Whether permission bits let a program run as somebody else.
+fn has_privilege(stamp: &Stamp) -> bool {
+    stamp.permissions() & 0o6000 != 0
 }
 
 /// A file system that is mounted below a directory.

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::flood::Flood;
 use super::gitdir::GitDir;
 use super::layer::{Layer, can_hide, write};
 use super::lower::{Lower, Lowers};
@@ -24,7 +25,7 @@ use crate::git::{Changed as Differs, Identity, Mode, Objects, Oid, Repo, diff, e
 /// Threads that write files.
 const THREADS_MAX: usize = 8;
 /// Paths of one command that a commit takes.
-const PATHS_MAX: usize = 5_000;
+pub(super) const PATHS_MAX: usize = 5_000;
 /// Bytes of one command that a commit takes.
 const BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// Lines about what a commit leaves out; of more, the number.
@@ -48,7 +49,7 @@ pub enum Did {
 #[derive(Debug)]
 pub struct Bench {
     dir: PathBuf,
-    draft: Arc<Draft>,
+    pub(super) draft: Arc<Draft>,
     /// Place of the trees that benches share; `None` if this one is to have all files itself.
     shared: Option<Lowers>,
     /// The `.git` that commands see.
@@ -251,6 +252,14 @@ impl Bench {
     /// # Errors
     /// The bench or the draft can't be written, in words; the bench is made anew then.
     pub fn adopt(&self, changes: &[(&Path, Did)]) -> Result<Vec<String>, String> {
+        self.adopt_with(changes, None)
+    }
+
+    /// The same, with a flood of further files.
+    ///
+    /// # Errors
+    /// As of [`Bench::adopt`].
+    pub fn adopt_with(&self, changes: &[(&Path, Did)], flood: Option<&Flood>) -> Result<Vec<String>, String> {
         let told = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let lower = known.take().and_then(|it| it.lower);
@@ -261,7 +270,9 @@ impl Bench {
         for (path, did) in changes {
             let length = carry_out(layer, path, did).map_err(told)?;
             let leaf = self.leaf_of(path, did, length, &mut taking).map_err(told)?;
-            if leaf.is_none() && *did != Did::Gone {
+            // A file is gone where a directory takes its place, also if a commit has nothing of what is in that.
+            let is_gone = *did == Did::Gone || *did == Did::Directory && self.draft.has_leaf(path);
+            if leaf.is_none() && !is_gone {
                 continue;
             }
             let leaf = leaf.as_ref().map(|(mode, bytes)| (*mode, &bytes[..]));
@@ -269,7 +280,10 @@ impl Bench {
                 taking.leave_out(path, &error.to_string());
             }
         }
-        let left_out = summed_up(taking.left_out, &taking.flood);
+        let mut left_out = summed_up(taking.left_out, &taking.flood);
+        if let Some(flood) = flood {
+            left_out.extend(Self::take_flood(layer, flood).map_err(told)?);
+        }
         if !self.draft.tell() {
             return Err("the draft can't be kept in the state directory".to_owned());
         }
@@ -324,7 +338,7 @@ impl Bench {
         new.nth(PATHS_MAX).is_some()
     }
 
-    fn why_left_out(&self, path: &Path, length: u64, taking: &mut Taking<'_>) -> Option<&'static str> {
+    pub(super) fn why_left_out(&self, path: &Path, length: u64, taking: &mut Taking<'_>) -> Option<&'static str> {
         if may_hold_secrets(path) && !self.draft.has(path) {
             Some("a file of its name may hold secrets")
         } else if self.draft.is_pointer(path) {
@@ -383,32 +397,32 @@ impl Bench {
 }
 
 /// The state while a command's changes are taken over.
-struct Taking<'a> {
-    rules: Rules<'a>,
+pub(super) struct Taking<'a> {
+    pub(super) rules: Rules<'a>,
     /// Whether there are too many new files to take any.
     is_flood: bool,
     /// Their number by their topmost names.
-    flood: BTreeMap<PathBuf, usize>,
+    pub(super) flood: BTreeMap<PathBuf, usize>,
     /// Paths that the draft doesn't take, each with the reason.
-    left_out: Vec<String>,
+    pub(super) left_out: Vec<String>,
     /// Amounts that the draft has taken so far.
     bytes: u64,
     paths: usize,
 }
 
 impl<'a> Taking<'a> {
-    fn over(draft: &'a Draft) -> Self {
+    pub(super) fn over(draft: &'a Draft) -> Self {
         let rules = draft.rules();
         Self { rules, is_flood: false, flood: BTreeMap::new(), left_out: Vec::new(), bytes: 0, paths: 0 }
     }
 
-    fn leave_out(&mut self, path: &Path, why: &str) {
+    pub(super) fn leave_out(&mut self, path: &Path, why: &str) {
         self.left_out.push(format!("{} ({why})", path.display()));
     }
 }
 
 /// The lines about what isn't taken: a flood of new files by their topmost names, and of too many lines the number.
-fn summed_up(mut lines: Vec<String>, flood: &BTreeMap<PathBuf, usize>) -> Vec<String> {
+pub(super) fn summed_up(mut lines: Vec<String>, flood: &BTreeMap<PathBuf, usize>) -> Vec<String> {
     lines.extend(flood.iter().map(|(top, count)| match count {
         1 => format!("{} (one of more than 5,000 new files)", top.display()),
         count => format!("{}/ ({count} of more than 5,000 new files)", top.display()),

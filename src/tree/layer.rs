@@ -180,6 +180,33 @@ impl Layer<'_> {
         }
         Ok(data.len())
     }
+
+    /// Moves a new directory, with the files and directories in it, to a path at which nothing shows.
+    pub(super) fn take_directory(&self, path: &Path, source: &Path) -> io::Result<()> {
+        self.make_directories(path.parent().unwrap_or(Path::new("")))?;
+        // The mark that nothing is there.
+        self.vacate(path)?;
+        let target = self.top.join(path);
+        if fs::rename(source, &target).is_err() {
+            return self.take_each(path, source);
+        }
+        if self.is_below(path) { hide(&target) } else { Ok(()) }
+    }
+
+    /// The same for a directory of another file system.
+    fn take_each(&self, path: &Path, source: &Path) -> io::Result<()> {
+        self.make_directories(path)?;
+        for entry in fs::read_dir(source)? {
+            let entry = entry?;
+            let (path, data) = (path.join(entry.file_name()), entry.metadata()?);
+            if data.is_dir() {
+                self.take_each(&path, &entry.path())?;
+            } else if data.is_file() {
+                self.take(&path, &entry.path(), data.permissions().mode())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Writes a file, a link or an empty directory where nothing is.
@@ -191,5 +218,33 @@ pub(super) fn write(target: &Path, mode: Mode, bytes: &[u8]) -> io::Result<()> {
             let bits = if mode == Mode::Executable { 0o755 } else { 0o644 };
             OpenOptions::new().write(true).create_new(true).mode(bits).open(target)?.write_all(bytes)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_is_moved_to_a_name_that_was_gone_hides_what_is_below() {
+        let dir = crate::git::in_memory();
+        let [top, below, source] = ["top", "below", "source"].map(|name| dir.path().join(name));
+        for (at, file) in [(&below, "a/old"), (&below, "keep"), (&source, "deep/new")] {
+            fs::create_dir_all(at.join(file).parent().expect("a parent")).expect("a directory");
+            fs::write(at.join(file), "").expect("a file");
+        }
+        fs::create_dir(&top).expect("a directory");
+        let layer = Layer { top: &top, below: Some(&below) };
+        layer.remove(Path::new("a")).expect("gone");
+        layer.take_directory(Path::new("a"), &source).expect("moved");
+        assert!(crate::files::is_opaque(&top.join("a")) && top.join("a/deep/new").exists());
+        let layers = crate::files::Layers::open([&*top, &*below]).expect("both are there");
+        let shows = |path: &str| layers.stamp(Path::new(path)).expect("looked at").is_some();
+        assert_eq!(["a/deep/new", "a/old", "keep"].map(shows), [true, false, true]);
+        // One of another file system is copied file by file.
+        fs::create_dir_all(source.join("x")).expect("a directory");
+        fs::write(source.join("x/y"), "").expect("a file");
+        layer.take_each(Path::new("b"), &source).expect("moved");
+        assert!(top.join("b/x/y").exists());
     }
 }

@@ -12,6 +12,7 @@
 
 mod bench;
 mod edit;
+mod flood;
 mod gitdir;
 mod layer;
 mod lower;
@@ -30,6 +31,7 @@ use crate::git::{GitError, Mode, Objects, Oid};
 
 pub use bench::{Bench, Did, clear_up_shared};
 pub use edit::RECORDS;
+pub use flood::{Flood, NewEntry, NewEntryKind};
 pub use memory::Memory;
 pub use node::Content;
 use node::Node;
@@ -245,6 +247,13 @@ impl Draft {
     pub fn is_directory(&self, path: &Path) -> bool {
         let parts: Vec<std::ffi::OsString> = path.iter().map(std::ffi::OsStr::to_owned).collect();
         matches!(self.state().at(&*self.objects, &parts), Ok(read::Found::Directory))
+    }
+
+    /// Whether a file or a link is at a path.
+    #[must_use]
+    pub fn has_leaf(&self, path: &Path) -> bool {
+        let parts: Vec<std::ffi::OsString> = path.iter().map(std::ffi::OsStr::to_owned).collect();
+        matches!(self.state().at(&*self.objects, &parts), Ok(read::Found::Leaf(..)))
     }
 
     /// Whether another repository (a submodule) is at a path.

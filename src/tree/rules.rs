@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
@@ -29,47 +30,65 @@ pub(super) struct Rules<'a> {
     read: Read<'a>,
     /// Lines of ignore files that lie outside of the tree.
     excludes: Vec<String>,
-    ignored: BTreeMap<PathBuf, Gitignore>,
-    filtered: BTreeMap<PathBuf, Gitignore>,
+    ignored: Kind,
+    filtered: Kind,
+}
+
+/// The rules of one kind, by the directory of their file.
+#[derive(Default)]
+struct Kind {
+    all: BTreeMap<PathBuf, Option<Rc<Gitignore>>>,
+    /// The directory of the last path, and the rules that count there, the deepest first: a command makes many files in few
+    /// directories, most of which have no rules.
+    last: Option<(PathBuf, Vec<Rc<Gitignore>>)>,
+}
+
+impl Kind {
+    /// The rules that count for the entries of a directory; `read` makes those of one directory.
+    fn at(&mut self, directory: &Path, read: impl Fn(&Path) -> Gitignore) -> &[Rc<Gitignore>] {
+        let is_last = |(last, _): &(PathBuf, Vec<_>)| last.as_os_str() == directory.as_os_str();
+        let found = self.last.take().filter(is_last).unwrap_or_else(|| {
+            let mut found = Vec::new();
+            for above in directory.ancestors() {
+                let rule = self.all.entry(above.to_owned()).or_insert_with(|| {
+                    let rule = read(above);
+                    (!rule.is_empty()).then(|| Rc::new(rule))
+                });
+                found.extend(rule.clone());
+            }
+            (directory.to_owned(), found)
+        });
+        &self.last.insert(found).1
+    }
 }
 
 impl<'a> Rules<'a> {
     pub(super) fn new(excludes: Vec<String>, read: Read<'a>) -> Self {
-        Self { read, excludes, ignored: BTreeMap::new(), filtered: BTreeMap::new() }
+        Self { read, excludes, ignored: Kind::default(), filtered: Kind::default() }
     }
 
     /// Whether git would ignore a path that it doesn't know yet.
     pub(super) fn ignores(&mut self, path: &Path) -> bool {
-        for directory in path.ancestors().skip(1) {
-            let (read, excludes) = (&self.read, &self.excludes);
-            let rule = self.ignored.entry(directory.to_owned()).or_insert_with(|| {
-                let text = read(&directory.join(".gitignore"));
-                let excludes = excludes.iter().filter(|_| directory.as_os_str().is_empty());
-                matcher(directory, excludes.map(String::as_str).chain(text.lines()))
-            });
-            let found = rule.matched_path_or_any_parents(Path::new("/").join(path), false);
-            if !found.is_none() {
-                return found.is_ignore();
-            }
-        }
-        false
+        let (read, excludes) = (&self.read, &self.excludes);
+        let rules = self.ignored.at(path.parent().unwrap_or(Path::new("")), |directory| {
+            let text = read(&directory.join(".gitignore"));
+            let excludes = excludes.iter().filter(|_| directory.as_os_str().is_empty());
+            matcher(directory, excludes.map(String::as_str).chain(text.lines()))
+        });
+        let mut found = rules.iter().map(|it| it.matched_path_or_any_parents(Path::new("/").join(path), false));
+        found.find(|it| !it.is_none()).is_some_and(|it| it.is_ignore())
     }
 
     /// Whether git would run a program on a path's content (`filter=` in gitattributes(5)), as Git LFS and git-crypt have it.
     pub(super) fn filters(&mut self, path: &Path) -> bool {
-        for directory in path.ancestors().skip(1) {
-            let read = &self.read;
-            let rule = self.filtered.entry(directory.to_owned()).or_insert_with(|| {
-                let text = read(&directory.join(".gitattributes"));
-                let lines: Vec<String> = text.lines().filter_map(filter_line).collect();
-                matcher(directory, lines.iter().map(String::as_str))
-            });
-            let found = rule.matched(Path::new("/").join(path), false);
-            if !found.is_none() {
-                return found.is_ignore();
-            }
-        }
-        false
+        let read = &self.read;
+        let rules = self.filtered.at(path.parent().unwrap_or(Path::new("")), |directory| {
+            let text = read(&directory.join(".gitattributes"));
+            let lines: Vec<String> = text.lines().filter_map(filter_line).collect();
+            matcher(directory, lines.iter().map(String::as_str))
+        });
+        let mut found = rules.iter().map(|it| it.matched(Path::new("/").join(path), false));
+        found.find(|it| !it.is_none()).is_some_and(|it| it.is_ignore())
     }
 }
 

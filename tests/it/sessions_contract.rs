@@ -366,6 +366,43 @@ fn large_files_and_secrets_stay_on_the_bench_and_are_named() {
     assert!(!output(at, &["session", "files", &id]).contains("large"));
 }
 
+/// Statement 29, with directories that are moved as a whole and one that isn't; a further command and a rewind work on.
+#[test]
+fn a_flood_of_new_files_stays_on_the_bench_with_its_directories_and_a_known_file_is_committed() {
+    if !require(&["git"]) {
+        return;
+    }
+    let make = "mkdir -p data/deep data/mixed && (cd data/deep && seq 5200 | split -a 4 -l 1) && cp data/deep/xaaaa data/mixed/a \
+                && ln -s a data/mixed/link && echo k >data/deep/.env && echo new >a.txt";
+    let look = "ls data/deep | wc -l && cat data/mixed/link && git status --short | head -3 && rm -r data/deep && echo two >>a.txt";
+    let home = home(
+        &[calls("make", "shell", json!({"command": make})), calls("look", "shell", json!({"command": look}))],
+        "security = {autonomy = \"full\"},",
+    );
+    let (at, project) = (home.path(), home.path().join("project"));
+    let before = held(&project.join(".git/objects")).len();
+    let (code, _, told) = reedclaw(at, &["agent", "--session", "new", "-m", "make"]);
+    assert_eq!(code, Some(0), "{told}");
+    let id = begun(&told);
+    let turn = |number: &str| -> Value {
+        serde_json::from_str(&output(at, &["session", "show", &id, number, "--json"])).expect("JSON")
+    };
+    let record = turn("1")["record"].to_string();
+    assert!(
+        record.contains("data/ (5201 of more than 5,000 new files)") && record.contains("data/deep/.env ("),
+        "{record}"
+    );
+    let tree = |path: &str| git(&project, &["show", &format!("reedclaw/session/{id}:{path}")]);
+    assert_eq!(tree("a.txt").trim(), "new", "a known file is taken");
+    assert!(held(&project.join(".git/objects")).len() - before < 40);
+    assert_eq!(reedclaw(at, &["agent", "--session", &id, "-m", "look"]).0, Some(0));
+    let result = turn("2")["record"]["calls"][0]["result"].to_string();
+    assert!(result.contains("5200\\n1\\n") && result.contains("?? data/"), "{result}");
+    assert_eq!(tree("a.txt").trim(), "new\ntwo");
+    assert_eq!(fs::read_to_string(project.join("a.txt")).expect("a file"), "old\n", "the checkout stays as it is");
+    assert!(!project.join("data").exists());
+}
+
 struct Running(Child);
 
 impl Drop for Running {

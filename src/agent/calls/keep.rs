@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use std::time::Instant;
 
+use crate::agent::calls::flood::Flooded;
 use crate::agent::calls::guard;
 use crate::agent::calls::revision::How;
 use crate::agent::calls::runner::{Ruling, ToolRunner};
@@ -20,12 +21,12 @@ use crate::files::{Layers, holes};
 use crate::gate::{Approver, Call, NamedByGit, Permit, is_odd_path};
 use crate::model::Cancel;
 use crate::proto::Event;
-use crate::proto::action::{Action, Autonomy, Need};
+use crate::proto::action::{Action, Autonomy, Decision, Need};
 use crate::proto::tool::{FileChange, Outcome, Step, ToolError, ToolEvent};
 use crate::sandbox::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
 use crate::steps::{Incoming, NewContent, are_alike_indices};
 use crate::tools::{Copied, Refusal, is_plain_config, listed, protection, shown};
-use crate::tree::{Bench, Did};
+use crate::tree::{Bench, Did, Flood};
 
 /// Changes of files that one call names; of more, the number.
 const NAMED_MAX: usize = 10_000;
@@ -181,7 +182,11 @@ impl ToolRunner {
         }
         // A name that hides something is refused, and the rest doesn't go with it.
         let is_refused = |it: &Change| it.kind != ChangeKind::Deleted && is_odd_path(&it.path.to_string_lossy());
-        let (odd, items) = divided(items.iter().collect(), &is_refused);
+        let all = items;
+        let (odd, items) = divided(all.iter().collect(), &is_refused);
+        if left_out.is_empty() && self.keep_flood((command, call), (&all, &odd), outcome, around) {
+            return;
+        }
         // The disk works on many new contents while they are hashed, shown and asked about. A bench can be made anew, so
         // nothing waits for its files.
         if !is_bench && items.len() >= SYNCED_AHEAD_MIN && self.options.gate.rules().autonomy != Autonomy::Readonly {
@@ -198,8 +203,38 @@ impl ToolRunner {
             Autonomy::Readonly | Autonomy::Supervised => vec![odd, items],
         };
         for group in groups.into_iter().filter(|group| !group.is_empty()) {
-            self.keep_group(command, call, &group, outcome, around);
+            let keep = self.keep_call(command, call, &group, outcome);
+            self.keep_group(command, keep, (&group, None), outcome, around);
         }
+    }
+
+    /// Keeps all changes of a command in a session if a flood of new files is among them and nobody has to be asked; returns whether
+    /// that was done. Else they are kept in the usual way, which names each file.
+    fn keep_flood(
+        &mut self,
+        (command, call): (&str, &Call),
+        (all, odd): (&[Change], &[&Change]),
+        outcome: &mut Outcome,
+        around: &mut Around<'_>,
+    ) -> bool {
+        let Some(bench) = self.options.bench.clone() else { return false };
+        if self.options.gate.rules().autonomy == Autonomy::Readonly {
+            return false;
+        }
+        let Some(flooded) = Flooded::of(&bench, all, odd) else { return false };
+        let mut keep = self.keep_call(command, call, &flooded.rest, outcome);
+        flooded.add_to(&mut keep, &self.options.gate);
+        let root = self.workspace().to_owned();
+        let ticket = self.options.gate.judge(keep.clone(), &root, around.person.can_ask());
+        if ticket.verdict().decision != Decision::Run {
+            return false;
+        }
+        if !odd.is_empty() {
+            let refused = self.keep_call(command, call, odd, outcome);
+            self.keep_group(command, refused, (odd, None), outcome, around);
+        }
+        self.keep_group(command, keep, (&flooded.rest, Some(&flooded.flood)), outcome, around);
+        true
     }
 
     /// The call that applies changes: its question, its fingerprint and its receipt.
@@ -234,15 +269,16 @@ impl ToolRunner {
         }
     }
 
+    /// Applies a group of changes if that may be, with a flood of further files, which stays on the bench.
     fn keep_group(
         &mut self,
         command: &str,
-        call: &Call,
-        group: &[&Change],
+        keep: Call,
+        (group, flood): (&[&Change], Option<&Flood>),
         outcome: &mut Outcome,
         around: &mut Around<'_>,
     ) {
-        let keep = self.keep_call(command, call, group, outcome);
+        let tool = keep.tool.clone();
         let root = self.workspace().to_owned();
         let ticket = self.options.gate.judge(keep, &root, around.person.can_ask());
         let said = self.decided(&ticket, around.person);
@@ -265,11 +301,7 @@ impl ToolRunner {
             }
         };
         if approver != Approver::Policy {
-            (around.sink)(Event::Tool(Box::new(ToolEvent {
-                id: String::new(),
-                tool: call.tool.clone(),
-                step: Step::Approved,
-            })));
+            (around.sink)(Event::Tool(Box::new(ToolEvent { id: String::new(), tool, step: Step::Approved })));
         }
         let permit = match self.options.gate.admit(ticket, &approver) {
             Ok(permit) => permit,
@@ -279,7 +311,7 @@ impl ToolRunner {
             }
         };
         if let Some(bench) = self.options.bench.clone() {
-            return self.draft(&bench, permit, group, &incoming, &note, outcome);
+            return self.draft((&bench, permit), (group, flood), &incoming, &note, outcome);
         }
         let count = incoming.len();
         let mut kept = self.adopt(command, group, incoming, &note, outcome, around.sink);
@@ -342,6 +374,9 @@ fn note_kept(
 
 /// Takes some changes apart from the others. A new directory goes with what is in it: it would stay behind empty.
 fn divided<'a>(items: Vec<&'a Change>, is_apart: &dyn Fn(&Change) -> bool) -> (Vec<&'a Change>, Vec<&'a Change>) {
+    if !items.iter().any(|it| is_apart(it)) {
+        return (Vec::new(), items);
+    }
     let is_new_directory = |it: &Change| matches!(it.kind, ChangeKind::Directory { .. }) && it.before.is_none();
     let (mut above_apart, mut above_others, mut moved) = (HashSet::new(), HashSet::new(), HashSet::new());
     for item in &items {
@@ -403,9 +438,8 @@ impl ToolRunner {
     /// Puts changes of a command into the draft of a git session; build products stay on its bench.
     fn draft(
         &mut self,
-        bench: &Bench,
-        permit: Permit,
-        group: &[&Change],
+        (bench, permit): (&Bench, Permit),
+        (group, flood): (&[&Change], Option<&Flood>),
         incoming: &[Incoming],
         note: &str,
         outcome: &mut Outcome,
@@ -419,13 +453,16 @@ impl ToolRunner {
             NewContent::Nothing => Did::Gone,
         };
         let changes: Vec<(&Path, Did)> = incoming.iter().map(|it| (it.path.as_path(), did(it))).collect();
-        let mut kept = match bench.adopt(&changes) {
+        let mut kept = match bench.adopt_with(&changes, flood) {
             Ok(left_out) => {
-                note_kept(outcome, group, &taken, |_| false, note);
+                if !group.is_empty() || flood.is_none() {
+                    note_kept(outcome, group, &taken, |_| false, note);
+                }
                 if !left_out.is_empty() {
                     add(outcome, &format!("[no commit has these, later commands do: {}]", left_out.join(", ")));
                 }
-                Outcome::of(format!("kept {}", counted(incoming.len(), "change")))
+                let flooded = flood.map_or(0, Flood::len);
+                Outcome::of(format!("kept {}", counted(incoming.len() + flooded, "change")))
             }
             Err(error) => {
                 add(outcome, &format!("[none of its changes were kept: {error}]"));
@@ -625,6 +662,7 @@ mod tests {
             before: None,
             is_contested: false,
             other_names: 0,
+            has_privilege: false,
             protected: (path.ends_with(".envrc") || path.ends_with("HEAD")).then_some("why"),
         };
         let all = directories.map(|it| (it, false)).into_iter().chain(files.map(|it| (it, true)));

@@ -1,5 +1,6 @@
 //! Calls of tools: through the gate, around the workspace, into words for the model.
 
+mod flood;
 pub(super) mod guard;
 pub(super) mod keep;
 pub(super) mod log;

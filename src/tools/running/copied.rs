@@ -428,7 +428,15 @@ mod tests {
         let dir = tempfile::tempdir().expect("a directory");
         let named = NamedByGit::new(dir.path());
         let (path, kind) = (".git/COMMIT_EDITMSG".into(), ChangeKind::Link { target: "../../.bashrc".into() });
-        let mut change = Change { path, kind, before: None, is_contested: false, other_names: 0, protected: None };
+        let mut change = Change {
+            path,
+            kind,
+            before: None,
+            is_contested: false,
+            other_names: 0,
+            has_privilege: false,
+            protected: None,
+        };
         assert!(records::record_in(&change).is_some());
         change.protected = protection(&change, dir.path(), &named);
         let why = "PROTECTED: leads out of the workspace: what is written to it is written there";
@@ -449,8 +457,15 @@ mod tests {
         }
         let is_protected = |path: &str, target: &Path| {
             let kind = ChangeKind::Link { target: target.into() };
-            let change =
-                Change { path: path.into(), kind, before: None, is_contested: false, other_names: 0, protected: None };
+            let change = Change {
+                path: path.into(),
+                kind,
+                before: None,
+                is_contested: false,
+                other_names: 0,
+                has_privilege: false,
+                protected: None,
+            };
             protection(&change, &dir, &named).is_some()
         };
         // The directories of these links are new.

@@ -107,8 +107,15 @@ mod tests {
             ("index", false),
         ] {
             let kind = ChangeKind::Directory { mode: 0o755 };
-            let change =
-                Change { path: path.into(), kind, before: None, is_contested: false, other_names: 0, protected: None };
+            let change = Change {
+                path: path.into(),
+                kind,
+                before: None,
+                is_contested: false,
+                other_names: 0,
+                has_privilege: false,
+                protected: None,
+            };
             assert_eq!(record_in(&change).is_some(), is_record, "{path}");
         }
     }
