@@ -1,5 +1,7 @@
 //! The names under which models see the tools of servers.
 
+use std::collections::HashMap;
+
 use crate::base::hash::sha256_hex;
 
 /// Longest name that every provider takes, in bytes.
@@ -12,7 +14,9 @@ const HASH_DIGITS: usize = 10;
 #[must_use]
 pub fn names(tools: &[(&str, &str)]) -> Vec<String> {
     let plain: Vec<String> = tools.iter().map(|(server, tool)| plain(server, tool)).collect();
-    let is_taken = |name: &String| plain.iter().filter(|other| *other == name).count() > 1;
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    plain.iter().for_each(|name| *counts.entry(name).or_default() += 1);
+    let is_taken = |name: &String| counts.get(name.as_str()).is_some_and(|count| *count > 1);
     let name = |((server, tool), name): (&(&str, &str), &String)| {
         if name.len() <= NAME_BYTES_MAX && !is_taken(name) { name.clone() } else { hashed(name, server, tool) }
     };
