@@ -110,7 +110,9 @@ pub fn heat(root: &Path, bounds: Bounds<'_>) -> Result<Vec<Heat>, Trouble> {
             }
         };
         let mut reader = Reader::new(own.objects.clone());
-        let listed = reader.list(head, own.is_shallow().unwrap_or(false), bounds, work, &check);
+        // Else others could be done with a short history before this thread looks at the time.
+        let listed = check().map_or(Ok(()), Err);
+        let listed = listed.and_then(|()| reader.list(head, own.is_shallow().unwrap_or(false), bounds, work, &check));
         work.close(listed.is_err());
         let own = listed.and_then(|()| reader.look(work, below, &check));
         let mut changed = Vec::new();
