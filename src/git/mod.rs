@@ -30,7 +30,7 @@ pub use index::{IndexEntry, index, stat_of};
 pub use program::{Merged, Program, make_bare};
 use tables::Tables;
 pub use uses::BranchUse;
-pub use write::{Batch, NewCommit, TreeEdit, Unnamed, Wait};
+pub use write::{Batch, NewCommit, TreeEdit, Unnamed};
 
 /// Time for which a reference is tried to be moved while others hold its lock, or remove the empty folders that it lies
 /// in. A

@@ -26,18 +26,6 @@ const FOLDER_TRIES_MAX: usize = 100;
 /// The new entry at a path: a file, a link or another repository's commit; `None` removes it.
 pub type TreeEdit = (PathBuf, Option<(Mode, Oid)>);
 
-/// Durability of objects that are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wait {
-    /// Contents and names are on the disk.
-    Whole,
-    /// Contents are on the disk. Names get there with the next wait for a file whose file system has the same journal,
-    /// so only a caller that waits for such a file before anything names the objects may ask for this.
-    Contents,
-    /// Nothing: they lie in a directory of ours that goes with its owner.
-    Nothing,
-}
-
 /// A commit that is to be made.
 #[derive(Clone, Debug)]
 pub struct NewCommit {
@@ -255,14 +243,19 @@ impl Batch<'_> {
     /// # Errors
     /// One can't be written; those that were are harmless, since nothing names them.
     pub fn settle(&self) -> Result<(), GitError> {
-        self.settle_with(Wait::Whole)
+        self.write_all(true)
     }
 
-    /// Writes the objects into the repository. One appears after all that it names.
+    /// The same for objects in a directory of ours that goes with its owner: nothing waits for the disk.
     ///
     /// # Errors
     /// As of [`Batch::settle`].
-    pub fn settle_with(&self, wait: Wait) -> Result<(), GitError> {
+    pub fn settle_unsynced(&self) -> Result<(), GitError> {
+        self.write_all(false)
+    }
+
+    /// Writes the objects. One appears after all that it names.
+    fn write_all(&self, is_durable: bool) -> Result<(), GitError> {
         let objects = self.repo.common_dir().join("objects");
         let failed = |error: std::io::Error| GitError::Other(format!("{}: {error}", objects.display()));
         let next = AtomicUsize::new(0);
@@ -272,11 +265,13 @@ impl Batch<'_> {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(id) = self.order.get(at) else { return Ok(ready) };
                 let (kind, bytes) = &self.new[id];
-                ready.extend(Ready::write(&objects, (*id, *kind, bytes), wait).map_err(failed)?.map(|it| (at, it)));
+                ready.extend(
+                    Ready::write(&objects, (*id, *kind, bytes), is_durable).map_err(failed)?.map(|it| (at, it)),
+                );
             }
         };
         // Starting a thread takes as long as waiting for one small file.
-        let threads = if wait == Wait::Nothing { 1 } else { SYNCING_THREADS.min(self.order.len().div_ceil(2)) };
+        let threads = if is_durable { SYNCING_THREADS.min(self.order.len().div_ceil(2)) } else { 1 };
         let mut ready = std::thread::scope(|scope| {
             let workers: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
             let first: Result<Vec<(usize, Ready)>, GitError> = work();
@@ -289,7 +284,7 @@ impl Batch<'_> {
             folders.extend(it.has_new_folder.then(|| objects.clone()));
             folders.extend(it.publish().map_err(failed)?);
         }
-        if wait != Wait::Whole {
+        if !is_durable {
             return Ok(());
         }
         let folders: Vec<PathBuf> = folders.into_iter().collect();
@@ -342,7 +337,7 @@ struct Ready {
 
 impl Ready {
     /// Writes one object as git does: a temporary file beside its place. `None` if the object is there.
-    fn write(objects: &Path, (id, kind, bytes): (Oid, Kind, &[u8]), wait: Wait) -> std::io::Result<Option<Self>> {
+    fn write(objects: &Path, (id, kind, bytes): (Oid, Kind, &[u8]), is_durable: bool) -> std::io::Result<Option<Self>> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let path = place(objects, id);
         if durable::is_written(&path) {
@@ -373,7 +368,7 @@ impl Ready {
         packed.write_all(bytes)?;
         fault::point();
         let file = packed.finish()?;
-        if wait != Wait::Nothing {
+        if is_durable {
             fault::sync(&file, &ready.temporary)?;
         }
         fault::point();

@@ -15,7 +15,7 @@ use super::error::SessionError;
 use super::names::{BRANCHES, HIDDEN, KEPT, ON, short_id};
 use crate::base::hash::path_name;
 use crate::base::hex;
-use crate::files::{Locked, Root, lock_file, private_file};
+use crate::files::{Locked, lock_file, private_file};
 use crate::git::{Identity, Mode, Objects as _, Oid, Repo, diff, empty_tree, fault, oid_of, short};
 use crate::tree::{Changed, Content, Draft};
 
@@ -87,15 +87,6 @@ pub(super) struct Operation {
     pub(super) what: String,
     pub(super) from: String,
     pub(super) to: String,
-}
-
-/// The things of a file that are waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Waits {
-    Neither,
-    Content,
-    /// Its content and its name.
-    Both,
 }
 
 impl Desk {
@@ -174,19 +165,19 @@ impl Desk {
         }
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) -> std::io::Result<()> {
-        self.put_all(&[(name, bytes)], Waits::Neither)
+    fn put(&self, name: &str, bytes: &[u8], is_durable: bool) -> std::io::Result<()> {
+        self.put_all(&[(name, bytes)], is_durable)
     }
 
     /// Writes files anew, one after the other; the waits for the disk are shared.
-    fn put_all(&self, files: &[(&str, &[u8])], waits: Waits) -> std::io::Result<()> {
+    fn put_all(&self, files: &[(&str, &[u8])], is_durable: bool) -> std::io::Result<()> {
         let temporary = |name: &str| self.folder.join(format!("{name}.new"));
         for (name, bytes) in files {
             let mut file = private_file(&temporary(name))?;
             fault::point();
             fault::write()?;
             file.write_all(bytes)?;
-            if waits != Waits::Neither {
+            if is_durable {
                 fault::sync(&file, &temporary(name))?;
             }
         }
@@ -195,7 +186,7 @@ impl Desk {
             let path = self.folder.join(name);
             fault::point();
             std::fs::rename(temporary(name), &path)?;
-            folders.extend(path.parent().filter(|_| waits == Waits::Both).map(Path::to_owned));
+            folders.extend(path.parent().filter(|_| is_durable).map(Path::to_owned));
         }
         fault::point();
         folders.iter().try_for_each(|folder| fault::sync(&File::open(folder)?, folder))
@@ -210,7 +201,7 @@ impl Desk {
     pub(super) fn ask(&self, what: Option<&str>) {
         // Only a help for other shells.
         let _ = match what {
-            Some(what) => self.put("asks", what.as_bytes()),
+            Some(what) => self.put("asks", what.as_bytes(), false),
             None => std::fs::remove_file(self.folder.join("asks")),
         };
     }
@@ -223,7 +214,7 @@ impl Desk {
     /// Notes the question of a turn that begins.
     pub(super) fn begin(&self, question: &str) -> Result<(), SessionError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join("draft/blobs"));
-        made.and_then(|()| self.put("draft/question", question.as_bytes())).map_err(|error| self.failed(error))
+        made.and_then(|()| self.put("draft/question", question.as_bytes(), false)).map_err(|error| self.failed(error))
     }
 
     /// Keeps the draft as it is now, against a crash of this process.
@@ -236,7 +227,7 @@ impl Desk {
             if let Some((_, Content::New(bytes, id))) = &now {
                 let name = format!("draft/blobs/{id}");
                 if !self.folder.join(&name).exists() {
-                    self.put(&name, bytes).map_err(|error| self.failed(error))?;
+                    self.put(&name, bytes, false).map_err(|error| self.failed(error))?;
                 }
             }
             changes.push(KeptChange {
@@ -248,7 +239,7 @@ impl Desk {
         }
         let file = DraftFile { v: 1, tip: tip.to_string(), changes, open: Some(draft.open_names()) };
         let text = serde_json::to_string(&file).unwrap_or_default();
-        self.put("draft/list", text.as_bytes()).map_err(|error| self.failed(error))
+        self.put("draft/list", text.as_bytes(), false).map_err(|error| self.failed(error))
     }
 
     /// The commit that a draft which was kept was made over.
@@ -311,35 +302,22 @@ impl Desk {
         let _ = std::fs::remove_dir_all(self.folder.join("draft"));
     }
 
-    /// Writes down that the reference is about to move. If [`Desk::is_ordered`], its own name gets onto the disk with the next wait.
-    pub(super) fn write_journal(
-        &self,
-        name: &str,
-        (old, new): (Oid, Oid),
-        is_ordered: bool,
-    ) -> Result<(), SessionError> {
-        let waits = if is_ordered { Waits::Content } else { Waits::Both };
-        self.put_move("journal", name, (old, new), waits)
-    }
-
-    /// Whether each wait for a file of the session's folder, or of the repository, brings all that was done before in both onto the
-    /// disk. Then the names of objects, of the journal and of the reference share their waits with the contents that are written
-    /// after them. What tests call a power cut knows single waits only.
-    pub(super) fn is_ordered(&self, repository: &Path) -> bool {
-        !cfg!(test) && Root::open(repository, None).is_ok_and(|root| root.shares_journal(&self.folder))
+    /// Writes down that the reference is about to move.
+    pub(super) fn write_journal(&self, name: &str, old: Oid, new: Oid) -> Result<(), SessionError> {
+        self.put_move("journal", name, old, new)
     }
 
     /// Notes the commit that the reference names, so that it is found if the reference is torn later.
     pub(super) fn note_tip(&self, name: &str, tip: Oid) -> Result<(), SessionError> {
         match self.noted(SETTLED) {
             Some(it) if it.name == name && it.new == tip => Ok(()),
-            _ => self.put_move(SETTLED, name, (tip, tip), Waits::Both),
+            _ => self.put_move(SETTLED, name, tip, tip),
         }
     }
 
-    fn put_move(&self, file: &str, name: &str, (old, new): (Oid, Oid), waits: Waits) -> Result<(), SessionError> {
+    fn put_move(&self, file: &str, name: &str, old: Oid, new: Oid) -> Result<(), SessionError> {
         let text = format!("{}\n{name}\n{old}\n{new}\n{}\n", JOURNAL.0, JOURNAL.1);
-        self.put_all(&[(file, text.as_bytes())], waits).map_err(|error| self.failed(error))
+        self.put(file, text.as_bytes(), true).map_err(|error| self.failed(error))
     }
 
     /// The move of the reference that a file notes; `None` if there is no such file, or it isn't whole.
@@ -427,7 +405,7 @@ impl Desk {
         let mut files = vec![(DONE, done.as_bytes())];
         // Mostly nothing was undone before, and nothing is now.
         files.extend((self.text(UNDONE).unwrap_or_default() != undone).then_some((UNDONE, undone.as_bytes())));
-        self.put_all(&files, Waits::Both).map_err(|error| self.failed(error))
+        self.put_all(&files, true).map_err(|error| self.failed(error))
     }
 }
 

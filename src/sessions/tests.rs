@@ -310,7 +310,7 @@ fn a_crash_between_journal_and_reference_leaves_the_old_tip_or_the_new() {
     let desk = Desk::of(&scene.sessions.folder, &id);
     let reference = scene.ws().join(".git").join(&name);
     for (at, text) in [(old, format!("{old}\n")), (new, format!("{new}\n")), (new, String::new())] {
-        desk.write_journal(&name, (old, new), false).expect("written");
+        desk.write_journal(&name, old, new).expect("written");
         std::fs::write(&reference, &text).expect("a reference");
         let session = scene.sessions.open(&id).expect("opened");
         assert_eq!(session.tip(), new, "from {at}: the journal is carried out");

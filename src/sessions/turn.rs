@@ -11,7 +11,7 @@ use super::history::{View, record_path};
 use super::names::{self, short_id};
 use super::wire::{self, CallFile, ChangeFile, Meta, TurnFile};
 use crate::files::{Change, Journals, PathError, Tree as _};
-use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Objects as _, Oid, TreeEdit, Wait, short};
+use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Objects as _, Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
 use crate::render::diff::{Line, diff_bytes};
 use crate::tree::{Changed, Content, FILE_BYTES_MAX, RECORDS};
@@ -448,9 +448,7 @@ impl Session {
         }
         let tree = batch.tree(repo.commit(self.tip)?.tree, &edits)?;
         let commit = batch.commit(&self.sessions.new_commit(tree, vec![self.tip], now_unix_ms(), message))?;
-        // The journal is waited for before anything names them.
-        let is_ordered = self.desk.is_ordered(repo.common_dir());
-        batch.settle_with(if is_ordered { Wait::Contents } else { Wait::Whole })?;
+        batch.settle()?;
         *self.unnamed.lock().unwrap_or_else(PoisonError::into_inner) = Some((commit, batch.into_unnamed()));
         Ok(commit)
     }
@@ -458,7 +456,7 @@ impl Session {
     /// Moves the branch to a commit that was written, over the journal.
     pub(super) fn publish(&mut self, commit: Oid) -> Result<(), SessionError> {
         let repo = self.sessions.repo.clone();
-        self.desk.write_journal(&self.name, (self.tip, commit), self.desk.is_ordered(repo.common_dir()))?;
+        self.desk.write_journal(&self.name, self.tip, commit)?;
         let swapped = repo.swap(&self.name, Some(self.tip), Some(commit), &self.sessions.who);
         if let Err(error) = swapped {
             self.desk.clear_journal();

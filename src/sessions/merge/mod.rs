@@ -14,9 +14,7 @@ use super::error::SessionError;
 use super::history::{LogEntry, View};
 use super::names::short_id;
 use super::wire::Meta;
-use crate::git::{
-    BranchUse, Changed, GitError, NewCommit, Oid, Program, Repo, TreeEdit, Wait, diff, empty_tree, short,
-};
+use crate::git::{BranchUse, Changed, GitError, NewCommit, Oid, Program, Repo, TreeEdit, diff, empty_tree, short};
 use crate::git::{Mode, Objects};
 use crate::host::now_unix_ms;
 use crate::tree::RECORDS;
@@ -389,7 +387,7 @@ impl Work<'_> {
         }
         let mut batch = repo.batch();
         let tree = batch.tree(tree, &edits)?;
-        batch.settle_with(Wait::Nothing)?;
+        batch.settle_unsynced()?;
         Ok(tree)
     }
 
@@ -399,7 +397,7 @@ impl Work<'_> {
         let new: NewCommit = self.sessions.new_commit(tree, parents, now_unix_ms(), message);
         let mut batch = fresh.batch();
         let commit = batch.commit(&new)?;
-        batch.settle_with(Wait::Nothing)?;
+        batch.settle_unsynced()?;
         Ok(commit)
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Scratch;
 use super::sync::Synced;
 use super::sync::branch_to_sync;
-use crate::git::{Mode, NewCommit, Oid, Program, Repo, TreeEdit, Wait, short};
+use crate::git::{Mode, NewCommit, Oid, Program, Repo, TreeEdit, short};
 use crate::host::now_unix_ms;
 use crate::sessions::base::Session;
 use crate::sessions::error::SessionError;
@@ -191,7 +191,7 @@ impl Replay<'_> {
         let code_of = |tree: Oid| -> Result<Oid, SessionError> {
             let mut batch = fresh.batch();
             let code = batch.tree(tree, &[(Path::new(RECORDS).to_owned(), None)])?;
-            batch.settle_with(Wait::Nothing)?;
+            batch.settle_unsynced()?;
             Ok(code)
         };
         // The branch has by itself what an earlier sync brought.
@@ -217,7 +217,7 @@ impl Replay<'_> {
         };
         let new: NewCommit = sessions.new_commit(tree, vec![at], old.time_s * 1000, message);
         let commit = batch.commit(&new)?;
-        batch.settle_with(Wait::Nothing)?;
+        batch.settle_unsynced()?;
         Ok(commit)
     }
 }
