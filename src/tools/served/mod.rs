@@ -139,8 +139,8 @@ pub struct Servers {
     made_from: Mutex<Option<Source>>,
     /// The tools that models may be offered, until a manifest or a pin changes.
     offered: Mutex<Option<Arc<Offered>>>,
-    /// The hashes of whole servers, each beside what it was made from.
-    whole_pins: Mutex<BTreeMap<String, (Arc<Manifest>, String)>>,
+    /// The hashes of whole servers, each beside what it was made from: the server's identity, and what it offered.
+    whole_pins: Mutex<BTreeMap<String, (Value, Arc<Manifest>, String)>>,
     /// Lines for the person that haven't been shown.
     notices: Mutex<Vec<String>>,
     /// The failures that the person has heard of, by server.
@@ -677,10 +677,10 @@ impl Servers {
     fn whole_pin_of(&self, row: &Configured, manifest: &Arc<Manifest>) -> String {
         let mut known = self.whole_pins.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&row.server.name) {
-            Some((of, pin)) if Arc::ptr_eq(of, manifest) => pin.clone(),
+            Some((identity, of, pin)) if *identity == row.identity && Arc::ptr_eq(of, manifest) => pin.clone(),
             _ => {
                 let pin = whole_pin(&row.identity, &manifest.tools);
-                known.insert(row.server.name.clone(), (Arc::clone(manifest), pin.clone()));
+                known.insert(row.server.name.clone(), (row.identity.clone(), Arc::clone(manifest), pin.clone()));
                 pin
             }
         }
