@@ -659,8 +659,13 @@ mod tests {
         #[test]
         fn any_text_is_read_without_harm(text in any::<String>(), depth in 0usize..300) {
             let schema = schema(json!({"type": "array", "items": {"$ref": "#"}}));
-            let _ = schema.read(&text);
-            let _ = schema.read(&format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
+            if let Ok(read) = schema.read(&text) {
+                prop_assert!(text.contains(read) && serde_json::from_str::<Value>(read).is_ok_and(|it| it.is_array()), "{}", read);
+            }
+            // Each list and each reference is a step deeper.
+            let is_read = schema.read(&format!("{}{}", "[".repeat(depth), "]".repeat(depth))).is_ok();
+            prop_assert!(is_read || !(1..DEPTH_MAX / 2).contains(&depth), "{}", depth);
+            prop_assert!(!is_read || depth <= DEPTH_MAX, "{}", depth);
         }
     }
 }
