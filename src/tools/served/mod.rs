@@ -139,8 +139,8 @@ pub struct Servers {
     made_from: Mutex<Option<Source>>,
     /// The tools that models may be offered, until a manifest or a pin changes.
     offered: Mutex<Option<Arc<Offered>>>,
-    /// The hashes of whole servers, each beside what it was made from: the server's identity, and what it offered.
-    whole_pins: Mutex<BTreeMap<String, (Value, Arc<Manifest>, String)>>,
+    /// The hashes of whole servers, by name.
+    whole_pins: Mutex<BTreeMap<String, WholePin>>,
     /// Lines for the person that haven't been shown.
     notices: Mutex<Vec<String>>,
     /// The failures that the person has heard of, by server.
@@ -149,6 +149,13 @@ pub struct Servers {
     offers: Mutex<BTreeMap<String, Option<Arc<Manifest>>>>,
     /// Names the built-in tools.
     own: fn() -> Vec<String>,
+}
+
+/// The hash of a whole server, and what it was made from.
+struct WholePin {
+    identity: Value,
+    manifest: Arc<Manifest>,
+    pin: String,
 }
 
 #[derive(PartialEq)]
@@ -677,10 +684,11 @@ impl Servers {
     fn whole_pin_of(&self, row: &Configured, manifest: &Arc<Manifest>) -> String {
         let mut known = self.whole_pins.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&row.server.name) {
-            Some((identity, of, pin)) if *identity == row.identity && Arc::ptr_eq(of, manifest) => pin.clone(),
+            Some(of) if of.identity == row.identity && Arc::ptr_eq(&of.manifest, manifest) => of.pin.clone(),
             _ => {
-                let pin = whole_pin(&row.identity, &manifest.tools);
-                known.insert(row.server.name.clone(), (row.identity.clone(), Arc::clone(manifest), pin.clone()));
+                let (identity, manifest) = (row.identity.clone(), Arc::clone(manifest));
+                let pin = whole_pin(&identity, &manifest.tools);
+                known.insert(row.server.name.clone(), WholePin { identity, manifest, pin: pin.clone() });
                 pin
             }
         }
