@@ -22,7 +22,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use self::sql::{Begin, Connection, Held, OptionalExtension as _, Pool, params};
 
@@ -126,9 +126,8 @@ pub type Hint = Box<dyn Fn(&str) + Send + Sync>;
 /// The stores.
 pub struct Ledger {
     pool: Pool,
-    /// Appends that wait: whoever has the turn commits them together.
-    appends: Mutex<Vec<spine::Waiting>>,
-    turn: Mutex<()>,
+    /// Appends that wait: one of their threads commits them together.
+    appends: spine::Gather<spine::Append, spine::Appended>,
     boards: more::boards::Boards,
     hint: OnceLock<Hint>,
     /// The address at which this gateway listens, and since when.
@@ -164,8 +163,7 @@ impl Ledger {
         }
         Ok(Self {
             pool,
-            appends: Mutex::default(),
-            turn: Mutex::default(),
+            appends: spine::Gather::default(),
             boards: more::boards::Boards::default(),
             hint: OnceLock::new(),
             listening: OnceLock::new(),

@@ -2,10 +2,8 @@
 //! pages that are complete prefixes.
 
 mod batch;
+mod gather;
 pub(in crate::ledger) mod verify;
-
-use std::sync::PoisonError;
-use std::sync::mpsc::{SyncSender, sync_channel};
 
 use self::batch::{Batch, Prepared};
 use super::sql::{Begin, Connection, OptionalExtension as _, Pool, Value as Sql, params};
@@ -15,6 +13,8 @@ use super::row::{COLUMNS, Event};
 use super::{Ledger, LedgerError};
 use crate::base::hash;
 use crate::proto::team::{EventDraft, Identity};
+
+pub(super) use gather::Gather;
 
 /// Bytes of an event's content.
 pub(super) const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -75,14 +75,8 @@ pub struct Filter {
     pub any_types: Vec<String>,
 }
 
-/// An append that waits for the connection.
-pub(super) struct Waiting {
-    append: Append,
-    answer: SyncSender<Result<Vec<Stored>, LedgerError>>,
-}
-
 /// Events that are appended all or none, and the version that a stream must have.
-type Append = (Vec<Prepared>, Option<Expected>);
+pub(super) type Append = (Vec<Prepared>, Option<Expected>);
 
 /// The end of a commit: the tenants whose logs may have grown, and the memory of their events, which is freed after the turn.
 #[derive(Default)]
@@ -94,27 +88,24 @@ struct Grown {
 
 /// Commits appends that have gathered, in one transaction. One that is refused doesn't touch the others; if the commit fails,
 /// all of them fail.
-fn commit_together(pool: &Pool, waiting: Vec<Waiting>) -> Grown {
-    let (appends, answers): (Vec<Append>, Vec<_>) = waiting.into_iter().map(|it| (it.append, it.answer)).unzip();
+fn commit_together(pool: &Pool, appends: Vec<Append>) -> (Vec<Appended>, Grown) {
+    let count = appends.len();
     let mut tenants: Vec<String> =
         appends.iter().flat_map(|(drafts, _)| drafts).map(|draft| draft.tenant().to_owned()).collect();
     tenants.dedup();
     tenants.sort_unstable();
     tenants.dedup();
     match commit(pool, &tenants, appends) {
-        Ok((done, rows)) => {
-            answers.into_iter().zip(done).for_each(|(answer, result)| drop(answer.send(result)));
-            Grown { tenants, rows }
-        }
-        Err(error) => {
-            answers.into_iter().for_each(|answer| drop(answer.send(Err(error.clone()))));
-            Grown::default()
-        }
+        Ok((done, rows)) => (done, Grown { tenants, rows }),
+        Err(error) => (vec![Err(error); count], Grown::default()),
     }
 }
 
+/// The places of the events of one append.
+pub(super) type Appended = Result<Vec<Stored>, LedgerError>;
+
 /// The result of each append, and the events.
-type Done = (Vec<Result<Vec<Stored>, LedgerError>>, Vec<Event>);
+type Done = (Vec<Appended>, Vec<Event>);
 
 fn commit(pool: &Pool, tenants: &[String], appends: Vec<Append>) -> Result<Done, LedgerError> {
     if tenants.is_empty() {
@@ -145,19 +136,16 @@ impl Ledger {
     ) -> Result<Vec<Stored>, LedgerError> {
         // Whatever needs no connection is done before the turn, by each writer at the same time.
         let drafts = Prepared::all(who, drafts)?;
-        let (answer, answered) = sync_channel(1);
-        let waiting = Waiting { append: (drafts, expected.cloned()), answer };
-        self.appends.lock().unwrap_or_else(PoisonError::into_inner).push(waiting);
-        let grown = {
-            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            let waiting = std::mem::take(&mut *self.appends.lock().unwrap_or_else(PoisonError::into_inner));
-            commit_together(&self.pool, waiting)
-        };
+        let mut grown = Grown::default();
+        let stored = self.appends.add((drafts, expected.cloned()), |appends| {
+            let (done, all) = commit_together(&self.pool, appends);
+            grown = all;
+            done
+        });
         if let Some(hint) = self.hint.get() {
             grown.tenants.iter().for_each(|tenant| hint(tenant));
         }
-        // Taken by this thread, or by one that had the connection before.
-        answered.recv().unwrap_or_else(|_| Err(LedgerError::Database("an append got no answer".into())))
+        stored.unwrap_or_else(|| Err(LedgerError::Database("an append got no answer".into())))
     }
 
     /// Reads events after a position, oldest first: a complete prefix of those that pass the filter.
