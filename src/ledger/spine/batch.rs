@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::{BODY_BYTES_MAX, Expected, Stored, genesis};
 use crate::base::hash;
 use crate::ledger::row::{COLUMNS, Event, Pieces, WIDTH};
-use crate::ledger::sql::{Connection, OptionalExtension as _, Value as Sql};
-use crate::ledger::{LedgerError, now_text, stored_text, uuids_v7};
+use crate::ledger::sql::{Connection, Query, Value as Sql};
+use crate::ledger::{LedgerError, stored_text, utc_ms, uuids_v7};
 use crate::proto::team::{EventDraft, Identity};
 
 /// Names of one query; a longer list is asked for in pieces.
@@ -134,11 +134,12 @@ impl<'c> Batch<'c> {
                 names.extend(draft.event.id("causation_id"));
             }
         }
-        let mut logs = BTreeMap::new();
+        let (mut logs, mut now_ms) = (BTreeMap::new(), 0);
         for (tenant, (streams, names)) in wanted {
-            logs.insert(tenant.to_owned(), Log::read(connection, tenant, streams, names)?);
+            let log = Log::read(connection, tenant, streams, names, &mut now_ms)?;
+            logs.insert(tenant.to_owned(), log);
         }
-        Ok(Self { connection, recorded_at: now_text(connection)?, logs, rows: Vec::new() })
+        Ok(Self { connection, recorded_at: utc_ms(now_ms), logs, rows: Vec::new() })
     }
 
     /// Takes one append into the batch: all of its events, or none.
@@ -244,43 +245,49 @@ impl<'c> Batch<'c> {
 }
 
 impl Log {
-    fn read(
+    /// Reads it, and the time by the database's clock.
+    fn read<'a>(
         connection: &Connection,
-        tenant: &str,
-        streams: BTreeSet<&str>,
-        names: BTreeSet<&str>,
+        tenant: &'a str,
+        streams: BTreeSet<&'a str>,
+        names: BTreeSet<&'a str>,
+        now_ms: &mut i64,
     ) -> Result<Self, LedgerError> {
-        let head: Option<(i64, String)> = connection
-            .prepare_cached("SELECT position, hash FROM head WHERE tenant = ?1")?
-            .query_row([tenant], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
+        let in_pieces = |names: BTreeSet<&'a str>, sql: &str| -> Vec<Query<'a>> {
+            let names: Vec<&str> = names.into_iter().collect();
+            let piece = |names: &[&'a str]| {
+                let (marks, values) = named(tenant, names);
+                Query { sql: format!("{sql} IN ({marks})"), values }
+            };
+            names.chunks(NAMES_MAX).map(piece).collect()
+        };
+        let streams = in_pieces(streams, "SELECT stream, version FROM stream WHERE tenant = ? AND stream");
+        let events = in_pieces(names, &format!("SELECT {COLUMNS} FROM event WHERE tenant = ? AND event_id"));
+        let head = "SELECT position, hash FROM head WHERE tenant = ?1".to_owned();
+        let mut queries = vec![
+            Query { sql: connection.clock().to_owned(), values: Vec::new() },
+            Query { sql: head, values: vec![Sql::Text(tenant)] },
+        ];
+        let first_event = queries.len() + streams.len();
+        queries.extend(streams.into_iter().chain(events));
+        let (mut head, mut streams, mut known) = (None, HashMap::new(), HashMap::new());
+        connection.query_all(&queries, &mut |query, row| {
+            match query {
+                0 => *now_ms = row.get(0)?,
+                1 => head = Some((row.get(0)?, row.get(1)?)),
+                _ if query < first_event => drop(streams.insert(row.get(0)?, row.get(1)?)),
+                _ => {
+                    let event = Event::from_row(row)?;
+                    known.insert(event.event_id.clone(), Known::Stored(Box::new(event)));
+                }
+            }
+            Ok(())
+        })?;
         let (position, hash) = match head {
             Some(head) => head,
             None => (0, genesis(connection, tenant)?),
         };
-        let mut log = Self { position, hash, streams: HashMap::new(), known: HashMap::new() };
-        let some = |names: BTreeSet<&str>, sql: &str, take: &mut dyn FnMut(&crate::ledger::sql::Row<'_>) -> _| {
-            let names: Vec<&str> = names.into_iter().collect();
-            for names in names.chunks(NAMES_MAX) {
-                let (marks, values) = named(tenant, names);
-                let rows = connection
-                    .prepare_cached(&format!("{sql} IN ({marks})"))?
-                    .query_map(values.as_slice(), &mut *take)?;
-                rows.collect::<crate::ledger::sql::Result<Vec<()>>>()?;
-            }
-            Ok::<_, LedgerError>(())
-        };
-        some(streams, "SELECT stream, version FROM stream WHERE tenant = ? AND stream", &mut |row| {
-            log.streams.insert(row.get(0)?, row.get(1)?);
-            Ok(())
-        })?;
-        let sql = format!("SELECT {COLUMNS} FROM event WHERE tenant = ? AND event_id");
-        some(names, &sql, &mut |row| {
-            let event = Event::from_row(row)?;
-            log.known.insert(event.event_id.clone(), Known::Stored(Box::new(event)));
-            Ok(())
-        })?;
-        Ok(log)
+        Ok(Self { position, hash, streams, known })
     }
 }
 

@@ -10,6 +10,8 @@ mod pool;
 #[cfg(feature = "postgres")]
 mod tls;
 mod value;
+#[cfg(feature = "postgres")]
+mod wire;
 
 use std::cell::Cell;
 
@@ -135,7 +137,7 @@ impl Connection {
         }
     }
 
-    /// Makes a transaction's changes durable.
+    /// Makes a transaction's changes durable. Fails, too, if a statement failed whose answer nobody has waited for.
     pub fn commit(&self) -> Result<()> {
         self.step("COMMIT")
     }
@@ -144,7 +146,9 @@ impl Connection {
     pub fn roll_back(&self) -> Result<()> {
         match &self.engine {
             Engine::Sqlite(connection) if connection.is_autocommit() => Ok(()),
-            _ => self.step("ROLLBACK"),
+            Engine::Sqlite(_) => self.step("ROLLBACK"),
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(server) => server.roll_back(),
         }
     }
 
@@ -211,7 +215,8 @@ impl Connection {
         }
     }
 
-    /// Inserts rows of `N` values: `into` is the statement up to its values, `more` is the rest of it.
+    /// Inserts rows of `N` values: `into` is the statement up to its values, `more` is the rest of it. A server may refuse them
+    /// later, at the next statement that has an answer.
     pub fn insert<'v, const N: usize>(
         &self,
         into: &str,
@@ -234,11 +239,23 @@ impl Connection {
                     // Powers of two, so that few statements are prepared.
                     let count = (1 << (rest.len() / N).ilog2()).min(ROWS_MAX);
                     let (some, after) = rest.split_at(count * N);
-                    server.execute(&inserting(into, count, N, more), some)?;
+                    server.execute_later(&inserting(into, count, N, more), some)?;
                     rest = after;
                 }
                 Ok(())
             }
+        }
+    }
+
+    /// Runs several queries that don't depend on each other; a server gets all of them at once. `take` is given the index of the
+    /// query and a row of it.
+    pub fn query_all(&self, queries: &[Query<'_>], take: &mut dyn FnMut(usize, &Row<'_>) -> Result<()>) -> Result<()> {
+        match &self.engine {
+            Engine::Sqlite(_) => queries.iter().enumerate().try_for_each(|(index, query)| {
+                self.each(&query.sql, &query.values, &mut |row| take(index, row).map(|()| true))
+            }),
+            #[cfg(feature = "postgres")]
+            Engine::Postgres(server) => server.query_all(queries, take),
         }
     }
 
@@ -265,6 +282,14 @@ impl Connection {
 fn inserting(into: &str, count: usize, width: usize, more: &str) -> String {
     let row = format!("({})", vec!["?"; width].join(", "));
     format!("{into} VALUES {} {more}", vec![row; count].join(", "))
+}
+
+/// A query that is run with others.
+pub struct Query<'v> {
+    /// Its text.
+    pub sql: String,
+    /// The values of its parameters.
+    pub values: Vec<Value<'v>>,
 }
 
 /// A statement of a connection.
@@ -313,7 +338,7 @@ pub enum Row<'r> {
     Sqlite(&'r rusqlite::Row<'r>),
     /// PostgreSQL's.
     #[cfg(feature = "postgres")]
-    Postgres(&'r postgres::Row),
+    Postgres(&'r tokio_postgres::Row),
 }
 
 impl Row<'_> {

@@ -6,16 +6,19 @@ use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use postgres::config::{Host, SslMode};
-use postgres::fallible_iterator::FallibleIterator as _;
-use postgres::types::private::BytesMut;
-use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use postgres::{Client, Config, NoTls, Statement};
+use futures::future::try_join_all;
+use tokio::runtime::Builder;
+use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::types::private::BytesMut;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Config, NoTls, Statement};
 
 use super::tls::Tls;
-use super::{Begin, Error, Result, Row, Value};
+use super::value::Owned;
+use super::wire::Wire;
+use super::{Begin, Error, Query, Result, Row, Value};
 use crate::base::percent;
 use crate::host::{self, Authorities};
 
@@ -28,7 +31,7 @@ const CHANNEL: &str = "reedclaw";
 
 /// A connection to a server.
 pub struct Server {
-    client: RefCell<Client>,
+    wire: RefCell<Wire>,
     /// Statements that are prepared, by their text in SQLite's form.
     prepared: RefCell<HashMap<String, Statement>>,
 }
@@ -36,11 +39,14 @@ pub struct Server {
 impl Server {
     /// Connects; encrypted, unless the server is on this machine or the address says `sslmode=disable`.
     pub fn connect(address: &str) -> Result<Self> {
-        let client = client(address)?;
-        Ok(Self { client: RefCell::new(client), prepared: RefCell::default() })
+        Ok(Self { wire: RefCell::new(connect(address)?), prepared: RefCell::default() })
     }
 
-    /// Begins a transaction that sees the rows of these tenants; a writer waits for other writers of them.
+    /// Begins a transaction that sees the rows of these tenants; a writer waits for other writers of them. It is sent with the
+    /// transaction's first statement, which fails if this does.
+    ///
+    /// # Errors
+    /// The connection is lost.
     pub fn start(&self, begin: Begin, tenants: &[&str]) -> Result<()> {
         let mut sql = String::from(match begin {
             Begin::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;",
@@ -60,30 +66,75 @@ impl Server {
                 let _ = write!(sql, "SELECT pg_advisory_xact_lock(hashtextextended({}, 4117));", quoted(tenant));
             }
         }
-        self.run(&sql)
+        let mut wire = self.wire.borrow_mut();
+        wire.look();
+        if wire.is_lost() {
+            return Err(Error::Server("the connection is lost".into()));
+        }
+        wire.run_later(sql);
+        Ok(())
+    }
+
+    /// Takes a transaction's changes back, without waiting for the server.
+    ///
+    /// # Errors
+    /// The connection is lost.
+    pub fn roll_back(&self) -> Result<()> {
+        let mut wire = self.wire.borrow_mut();
+        wire.run_later("ROLLBACK".to_owned());
+        wire.send().map_err(failure)
     }
 
     /// Runs statements without parameters.
     pub fn run(&self, sql: &str) -> Result<()> {
-        self.client.borrow_mut().batch_execute(sql).map_err(failure)
+        self.wire.borrow_mut().wait(async |client| client.batch_execute(sql).await).map_err(failure)
     }
 
     /// Says whether the connection is lost.
     pub fn is_lost(&self) -> bool {
-        self.client.borrow().is_closed()
+        self.wire.borrow().is_lost()
     }
 
     /// Runs a statement; returns how many rows it has changed.
     pub fn execute(&self, sql: &str, values: &[Value<'_>]) -> Result<usize> {
         let statement = self.prepared(sql)?;
-        let changed = self.client.borrow_mut().execute(&statement, &as_parameters(values)).map_err(failure)?;
+        let values = as_parameters(values);
+        let changed =
+            self.wire.borrow_mut().wait(async |client| client.execute(&statement, &values).await).map_err(failure)?;
         Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+    }
+
+    /// Runs a statement with the next one that has an answer, which fails if this does.
+    ///
+    /// # Errors
+    /// The statement can't be prepared.
+    pub fn execute_later(&self, sql: &str, values: &[Value<'_>]) -> Result<()> {
+        let statement = self.prepared(sql)?;
+        self.wire.borrow_mut().execute_later(statement, values.iter().map(Owned::of).collect());
+        Ok(())
+    }
+
+    /// Runs queries that are sent at once; `take` is given the index of the query and a row of it.
+    pub fn query_all(&self, queries: &[Query<'_>], take: &mut dyn FnMut(usize, &Row<'_>) -> Result<()>) -> Result<()> {
+        let prepared = |query: &Query<'_>| self.prepared(&query.sql);
+        let statements = queries.iter().map(prepared).collect::<Result<Vec<_>>>()?;
+        let values: Vec<_> = queries.iter().map(|query| as_parameters(&query.values)).collect();
+        let all = statements.iter().zip(&values);
+        let answers = self
+            .wire
+            .borrow_mut()
+            .wait(async |client| try_join_all(all.map(|(sql, values)| client.query(sql, values))).await)
+            .map_err(failure)?;
+        let mut rows = answers.iter().enumerate().flat_map(|(index, rows)| rows.iter().map(move |row| (index, row)));
+        rows.try_for_each(|(index, row)| take(index, &Row::Postgres(row)))
     }
 
     /// Gives the rows of a query to `take`, until it says that it needs no more.
     pub fn each(&self, sql: &str, values: &[Value<'_>], take: &mut dyn FnMut(&Row<'_>) -> Result<bool>) -> Result<()> {
         let statement = self.prepared(sql)?;
-        let rows = self.client.borrow_mut().query(&statement, &as_parameters(values)).map_err(failure)?;
+        let values = as_parameters(values);
+        let rows =
+            self.wire.borrow_mut().wait(async |client| client.query(&statement, &values).await).map_err(failure)?;
         for row in &rows {
             if !take(&Row::Postgres(row))? {
                 break;
@@ -96,7 +147,9 @@ impl Server {
         if let Some(statement) = self.prepared.borrow().get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.client.borrow_mut().prepare(&translated(sql)).map_err(failure)?;
+        let translated = translated(sql);
+        let statement =
+            self.wire.borrow_mut().wait(async |client| client.prepare(&translated).await).map_err(failure)?;
         let mut prepared = self.prepared.borrow_mut();
         if prepared.len() >= super::PREPARED_MAX {
             prepared.clear();
@@ -106,20 +159,22 @@ impl Server {
     }
 }
 
-fn client(address: &str) -> Result<Client> {
+fn connect(address: &str) -> Result<Wire> {
     let (address, asked) = encryption(address);
     let mut config: Config =
         address.parse().map_err(|_| Error::Server("the database's address can't be read".into()))?;
     config.application_name("reedclaw").connect_timeout(CONNECT);
+    let runtime =
+        Builder::new_current_thread().enable_all().build().map_err(|error| Error::Server(error.to_string()))?;
     if is_plain(&config) {
-        return config.ssl_mode(SslMode::Disable).connect(NoTls).map_err(failure);
+        return Wire::connect(runtime, config.ssl_mode(SslMode::Disable), NoTls).map_err(failure);
     }
     let authorities = match asked {
         Some(path) => Authorities::in_file("sslrootcert", path),
         None => Authorities::of(&host::environment()),
     };
     let tls = Tls(authorities.client().map_err(Error::Server)?);
-    config.ssl_mode(SslMode::Require).connect(tls).map_err(|error| {
+    Wire::connect(runtime, config.ssl_mode(SslMode::Require), tls).map_err(|error| {
         let error = failure(error);
         let why = host::certificate_problem(&error.to_string());
         why.map_or(error, |(why, hint)| Error::Server(format!("{why}; {hint}")))
@@ -173,13 +228,13 @@ pub fn notify(connection: &super::Connection) -> Result<()> {
 /// # Errors
 /// The server can't be reached, or the connection is lost.
 pub fn listen(address: &str, node: &str, hint: &dyn Fn(), look: &dyn Fn() -> bool) -> Result<()> {
-    let mut client = client(address)?;
-    client.batch_execute(&format!("LISTEN {CHANNEL}")).map_err(failure)?;
+    let mut wire = connect(address)?;
+    let listen = format!("LISTEN {CHANNEL}");
+    wire.wait(async |client| client.batch_execute(&listen).await).map_err(failure)?;
     while look() {
-        let mut notifications = client.notifications();
-        let mut coming = notifications.timeout_iter(Duration::from_secs(1));
-        while let Some(notification) = coming.next().map_err(failure)? {
-            if notification.payload() != node {
+        let until = Instant::now() + Duration::from_secs(1);
+        while let Some(payload) = wire.notification(until).map_err(failure)? {
+            if payload != node {
                 hint();
             }
             if !look() {
@@ -191,8 +246,8 @@ pub fn listen(address: &str, node: &str, hint: &dyn Fn(), look: &dyn Fn() -> boo
 }
 
 /// A column of a row.
-pub fn column(row: &postgres::Row, at: usize) -> Result<Value<'_>> {
-    let kind = row.columns().get(at).map(postgres::Column::type_).ok_or(Error::Type(at))?;
+pub fn column(row: &tokio_postgres::Row, at: usize) -> Result<Value<'_>> {
+    let kind = row.columns().get(at).map(tokio_postgres::Column::type_).ok_or(Error::Type(at))?;
     let value = match *kind {
         Type::INT8 => row.try_get::<_, Option<i64>>(at).map(|value| value.map(Value::Int)),
         Type::INT4 => row.try_get::<_, Option<i32>>(at).map(|value| value.map(|number| Value::Int(number.into()))),
@@ -228,8 +283,20 @@ impl ToSql for Value<'_> {
     to_sql_checked!();
 }
 
+impl ToSql for Owned {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> std::result::Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        self.value().to_sql(kind, out)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        <Value<'_> as ToSql>::accepts(kind)
+    }
+
+    to_sql_checked!();
+}
+
 /// The server's words, with its code; without them those of the client.
-fn failure(error: postgres::Error) -> Error {
+fn failure(error: tokio_postgres::Error) -> Error {
     Error::Server(error.as_db_error().map_or_else(
         || error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {source}")),
         |server| format!("{} ({})", server.message(), server.code().code()),

@@ -29,6 +29,43 @@ impl<'v> Value<'v> {
     }
 }
 
+/// A value that outlives the place where it came from.
+#[cfg(feature = "postgres")]
+#[derive(Debug)]
+pub enum Owned {
+    /// No value.
+    Null,
+    /// A whole number.
+    Int(i64),
+    /// Text.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+}
+
+#[cfg(feature = "postgres")]
+impl Owned {
+    /// A copy of a value.
+    pub fn of(value: &Value<'_>) -> Self {
+        match *value {
+            Value::Null => Self::Null,
+            Value::Int(number) => Self::Int(number),
+            Value::Text(text) => Self::Text(text.to_owned()),
+            Value::Bytes(bytes) => Self::Bytes(bytes.to_owned()),
+        }
+    }
+
+    /// The value.
+    pub fn value(&self) -> Value<'_> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Int(number) => Value::Int(*number),
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+        }
+    }
+}
+
 impl ToSql for Value<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {

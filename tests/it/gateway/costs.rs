@@ -148,6 +148,12 @@ fn scenario_71_under_mixed_load_memory_descriptors_and_tables_stay_flat() {
     assert_eq!(client.post("/canvas/board/commands", &made).status, 200);
     let mut rev = 1;
     (0..4).for_each(|_| round(&client, &mut rev));
+    // As many at once as there are threads for requests, so that every connection to the database is open.
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| (0..20).for_each(|_| assert_eq!(client.get("/events/list?limit=100").status, 200)));
+        }
+    });
     let place = format!("/proc/{}", gateway.pid());
     // Closed streams leave with the gateway's next look at them.
     let settled = || {
