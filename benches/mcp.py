@@ -221,26 +221,26 @@ def definitions(count):
 class Lists(Model):
     """A server whose number of tools is its path."""
     protocol_version, wbufsize, disable_nagle_algorithm = "HTTP/1.1", -1, True
-    texts = {count: definitions(count) for count in (1, 1000)}
+    texts = {count: definitions(count).encode() for count in (1, 1000)}
 
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         results = {"initialize": {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "a", "version": "1"}},
                    "ping": {}}
-        body = ""
+        body = b""
         if message.get("method") == "tools/list":
             tools = self.texts[int(self.path[1:])]
-            body = f'{{"jsonrpc":"2.0","id":{json.dumps(message["id"])},"result":{{"tools":{tools}}}}}'
+            body = b'{"jsonrpc":"2.0","id":%s,"result":{"tools":%s}}' % (json.dumps(message["id"]).encode(), tools)
         elif "id" in message:
             result = results.get(message["method"])
             part = {"error": {"code": -32601, "message": "no such method"}} if result is None else {"result": result}
-            body = json.dumps({"jsonrpc": "2.0", "id": message["id"]} | part)
+            body = json.dumps({"jsonrpc": "2.0", "id": message["id"]} | part).encode()
         self.send_response(200 if body else 202)
         if body:
             self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body.encode())
+        self.wfile.write(body)
         self.wfile.flush()
 
 
