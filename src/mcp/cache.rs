@@ -11,6 +11,8 @@ use crate::proto::served::Manifest;
 
 /// Time for which the version that a server spoke is remembered.
 const ERA_TIME: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Age at which the file of a server that says the same as before is written anew.
+const RENEWED: Duration = Duration::from_secs(24 * 3600);
 
 pub(super) struct Cache {
     directory: Option<PathBuf>,
@@ -28,13 +30,16 @@ impl Cache {
 
     /// The version that a server spoke within the last seven days.
     pub(super) fn era(&self, server: &Server) -> Option<Era> {
-        let spoken = self.spoken(server)?;
-        let age = u64::try_from(host::now_unix_ms() - spoken.seen_ms).ok()?;
-        (age < u64::try_from(ERA_TIME.as_millis()).ok()?).then(|| spoken.era())
+        self.spoken(server).filter(|spoken| is_younger(spoken, ERA_TIME)).map(|spoken| spoken.era())
     }
 
     /// Keeps what a server offers, and the version that it speaks. A failure only means that the next session asks it again.
-    pub(super) fn keep(&self, server: &Server, era: Era, manifest: &Manifest) {
+    /// `is_known` says that this process has read or written the same manifest before.
+    pub(super) fn keep(&self, server: &Server, era: Era, manifest: &Manifest, is_known: bool) {
+        let is_fresh = |spoken: Spoken| spoken.era() == era && is_younger(&spoken, RENEWED);
+        if is_known && self.spoken(server).is_some_and(is_fresh) {
+            return;
+        }
         // An installation tries the versions in another order, which mustn't be remembered.
         let known = || self.spoken(server).map_or(Era::Auto, |spoken| spoken.era());
         let era = if server.is_fetching { known() } else { era };
@@ -66,4 +71,9 @@ impl Cache {
     fn path(&self, server: &str) -> Option<PathBuf> {
         Some(self.directory.as_ref()?.join(format!("{server}.json")))
     }
+}
+
+fn is_younger(spoken: &Spoken, time: Duration) -> bool {
+    let age = u64::try_from(host::now_unix_ms() - spoken.seen_ms);
+    age.is_ok_and(|age| Duration::from_millis(age) < time)
 }

@@ -25,7 +25,7 @@ use super::connect::{Connection, NotConnected, Notice, connect};
 use super::http::HttpError;
 use super::oauth::Tokens;
 use super::{
-    END, End, Fault, Halted, Launch, McpError, Order, Place, Reply, Server, ServerLimits, Shared, Standing, Web,
+    END, End, Era, Fault, Halted, Launch, McpError, Order, Place, Reply, Server, ServerLimits, Shared, Standing, Web,
     convert,
 };
 use crate::proto::served::Manifest;
@@ -330,13 +330,13 @@ impl Keeper {
         match connected {
             Ok((connection, manifest)) => {
                 let peer = connection.peer();
-                self.tools.cache.keep(&server, connection.era, &manifest);
+                let manifest = self.keep(&server, connection.era, manifest);
                 self.connection = Some(connection);
                 let ready = Standing::Ready { took: began.elapsed() };
                 let (ms, tools) = (began.elapsed().as_millis() as u64, manifest.tools.len() as u64);
                 tracing::info!(event = "server_started", server = %self.name, ms, tools);
                 self.shared.update(&self.name, |entry| {
-                    entry.manifest = Some(Arc::new(manifest));
+                    entry.manifest = Some(manifest);
                     entry.standing = ready;
                     entry.runs = entry.runs.saturating_add(1);
                 });
@@ -352,6 +352,14 @@ impl Keeper {
                 Err(McpError::Start { server: self.name.clone(), why })
             }
         }
+    }
+
+    /// Keeps a manifest for later runs. Returns the one that is known if it is the same: what was made of it is still good.
+    fn keep(&self, server: &Server, era: Era, manifest: Manifest) -> Arc<Manifest> {
+        let known = self.shared.lock().get(&self.name).and_then(|entry| entry.manifest.clone());
+        let known = known.filter(|known| **known == manifest);
+        self.tools.cache.keep(server, era, &manifest, known.is_some());
+        known.unwrap_or_else(|| Arc::new(manifest))
     }
 
     /// Reason why the server isn't started now by itself, if so.
@@ -392,8 +400,9 @@ impl Keeper {
         connection.forget_changes();
         // A list that can't be fetched now leaves the old one.
         if let Ok(manifest) = convert::manifest(&connection.peer(), &server).await {
-            self.tools.cache.keep(&server, connection.era, &manifest);
-            self.shared.update(&self.name, |entry| entry.manifest = Some(Arc::new(manifest)));
+            let era = connection.era;
+            let manifest = self.keep(&server, era, manifest);
+            self.shared.update(&self.name, |entry| entry.manifest = Some(manifest));
         }
     }
 
