@@ -34,7 +34,7 @@ const COLUMNS: usize = 100;
 
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
-    let command = Command::new("mcp").about("Servers of tools (Model Context Protocol)").subcommand_required(true);
+    let command = Command::new("mcp").about("Servers of tools (Model Context Protocol); alone it lists them");
     // A log and a running server belong to a session.
     let words = MCP_WORDS.iter().filter(|(word, ..)| !matches!(*word, "log" | "disconnect" | "restart"));
     let command = command.subcommand(serve_definition());
@@ -84,7 +84,7 @@ fn served(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
 
 /// Carries it out; `config` is the file that `--config` names.
 pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> ExitCode {
-    let Some((word, matches)) = matches.subcommand() else { return ExitCode::from(USAGE) };
+    let (word, matches) = matches.subcommand().unwrap_or(("list", matches));
     if word == "serve" {
         return served(matches, config);
     }

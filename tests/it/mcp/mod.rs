@@ -110,6 +110,7 @@ fn a_servers_tool_is_called_after_it_was_allowed_and_never_before() {
     assert_eq!(call(at(&home), "one__echo", &json!({"word": 1}))["error"]["code"], "bad-arguments");
     let (_, out, _) = run(at(&home), &["mcp", "list"]);
     assert!(out.contains("3 of 3 tools allowed") && out.contains("2025-11-25"), "{out}");
+    assert_eq!(run(at(&home), &["mcp"]).1, out, "alone it lists them");
     // A person is asked each time, and here is nobody.
     let workspace = at(&home).join("work").display().to_string();
     let args = ["tool", "run", "one__echo", "--json", "{\"text\": \"x\"}", "--workspace", &workspace];
