@@ -517,6 +517,7 @@ fn each_command_has_the_exit_status_that_its_outcome_means() {
         let (code, out, err) = reedclaw(at, &unknown);
         assert_eq!((code, out.as_str()), (Some(2), ""), "{name}: {err}");
         assert!(err.contains("no session here is called nothing-like-this"), "{name}: {err}");
+        assert!(err.contains("reedclaw session list shows"), "{name}: {err}");
         let (code, _, err) = reedclaw(at, &["session", name]);
         assert_eq!(code, Some(2), "{name} without an id: {err}");
         assert!(err.contains("Usage:") || err.contains("required"), "{name}: {err}");

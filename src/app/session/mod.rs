@@ -163,21 +163,21 @@ impl Approvals<'_> {
     }
 }
 
-/// A failure of sessions, in words for a person.
+/// A failure of sessions, in words for a person at the shell's prompt.
 #[must_use]
 pub fn session_failure(error: SessionError) -> Failure {
     let (kind, hint) = match &error {
-        SessionError::Unknown(_) => (FailureKind::User, "session list shows the sessions of this repository"),
-        SessionError::NoTurn { .. } => (FailureKind::User, "session log lists its turns"),
-        SessionError::NoChange(_) => (FailureKind::User, "session diff alone shows all that the session has changed"),
+        SessionError::Unknown(_) => (FailureKind::User, ":session list shows the sessions of this repository"),
+        SessionError::NoTurn { .. } => (FailureKind::User, ":session log lists its turns"),
+        SessionError::NoChange(_) => (FailureKind::User, ":session diff alone shows all that the session has changed"),
         SessionError::Git(GitError::NoCommit(_)) => (FailureKind::User, "name a commit, a branch or a tag"),
         SessionError::Held(..) => {
-            (FailureKind::Refused, "a fork goes on from it here; session show and session diff look at it")
+            (FailureKind::Refused, "a fork goes on from it here; :session show and :session diff look at it")
         }
         SessionError::Refused(_) => (FailureKind::Refused, ""),
         SessionError::Conflicts(_) => (
             FailureKind::Refused,
-            "nothing was changed; session sync brings your commits into the session, to solve it there",
+            "nothing was changed; :session sync brings your commits into the session, to solve it there",
         ),
         SessionError::Damaged(_) => (FailureKind::Unavailable, "its files are whole; git log shows its commits"),
         SessionError::Git(_) => (FailureKind::Unavailable, ""),
