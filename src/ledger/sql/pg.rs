@@ -1,6 +1,6 @@
 //! PostgreSQL: statements in its form, transactions that see their tenants only, and hints between gateways.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::fmt::Write as _;
@@ -34,12 +34,14 @@ pub struct Server {
     wire: RefCell<Wire>,
     /// Statements that are prepared, by their text in SQLite's form.
     prepared: RefCell<HashMap<String, Statement>>,
+    /// A transaction was begun, and neither committed nor taken back.
+    is_begun: Cell<bool>,
 }
 
 impl Server {
     /// Connects; encrypted, unless the server is on this machine or the address says `sslmode=disable`.
     pub fn connect(address: &str) -> Result<Self> {
-        Ok(Self { wire: RefCell::new(connect(address)?), prepared: RefCell::default() })
+        Ok(Self { wire: RefCell::new(connect(address)?), prepared: RefCell::default(), is_begun: Cell::new(false) })
     }
 
     /// Begins a transaction that sees the rows of these tenants; a writer waits for other writers of them. It is sent with the
@@ -72,14 +74,18 @@ impl Server {
             return Err(Error::Server("the connection is lost".into()));
         }
         wire.run_later(sql);
+        self.is_begun.set(true);
         Ok(())
     }
 
-    /// Takes a transaction's changes back, without waiting for the server.
+    /// Takes a transaction's changes back, without waiting for the server. Without a transaction it does nothing.
     ///
     /// # Errors
     /// The connection is lost.
     pub fn roll_back(&self) -> Result<()> {
+        if !self.is_begun.take() {
+            return Ok(());
+        }
         let mut wire = self.wire.borrow_mut();
         wire.run_later("ROLLBACK".to_owned());
         wire.send().map_err(failure)
@@ -87,6 +93,9 @@ impl Server {
 
     /// Runs statements without parameters.
     pub fn run(&self, sql: &str) -> Result<()> {
+        if sql.starts_with("BEGIN") || sql == "COMMIT" {
+            self.is_begun.set(sql != "COMMIT");
+        }
         self.wire.borrow_mut().wait(async |client| client.batch_execute(sql).await).map_err(failure)
     }
 
