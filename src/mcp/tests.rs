@@ -1,6 +1,7 @@
 //! Real servers in Python behind the client, with every fault that the fixture can show.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -136,6 +137,13 @@ fn what_a_server_offers_is_known_at_the_next_start() {
     let second = client(server(&["era=both".into()]), Some(state.path()));
     assert_eq!(second.standings()[0].1, Standing::Asleep { is_known: true });
     assert_eq!(second.manifest("one"), Some(manifest));
+    // It offers the same again: what was made of the known manifest is still good, and the disk is left alone.
+    let file = || fs::metadata(state.path().join("manifests/one.json")).expect("a file").ino();
+    let (known, written) = (second.manifest("one").expect("a manifest"), file());
+    second.wake("one");
+    assert_eq!(second.wait(&["one".into()], Instant::now() + Duration::from_secs(30), &go_on), [""; 0]);
+    assert!(second.manifest("one").is_some_and(|now| Arc::ptr_eq(&now, &known)));
+    assert_eq!(file(), written);
     let other = client(server(&["era=odd".into()]), Some(state.path()));
     assert_eq!(other.manifest("one"), None, "it is started in another way");
     fs::write(state.path().join("manifests/one.json"), "{").expect("a broken file");
