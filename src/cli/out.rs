@@ -76,8 +76,25 @@ fn end(error: &io::Error) -> ! {
 pub(super) fn report(failure: &Failure) {
     eprintln!("reedclaw: {}", sanitise(&failure.message));
     if !failure.hint.is_empty() {
-        eprintln!("  {}", sanitise(&failure.hint));
+        eprintln!("  {}", sanitise(&without_meta_commands(&failure.hint)));
     }
+}
+
+/// The same failure with a hint for whoever isn't in the shell.
+pub(super) fn outside_the_shell(failure: Failure) -> Failure {
+    Failure { hint: without_meta_commands(&failure.hint), ..failure }
+}
+
+/// A hint in which options and subcommands replace meta commands.
+fn without_meta_commands(hint: &str) -> String {
+    const INSTEAD: [(&str, &str); 5] = [
+        (":models lists", "reedclaw config show says"),
+        (":model NAME", "--model NAME"),
+        ("start again with :new", "leave out --conversation"),
+        (":onboard", "`reedclaw onboard`"),
+        (":session", "reedclaw session"),
+    ];
+    INSTEAD.iter().fold(hint.to_owned(), |hint, (meta, instead)| hint.replace(meta, instead))
 }
 
 /// Asks a question on standard error and reads a line; only the whole word yes is one.

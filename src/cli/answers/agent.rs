@@ -25,7 +25,7 @@ use crate::cli::answers::norris;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, set_autonomy};
-use crate::cli::out::shown_json;
+use crate::cli::out::{outside_the_shell, shown_json};
 use crate::host;
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
@@ -289,7 +289,7 @@ impl AtCli {
     /// Tells why nothing was asked.
     fn failed(&self, failure: Failure) -> Ending {
         let code = exit::of(&failure);
-        self.face().take(Event::Failed { text: String::new(), failure });
+        self.face().take(Event::Failed { text: String::new(), failure: outside_the_shell(failure) });
         Ending::Exit(i32::from(code))
     }
 
@@ -446,7 +446,7 @@ impl Face {
     /// Takes what happened to a question.
     fn receive(&mut self, message: Event) {
         let event = match message {
-            Event::Failed { text, failure } => Event::Failed { text, failure: without_session(failure) },
+            Event::Failed { text, failure } => Event::Failed { text, failure: outside_the_shell(failure) },
             Event::Answered { .. } => match self.judged(message) {
                 Some(event) => event,
                 None => return,
@@ -576,18 +576,6 @@ impl Face {
             }
         }
     }
-}
-
-/// A hint without a session: an option replaces a meta command.
-fn without_session(failure: Failure) -> Failure {
-    const INSTEAD: [(&str, &str); 4] = [
-        (":models lists", "reedclaw config show says"),
-        (":model NAME", "--model NAME"),
-        ("start again with :new", "leave out --conversation"),
-        (":onboard", "`reedclaw onboard`"),
-    ];
-    let hint = INSTEAD.iter().fold(failure.hint, |hint, (meta, option)| hint.replace(meta, option));
-    Failure { hint, ..failure }
 }
 
 /// Reads what standard input brings: a pipe, a socket or a file, but no terminal and no device.

@@ -52,13 +52,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
         }
         Err(failure) => return exit::failed(&failure),
     };
-    let carried_out = asked.carry_out(name, inner.unwrap_or(matches));
-    carried_out.unwrap_or_else(|failure| exit::failed(&outside_the_shell(failure)))
-}
-
-/// The same failure, with the commands that its hint names as they are written outside the shell.
-fn outside_the_shell(failure: Failure) -> Failure {
-    Failure { hint: failure.hint.replace(":session", "reedclaw session"), ..failure }
+    asked.carry_out(name, inner.unwrap_or(matches)).unwrap_or_else(|failure| exit::failed(&failure))
 }
 
 /// Asks in a session, as `reedclaw agent` does.
@@ -311,7 +305,7 @@ impl Asked {
         };
         let mut plan = match against(&self.sessions, id, range, branch, &self.program()?) {
             Err(error @ SessionError::Conflicts(_)) => {
-                report(&outside_the_shell(session_failure(error)));
+                report(&session_failure(error));
                 return Ok(ExitCode::from(exit::CONFLICTS));
             }
             plan => plan.map_err(session_failure)?,
@@ -358,7 +352,7 @@ impl Asked {
         };
         let synced = match synced {
             Err(error @ SessionError::Conflicts(_)) => {
-                report(&outside_the_shell(session_failure(error)));
+                report(&session_failure(error));
                 return Ok(ExitCode::from(exit::CONFLICTS));
             }
             synced => synced.map_err(session_failure)?,
