@@ -13,6 +13,7 @@ use crate::ops::cost::{Cost, Span, of_days};
 use crate::ops::policy::explain as explain_command;
 use crate::proto::LineKind;
 use crate::receipts::{self, Check, Verdict};
+use crate::schema::Schema;
 use crate::store::{Row, Search, TextMatch};
 
 /// Lines of one search.
@@ -86,17 +87,29 @@ fn offered_of_sessions() -> [Offered; 2] {
 
 /// The definitions of all these tools.
 pub(super) fn definitions(has_outputs: bool) -> Vec<Value> {
-    let definition = |(name, description, properties, required): Offered| {
+    let definition = |tool: Offered| {
         json!({
-            "name": name, "description": description,
-            "inputSchema": {
-                "type": "object", "properties": properties, "required": required, "additionalProperties": false,
-            },
+            "name": tool.0, "description": tool.1, "inputSchema": schema(&tool),
             "annotations": {"readOnlyHint": true, "openWorldHint": false},
         })
     };
-    let of_sessions = offered_of_sessions().into_iter().filter(|_| has_outputs);
-    offered().into_iter().chain(of_sessions).map(definition).collect()
+    all(has_outputs).map(definition).collect()
+}
+
+fn all(has_outputs: bool) -> impl Iterator<Item = Offered> {
+    let of_sessions = offered_of_sessions().into_iter().filter(move |_| has_outputs);
+    offered().into_iter().chain(of_sessions)
+}
+
+/// The schema of a tool's arguments.
+fn schema((_, _, properties, required): &Offered) -> Value {
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+/// Refuses arguments that the tool's schema doesn't allow.
+fn check(tool: &Offered, arguments: &Value) -> Result<(), String> {
+    let problems = Schema::new(schema(tool))?.problems(arguments);
+    if problems.is_empty() { Ok(()) } else { Err(format!("the arguments can't be used: {}", problems.join("; "))) }
 }
 
 /// Answers a call; `None` if it is none of these tools.
@@ -109,6 +122,10 @@ pub(super) fn call(
     runtime: &Runtime,
     workspace: &Path,
 ) -> Option<Result<Value, String>> {
+    let tool = all(runtime.settings().mcp.serve.has_outputs).find(|tool| tool.0 == name)?;
+    if let Err(why) = check(&tool, arguments) {
+        return Some(Err(why));
+    }
     Some(match name {
         "session_state" => session_state(runtime),
         "history_search" => history(arguments, runtime),
@@ -116,8 +133,7 @@ pub(super) fn call(
         "receipts_verify" => verify(runtime),
         "steps_list" => steps(runtime, workspace),
         "cost" => cost(runtime),
-        "last_output" | "jobs" if runtime.settings().mcp.serve.has_outputs => of_sessions(runtime, name),
-        _ => return None,
+        _ => of_sessions(runtime, name),
     })
 }
 

@@ -151,6 +151,15 @@ fn another_agent_sees_typed_lines_without_secrets_and_can_do_nothing() {
         assert!(Instant::now() < until, "{state}");
     };
     assert_eq!(state["cwd"].as_str().map(Path::new), Some(at(&home).join("work").as_path()));
+    for (tool, wrong) in [
+        ("history_search", json!({"text": "echo"})),
+        ("history_search", json!({"limit": 0})),
+        ("policy_explain", json!({})),
+    ] {
+        let refused = agent.call(tool, wrong);
+        let why = refused["content"][0]["text"].as_str().unwrap_or_default();
+        assert!(refused["isError"] == true && why.contains("the arguments can't be used"), "{refused}");
+    }
     let verdict = agent.call("policy_explain", json!({"command": "rm -rf /"}));
     assert_eq!(verdict["structuredContent"]["risk"], "blocked", "{verdict}");
     let receipts = agent.call("receipts_verify", json!({}));

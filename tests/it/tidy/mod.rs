@@ -186,8 +186,8 @@ const ROOMS: &[Room] = &[
         "serve",
         10,
         &[
-            "base", "proto", "policy", "render", "files", "host", "rpc", "config", "receipts", "steps", "store",
-            "gate", "tools", "agent", "app", "ops",
+            "base", "proto", "schema", "policy", "render", "files", "host", "rpc", "config", "receipts", "steps",
+            "store", "gate", "tools", "agent", "app", "ops",
         ],
         "another agent's face: it hands calls to the gate, and a person in a session answers what the gate asks",
     ),
