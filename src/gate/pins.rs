@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::files::{Locked, lock_file, replace_private};
 use crate::host::now_unix_ms;
-use crate::proto::served::{Definition, PinStanding};
+use crate::proto::served::{Definition, Json, PinStanding};
 use crate::receipts;
 
 /// Longest file of pins that is read, in bytes.
@@ -62,11 +62,11 @@ struct Row {
 /// The parts of a tool that its hash covers, in the order of their names, since that order is part of the hash.
 #[derive(Serialize)]
 struct HashedTool<'a> {
-    annotations: &'a Value,
+    annotations: &'a Json,
     description: &'a str,
-    input: &'a Value,
+    input: &'a Json,
     name: &'a str,
-    output: &'a Value,
+    output: &'a Json,
     title: &'a str,
 }
 
@@ -115,8 +115,8 @@ pub fn whole_pin(identity: &Value, tools: &[Arc<Definition>]) -> String {
 pub fn definition(tool: &Definition) -> Value {
     let Definition { name, title, description, input, output, annotations } = tool;
     json!({
-        "name": name, "title": title, "description": description, "input": input, "output": output,
-        "annotations": annotations,
+        "name": name, "title": title, "description": description, "input": input.value(), "output": output.value(),
+        "annotations": annotations.value(),
     })
 }
 
@@ -243,7 +243,7 @@ mod tests {
         Definition {
             name: name.into(),
             description: description.into(),
-            input: json!({"type": "object"}),
+            input: Json::from(&json!({"type": "object"})),
             ..Definition::default()
         }
     }
@@ -254,9 +254,11 @@ mod tests {
         let identity = json!({"program": "/usr/bin/one", "argv": ["one", "\u{e9}\n"], "network": false});
         let whole = Definition {
             title: "A \"title\"".into(),
-            input: json!({"type": "object", "properties": {"b": {"type": "number", "maximum": 1.5}, "a": {}}}),
-            output: json!({"type": "object"}),
-            annotations: json!({"readOnlyHint": true}),
+            input: Json::from(
+                &json!({"type": "object", "properties": {"b": {"type": "number", "maximum": 1.5}, "a": {}}}),
+            ),
+            output: Json::from(&json!({"type": "object"})),
+            annotations: Json::from(&json!({"readOnlyHint": true})),
             ..tool("echo", "Gives \u{202e}it\tback.")
         };
         for tool in [whole, tool("plain", "")] {
@@ -274,8 +276,9 @@ mod tests {
         pins.allow("one", &identity, &[&echo]).expect("written");
         assert_eq!(pins.standing("one", &identity, &echo), PinStanding::Pinned);
         assert_eq!(Pins::at(top.path()).standing("one", &identity, &echo), PinStanding::Pinned, "in another session");
-        let annotated = Definition { annotations: json!({"readOnlyHint": true}), ..echo.clone() };
-        let wider = Definition { input: json!({"type": "object", "properties": {"x": {}}}), ..echo.clone() };
+        let annotated = Definition { annotations: Json::from(&json!({"readOnlyHint": true})), ..echo.clone() };
+        let wider =
+            Definition { input: Json::from(&json!({"type": "object", "properties": {"x": {}}})), ..echo.clone() };
         for changed in [&tool("echo", "Gives it back. "), &annotated, &wider] {
             assert_eq!(pins.standing("one", &identity, changed), PinStanding::Changed, "{changed:?}");
         }

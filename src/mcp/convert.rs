@@ -9,11 +9,10 @@ use rmcp::model::{
     ServerResult, Tool,
 };
 use rmcp::service::{Peer, RoleClient, ServiceError};
-use serde_json::Value;
 
 use super::{McpError, Part, Reply, Server};
 use crate::base::base64;
-use crate::proto::served::{Definition, Link, Manifest, PromptSpec};
+use crate::proto::served::{Definition, Json, Link, Manifest, PromptSpec};
 
 /// Pages of a list.
 const PAGES_MAX: usize = 100;
@@ -135,13 +134,14 @@ fn size(tool: &Tool) -> usize {
 }
 
 fn definition(tool: Tool) -> Definition {
+    let hints = tool.annotations.and_then(|hints| serde_json::to_value(hints).ok());
     Definition {
         name: tool.name.into_owned(),
         title: tool.title.unwrap_or_default(),
         description: tool.description.map(std::borrow::Cow::into_owned).unwrap_or_default(),
-        input: Value::Object(Arc::unwrap_or_clone(tool.input_schema)),
-        output: tool.output_schema.map_or(Value::Null, |schema| Value::Object(Arc::unwrap_or_clone(schema))),
-        annotations: tool.annotations.and_then(|hints| serde_json::to_value(hints).ok()).unwrap_or_default(),
+        input: Json::from(&*tool.input_schema),
+        output: tool.output_schema.map(|schema| Json::from(&*schema)).unwrap_or_default(),
+        annotations: hints.map(|hints| Json::from(&hints)).unwrap_or_default(),
     }
 }
 
@@ -248,7 +248,7 @@ mod tests {
 
     use proptest::prelude::*;
     use rmcp::model::{CallToolResult, ListToolsResult, ReadResourceResult};
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

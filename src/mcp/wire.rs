@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::{Era, Server};
-use crate::proto::served::{Definition, Link, Manifest, PromptSpec};
+use crate::proto::served::{Definition, Json, Link, Manifest, PromptSpec};
 
 /// The file's content.
 #[derive(Serialize, Deserialize)]
@@ -43,9 +42,9 @@ struct Tool<'m> {
     name: Cow<'m, str>,
     title: Cow<'m, str>,
     description: Cow<'m, str>,
-    input: Cow<'m, Value>,
-    output: Cow<'m, Value>,
-    annotations: Cow<'m, Value>,
+    input: Cow<'m, Json>,
+    output: Cow<'m, Json>,
+    annotations: Cow<'m, Json>,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 
 /// Everything that a server offers, fetched as a whole.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +26,56 @@ pub struct Manifest {
     pub left_out: Vec<String>,
 }
 
+/// A value of JSON as the text that `serde_json` writes of it, with sorted names. Of a schema, that takes a fifth of the memory of
+/// the value.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        serde_json::from_str(self.text()).unwrap_or_default()
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Whether it is nothing.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.text() == "null"
+    }
+}
+
+impl From<&Value> for Json {
+    fn from(value: &Value) -> Self {
+        Self(to_raw_value(value).unwrap_or_default())
+    }
+}
+
+impl From<&Map<String, Value>> for Json {
+    fn from(object: &Map<String, Value>) -> Self {
+        Self(to_raw_value(object).unwrap_or_default())
+    }
+}
+
+impl Default for Json {
+    fn default() -> Self {
+        Self::from(&Value::Null)
+    }
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Self) -> bool {
+        self.text() == other.text()
+    }
+}
+
 /// A tool, as its server defines it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Definition {
@@ -34,18 +86,18 @@ pub struct Definition {
     /// The description for the model; may be empty.
     pub description: String,
     /// The JSON Schema of its arguments.
-    pub input: Value,
+    pub input: Json,
     /// The JSON Schema of its structured result; null if it declares none.
-    pub output: Value,
+    pub output: Json,
     /// Hints such as `readOnlyHint`; null if there are none. They never lower a risk.
-    pub annotations: Value,
+    pub annotations: Json,
 }
 
 impl Definition {
     /// Whether a boolean hint is set.
     #[must_use]
     pub fn hint(&self, name: &str) -> bool {
-        self.annotations.get(name).and_then(Value::as_bool).unwrap_or(false)
+        self.annotations.value().get(name).and_then(Value::as_bool).unwrap_or(false)
     }
 }
 

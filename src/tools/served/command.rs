@@ -579,10 +579,10 @@ fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<Strin
 /// Everything that a model is shown of a tool, and what about it deserves a second look.
 fn tool_lines(tool: &Definition, others: &[String]) -> Vec<String> {
     let mut lines = said_lines(&tool.description, others);
-    lines.extend(json_lines("arguments", &tool.input));
+    lines.extend(json_lines("arguments", &tool.input.value()));
     for (what, value) in [("result", &tool.output), ("hints", &tool.annotations)] {
         if !value.is_null() {
-            lines.extend(json_lines(what, value));
+            lines.extend(json_lines(what, &value.value()));
         }
     }
     lines

@@ -137,7 +137,8 @@ pub(super) fn search<'l>(all: &'l [Listed], index: &Index, query: &str, limit: u
 
 /// The words of a tool: its name counts twice, as it says most.
 fn text(row: &Listed) -> Vec<String> {
-    let parameters = row.tool.input.get("properties").and_then(Value::as_object);
+    let schema = row.tool.input.value();
+    let parameters = schema.get("properties").and_then(Value::as_object);
     let parameters = parameters.into_iter().flat_map(|all| all.keys().map(String::as_str));
     let parts = [row.name.as_str(), row.name.as_str(), &row.tool.title, &row.tool.description];
     parts.into_iter().chain(parameters).flat_map(words).collect()
@@ -168,7 +169,7 @@ fn words(text: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proto::served::{Definition, PinStanding};
+    use crate::proto::served::{Definition, Json, PinStanding};
 
     fn listed(server: &str, name: &str, description: &str, parameter: &str) -> Listed {
         Listed {
@@ -177,7 +178,7 @@ mod tests {
             tool: Arc::new(Definition {
                 name: name.into(),
                 description: description.into(),
-                input: json!({"type": "object", "properties": {parameter: {}}}),
+                input: Json::from(&json!({"type": "object", "properties": {parameter: {}}})),
                 ..Definition::default()
             }),
             standing: PinStanding::Pinned,

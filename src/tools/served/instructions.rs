@@ -21,7 +21,8 @@ const BY_COMMAND: &str = "[servers of tools]\nThe user can call these tools by a
 /// are none.
 pub(super) fn by_command<'r>(tools: impl Iterator<Item = (&'r str, &'r Definition)>) -> Option<String> {
     let one = |(server, tool): (&str, &Definition)| {
-        let arguments = tool.input.get("properties").and_then(serde_json::Value::as_object);
+        let schema = tool.input.value();
+        let arguments = schema.get("properties").and_then(serde_json::Value::as_object);
         let arguments: Vec<&str> = arguments.into_iter().flatten().map(|(name, _)| name.as_str()).collect();
         harmless(&format!("{server}.{}({})", tool.name, arguments.join(", ")))
     };

@@ -728,7 +728,7 @@ fn resources_definition() -> Definition {
 
 /// About how many tokens a tool costs in each request.
 fn tokens(row: &Listed) -> usize {
-    (row.tool.description.len() + row.tool.input.to_string().len() + row.name.len()) / BYTES_PER_TOKEN
+    (row.tool.description.len() + row.tool.input.text().len() + row.name.len()) / BYTES_PER_TOKEN
 }
 
 /// Lines that say how a tool differs from the one that was allowed, part by part.

@@ -28,11 +28,14 @@ pub struct ServedTool {
     server: String,
     name: String,
     tool: Arc<Definition>,
+    /// Of its arguments. One with hidden characters in its names is refused where the tool is added.
+    schema: Value,
 }
 
 impl ServedTool {
     pub(super) fn new(servers: Arc<Servers>, server: String, name: String, tool: Arc<Definition>) -> Self {
-        Self { servers, server, name, tool }
+        let schema = stranger::harmless_schema(tool.input.value()).unwrap_or_default();
+        Self { servers, server, name, tool, schema }
     }
 }
 
@@ -43,8 +46,7 @@ impl Tool for ServedTool {
             name: self.name.clone(),
             aliases: &[],
             description: format!("By the server {}, in its own words: {description}", self.server),
-            // A schema with hidden characters in its names is refused where the tool is added.
-            schema: stranger::harmless_schema(self.tool.input.clone()).unwrap_or_default(),
+            schema: self.schema.clone(),
         }
     }
 
@@ -115,7 +117,7 @@ impl ServedTool {
         if structured.is_null() || self.tool.output.is_null() {
             return None;
         }
-        let problems = Schema::foreign(&self.tool.output).ok()?.problems(structured);
+        let problems = Schema::foreign(&self.tool.output.value()).ok()?.problems(structured);
         let first = clean(problems.first()?);
         Some(format!("the structured result isn't as the tool's schema promises: {first}"))
     }
