@@ -24,7 +24,7 @@ pub enum SessionError {
     #[error("session {0} is open in another shell{1}")]
     Held(String, String),
     /// There is no such turn.
-    #[error("session {id} has no turn {turn}; it has 0 to {last}")]
+    #[error("session {id} has no turn {turn}; its newest is {last}")]
     NoTurn {
         /// The session, in short.
         id: String,

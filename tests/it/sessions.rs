@@ -89,6 +89,8 @@ fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
     session.expect_text("Back at turn 1");
     session.run(":session cat more.txt");
     session.expect_text("no such file");
+    session.run(":session undo 1");
+    session.expect_text(":session undo takes nothing more, and was given 1; nothing was done");
     session.run(":session undo");
     session.expect_text("undid the rewind to turn 1");
     session.run("clear");

@@ -34,6 +34,10 @@ impl Repl {
         let (word, rest) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
         let rest = rest.trim();
         let done = match word {
+            "leave" | "log" | "apply" | "undo" | "redo" | "tools" if !rest.is_empty() => Err(user(
+                format!(":session {word} takes nothing more, and was given {}; nothing was done", escape_visible(rest)),
+                ":help session shows the words of each",
+            )),
             "" | "list" => self.session_list(rest),
             "start" => match self.offer_repository() {
                 Err(flow) => return flow,
