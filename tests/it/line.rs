@@ -112,6 +112,13 @@ fn the_search_replaces_the_line_and_shows_its_query() {
     session.expect_text("▸ echo needle in haystack");
     session.press(Key::Tab);
     expect_line_is(&session, "echo needle in haystack");
+    clear(&session);
+    // Keys that come faster than the hits are shown.
+    session.send(b"\x12777 dock\r");
+    expect_line_is(&session, "true docker run 777");
+    clear(&session);
+    session.send(b"\x12ndlhay\r\r");
+    session.expect_line("needle in haystack");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Ctrl-R: a menu over the whole history. The line is the query while it is open; Enter puts the chosen line in its place,
 //! Esc and Ctrl-G bring back what was there. It must not know what a line means.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -114,7 +115,7 @@ pub(in crate::repl) struct SearchMenu {
     /// The hits as reedline wants them.
     values: Vec<Suggestion>,
     /// The newest rows of a scope.
-    newest: Option<(Scope, Vec<Row>)>,
+    newest: RefCell<Option<(Scope, Vec<Row>)>>,
     selected: usize,
     /// The hit in the first row.
     first: usize,
@@ -137,7 +138,7 @@ impl SearchMenu {
             hits: Vec::new(),
             has_more: false,
             values: Vec::new(),
-            newest: None,
+            newest: RefCell::default(),
             selected: 0,
             first: 0,
             rows: PAGE_LINES,
@@ -159,9 +160,14 @@ impl SearchMenu {
         );
     }
 
+    /// Whether the hits are those of a query.
+    fn has_asked(&self, query: &str) -> bool {
+        self.asked.as_ref().is_some_and(|(asked, of)| asked == query && *of == self.searching.scope(0))
+    }
+
     fn find(&mut self, query: &str) {
         let scope = self.searching.scope(0);
-        if self.asked.as_ref().is_some_and(|(asked, of)| asked == query && *of == scope) {
+        if self.has_asked(query) {
             return;
         }
         (self.selected, self.first) = (0, 0);
@@ -173,18 +179,23 @@ impl SearchMenu {
     }
 
     fn read(&mut self, query: &str, scope: Scope, limit: usize) {
+        (self.hits, self.has_more) = self.hits_of(query, scope, limit);
+        let value = |row: &Row| Suggestion { value: row.entry.line.clone(), ..Suggestion::default() };
+        self.values = self.hits.iter().map(value).collect();
+    }
+
+    /// The hits of a query, the best first, and whether the history may have more of them.
+    fn hits_of(&self, query: &str, scope: Scope, limit: usize) -> (Vec<Row>, bool) {
         let words: Vec<String> = query.to_lowercase().split_whitespace().map(str::to_owned).collect();
         let text = if words.is_empty() { TextMatch::Any } else { TextMatch::Words(words.clone()) };
         let mut rows = self.search(scope, text, limit);
-        self.has_more = rows.len() >= limit && limit < HITS_MAX;
+        let has_more = rows.len() >= limit && limit < HITS_MAX;
         if rows.len() < PAGE_LINES && !words.is_empty() {
             rows.extend(self.fuzzy(scope, &words));
         }
         let mut seen = std::collections::HashSet::new();
         rows.retain(|row| !row.entry.line.trim().is_empty() && seen.insert(row.entry.line.trim().to_owned()));
-        self.values =
-            rows.iter().map(|row| Suggestion { value: row.entry.line.clone(), ..Suggestion::default() }).collect();
-        self.hits = rows;
+        (rows, has_more)
     }
 
     /// Reads all hits that can be walked through. The selection stays on its line, whatever has been run meanwhile.
@@ -217,11 +228,12 @@ impl SearchMenu {
     }
 
     /// Lines that hold the letters of each word in their order, the closest together first.
-    fn fuzzy(&mut self, scope: Scope, words: &[String]) -> Vec<Row> {
-        if self.newest.as_ref().is_none_or(|(of, _)| *of != scope) {
-            self.newest = Some((scope, self.search(scope, TextMatch::Any, FUZZY_ROWS)));
+    fn fuzzy(&self, scope: Scope, words: &[String]) -> Vec<Row> {
+        let mut newest = self.newest.borrow_mut();
+        if newest.as_ref().is_none_or(|(of, _)| *of != scope) {
+            *newest = Some((scope, self.search(scope, TextMatch::Any, FUZZY_ROWS)));
         }
-        let rows = self.newest.as_ref().map_or(&[][..], |(_, rows)| rows);
+        let rows = newest.as_ref().map_or(&[][..], |(_, rows)| rows);
         let mut found: Vec<(usize, &Row)> = rows
             .iter()
             .filter_map(|row| {
@@ -363,7 +375,7 @@ impl Menu for SearchMenu {
 
     fn on_deactivate(&mut self) {
         // Thousands of lines aren't kept for nobody.
-        (self.hits, self.values, self.newest, self.asked) = (Vec::new(), Vec::new(), None, None);
+        (self.hits, self.values, self.newest, self.asked) = (Vec::new(), Vec::new(), RefCell::default(), None);
         self.searching.end();
     }
 
@@ -387,6 +399,7 @@ impl Menu for SearchMenu {
     fn can_partially_complete(&mut self, _: bool, editor: &mut Editor, _: &mut dyn Completer) -> bool {
         if std::mem::take(&mut self.opening) {
             self.open(editor);
+            self.find(editor.get_buffer());
         }
         false
     }
@@ -405,8 +418,15 @@ impl Menu for SearchMenu {
     }
 
     fn replace_in_buffer(&self, editor: &mut Editor) {
-        if let Some(row) = self.hits.get(self.selected) {
-            let line = row.entry.line.clone();
+        // Of keys that come faster than the hits are shown, the last one may follow a query that wasn't searched for.
+        let query = editor.get_buffer();
+        let line = if self.has_asked(query) {
+            self.hits.get(self.selected).map(|row| row.entry.line.clone())
+        } else {
+            let (hits, _) = self.hits_of(query, self.searching.scope(0), HITS_FIRST);
+            hits.into_iter().next().map(|row| row.entry.line)
+        };
+        if let Some(line) = line {
             let end = line.len();
             set(editor, line, end);
         }
