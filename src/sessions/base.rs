@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::disk::{self, Desk, Left};
 use super::error::{SessionError, unknown};
 use super::history::{LogEntry, View};
-use super::names::{self, BRANCHES, HIDDEN, KEPT, ON, SUMMARIES, kept_number, short_id};
+use super::names::{self, BRANCHES, HIDDEN, KEPT, ON, SUMMARIES, kept_number, label, short_id};
 use super::wire::Meta;
 use crate::files::Locked;
 use crate::git::{GitError, Identity, Mode, Objects as _, Oid, Repo, Unnamed};
@@ -294,7 +294,7 @@ impl Sessions {
     }
 
     /// The id of the session that `wanted` means: its id, the beginning or the end of it, the beginning of the digits that are
-    /// shown, or a part of its title.
+    /// shown, a part of its title, or the name that the prompt shows.
     ///
     /// # Errors
     /// None or several are meant.
@@ -310,7 +310,10 @@ impl Sessions {
             id.starts_with(wanted) || id.ends_with(wanted) || short_id(id).starts_with(wanted)
         };
         let lower = wanted.to_lowercase();
-        let is_titled = |it: &&Listed| it.meta.title.to_lowercase().contains(&lower);
+        let is_titled = |it: &&Listed| {
+            let title = &it.meta.title;
+            title.to_lowercase().contains(&lower) || label(title).is_some_and(|label| label == lower)
+        };
         let mut found: Vec<&Listed> = all.iter().filter(is_id).collect();
         if found.is_empty() {
             found = all.iter().filter(is_titled).collect();

@@ -20,6 +20,8 @@ pub const SUMMARIES: &str = "refs/reedclaw/summaries";
 const SHOWN: usize = 8;
 /// Characters of a title.
 const TITLE_CHARS_MAX: usize = 80;
+/// Characters of a session's name in the prompt.
+const LABEL_CHARS_MAX: usize = 20;
 
 /// A new id: a UUID of version 7, which begins with the time (RFC 9562).
 pub(super) fn new_id(now_ms: i64) -> String {
@@ -48,6 +50,22 @@ pub fn short_id(id: &str) -> &str {
     &id[id.ceil_char_boundary(id.len().saturating_sub(SHOWN))..]
 }
 
+/// A session's name for the prompt, made of its title: the words in small letters with hyphens between, as many as fit. `None` if
+/// the title has no letters.
+#[must_use]
+pub fn label(title: &str) -> Option<String> {
+    let mut label = String::new();
+    for word in title.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let room = LABEL_CHARS_MAX.saturating_sub(label.chars().count() + 1);
+        match label.is_empty() {
+            true => label = word.to_lowercase().chars().take(LABEL_CHARS_MAX).collect(),
+            false if word.chars().count() > room => break,
+            false => label = format!("{label}-{}", word.to_lowercase()),
+        }
+    }
+    (!label.is_empty()).then_some(label)
+}
+
 /// A text as a title: one line, of a bearable length.
 pub(super) fn title(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -61,4 +79,24 @@ pub(super) fn title(text: &str) -> String {
 /// The number at the end of a kept tip's name.
 pub(super) fn kept_number(name: &str) -> u64 {
     name.rsplit('/').next().and_then(|it| it.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_is_named_in_the_prompt_by_the_first_words_of_its_title() {
+        for (title, expected) in [
+            ("Login form", Some("login-form")),
+            ("Make the tests pass on Python 3.13", Some("make-the-tests-pass")),
+            ("  \u{202e}`rm -rf`\u{1b}[2J ", Some("rm-rf-2j")),
+            ("Größe", Some("größe")),
+            ("Donaudampfschifffahrtsgesellschaft", Some("donaudampfschifffahr")),
+            ("…", None),
+            ("", None),
+        ] {
+            assert_eq!(label(title).as_deref(), expected, "{title:?}");
+        }
+    }
 }

@@ -318,12 +318,16 @@ fn the_prompt_shows_the_session_and_the_next_shell_tells_of_a_turn_that_was_cut_
         return;
     }
     let session = at_repository(&[calls("write", "file_write", json!({"path": "a.txt", "content": "new\n"}))]);
-    session.run(":session start");
+    session.run(":session start Login form");
     session.expect_text("begins at");
     session.run("?write it");
     session.expect_text("turn 1 · 1 file");
     session.run("clear");
-    session.expect("the session and its newest turn in the prompt", |screen| screen.contents().contains("·1"));
+    session.expect_text("⎇ login-form·1");
+    session.run(":session leave");
+    session.run(":session open login-form");
+    session.run("clear");
+    session.expect_text("⎇ login-form·1");
     // A question that was noted and not answered is what a crash leaves.
     let state = session.home().join(".local/state/reedclaw/sessions");
     let repository = fs::read_dir(state).expect("the state").flatten().next().expect("a repository").path();

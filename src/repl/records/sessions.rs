@@ -23,8 +23,8 @@ use crate::repl::records::memory;
 use crate::repl::records::repository;
 use crate::repl::rules::tooling;
 use crate::sessions::{
-    Half, Session, SessionError, Sessions, View, amend, merge, note_merged, plan_merge, replay, rewind_half, short_id,
-    sync,
+    Half, Session, SessionError, Sessions, View, amend, label, merge, note_merged, plan_merge, replay, rewind_half,
+    short_id, sync,
 };
 use crate::store::StoredTurn;
 
@@ -94,14 +94,14 @@ impl Repl {
     pub(in crate::repl) fn session_mark(&self, unicode: bool) -> Option<String> {
         let session = &self.runtime.on_git()?.session;
         let meta = session.meta();
-        let (id, turns) = (short_id(&meta.id), meta.turns);
+        let (name, turns) = (label(&meta.title).unwrap_or_else(|| short_id(&meta.id).to_owned()), meta.turns);
         // Another one of the repository waits for an answer.
         let asks = match (session.sessions().others_ask(&meta.id), unicode) {
             (false, _) => "",
             (true, true) => " …",
             (true, false) => " ...",
         };
-        Some(if unicode { format!("⎇ {id}·{turns}{asks}") } else { format!("session {id}:{turns}{asks}") })
+        Some(if unicode { format!("⎇ {name}·{turns}{asks}") } else { format!("session {name}:{turns}{asks}") })
     }
 
     /// The session that is on, to look at.
