@@ -86,6 +86,7 @@ function Help({ close }) {
 
 function ProjectChoice({ close }) {
   const [box, field] = [useRef(null), useRef(null)];
+  const [name, write] = useState(get().who.project);
   useEffect(() => { box.current.showModal(); field.current.select(); }, []);
   const send = (event) => {
     event.preventDefault();
@@ -99,7 +100,7 @@ function ProjectChoice({ close }) {
     <h2 id="choice">Project</h2>
     <form onSubmit=${send}>
       <label for="project-name">Name</label>
-      <input id="project-name" ref=${field} value=${get().who.project} autocomplete="off" spellcheck=${false} maxlength="128"
+      <input id="project-name" ref=${field} value=${name} onInput=${(event) => write(event.target.value)} autocomplete="off" spellcheck=${false} maxlength="128"
         pattern="[A-Za-z0-9._:\\-]+" title="letters, digits and . _ : -" />
       <div class="row"><button class="main">Show</button><button type="button" onClick=${() => box.current.close()}>Cancel</button></div>
     </form>

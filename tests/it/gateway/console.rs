@@ -592,6 +592,12 @@ fn another_project_is_shown_by_its_name_and_stays_after_a_reload() {
     browser.key("p");
     browser.wait("document.activeElement.id === 'project-name'");
     browser.text("a/b");
+    // The page is drawn anew meanwhile, as with each event: what is being typed stays.
+    browser.eval(
+        "import('/ui/js/store.js').then((store) => store.set({ who: { ...store.get().who } })) \
+         .then(() => new Promise(requestAnimationFrame)).then(() => new Promise(requestAnimationFrame)).then(() => true)",
+    );
+    assert_eq!(browser.eval("document.querySelector('#project-name').value"), json!("a/b"));
     browser.press("Show");
     browser.wait("!document.querySelector('#project-name').checkValidity()");
     browser.key("Escape");

@@ -43,6 +43,17 @@ function Choice({ id }) {
       <a data-entry href=${`#/canvas/${encodeURIComponent(it.canvas_id)}`}>${visible(it.canvas_id)}</a><span class="soft small"> revision ${it.rev}</span></li>`)}</ul>` : null}`;
 }
 
+// The text of an atom. What is being typed stays, whatever others change meanwhile.
+function Words({ atom, disabled, change }) {
+  const [typed, type] = useState(null);
+  const done = (event) => {
+    type(null);
+    change(atom, { text: event.target.value });
+  };
+  return html`<input id=${`text-${atom.id}`} value=${typed ?? atom.props.text ?? ''} disabled=${disabled}
+    onInput=${(event) => type(event.target.value)} onChange=${done} onBlur=${() => type(null)} />`;
+}
+
 export function Canvas({ at }) {
   const id = at[0] || 'board';
   const online = useOnline();
@@ -147,7 +158,7 @@ export function Canvas({ at }) {
     ${all.length ? null : html`<p class="soft">The canvas is empty.</p>`}
     <ul class="list">${notes.map((atom) => html`<li key=${atom.id}><div class="row">
       <label for=${`text-${atom.id}`}>${visible(atom.type)} ${atom.id}</label>
-      <input id=${`text-${atom.id}`} value=${atom.props.text ?? ''} disabled=${!canWrite} onChange=${(event) => change(atom, { text: event.target.value })} />
+      <${Words} atom=${atom} disabled=${!canWrite} change=${change} />
       ${notes.length > 1 ? html`<select aria-label=${`Link ${atom.id} with`} disabled=${!online || !canWrite} value="" onChange=${(event) => { link(atom.id, event.target.value); event.target.value = ''; }}>
         <option value="">Link with…</option>${notes.filter((it) => it.id !== atom.id).map((it) => html`<option value=${it.id}>${visible(it.props.text) || it.id}</option>`)}</select>` : null}
       <button class="danger" disabled=${!online || !canWrite} aria-label=${`Delete ${atom.id}`} onClick=${() => drop(atom)}>Delete</button></div></li>`)}
