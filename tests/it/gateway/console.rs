@@ -569,6 +569,33 @@ fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
 }
 
 #[test]
+fn what_is_typed_into_a_note_stays_while_others_change_the_canvas() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));
+    let command = |rev: i64, id: &str| {
+        let op = json!({"op": "create", "atom": {"id": id, "type": "note", "order": "a", "props": {"text": id}}});
+        let body = json!({"base_rev": rev, "ops": [op], "idempotency_key": id, "merge": "disjoint"});
+        assert_eq!(anna.post("/canvas/board/commands", &body).status, 200);
+    };
+    command(0, "one");
+    let Some(mut browser) = signed_in(home.path(), &gateway, "member") else { return };
+    go(&mut browser, "c", "Canvas");
+    browser.wait("document.querySelector('#text-one')?.value === 'one'");
+    browser.eval("document.querySelector('#text-one').select()");
+    browser.text("first");
+    command(1, "two");
+    browser.wait("document.querySelector('#text-two')?.value === 'two'");
+    assert_eq!(browser.eval("document.querySelector('#text-one').value"), json!("first"));
+    browser.key("Enter");
+    browser.wait(
+        "document.querySelector('#sync').innerText === 'synced' && document.body.innerText.includes('revision 3')",
+    );
+    assert_eq!(anna.get("/canvas/board/snapshot").json()["atoms"][0]["props"]["text"], "first");
+    assert_eq!(browser.eval("document.querySelector('#text-one').value"), json!("first"));
+}
+
+#[test]
 fn another_project_is_shown_by_its_name_and_stays_after_a_reload() {
     let home = home();
     let gateway = Gateway::start(home.path());
