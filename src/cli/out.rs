@@ -92,7 +92,8 @@ fn without_meta_commands(hint: &str) -> String {
         (":model NAME", "--model NAME"),
         ("start again with :new", "leave out --conversation"),
         (":onboard", "`reedclaw onboard`"),
-        (":session", "reedclaw session"),
+        // Not of `:sessions`, the conversations, which no subcommand lists.
+        (":session ", "reedclaw session "),
     ];
     INSTEAD.iter().fold(hint.to_owned(), |hint, (meta, instead)| hint.replace(meta, instead))
 }

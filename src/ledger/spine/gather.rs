@@ -41,7 +41,7 @@ impl<T, R> Gather<T, R> {
             return Some(result);
         }
         let (answers, results) = {
-            // Whatever happens here, the next one is told.
+            // Tells the next thread to work, even if this one panics.
             let _next = Next(self);
             let (items, answers): (Vec<T>, Vec<_>) = std::mem::take(&mut self.state().waiting).into_iter().unzip();
             (answers, work(items))

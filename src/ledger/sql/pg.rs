@@ -71,7 +71,7 @@ impl Server {
         let mut wire = self.wire.borrow_mut();
         wire.look();
         if wire.is_lost() {
-            return Err(Error::Server("the connection is lost".into()));
+            return Err(lost());
         }
         wire.run_later(sql);
         self.is_begun.set(true);
@@ -250,6 +250,9 @@ pub fn listen(address: &str, node: &str, hint: &dyn Fn(), look: &dyn Fn() -> boo
                 return Ok(());
             }
         }
+        if wire.is_lost() {
+            return Err(lost());
+        }
     }
     Ok(())
 }
@@ -302,6 +305,10 @@ impl ToSql for Owned {
     }
 
     to_sql_checked!();
+}
+
+fn lost() -> Error {
+    Error::Server("the connection is lost".into())
 }
 
 /// The server's words, with its code; without them those of the client.
