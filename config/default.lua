@@ -515,6 +515,9 @@ return {
     -- "shared", "copy" or "off": commands of sessions share the files that none of them has changed, each session has a copy
     -- of its own, or no command runs.
     bench = "shared",
+    -- list of directories of the checkout that git ignores, such as "node_modules" or ".venv": a session's commands get a copy of
+    -- each, made with the session's first command.
+    share = {},
     -- true or false: ask about edits of a session's files as about edits of the workspace.
     ask_edits = false,
     -- true or false: offer the tools of a repository (tools/NAME.luau) that you have allowed.

@@ -263,6 +263,8 @@ pub struct SessionSettings {
     pub record: String,
     /// Way in which commands get their files: a word.
     pub bench: String,
+    /// Ignored directories of the checkout that commands get a copy of.
+    pub share: Vec<String>,
     /// Whether edits of a draft are asked about.
     pub ask_edits: bool,
     /// Whether the tools of a repository are offered.
@@ -287,6 +289,7 @@ impl SessionSettings {
             refs: values.text(&["sessions", "refs"])?,
             record: values.text(&["sessions", "record"])?,
             bench: values.text(&["sessions", "bench"])?,
+            share: values.words(&["sessions", "share"])?,
             ask_edits: values.bool(&["sessions", "ask_edits"])?,
             tools: values.bool(&["sessions", "tools"])?,
             merge: values.text(&["sessions", "merge"])?,

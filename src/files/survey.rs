@@ -258,7 +258,17 @@ impl Root {
         self.held_file(relative, bytes_max).map(|held| (held.stamp, held.bytes))
     }
 
-    /// The same for a regular file: another kind of entry is opened, too, but not read.
+    /// Opens a regular file that a walk came upon for reading, also one with several names. No link is followed.
+    ///
+    /// # Errors
+    /// Any [`PathError`].
+    pub fn open_entry(&self, relative: &Path) -> Result<File, PathError> {
+        let file = File::from(self.open_walked(relative, OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK)?);
+        let is_file = file.metadata().map_err(|error| of_io(&error))?.is_file();
+        if is_file { Ok(file) } else { Err(PathError::NotRegular) }
+    }
+
+    /// The same as [`Root::held`] for a regular file: another kind of entry is opened, too, but not read.
     ///
     /// # Errors
     /// Any [`PathError`].

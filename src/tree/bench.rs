@@ -9,17 +9,17 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::flood::Flood;
 use super::gitdir::GitDir;
-use super::layer::{Layer, can_hide, write};
+use super::layer::{self, Layer, can_hide, write};
 use super::lower::{Lower, Lowers};
 use super::rules::{Rules, may_hold_secrets};
 use super::{Draft, FILE_BYTES_MAX, RECORDS};
-use crate::files::PathError;
+use crate::files::{PathError, Root};
 use crate::git::{Changed as Differs, Identity, Mode, Objects, Oid, Repo, diff, empty_tree, oid_of, stat_of};
 
 /// Threads that write files.
@@ -54,6 +54,8 @@ pub struct Bench {
     shared: Option<Lowers>,
     /// The `.git` that commands see.
     git: Option<GitDir>,
+    /// Ignored directories of the checkout that it has copies of.
+    copied: Vec<String>,
     /// Reason why no command may run on it.
     closed: Option<&'static str>,
     known: Mutex<Option<Known>>,
@@ -74,13 +76,21 @@ impl Bench {
     #[must_use]
     pub fn new(dir: PathBuf, shared: Option<PathBuf>, draft: Arc<Draft>) -> Self {
         let shared = shared.map(Lowers);
-        Self { dir, shared, draft, git: None, closed: None, known: Mutex::new(None), left_out: Mutex::default() }
+        let (known, left_out) = (Mutex::new(None), Mutex::default());
+        Self { dir, shared, draft, git: None, copied: Vec::new(), closed: None, known, left_out }
     }
 
     /// The same, on which git shows commits of this repository. `who` makes commits there.
     #[must_use]
     pub fn with_git(self, repo: Arc<Repo>, who: Identity) -> Self {
         Self { git: Some(GitDir::beside(&self.dir, repo, who)), ..self }
+    }
+
+    /// The same, which begins with copies of these directories of the checkout, unless git has files in one. What a later command
+    /// of the person's does to them isn't seen.
+    #[must_use]
+    pub fn with_copies(self, directories: &[String]) -> Self {
+        Self { copied: directories.to_vec(), ..self }
     }
 
     /// The same, on which no command may run, for this reason.
@@ -202,8 +212,29 @@ impl Bench {
             }
             _ => None,
         };
+        self.copied.iter().try_for_each(|name| self.copy_in(name))?;
         let base = lower.as_ref().map_or_else(empty_tree, |it| it.tree);
         Ok(Known { base, changed: BTreeMap::new(), lower })
+    }
+
+    /// Copies a directory of the checkout that git ignores, if there is one of this name.
+    fn copy_in(&self, name: &str) -> io::Result<()> {
+        let path = Path::new(name.trim_end_matches('/'));
+        let is_part =
+            |part: Component<'_>| matches!(part, Component::Normal(name) if !name.eq_ignore_ascii_case(".git"));
+        if path.as_os_str().is_empty() || !path.components().all(is_part) {
+            let why = format!("sessions.share: {name:?} isn't the name of a directory of the checkout");
+            return Err(io::Error::other(why));
+        }
+        // What git has comes from the draft; the files of a directory that isn't ignored would be nobody's changes.
+        if self.draft.has(path) || !self.draft.rules().ignores(&path.join("file")) {
+            return Ok(());
+        }
+        let Ok(checkout) = Root::open(crate::files::Tree::path(&*self.draft), None) else { return Ok(()) };
+        if !checkout.stamp(path).map_err(io::Error::other)?.is_some_and(|it| it.is_directory()) {
+            return Ok(());
+        }
+        layer::copy_directory(&checkout, path, &self.dir)
     }
 
     /// Writes the files of a tree into a new directory, without records of sessions. Returns their number.

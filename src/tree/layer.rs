@@ -7,11 +7,20 @@ use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::sys::stat::{Mode as Bits, SFlag, mknod};
 
-use crate::files::{OPAQUE, holes};
+use super::rules::may_hold_secrets;
+use crate::files::{Looked, OPAQUE, PathError, Root, SurveyEnd, SurveyLimits, holes};
 use crate::git::Mode;
+
+/// Entries of a directory that is copied.
+const COPY_ENTRIES_MAX: usize = 1_000_000;
+/// Maximum time of such a copy.
+const COPY_MAX: Duration = Duration::from_mins(10);
 
 /// A directory in which a bench's files are written.
 #[derive(Clone, Copy, Debug)]
@@ -207,6 +216,57 @@ impl Layer<'_> {
         }
         Ok(())
     }
+}
+
+/// Copies a directory beneath `from`, with the files, directories and links in it, to the same path beneath `top`. Files that may
+/// hold secrets, those that may not be read, and what lies on another file system are left out. No link is followed.
+///
+/// # Errors
+/// It can't be written, or it is larger than [`COPY_ENTRIES_MAX`], or takes longer than [`COPY_MAX`].
+pub(super) fn copy_directory(from: &Root, path: &Path, top: &Path) -> io::Result<()> {
+    let failure = Mutex::new(None);
+    let limits = SurveyLimits { entries_max: COPY_ENTRIES_MAX, deadline: Instant::now() + COPY_MAX };
+    let end = from.survey(limits, &|looked| {
+        let is_on_the_way = path != looked.path && path.starts_with(looked.path);
+        let next = path.strip_prefix(looked.path).ok().and_then(|rest| rest.iter().next());
+        let is_wanted = |name: &[u8]| !is_on_the_way || next.is_some_and(|it| it.as_bytes() == name);
+        let copied = if is_on_the_way { Ok(()) } else { copy_entries(from, &looked, top) };
+        if let Err(error) = copied {
+            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            return Vec::new();
+        }
+        let below = looked.entries.into_iter().filter(|it| it.stamp.is_directory() && is_wanted(&it.name));
+        below.map(|it| it.name).collect()
+    });
+    match (failure.into_inner().unwrap_or_else(PoisonError::into_inner), end) {
+        (Some(error), _) => Err(error),
+        (None, SurveyEnd::Whole) => Ok(()),
+        (None, SurveyEnd::Entries) => Err(io::Error::other(format!("{} has too many files", path.display()))),
+        (None, SurveyEnd::Time) => Err(io::Error::other(format!("copying {} took too long", path.display()))),
+    }
+}
+
+/// Copies the files and links of one directory, and makes the directory.
+fn copy_entries(from: &Root, looked: &Looked<'_>, top: &Path) -> io::Result<()> {
+    let directory = top.join(looked.path);
+    fs::create_dir_all(&directory)?;
+    for entry in &looked.entries {
+        let name = OsStr::from_bytes(&entry.name);
+        let (path, target) = (looked.path.join(name), directory.join(name));
+        if entry.stamp.is_link() {
+            let (_, place) = from.held(&path, u64::MAX).map_err(io::Error::other)?;
+            symlink(OsStr::from_bytes(&place), target)?;
+        } else if entry.stamp.is_file() && !may_hold_secrets(&path) {
+            let mut source = match from.open_entry(&path) {
+                Err(PathError::System(Errno::EACCES) | PathError::Missing | PathError::NotRegular) => continue,
+                source => source.map_err(io::Error::other)?,
+            };
+            let bits = entry.stamp.permissions() & 0o777;
+            let mut target = OpenOptions::new().write(true).create_new(true).mode(bits | 0o200).open(target)?;
+            io::copy(&mut source, &mut target)?;
+        }
+    }
+    Ok(())
 }
 
 /// Writes a file, a link or an empty directory where nothing is.

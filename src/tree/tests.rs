@@ -361,6 +361,64 @@ fn bench(dir: &Path) -> Bench {
 }
 
 #[test]
+fn ignored_directories_of_the_checkout_are_copied_and_nothing_else() {
+    let dir = crate::git::in_memory();
+    let at = dir.path().join("ws");
+    for (path, text) in [
+        ("built/deep/one.js", "one\n"),
+        ("built/tool", "#!\n"),
+        ("built/.env", "KEY=1\n"),
+        ("kept/mine.txt", "from the checkout\n"),
+        ("plain/x", "x\n"),
+        ("elsewhere/x", "x\n"),
+    ] {
+        std::fs::create_dir_all(at.join(path).parent().expect("a parent")).expect("a directory");
+        std::fs::write(at.join(path), text).expect("a file");
+    }
+    std::fs::set_permissions(at.join("built/tool"), std::fs::Permissions::from_mode(0o755)).expect("set");
+    std::fs::hard_link(at.join("elsewhere/x"), at.join("built/hard")).expect("another name");
+    symlink("../elsewhere/x", at.join("built/link")).expect("a link");
+    symlink("elsewhere", at.join("linked")).expect("a link");
+    let bench = |names: &[&str], place: &str| {
+        let draft = Draft::on(Arc::new(Memory::default()), empty_tree(), &at, None);
+        draft.put(Path::new(".gitignore"), Some((Mode::File, b"built/\nkept/\nlinked\n"))).expect("put");
+        draft.put(Path::new("kept/ours.txt"), Some((Mode::File, b"from git\n"))).expect("put");
+        let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
+        Bench::new(dir.path().join(place), Some(dir.path().join("trees")), Arc::new(draft)).with_copies(&names)
+    };
+    let one = bench(&["built/", "kept", "plain", "linked", "missing"], "one");
+    one.ready().expect("ready");
+    let names = |directory: &str| {
+        let entries = std::fs::read_dir(one.dir().join(directory)).expect("a directory");
+        let mut names: Vec<_> =
+            entries.map(|it| it.expect("an entry").file_name().into_string().expect("UTF-8")).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names(""), [".gitignore", "built", "kept"], "neither what git has, nor what isn't ignored, nor a link");
+    assert_eq!(
+        (names("built"), names("kept")),
+        (["deep", "hard", "link", "tool"].map(String::from).to_vec(), vec!["ours.txt".into()])
+    );
+    assert_eq!(std::fs::read(one.dir().join("built/deep/one.js")).expect("a file"), b"one\n");
+    assert_eq!(std::fs::read_link(one.dir().join("built/link")).expect("a link"), Path::new("../elsewhere/x"));
+    let tool = one.dir().join("built/tool").metadata().expect("there");
+    assert_eq!(tool.permissions().mode() & 0o777, 0o755);
+    // It is the session's own from then on, and no part of a commit.
+    std::fs::write(at.join("built/deep/one.js"), "another\n").expect("a file");
+    one.adopt(&[(Path::new("built/tool"), Did::Gone)]).expect("adopted");
+    one.ready().expect("ready");
+    assert_eq!(names("built"), ["deep", "hard", "link"]);
+    assert_eq!(std::fs::read(one.dir().join("built/deep/one.js")).expect("a file"), b"one\n");
+    assert!(at.join("built/tool").exists());
+    assert_eq!(one.draft().changes().expect("changes").len(), 2, "the rules, and the file of git");
+    for wrong in ["../elsewhere", "/etc", ".git", "a/.GIT", ""] {
+        let told = bench(&[wrong], "wrong").ready().expect_err("refused");
+        assert!(told.contains("sessions.share") && told.contains(&format!("{wrong:?}")), "{told}");
+    }
+}
+
+#[test]
 fn of_thousands_of_new_files_none_is_taken_and_a_known_file_is() {
     let dir = crate::git::in_memory();
     let bench = bench(dir.path());

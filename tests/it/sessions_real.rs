@@ -151,6 +151,34 @@ fn commands_of_two_sessions_share_files_that_neither_changes() {
     }
 }
 
+#[test]
+fn a_command_of_a_session_finds_the_packages_of_the_checkout_if_the_config_shares_them() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let home = home(&[], "");
+    let (at, project) = (home.path(), home.path().join("project"));
+    fs::create_dir_all(project.join("node_modules/one")).expect("a directory");
+    fs::write(project.join("node_modules/one/index.js"), "one\n").expect("a file");
+    fs::write(project.join(".gitignore"), "node_modules\n").expect("a file");
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "rules"]);
+    let run = |title: &str, line: &str| {
+        let id = output(at, &["session", "start", title]).trim().to_owned();
+        let (ended, out, err) = reedclaw(at, &["session", "run", &id, "--yes", line]);
+        (ended, out, err, git(&project, &["ls-tree", "-r", "--name-only", &tip(&project, &id)]))
+    };
+    let line = "cat node_modules/*/index.js; echo >node_modules/new; git status --short";
+    assert!(run("none", "test ! -e node_modules").0 == Some(0), "nothing is shared unasked");
+    let config = at.join(".config/reedclaw/config.lua");
+    let text = fs::read_to_string(&config).expect("a config");
+    fs::write(&config, text.replace("return {", "return { sessions = {share = {\"node_modules\"}},")).expect("written");
+    let (ended, out, err, files) = run("shared", line);
+    assert_eq!((ended, out.as_str()), (Some(0), "one\n"), "{err}");
+    assert!(!files.contains("node_modules"), "{files}");
+    assert!(!project.join("node_modules/new").exists(), "the checkout's own stay as they are");
+}
+
 fn tip(project: &Path, id: &str) -> String {
     git(project, &["rev-parse", &format!("reedclaw/session/{id}")])
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::tooling::workspace::strangers_top;
 use super::{BuiltRunner, Runtime, past_turns};
 use crate::agent::{Agent, Person};
-use crate::config::{Env, state_directory};
+use crate::config::{Env, SessionSettings, state_directory};
 use crate::files::{PathError, Root, Tree};
 use crate::git::{GitError, Mode};
 use crate::host::now_unix_ms;
@@ -58,12 +58,12 @@ impl OnGit {
         crate::files::Tree::path(&**self.session.draft())
     }
 
-    /// `bench` is the word of the settings for the files of commands.
-    fn new(session: Session, bench: &str) -> Self {
-        let trees = (bench == "shared").then(|| session.shared_trees());
-        let closed = (bench == "off").then_some("commands of sessions are off (sessions.bench)");
+    fn new(session: Session, wanted: &SessionSettings) -> Self {
+        let trees = (wanted.bench == "shared").then(|| session.shared_trees());
+        let closed = (wanted.bench == "off").then_some("commands of sessions are off (sessions.bench)");
         let bench = Bench::new(session.bench(), trees, session.draft().clone())
             .with_git(session.sessions().repo().clone(), session.sessions().identity().clone())
+            .with_copies(&wanted.share)
             .closed(closed);
         let bench = Arc::new(bench);
         Self { session, bench, summarised: BTreeMap::new() }
@@ -248,7 +248,7 @@ impl Runtime {
 
     fn begin_in(&mut self, session: Session) {
         self.agent.clear_conversation();
-        self.on_git = Some(OnGit::new(session, &self.settings.sessions.bench));
+        self.on_git = Some(OnGit::new(session, &self.settings.sessions));
     }
 
     /// Begins a session on a branch of the user's that is checked out nowhere.
@@ -282,7 +282,7 @@ impl Runtime {
     /// A record can't be read, or the conversation not be stored.
     pub fn take_session(&mut self, session: Session) -> Result<(), Failure> {
         let records = session.view().records(session.meta().turns).map_err(session_failure)?;
-        self.on_git = Some(OnGit::new(session, &self.settings.sessions.bench));
+        self.on_git = Some(OnGit::new(session, &self.settings.sessions));
         let turns: Vec<StoredTurn> = records
             .into_iter()
             .map(|it| StoredTurn {

@@ -601,6 +601,12 @@ pub const ROWS: &[Row] = &[
         "commands of sessions share unchanged files, have a copy of their own, or don't run",
         Project::Stricter(BENCHES),
     ),
+    row(
+        "sessions.share",
+        Kind::Lines,
+        "ignored directories of the checkout, such as `node_modules`, of which a session's commands get a copy",
+        Not("show a model files that aren't in git"),
+    ),
     row("sessions.ask_edits", Kind::Bool, "ask about edits of a session's files as about others", Only(true)),
     row("sessions.tools", Kind::Bool, "offer the tools of a repository that you have allowed", Only(false)),
     row("sessions.author", Kind::Choice(AUTHORS), "the author of the commits of a model's turns", Project::May),
