@@ -216,12 +216,16 @@ impl Runtime {
         let received = self.receive(channel, message);
         let conversation = received.conversation;
         received.answer(&mut self.agent, channel, cancel, person);
-        let turn = self.end_turn().map(|turn| turn.map(|it| Event::Session(Box::new(SessionEvent::Committed(it)))));
-        let notes = self.keep_notes().map(|notes| notes.map(Event::Notice));
-        for told in [turn, notes] {
-            let told = told.unwrap_or_else(|failure| Some(Event::Notice(failure.message)));
-            told.into_iter().for_each(|it| channel.send(conversation, it));
-        }
+        let turn = match self.end_turn() {
+            Ok(turn) => turn.map(SessionEvent::Committed),
+            Err(failure) => {
+                let session = self.on_git().map(|it| it.session.id().to_owned()).unwrap_or_default();
+                Some(SessionEvent::NotCommitted { session, failure })
+            }
+        };
+        let notes = self.keep_notes().unwrap_or_else(|failure| Some(failure.message)).map(Event::Notice);
+        let turn = turn.map(|it| Event::Session(Box::new(it)));
+        turn.into_iter().chain(notes).for_each(|it| channel.send(conversation, it));
     }
 
     /// Adds memories, the facts about the repository around, and the attachments named with `@` to the next question;

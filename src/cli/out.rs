@@ -87,11 +87,16 @@ pub(super) fn outside_the_shell(failure: Failure) -> Failure {
 
 /// A hint in which options and subcommands replace meta commands.
 fn without_meta_commands(hint: &str) -> String {
-    const INSTEAD: [(&str, &str); 5] = [
+    const INSTEAD: [(&str, &str); 10] = [
         (":models lists", "reedclaw config show says"),
         (":model NAME", "--model NAME"),
         ("start again with :new", "leave out --conversation"),
         (":onboard", "`reedclaw onboard`"),
+        (":session files", "reedclaw session files ID"),
+        (":session log", "reedclaw session log ID"),
+        (":session diff", "reedclaw session diff ID"),
+        (":session sync", "reedclaw session sync ID"),
+        (":session tools", "reedclaw session tools ID"),
         // Not of `:sessions`, the conversations, which no subcommand lists.
         (":session ", "reedclaw session "),
     ];

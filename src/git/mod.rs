@@ -526,7 +526,9 @@ impl Repo {
     /// The use of a branch, by its full name, in any work tree of the repository; `None` if none uses it.
     #[must_use]
     pub fn use_of(&self, branch: &str) -> Option<BranchUse> {
-        let checked_out = self.checked_out().into_iter().find(|(it, _)| it == branch);
+        // Most branches are checked out nowhere, which small files say without opening each work tree.
+        let may_be = self.tables.is_some() || uses::is_head(&self.common_dir, branch);
+        let checked_out = may_be.then(|| self.checked_out().into_iter().find(|(it, _)| it == branch)).flatten();
         let checked_out = checked_out.map(|(_, at)| BranchUse::CheckedOut(at));
         checked_out.or_else(|| uses::unfinished_use(&self.common_dir, branch))
     }

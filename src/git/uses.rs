@@ -24,11 +24,21 @@ impl std::fmt::Display for BranchUse {
     }
 }
 
+/// Git's directories of all work trees of a repository.
+fn git_dirs(common_dir: &Path) -> impl Iterator<Item = PathBuf> {
+    let linked = std::fs::read_dir(common_dir.join("worktrees")).into_iter().flatten().flatten();
+    std::iter::once(common_dir.to_owned()).chain(linked.map(|it| it.path()))
+}
+
+/// Whether the file `HEAD` of a work tree names a branch.
+pub(super) fn is_head(common_dir: &Path, branch: &str) -> bool {
+    let head = |git_dir: PathBuf| std::fs::read_to_string(git_dir.join("HEAD")).unwrap_or_default();
+    git_dirs(common_dir).any(|it| head(it).strip_prefix("ref:").is_some_and(|name| name.trim() == branch))
+}
+
 /// The use of a branch by a rebase or a bisection that isn't finished, in any work tree of a repository.
 pub(super) fn unfinished_use(common_dir: &Path, branch: &str) -> Option<BranchUse> {
-    let linked = std::fs::read_dir(common_dir.join("worktrees")).into_iter().flatten().flatten();
-    let mut git_dirs = std::iter::once(common_dir.to_owned()).chain(linked.map(|it| it.path()));
-    git_dirs.find_map(|git_dir| {
+    git_dirs(common_dir).find_map(|git_dir| {
         let at = || work_dir_of(&git_dir, common_dir);
         is_rebased(&git_dir, branch)
             .then(|| BranchUse::Rebased(at()))

@@ -227,6 +227,12 @@ pub fn difference(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Opt
     for Changed { path, old, new } in changes {
         let name = path.display().to_string();
         let (before, after) = (text(*old), text(*new));
+        let modes = (old.map(|it| it.0), new.map(|it| it.0));
+        let is_no_text = old.is_some() && before.is_none() || new.is_some() && after.is_none();
+        let is_empty = before.as_deref().unwrap_or_default() == after.as_deref().unwrap_or_default();
+        if is_no_text || is_empty || !matches!(modes, (None, Some(Mode::File)) | (_, None)) && modes.0 != modes.1 {
+            all.push_str(&git_head(&name, modes));
+        }
         if old.is_some() && before.is_none() || new.is_some() && after.is_none() {
             all.push_str(&format!("Binary file {name} differs\n"));
             continue;
@@ -239,6 +245,17 @@ pub fn difference(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Opt
         all.push_str(&diff);
     }
     all
+}
+
+/// The lines that git has before a change of which hunks don't say all.
+fn git_head(name: &str, modes: (Option<Mode>, Option<Mode>)) -> String {
+    let kinds = match modes {
+        (None, Some(new)) => format!("new file mode {}\n", new.octal()),
+        (Some(old), None) => format!("deleted file mode {}\n", old.octal()),
+        (Some(old), Some(new)) if old != new => format!("old mode {}\nnew mode {}\n", old.octal(), new.octal()),
+        _ => String::new(),
+    };
+    format!("diff --git a/{name} b/{name}\n{kinds}")
 }
 
 /// A merge that was planned, in lines.

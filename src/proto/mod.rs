@@ -216,6 +216,13 @@ pub enum SessionEvent {
     },
     /// A turn became a commit.
     Committed(TurnCommitted),
+    /// A turn is in no commit, and its files stay in the draft.
+    NotCommitted {
+        /// The session's id.
+        session: String,
+        /// The reason.
+        failure: Failure,
+    },
 }
 
 /// A turn of a session on git that became a commit.
@@ -248,6 +255,7 @@ impl SessionEvent {
             Self::Conflict { paths, .. } => Some(format!("[session] conflicts left in {}", paths.join(", "))),
             Self::DraftChanged { .. } => None,
             Self::Committed(turn) => Some(turn.text.clone()),
+            Self::NotCommitted { failure, .. } => Some(format!("[session] {}", failure.message)),
         }
     }
 }

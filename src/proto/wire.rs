@@ -51,6 +51,11 @@ pub enum Line<'a> {
         session: &'a str,
         paths: &'a [String],
     },
+    TurnNotCommitted {
+        session: &'a str,
+        message: &'a str,
+        hint: &'a str,
+    },
     TurnCommitted {
         session: &'a str,
         turn: u64,
@@ -131,6 +136,9 @@ impl<'a> Line<'a> {
             SessionEvent::Started { session } => Self::SessionStarted { session },
             SessionEvent::Conflict { session, paths } => Self::SessionConflict { session, paths },
             SessionEvent::DraftChanged { session, paths } => Self::DraftChanged { session, paths },
+            SessionEvent::NotCommitted { session, failure } => {
+                Self::TurnNotCommitted { session, message: &failure.message, hint: &failure.hint }
+            }
             SessionEvent::Committed(turn) => {
                 let [added, removed] = turn.lines.map_or([None; 2], |lines| lines.map(Some));
                 let TurnCommitted { session, turn, commit, files, state, conflicts, text, .. } = turn;

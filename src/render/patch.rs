@@ -226,7 +226,7 @@ impl Reader {
                 said(file, text);
             }
         } else if let Some(mode) = line.strip_prefix("new file mode ") {
-            said(file, if mode == "100644" { "new file".to_owned() } else { format!("new file, mode {mode}") });
+            said(file, words_of_new(mode));
         } else if line.starts_with("deleted file mode ") {
             said(file, "deleted".to_owned());
         } else if let Some(mode) = line.strip_prefix("old mode ") {
@@ -273,6 +273,16 @@ impl Reader {
         if let Some(hunk) = file.hunks.last_mut() {
             hunk.lines.push(line);
         }
+    }
+}
+
+/// Describes a new file with this mode.
+fn words_of_new(mode: &str) -> String {
+    match mode {
+        "100644" => "new file".to_owned(),
+        "100755" => "new file, executable".to_owned(),
+        "120000" => "new link".to_owned(),
+        mode => format!("new file, mode {mode}"),
     }
 }
 
@@ -324,7 +334,8 @@ fn is_binary(content: &[u8]) -> bool {
 }
 
 /// Whether all lines end with CR and LF; `None` if no line has an ending.
-fn all_crlf(content: &[u8]) -> Option<bool> {
+#[must_use]
+pub fn all_crlf(content: &[u8]) -> Option<bool> {
     let mut ends = memchr::memchr_iter(b'\n', content).peekable();
     ends.peek()?;
     Some(ends.all(|at| at > 0 && content[at - 1] == b'\r'))

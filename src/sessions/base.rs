@@ -8,7 +8,7 @@ use super::disk::{self, Desk, Left};
 use super::error::{SessionError, unknown};
 use super::history::{LogEntry, View};
 use super::names::{self, BRANCHES, HIDDEN, KEPT, ON, SUMMARIES, kept_number, label, short_id};
-use super::wire::Meta;
+use super::wire::{Meta, TurnReport};
 use crate::files::Locked;
 use crate::git::{GitError, Identity, Mode, Objects as _, Oid, Repo, Unnamed};
 use crate::tree::{Draft, RECORDS};
@@ -106,6 +106,8 @@ pub struct Session {
     pub(super) draft: Arc<Draft>,
     /// The newest commit that was written, with its objects, until the branch names it.
     pub(super) unnamed: Mutex<Option<(Oid, Unnamed)>>,
+    /// The newest turn if it couldn't be written: it is tried again before the next one.
+    pub(super) owed: Option<TurnReport>,
     /// Messages about what an earlier process left, or a power cut.
     pub(super) told: Vec<String>,
     pub(super) _lock: Locked<std::fs::File>,
@@ -179,6 +181,11 @@ impl Sessions {
             (false, false) => self.new_reference(id),
             _ => shown,
         }
+    }
+
+    /// Checks that no work tree has the branch of a session checked out.
+    pub(super) fn not_in_use(&self, id: &str, name: &str) -> Result<(), SessionError> {
+        self.repo.use_of(name).map_or(Ok(()), |it| Err(SessionError::InUse(short_id(id).to_owned(), it)))
     }
 
     /// The reference that a new session gets.
@@ -341,11 +348,14 @@ impl Sessions {
     /// Ends a session: its branch moves to the tips that are kept, and nothing is lost. A branch of the user's stays.
     ///
     /// # Errors
-    /// It is open in a shell, or the references can't be moved.
+    /// It is open in a shell, its branch is checked out, or the references can't be moved.
     pub fn abandon(&self, id: &str) -> Result<String, SessionError> {
         let desk = Desk::of(&self.folder, id);
         let _lock = desk.lock()?;
         let tip = self.look(id)?.tip();
+        if self.repo.link(&format!("{ON}{id}")).is_none() {
+            self.not_in_use(id, &self.reference(id))?;
+        }
         self.repo.clear_lock(&self.reference(id), None);
         // Opening it again finds the tip by its number, so one that was kept earlier needs a newer name.
         let kept = self.keep_as(id, tip, |kept| kept.iter().max_by_key(|(name, _)| kept_number(name)))?;
@@ -361,11 +371,14 @@ impl Sessions {
     /// Removes a session with its kept tips and what lies beside git; only git's `gc` still finds its objects.
     ///
     /// # Errors
-    /// It is open in a shell, or the references can't be removed.
+    /// It is open in a shell, its branch is checked out, or the references can't be removed.
     pub fn drop_for_good(&self, id: &str) -> Result<(), SessionError> {
         let desk = Desk::of(&self.folder, id);
         let lock = desk.lock()?;
         let name = self.reference(id);
+        if self.repo.link(&format!("{ON}{id}")).is_none() {
+            self.not_in_use(id, &name)?;
+        }
         self.repo.clear_lock(&name, None);
         self.repo.clear_locks_below(&format!("{KEPT}{id}/"));
         if self.repo.link(&format!("{ON}{id}")).is_some() {

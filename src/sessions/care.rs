@@ -76,8 +76,11 @@ fn wrong_with(sessions: &Sessions, id: &str, tip: Oid) -> Result<Wrong, SessionE
             Meta { turns, ..older.unwrap_or_else(new) }
         }
     };
+    if meta.turns > turns {
+        what.push(format!("turn {} has no commit with its number: the message was changed", meta.turns));
+    }
     let mut edits = Vec::new();
-    for number in 1..=turns {
+    for number in 1..=turns.max(meta.turns) {
         if view.record_at(None, number).is_ok() {
             continue;
         }
@@ -113,7 +116,9 @@ fn repair(
         edits.push(turn::file(&mut batch, path.clone(), &turn::json(file))?);
     }
     let tree = batch.tree(sessions.repo.commit(tip)?.tree, &edits)?;
-    let message = format!("repair the record\n\n{}", turn::trailers(id, None, "repair", "whole", None));
+    let newest = View::new(sessions.repo.clone(), id.to_owned(), tip).log()?.iter().find_map(|it| it.turn);
+    let turn = Some(meta.turns).filter(|turns| *turns > newest.unwrap_or(0));
+    let message = format!("repair the record\n\n{}", turn::trailers(id, turn, "repair", "whole", None));
     let commit = batch.commit(&sessions.new_commit(tree, vec![tip], now_unix_ms(), message))?;
     batch.settle()?;
     Ok(sessions.repo.swap(&sessions.reference(id), Some(tip), Some(commit), &sessions.who)?)

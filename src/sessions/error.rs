@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::names::short_id;
-use crate::git::GitError;
+use crate::git::{BranchUse, GitError};
 
 /// Paths that a message names.
 const NAMED_MAX: usize = 8;
@@ -23,6 +23,9 @@ pub enum SessionError {
     /// Another shell writes it.
     #[error("session {0} is open in another shell{1}")]
     Held(String, String),
+    /// Something that was named isn't there, and what says what is.
+    #[error("{0}")]
+    Missing(String, &'static str),
     /// There is no such turn.
     #[error("session {id} has no turn {turn}; its newest is {last}")]
     NoTurn {
@@ -36,6 +39,9 @@ pub enum SessionError {
     /// Nothing has changed at a path.
     #[error("nothing has changed at {0}")]
     NoChange(String),
+    /// A work tree uses the branch, at this place: a move would change what is checked out there.
+    #[error("the branch of session {0} {1}: switch to another one there first")]
+    InUse(String, BranchUse),
     /// Not possible now.
     #[error("{0}")]
     Refused(String),
@@ -51,6 +57,14 @@ fn list(paths: &[PathBuf]) -> String {
     let named: Vec<String> = paths.iter().take(NAMED_MAX).map(|path| path.display().to_string()).collect();
     let more = paths.len().saturating_sub(NAMED_MAX);
     if more == 0 { named.join(", ") } else { format!("{} and {more} more", named.join(", ")) }
+}
+
+/// The hint for a turn or a kept tip that isn't there.
+pub(super) const LOG_LISTS: &str = ":session log lists its turns, and the tips that are kept";
+
+/// The error for a name that no branch has.
+pub(super) fn no_branch(name: &str) -> SessionError {
+    SessionError::Missing(format!("there is no branch {name}"), "git branch lists them")
 }
 
 /// The error for an id that no session has.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::error::SessionError;
+use super::error::{LOG_LISTS, SessionError};
 use super::names::short_id;
 use super::wire::{Meta, TurnFile, VERSION};
 use crate::files::{DirEntry, EntryKind, Tree};
@@ -198,10 +198,17 @@ impl View {
     /// # Errors
     /// A record can't be read.
     pub fn records(&self, up_to: u64) -> Result<Vec<TurnFile>, SessionError> {
-        let entry = self.turn(Some(up_to))?;
-        let tree = self.tree(entry.tree);
+        let (tree, session) = match self.turn(Some(up_to)) {
+            Ok(entry) => (entry.tree, entry.session),
+            // Somebody has given its commit another message. The newest files have the records all the same.
+            Err(SessionError::NoTurn { .. }) if !self.id.is_empty() => {
+                (self.repo.commit(self.tip)?.tree, self.id.clone())
+            }
+            Err(error) => return Err(error),
+        };
+        let tree = self.tree(tree);
         let one = |turn: u64| {
-            let (_, bytes) = tree.leaf(&record_path(&entry.session, turn), RECORD_BYTES_MAX).ok()?;
+            let (_, bytes) = tree.leaf(&record_path(&session, turn), RECORD_BYTES_MAX).ok()?;
             serde_json::from_slice(&bytes).ok()
         };
         (1..=up_to).map(|turn| one(turn).ok_or(SessionError::Damaged(turn))).collect()
@@ -222,7 +229,8 @@ impl View {
     pub fn names(&self, path: &str, turn: Option<u64>) -> Result<Vec<String>, SessionError> {
         let files = self.files(turn)?;
         let list = files.list(if path.is_empty() { "." } else { path });
-        let list = list.map_err(|error| SessionError::Unknown(format!("{path}: {error}")))?;
+        let list =
+            list.map_err(|error| SessionError::Missing(format!("{path}: {error}"), ":session files lists them"))?;
         let name = |it: DirEntry| if it.kind == EntryKind::Directory { format!("{}/", it.name) } else { it.name };
         Ok(list.into_iter().map(name).collect())
     }
@@ -284,7 +292,7 @@ impl View {
     /// The text is none of these, or there is no such turn.
     pub fn changes_in(&self, range: &str) -> Result<Vec<Changed>, SessionError> {
         let number = |text: &str| {
-            let wrong = |_| SessionError::Unknown(format!("{range} is neither a turn nor A..B"));
+            let wrong = |_| SessionError::Missing(format!("{range} is neither a turn nor A..B"), LOG_LISTS);
             text.trim().parse::<u64>().map_err(wrong)
         };
         match range.split_once("..") {

@@ -285,6 +285,26 @@ fn what_is_applied_has_the_users_own_changes_or_is_refused() {
 }
 
 #[test]
+fn what_is_applied_has_the_line_ends_of_the_checkout() {
+    let scene = Scene::new();
+    git(&scene.ws(), &["config", "core.autocrlf", "true"]);
+    let crlf = "one\r\ntwo\r\nthree\r\n";
+    std::fs::write(scene.ws().join("a.txt"), crlf).expect("a file");
+    assert_eq!(git(&scene.ws(), &["diff", "--stat"]), "");
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "a.txt", old(), Some(SESSION_A));
+    let checkout = Root::open(&scene.ws(), None).expect("a checkout");
+    let plan = plan_apply(&scene.sessions, session.id(), &checkout, None).expect("a plan");
+    assert_eq!(plan[0].now, Some((Mode::File, SESSION_A.replace('\n', "\r\n").into_bytes())));
+    // With a change of the user's, and after it was applied.
+    std::fs::write(scene.ws().join("a.txt"), format!("{crlf}mine\r\n")).expect("a file");
+    let plan = plan_apply(&scene.sessions, session.id(), &checkout, Some(&scene.program())).expect("a plan");
+    assert_eq!(plan[0].now, Some((Mode::File, b"session\r\ntwo\r\nthree\r\nmine\r\n".to_vec())));
+    std::fs::write(scene.ws().join("a.txt"), SESSION_A.replace('\n', "\r\n")).expect("a file");
+    assert_eq!(plan_apply(&scene.sessions, session.id(), &checkout, None).expect("a plan").len(), 0);
+}
+
+#[test]
 fn a_draft_whose_branch_has_moved_is_kept_by_name() {
     let scene = Scene::new();
     let mut session = scene.sessions.start(None, "").expect("begun");

@@ -49,4 +49,5 @@ pub use merge::sync::{Synced, ToApply, note_merged, plan_apply, sync};
 pub use merge::{How, MergePlan, MergeWish, merge, plan_merge};
 pub use names::{BRANCHES, HIDDEN, KEPT, ON, SUMMARIES, label, short_id};
 pub use summaries::{Summaries, add_summaries, drop_summaries, has_summaries, summaries};
-pub use turn::{Committed, State, TurnReport};
+pub use turn::Committed;
+pub use wire::{State, TurnReport};

@@ -95,7 +95,7 @@ fn a_session_works_on_a_branch_of_the_users_and_leaves_it_to_them() {
     let scene = Scene::new();
     let ws = scene.ws();
     let refused = |branch: &str| scene.sessions.start_on(branch, "").map(drop);
-    assert!(matches!(refused("none"), Err(SessionError::Refused(_))));
+    assert!(matches!(refused("none"), Err(SessionError::Missing(..))));
     assert!(matches!(refused("main"), Err(SessionError::Refused(_))), "it is checked out");
     git(&ws, &["branch", "feature"]);
     let before = git(&ws, &["rev-parse", "feature"]);
@@ -217,7 +217,7 @@ fn a_fork_goes_on_from_what_a_rewind_left_and_the_log_counts_lines() {
     assert_eq!(fork.draft().read("x.txt", 100).expect("a file").bytes, b"1\nzwei\ndrei\n");
     let fork = scene.sessions.fork_kept(&id, *number, Some(1)).expect("forked");
     assert_eq!(fork.meta().turns, 1);
-    assert!(matches!(scene.sessions.fork_kept(&id, 9, None), Err(SessionError::Unknown(_))));
+    assert!(matches!(scene.sessions.fork_kept(&id, 9, None), Err(SessionError::Missing(..))));
 
     // What an amend joins counts as well.
     session.edit_by_user("y.txt", Some(b"y\n"), b"y\nmine\n").expect("edited");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use super::base::{Session, Sessions};
 use super::disk::{self, Desk};
-use super::error::{SessionError, unknown};
+use super::error::{LOG_LISTS, SessionError, no_branch, unknown};
 use super::history::View;
 use super::names::{self, short_id};
 use super::names::{BRANCHES, KEPT, ON};
@@ -80,7 +80,7 @@ impl Sessions {
     pub fn start_on(&self, branch: &str, title: &str) -> Result<Session, SessionError> {
         let refused = |message: String| SessionError::Refused(message);
         let name = format!("refs/heads/{}", branch.trim_start_matches("refs/heads/"));
-        let tip = self.repo.tip(&name)?.ok_or_else(|| refused(format!("there is no branch {branch}")))?;
+        let tip = self.repo.tip(&name)?.ok_or_else(|| no_branch(branch))?;
         if name.starts_with(BRANCHES) {
             return Err(refused(format!("{branch} is the branch of a session, which open goes on with")));
         }
@@ -168,11 +168,7 @@ impl Sessions {
                 tip
             }
         };
-        if let Some(in_use) = self.repo.use_of(&name) {
-            let id = short_id(id);
-            let message = format!("the branch of session {id} {in_use}: a turn would change it under that work");
-            return Err(SessionError::Refused(message));
-        }
+        self.not_in_use(id, &name)?;
         // A draft belongs to the commit that it was made over, wherever the branch is now.
         let at = desk.draft_tip().filter(|at| self.repo.has(*at)).unwrap_or(tip);
         let mut session = self.take_up(desk, lock, name, at)?;
@@ -204,6 +200,7 @@ impl Sessions {
             desk,
             draft: Arc::new(draft),
             unnamed: Mutex::default(),
+            owed: None,
             told: self.mended.clone(),
             _lock: lock,
         };
@@ -227,7 +224,7 @@ impl Sessions {
     /// As of [`Sessions::fork`], or no tip has that number.
     pub fn fork_kept(&self, id: &str, number: u64, turn: Option<u64>) -> Result<Session, SessionError> {
         let tip = self.repo.tip(&format!("{KEPT}{id}/{number}"))?;
-        let missing = || SessionError::Unknown(format!("session {} has no kept tip {number}", short_id(id)));
+        let missing = || SessionError::Missing(format!("session {} has no kept tip {number}", short_id(id)), LOG_LISTS);
         let view = View::new(self.repo.clone(), id.to_owned(), tip.ok_or_else(missing)?);
         self.fork_of(&view, &view.meta()?, turn)
     }

@@ -341,10 +341,103 @@ fn a_branch_that_somebody_else_moves_or_deletes_loses_nothing() {
     session.begin_turn("q3").expect("begun");
     write(&session, "z.txt", None, Some("z"));
     git(&scene.ws(), &["update-ref", "-d", &name]);
+    let tools = session.draft().clone();
     let done = session.end_turn(&turn_report("q3", State::Whole)).expect("committed");
     assert!(done.forked.is_some_and(|fork| fork != id));
     assert_eq!(scene.sessions.repo().tip(&name), Ok(None));
     assert_eq!(session.draft().read("z.txt", 10).expect("read").bytes, b"z");
+    // What tools change from then on, which have the draft already, is in the fork.
+    session.begin_turn("q4").expect("begun");
+    let change = Change { path: "later.txt", old: None, new: Some(b"later") };
+    tools.change(&Journals::new("/nonexistent".into()), &[change]).expect("changed");
+    let done = session.end_turn(&turn_report("q4", State::Whole)).expect("committed");
+    assert_eq!((done.files, done.forked), (1, None));
+    assert_eq!(git(&scene.ws(), &["show", &format!("{}:later.txt", branch(session.id()))]), "later");
+}
+
+#[test]
+fn a_branch_that_is_checked_out_is_neither_moved_nor_removed() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("x"));
+    let (id, name) = (session.id().to_owned(), branch(session.id()));
+    // It is checked out while a turn runs: the turn goes to a fork.
+    session.begin_turn("q2").expect("begun");
+    write(&session, "y.txt", None, Some("y"));
+    git(&scene.ws(), &["switch", "-q", name.trim_start_matches("refs/heads/")]);
+    let tip = git(&scene.ws(), &["rev-parse", "HEAD"]);
+    let done = session.end_turn(&turn_report("q2", State::Whole)).expect("committed");
+    assert!(done.forked.is_some_and(|fork| fork != id));
+    drop(session);
+    let refused = |error: SessionError| {
+        assert!(matches!(&error, SessionError::InUse(..)), "{error}");
+        assert_eq!(
+            (git(&scene.ws(), &["rev-parse", "HEAD"]), git(&scene.ws(), &["status", "--porcelain"])),
+            (tip.clone(), String::new())
+        );
+    };
+    refused(scene.sessions.drop_for_good(&id).expect_err("refused"));
+    refused(scene.sessions.abandon(&id).expect_err("refused"));
+    refused(scene.sessions.open(&id).expect_err("refused"));
+    // One that is open already, and a linked work tree.
+    git(&scene.ws(), &["switch", "-q", "main"]);
+    let mut session = scene.sessions.open(&id).expect("opened");
+    let linked = scene.dir.path().join("linked");
+    git(
+        &scene.ws(),
+        &["worktree", "add", "-q", linked.to_str().expect("UTF-8"), name.trim_start_matches("refs/heads/")],
+    );
+    assert!(matches!(session.begin_turn("q3"), Err(SessionError::InUse(..))));
+    assert!(matches!(session.rewind(0), Err(SessionError::InUse(..))));
+    assert_eq!(git(&linked, &["status", "--porcelain"]), "");
+    assert_eq!(
+        git(&scene.ws(), &["for-each-ref", "refs/reedclaw/kept"]).lines().count(),
+        1,
+        "of the turn that went to a fork"
+    );
+}
+
+#[test]
+fn a_turn_that_could_not_be_written_is_a_commit_before_the_next_one() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    let objects = scene.ws().join(".git/objects");
+    session.begin_turn("q1").expect("begun");
+    write(&session, "x.txt", None, Some("x"));
+    std::fs::rename(&objects, scene.dir.path().join("away")).expect("renamed");
+    std::fs::write(&objects, "").expect("a file in its place");
+    session.end_turn(&turn_report("q1", State::Whole)).expect_err("nothing can be written");
+    std::fs::remove_file(&objects).expect("removed");
+    std::fs::rename(scene.dir.path().join("away"), &objects).expect("renamed");
+    session.begin_turn("q2").expect("begun");
+    write(&session, "y.txt", None, Some("y"));
+    let done = session.end_turn(&turn_report("q2", State::Whole)).expect("committed");
+    assert_eq!((done.turn, done.files), (2, 1));
+    let log = git(&scene.ws(), &["log", "--format=%s", "--name-only", "-2", &branch(session.id()), "--", "*.txt"]);
+    assert_eq!(log, "q2\n\ny.txt\nq1\n\nx.txt");
+}
+
+#[test]
+fn a_session_whose_newest_commit_got_another_message_goes_on() {
+    let scene = Scene::new();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "q1", "x.txt", None, Some("x"));
+    turn(&mut session, "q2", "y.txt", None, Some("y"));
+    let (id, name) = (session.id().to_owned(), branch(session.id()));
+    drop(session);
+    let short = name.trim_start_matches("refs/heads/");
+    git(&scene.ws(), &["switch", "-q", short]);
+    git(&scene.ws(), &["commit", "-q", "--amend", "-m", "my words"]);
+    git(&scene.ws(), &["switch", "-q", "main"]);
+    let session = scene.sessions.open(&id).expect("opened");
+    let records = session.view().records(session.meta().turns).expect("records");
+    assert_eq!(records.iter().map(|it| &*it.question).collect::<Vec<_>>(), ["q1", "q2"]);
+    drop(session);
+    let found = examine(&scene.sessions, true).expect("examined");
+    assert_eq!(found.len(), 1);
+    assert!(found[0].what.contains("turn 2 has no commit"), "{:?}", found[0]);
+    assert_eq!(examine(&scene.sessions, false).expect("examined"), []);
+    assert!(scene.sessions.look(&id).expect("a view").turn(Some(2)).is_ok());
 }
 
 #[test]
@@ -387,6 +480,24 @@ fn rebase_and_pick_make_a_commit_for_each_turn() {
     let plan = plan_merge(&scene.sessions, session.id(), into(How::Pick(vec![2]), "other"), &program).expect("a plan");
     merge(&scene.sessions, &plan, true, &program).expect("merged");
     assert_eq!(git(&scene.ws(), &["diff", "--name-only", "main", "other"]), "2.txt");
+    // What was merged before and taken back since stays taken back.
+    let plan = plan_merge(&scene.sessions, session.id(), into(How::Squash, "main"), &program).expect("a plan");
+    let merged = merge(&scene.sessions, &plan, true, &program).expect("merged");
+    note_merged(&mut session, &plan, merged).expect("noted");
+    git(&scene.ws(), &["revert", "--no-edit", "HEAD"]);
+    turn(&mut session, "q4", "4.txt", None, Some("x\n"));
+    turn(&mut session, "q5", "5.txt", None, Some("x\n"));
+    let plan = plan_merge(&scene.sessions, session.id(), into(How::Squash, "main"), &program).expect("a plan");
+    let commit = merge(&scene.sessions, &plan, true, &program).expect("merged");
+    let message = git(&scene.ws(), &["log", "-1", "--format=%B", &commit.to_string()]);
+    assert!(
+        message.contains("- q4\n- q5\n") && !message.contains("- q1") && message.contains("Turns: 4-5"),
+        "{message}"
+    );
+    git(&scene.ws(), &["reset", "-q", "--hard", "HEAD~1"]);
+    let plan = plan_merge(&scene.sessions, session.id(), into(How::Rebase, "main"), &program).expect("a plan");
+    merge(&scene.sessions, &plan, true, &program).expect("merged");
+    assert_eq!(git(&scene.ws(), &["ls-files"]), "4.txt\n5.txt\na.txt\nsrc/b.rs");
     git(&scene.ws(), &["fsck", "--strict", "--no-dangling"]);
 }
 

@@ -4,7 +4,8 @@ use super::base::Session;
 use super::disk::{DONE, Operation, UNDONE};
 use super::error::SessionError;
 use super::names::{self, short_id};
-use super::turn::{TurnReport, with_subject};
+use super::turn::with_subject;
+use super::wire::TurnReport;
 use crate::git::{Oid, oid_of, short};
 
 impl Session {
@@ -143,6 +144,7 @@ impl Session {
 
     /// Moves the branch; the tip that it leaves is kept first.
     fn move_to(&mut self, to: Oid) -> Result<String, SessionError> {
+        self.not_in_use()?;
         let kept = self.sessions.keep(&self.meta.id, self.tip)?;
         self.publish(to)?;
         self.read_meta()?;

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use super::base::{Session, Sessions};
 use super::error::SessionError;
 use super::history::{View, record_path};
 use super::names::{self, short_id};
-use super::wire::{self, CallFile, ChangeFile, Meta, TurnFile};
+use super::wire::{self, CallFile, ChangeFile, Meta, State, TurnFile, TurnReport};
 use crate::files::{Change, Journals, PathError, Tree as _};
 use crate::git::{Batch, GitError, Identity, Mode, NewCommit, Objects as _, Oid, TreeEdit, short};
 use crate::host::now_unix_ms;
@@ -35,78 +35,6 @@ const COUNTED_BYTES_MAX: u64 = 1024 * 1024;
 const COUNTED_ALL_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Records aren't compared line by line in a checkout of the branch; git reads such rules from a work tree only.
 const ATTRIBUTES: &str = "** -diff linguist-generated\n";
-
-/// End of a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// The answer is whole.
-    Whole,
-    /// The user stopped it.
-    Cancelled,
-    /// The answer is whole, and files still have git's marks of conflicts in them.
-    Conflicted,
-    /// Failed.
-    Failed,
-    /// The process ended in the middle of it.
-    Cut,
-}
-
-impl State {
-    /// The word for it in records.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Whole => "whole",
-            Self::Cancelled => "cancelled",
-            Self::Conflicted => "conflicted",
-            Self::Failed => "failed",
-            Self::Cut => "cut",
-        }
-    }
-}
-
-/// The texts of a turn. They must be without secrets: they become part of a commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TurnReport {
-    /// The question.
-    pub question: String,
-    /// A line about the changes, for the commit; the question's beginning if there is none.
-    pub subject: Option<String>,
-    /// The answer.
-    pub answer: String,
-    /// Its end.
-    pub state: State,
-    /// The model.
-    pub model: Option<String>,
-    /// The calls.
-    pub calls: Vec<CallFile>,
-    /// Time when it was asked, in milliseconds of Unix time.
-    pub time_ms: i64,
-    /// Tokens that were sent and received.
-    pub tokens: [u64; 2],
-    /// Its cost, in words.
-    pub cost: Option<String>,
-    /// The changes of commands that the commit leaves out.
-    pub left_out: Vec<String>,
-}
-
-impl TurnReport {
-    /// A turn that a crash cut off.
-    pub(super) fn cut_off(question: String) -> Self {
-        Self {
-            question,
-            subject: None,
-            answer: String::new(),
-            state: State::Cut,
-            model: None,
-            calls: Vec::new(),
-            time_ms: now_unix_ms(),
-            tokens: [0; 2],
-            cost: None,
-            left_out: Vec::new(),
-        }
-    }
-}
 
 /// A turn that was committed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,15 +106,20 @@ impl Session {
     /// Notes that a turn begins, so that a crash finds its question.
     ///
     /// # Errors
-    /// The state directory can't be written, or the branch has moved and can't be followed.
+    /// The state directory can't be written, or the branch is checked out, or has moved and can't be followed.
     pub fn begin_turn(&mut self, question: &str) -> Result<Option<String>, SessionError> {
         let told = self.follow()?;
+        if let Some(owed) = self.owed.take() {
+            // If it fails again, the turn that begins has its files.
+            let _ = self.end_turn(&owed);
+        }
         self.desk.begin(question)?;
         Ok(told)
     }
 
     /// Follows the branch if somebody has added commits to it: they become part of the session.
     pub(super) fn follow(&mut self) -> Result<Option<String>, SessionError> {
+        self.not_in_use()?;
         let now = self.sessions.repo.tip(&self.name)?;
         if now == Some(self.tip) {
             return Ok(None);
@@ -218,15 +151,18 @@ impl Session {
     /// # Errors
     /// It can't be written. The branch is where it was then, and the draft stays.
     pub fn end_turn(&mut self, said: &TurnReport) -> Result<Committed, SessionError> {
-        let (meta, done) = self.write_turn(said)?;
-        match self.publish(done.commit) {
+        let written = self.write_turn(said).and_then(|(meta, done)| match self.publish(done.commit) {
             Ok(()) => {
                 self.meta = meta;
                 Ok(done)
             }
-            Err(SessionError::Git(GitError::Moved { .. })) => self.published_as_fork(meta, done),
+            Err(SessionError::Git(GitError::Moved { .. }) | SessionError::InUse(..)) => {
+                self.published_as_fork(meta, done)
+            }
             Err(error) => Err(error),
-        }
+        });
+        self.owed = written.is_err().then(|| said.clone());
+        written
     }
 
     /// Gives a file the content that the person wants, as a commit of its own between turns. What a turn that was cut off
@@ -456,6 +392,7 @@ impl Session {
     /// Moves the branch to a commit that was written, over the journal.
     pub(super) fn publish(&mut self, commit: Oid) -> Result<(), SessionError> {
         let repo = self.sessions.repo.clone();
+        self.not_in_use()?;
         self.desk.write_journal(&self.name, self.tip, commit)?;
         let swapped = repo.swap(&self.name, Some(self.tip), Some(commit), &self.sessions.who);
         if let Err(error) = swapped {
@@ -470,6 +407,11 @@ impl Session {
         };
         self.moved_to(commit)?;
         Ok(whole?)
+    }
+
+    /// Checks that no work tree has the branch checked out: there a move would look like changes of the user's.
+    pub(super) fn not_in_use(&self) -> Result<(), SessionError> {
+        self.sessions.not_in_use(&self.meta.id, &self.name)
     }
 
     /// The files with conflicts that still have git's marks in them.
@@ -503,12 +445,16 @@ impl Session {
         let kept = self.sessions.keep(&meta.id, done.commit)?;
         let turn = meta.turns;
         let view = View::new(self.sessions.repo.clone(), meta.id.clone(), done.commit);
-        let fork = self
+        let mut fork = self
             .sessions
             .fork_of(&view, &meta, Some(turn))
             .map_err(|error| SessionError::Refused(format!("the turn was kept as {kept}, but can't go on: {error}")))?;
         self.desk.clear_draft();
         let id = fork.meta.id.clone();
+        // Tools hold this draft: what they change from now on is the fork's.
+        fork.draft = Arc::clone(&self.draft);
+        fork.draft.start_over(fork.sessions.repo.commit(fork.tip)?.tree);
+        fork.watch();
         *self = fork;
         Ok(Committed { forked: Some(id), ..done })
     }

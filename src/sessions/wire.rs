@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::now_unix_ms;
+
 /// Version of both files.
 pub const VERSION: u32 = 1;
 
@@ -121,4 +123,76 @@ pub struct ChangeFile {
     pub now: Option<String>,
     /// The path.
     pub path: String,
+}
+
+/// End of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// The answer is whole.
+    Whole,
+    /// The user stopped it.
+    Cancelled,
+    /// The answer is whole, and files still have git's marks of conflicts in them.
+    Conflicted,
+    /// Failed.
+    Failed,
+    /// The process ended in the middle of it.
+    Cut,
+}
+
+impl State {
+    /// The word for it in records.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Whole => "whole",
+            Self::Cancelled => "cancelled",
+            Self::Conflicted => "conflicted",
+            Self::Failed => "failed",
+            Self::Cut => "cut",
+        }
+    }
+}
+
+/// The texts of a turn. They must be without secrets: they become part of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TurnReport {
+    /// The question.
+    pub question: String,
+    /// A line about the changes, for the commit; the question's beginning if there is none.
+    pub subject: Option<String>,
+    /// The answer.
+    pub answer: String,
+    /// Its end.
+    pub state: State,
+    /// The model.
+    pub model: Option<String>,
+    /// The calls.
+    pub calls: Vec<CallFile>,
+    /// Time when it was asked, in milliseconds of Unix time.
+    pub time_ms: i64,
+    /// Tokens that were sent and received.
+    pub tokens: [u64; 2],
+    /// Its cost, in words.
+    pub cost: Option<String>,
+    /// The changes of commands that the commit leaves out.
+    pub left_out: Vec<String>,
+}
+
+impl TurnReport {
+    /// A turn that a crash cut off.
+    pub(super) fn cut_off(question: String) -> Self {
+        Self {
+            question,
+            subject: None,
+            answer: String::new(),
+            state: State::Cut,
+            model: None,
+            calls: Vec::new(),
+            time_ms: now_unix_ms(),
+            tokens: [0; 2],
+            cost: None,
+            left_out: Vec::new(),
+        }
+    }
 }

@@ -212,7 +212,7 @@ fn a_persons_command_at_the_prompt_asks_before_its_changes_become_a_commit() {
     session.expect_prompt();
     assert_eq!(git(&project, &["show", "feature:b.txt"]), "mine");
     session.run(":session amend two words");
-    session.expect_text("the newest turn has the changes now");
+    session.expect_text("the newest turn's commit is made anew");
     assert_eq!(git(&project, &["log", "--format=%s", "-1", "feature"]), "two words");
     assert_eq!(git(&project, &["status", "--porcelain"]), "", "the checkout stays as it is");
     session.run("clear");

@@ -146,7 +146,7 @@ fn a_session_is_asked_looked_at_and_rewound_without_a_terminal() {
         (&["session", "show", &id, "99"], 2),
         (&["session", "diff", &id, "nothing.txt"], 2),
         (&["session", "diff", &id, "1", "--against", "main"], 3),
-        (&["session", "diff", &id, "--against", "nothing"], 3),
+        (&["session", "diff", &id, "--against", "nothing"], 2),
         (&["session", "rewind", &id, "1", "--code", "--talk"], 2),
         (&["session", "rewind", &id, "0"], 3),
         (&["session", "drop", &id], 3),
@@ -310,6 +310,65 @@ fn what_is_applied_is_one_step_that_undo_takes_back() {
     fs::write(project.join("a.txt"), "mine\n").expect("a file");
     assert_eq!(reedclaw(at, &["session", "apply", &id, "--yes"]).0, Some(6));
     assert_eq!((text("a.txt"), project.join("more.txt").exists()), ("mine\n".into(), false));
+}
+
+#[test]
+fn what_is_applied_may_lie_in_new_directories_and_take_the_place_of_a_file() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let (home, id) = with_two_turns();
+    let (at, project) = (home.path(), home.path().join("project"));
+    let line = "mkdir -p d/e; echo x >d/e/y; echo z >d/z; rm a.txt; mkdir a.txt; echo below >a.txt/below";
+    output(at, &["session", "run", &id, "--yes", line]);
+    let told = reedclaw(at, &["session", "apply", &id, "--yes"]).2;
+    assert!(told.contains("5 files changed in the checkout"), "{told}");
+    let text = |name: &str| fs::read_to_string(project.join(name)).unwrap_or_default();
+    assert_eq!((text("d/e/y"), text("d/z"), text("a.txt/below")), ("x\n".into(), "z\n".into(), "below\n".into()));
+    output(at, &["undo"]);
+    assert_eq!(
+        (text("a.txt").as_str(), project.join("d").exists(), project.join("more.txt").exists()),
+        ("old\n", false, false)
+    );
+    assert_eq!(git(&project, &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_difference_shows_empty_files_modes_and_links() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let (home, id) = with_two_turns();
+    let at = home.path();
+    let line = "touch empty; chmod +x a.txt; ln -s a.txt link; printf '\\0' >data; echo key >.envrc";
+    let (code, out, err) = reedclaw(at, &["session", "run", &id, line]);
+    assert_eq!((code, out.as_str()), (Some(3), ""), "a protected file needs a yes: {err}");
+    let (code, _, err) = reedclaw(at, &["session", "run", &id, "--yes", line]);
+    assert_eq!(code, Some(0), "{err}");
+    let shown = output(at, &["session", "diff", &id]);
+    for wanted in [
+        "diff --git a/empty b/empty\nnew file mode 100644\n",
+        "diff --git a/a.txt b/a.txt\nold mode 100644\nnew mode 100755\n",
+        "diff --git a/link b/link\nnew file mode 120000\n",
+        "diff --git a/data b/data\nnew file mode 100644\nBinary file data differs\n",
+        "+++ .envrc\n",
+    ] {
+        assert!(shown.contains(wanted), "{wanted}: {shown}");
+    }
+}
+
+#[test]
+fn a_turn_that_cant_be_committed_ends_with_a_failure_that_says_so() {
+    if !require(&["git"]) {
+        return;
+    }
+    let (home, id) = with_two_turns();
+    let (at, project) = (home.path(), home.path().join("project"));
+    let lock = project.join(format!(".git/refs/heads/reedclaw/session/{id}.lock"));
+    fs::write(&lock, "").expect("a lock");
+    let (code, _, err) = reedclaw(at, &["agent", "--session", &id, "-m", "another"]);
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("this turn is in no commit, and its files stay in the draft"), "{err}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod run;
 mod summaries;
 mod tools;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -86,12 +86,22 @@ fn no_session() -> Failure {
 pub struct OwnCommand<'p> {
     person: &'p mut dyn Person,
     has_run: bool,
+    /// Whether the person has said yes to all that the command changes.
+    has_yes: bool,
+    /// Whether something was refused because the person can't be asked.
+    pub lacks_yes: bool,
 }
 
 impl<'p> OwnCommand<'p> {
     /// The command of `person`.
     pub fn of(person: &'p mut dyn Person) -> Self {
-        Self { person, has_run: false }
+        Self { person, has_run: false, has_yes: false, lacks_yes: false }
+    }
+
+    /// The same, whose changes the person wants whatever they are.
+    #[must_use]
+    pub fn with_yes(self, has_yes: bool) -> Self {
+        Self { has_yes, ..self }
     }
 }
 
@@ -103,7 +113,11 @@ impl Person for OwnCommand<'_> {
     fn approve(&mut self, question: &Question) -> Answer {
         let is_typed = matches!(question.action, Action::Shell { .. }) && !self.has_run;
         self.has_run = true;
-        if is_typed { Answer::Once } else { self.person.approve(question) }
+        if is_typed || self.has_yes && matches!(question.action, Action::Keep { .. }) {
+            return Answer::Once;
+        }
+        self.lacks_yes |= !self.person.can_ask();
+        self.person.approve(question)
     }
 
     fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
@@ -168,19 +182,26 @@ impl Approvals<'_> {
 pub fn session_failure(error: SessionError) -> Failure {
     let (kind, hint) = match &error {
         SessionError::Unknown(_) => (FailureKind::User, ":session list shows the sessions of this repository"),
+        SessionError::Missing(_, hint) => (FailureKind::User, *hint),
         SessionError::NoTurn { .. } => (FailureKind::User, ":session log lists its turns"),
         SessionError::NoChange(_) => (FailureKind::User, ":session diff alone shows all that the session has changed"),
         SessionError::Git(GitError::NoCommit(_)) => (FailureKind::User, "name a commit, a branch or a tag"),
         SessionError::Held(..) => {
             (FailureKind::Refused, "a fork goes on from it here; :session show and :session diff look at it")
         }
-        SessionError::Refused(_) => (FailureKind::Refused, ""),
+        SessionError::Refused(_) | SessionError::InUse(..) => (FailureKind::Refused, ""),
         SessionError::Conflicts(_) => (
             FailureKind::Refused,
-            "nothing was changed; :session sync brings your commits into the session, to solve it there",
+            "nothing was changed; :session sync brings what you have committed into the session, to solve it there",
         ),
         SessionError::Damaged(_) => (FailureKind::Unavailable, "its files are whole; git log shows its commits"),
         SessionError::Git(_) => (FailureKind::Unavailable, ""),
+        SessionError::Disk(_, error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            (FailureKind::User, "name one that doesn't exist yet")
+        }
+        SessionError::Disk(_, error) if error.kind() == std::io::ErrorKind::NotFound => {
+            (FailureKind::User, "the directory in which it is to lie doesn't exist")
+        }
         SessionError::Disk(..) => (FailureKind::Unavailable, "free some disk space, or look at the permissions there"),
     };
     Failure { kind, message: error.to_string(), hint: hint.to_owned() }
@@ -204,7 +225,7 @@ impl Runtime {
             (SessionError::Git(GitError::None(_)), Some(top)) => Failure {
                 kind: FailureKind::Unavailable,
                 message: format!("the repository at {} belongs to another user", top.display()),
-                hint: "git clone makes one that is yours".into(),
+                hint: "sessions work in repositories of your own: work as its owner, or copy it".into(),
             },
             _ => session_failure(error),
         })?;
@@ -551,8 +572,8 @@ impl Runtime {
         };
         let mut steps = super::steps(&self.settings, &self.env, &checkout)?;
         let text = format!("session {}", short_id(id));
-        let incoming: Vec<Incoming> = plan.into_iter().map(incoming).collect();
-        let count = incoming.len();
+        let count = plan.len();
+        let incoming = with_directories(&checkout, plan.into_iter().map(incoming).collect())?;
         let adopted = steps.adopt(&text, incoming, self.settings.undo.enabled);
         let adopted = adopted.map_err(|error| super::steps_failure(&error, ""))?;
         let changed = crate::base::text::counted(count - adopted.left.len(), "file");
@@ -598,8 +619,17 @@ impl Runtime {
         if !on_git.session.draft().is_unchanged() {
             said.subject = self.subject_of(&said).map(|it| self.agent.redacted(&it));
         }
-        let Some(on_git) = &mut self.on_git else { return Ok(None) };
-        let done = on_git.session.end_turn(&said).map_err(session_failure)?;
+        let Some(mut on_git) = self.on_git.take() else { return Ok(None) };
+        let done = on_git.session.end_turn(&said).map_err(session_failure);
+        if done.as_ref().is_ok_and(|it| it.forked.is_some()) {
+            // The files of commands are the fork's from now on.
+            on_git = OnGit { summarised: on_git.summarised, ..OnGit::new(on_git.session, &self.settings.sessions) };
+        }
+        let on_git = self.on_git.insert(on_git);
+        let done = done.map_err(|failure| Failure {
+            message: format!("this turn is in no commit, and its files stay in the draft: {}", failure.message),
+            ..failure
+        })?;
         on_git.bench.settle();
         let conflicts = on_git.session.meta().conflicts.clone();
         let mut turn = TurnCommitted {
@@ -617,6 +647,27 @@ impl Runtime {
         turn.text = line_about(&turn, &said, done.forked.as_deref());
         Ok(Some(turn))
     }
+}
+
+/// Adds the directories in which new files lie, each before what is in it. A file in the place of one makes room.
+fn with_directories(checkout: &Path, all: Vec<Incoming>) -> Result<Vec<Incoming>, Failure> {
+    let failed = |error: PathError| Failure {
+        kind: FailureKind::Unavailable,
+        message: format!("{}: {error}", checkout.display()),
+        hint: String::new(),
+    };
+    let root = Root::open(checkout, None).map_err(failed)?;
+    let parents = |it: &Incoming| it.path.ancestors().skip(1).map(Path::to_owned).collect::<Vec<_>>();
+    let new = all.iter().filter(|it| it.content != NewContent::Nothing).flat_map(parents);
+    let mut directories: BTreeSet<PathBuf> = new.filter(|it| !it.as_os_str().is_empty()).collect();
+    directories.retain(|it| !root.stamp(it).is_ok_and(|it| it.is_some_and(|it| it.is_directory())));
+    let mut by_path: BTreeMap<PathBuf, Incoming> = all.into_iter().map(|it| (it.path.clone(), it)).collect();
+    for path in directories {
+        let content = NewContent::Directory { mode: 0o755 };
+        let expected = by_path.get(&path).and_then(|it| it.expected);
+        by_path.insert(path.clone(), Incoming { path, expected, content });
+    }
+    Ok(by_path.into_values().collect())
 }
 
 /// Describes a turn that became a commit in a line.
@@ -640,7 +691,7 @@ fn line_about(turn: &TurnCommitted, said: &TurnReport, forked: Option<&str>) -> 
         line.push_str(&format!(" · {}", said.state.word()));
     }
     if let Some(id) = forked {
-        line.push_str(&format!(" · the branch had moved, so this is session {} now", short_id(id)));
+        line.push_str(&format!(" · its branch has moved or is checked out, so this is session {} now", short_id(id)));
     }
     line
 }

@@ -56,7 +56,7 @@ pub enum Ruling {
 impl OnGit {
     fn source(&self, name: &str) -> Result<Source, Failure> {
         let source = Source::read(&**self.session.draft(), name);
-        source.map_err(|message| Failure { kind: FailureKind::User, message, hint: "tools lists them".into() })
+        source.map_err(|message| Failure { kind: FailureKind::User, message, hint: ":session tools lists them".into() })
     }
 
     /// The tools of the repository as the newest turn has it.

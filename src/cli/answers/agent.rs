@@ -457,6 +457,9 @@ impl Face {
             Event::Answered { .. } => self.code = exit::DONE,
             Event::Cancelled { .. } => self.code = exit::INTERRUPTED,
             Event::Failed { failure, .. } => self.code = exit::of_answer(failure.kind),
+            Event::Session(it) if matches!(**it, SessionEvent::NotCommitted { .. }) && self.code == exit::DONE => {
+                self.code = exit::FAILED;
+            }
             _ => {}
         }
         self.take(event);

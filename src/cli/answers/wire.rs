@@ -97,6 +97,10 @@ mod tests {
             Event::Session(Box::new(SessionEvent::Started { session: text() })),
             Event::Session(Box::new(SessionEvent::Conflict { session: text(), paths: vec![text()] })),
             Event::Session(Box::new(SessionEvent::DraftChanged { session: text(), paths: vec![text()] })),
+            Event::Session(Box::new(SessionEvent::NotCommitted {
+                session: text(),
+                failure: Failure { kind: FailureKind::Unavailable, message: text(), hint: text() },
+            })),
             Event::Session(Box::new(SessionEvent::Committed(TurnCommitted {
                 session: text(),
                 conflicts: vec![text()],

@@ -447,7 +447,7 @@ impl Repl {
         let on_git = self.runtime.on_git_mut().ok_or_else(none)?;
         let kept = amend(&mut on_git.session, Some(&text).filter(|it| !it.is_empty()).map(String::as_str));
         let kept = kept.map_err(session_failure)?;
-        self.console.notice(&format!("the newest turn has the changes now; :session undo returns to {kept}"));
+        self.console.notice(&format!("the newest turn's commit is made anew; :session undo returns to {kept}"));
         Ok(())
     }
 
@@ -655,6 +655,11 @@ impl Repl {
                 return Flow::Continue;
             }
         };
+        // What runs on people's machines comes first.
+        for path in plan.that_run() {
+            let path = escape_visible(&path.display().to_string());
+            self.console.line(&format!("runs on people's machines: {path}"));
+        }
         let text = difference(&plan.files, &|side| plan.text(side));
         if let flow @ Flow::End(_) = changes::browse(self, parse(&text), Vec::new()) {
             return flow;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::base::Sessions;
 use super::disk::Desk;
-use super::error::SessionError;
+use super::error::{SessionError, no_branch};
 use super::history::{LogEntry, View};
 use super::names::short_id;
 use super::wire::Meta;
@@ -184,8 +184,13 @@ pub fn plan_merge(
     };
     let target_tip = sessions.repo.tip(&target)?;
     if target_tip.is_none() && sessions.repo.head()?.branch.as_deref() != Some(&target) {
-        let name = target.trim_start_matches("refs/heads/");
-        return Err(SessionError::Refused(format!("there is no branch {name}")));
+        return Err(match into.as_deref() {
+            Some(name) => no_branch(name),
+            None => SessionError::Missing(
+                format!("{} is gone, the branch at which the session began", target.trim_start_matches("refs/heads/")),
+                "--into BRANCH names another",
+            ),
+        });
     }
     let scratch = Scratch::beside(&sessions.repo, &Desk::of(&sessions.folder, id).scratch())?;
     let work = Work { sessions, scratch: &scratch, program, meta: &meta, target_tip, keeps_record, tip: view.tip() };
@@ -314,11 +319,13 @@ impl Work<'_> {
             (merged, log.join().unwrap_or_else(|_| view.log()))
         });
         let (merged, log) = (merged?, log?);
+        let log = self.since_merged(view, &log)?;
         let turns = log.iter().rev().filter(|it| it.act == "turn");
+        let first = turns.clone().find_map(|it| it.turn).unwrap_or(1);
         let subjects: Vec<String> = turns.map(|it| format!("- {}", it.subject)).take(SUBJECTS_MAX).collect();
         let title = if self.meta.title.is_empty() { "changes of a session" } else { &self.meta.title };
         let mut message = format!(
-            "{title}\n\n{}\n\nReedClaw-Session: {}\nReedClaw-Turns: 1-{}\n",
+            "{title}\n\n{}\n\nReedClaw-Session: {}\nReedClaw-Turns: {first}-{}\n",
             subjects.join("\n"),
             self.meta.id,
             self.meta.turns
@@ -341,6 +348,7 @@ impl Work<'_> {
             let id = short_id(&self.meta.id).to_owned();
             return Err(SessionError::NoTurn { id, turn: *missing, last: self.meta.turns });
         }
+        let log = if wanted.is_some() { &log } else { self.since_merged(view, &log)? };
         let is_wanted = |it: &&LogEntry| match wanted {
             Some(turns) => it.act == "turn" && it.turn.is_some_and(|turn| turns.contains(&turn)),
             None => matches!(&*it.act, "turn" | "user" | "code"),
@@ -358,6 +366,20 @@ impl Work<'_> {
             at = self.commit(tree, vec![at], self.scratch.repo.commit(entry.id)?.message)?;
         }
         Ok(at)
+    }
+
+    /// Returns the commits since the session was merged into the target, of all of them, the newest first.
+    fn since_merged<'l>(&self, view: &View, log: &'l [LogEntry]) -> Result<&'l [LogEntry], SessionError> {
+        let Some(target) = self.target_tip else { return Ok(log) };
+        for (at, entry) in log.iter().enumerate().filter(|(_, it)| it.act == "sync") {
+            let Some(merged) = entry.parents.get(1) else { continue };
+            // Then it has what the target had, and nothing of its own.
+            let is_in_target = self.sessions.repo.merge_base(*merged, target) == Some(*merged);
+            if is_in_target && view.differ(*merged, entry.id)?.is_empty() {
+                return Ok(&log[..at]);
+            }
+        }
+        Ok(log)
     }
 
     /// The tree of a merge, with the target's records instead of the session's.

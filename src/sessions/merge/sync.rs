@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::{How, MergePlan, Scratch};
 use crate::files::{PathError, Root, Stamp};
-use crate::git::{Changed, Mode, Objects as _, Oid, Program, Repo, TreeEdit, short};
+use crate::git::{Changed, GitError, Mode, Objects as _, Oid, Program, Repo, TreeEdit, short};
 use crate::host::now_unix_ms;
+use crate::render::patch::all_crlf;
 use crate::sessions::base::{Session, Sessions};
 use crate::sessions::disk::Desk;
 use crate::sessions::error::SessionError;
@@ -75,7 +76,14 @@ pub(in crate::sessions) fn branch_to_sync(
     let none = || SessionError::Refused("the session began at no branch; name one".to_owned());
     let name = from.or(session.meta.base_branch.as_deref()).ok_or_else(none)?;
     let repo = &session.sessions.repo;
-    let theirs = repo.find_commit(name)?;
+    let gone = |error| match (from, error) {
+        (None, GitError::NoCommit(_)) => SessionError::Missing(
+            format!("{} is gone, the branch at which the session began", name.trim_start_matches("refs/heads/")),
+            ":session sync BRANCH names another",
+        ),
+        (_, error) => error.into(),
+    };
+    let theirs = repo.find_commit(name).map_err(gone)?;
     let name = name.trim_start_matches("refs/heads/");
     if repo.merge_base(session.tip, theirs) == Some(theirs) {
         let message = format!("session {} has all of {name}", short_id(&session.meta.id));
@@ -167,18 +175,42 @@ pub fn plan_apply(
                 continue;
             }
         };
+        let is_crlf = has_crlf_here(&old, &now);
+        let now = now.map(|(mode, bytes)| (mode, if is_crlf { with_lf(&bytes) } else { bytes }));
+        let ended = |it: Option<(Mode, Vec<u8>)>| {
+            it.map(|(mode, bytes)| (mode, if is_crlf && mode.is_file() { with_crlf(&bytes) } else { bytes }))
+        };
         if now == new {
             continue;
         }
         if now == old {
-            all.push(ToApply { path, expected, now: new, is_merged: false });
+            all.push(ToApply { path, expected, now: ended(new), is_merged: false });
         } else if let Some(both) = merged([&old, &now, &new])? {
-            all.push(ToApply { path, expected, now: Some(both), is_merged: true });
+            all.push(ToApply { path, expected, now: ended(Some(both)), is_merged: true });
         } else {
             conflicts.push(path);
         }
     }
     if conflicts.is_empty() { Ok(all) } else { Err(SessionError::Conflicts(conflicts)) }
+}
+
+/// Whether the lines of a text end with CR and LF in the checkout, and with LF alone in git, as its settings for line ends
+/// make it.
+fn has_crlf_here(old: &Option<(Mode, Vec<u8>)>, now: &Option<(Mode, Vec<u8>)>) -> bool {
+    let (Some((Mode::File | Mode::Executable, old)), Some((Mode::File | Mode::Executable, now))) = (old, now) else {
+        return false;
+    };
+    all_crlf(now) == Some(true) && !old.contains(&b'\r')
+}
+
+fn with_lf(text: &[u8]) -> Vec<u8> {
+    let ends_line = |at: usize| text[at] == b'\r' && text.get(at + 1) == Some(&b'\n');
+    (0..text.len()).filter(|at| !ends_line(*at)).map(|at| text[at]).collect()
+}
+
+fn with_crlf(text: &[u8]) -> Vec<u8> {
+    let ended = |byte: &u8| if *byte == b'\n' { b"\r\n".to_vec() } else { vec![*byte] };
+    with_lf(text).iter().flat_map(ended).collect()
 }
 
 /// The kind that git has for a file of the checkout.

@@ -395,7 +395,9 @@ impl Asked {
         let cancel = Cancel::new();
         let mut tty = AtTty::new(&self.runtime, false, cancel.clone());
         watch_interrupts(&cancel, tty.modes());
-        let outcome = runner.call(&own_command(&command), None, &cancel, &mut OwnCommand::of(&mut tty), &mut |_| {});
+        let mut person = OwnCommand::of(&mut tty).with_yes(matches.get_flag("yes"));
+        let outcome = runner.call(&own_command(&command), None, &cancel, &mut person, &mut |_| {});
+        let lacks_yes = person.lacks_yes;
         drop((runner, tty));
         let [out, err] = output_of(&outcome);
         print_lines(Some(out).filter(|it| !it.is_empty()).into_iter());
@@ -416,6 +418,9 @@ impl Asked {
             if !is_wanted {
                 return Err(without_yes());
             }
+        }
+        if lacks_yes {
+            return Err(without_yes());
         }
         Ok(ExitCode::from(crate::cli::rules::tool::status(&outcome)))
     }

@@ -74,7 +74,7 @@ pub(in crate::cli) fn definition() -> Command {
                 .arg(yes()),
         )
         .subcommands(care_definitions())
-        .subcommand(command("undo", "Takes back the last rewind or sync").arg(id()))
+        .subcommand(command("undo", "Takes back the last rewind, sync, amend or new message").arg(id()))
         .subcommand(command("redo", "Does again what undo took back").arg(id()))
         .subcommand(
             command("sync", "Merges your branch into a session")
