@@ -298,8 +298,16 @@ impl Bench {
         self.forget().map_err(told)?;
         let mut taking = Taking::over(&self.draft);
         taking.is_flood = self.is_flood(changes, &mut taking.rules);
+        let mut others = Others::among(self, changes);
         for (path, did) in changes {
+            if self.draft.is_submodule(path) {
+                others.left_out.insert((*path).to_owned());
+                continue;
+            }
             let length = carry_out(layer, path, did).map_err(told)?;
+            if others.hold(path) {
+                continue;
+            }
             let leaf = self.leaf_of(path, did, length, &mut taking).map_err(told)?;
             // A file is gone where a directory takes its place, also if a commit has nothing of what is in that.
             let is_gone = *did == Did::Gone || *did == Did::Directory && self.draft.has_leaf(path);
@@ -311,6 +319,8 @@ impl Bench {
                 taking.leave_out(path, &error.to_string());
             }
         }
+        let named = |it: &PathBuf| format!("{}/ (another repository, whose files no commit takes)", it.display());
+        taking.left_out.extend(others.left_out.iter().map(named));
         let mut left_out = summed_up(taking.left_out, &taking.flood);
         if let Some(flood) = flood {
             left_out.extend(Self::take_flood(layer, flood).map_err(told)?);
@@ -449,6 +459,49 @@ impl<'a> Taking<'a> {
 
     pub(super) fn leave_out(&mut self, path: &Path, why: &str) {
         self.left_out.push(format!("{} ({why})", path.display()));
+    }
+}
+
+/// The other repositories beneath a bench: submodules, and those that commands have made. The session isn't theirs.
+struct Others<'a> {
+    bench: &'a Bench,
+    /// Those that the command has made.
+    new: BTreeSet<PathBuf>,
+    /// The directory of the last path, and the repository in which it lies.
+    last: Option<(PathBuf, Option<PathBuf>)>,
+    /// Those with changes that no commit takes.
+    left_out: BTreeSet<PathBuf>,
+}
+
+impl<'a> Others<'a> {
+    fn among(bench: &'a Bench, changes: &[(&Path, Did)]) -> Self {
+        let above_git = |path: &Path| {
+            path.ancestors().find(|it| it.file_name().is_some_and(|it| it == ".git"))?.parent().map(Path::to_owned)
+        };
+        let new = changes.iter().filter(|(_, did)| *did != Did::Gone).filter_map(|(path, _)| above_git(path));
+        let new = new.filter(|it| !it.as_os_str().is_empty()).collect();
+        Self { bench, new, last: None, left_out: BTreeSet::new() }
+    }
+
+    /// Whether a path lies in one of them, so that no commit takes it. A file that the session has stays the session's.
+    fn hold(&mut self, path: &Path) -> bool {
+        let directory = path.parent().unwrap_or(Path::new(""));
+        let is_last = |(last, _): &(PathBuf, Option<PathBuf>)| last == directory;
+        let (_, found) = match self.last.take().filter(is_last) {
+            Some(last) => self.last.insert(last),
+            None => {
+                let is_one = |it: &&Path| {
+                    let is_made =
+                        || self.new.contains(*it) || self.bench.dir.join(it).join(".git").symlink_metadata().is_ok();
+                    !it.as_os_str().is_empty() && (is_made() || self.bench.draft.is_submodule(it))
+                };
+                let found = directory.ancestors().find(is_one).map(Path::to_owned);
+                self.last.insert((directory.to_owned(), found))
+            }
+        };
+        let Some(found) = found.clone().filter(|_| !self.bench.draft.has(path)) else { return false };
+        self.left_out.insert(found);
+        true
     }
 }
 

@@ -152,6 +152,32 @@ fn commands_of_two_sessions_share_files_that_neither_changes() {
 }
 
 #[test]
+fn other_repositories_beneath_a_session_stay_as_they_are() {
+    if !require(&["git", "bwrap"]) {
+        return;
+    }
+    let home = home(&[], "");
+    let (at, project) = (home.path(), home.path().join("project"));
+    let commit = git(&project, &["rev-parse", "HEAD"]);
+    git(&project, &["update-index", "--add", "--cacheinfo", &format!("160000,{commit},sub")]);
+    git(&project, &["commit", "-q", "-m", "a submodule"]);
+    let id = output(at, &["session", "start", "one"]).trim().to_owned();
+    let run = |line: &str| reedclaw(at, &["session", "run", &id, "--yes", line]);
+    let changed = || git(&project, &["diff", "--name-only", "main", &tip(&project, &id), "--", ".", ":!.reedclaw"]);
+    let (code, _, err) =
+        run("mkdir -p sub/build; touch sub/build/x; echo own >own.txt; git init -q dep && echo 1 >dep/f");
+    assert_eq!(code, Some(0), "{err}");
+    assert_eq!(changed(), "own.txt", "{err}");
+    for other in ["dep/", "sub/"] {
+        assert!(err.contains(&format!("{other} (another repository, whose files no commit takes)")), "{err}");
+    }
+    // They stay on the bench, and later changes of them are no part of a commit either.
+    let (code, out, err) = run("cat dep/f; ls sub/build; echo 2 >dep/f; rm -r sub; rm own.txt");
+    assert_eq!((code, out.as_str()), (Some(0), "1\nx\n"), "{err}");
+    assert_eq!(changed(), "", "{err}");
+}
+
+#[test]
 fn a_command_of_a_session_finds_the_packages_of_the_checkout_if_the_config_shares_them() {
     if !require(&["git", "bwrap"]) {
         return;
