@@ -111,13 +111,27 @@ __rc_answer() {
   case $__rc_a in
     *[np]*)
       if [[ $__rc_a == *n* ]]; then
-        builtin shopt -u histverify
+        # The program asks instead, and puts the line that an expansion makes into its editor.
+        if [[ :$BASHOPTS: == *:histverify:* ]]; then
+          builtin shopt -u histverify
+          __rc_verify=1
+        fi
         __rc_names >@REPORT@
       fi
       [[ $__rc_a != *p* ]] || __rc_prompt "$1" >@REPORT@ ;;
   esac
   __rc_marks
   [[ $__rc_a == *n* ]]
+}
+
+# The line that a history expansion makes, for `histverify`. One that can't be made fails when it is entered. `history -p` takes the
+# newest line away, as if that were its own, unless one was put there; all of that happens in a subshell.
+__rc_expanded() {
+  builtin local __rc_e
+  __rc_e=$(builtin history -s -- : && builtin history -d -1 && builtin history -p -- "$READLINE_LINE" 2>/dev/null \
+    && builtin printf x) || builtin return 0
+  __rc_e=${__rc_e%x}
+  READLINE_LINE=${__rc_e%$'\n'} READLINE_POINT=${#READLINE_LINE}
 }
 
 # Looks whether bash reads with its line editor, and puts a condition in front of a DEBUG trap, which was printed before.
@@ -179,6 +193,9 @@ __rc_names() {
   builtin printf '[keyword]\n'; builtin compgen -A keyword
   builtin printf '[variable]\n'; builtin compgen -A variable
   [[ ! -o vi ]] || builtin printf '[vi]\n'
+  [[ -o history ]] || builtin printf '[off]\n'
+  [[ -z ${__rc_verify-} ]] || builtin printf '[verify]\n'
+  [[ -z ${HISTIGNORE-} ]] || builtin printf '[ignore]\n%s\n' "$HISTIGNORE"
   builtin printf '[key]\n'; { builtin bind -X; builtin bind -s; } 2>/dev/null
   [[ ! -r ${INPUTRC:-$HOME/.inputrc} ]] || { builtin printf '[bind]\n'; builtin bind -p 2>/dev/null; }
   builtin printf '[path]\n%s\n\0' "$PATH"
@@ -193,9 +210,12 @@ __rc_load() {
   READLINE_POINT=${#READLINE_LINE}
   # A history expansion that fails leads to a new prompt without PROMPT_COMMAND: the marker must still be in it.
   case $READLINE_LINE in
+    # One that is only printed leads there, too.
+    *'!'*:p*) [[ $- != *H* ]] || builtin return 0 ;;
     *'!'* | '^'*)
       if [[ $- == *H* && $READLINE_LINE == *[!^]* ]] \
         && ! ( builtin history -p -- "$READLINE_LINE" ) >/dev/null 2>&1; then builtin return 0; fi ;;
+    'shopt -u histverify'*) __rc_verify= ;;
   esac
   # While a command runs, PS1 is the user's own: it may read it, or add to it as a virtual environment does.
   [[ -n $__rc_locked ]] || PS1=$__rc_ps1$__rc_tail

@@ -41,6 +41,19 @@ pub struct Names {
     pub known: HashSet<String>,
     /// The key bindings of the shell's own line editor.
     pub keys: ShellKeys,
+    /// The settings of the shell's own history.
+    pub history: HistoryWords,
+}
+
+/// The settings of bash's history that count for ReedClaw's, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryWords {
+    /// No line is kept (`set +o history`).
+    pub is_off: bool,
+    /// The line that an expansion makes isn't run at once (`shopt -s histverify`).
+    pub verifies: bool,
+    /// Patterns of lines that aren't kept, between colons (`HISTIGNORE`).
+    pub ignored: String,
 }
 
 /// The keys of the shell's own line editor, as far as the person has set them.

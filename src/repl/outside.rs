@@ -62,6 +62,24 @@ pub(super) fn shell_completes(repl: &Repl) -> bool {
     state::read(&repl.state).shell_completes.swap(false, Ordering::Relaxed)
 }
 
+/// Whether a line has an expansion of the history that bash is to show before it runs (`histverify`): then the line that it makes is
+/// in the editor now.
+pub(super) fn expanded(repl: &mut Repl, line: &str, prompt: &ReedPrompt) -> Result<bool, Flow> {
+    if !state::read(&repl.state).names.history.verifies || !(line.contains('!') || line.starts_with('^')) {
+        return Ok(false);
+    }
+    set_line(repl, line, usize::MAX);
+    match press_in_shell(repl, "", "__rc_expanded", prompt) {
+        Flow::Continue => {}
+        flow => return Err(flow),
+    }
+    if repl.typed_line() != line {
+        return Ok(true);
+    }
+    repl.terminal.editor.run_edit_commands(&[EditCommand::Clear]);
+    Ok(false)
+}
+
 /// Lets the live shell run a key's binding, or a function of its own, on the line that is being typed.
 pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt: &ReedPrompt) -> Flow {
     let flow = repl.settle();

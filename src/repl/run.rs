@@ -236,7 +236,7 @@ fn take_signal(repl: &mut Repl, signal: std::io::Result<Signal>, prompt: &ReedPr
     match signal {
         Ok(Signal::Success(line)) => {
             repl.terminal.drawn_rows = Some(prompt.rows(&line, repl.console.width_columns()));
-            take_line(repl, &line)
+            take_line(repl, &line, prompt)
         }
         Ok(Signal::CtrlC) => interrupted(repl),
         Ok(Signal::CtrlD) => end_of_file(repl),
@@ -291,7 +291,7 @@ fn flip(repl: &mut Repl) {
 }
 
 /// Does what a line asks for.
-fn take_line(repl: &mut Repl, line: &str) -> Flow {
+fn take_line(repl: &mut Repl, line: &str, prompt: &ReedPrompt) -> Flow {
     served::start_servers(repl);
     let flow = repl.settle();
     if flow != Flow::Continue {
@@ -302,7 +302,8 @@ fn take_line(repl: &mut Repl, line: &str) -> Flow {
     repl.set_forced(None);
     repl.configured.project.line_done();
     let was_edited = std::mem::take(&mut repl.editing_proposal);
-    let hidden = line.starts_with(' ') && repl.runtime.settings().history.ignore_space;
+    let hidden =
+        line.starts_with(' ') && repl.runtime.settings().history.ignore_space || !state::read(&repl.state).keeps(line);
     let settled = if was_edited { Ok(Some(verdict)) } else { route::settle_route(repl, line, verdict, hidden) };
     let verdict = match settled {
         Ok(Some(verdict)) => verdict,
@@ -323,7 +324,15 @@ fn take_line(repl: &mut Repl, line: &str) -> Flow {
             flow
         }
         Route::Shell => {
-            repl.last = Some((line.to_owned(), verdict.clone()));
+            let before = repl.last.replace((line.to_owned(), verdict.clone()));
+            let expanded = match outside::expanded(repl, &verdict.text, prompt) {
+                Ok(expanded) => expanded,
+                Err(flow) => return flow,
+            };
+            if expanded {
+                repl.last = before;
+                return Flow::Continue;
+            }
             repl.run_command(&HumanLine::typed(verdict.text), !hidden)
         }
         Route::Ask => {

@@ -471,15 +471,6 @@ pub fn bring_loopback_up() -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Number of bytes that wait to be read from a terminal's slave side.
-#[must_use]
-pub fn bytes_waiting(terminal: BorrowedFd) -> usize {
-    let mut waiting: libc::c_int = 0;
-    // SAFETY: FIONREAD writes one int to the pointer, which is valid for the call.
-    let result = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::FIONREAD, &raw mut waiting) };
-    if result < 0 { 0 } else { usize::try_from(waiting).unwrap_or(0) }
-}
-
 /// The process before anything is loaded: its entry, memory by address and calls of the kernel. Only `entry` may use it.
 #[cfg(own_entry)]
 pub(super) mod bare {

@@ -110,6 +110,67 @@ fn a_session_sees_the_lines_of_another_one() {
     second.expect_text("echo from-the-first");
 }
 
+/// The shell without suggestions, which would be part of a row.
+fn plain() -> Spawn {
+    Spawn::reedclaw().file(".config/reedclaw/config.lua", "return { editor = {autosuggest = false} }")
+}
+
+#[test]
+fn an_expansion_is_shown_before_it_runs_if_histverify_says_so() {
+    let session = Session::spawn(plain().file(".bashrc", "shopt -s histverify\n"));
+    session.run("echo a-$((1+1))");
+    session.expect_line("a-2");
+    session.run("echo other");
+    session.line("!-2 && touch verified");
+    session.expect("the line in the editor", |screen| {
+        cursor_line(screen).trim_end().ends_with("echo a-$((1+1)) && touch verified")
+    });
+    assert!(!session.home().join("verified").exists(), "it hasn't run");
+    session.press(Key::Enter);
+    session.expect_outside("the file", || session.home().join("verified").exists().then_some(()));
+    session.expect_prompt();
+    // Without an expansion it runs at once; and a person who turns it off has it off.
+    session.run("touch 'plain!'");
+    session.expect_outside("the file", || session.home().join("plain!").exists().then_some(()));
+    session.run("shopt -u histverify");
+    session.run("true");
+    session.run("echo b-$((2+1))");
+    session.run("!! && touch at-once");
+    session.expect_outside("the file", || session.home().join("at-once").exists().then_some(()));
+}
+
+#[test]
+fn a_printed_expansion_leads_to_a_prompt_at_which_sentences_are_sentences() {
+    let session = Session::spawn(plain());
+    session.run("echo pp");
+    session.run("!!:p");
+    session.line("touch the old-files1 please");
+    session.expect_text("No model");
+    session.expect_prompt();
+    assert!(!session.home().join("old-files1").exists());
+}
+
+#[test]
+fn lines_that_bash_is_told_not_to_keep_are_not_kept() {
+    let session = Session::spawn(plain());
+    session.run("HISTIGNORE='*vaultword*:ls'");
+    session.run("echo vaultword-7");
+    session.run("ls");
+    session.run("echo kept-1");
+    session.run("set +o history");
+    session.run("echo offrecord-8");
+    session.run("set -o history");
+    session.run("echo kept-2");
+    session.line("exit");
+    session.expect_exit();
+    let stored: Vec<String> = rows(session.home()).into_iter().map(|row| row.0).collect();
+    assert!(stored.iter().any(|it| it == "echo kept-2") && stored.iter().any(|it| it == "echo kept-1"), "{stored:?}");
+    assert!(
+        !stored.iter().any(|it| it.contains("vaultword-7") || it.contains("offrecord") || it == "ls"),
+        "{stored:?}"
+    );
+}
+
 fn import(home: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(program());
     command

@@ -124,6 +124,15 @@ impl EditorState {
         self.failed && line == "\n"
     }
 
+    /// Whether the settings of bash's own history let a line be kept (`set +o history`, `HISTIGNORE`).
+    #[must_use]
+    pub fn keeps(&self, line: &str) -> bool {
+        let words = &self.names.history;
+        let matches = |pattern: &str| globset::Glob::new(pattern).is_ok_and(|it| it.compile_matcher().is_match(line));
+        // `&` is the line before, which has its place here each time.
+        !words.is_off && !words.ignored.split(':').any(|it| !it.is_empty() && it != "&" && matches(it))
+    }
+
     /// Lends what is known when `line` is decided.
     pub fn with_context<T>(&self, line: &str, look: impl FnOnce(&Context<'_>) -> T) -> T {
         let names = self.names_for(line);

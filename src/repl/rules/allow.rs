@@ -59,7 +59,7 @@ fn show_allowed(repl: &Repl, rows: Vec<Vec<String>>, workspace: &Path) {
 fn import_allowed(repl: &mut Repl, path: &Path) -> Flow {
     tooling::refresh_tools(repl);
     let Some(runner) = repl.runtime.agent_mut().runner() else {
-        repl.console.notice("the model has no tools here, so nothing can be allowed");
+        repl.console.notice("no model is set up, so no tool runs and nothing can be allowed; :onboard finds one");
         return Flow::Continue;
     };
     let root = runner.workspace().to_owned();

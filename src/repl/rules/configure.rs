@@ -9,6 +9,7 @@ use crate::console::Options;
 use crate::host;
 use crate::ops::commands;
 use crate::proto::{Failure, FailureKind, HumanLine};
+use crate::render::text::escape_visible;
 use crate::repl::editing::editor::{self, Shape};
 use crate::repl::editing::state::SharedState;
 use crate::repl::hooks::SharedHooks;
@@ -247,6 +248,11 @@ fn edit_config(repl: &mut Repl) -> Flow {
 
 /// `:onboard`: looks for models in the live shell, which has the person's keys, and takes up the config at once.
 pub(in crate::repl) fn onboard(repl: &mut Repl, port: &str) -> Flow {
+    if !port.is_empty() && port.parse::<u16>().is_err() {
+        let message = format!(":onboard takes the port of a local server, not {}", escape_visible(port));
+        repl.console.failure(&Failure { kind: FailureKind::User, message, hint: ":onboard 8080".into() });
+        return Flow::Continue;
+    }
     let mut words = vec![host::executable().display().to_string()];
     if let Some(path) = &repl.runtime.config().request.explicit {
         words.extend(["--config".to_owned(), path.display().to_string()]);

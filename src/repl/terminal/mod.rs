@@ -459,7 +459,7 @@ impl Terminal {
 
     /// Keeps a line in the history, unless it begins with a space.
     pub(in crate::repl) fn remember(&mut self, line: &str, kind: LineKind) -> Option<Ticket> {
-        let hidden = self.options.ignore_space && line.starts_with(' ');
+        let hidden = self.options.ignore_space && line.starts_with(' ') || !state::read(&self.state).keeps(line);
         if hidden || line.trim().is_empty() {
             return None;
         }
