@@ -27,6 +27,13 @@ pub fn steps(settings: &Settings, env: &Env, workspace: &Path) -> Result<Steps, 
         message: "no HOME is set, so steps have no place".into(),
         hint: "set HOME".into(),
     })?;
+    if !workspace.exists() {
+        return Err(Failure {
+            kind: FailureKind::User,
+            message: format!("no step is recorded: there is no directory {}", workspace.display()),
+            hint: String::new(),
+        });
+    }
     let undo = &settings.undo;
     let limits = Limits {
         bytes_max: undo.bytes_max,

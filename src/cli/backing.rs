@@ -25,6 +25,14 @@ pub fn find(configured: Option<PathBuf>) -> PathBuf {
         .unwrap_or_else(|| "/bin/sh".into())
 }
 
+/// The sentence about a configured shell that can't be run, and what is run in its place.
+#[must_use]
+pub fn why_another(configured: Option<&Path>) -> Option<String> {
+    let configured = configured?;
+    let program = find(Some(configured.to_owned()));
+    (configured != program).then(|| format!("{} can't be run, so {} is", configured.display(), program.display()))
+}
+
 fn is_absolute_program(path: &Path) -> bool {
     path.is_absolute() && is_program(path)
 }

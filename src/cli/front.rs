@@ -79,7 +79,12 @@ fn start(how: &Interactive, ignored: sys::Ignored, front: Option<Front>) -> Resu
     if how.own.path.is_some() {
         tell_where_tools_work(&mut runtime);
     }
-    let program = backing::find(runtime.settings().shell.program.clone());
+    let configured = runtime.settings().shell.program.clone();
+    if let Some(why) = backing::why_another(configured.as_deref()) {
+        let hint = "name the absolute path of bash, zsh or fish".to_owned();
+        runtime.add_problem(Failure { kind: FailureKind::Config, message: format!("shell.program: {why}"), hint });
+    }
+    let program = backing::find(configured);
     let dialect = dialect_of(&program)?;
     install_panic_hook();
     let size = sys::WindowSize::default();

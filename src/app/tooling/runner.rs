@@ -261,7 +261,11 @@ pub fn allowed_commands(env: &Env, workspace: &Path) -> Result<Allowed, Failure>
         hint: hint.to_owned(),
     };
     let state = state_directory(env).ok_or_else(|| failed("no HOME is set, so it has no place".into(), "set HOME"))?;
-    let root = workspace.canonicalize().map_err(|error| failed(format!("{}: {error}", workspace.display()), ""))?;
+    let root = match workspace.canonicalize() {
+        // The directory for tools outside of projects is made when one first needs it: nothing is allowed there yet.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => workspace.to_owned(),
+        root => root.map_err(|error| failed(format!("{}: {error}", workspace.display()), ""))?,
+    };
     Allowed::open(&state, &root).map_err(|error| failed(error.to_string(), "repair or remove that file"))
 }
 

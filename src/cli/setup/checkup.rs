@@ -100,9 +100,8 @@ fn config_file(found: &mut Found, loaded: &Loaded, env: &Env) {
 
 fn shell(found: &mut Found, settings: &Settings) {
     let program = backing::find(settings.shell.program.clone());
-    if let Some(configured) = settings.shell.program.as_ref().filter(|configured| **configured != program) {
-        let (configured, program) = (configured.display(), program.display());
-        return found.fault(format!("shell: {configured} can't be run, so {program} is; set shell.program"));
+    if let Some(why) = backing::why_another(settings.shell.program.as_deref()) {
+        return found.fault(format!("shell: {why}; set shell.program"));
     }
     match Dialect::of(&program) {
         Some(_) => found.fact(format!("shell: {}", program.display())),

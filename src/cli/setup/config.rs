@@ -8,6 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::app;
 use crate::base::text::counted;
+use crate::cli::backing;
 use crate::cli::exit;
 use crate::cli::out::outln;
 use crate::config::{self, Effective, Env, Layers, LoadRequest, Loaded, Look, Problem, Trust, TrustVerdict};
@@ -78,6 +79,7 @@ fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
     problems.append(&mut effective.problems);
     problems.extend(taken_metas(&effective.layers));
     problems.extend(unknown_tools(loaded, &request.env));
+    problems.extend(unusable_shell(loaded));
     for problem in &problems {
         outln!("{}", sanitise(&problem.to_string()));
     }
@@ -90,6 +92,14 @@ fn validate(loaded: &Loaded, request: &LoadRequest) -> ExitCode {
         (wrong, warnings) => outln!("{}, {}", counted(wrong, "problem"), counted(warnings, "warning")),
     }
     if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::from(exit::FAILED) }
+}
+
+/// A configured shell that can't be run.
+fn unusable_shell(loaded: &Loaded) -> Option<Problem> {
+    let message = backing::why_another(loaded.settings.shell.program.as_deref())?;
+    let key = "shell.program".to_owned();
+    let origin = loaded.layers.rows().into_iter().find(|row| row.key == key).map(|row| row.origin).unwrap_or_default();
+    Some(Problem { file: origin, line: None, key, message, is_warning: false })
 }
 
 /// Names in `tools_allow` that no tool has.

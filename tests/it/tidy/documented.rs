@@ -239,6 +239,48 @@ fn paths_of_rooms(text: &str) -> Vec<Vec<&str>> {
     paths.filter(|path| is_path(path) && ROOMS.iter().any(|room| room.name == path[0])).collect()
 }
 
+/// Commands of ours that a text names and that don't exist: in a hint, or in a document's code.
+fn wrong_commands(name: &str, text: &str) -> Vec<String> {
+    let commands = reedclaw::cli::command::definition();
+    let is_word = |word: &&str| !word.is_empty() && word.bytes().all(|it| it.is_ascii_lowercase() || it == b'-');
+    let mut wrong = Vec::new();
+    for (_, rest) in text.match_indices("reedclaw ").map(|(at, it)| text[at..].split_at(it.len())) {
+        let mut words = rest.split(|it: char| !(it.is_ascii_alphanumeric() || it == '-')).take(2).filter(is_word);
+        // Prose goes on in other words than a command.
+        let Some(first) = words.next().and_then(|word| commands.find_subcommand(word)) else { continue };
+        let is_told = rest[first.get_name().len()..].starts_with(' ');
+        let Some(second) = words.next().filter(|_| is_told && first.has_subcommands()) else { continue };
+        if !second.starts_with('-')
+            && first.find_subcommand(second).is_none()
+            && first.get_positionals().next().is_none()
+            && !JOINING.contains(&second)
+        {
+            wrong.push(format!("{name}: reedclaw {} {second}", first.get_name()));
+        }
+    }
+    wrong
+}
+
+/// Words that follow the name of a command in a sentence.
+const JOINING: [&str; 10] = ["makes", "and", "or", "in", "as", "is", "does", "lists", "shows", "has"];
+
+#[test]
+fn commands_that_texts_name_exist() {
+    let mut wrong: Vec<String> = Vec::new();
+    for (name, text) in documents() {
+        wrong.extend(wrong_commands(&name, &text));
+    }
+    for file in super::files("src") {
+        wrong.extend(wrong_commands(&file.path, &file.text));
+    }
+    hold("commands that texts name and that don't exist", &wrong);
+    assert_eq!(wrong_commands("", "reedclaw config check shows it"), [": reedclaw config check"]);
+    assert_eq!(
+        wrong_commands("", "reedclaw config validate, reedclaw config lists, reedclaw is"),
+        Vec::<String>::new()
+    );
+}
+
 #[test]
 fn names_in_the_documents_are_in_the_code() {
     let mut files = super::files("src");

@@ -338,7 +338,7 @@ fn serve(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
             kind: FailureKind::Refused,
             message: "the gateway doesn't serve with a config that has a mistake: a rule that you set could be missing"
                 .into(),
-            hint: "mend it first; reedclaw config check shows what is wrong".into(),
+            hint: "mend it first; reedclaw config validate shows what is wrong".into(),
         });
     }
     let database = at.with_directory(at.database_of(|| Ok(settings.database.clone()))?)?;

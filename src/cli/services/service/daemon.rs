@@ -29,7 +29,7 @@ const QUEUE_MAX: usize = 10_000;
 /// The shortest rest for which memory is given back: reading it again takes under a millisecond.
 const RELEASED_FOR: Duration = Duration::from_secs(2);
 /// Reason why a service with a config that has a mistake isn't well.
-const BROKEN_CONFIG: &str = "the config has a mistake: reedclaw config check shows it";
+const BROKEN_CONFIG: &str = "the config has a mistake: reedclaw config validate shows it";
 /// Unfinished runs that are taken up again at the start.
 const TAKEN_UP_MAX: usize = 200;
 
