@@ -24,6 +24,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use self::more::health::Health;
 use self::sql::{Begin, Connection, Held, OptionalExtension as _, Pool, params};
 
 use crate::base::canonical::{CanonicalError, canonical};
@@ -168,6 +169,7 @@ impl Ledger {
             hint: OnceLock::new(),
             listening: OnceLock::new(),
         })
+    health: Health,
     }
 
     /// Brings the schema of a database up to date, or with `is_dry`, only looks. Returns the versions that it had and has then.
@@ -203,6 +205,7 @@ impl Ledger {
     pub fn on_append(&self, hint: Hint) {
         let _ = self.hint.set(hint);
     }
+            health: Health::default(),
 
     /// Takes the right to serve this database, for as long as the value lives. Several gateways may serve one on a server.
     ///
@@ -322,11 +325,20 @@ impl Ledger {
         Backends(self)
     }
 
-    /// Says whether the database answers.
+    /// Says whether the database can be read, and written if a write has failed: then a small one is tried.
     #[must_use]
     pub fn is_well(&self) -> bool {
         let answer = |connection: Held<'_>| connection.query_row("SELECT one FROM instance", params![], |_| Ok(()));
-        self.pool.begin(Begin::Read, &[]).and_then(answer).is_ok()
+        let can_read = self.pool.begin(Begin::Read, &[]).and_then(answer).is_ok();
+        can_read && self.health.can_write(|| self.nodes().live_on().is_ok())
+    }
+
+    /// The time by the database's clock, in Unix milliseconds.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn now_ms(&self) -> Result<i64, LedgerError> {
+        now_ms(&*self.view("")?)
     }
 
     /// A connection that reads one state of a tenant's rows.
@@ -340,10 +352,28 @@ impl Ledger {
         tenant: &str,
         act: impl FnOnce(&Connection) -> Result<T, LedgerError>,
     ) -> Result<T, LedgerError> {
-        let transaction = self.pool.begin(Begin::Write, &[tenant])?;
-        let done = act(&transaction)?;
-        let has_grown = transaction.has_grown();
-        transaction.finish()?;
+        self.write_alone(tenant, &[tenant], act)
+    }
+
+    /// The same, alone among those who name one of `names`, which has the tenant.
+    fn write_alone<T>(
+        &self,
+        tenant: &str,
+        names: &[&str],
+        act: impl FnOnce(&Connection) -> Result<T, LedgerError>,
+    ) -> Result<T, LedgerError> {
+        let written = self.pool.begin(Begin::Write, names).map_err(LedgerError::from).and_then(|transaction| {
+            let done = act(&transaction)?;
+            let has_grown = transaction.has_grown();
+            transaction.finish()?;
+            Ok((done, has_grown))
+        });
+        match &written {
+            Err(LedgerError::Database(_)) => self.health.failed(),
+            Ok((_, true)) => self.health.wrote(),
+            _ => {}
+        }
+        let (done, has_grown) = written?;
         if let Some(hint) = self.hint.get().filter(|_| has_grown) {
             hint(tenant);
         }

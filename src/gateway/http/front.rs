@@ -8,6 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -280,7 +281,12 @@ async fn handle(gateway: &Arc<Gateway>, route: &'static Route, params: &RawPathP
     };
     let mut response = match done {
         Ok(reply) => respond(gateway, reply),
-        Err(problem) => respond_problem(&problem, &id),
+        Err(problem) => {
+            if problem.code == "database_unavailable" {
+                gateway.metrics.database_errors.fetch_add(1, Ordering::Relaxed);
+            }
+            respond_problem(&problem, &id)
+        }
     };
     response.extensions_mut().insert(Pattern(route.path));
     response

@@ -17,7 +17,7 @@ pub struct Metrics {
     pub tool_denials: AtomicU64,
     /// Requests to models that failed.
     pub provider_errors: AtomicU64,
-    /// Failures of the database.
+    /// Requests that the database failed.
     pub database_errors: AtomicU64,
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
     seconds: Mutex<(f64, u64)>,
@@ -47,7 +47,7 @@ impl Metrics {
             ("reedclaw_tool_calls_total", "Calls of tools.", &self.tool_calls),
             ("reedclaw_tool_denials_total", "Calls of tools that were refused.", &self.tool_denials),
             ("reedclaw_provider_errors_total", "Requests to models that failed.", &self.provider_errors),
-            ("reedclaw_db_errors_total", "Failures of the database.", &self.database_errors),
+            ("reedclaw_db_errors_total", "Requests that the database failed.", &self.database_errors),
         ];
         for (name, help, counter) in counters {
             let value = counter.load(Ordering::Relaxed);

@@ -144,7 +144,7 @@ impl From<LedgerError> for Problem {
             LedgerError::Forbidden(_) => Self::new(403, "forbidden", message),
             LedgerError::Database(why) => {
                 tracing::error!(event = "database_failed", why = why.as_str());
-                Self::new(503, "database_unavailable", "the database doesn't answer; nothing was done")
+                Self::new(503, "database_unavailable", "the database can't be read or written; nothing was done")
                     .header("Retry-After", "1")
             }
         }

@@ -64,13 +64,22 @@ impl Nodes<'_> {
         let is_server = pool.target().is_server();
         let sql = "DELETE FROM node WHERE node_id <> ?1 AND until_ms < ?2";
         let dead = transaction.execute(sql, params![pool.node(), if is_server { now } else { i64::MAX }])?;
-        let until = if is_server { now + LEASE_MS } else { i64::MAX - 1 };
+        // That of a file changes, too: a row that stays the same isn't written, so it wouldn't tell of a full disk.
+        let until = if is_server { now + LEASE_MS } else { i64::MAX - 1 - now };
         let (address, started) = self.0.listening.get().map(|(address, at)| (address.as_str(), *at)).unzip();
         let sql = "INSERT INTO node VALUES (?1, ?2, ?3, ?4) ON CONFLICT (node_id) DO UPDATE SET until_ms = ?2, address = ?3, \
                    started_ms = ?4";
         transaction.execute(sql, params![pool.node(), until, address, started])?;
         transaction.finish()?;
         Ok(dead)
+    }
+
+    /// Says that this gateway lives, and settles what those have left that have died.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn live_on(&self) -> Result<(), LedgerError> {
+        if self.renew()? > 0 { self.settle_dead() } else { Ok(()) }
     }
 
     /// Says where this gateway listens.
@@ -220,9 +229,7 @@ fn live(ledger: &Ledger, hints: &Receiver<()>) {
         }
         if renewed.elapsed() >= RENEW {
             renewed = Instant::now();
-            let nodes = ledger.nodes();
-            let settled = nodes.renew().and_then(|dead| if dead > 0 { nodes.settle_dead() } else { Ok(()) });
-            if let Err(error) = settled
+            if let Err(error) = ledger.nodes().live_on()
                 && reports.is_due()
             {
                 tracing::warn!(event = "lease_failed", error = %error);

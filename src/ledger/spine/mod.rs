@@ -82,7 +82,6 @@ pub(super) type Append = (Vec<Prepared>, Option<Expected>);
 #[derive(Default)]
 struct Grown {
     tenants: Vec<String>,
-    #[expect(dead_code, reason = "freed when the turn is over")]
     rows: Vec<Event>,
 }
 
@@ -140,6 +139,11 @@ impl Ledger {
         let stored = self.appends.add((drafts, expected.cloned()), |appends| {
             let (done, all) = commit_together(&self.pool, appends);
             grown = all;
+            if done.iter().any(|it| matches!(it, Err(LedgerError::Database(_)))) {
+                self.health.failed();
+            } else if !grown.rows.is_empty() {
+                self.health.wrote();
+            }
             done
         });
         if let Some(hint) = self.hint.get() {

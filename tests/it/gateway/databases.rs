@@ -3,7 +3,50 @@
 use std::fs;
 use std::net::TcpListener;
 
-use super::{home_with, home_with_file, run};
+use serde_json::json;
+
+use super::{Gateway, PATIENCE, home_with, home_with_file, run, token};
+use crate::need;
+
+#[test]
+fn a_disk_that_takes_no_more_is_degraded_until_it_does() {
+    if !need::require(&["prlimit"]) {
+        return;
+    }
+    let home = home_with_file();
+    let secret = token(home.path(), "anna", "member", &[]);
+    // Files may have a mebibyte; the log of writes is longer soon.
+    let gateway = Gateway::start_limited(home.path(), 1024 * 1024);
+    let client = gateway.client(&secret);
+    assert_eq!(gateway.send("GET", "/health", &[], "").status, 200);
+    let append = || {
+        let text = "x".repeat(20_000);
+        client.post("/events/append", &json!({"event_type": "x.a", "source": "ui", "run_id": "r", "body": text}))
+    };
+    let until = std::time::Instant::now() + PATIENCE;
+    loop {
+        let answer = append();
+        if answer.status == 503 {
+            assert_eq!(answer.code(), "database_unavailable");
+            assert!(answer.text.contains("can't be read or written"), "{answer:?}");
+            let health = gateway.send("GET", "/health", &[], "");
+            if health.status == 503 {
+                assert_eq!(health.text, "{\"status\":\"degraded\"}");
+                break;
+            }
+        }
+        assert!(std::time::Instant::now() < until, "it takes everything: {answer:?}");
+    }
+    assert_eq!(client.get("/status").json()["database"]["ok"], false);
+    let metrics = gateway.send("GET", "/metrics", &[], "").text;
+    assert!(!metrics.contains("reedclaw_db_errors_total 0\n"), "{metrics}");
+    // There is place again.
+    let pid = gateway.pid().to_string();
+    let lifted = std::process::Command::new("prlimit").args(["--fsize=unlimited", "--pid", &pid]).status();
+    assert!(lifted.expect("it runs").success());
+    super::server::wait_until(|| gateway.send("GET", "/health", &[], "").status == 200);
+    assert_eq!(append().status, 201);
+}
 
 #[test]
 fn looking_at_a_gateway_that_never_ran_makes_no_database() {

@@ -130,6 +130,18 @@ impl Gateway {
         Self::begin(command(home, &["gateway", "--listen", "127.0.0.1:0", "--json"]), variables)
     }
 
+    /// Starts one whose files may have so many bytes.
+    pub fn start_limited(home: &Path, bytes: u64) -> Self {
+        let own = command(home, &["gateway", "--listen", "127.0.0.1:0", "--json"]);
+        // A write beyond the limit fails, as on a full disk, instead of ending the process.
+        let script = format!("trap '' XFSZ; ulimit -S -f {}; exec \"$0\" \"$@\"", bytes / 512);
+        let mut limited = Command::new("sh");
+        limited.arg("-c").arg(script).arg(own.get_program()).args(own.get_args()).env_clear();
+        limited.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(home);
+        limited.stdin(Stdio::null()).stdout(Stdio::piped());
+        Self::begin(limited, &[])
+    }
+
     fn begin(mut command: Command, variables: &[(&str, &str)]) -> Self {
         let mut child = command.envs(variables.iter().copied()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut line = String::new();
