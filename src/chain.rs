@@ -263,6 +263,16 @@ fn ask(gate: GateName, facts: &Facts, wish: &Wish) -> GateOutcome {
 fn names(pattern: &str, action: &str) -> bool {
     pattern == "*"
         || pattern == action
+/// Says whether a lock may name actions so: `*`, a whole name, or `prefix.*`. Any other star would name nothing.
+#[must_use]
+pub fn is_pattern(pattern: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        None => !pattern.contains('*'),
+        Some("") => true,
+        Some(prefix) => prefix.len() > 1 && prefix.ends_with('.') && !prefix.contains('*'),
+    }
+}
+
         || pattern.strip_suffix('*').is_some_and(|prefix| prefix.ends_with('.') && action.starts_with(prefix))
 }
 
@@ -400,6 +410,11 @@ mod tests {
         }
         assert_eq!(state(Lock { surface_id: Some("other".into()), ..a_lock() }), Some("none".into()));
         assert_eq!(state(Lock { surface_id: Some("board".into()), ..a_lock() }), None);
+        for (pattern, is_fine) in
+            [("*", true), ("file_read", true), ("canvas.*", true), ("file_*", false), (".*", false), ("*.x", false)]
+        {
+            assert_eq!(is_pattern(pattern), is_fine, "{pattern}");
+        }
         assert_eq!(state(Lock { is_in_time: false, ..a_lock() }), Some("expired".into()));
         assert_eq!(state(Lock { state: "rejected".into(), ..a_lock() }), Some("rejected".into()));
         assert_eq!(state(Lock { is_three_wise_pending: true, ..a_lock() }), Some("three_wise_pending".into()));

@@ -92,6 +92,9 @@ pub enum LedgerError {
     /// The content can't be stored.
     #[error("{0}")]
     Invalid(String),
+    /// A time lies outside what is possible.
+    #[error("{0}")]
+    Time(String),
     /// Somebody has answered the question before.
     #[error("the question was answered by {0}")]
     AlreadyAnswered(String),
@@ -166,10 +169,10 @@ impl Ledger {
             pool,
             appends: spine::Gather::default(),
             boards: more::boards::Boards::default(),
+    health: Health,
             hint: OnceLock::new(),
             listening: OnceLock::new(),
         })
-    health: Health,
     }
 
     /// Brings the schema of a database up to date, or with `is_dry`, only looks. Returns the versions that it had and has then.
@@ -202,10 +205,10 @@ impl Ledger {
     }
 
     /// Sets the function that is called after each commit with new events; the first one stays.
+            health: Health::default(),
     pub fn on_append(&self, hint: Hint) {
         let _ = self.hint.set(hint);
     }
-            health: Health::default(),
 
     /// Takes the right to serve this database, for as long as the value lives. Several gateways may serve one on a server.
     ///

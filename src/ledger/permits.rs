@@ -10,6 +10,13 @@ use crate::proto::team::{Identity, Mode, TeamRole, TokenKind};
 
 /// Persons that a lock with `three_wise` needs.
 const WISE: i64 = 3;
+/// Days that a licence counts at most.
+const LICENCE_DAYS_MAX: i64 = 90;
+/// Days that a strategy lock counts at most.
+const LOCK_DAYS_MAX: i64 = 3_650;
+/// Days that the lock of a new tenant counts.
+const FIRST_LOCK_DAYS: i64 = 90;
+const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
 /// A licence that is to be issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,8 +31,8 @@ pub struct NewLicence {
     pub project: Option<String>,
     /// The surface.
     pub surface_id: Option<String>,
-    /// Time for which it counts, in milliseconds.
-    pub lifetime_ms: i64,
+    /// Time when it ends, in Unix milliseconds; compared with the database's clock.
+    pub valid_until_ms: i64,
     /// Number of times that it may be used.
     pub uses_max: Option<i64>,
     /// The reason.
@@ -43,10 +50,10 @@ pub struct NewLock {
     pub actions: Vec<String>,
     /// Whether three persons must approve it.
     pub is_three_wise: bool,
-    /// Time when it begins, from now, in milliseconds.
-    pub begins_in_ms: i64,
-    /// Time for which it counts after that.
-    pub lifetime_ms: i64,
+    /// Time when it begins, in Unix milliseconds; now if absent.
+    pub valid_from_ms: Option<i64>,
+    /// Time when it ends.
+    pub valid_until_ms: i64,
     /// The reason.
     pub reason: String,
 }
@@ -64,11 +71,14 @@ impl Permits<'_> {
     /// Issues a licence.
     ///
     /// # Errors
-    /// The database fails.
+    /// It doesn't end within the next 90 days by the database's clock, or the database fails.
     pub fn issue(&self, who: &Identity, new: &NewLicence) -> Result<Value, LedgerError> {
         self.0.write(&who.tenant, |transaction| {
             let id = uuid_v7();
-            let until = now_ms(transaction)?.saturating_add(new.lifetime_ms);
+            let (now, until) = (now_ms(transaction)?, new.valid_until_ms);
+            if until <= now || until > now.saturating_add(LICENCE_DAYS_MAX * DAY_MS) {
+                return Err(LedgerError::Time(format!("valid_until lies within the next {LICENCE_DAYS_MAX} days")));
+            }
             let actions = Value::from(new.actions.clone()).to_string();
             transaction.execute(
                 "INSERT INTO licence VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0, ?10, ?11, NULL)",
@@ -125,27 +135,12 @@ impl Permits<'_> {
     /// Makes a strategy lock, which waits for approval.
     ///
     /// # Errors
-    /// The database fails.
+    /// It doesn't end after its beginning and within ten years by the database's clock, or the database fails.
     pub fn add_lock(&self, who: &Identity, new: &NewLock) -> Result<Value, LedgerError> {
         self.0.write(&who.tenant, |transaction| {
             let id = uuid_v7();
-            let from = now_ms(transaction)?.saturating_add(new.begins_in_ms);
-            let actions = Value::from(new.actions.clone()).to_string();
-            transaction.execute(
-                "INSERT INTO strategy_lock VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'pending', 1)",
-                params![
-                    who.tenant,
-                    id,
-                    new.scope,
-                    new.surface_id,
-                    actions,
-                    new.is_three_wise,
-                    from,
-                    from.saturating_add(new.lifetime_ms),
-                    new.reason,
-                    who.user
-                ],
-            )?;
+            let (from, until) = lock_times(transaction, new)?;
+            insert_lock(transaction, who, &id, new, (from, until, "pending"))?;
             changed_lock(transaction, who, &id, "made")
         })
     }
@@ -166,7 +161,7 @@ impl Permits<'_> {
     /// Changes a lock: it waits for approval again, and earlier approvals don't count.
     ///
     /// # Errors
-    /// There is none, the actor isn't its author, it has another version, or the database fails.
+    /// There is none, the actor isn't its author, it has another version, its times aren't possible, or the database fails.
     pub fn change_lock(&self, who: &Identity, id: &str, expected: i64, new: &NewLock) -> Result<Value, LedgerError> {
         self.0.write(&who.tenant, |transaction| {
             let (author, version) = author(transaction, who, id)?;
@@ -176,8 +171,7 @@ impl Permits<'_> {
             if version != expected {
                 return Err(LedgerError::VersionConflict { expected, actual: version });
             }
-            let from = now_ms(transaction)?.saturating_add(new.begins_in_ms);
-            let until = from.saturating_add(new.lifetime_ms);
+            let (from, until) = lock_times(transaction, new)?;
             let actions = Value::from(new.actions.clone()).to_string();
             let sql = "UPDATE strategy_lock SET scope = ?3, surface_id = ?4, actions = ?5, three_wise = ?6, \
                        valid_from_ms = ?7, valid_until_ms = ?8, reason = ?9, state = 'pending', version = version + 1 \
@@ -218,6 +212,49 @@ impl Permits<'_> {
     }
 }
 
+/// Makes the approved lock of a new tenant, which covers all actions.
+pub(super) fn first_lock(transaction: &Connection, who: &Identity) -> Result<(), LedgerError> {
+    let (id, from) = (uuid_v7(), now_ms(transaction)?);
+    let until = from + FIRST_LOCK_DAYS * DAY_MS;
+    let new = NewLock {
+        scope: "*".into(),
+        surface_id: None,
+        actions: vec!["*".into()],
+        is_three_wise: false,
+        valid_from_ms: None,
+        valid_until_ms: until,
+        reason: "the tenant is new".into(),
+    };
+    insert_lock(transaction, who, &id, &new, (from, until, "approved"))?;
+    changed_lock(transaction, who, &id, "made").map(drop)
+}
+
+fn insert_lock(
+    transaction: &Connection,
+    who: &Identity,
+    id: &str,
+    new: &NewLock,
+    (from, until, state): (i64, i64, &str),
+) -> Result<(), LedgerError> {
+    let actions = Value::from(new.actions.clone()).to_string();
+    let NewLock { scope, surface_id, is_three_wise, reason, .. } = new;
+    let sql = "INSERT INTO strategy_lock VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 1)";
+    let values =
+        params![who.tenant, id, scope, surface_id, actions, is_three_wise, from, until, reason, who.user, state];
+    transaction.execute(sql, values)?;
+    Ok(())
+}
+
+/// The times of a lock that is made or changed.
+fn lock_times(connection: &Connection, new: &NewLock) -> Result<(i64, i64), LedgerError> {
+    let now = now_ms(connection)?;
+    let (from, until) = (new.valid_from_ms.unwrap_or(now), new.valid_until_ms);
+    if until <= from || until > now.saturating_add(LOCK_DAYS_MAX * DAY_MS) {
+        return Err(LedgerError::Time("valid_until lies after valid_from, within ten years".into()));
+    }
+    Ok((from, until))
+}
+
 /// The gateway itself, settling what a user's request left in a run.
 pub(super) fn settling(tenant: String, project: String, user: String, run_id: Option<String>) -> Identity {
     Identity {
@@ -230,7 +267,8 @@ pub(super) fn settling(tenant: String, project: String, user: String, run_id: Op
     }
 }
 
-fn at_terminal(tenant: &str, mode: Mode) -> Identity {
+/// A person at this machine's terminal, in a tenant.
+pub(super) fn at_terminal(tenant: &str, mode: Mode) -> Identity {
     Identity {
         mode,
         tenant: tenant.to_owned(),

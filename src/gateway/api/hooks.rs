@@ -16,7 +16,6 @@ use crate::gateway::api::runs;
 use crate::gateway::http::call::{Call, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::http::rates;
-use crate::host;
 use crate::ledger::{Begun, Key};
 use crate::proto::team::{Identity, Mode, TeamRole, TokenKind};
 
@@ -57,8 +56,8 @@ pub fn receive(call: &Call<'_>) -> Answered<Reply> {
     // A name that isn't there and a wrong signature give the same answer.
     let found = hooked(call, name);
     let secret = found.as_ref().map(|(_, secret)| secret.as_str());
-    let Some(((hook, _), signature)) = signed(call, secret.unwrap_or_default()).and_then(|it| Some((found?, it)))
-    else {
+    let signature = signed(call, secret.unwrap_or_default())?;
+    let Some(((hook, _), signature)) = signature.and_then(|it| Some((found?, it))) else {
         let bucket = format!("wrong {}", call.sent.address);
         return Err(match gateway.rates.take(bucket, rates::WRONG_SECRETS, Instant::now()) {
             true => Problem::unauthenticated(),
@@ -133,20 +132,27 @@ fn replayed() -> Problem {
     Problem::new(409, "replayed", "this request was received before").context(json!({}))
 }
 
-/// The signature, if it is valid for this body and not old.
-fn signed(call: &Call<'_>, secret: &str) -> Option<String> {
+/// The signature, if it is valid for this body and not old by the database's clock.
+///
+/// # Errors
+/// The database fails.
+fn signed(call: &Call<'_>, secret: &str) -> Answered<Option<String>> {
+    let Some((seconds, signature)) = signature(call, secret) else { return Ok(None) };
+    let age_s = (call.gateway.ledger.now_ms()? / 1_000).saturating_sub(seconds);
+    Ok((age_s.saturating_abs() <= WINDOW_S).then_some(signature))
+}
+
+/// The time and the signature of a request, if it is valid for the body.
+fn signature(call: &Call<'_>, secret: &str) -> Option<(i64, String)> {
     if secret.is_empty() {
         return None;
     }
     let text = call.header(SIGNATURE)?;
     let (time, given) = text.strip_prefix("t=")?.split_once(",v1=")?;
     let seconds: i64 = time.parse().ok()?;
-    if (host::now_unix_ms() / 1_000 - seconds).abs() > WINDOW_S {
-        return None;
-    }
     let given: [u8; 32] = hex::decode(given)?;
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     let message = [time.as_bytes(), b".", &call.sent.body].concat();
     ring::hmac::verify(&key, &message, &given).ok()?;
-    Some(hex::encode(&given))
+    Some((seconds, hex::encode(&given)))
 }

@@ -11,6 +11,7 @@ use crate::gateway::Gateway;
 use crate::gateway::Parts;
 use crate::gateway::http::call::{Call, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
+use crate::host;
 use crate::ops;
 use crate::proto::Role;
 use crate::receipts::{self, Check, Verdict};
@@ -24,6 +25,8 @@ pub const ESTOP: &str = r#"{"type": "object", "additionalProperties": false, "pr
 /// Newest receipts that are looked through.
 const RECEIPTS_MAX: usize = 10_000;
 /// The check of the receipts counts for so long.
+/// A difference between this machine's clock and the database's that is worth a word.
+const SKEW_MS: i64 = 2_000;
 const CHECKED: Duration = Duration::from_secs(10);
 
 /// `GET /health`: one word and nothing else.
@@ -44,13 +47,16 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
     let is_well = gateway.ledger.is_well();
     let lag_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
     let workspace = app::workspace_dir(&gateway.parts.settings, &gateway.parts.env);
+    // Only this line is about the machine's clock: what ends, ends by the database's.
+    let skew_ms = gateway.ledger.now_ms().ok().map(|now| host::now_unix_ms() - now);
     let streams = gateway.streams.count();
     let who = call.who()?;
     let (positions, kill_switches) = (gateway.ledger.head(who)?.0, gateway.ledger.safety().kill_switches(who)?);
     Ok(Reply::ok(json!({
         "positions": positions, "kill_switches": kill_switches, "console": crate::web::version(),
         "version": env!("CARGO_PKG_VERSION"), "mode": gateway.mode.word(), "node_id": gateway.node_id,
-        "uptime_s": gateway.uptime_s(), "database": {"kind": gateway.ledger.engine(), "ok": is_well, "lag_ms": lag_ms},
+        "uptime_s": gateway.uptime_s(), "database": {"kind": gateway.ledger.engine(), "ok": is_well, "lag_ms": lag_ms,
+            "skew_ms": skew_ms.filter(|skew| skew.abs() > SKEW_MS)},
         "nats": gateway.passing.word(), "streams": streams, "queue": gateway.work.waiting(), "running": gateway.running.count(),
         "estop": gateway.stopped().is_some(), "receipts": {"valid": is_valid, "last_seq": last_seq},
         "provider": gateway.parts.settings.default_model, "workspace": workspace.display().to_string(),

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::problem::{Answered, Problem};
 use crate::base::percent;
+use crate::base::time::utc_ms;
 use crate::schema::Schema;
 
 /// Reads a query; a name that the route doesn't know is refused, and so is one that comes twice.
@@ -31,6 +32,24 @@ pub fn query(text: &str, known: &[&str]) -> Answered<BTreeMap<String, String>> {
         }
     }
     Ok(fields)
+}
+
+/// Reads a time with its offset, in Unix milliseconds; `name` is that of its field.
+///
+/// # Errors
+/// It is none.
+pub fn time_ms(name: &str, text: &str) -> Answered<i64> {
+    let moment: Result<jiff::Timestamp, _> = text.parse();
+    let wrong = |_| Problem::body(format!("{name} must be a time such as 2026-12-31T12:00:00Z"));
+    moment.map(|moment| moment.as_millisecond()).map_err(wrong)
+}
+
+/// The same in the form in which times are stored, so that texts compare as times do.
+///
+/// # Errors
+/// It is none.
+pub fn time_text(name: &str, text: &str) -> Answered<String> {
+    Ok(utc_ms(time_ms(name, text)?))
 }
 
 /// The refusal of the one character that PostgreSQL doesn't store. Otherwise a text with it would fail like a database that is
@@ -96,6 +115,17 @@ mod tests {
         for wrong in ["other=1", "key=1&key=2", "key=%zz", "key=%f", "key=%ff", "key=a%00"] {
             let problem = query(wrong, &["key"]).expect_err(wrong);
             assert_eq!((problem.status, problem.code), (400, "body_invalid"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_time_has_an_offset_and_one_form() {
+        let read = |text: &str| time_text("from", text).map_err(|problem| problem.code);
+        for text in ["2026-11-28T16:00:00+05:00", "2026-11-28T11:00:00Z", "2026-11-28T11:00:00.0004Z"] {
+            assert_eq!(read(text), Ok("2026-11-28T11:00:00.000Z".into()), "{text}");
+        }
+        for wrong in ["yesterday", "2026-11-28", "2026-11-28T11:00:00", "zzz", ""] {
+            assert_eq!(read(wrong), Err("body_invalid"), "{wrong}");
         }
     }
 

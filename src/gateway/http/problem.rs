@@ -148,5 +148,6 @@ impl From<LedgerError> for Problem {
                     .header("Retry-After", "1")
             }
         }
+            LedgerError::Time(_) => Self::body(message),
     }
 }

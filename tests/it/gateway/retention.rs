@@ -80,7 +80,7 @@ fn loses_its_beginning(open: &dyn Fn() -> Ledger) {
         class: None,
         project: None,
         surface_id: None,
-        lifetime_ms: 3_600_000,
+        valid_until_ms: ledger.now_ms().expect("a time") + 3_600_000,
         uses_max: None,
         reason: "a test".into(),
     };

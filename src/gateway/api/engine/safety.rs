@@ -2,18 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::chain::CLASSES;
+use crate::chain::{self, CLASSES};
 use crate::gateway::http::call::{Call, Reply};
+use crate::gateway::http::inputs::time_ms;
 use crate::gateway::http::problem::{Answered, Problem};
-use crate::host;
 use crate::ledger::{NewLicence, NewLock};
 use crate::proto::team::EventDraft;
-
-/// Days that a licence counts at most.
-const LICENCE_DAYS_MAX: i64 = 90;
-/// Days that a strategy lock counts at most.
-const LOCK_DAYS_MAX: i64 = 3_650;
-const DAY_MS: i64 = 24 * 3_600 * 1_000;
 
 /// The body of `POST /firearms/licences`.
 pub const LICENCE: &str = r#"{"type": "object", "additionalProperties": false,
@@ -51,12 +45,9 @@ pub const USAGE: &str = r#"{"type": "object", "additionalProperties": false,
     "cost_pico_usd": {"type": "integer", "minimum": 0, "maximum": 9007199254740992},
     "event_id": {"type": "string", "minLength": 1, "maxLength": 128}}}"#;
 
-/// The time from now until a moment of the body, in milliseconds.
-fn from_now(call: &Call<'_>, name: &str) -> Answered<Option<i64>> {
-    let Some(text) = call.text(name) else { return Ok(None) };
-    let moment: jiff::Timestamp =
-        text.parse().map_err(|_| Problem::body(format!("{name} must be a time such as 2026-12-31T12:00:00Z")))?;
-    Ok(Some(moment.as_millisecond() - host::now_unix_ms()))
+/// A moment of the body, in Unix milliseconds. It is compared with the database's clock, never with this machine's.
+fn moment(call: &Call<'_>, name: &str) -> Answered<Option<i64>> {
+    call.text(name).map(|text| time_ms(name, &text)).transpose()
 }
 
 fn texts(value: &Value) -> Vec<String> {
@@ -71,17 +62,13 @@ pub fn issue(call: &Call<'_>) -> Answered<Reply> {
     if actions.is_empty() && class.is_none() {
         return Err(Problem::body(format!("a licence names actions, or a class: {}", CLASSES.join(", "))));
     }
-    let lifetime_ms = from_now(call, "valid_until")?.unwrap_or_default();
-    if !(1..=LICENCE_DAYS_MAX * DAY_MS).contains(&lifetime_ms) {
-        return Err(Problem::body(format!("valid_until lies within the next {LICENCE_DAYS_MAX} days")));
-    }
     let new = NewLicence {
         subject: format!("{kind}:{}", name.as_str().unwrap_or_default()),
         actions,
         class,
         project: call.text("project"),
         surface_id: call.text("surface_id"),
-        lifetime_ms,
+        valid_until_ms: moment(call, "valid_until")?.unwrap_or_default(),
         uses_max: call.whole("uses_max"),
         reason: call.text("reason").unwrap_or_default(),
     };
@@ -106,19 +93,17 @@ pub fn revoke(call: &Call<'_>) -> Answered<Reply> {
 }
 
 fn lock_of(call: &Call<'_>) -> Answered<NewLock> {
-    let begins_in_ms = from_now(call, "valid_from")?.unwrap_or(0);
-    let ends_in_ms = from_now(call, "valid_until")?.unwrap_or_default();
-    let lifetime_ms = ends_in_ms - begins_in_ms;
-    if lifetime_ms <= 0 || ends_in_ms > LOCK_DAYS_MAX * DAY_MS {
-        return Err(Problem::body("valid_until lies after valid_from, within ten years"));
+    let actions = texts(&call.body["actions"]);
+    if let Some(pattern) = actions.iter().find(|pattern| !chain::is_pattern(pattern)) {
+        return Err(Problem::body(format!("{pattern:?} names no action: write *, a whole name, or prefix.*")));
     }
     Ok(NewLock {
         scope: call.text("scope").unwrap_or_default(),
         surface_id: call.text("surface_id"),
-        actions: texts(&call.body["actions"]),
+        actions,
         is_three_wise: call.body["three_wise"] == true,
-        begins_in_ms,
-        lifetime_ms,
+        valid_from_ms: moment(call, "valid_from")?,
+        valid_until_ms: moment(call, "valid_until")?.unwrap_or_default(),
         reason: call.text("reason").unwrap_or_default(),
     })
 }
