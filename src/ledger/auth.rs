@@ -3,11 +3,12 @@
 use super::sql::{Begin, Connection, OptionalExtension as _, Row, params};
 use serde_json::json;
 
-use super::spine::append_in;
+use super::permits::{at_terminal, first_lock};
+use super::stores::note;
 use super::{Ledger, LedgerError, now_ms, random_text, uuid_v7};
 use crate::base::hash;
 use crate::base::time::utc_ms;
-use crate::proto::team::{EventDraft, Identity, Mode, TeamRole, TokenKind};
+use crate::proto::team::{Identity, Mode, TeamRole, TokenKind};
 
 /// Letters of a token's secret: 130 bits.
 const SECRET_LETTERS: usize = 26;
@@ -135,18 +136,21 @@ impl Accounts<'_> {
         mode_in(&connection, tenant)
     }
 
-    /// Gives a user a role in a tenant, or takes it with `None`.
+    /// Gives a user a role in a tenant, or takes it with `None`. Without an actor it is a person at a terminal who does so.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
-    pub fn set_member(&self, tenant: &str, user: &str, role: Option<TeamRole>) -> Result<(), LedgerError> {
-        if self.mode(tenant)?.is_none() {
-            return Err(LedgerError::NotFound);
-        }
+    pub fn set_member(
+        &self,
+        tenant: &str,
+        by: Option<&Identity>,
+        user: &str,
+        role: Option<TeamRole>,
+    ) -> Result<(), LedgerError> {
+        let by = self.actor(tenant, by)?;
         self.0.write(tenant, |transaction| {
             set_member_in(transaction, tenant, user, role)?;
-            let body = json!({"kind": "member", "user": user, "role": role.map(TeamRole::word)});
-            audit(transaction, tenant, user, body)
+            audit(transaction, &by, json!({"kind": "member", "user": user, "role": role.map(TeamRole::word)}))
         })
     }
 
@@ -155,6 +159,11 @@ impl Accounts<'_> {
     /// # Errors
     /// The database fails.
     pub fn member(&self, tenant: &str, user: &str) -> Result<Option<TeamRole>, LedgerError> {
+    /// Whoever acts in a tenant: a person at a terminal if no request does.
+    fn actor(&self, tenant: &str, by: Option<&Identity>) -> Result<Identity, LedgerError> {
+        by.map_or_else(|| self.0.permits().operator_at_terminal(tenant), |by| Ok(by.clone()))
+    }
+
         let sql = "SELECT role FROM member WHERE tenant = ?1 AND user = ?2";
         let connection = self.0.view(tenant)?;
         let mut statement = connection.prepare_cached(sql)?;
@@ -174,14 +183,12 @@ impl Accounts<'_> {
         Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
-    /// Makes a token, and the membership if the user has none; returns the token's id and its secret.
+    /// Makes a token at a terminal, and the membership if the user has none; returns the token's id and its secret.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
     pub fn create_token(&self, new: &NewToken) -> Result<(String, String), LedgerError> {
-        if self.mode(&new.tenant)?.is_none() {
-            return Err(LedgerError::NotFound);
-        }
+        let by = self.actor(&new.tenant, None)?;
         let has_role = self.member(&new.tenant, &new.user)?.is_some();
         self.0.write(&new.tenant, |transaction| {
             if !has_role {
@@ -189,7 +196,7 @@ impl Accounts<'_> {
             }
             let (id, secret) = insert_token(transaction, new, None)?;
             let body = json!({"kind": "token", "token_id": id, "user": new.user, "role": new.role.word()});
-            audit(transaction, &new.tenant, &new.user, body)?;
+            audit(transaction, &by, body)?;
             Ok((id, secret))
         })
     }
@@ -217,21 +224,22 @@ impl Accounts<'_> {
         Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
     }
 
-    /// Ends a token: the next request with it is refused.
+    /// Ends a token: the next request with it is refused. Without an actor it is a person at a terminal who does so.
     ///
     /// # Errors
     /// There is no such token, or the database fails.
-    pub fn revoke_token(&self, id: &str) -> Result<(), LedgerError> {
-        let tenant: Option<(String, String)> = {
+    pub fn revoke_token(&self, by: Option<&Identity>, id: &str) -> Result<(), LedgerError> {
+        let found: Option<(String, String)> = {
             let sql = "SELECT tenant, user FROM token WHERE id = ?1";
             self.0.view("")?.query_row(sql, [id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?
         };
-        let Some((tenant, user)) = tenant else { return Err(LedgerError::NotFound) };
+        let Some((tenant, user)) = found else { return Err(LedgerError::NotFound) };
+        let by = self.actor(&tenant, by)?;
         self.0.write(&tenant, |transaction| {
             let now = now_ms(transaction)?;
             let sql = "UPDATE token SET revoked_ms = ?2 WHERE id = ?1 AND revoked_ms IS NULL";
             transaction.execute(sql, params![id, now])?;
-            audit(transaction, &tenant, &user, json!({"kind": "token_revoked", "token_id": id}))
+            audit(transaction, &by, json!({"kind": "token_revoked", "token_id": id, "user": user}))
         })
     }
 
@@ -269,14 +277,12 @@ impl Accounts<'_> {
         }))
     }
 
-    /// Makes a pairing code for a user: it holds five minutes, once.
+    /// Makes a pairing code for a user at a terminal: it holds five minutes, once.
     ///
     /// # Errors
     /// There is no such tenant, or the database fails.
     pub fn create_pair_code(&self, tenant: &str, user: &str, role: TeamRole) -> Result<String, LedgerError> {
-        if self.mode(tenant)?.is_none() {
-            return Err(LedgerError::NotFound);
-        }
+        let by = self.actor(tenant, None)?;
         let code = random_text(CODE_LETTERS);
         let has_role = self.member(tenant, user)?.is_some();
         self.0.write(tenant, |transaction| {
@@ -288,7 +294,7 @@ impl Accounts<'_> {
             let sql = "INSERT INTO pair_code VALUES (?1, ?2, ?3, ?4, ?5)";
             let sha256 = hash::sha256_hex(code.as_bytes());
             transaction.execute(sql, params![sha256, user, tenant, role.word(), now + CODE_MS])?;
-            audit(transaction, tenant, user, json!({"kind": "pair_code", "user": user, "role": role.word()}))
+            audit(transaction, &by, json!({"kind": "pair_code", "user": user, "role": role.word()}))
         })?;
         Ok(code)
     }
@@ -299,19 +305,27 @@ impl Accounts<'_> {
     /// The database fails.
     pub fn pair(&self, code: &str) -> Result<Option<Paired>, LedgerError> {
         let sha256 = hash::sha256_hex(code.as_bytes());
-        // Alone with this secret, so that of two who use it at once one is the second.
-        let transaction = self.0.pool.begin(Begin::Write, &[&sha256])?;
-        let now = now_ms(&transaction)?;
-        let sql = "DELETE FROM pair_code WHERE sha256 = ?1 RETURNING user, tenant, role, expires_ms";
-        let found: Option<(String, String, String, i64)> = transaction
-            .query_row(sql, [sha256], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-            .optional()?;
-        let paired = match found.filter(|found| found.3 > now) {
-            None => None,
-            Some((user, tenant, role, _)) => Some(begin_session(&transaction, (user, tenant, role), &uuid_v7(), now)?),
+        let tenant: Option<String> = {
+            let sql = "SELECT tenant FROM pair_code WHERE sha256 = ?1";
+            self.0.view("")?.query_row(sql, [&sha256], |row| row.get(0)).optional()?
         };
-        transaction.finish()?;
-        Ok(paired)
+        let Some(tenant) = tenant else { return Ok(None) };
+        // Alone with this secret, so that of two who use it at once one is the second.
+        self.0.write_alone(&tenant, &[&sha256, &tenant], |transaction| {
+            let now = now_ms(transaction)?;
+            let sql = "DELETE FROM pair_code WHERE sha256 = ?1 RETURNING user, role, expires_ms";
+            let found: Option<(String, String, i64)> =
+                transaction.query_row(sql, [&sha256], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
+            let Some((user, role, _)) = found.filter(|found| found.2 > now) else { return Ok(None) };
+            let mode = mode_in(transaction, &tenant)?.unwrap_or(Mode::Lab);
+            let by = Identity {
+                user: user.clone(),
+                role: TeamRole::of(&role).unwrap_or(TeamRole::Viewer),
+                ..at_terminal(&tenant, mode)
+            };
+            audit(transaction, &by, json!({"kind": "paired", "user": user, "role": role}))?;
+            Ok(Some(begin_session(transaction, (user, tenant.clone(), role), &uuid_v7(), now)?))
+        })
     }
 
     /// Renews a session: the old secret can't be used again. If it was used before, somebody has a copy, and the whole
@@ -444,28 +458,7 @@ fn end_family(connection: &Connection, family: &str, now: i64) -> Result<(), Led
     Ok(())
 }
 
-/// Writes an audit event for an act at the command line.
-fn audit(transaction: &Connection, tenant: &str, user: &str, body: serde_json::Value) -> Result<(), LedgerError> {
-    let who = Identity {
-        mode: mode_in(transaction, tenant)?.unwrap_or(Mode::Lab),
-        tenant: tenant.to_owned(),
-        project: "default".into(),
-        user: user.to_owned(),
-        role: TeamRole::Admin,
-        kind: TokenKind::Person,
-        request_id: uuid_v7(),
-        trace_id: uuid_v7(),
-        run_id: None,
-        step_id: None,
-        surface_id: None,
-        app_id: None,
-    };
-    let draft = EventDraft {
-        event_type: "audit".into(),
-        source: "engine".into(),
-        stream: Some("dataset:audit".into()),
-        body,
-        ..EventDraft::default()
-    };
-    append_in(transaction, &who, &[draft], None).map(drop)
+/// Writes the audit event of an act.
+pub(super) fn audit(transaction: &Connection, by: &Identity, body: serde_json::Value) -> Result<(), LedgerError> {
+    note(transaction, by, "audit", "dataset:audit".into(), body)
 }

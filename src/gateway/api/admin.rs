@@ -27,7 +27,8 @@ pub fn set_member(call: &Call<'_>) -> Answered<Reply> {
     if !is_id(&user) {
         return Err(Problem::body("user must be one id of 1 to 128 of A–Z a–z 0–9 . _ : -"));
     }
-    call.gateway.ledger.accounts().set_member(&call.who()?.tenant, &user, TeamRole::of(&role))?;
+    let who = call.who()?;
+    call.gateway.ledger.accounts().set_member(&who.tenant, Some(who), &user, TeamRole::of(&role))?;
     Ok(Reply::ok(json!({"user": user, "role": role})))
 }
 
@@ -41,7 +42,7 @@ pub fn remove_member(call: &Call<'_>) -> Answered<Reply> {
     if call.gateway.ledger.accounts().member(&who.tenant, &user)?.is_none() {
         return Err(Problem::not_found());
     }
-    call.gateway.ledger.accounts().set_member(&who.tenant, &user, None)?;
+    call.gateway.ledger.accounts().set_member(&who.tenant, Some(who), &user, None)?;
     Ok(Reply::empty())
 }
 
@@ -62,14 +63,14 @@ pub fn tokens(call: &Call<'_>) -> Answered<Reply> {
 
 /// `DELETE /admin/tokens`: revokes a token at once.
 pub fn revoke_token(call: &Call<'_>) -> Answered<Reply> {
-    let tenant = &call.who()?.tenant;
+    let who = call.who()?;
     let id = call.asked("id").ok_or_else(|| Problem::body("id is missing in the query"))?;
     let is_here =
-        call.gateway.ledger.accounts().tokens()?.iter().any(|token| token.id == id && token.tenant == *tenant);
+        call.gateway.ledger.accounts().tokens()?.iter().any(|token| token.id == id && token.tenant == who.tenant);
     if !is_here {
         return Err(Problem::not_found());
     }
-    call.gateway.ledger.accounts().revoke_token(&id)?;
+    call.gateway.ledger.accounts().revoke_token(Some(who), &id)?;
     Ok(Reply::empty())
 }
 
@@ -127,8 +128,9 @@ pub fn log(call: &Call<'_>) -> Answered<Reply> {
 /// `GET /admin/archive`: everything of the tenant, as lines that `reedclaw gateway verify --file` checks.
 pub fn archive(call: &Call<'_>) -> Answered<Reply> {
     let mut bytes = Bounded(Vec::new());
-    let tenant = &call.who()?.tenant;
-    call.gateway.ledger.archive().export(tenant, &mut bytes).map_err(|error| match error {
+    let who = call.who()?;
+    let tenant = &who.tenant;
+    call.gateway.ledger.archive().export(tenant, Some(who), &mut bytes).map_err(|error| match error {
         LedgerError::Invalid(_) => Problem::new(
             413,
             "too_large",

@@ -42,14 +42,20 @@ impl Lines<'_> {
 
 impl Archive<'_> {
     /// Writes everything of a tenant as JSON lines: the log, memory, blackboards, files. The last line has the hash of the
-    /// lines before it. Returns the number of events.
+    /// lines before it. The log tells of it then. Without an actor it is a person at a terminal who does so. Returns the number
+    /// of events.
     ///
     /// # Errors
     /// There is no such tenant, the file can't be written, or the database fails.
-    pub fn export(&self, tenant: &str, to: &mut dyn Write) -> Result<i64, LedgerError> {
-        if self.0.accounts().mode(tenant)?.is_none() {
-            return Err(LedgerError::NotFound);
-        }
+    pub fn export(&self, tenant: &str, by: Option<&Identity>, to: &mut dyn Write) -> Result<i64, LedgerError> {
+        let by = by.map_or_else(|| self.0.permits().operator_at_terminal(tenant), |by| Ok(by.clone()))?;
+        let events = self.write_out(tenant, to)?;
+        let body = json!({"kind": "export", "events": events});
+        self.0.write(tenant, |transaction| note(transaction, &by, "audit", "dataset:audit".into(), body))?;
+        Ok(events)
+    }
+
+    fn write_out(&self, tenant: &str, to: &mut dyn Write) -> Result<i64, LedgerError> {
         let connection = self.0.view(tenant)?;
         let mut lines = Lines { to, hash: hash::Hasher::new() };
         let (begin, mut last) = match Anchor::of(&connection, tenant)? {

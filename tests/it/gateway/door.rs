@@ -223,8 +223,71 @@ fn scenario_57_a_pairing_code_counts_once_and_a_stolen_cookie_ends_the_session()
     assert_eq!(gateway.client(&newer).get("/auth/me").code(), "unauthenticated");
     assert_eq!(refresh(&cookie(&renewed)).code(), "unauthenticated");
     // Guesses are bounded for everybody together.
-    let guesses: Vec<u16> = (0..7).map(|_| pair("AAAA-AAAA-AAAA").status).collect();
-    assert!(guesses.contains(&401) && guesses.ends_with(&[429]), "{guesses:?}");
+    let guesses: Vec<super::Answer> = (0..7).map(|_| pair("AAAA-AAAA-AAAA")).collect();
+    let last = guesses.last().expect("an answer");
+    assert!(guesses[0].status == 401 && last.status == 429, "{guesses:?}");
+    assert!(last.headers["retry-after"] == "12" && last.text.contains("in 12 seconds"), "{last:?}");
+}
+
+#[test]
+fn the_audit_names_who_acted_and_not_whom_it_was_about() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let olga = gateway.client(&token(home.path(), "olga", "admin", &[])).with("X-Request-Id", "change-1");
+    assert_eq!(olga.post("/admin/members", &json!({"user": "mallory", "role": "admin"})).status, 200);
+    assert_eq!(olga.delete("/admin/members?user=mallory").status, 204);
+    let bot = token(home.path(), "bot", "member", &["--kind", "agent"]);
+    let (_, list, _) = run(home.path(), &["gateway", "token", "list"]);
+    let id = list.lines().find(|line| line.contains(" bot ")).and_then(|line| line.split_whitespace().next());
+    assert_eq!(olga.delete(&format!("/admin/tokens?id={}", id.expect("an id"))).status, 204);
+    assert_eq!(gateway.client(&bot).get("/auth/me").code(), "unauthenticated");
+    let archive = home.path().join("archive").display().to_string();
+    assert_eq!(run(home.path(), &["gateway", "export", "local", &archive]).0, Some(0));
+    assert_eq!(olga.get("/admin/archive").status, 200);
+    let events = olga.get("/events/list?type=audit&limit=500").json()["items"].clone();
+    let told: Vec<Value> = events
+        .as_array()
+        .expect("events")
+        .iter()
+        .map(|it| json!([it["body"]["kind"], it["body"]["user"], it["actor"], it["request_id"] == "change-1"]))
+        .collect();
+    let expected = json!([
+        ["token", "olga", "terminal", false],
+        ["member", "mallory", "olga", true],
+        ["member", "mallory", "olga", true],
+        ["token", "bot", "terminal", false],
+        ["token_revoked", "bot", "olga", true],
+        ["export", null, "terminal", false],
+        ["export", null, "olga", true],
+    ]);
+    assert_eq!(json!(told), expected, "{events}");
+}
+
+#[test]
+fn what_is_no_text_or_no_http_is_refused_in_the_one_form() {
+    use std::io::{Read as _, Write as _};
+
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let secret = token(home.path(), "anna", "member", &[]);
+    let client = gateway.client(&secret);
+    for path in ["/canvas/%ff/snapshot", "/runs/%80"] {
+        assert_eq!(gateway.send("GET", path, &[], "").code(), "unauthenticated", "{path}");
+        let answer = client.get(path);
+        assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"), "{path}");
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff");
+    }
+    let mut socket = std::net::TcpStream::connect(gateway.address).expect("a connection");
+    let head = format!(
+        "POST /memory HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {secret}\r\nContent-Type: application/json\r\n\
+         Transfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n",
+        gateway.address
+    );
+    socket.write_all(head.as_bytes()).expect("it is sent");
+    let mut bytes = Vec::new();
+    let _ = socket.read_to_end(&mut bytes);
+    let answer = super::Answer::read(&bytes);
+    assert_eq!((answer.status, answer.code().as_str()), (400, "body_invalid"), "{answer:?}");
 }
 
 #[test]

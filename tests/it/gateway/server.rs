@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::sys::signal::Signal;
 use postgres::{Client, NoTls};
-use reedclaw::ledger::{Expected, Filter, Ledger, LedgerError, Place, Target};
+use reedclaw::ledger::{Expected, Filter, Ledger, LedgerError, NewLicence, NewLock, Place, Target};
 use reedclaw::proto::team::{EventDraft, Identity, Mode, TeamRole};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -276,10 +276,48 @@ fn holds_the_contract(ledger: &Ledger) {
     ledger.append(&who, &[draft("message.user", json!({"text": "private"}))], None).expect("a text");
     assert_eq!(ledger.archive().erase("local", None, &who.user), Ok(1));
     let mut archive = Vec::new();
-    let events = ledger.archive().export("local", &mut archive).expect("an archive");
+    let events = ledger.archive().export("local", None, &mut archive).expect("an archive");
     let verified = reedclaw::ledger::archive::verify(&mut archive.as_slice()).expect("an archive").expect("it holds");
     assert_eq!((verified.events, verified.erased), (events, 1));
-    assert_eq!(ledger.verify("local").expect("a check").expect("it holds").events, events);
+    assert_eq!(ledger.verify("local").expect("a check").expect("it holds").events, events + 1, "the archive is told");
+    what_ends_does_so_by_its_clock(ledger);
+}
+
+/// Times are those that were asked for, and are compared with the database's clock.
+fn what_ends_does_so_by_its_clock(ledger: &Ledger) {
+    let (who, now) = (someone(), ledger.now_ms().expect("a time"));
+    let licence = |valid_until_ms: i64| NewLicence {
+        subject: "user:anna".into(),
+        actions: vec!["time".into()],
+        class: None,
+        project: None,
+        surface_id: None,
+        valid_until_ms,
+        uses_max: None,
+        reason: "a test".into(),
+    };
+    let day = 24 * 3_600 * 1_000;
+    for wrong in [now - 600_000, now + 91 * day] {
+        assert!(matches!(ledger.permits().issue(&who, &licence(wrong)), Err(LedgerError::Time(_))), "{wrong}");
+    }
+    let until = (now / 1_000 + 3_600) * 1_000;
+    let issued = ledger.permits().issue(&who, &licence(until)).expect("a licence");
+    assert_eq!(issued["valid_until"], reedclaw::base::time::utc_ms(until));
+    let lock = |valid_from_ms: Option<i64>, valid_until_ms: i64| NewLock {
+        scope: "*".into(),
+        surface_id: None,
+        actions: vec!["time".into()],
+        is_three_wise: false,
+        valid_from_ms,
+        valid_until_ms,
+        reason: "a test".into(),
+    };
+    for wrong in [lock(None, now - 600_000), lock(Some(until), until), lock(None, now + 4_000 * day)] {
+        assert!(matches!(ledger.permits().add_lock(&who, &wrong), Err(LedgerError::Time(_))), "{wrong:?}");
+    }
+    let made = ledger.permits().add_lock(&who, &lock(Some(until - 1_000), until)).expect("a lock");
+    let times = [until - 1_000, until].map(reedclaw::base::time::utc_ms);
+    assert_eq!(json!([made["valid_from"], made["valid_until"]]), json!(times));
 }
 
 #[test]

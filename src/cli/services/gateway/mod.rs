@@ -437,7 +437,7 @@ fn token(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         }
         Some(("revoke", matches)) => {
             let id = text(matches, "id");
-            at.open_existing()?.accounts().revoke_token(&id).map_err(|error| match error {
+            at.open_existing()?.accounts().revoke_token(None, &id).map_err(|error| match error {
                 LedgerError::NotFound => {
                     user_failure(format!("there is no token {id}"), "reedclaw gateway token list shows the ids")
                 }
@@ -620,7 +620,7 @@ fn member(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
     if role.is_none() && ledger.accounts().member(&tenant, &user).map_err(failed)?.is_none() {
         return Err(user_failure(format!("{user} is no member of {tenant}"), ""));
     }
-    ledger.accounts().set_member(&tenant, &user, role).map_err(failed)?;
+    ledger.accounts().set_member(&tenant, None, &user, role).map_err(failed)?;
     match role {
         Some(role) => outln!("{} has the role {}", sanitise(&user), role.word()),
         None => outln!("{} is no member any more", sanitise(&user)),
@@ -638,7 +638,7 @@ fn export(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         message: format!("{path} can't be made: {error}"),
         hint: "name a file that isn't there yet".into(),
     })?;
-    let events = ledger.archive().export(&tenant, &mut to).map_err(|error| gateway::of_ledger(&error))?;
+    let events = ledger.archive().export(&tenant, None, &mut to).map_err(|error| gateway::of_ledger(&error))?;
     outln!(
         "{events} events of {}; reedclaw gateway verify --file {} checks the file",
         sanitise(&tenant),
