@@ -100,14 +100,19 @@ pub struct Paired {
 pub struct Accounts<'l>(pub(in crate::ledger) &'l Ledger);
 
 impl Accounts<'_> {
-    /// Makes a tenant; one that is there keeps its mode.
+    /// Makes a tenant; one that is there keeps its mode. Outside `lab` a new one hides personal data from models and requires
+    /// strategies, and has one for all actions that ends in 90 days.
     ///
     /// # Errors
     /// It is there with another mode, or the database fails.
     pub fn add_tenant(&self, tenant: &str, mode: Mode) -> Result<(), LedgerError> {
         let there = self.0.write(tenant, |transaction| {
-            let sql = "INSERT INTO tenant (tenant, mode) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-            transaction.execute(sql, params![tenant, mode.word()])?;
+            let flags = if mode == Mode::Lab { json!({}) } else { json!({"pii": true, "strategy_locks": true}) };
+            let sql = "INSERT INTO tenant (tenant, mode, flags) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
+            let is_new = transaction.execute(sql, params![tenant, mode.word(), flags.to_string()])? > 0;
+            if is_new && mode != Mode::Lab {
+                first_lock(transaction, &at_terminal(tenant, mode))?;
+            }
             mode_in(transaction, tenant)
         })?;
         if there == Some(mode) {
@@ -154,16 +159,16 @@ impl Accounts<'_> {
         })
     }
 
-    /// The role of a user in a tenant.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub fn member(&self, tenant: &str, user: &str) -> Result<Option<TeamRole>, LedgerError> {
     /// Whoever acts in a tenant: a person at a terminal if no request does.
     fn actor(&self, tenant: &str, by: Option<&Identity>) -> Result<Identity, LedgerError> {
         by.map_or_else(|| self.0.permits().operator_at_terminal(tenant), |by| Ok(by.clone()))
     }
 
+    /// The role of a user in a tenant.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn member(&self, tenant: &str, user: &str) -> Result<Option<TeamRole>, LedgerError> {
         let sql = "SELECT role FROM member WHERE tenant = ?1 AND user = ?2";
         let connection = self.0.view(tenant)?;
         let mut statement = connection.prepare_cached(sql)?;
