@@ -62,10 +62,12 @@ pub fn class(action: &str, risk: Risk, effects: &[Effect]) -> Option<&'static st
 pub struct Stop {
     /// `node`, `tenant`, `project` or `action`.
     pub scope: String,
-    /// Since when.
-    pub since: String,
+    /// Since when, if it is known.
+    pub since: Option<String>,
     /// Its author.
     pub by: String,
+    /// The reason in words, if the rest doesn't tell all.
+    pub why: Option<String>,
 }
 
 /// A licence that is neither revoked, ended nor used up.
@@ -232,9 +234,11 @@ fn ask(gate: GateName, facts: &Facts, wish: &Wish) -> GateOutcome {
     match gate {
         GateName::KillSwitch => match &facts.stop {
             None => GateOutcome::Pass,
-            Some(Stop { scope, since, by }) => {
+            Some(Stop { scope, since, by, why }) => {
                 let context = json!({"scope": scope, "since": since, "by": by});
-                block(format!("everything is stopped ({scope}), since {since} by {by}"), context)
+                let since = since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+                let told = || format!("everything is stopped ({scope}){since} by {by}");
+                block(why.clone().unwrap_or_else(told), context)
             }
         },
         GateName::Firearms => match (wish.class, licence(facts, wish)) {
@@ -259,10 +263,6 @@ fn ask(gate: GateName, facts: &Facts, wish: &Wish) -> GateOutcome {
     }
 }
 
-/// Whether a pattern of a lock names an action.
-fn names(pattern: &str, action: &str) -> bool {
-    pattern == "*"
-        || pattern == action
 /// Says whether a lock may name actions so: `*`, a whole name, or `prefix.*`. Any other star would name nothing.
 #[must_use]
 pub fn is_pattern(pattern: &str) -> bool {
@@ -273,6 +273,10 @@ pub fn is_pattern(pattern: &str) -> bool {
     }
 }
 
+/// Whether a pattern of a lock names an action.
+fn names(pattern: &str, action: &str) -> bool {
+    pattern == "*"
+        || pattern == action
         || pattern.strip_suffix('*').is_some_and(|prefix| prefix.ends_with('.') && action.starts_with(prefix))
 }
 
@@ -366,9 +370,10 @@ mod tests {
 
     #[test]
     fn the_first_gate_that_blocks_wins() {
-        let stop = Some(Stop { scope: "tenant".into(), since: "now".into(), by: "ben".into() });
-        let facts = Facts { stop, locks: Some(Vec::new()), ..Facts::default() };
-        assert_eq!(blocked(&facts, &wish(Risk::High)).expect("a block").0, "kill_switch");
+        let stop = Stop { scope: "tenant".into(), since: Some("now".into()), by: "ben".into(), why: None };
+        let facts = Facts { stop: Some(stop), locks: Some(Vec::new()), ..Facts::default() };
+        let context = json!({"scope": "tenant", "since": "now", "by": "ben"});
+        assert_eq!(blocked(&facts, &wish(Risk::High)), Some(("kill_switch", context)));
         let facts = Facts { stop: None, ..facts };
         assert_eq!(blocked(&facts, &wish(Risk::High)).expect("a block").0, "firearms");
         assert_eq!(blocked(&facts, &wish(Risk::Low)).expect("a block").0, "strategy_lock");
@@ -405,16 +410,16 @@ mod tests {
         for pattern in ["canvas.edit", "canvas.*"] {
             assert_eq!(state(Lock { actions: vec![pattern.into()], ..a_lock() }), None, "{pattern}");
         }
-        for pattern in ["canvas", "canvas*", "canvas.edit.more", "shell"] {
-            assert_eq!(state(Lock { actions: vec![pattern.into()], ..a_lock() }), Some("none".into()), "{pattern}");
-        }
-        assert_eq!(state(Lock { surface_id: Some("other".into()), ..a_lock() }), Some("none".into()));
-        assert_eq!(state(Lock { surface_id: Some("board".into()), ..a_lock() }), None);
         for (pattern, is_fine) in
             [("*", true), ("file_read", true), ("canvas.*", true), ("file_*", false), (".*", false), ("*.x", false)]
         {
             assert_eq!(is_pattern(pattern), is_fine, "{pattern}");
         }
+        for pattern in ["canvas", "canvas*", "canvas.edit.more", "shell"] {
+            assert_eq!(state(Lock { actions: vec![pattern.into()], ..a_lock() }), Some("none".into()), "{pattern}");
+        }
+        assert_eq!(state(Lock { surface_id: Some("other".into()), ..a_lock() }), Some("none".into()));
+        assert_eq!(state(Lock { surface_id: Some("board".into()), ..a_lock() }), None);
         assert_eq!(state(Lock { is_in_time: false, ..a_lock() }), Some("expired".into()));
         assert_eq!(state(Lock { state: "rejected".into(), ..a_lock() }), Some("rejected".into()));
         assert_eq!(state(Lock { is_three_wise_pending: true, ..a_lock() }), Some("three_wise_pending".into()));

@@ -110,6 +110,14 @@ impl Estop {
         }
     }
 
+    /// Since when tools are stopped, and by what, as the file says; `None` if it says neither.
+    #[must_use]
+    pub fn noted(&self) -> Option<(String, String)> {
+        let line = note(&self.path());
+        let (since, by) = line.strip_prefix(", since ")?.split_once(", by ")?;
+        Some((since.to_owned(), by.to_owned()))
+    }
+
     /// Stops all tools of this user, in every session.
     ///
     /// # Errors
@@ -225,9 +233,11 @@ mod tests {
         estop.stop().unwrap();
         let why = estop.check().unwrap_err().why;
         assert!(why.starts_with("tools are stopped by the emergency stop, since 2"), "{why}");
+        let (since, by) = estop.noted().unwrap();
+        assert!(why.contains(&since) && by == format!("process {}", std::process::id()), "{since} {by}");
         assert_eq!(fs::metadata(&estop.directory).unwrap().permissions().mode() & 0o777, 0o700);
         estop.clear().unwrap();
-        assert_eq!(estop.check(), Ok(()));
+        assert_eq!((estop.check(), estop.noted()), (Ok(()), None));
     }
 
     #[test]

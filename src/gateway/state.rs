@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::gestures::Gestures;
 use super::guard::{Names, Reach};
-use super::http::inputs::Schemas;
+use super::http::inputs::{Schemas, time_text};
 use super::http::metrics::Metrics;
 use super::http::problem::{Answered, Problem};
 use super::http::rates::{Rates, Streams};
@@ -95,6 +95,12 @@ impl Gateway {
             Ok(estop) => estop.check().err().map(|stopped| stopped.why),
             Err(failure) => Some(failure.message),
         }
+    }
+
+    /// Since when the emergency stop of this machine is on, and by what, as far as that is known.
+    pub(super) fn stop_noted(&self) -> Option<(String, String)> {
+        let (since, by) = app::estop(&self.parts.env).ok()?.noted()?;
+        Some((time_text("since", &since).ok()?, by))
     }
 
     /// The tools in the workspace of a project.

@@ -197,7 +197,30 @@ impl Safety<'_> {
     /// # Errors
     /// The database fails.
     pub fn kill(&self, who: &Identity, scope: &str, subject: &str, reason: &str) -> Result<String, LedgerError> {
+        self.set_kill(who, (scope, subject), reason, false)
+    }
+
+    /// Notes who has stopped this machine. If it wasn't stopped before (`is_new`), an earlier row is of a stop that was lifted.
+    /// Returns since when.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn kill_node(&self, who: &Identity, reason: &str, is_new: bool) -> Result<String, LedgerError> {
+        self.set_kill(who, ("node", ""), reason, is_new)
+    }
+
+    fn set_kill(
+        &self,
+        who: &Identity,
+        (scope, subject): (&str, &str),
+        reason: &str,
+        is_anew: bool,
+    ) -> Result<String, LedgerError> {
         self.0.write(&who.tenant, |transaction| {
+            if is_anew {
+                let sql = "DELETE FROM kill_switch WHERE tenant = ?1 AND scope = ?2 AND subject = ?3";
+                transaction.execute(sql, params![who.tenant, scope, subject])?;
+            }
             let now = now_text(transaction)?;
             let sql = "INSERT INTO kill_switch VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
             let is_new = transaction.execute(sql, params![who.tenant, scope, subject, now, who.user, reason])? > 0;
@@ -353,7 +376,7 @@ fn stop(connection: &Connection, who: &Identity, wish: &Wish) -> Result<Option<S
     let sql = "SELECT scope, since, by FROM kill_switch WHERE tenant = ?1 AND (scope = 'tenant' \
                OR (scope = 'project' AND subject = ?2) OR (scope = 'action' AND subject = ?3)) LIMIT 1";
     let found = connection.prepare_cached(sql)?.query_row(params![who.tenant, who.project, wish.action], |row| {
-        Ok(Stop { scope: row.get(0)?, since: row.get(1)?, by: row.get(2)? })
+        Ok(Stop { scope: row.get(0)?, since: row.get(1)?, by: row.get(2)?, why: None })
     });
     Ok(found.optional()?)
 }

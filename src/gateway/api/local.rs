@@ -14,6 +14,7 @@ use crate::gateway::http::problem::{Answered, Problem};
 use crate::host;
 use crate::ops;
 use crate::proto::Role;
+use crate::proto::team::Mode;
 use crate::receipts::{self, Check, Verdict};
 use crate::tools::{Launcher, Registry, Spec, canvas_tools};
 
@@ -24,9 +25,9 @@ pub const ESTOP: &str = r#"{"type": "object", "additionalProperties": false, "pr
     "reason": {"type": "string", "maxLength": 500}}}"#;
 /// Newest receipts that are looked through.
 const RECEIPTS_MAX: usize = 10_000;
-/// The check of the receipts counts for so long.
 /// A difference between this machine's clock and the database's that is worth a word.
 const SKEW_MS: i64 = 2_000;
+/// The check of the receipts counts for so long.
 const CHECKED: Duration = Duration::from_secs(10);
 
 /// `GET /health`: one word and nothing else.
@@ -46,9 +47,9 @@ pub fn status(call: &Call<'_>) -> Answered<Reply> {
     let began = Instant::now();
     let is_well = gateway.ledger.is_well();
     let lag_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let workspace = app::workspace_dir(&gateway.parts.settings, &gateway.parts.env);
     // Only this line is about the machine's clock: what ends, ends by the database's.
     let skew_ms = gateway.ledger.now_ms().ok().map(|now| host::now_unix_ms() - now);
+    let workspace = app::workspace_dir(&gateway.parts.settings, &gateway.parts.env);
     let streams = gateway.streams.count();
     let who = call.who()?;
     let (positions, kill_switches) = (gateway.ledger.head(who)?.0, gateway.ledger.safety().kill_switches(who)?);
@@ -160,10 +161,16 @@ pub fn receipts(call: &Call<'_>) -> Answered<Reply> {
 }
 
 /// `POST /estop`: stops all tools of this machine (the file that every session looks at), or of a tenant, a project, or one
-/// action. There is no clearing over HTTP.
+/// action. Where a machine serves several tenants, none of them stops it. There is no clearing over HTTP.
 pub fn estop(call: &Call<'_>) -> Answered<Reply> {
     call.gateway.gestures.forget();
-    let (scope, who) = (call.text("scope").unwrap_or_else(|| "node".into()), call.who()?);
+    let who = call.who()?;
+    let is_alone = who.mode == Mode::Lab && call.gateway.mode == Mode::Lab;
+    let scope = call.text("scope").unwrap_or_else(|| if is_alone { "node" } else { "tenant" }.into());
+    if scope == "node" && !is_alone {
+        let message = "this machine serves several tenants; stop your own with the scope tenant";
+        return Err(Problem::new(403, "forbidden", message));
+    }
     let reason = call.text("reason").unwrap_or_default();
     let subject = match scope.as_str() {
         "project" => who.project.clone(),
@@ -176,8 +183,10 @@ pub fn estop(call: &Call<'_>) -> Answered<Reply> {
         return Ok(Reply::ok(json!({"stopped": true, "since": since})));
     }
     let failed = |message: String| Problem::new(500, "internal", message);
+    let was_stopped = call.gateway.stopped().is_some();
     ops::estop::stop(&call.gateway.parts.env, "gateway").map_err(|failure| failed(failure.message))?;
-    // The row tells since when, and by whom; what stops is the file.
-    let since = call.gateway.ledger.safety().kill(who, &scope, &subject, &reason)?;
+    // What stops is the file; the row and its event tell by whom.
+    let since = call.gateway.ledger.safety().kill_node(who, &reason, !was_stopped)?;
+    let since = call.gateway.stop_noted().map_or(since, |(since, _)| since);
     Ok(Reply::ok(json!({"stopped": true, "since": since})))
 }

@@ -240,7 +240,11 @@ pub fn gates(
     subject: &Subject,
     record: (Record, &[EventDraft]),
 ) -> Result<Judged, LedgerError> {
-    let node = gateway.stopped().map(|why| Stop { scope: "node".into(), since: why, by: "this machine".into() });
+    let node = gateway.stopped().map(|why| {
+        let (since, by) = gateway.stop_noted().unzip();
+        let by = by.map_or_else(|| "this machine".to_owned(), |by| format!("{by} of this machine"));
+        Stop { scope: "node".into(), since, by, why: Some(why) }
+    });
     let judged = gateway.ledger.safety().gates(who, wish, subject, node.as_ref(), record)?;
     if let Some((gate, ..)) = judged.block() {
         gateway.metrics.blocked(gate.word());

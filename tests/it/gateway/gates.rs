@@ -122,6 +122,22 @@ fn scenario_6_a_kill_switch_stops_everything_until_a_person_at_a_terminal_lifts_
     assert_eq!(client.post("/estop", &json!({})).json()["stopped"], true);
     assert_eq!(execute(&client, &action("time", json!({}))).code(), "kill_switch");
     assert_eq!(run(home.path(), &["estop", "--status"]).0, Some(1));
+    // Since when it is on, the file tells: one that was lifted meanwhile doesn't count.
+    let file = home.path().join(".local/state/reedclaw/ESTOP");
+    std::fs::write(&file, "since 2026-01-01T00:00:00Z, by process 7\n").expect("another stop");
+    let since = json!("2026-01-01T00:00:00.000Z");
+    assert_eq!(client.post("/estop", &json!({})).json()["since"], since);
+    let told = execute(&client, &action("time", json!({}))).json()["error"].clone();
+    let context = &told["context"];
+    let facts = json!([context["scope"], context["since"], context["by"]]);
+    assert_eq!(facts, json!(["node", since, "process 7 of this machine"]), "{told}");
+    let message = told["message"].as_str().expect("a message");
+    assert!(message.matches("since").count() == 1 && !message.contains("(node)"), "{message}");
+    let before = count(&client, "kill_switch");
+    std::fs::remove_file(&file).expect("lifted");
+    let again = client.post("/estop", &json!({})).json()["since"].clone();
+    assert!(again.as_str() > since.as_str(), "{again}");
+    assert_eq!(count(&client, "kill_switch"), before + 1, "it is another stop");
 }
 
 #[test]

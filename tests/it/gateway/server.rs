@@ -576,6 +576,28 @@ fn scenario_61_a_replica_that_lags_takes_over_and_clients_begin_anew() {
     let bearer = format!("Bearer {}", token(home.path(), "anna", "member", &[]));
     let replica = server.replica();
     let address = fs::read_to_string(home.path().join(super::DATABASE)).expect("its address");
+    // A new tenant has one strategy, which others may replace.
+    let locks = gateway.send("GET", "/strategy-locks", &all, "").json()["items"].clone();
+    assert_eq!(json!([locks[0]["state"], locks[0]["actions"], locks[1]]), json!(["approved", ["*"], null]), "{locks}");
+    let call = json!({"action_name": "time", "subject_type": "run", "subject_id": "r", "args": {}}).to_string();
+    let done = gateway.send("POST", "/actions/execute", &all, &call).json();
+    let lock = json!({"gate": "strategy_lock", "outcome": "pass"});
+    assert!(done["decisions"].as_array().is_some_and(|all| all.contains(&lock)), "{done}");
+    super::change(home.path(), "UPDATE strategy_lock SET valid_until_ms = 1");
+    assert_eq!(gateway.send("POST", "/actions/execute", &all, &call).code(), "strategy_lock");
+    // A tenant stops itself, and not the machine that others share.
+    let node = json!({"scope": "node"}).to_string();
+    assert_eq!(gateway.send("POST", "/estop", &all, &node).code(), "forbidden");
+    assert_eq!(gateway.send("POST", "/estop", &all, "{}").json()["stopped"], true);
+    assert!(!home.path().join(".local/state/reedclaw/ESTOP").exists());
+    assert_eq!(gateway.send("POST", "/actions/execute", &all, &call).code(), "kill_switch");
+    let local = format!("Bearer {}", token(home.path(), "ben", "member", &[]));
+    let mut of_local = all;
+    of_local[0].1 = &local;
+    of_local[1].1 = "lab";
+    of_local[2].1 = "local";
+    assert_eq!(gateway.send("POST", "/actions/execute", &of_local, &call).status, 200);
+    assert_eq!(gateway.send("POST", "/estop", &of_local, &node).code(), "forbidden");
     let (_, name) = address.rsplit_once('/').expect("a name");
     let at = |hosts: &str| format!("postgres://postgres@{hosts}/{name}");
     let both = at(&format!("{},{}", server.host(), replica.host())) + "?target_session_attrs=read-write";
