@@ -302,8 +302,11 @@ fn allowed_mode(word: &str) -> Result<Mode, Failure> {
     }
 }
 
-/// Modes with tenants that don't trust each other need a database that keeps them apart.
-fn check_mode(mode: Mode, target: &Target) -> Result<(), Failure> {
+/// Refuses modes with tenants that don't trust each other where the database doesn't keep them apart.
+///
+/// # Errors
+/// As said.
+pub fn check_mode(mode: Mode, target: &Target) -> Result<(), Failure> {
     if mode == Mode::Lab || target.is_server() {
         return Ok(());
     }

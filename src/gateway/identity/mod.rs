@@ -71,22 +71,23 @@ pub fn request_id(headers: &HeaderMap) -> String {
     id(headers, "X-Request-Id").ok().flatten().unwrap_or_else(uuid_v7)
 }
 
-/// Reads the ids of a request; in `lab` absent ones have defaults.
+/// Reads the ids of a request to a gateway in a mode. Absent ones have defaults if both that and the request's mode are `lab`.
 ///
 /// # Errors
 /// A mandatory header is missing, or one is malformed; the context names it.
 pub fn ids(headers: &HeaderMap, mode: Mode) -> Answered<Ids> {
-    let mandatory = |name: &'static str, default: &str| match id(headers, name)? {
+    let needed = |name: &'static str, default: &str, mode: Mode| match id(headers, name)? {
         Some(value) => Ok(value),
         None if mode == Mode::Lab => Ok(default.to_owned()),
         None => Err(Problem::new(400, "identity_missing", format!("the header {name} is missing"))
             .context(json!({"header": name}))),
     };
-    let word = mandatory("X-Mode", Mode::Lab.word())?;
+    let word = needed("X-Mode", Mode::Lab.word(), mode)?;
     let asked = Mode::of(&word).ok_or_else(|| {
         Problem::new(400, "identity_invalid", "the header X-Mode must be saas, enterprise or lab")
             .context(json!({"header": "X-Mode"}))
     })?;
+    let mandatory = |name, default| needed(name, default, if mode == Mode::Lab { asked } else { mode });
     let (tenant, project) = (mandatory("X-Tenant-Id", "local")?, mandatory("X-Project-Id", "default")?);
     mandatory("X-Request-Id", "made")?;
     let trace_id = match id(headers, "X-Trace-Id")? {
@@ -160,6 +161,9 @@ mod tests {
             let mut lines = WHOLE.to_vec();
             lines.remove(at);
             assert_eq!(refused(&lines, Mode::Saas), Some(("identity_missing", (*name).into())), "without {name}");
+            // A gateway in lab gives no defaults to a request that isn't.
+            let expected = (*name != "X-Mode").then(|| ("identity_missing", (*name).into()));
+            assert_eq!(refused(&lines, Mode::Lab), expected, "without {name} in lab");
             for wrong in ["", long.as_str(), "a b", "a/b", "a\tb"] {
                 let mut lines = WHOLE.to_vec();
                 lines[at].1 = wrong;

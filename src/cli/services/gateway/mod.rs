@@ -479,6 +479,7 @@ fn tenant(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         Some(("add", matches)) => {
             let name = named(text(matches, "name"))?;
             let mode = Mode::of(&text(matches, "mode")).unwrap_or(Mode::Lab);
+            gateway::check_mode(mode, &at.database()?)?;
             at.open()?.accounts().add_tenant(&name, mode).map_err(failed)?;
             outln!("the tenant {} is there, in mode {}", sanitise(&name), mode.word());
         }
