@@ -256,7 +256,8 @@ fn shown(event: Event, who: &Identity, epoch: i64) -> Shown {
     }
     let name = match event.event_type.as_str() {
         "canvas_commit" => "op_committed",
-        "safety" => "safety_decision",
+        // One of a client is its word, and not a decision.
+        "safety" if event.source == "engine" => "safety_decision",
         other => other,
     };
     let data = json!({

@@ -185,6 +185,23 @@ fn scenario_20_a_runs_replay_tells_the_sum_of_its_costs() {
     // The sums are those of the run, whichever page is looked at.
     let page = client.get("/events/replay?run_id=run-1&limit=1").json();
     assert_eq!((&page["usage"], &page["complete"]), (&replay["usage"], &json!(true)));
+    // What only the gateway can know isn't taken from a client.
+    let mut stream = super::streams::Reader::new(client.open("/sse/tenant?topics=safety"));
+    while stream.expect("system").2["kind"] != "caught_up" {}
+    let decision = json!({"kind": "decision", "action_name": "shell", "outcome": "pass"});
+    let forged = json!({"event_type": "safety", "source": "agent", "run_id": "run-1", "body": decision});
+    assert_eq!(client.post("/events/append", &forged).status, 201);
+    assert_eq!(stream.next().map(|frame| frame.1), Some("safety".into()), "it is no decision");
+    assert_eq!(client.get("/events/replay?run_id=run-1").json()["decisions"], json!([]));
+    for body in [json!({"cost_pico_usd": -500}), json!({"usage": {"tokens": -3}})] {
+        let event = json!({"event_type": "cost", "source": "agent", "run_id": "run-1", "body": body});
+        assert_eq!(client.post("/events/append", &event).code(), "schema_invalid");
+    }
+    let call = json!({"action_name": "time", "subject_type": "run", "subject_id": "run-2", "args": {}});
+    assert_eq!(client.post("/actions/execute", &call).status, 200);
+    let decisions = client.get("/events/replay?run_id=run-2").json()["decisions"].clone();
+    assert_eq!(decisions[0]["action_name"], "time", "{decisions}");
+    assert_eq!(stream.next().map(|frame| frame.1), Some("safety_decision".into()));
     let lines = client.with("Accept", "application/x-ndjson").get("/events/replay?run_id=run-1").text;
     let last: Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
     assert_eq!((lines.lines().count(), &last["type"]), (5, &json!("end")));

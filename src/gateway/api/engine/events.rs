@@ -36,6 +36,10 @@ const COST: &str = "cost";
 /// The type of a run's last event.
 const ENDED: &str = "run.ended";
 /// Events of a page while a run's costs are added up.
+/// The type of a run's first event.
+const STARTED: &str = "run.started";
+/// The source of the gateway's own events, which no client can claim.
+const ENGINE: &str = "engine";
 const SUM_PAGE: usize = 1_000;
 
 /// The body of `POST /events/append`: one event, or several.
@@ -96,6 +100,9 @@ fn draft(call: &Call<'_>, event: &Value) -> Answered<EventDraft> {
         return Err(Problem::new(422, "schema_invalid", message));
     }
     let stream = text("stream");
+    if event_type == COST && has_negative(&event["body"]) {
+        return Err(Problem::new(422, "schema_invalid", "a cost has no negative numbers"));
+    }
     if let Some(own) = stream.as_ref().and_then(|name| OWN_STREAMS.iter().find(|own| name.starts_with(**own))) {
         let message = format!("streams that begin with {own:?} are written by the gateway alone");
         return Err(Problem::new(422, "schema_invalid", message));
@@ -119,6 +126,16 @@ fn draft(call: &Call<'_>, event: &Value) -> Answered<EventDraft> {
 }
 
 fn appended(stored: &[Stored]) -> Reply {
+/// Whether a value has a negative number.
+fn has_negative(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => number.as_f64().is_some_and(|number| number < 0.0),
+        Value::Array(items) => items.iter().any(has_negative),
+        Value::Object(fields) => fields.values().any(has_negative),
+        _ => false,
+    }
+}
+
     let is_old = stored.iter().all(|it| it.is_duplicate);
     let events: Vec<Value> = stored
         .iter()
@@ -203,7 +220,9 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
         lines += &(json!({"type": "end", "next": next}).to_string() + "\n");
         return Ok(Reply::text("application/x-ndjson", lines));
     }
-    let decisions: Vec<Value> = events.iter().filter(|it| it.event_type == "safety").map(Event::body).collect();
+    // A client's event of this type is its word, and not the gateway's decision.
+    let is_decision = |it: &&Event| it.event_type == "safety" && it.source == ENGINE;
+    let decisions: Vec<Value> = events.iter().filter(is_decision).map(Event::body).collect();
     let items: Vec<Value> = events.iter().map(Event::to_value).collect();
     let (usage, is_complete) = sums(call, filter)?;
     Ok(Reply::ok(
@@ -211,27 +230,34 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
     ))
 }
 
-/// Returns the totals of a whole run, whichever page is asked for, and whether it has ended.
+/// Returns the totals of a whole run, whichever page is asked for, and whether it has ended. The end of a run that the gateway has
+/// begun is the gateway's to tell; that of another agent's run is told by a client.
 fn sums(call: &Call<'_>, run: Filter) -> Answered<(Value, bool)> {
     let (mut tokens, mut cost, mut calls) = (0_i64, 0_i64, 0_i64);
-    let (mut after, mut is_complete) = (0, false);
-    let filter = Filter { any_types: vec![COST.into(), ENDED.into()], ..run };
+    let (mut after, mut is_ours, mut has_ended, mut is_said) = (0, false, false, false);
+    let filter = Filter { any_types: vec![COST.into(), STARTED.into(), ENDED.into()], ..run };
     loop {
         let page = call.gateway.ledger.read(call.who()?, after, &filter, SUM_PAGE)?;
         let Some(last) = page.last() else { break };
         after = last.position;
         for event in &page {
-            if event.event_type == ENDED {
-                is_complete = true;
-                continue;
+            let is_engine = event.source == ENGINE;
+            match event.event_type.as_str() {
+                STARTED => is_ours |= is_engine,
+                ENDED if is_engine => has_ended = true,
+                ENDED => is_said = true,
+                _ => {
+                    let body = event.body();
+                    let whole = |value: &Value| value.as_i64().unwrap_or(0).max(0);
+                    calls += 1;
+                    cost = cost.saturating_add(whole(&body["cost_pico_usd"]));
+                    tokens = tokens.saturating_add(whole(&body["usage"]["tokens"]));
+                }
             }
-            let body = event.body();
-            calls += 1;
-            cost = cost.saturating_add(body["cost_pico_usd"].as_i64().unwrap_or(0));
-            tokens = tokens.saturating_add(body["usage"]["tokens"].as_i64().unwrap_or(0));
         }
     }
     Ok((json!({"tokens": tokens, "cost": cost, "calls": calls}), is_complete))
+    let is_complete = has_ended || is_said && !is_ours;
 }
 
 /// `POST /realtime/timeline/{stream_id}/append`.
