@@ -4,9 +4,10 @@
 use serde_json::{Value, json};
 
 use crate::gateway::http::call::{Call, Content, Reply};
+use crate::gateway::http::inputs::time_ms;
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::identity::is_id;
-use crate::ledger::LedgerError;
+use crate::ledger::{LedgerError, Node};
 use crate::proto::team::{Mode, TeamRole};
 
 /// The body of `POST /admin/members`.
@@ -98,12 +99,24 @@ pub fn set_flag(call: &Call<'_>) -> Answered<Reply> {
     Ok(Reply::ok(json!({"flag": flag, "on": is_on})))
 }
 
-/// `GET /admin/nodes`: the processes that serve this database; with SQLite it is one.
+/// `GET /admin/nodes`: the processes that serve this database; with SQLite it is one. How busy another one is, only that one knows.
 pub fn nodes(call: &Call<'_>) -> Answered<Reply> {
     let gateway = call.gateway;
-    let node = json!({"node_id": gateway.node_id, "uptime_s": gateway.uptime_s(), "version": env!("CARGO_PKG_VERSION"),
-        "streams": gateway.streams.count(), "queue": gateway.work.waiting()});
-    Ok(Reply::ok(json!({"items": [node], "next": null})))
+    let now_ms = gateway.ledger.now_ms()?;
+    let item = |node: &Node| {
+        let since = node.started_at.as_deref().and_then(|at| time_ms("started_at", at).ok());
+        let uptime_s = since.map(|since| (now_ms - since).max(0) / 1_000);
+        let mut item = json!({"node_id": node.id, "address": node.address, "started_at": node.started_at,
+            "uptime_s": uptime_s, "version": null, "streams": null, "queue": null});
+        if node.id == gateway.node_id {
+            item["version"] = env!("CARGO_PKG_VERSION").into();
+            item["streams"] = gateway.streams.count().into();
+            item["queue"] = gateway.work.waiting().into();
+        }
+        item
+    };
+    let items: Vec<Value> = gateway.ledger.nodes().list()?.iter().map(item).collect();
+    Ok(Reply::ok(json!({"items": items, "next": null})))
 }
 
 /// Bytes of an archive that is given over HTTP; the command has no limit.

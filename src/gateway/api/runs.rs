@@ -23,6 +23,8 @@ pub const CHAT: &str = r#"{"type": "object", "additionalProperties": false, "req
     "conversation_id": {"type": "integer", "minimum": 1}, "model": {"type": "string", "minLength": 1, "maxLength": 256},
     "persona": {"type": "string", "minLength": 1, "maxLength": 128}, "stream": {"type": "boolean"},
     "output_schema": {"type": "object"}}}"#;
+/// The state of a run that goes on.
+const RUNNING: &str = "running";
 /// The only system prompt that there is.
 const PERSONA: &str = "default";
 
@@ -106,10 +108,18 @@ pub fn get(call: &Call<'_>) -> Answered<Reply> {
 pub fn cancel(call: &Call<'_>) -> Answered<Reply> {
     let (who, id) = (call.who()?, call.param("run_id"));
     let row = call.gateway.ledger.runs().get(who, id)?;
-    if let Some(run) = call.gateway.live.run(who, id) {
-        run.cancel.cancel();
+    match call.gateway.live.run(who, id) {
+        Some(run) => run.cancel.cancel(),
+        None if row["state"] == RUNNING => return Err(elsewhere()),
+        None => {}
     }
     Ok(Reply::ok(json!({"run_id": id, "state": row["state"]})))
+}
+
+/// Another gateway of the same database has the run.
+fn elsewhere() -> Problem {
+    let message = "the run isn't at this gateway: another one of the same database has it";
+    Problem::new(503, "workspace_elsewhere", message).header("Retry-After", "5")
 }
 
 /// `GET /sse/runs/{run_id}`: the events of a run from the client's cursor on, or from its beginning.
@@ -124,6 +134,7 @@ pub fn live(call: &Call<'_>) -> Answered<Reply> {
     // It is only in the database: its text, and its end.
     let row = call.gateway.ledger.runs().get(who, id)?;
     let event = match row["state"].as_str() {
+        Some(RUNNING) => return Err(elsewhere()),
         Some("answered") => "answered",
         Some("cancelled") => "cancelled",
         _ => "failed",

@@ -19,6 +19,7 @@ use super::log::someone;
 use super::streams::Reader;
 use super::{Gateway, PATIENCE, home, run, token};
 use crate::need;
+use crate::server::{Server as Model, Step, head, piece};
 
 /// A server of the test's own, which ends with the value.
 pub struct Server {
@@ -461,6 +462,38 @@ fn scenario_15_and_31_two_gateways_on_one_database_are_one() {
 }
 
 #[test]
+fn a_run_of_another_gateway_is_neither_failed_nor_stopped_here() {
+    let Some(server) = Server::start() else { return };
+    let model = Model::start();
+    let models = format!("models = {{tiny = {{endpoint = \"{}\"}}}}, memory = {{auto = false}}", model.endpoint());
+    let home = server.home_with(&models);
+    let secret = token(home.path(), "anna", "admin", &[]);
+    let (one, two) = (Gateway::start(home.path()), Gateway::start(home.path()));
+    let (here, there) = (one.client(&secret), two.client(&secret));
+    model.reply(vec![head(), piece("Long "), Step::Hold]);
+    let begun = here.with("Prefer", "respond-async").post("/chat", &json!({"message": "Go on."}));
+    assert_eq!(begun.status, 202, "{begun:?}");
+    let id = begun.json()["run_id"].as_str().expect("an id").to_owned();
+    let mut stream = Reader::new(here.open(&format!("/sse/runs/{id}")));
+    stream.expect("text");
+    let cancel = format!("/runs/{id}/cancel");
+    for answer in [there.get(&format!("/sse/runs/{id}")), there.post(&cancel, &json!({}))] {
+        assert_eq!((answer.status, answer.code().as_str()), (503, "workspace_elsewhere"), "{answer:?}");
+        assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
+    }
+    let nodes = there.get("/admin/nodes").json()["items"].clone();
+    let mine: Vec<&Value> = nodes.as_array().expect("nodes").iter().filter(|it| !it["streams"].is_null()).collect();
+    assert_eq!((nodes.as_array().map(Vec::len), mine.len()), (Some(2), 1), "{nodes}");
+    assert!(mine[0]["uptime_s"].is_i64() && mine[0]["address"] == two.address.to_string(), "{nodes}");
+    assert_eq!(here.post(&cancel, &json!({})).status, 200);
+    assert_eq!(stream.expect("cancelled").2["text"], "Long ");
+    assert!(stream.next().is_none(), "its end is stored");
+    let ended = there.get(&format!("/sse/runs/{id}"));
+    assert!(ended.status == 200 && ended.text.contains("event: cancelled"), "{ended:?}");
+    assert_eq!(there.post(&cancel, &json!({})).json()["state"], "cancelled");
+}
+
+#[test]
 fn scenario_19_a_server_that_crashes_under_load_loses_nothing_that_was_acknowledged() {
     let Some(server) = Server::start() else { return };
     let home = server.home();
@@ -543,6 +576,28 @@ fn modes_with_several_tenants_need_a_server_and_identity_without_defaults() {
     let wrong: Vec<(&str, &str)> =
         all.iter().map(|(name, value)| (*name, if *name == "X-Mode" { "enterprise" } else { value })).collect();
     assert_eq!(gateway.send("GET", "/events/list", &wrong, "").json()["error"]["code"], "mode_mismatch");
+    // A new tenant has one strategy, which others may replace.
+    let locks = gateway.send("GET", "/strategy-locks", &all, "").json()["items"].clone();
+    assert_eq!(json!([locks[0]["state"], locks[0]["actions"], locks[1]]), json!(["approved", ["*"], null]), "{locks}");
+    let call = json!({"action_name": "time", "subject_type": "run", "subject_id": "r", "args": {}}).to_string();
+    let done = gateway.send("POST", "/actions/execute", &all, &call).json();
+    let lock = json!({"gate": "strategy_lock", "outcome": "pass"});
+    assert!(done["decisions"].as_array().is_some_and(|all| all.contains(&lock)), "{done}");
+    super::change(home.path(), "UPDATE strategy_lock SET valid_until_ms = 1");
+    assert_eq!(gateway.send("POST", "/actions/execute", &all, &call).code(), "strategy_lock");
+    // A tenant stops itself, and not the machine that others share.
+    let node = json!({"scope": "node"}).to_string();
+    assert_eq!(gateway.send("POST", "/estop", &all, &node).code(), "forbidden");
+    assert_eq!(gateway.send("POST", "/estop", &all, "{}").json()["stopped"], true);
+    assert!(!home.path().join(".local/state/reedclaw/ESTOP").exists());
+    assert_eq!(gateway.send("POST", "/actions/execute", &all, &call).code(), "kill_switch");
+    let local = format!("Bearer {}", token(home.path(), "ben", "member", &[]));
+    let mut of_local = all;
+    of_local[0].1 = &local;
+    of_local[1].1 = "lab";
+    of_local[2].1 = "local";
+    assert_eq!(gateway.send("POST", "/actions/execute", &of_local, &call).status, 200);
+    assert_eq!(gateway.send("POST", "/estop", &of_local, &node).code(), "forbidden");
     gateway.end(Signal::SIGTERM);
 }
 
@@ -576,28 +631,6 @@ fn scenario_61_a_replica_that_lags_takes_over_and_clients_begin_anew() {
     let bearer = format!("Bearer {}", token(home.path(), "anna", "member", &[]));
     let replica = server.replica();
     let address = fs::read_to_string(home.path().join(super::DATABASE)).expect("its address");
-    // A new tenant has one strategy, which others may replace.
-    let locks = gateway.send("GET", "/strategy-locks", &all, "").json()["items"].clone();
-    assert_eq!(json!([locks[0]["state"], locks[0]["actions"], locks[1]]), json!(["approved", ["*"], null]), "{locks}");
-    let call = json!({"action_name": "time", "subject_type": "run", "subject_id": "r", "args": {}}).to_string();
-    let done = gateway.send("POST", "/actions/execute", &all, &call).json();
-    let lock = json!({"gate": "strategy_lock", "outcome": "pass"});
-    assert!(done["decisions"].as_array().is_some_and(|all| all.contains(&lock)), "{done}");
-    super::change(home.path(), "UPDATE strategy_lock SET valid_until_ms = 1");
-    assert_eq!(gateway.send("POST", "/actions/execute", &all, &call).code(), "strategy_lock");
-    // A tenant stops itself, and not the machine that others share.
-    let node = json!({"scope": "node"}).to_string();
-    assert_eq!(gateway.send("POST", "/estop", &all, &node).code(), "forbidden");
-    assert_eq!(gateway.send("POST", "/estop", &all, "{}").json()["stopped"], true);
-    assert!(!home.path().join(".local/state/reedclaw/ESTOP").exists());
-    assert_eq!(gateway.send("POST", "/actions/execute", &all, &call).code(), "kill_switch");
-    let local = format!("Bearer {}", token(home.path(), "ben", "member", &[]));
-    let mut of_local = all;
-    of_local[0].1 = &local;
-    of_local[1].1 = "lab";
-    of_local[2].1 = "local";
-    assert_eq!(gateway.send("POST", "/actions/execute", &of_local, &call).status, 200);
-    assert_eq!(gateway.send("POST", "/estop", &of_local, &node).code(), "forbidden");
     let (_, name) = address.rsplit_once('/').expect("a name");
     let at = |hosts: &str| format!("postgres://postgres@{hosts}/{name}");
     let both = at(&format!("{},{}", server.host(), replica.host())) + "?target_session_attrs=read-write";
