@@ -28,8 +28,8 @@ pub struct Sent {
     pub route: &'static Route,
     /// The id of the request.
     pub request_id: String,
-    /// Values of the path's names.
-    pub params: BTreeMap<String, String>,
+    /// Values of the path's names; `None` if one of them is no text.
+    pub params: Option<BTreeMap<String, String>>,
     /// The query, as sent.
     pub query: String,
     /// The headers.
@@ -150,7 +150,7 @@ impl Call<'_> {
     /// A value of the path.
     #[must_use]
     pub fn param(&self, name: &str) -> &str {
-        self.sent.params.get(name).map_or("", String::as_str)
+        self.sent.params.as_ref().and_then(|params| params.get(name)).map_or("", String::as_str)
     }
 
     /// A text of the query.

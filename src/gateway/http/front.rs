@@ -3,22 +3,25 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
+use futures::Stream as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
@@ -205,9 +208,9 @@ fn router(gateway: &Arc<Gateway>) -> Router {
     for route in ROUTES {
         let gateway = Arc::clone(gateway);
         let filter = MethodFilter::try_from(route.method()).unwrap_or(MethodFilter::GET);
-        let handler = move |params: RawPathParams, request: Request| {
+        let handler = move |params: Result<RawPathParams, RawPathParamsRejection>, request: Request| {
             let gateway = Arc::clone(&gateway);
-            async move { handle(&gateway, route, &params, request).await }
+            async move { handle(&gateway, route, params.ok().as_ref(), request).await }
         };
         router = router.route(route.path, on(filter, handler));
     }
@@ -272,7 +275,13 @@ fn id_of(request: &Request) -> String {
 #[derive(Clone, Copy)]
 struct Pattern(&'static str);
 
-async fn handle(gateway: &Arc<Gateway>, route: &'static Route, params: &RawPathParams, request: Request) -> Response {
+/// Answers a request to a route; without `params` its path has a name that is no text.
+async fn handle(
+    gateway: &Arc<Gateway>,
+    route: &'static Route,
+    params: Option<&RawPathParams>,
+    request: Request,
+) -> Response {
     let id = id_of(&request);
     let is_stopping = *gateway.stopping.borrow();
     let done = match is_stopping && route.path != "/health" {
@@ -295,11 +304,11 @@ async fn handle(gateway: &Arc<Gateway>, route: &'static Route, params: &RawPathP
 async fn handled(
     gateway: &Arc<Gateway>,
     route: &'static Route,
-    params: &RawPathParams,
+    params: Option<&RawPathParams>,
     request: Request,
 ) -> Answered<Reply> {
-    let params: BTreeMap<String, String> =
-        params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let params: Option<BTreeMap<String, String>> =
+        params.map(|params| params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect());
     let query = request.uri().query().unwrap_or_default().to_owned();
     let client = request.extensions().get::<Client>().copied();
     let client = client.ok_or_else(|| Problem::new(500, "internal", "a request without a connection"))?;
@@ -314,9 +323,9 @@ async fn handled(
     if length.is_some_and(|length| length > bytes_max) {
         return Err(too_large());
     }
-    let body = timeout(BODY_WAIT, to_bytes(body, bytes_max)).await;
+    let body = timeout(BODY_WAIT, received(body, bytes_max)).await;
     let body = body.map_err(|_| Problem::new(408, "timeout", "the body didn't come in time"))?;
-    let body = body.map_err(|_| too_large())?.to_vec();
+    let body = body?.ok_or_else(too_large)?;
     let (address, is_own) = (client.address, client.is_own);
     let sent = Sent { route, request_id, params, query, headers, body, address, is_own };
     let at_work = Arc::clone(gateway);
@@ -326,6 +335,19 @@ async fn handled(
         Content::Later(steps, wait) => later(steps, wait).await,
         content => Ok(Reply { content, ..reply }),
     }
+}
+
+/// Reads a body; `None` if it has more than `most` bytes.
+async fn received(body: Body, most: usize) -> Answered<Option<Vec<u8>>> {
+    let (mut pieces, mut bytes) = (body.into_data_stream(), Vec::new());
+    while let Some(piece) = poll_fn(|context| Pin::new(&mut pieces).poll_next(context)).await {
+        let piece = piece.map_err(|_| Problem::body("the body ends too early, or its pieces have no valid length"))?;
+        if bytes.len() + piece.len() > most {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(Some(bytes))
 }
 
 /// Waits for the end of an action; once a person is asked, so long at most.

@@ -19,6 +19,10 @@ const HEADERS: [&str; 10] = [
     "X-User-Id",
 ];
 
+const JSON: &str = "application/json";
+const LINES: &str = "application/x-ndjson";
+const EVENTS: &str = "text/event-stream";
+
 /// Makes the document.
 #[must_use]
 pub fn document() -> Value {
@@ -73,10 +77,16 @@ fn operation(route: &Route) -> Value {
     let headers = headers.map(|name| json!({"$ref": format!("#/components/parameters/{name}")}));
     let parameters: Vec<Value> = in_path.chain(in_query).chain(headers).collect();
     let mut responses: Map<String, Value> =
-        route.statuses.iter().map(|status| (status.to_string(), json!({"description": "done"}))).collect();
-    let error = json!({"description": "an error",
-        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}});
-    responses.insert("default".into(), error);
+        route.statuses.iter().map(|status| (status.to_string(), success(route, *status))).collect();
+    let error = |description: &str| {
+        json!({"description": description,
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}})
+    };
+    responses.extend(errors(route).map(|(status, why)| (status.to_string(), error(why))));
+    if route.path == "/health" {
+        // Its word, and no error.
+        responses.insert("503".into(), success(route, 503));
+    }
     let mut operation = json!({"summary": route.summary, "parameters": parameters, "responses": responses});
     if is_known {
         operation["security"] = json!([{"token": []}]);
@@ -91,6 +101,62 @@ fn operation(route: &Route) -> Value {
         operation["requestBody"] = json!({"required": true, "content": types});
     }
     operation
+}
+
+/// The answer with a status that is no error: its types of content.
+fn success(route: &Route, status: u16) -> Value {
+    let mut answer = json!({"description": "done"});
+    if !matches!(status, 204 | 302 | 304) {
+        let schema = |kind: &str| if kind == JSON { json!({"schema": {"type": "object"}}) } else { json!({}) };
+        let kinds = types(route).iter().map(|kind| ((*kind).to_owned(), schema(kind)));
+        answer["content"] = kinds.collect::<Map<_, _>>().into();
+    }
+    answer
+}
+
+/// The types of content that a route answers with.
+fn types(route: &Route) -> &'static [&'static str] {
+    match (route.method, route.path) {
+        ("GET", "/metrics") => &["text/plain"],
+        ("GET", "/admin/archive" | "/canvas/{canvas_id}/replay") => &[LINES],
+        ("GET", "/events/replay") => &[JSON, LINES],
+        ("GET", "/shares/{share_id}/recording") => &["application/x-asciicast"],
+        ("GET", "/canvas/{canvas_id}/artifacts/{artifact_id}") => {
+            let stored = ROUTES.iter().find(|it| it.method == "POST" && it.path == "/canvas/{canvas_id}/artifacts");
+            stored.map_or(&[], |route| route.raw)
+        }
+        ("GET", "/shares/{share_id}/control") => &[EVENTS],
+        ("GET", path) if path.starts_with("/sse/") => &[EVENTS],
+        ("POST", "/chat") => &[JSON, EVENTS],
+        _ => &[JSON],
+    }
+}
+
+/// The statuses of errors that a route can answer with. The tests' walk over all routes, and schemathesis, hold answers against them.
+fn errors(route: &Route) -> impl Iterator<Item = (u16, &'static str)> {
+    let is_write = route.method != "GET";
+    let is_health = route.path == "/health";
+    let names = |names: &[&str]| route.query.iter().any(|name| names.contains(name));
+    let has_cursor = names(&["cursor", "after", "last_event_id", "after_event_id"]);
+    let all = [
+        (400, "a header, the query or the body isn't valid", true),
+        (401, "nothing says who asks, or it doesn't count", !is_health),
+        (403, "it isn't allowed, or a gate blocks it", true),
+        (404, "there is no such thing here", !is_health),
+        (408, "the body didn't come in time", true),
+        (409, "something else was there first", is_write),
+        (410, "the cursor, question or session is over", has_cursor || is_write),
+        (413, "it is too large", true),
+        (415, "the body has another type", is_write),
+        (421, "the header Host names something else", true),
+        (422, "it can't be done with this content", is_write),
+        (428, "the version that was read is missing", matches!(route.method, "PUT" | "PATCH")),
+        (429, "too many requests or streams", true),
+        (500, "the gateway failed", true),
+        (502, "a provider failed", route.path == "/chat"),
+        (503, "the gateway or its database can't answer now", true),
+    ];
+    all.into_iter().filter(|(.., can_be)| *can_be).map(|(status, why, _)| (status, why))
 }
 
 /// Returns the schema of a name in a path: an id, but a stream is several of them.
@@ -160,7 +226,15 @@ mod tests {
                 continue;
             }
             let operation = &document["paths"][route.path][&method];
-            assert!(operation["responses"]["default"].is_object(), "{method} {}", route.path);
+            let responses = operation["responses"].as_object().expect("answers");
+            assert!(responses.contains_key("503") && !responses.contains_key("default"), "{method} {}", route.path);
+            let error = "/content/application~1json/schema/$ref";
+            for (status, answer) in responses {
+                let is_empty = matches!(status.as_str(), "204" | "302" | "304");
+                assert_eq!(answer["content"].is_null(), is_empty, "{method} {} {status}", route.path);
+                let is_error = status.starts_with(['4', '5']) && (route.path, status.as_str()) != ("/health", "503");
+                assert_eq!(answer.pointer(error).is_some(), is_error, "{method} {} {status}", route.path);
+            }
             if let Some(schema) = route.body {
                 let schema: Value = serde_json::from_str(schema).expect("JSON");
                 Schema::new(schema).unwrap_or_else(|why| panic!("{}: {why}", route.path));

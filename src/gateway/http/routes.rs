@@ -41,8 +41,8 @@ pub fn answer(gateway: &Arc<Gateway>, sent: &Sent) -> Answered<Reply> {
         Needs::Role(role) => known(gateway, sent, role, false)?,
         Needs::Person(role) => known(gateway, sent, role, true)?,
     };
-    // No name of anything has it, and PostgreSQL doesn't compare with it.
-    if sent.params.values().any(|value| value.contains('\0')) {
+    // No name of anything is so, and PostgreSQL doesn't compare with U+0000.
+    if sent.params.as_ref().is_none_or(|params| params.values().any(|value| value.contains('\0'))) {
         return Err(Problem::not_found());
     }
     let query = inputs::query(&sent.query, route.query)?;

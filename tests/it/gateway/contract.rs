@@ -21,6 +21,8 @@ pub struct Row {
     pub raw: Option<String>,
     /// It answers without a token.
     pub is_public: bool,
+    /// The statuses that it can have.
+    pub statuses: Vec<u16>,
 }
 
 impl Row {
@@ -82,6 +84,12 @@ pub fn rows(home: &Path) -> Vec<Row> {
                 raw,
                 // Figures need a token elsewhere, and none from this machine.
                 is_public: operation.get("security").is_none() || path == "/metrics",
+                statuses: operation["responses"]
+                    .as_object()
+                    .expect("answers")
+                    .keys()
+                    .map(|status| status.parse().expect("a status"))
+                    .collect(),
             });
         }
     }
@@ -140,8 +148,8 @@ fn things(home: &Path, zoe: &Client<'_>) -> impl Fn(&Row, &str) -> String {
     let ops = json!([{"op": "create", "atom": {"id": "a", "type": "note", "order": "m", "props": {"t": "secret"}}}]);
     let command = json!({"base_rev": 0, "ops": ops, "idempotency_key": "first"});
     made(zoe.post("/canvas/their-board/commands", &command), "event_id");
-    let file =
-        Row { method: "POST".into(), path: String::new(), body: None, raw: Some("text/csv".into()), is_public: false };
+    let (path, raw) = (String::new(), Some("text/csv".into()));
+    let file = Row { method: "POST".into(), path, body: None, raw, is_public: false, statuses: Vec::new() };
     let artifact = made(file.send(zoe, "/canvas/their-board/artifacts"), "artifact_id");
     let until = (jiff::Timestamp::now() + jiff::SignedDuration::from_hours(24)).to_string();
     let licence = json!({"subject": {"user": "zoe"}, "actions": ["shell"], "valid_until": until, "reason": "secret"});
@@ -226,8 +234,10 @@ fn scenario_42_every_route_refuses_in_the_one_form() {
         let expect = |client: Client<'_>, path: &str, status: u16, code: &str| {
             let answer = allowed(|| row.send(&client, path));
             assert_eq!((answer.status, answer.code().as_str()), (status, code), "{} {path}", row.method);
+            assert!(row.statuses.contains(&status), "{} {path}: {status} isn't in the document", row.method);
         };
-        expect(client(0).with("X-Mode", "saas"), &path, 403, "mode_mismatch");
+        let named = client(0).with("X-Tenant-Id", "local").with("X-Project-Id", "default").with("X-Request-Id", "r");
+        expect(named.with("X-Mode", "saas"), &path, 403, "mode_mismatch");
         expect(client(1).with("X-Tenant-Id", "none"), &path, 403, "not_a_member");
         expect(client(2).with("X-User-Id", "another"), &path, 403, "actor_mismatch");
         expect(client(3).with("X-Project-Id", "a b"), &path, 400, "identity_invalid");
@@ -258,6 +268,7 @@ fn scenario_42_every_route_refuses_in_the_one_form() {
         }
         // An agent's token of the least role: a route is allowed, or says `forbidden`, or lacks the thing.
         let answer = allowed(|| row.send(&gateway.client(&viewer), &path));
+        assert!(row.statuses.contains(&answer.status), "{} {path} isn't so in the document: {answer:?}", row.method);
         if answer.status >= 400 {
             let code = answer.code();
             let known = ["forbidden", "not_found", "body_invalid", "precondition_required", "too_many_streams"];
