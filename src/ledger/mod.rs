@@ -124,6 +124,39 @@ impl From<CanonicalError> for LedgerError {
     }
 }
 
+/// The last item of a page, of a list that goes from the newest to older ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Its time, in Unix milliseconds.
+    pub at_ms: i64,
+    /// Its id.
+    pub id: String,
+}
+
+impl Mark {
+    /// The place before the newest item.
+    #[must_use]
+    pub fn newest() -> Self {
+        Self { at_ms: i64::MAX, id: String::new() }
+    }
+}
+
+/// A page of a list, and the mark of its last item if there are more.
+pub type Marked = (Vec<serde_json::Value>, Option<Mark>);
+
+/// Cuts the row that was read beyond a page.
+fn cut(mut rows: Vec<(Mark, serde_json::Value)>, limit: usize) -> Marked {
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    let next = rows.last().filter(|_| has_more).map(|(mark, _)| mark.clone());
+    (rows.into_iter().map(|(_, item)| item).collect(), next)
+}
+
+/// The number of rows to read for a page: one more than it has.
+fn rows_of(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1)
+}
+
 /// Called with the tenant after a commit that added events.
 pub type Hint = Box<dyn Fn(&str) + Send + Sync>;
 
@@ -136,6 +169,7 @@ pub struct Ledger {
     hint: OnceLock<Hint>,
     /// The address at which this gateway listens, and since when.
     listening: OnceLock<(String, i64)>,
+    health: Health,
 }
 
 /// The right to serve a database; a second gateway on the same file doesn't get it. It ends with the process.
@@ -169,9 +203,9 @@ impl Ledger {
             pool,
             appends: spine::Gather::default(),
             boards: more::boards::Boards::default(),
-    health: Health,
             hint: OnceLock::new(),
             listening: OnceLock::new(),
+            health: Health::default(),
         })
     }
 
@@ -205,7 +239,6 @@ impl Ledger {
     }
 
     /// Sets the function that is called after each commit with new events; the first one stays.
-            health: Health::default(),
     pub fn on_append(&self, hint: Hint) {
         let _ = self.hint.set(hint);
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::permits::settling;
 use super::stores::note;
-use super::{LEFT, Ledger, LedgerError, now_ms};
+use super::{LEFT, Ledger, LedgerError, Mark, Marked, cut, now_ms, rows_of};
 use crate::base::time::utc_ms;
 use crate::proto::team::Identity;
 
@@ -205,21 +205,25 @@ impl Questions<'_> {
         })
     }
 
-    /// The questions of a tenant, the newest last: the open ones, or the last `limit`.
+    /// The questions of a tenant, or its open ones: a page of those before a mark, with the newest last.
     ///
     /// # Errors
     /// The database fails.
-    pub fn list(&self, who: &Identity, only_open: bool, limit: usize) -> Result<Vec<Value>, LedgerError> {
+    pub fn list(&self, who: &Identity, only_open: bool, (after, limit): (&Mark, usize)) -> Result<Marked, LedgerError> {
         let connection = self.0.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let open = if only_open { "AND state = 'open' AND deadline_ms >= ?2" } else { "AND CAST(?2 AS BIGINT) >= 0" };
-        let sql = format!("SELECT {COLUMNS} FROM question WHERE tenant = ?1 {open} ORDER BY asked_ms DESC LIMIT ?3");
+        let sql = format!(
+            "SELECT {COLUMNS} FROM question WHERE tenant = ?1 {open} AND (asked_ms, question_id) < (?3, ?4) \
+             ORDER BY asked_ms DESC, question_id DESC LIMIT ?5"
+        );
         let mut statement = connection.prepare_cached(&sql)?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = statement.query_map(params![who.tenant, now, limit], |row| question_value(row, now))?;
-        let mut all: Vec<Value> = rows.collect::<crate::ledger::sql::Result<_>>()?;
-        all.reverse();
-        Ok(all)
+        let values = params![who.tenant, now, after.at_ms, after.id, rows_of(limit)];
+        let rows = statement
+            .query_map(values, |row| Ok((Mark { at_ms: row.get(9)?, id: row.get(0)? }, question_value(row, now)?)))?;
+        let (mut page, next) = cut(rows.collect::<crate::ledger::sql::Result<_>>()?, limit);
+        page.reverse();
+        Ok((page, next))
     }
 
     /// A question with what became of it.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::permits::settling;
 use super::stores::note;
-use super::{LEFT, Ledger, LedgerError, now_ms};
+use super::{LEFT, Ledger, LedgerError, Mark, Marked, cut, now_ms, rows_of};
 use crate::base::time::utc_ms;
 use crate::proto::team::Identity;
 
@@ -117,18 +117,21 @@ impl Runs<'_> {
         Ok(left.len())
     }
 
-    /// The newest runs of a tenant and project, the newest first.
+    /// The runs of a tenant and project after a mark, the newest first.
     ///
     /// # Errors
     /// The database fails.
-    pub fn list(&self, who: &Identity, limit: usize) -> Result<Vec<Value>, LedgerError> {
+    pub fn list(&self, who: &Identity, after: &Mark, limit: usize) -> Result<Marked, LedgerError> {
         let connection = self.0.view(&who.tenant)?;
-        let sql =
-            format!("SELECT {COLUMNS} FROM run WHERE tenant = ?1 AND project = ?2 ORDER BY started_ms DESC LIMIT ?3");
+        let sql = format!(
+            "SELECT {COLUMNS} FROM run WHERE tenant = ?1 AND project = ?2 AND (started_ms, run_id) < (?3, ?4) \
+             ORDER BY started_ms DESC, run_id DESC LIMIT ?5"
+        );
         let mut statement = connection.prepare_cached(&sql)?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = statement.query_map(params![who.tenant, who.project, limit], run_value)?;
-        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
+        let values = params![who.tenant, who.project, after.at_ms, after.id, rows_of(limit)];
+        let rows =
+            statement.query_map(values, |row| Ok((Mark { at_ms: row.get(9)?, id: row.get(0)? }, run_value(row)?)))?;
+        Ok(cut(rows.collect::<crate::ledger::sql::Result<_>>()?, limit))
     }
 
     /// A run.

@@ -94,7 +94,7 @@ impl Stores<'_> {
         })
     }
 
-    /// Memories of a place: that with the key, or those whose keys begin with it. Ended ones aren't there.
+    /// Memories of a place: that with the key, or those whose keys begin with it and come after another one. Ended ones aren't there.
     ///
     /// # Errors
     /// The database fails.
@@ -104,16 +104,16 @@ impl Stores<'_> {
         place: &Place,
         key: &str,
         is_prefix: bool,
-        limit: usize,
+        (after, limit): (&str, usize),
     ) -> Result<Vec<MemoryEntry>, LedgerError> {
         let connection = self.0.view(&who.tenant)?;
         let now = now_ms(&connection)?;
         let sql = "SELECT key, value, version, expires_ms, by FROM memory WHERE tenant = ?1 AND scope = ?2 \
                    AND scope_id = ?3 AND (key = ?4 OR (?5 AND substr(key, 1, length(?4)) = ?4)) \
-                   AND (expires_ms IS NULL OR expires_ms > ?6) ORDER BY key LIMIT ?7";
+                   AND (expires_ms IS NULL OR expires_ms > ?6) AND key > ?7 ORDER BY key LIMIT ?8";
         let mut statement = connection.prepare_cached(sql)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let values = params![who.tenant, place.scope, place.scope_id, key, is_prefix, now, limit];
+        let values = params![who.tenant, place.scope, place.scope_id, key, is_prefix, now, after, limit];
         let rows = statement.query_map(values, |row| {
             let (value, expires): (String, Option<i64>) = (row.get(1)?, row.get(3)?);
             let value = serde_json::from_str(&value).unwrap_or_default();
@@ -176,7 +176,7 @@ impl Stores<'_> {
         })
     }
 
-    /// Entries of a blackboard: that with the key, or those whose keys begin with it.
+    /// Entries of a blackboard: that with the key, or those whose keys begin with it and come after another one.
     ///
     /// # Errors
     /// The database fails.
@@ -186,14 +186,14 @@ impl Stores<'_> {
         run_id: &str,
         key: &str,
         is_prefix: bool,
-        limit: usize,
+        (after, limit): (&str, usize),
     ) -> Result<Vec<BoardEntry>, LedgerError> {
         let connection = self.0.view(&who.tenant)?;
         let sql = "SELECT key, value, version, by, at FROM blackboard WHERE tenant = ?1 AND run_id = ?2 \
-                   AND (key = ?3 OR (?4 AND substr(key, 1, length(?3)) = ?3)) ORDER BY key LIMIT ?5";
+                   AND (key = ?3 OR (?4 AND substr(key, 1, length(?3)) = ?3)) AND key > ?5 ORDER BY key LIMIT ?6";
         let mut statement = connection.prepare_cached(sql)?;
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = statement.query_map(params![who.tenant, run_id, key, is_prefix, limit], |row| {
+        let rows = statement.query_map(params![who.tenant, run_id, key, is_prefix, after, limit], |row| {
             let value: String = row.get(1)?;
             let value = serde_json::from_str(&value).unwrap_or_default();
             Ok(BoardEntry { key: row.get(0)?, value, version: row.get(2)?, by: row.get(3)?, at: row.get(4)? })

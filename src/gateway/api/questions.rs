@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::shares;
 use crate::gateway::api::engine::events::follow;
-use crate::gateway::http::call::{Call, Progress, Reply};
+use crate::gateway::http::call::{Call, Progress, Reply, cursor_of};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::shares::{Attempt, may_answer as is_granted};
 use crate::ledger::{Filter, LedgerError};
@@ -28,7 +28,8 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
         Some("open") => true,
         Some(_) => return Err(Problem::body("state in the query must be open or all")),
     };
-    let mut items = call.gateway.ledger.questions().list(call.who()?, only_open, call.limit()?)?;
+    let page = (&call.mark()?, call.limit()?);
+    let (mut items, next) = call.gateway.ledger.questions().list(call.who()?, only_open, page)?;
     let mut hidden = Vec::new();
     for (at, item) in items.iter_mut().enumerate() {
         let why = may_answer(call, item)?.err();
@@ -44,7 +45,7 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
     }
     // Questions of sessions that aren't shared with the caller are as if they weren't there.
     hidden.into_iter().rev().for_each(|at| drop(items.remove(at)));
-    Ok(Reply::ok(json!({"items": items, "next": null})))
+    Ok(Reply::ok(json!({"items": items, "next": cursor_of(next)})))
 }
 
 /// `GET /questions/{question_id}`: for the one who caused it, and for those who may answer.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::app::{self, ChannelKind};
-use crate::gateway::http::call::{Call, Content, Progress, Reply};
+use crate::gateway::http::call::{Call, Content, Progress, Reply, cursor_of};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::runs::answering;
 use crate::gateway::runs::live::{self, Job, LiveRun};
@@ -90,13 +90,13 @@ fn followed(call: &Call<'_>, run: Arc<LiveRun>, after: u64) -> Answered<Reply> {
 
 /// `GET /runs`.
 pub fn list(call: &Call<'_>) -> Answered<Reply> {
-    let mut items = call.gateway.ledger.runs().list(call.who()?, call.limit()?)?;
+    let (mut items, next) = call.gateway.ledger.runs().list(call.who()?, &call.mark()?, call.limit()?)?;
     for item in &mut items {
         if let Some(fields) = item.as_object_mut() {
             fields.remove("text");
         }
     }
-    Ok(Reply::ok(json!({"items": items, "next": null})))
+    Ok(Reply::ok(json!({"items": items, "next": cursor_of(next)})))
 }
 
 /// `GET /runs/{run_id}`.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::gateway::http::call::{Call, Content, Reply};
+use crate::gateway::http::call::{Call, Content, Reply, cursor_of};
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::http::routes;
 use crate::gateway::identity::is_id;
@@ -101,12 +101,12 @@ pub fn watched(call: &Call<'_>, id: &str) -> Answered<Value> {
 /// `GET /shares`.
 pub fn list(call: &Call<'_>) -> Answered<Reply> {
     let who = call.who()?;
-    let mut items = call.gateway.ledger.shares().list(who, call.limit()?)?;
+    let (mut items, next) = call.gateway.ledger.shares().list(who, &call.mark()?, call.limit()?)?;
     items.retain(|row| may_watch(who, row));
     for item in &mut items {
         complete(call, item)?;
     }
-    Ok(Reply::ok(json!({"items": items, "next": null})))
+    Ok(Reply::ok(json!({"items": items, "next": cursor_of(next)})))
 }
 
 /// Adds who watches now.

@@ -12,9 +12,10 @@ use tokio::sync::mpsc;
 use super::problem::{Answered, Problem};
 use super::route::Route;
 use crate::gateway::Gateway;
+use crate::gateway::identity::is_id;
 use crate::gateway::shares::follow::ShareStream;
 use crate::gateway::stream::{RunStream, Stream};
-use crate::ledger::Who;
+use crate::ledger::{Mark, Who};
 use crate::proto::team::Identity;
 
 /// Most items of a list.
@@ -138,6 +139,12 @@ impl Reply {
     }
 }
 
+/// The cursor after a page of such a list; null after the last one.
+#[must_use]
+pub fn cursor_of(next: Option<Mark>) -> Value {
+    next.map_or(Value::Null, |mark| format!("{}-{}", mark.at_ms, mark.id).into())
+}
+
 impl Call<'_> {
     /// Returns the caller.
     ///
@@ -179,6 +186,19 @@ impl Call<'_> {
         let Some(limit) = self.number("limit")? else { return Ok(LIMIT) };
         let limit = usize::try_from(limit).ok().filter(|limit| (1..=LIMIT_MAX).contains(limit));
         limit.ok_or_else(|| Problem::body(format!("limit must be between 1 and {LIMIT_MAX}")))
+    }
+
+    /// The mark of the page before in a list from the newest to older items, by `cursor`.
+    ///
+    /// # Errors
+    /// The cursor is none of such a list.
+    pub fn mark(&self) -> Answered<Mark> {
+        let Some(text) = self.asked("cursor") else { return Ok(Mark::newest()) };
+        let mark = text.split_once('-').and_then(|(at, id)| {
+            let at_ms = at.parse().ok().filter(|_| at.bytes().all(|byte| byte.is_ascii_digit()))?;
+            is_id(id).then(|| Mark { at_ms, id: id.to_owned() })
+        });
+        mark.ok_or_else(|| Problem::new(400, "cursor_invalid", "a cursor is the value next of the page before"))
     }
 
     /// A text of the body.

@@ -172,7 +172,8 @@ fn query_schema(name: &str) -> Value {
     match name {
         "limit" => json!({"type": "integer", "minimum": 1, "maximum": super::call::LIMIT_MAX}),
         "after" | "before" => json!({"type": "integer", "minimum": 0}),
-        "cursor" | "last_event_id" | "after_event_id" => {
+        "cursor" => json!({"type": "string", "maxLength": 256}),
+        "last_event_id" | "after_event_id" => {
             json!({"type": "string", "pattern": "^[0-9]{1,18}-[0-9]{1,18}$"})
         }
         "apply" | "active" => json!({"enum": ["true", "false"]}),

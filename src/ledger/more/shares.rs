@@ -6,7 +6,7 @@ use crate::base::time::utc_ms;
 use crate::ledger::permits::settling;
 use crate::ledger::sql::{OptionalExtension as _, Row, params};
 use crate::ledger::stores::note;
-use crate::ledger::{LEFT, Ledger, LedgerError, now_ms};
+use crate::ledger::{LEFT, Ledger, LedgerError, Mark, Marked, cut, now_ms, rows_of};
 use crate::proto::team::Identity;
 
 /// Time for which a recording can be seen: seven days.
@@ -210,17 +210,21 @@ impl Shares<'_> {
         Ok(connection.prepare_cached(sql)?.query_row(values, |row| row.get(0)).optional()?)
     }
 
-    /// The sessions of a tenant, the newest first.
+    /// The sessions of a tenant after a mark, the newest first.
     ///
     /// # Errors
     /// The database fails.
-    pub fn list(&self, who: &Identity, limit: usize) -> Result<Vec<Value>, LedgerError> {
+    pub fn list(&self, who: &Identity, after: &Mark, limit: usize) -> Result<Marked, LedgerError> {
         let connection = self.0.view(&who.tenant)?;
-        let sql = format!("SELECT {COLUMNS} FROM share WHERE tenant = ?1 ORDER BY started_ms DESC LIMIT ?2");
+        let sql = format!(
+            "SELECT {COLUMNS} FROM share WHERE tenant = ?1 AND (started_ms, share_id) < (?2, ?3) \
+             ORDER BY started_ms DESC, share_id DESC LIMIT ?4"
+        );
         let mut statement = connection.prepare_cached(&sql)?;
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = statement.query_map(params![who.tenant, limit], value)?;
-        Ok(rows.collect::<crate::ledger::sql::Result<_>>()?)
+        let rows = statement.query_map(params![who.tenant, after.at_ms, after.id, rows_of(limit)], |row| {
+            Ok((Mark { at_ms: row.get(11)?, id: row.get(0)? }, value(row)?))
+        })?;
+        Ok(cut(rows.collect::<crate::ledger::sql::Result<_>>()?, limit))
     }
 
     /// A session.

@@ -233,6 +233,10 @@ fn scenario_9_and_38_a_strategy_lock_is_approved_by_others_and_again_after_a_cha
     };
     assert_eq!(state(&anna), "none");
     let wanted = json!({"scope": "*", "actions": ["time"], "valid_until": in_days(1), "reason": "a test"});
+    let mut odd = wanted.clone();
+    odd["actions"] = json!(["file_*"]);
+    assert_eq!(anna.post("/strategy-locks", &odd).code(), "body_invalid", "it would name nothing");
+    assert_eq!(anna.get("/strategy-locks?state=zz").code(), "body_invalid");
     let made = anna.post("/strategy-locks", &wanted);
     assert_eq!((made.status, &made.json()["state"]), (201, &json!("pending")), "{made:?}");
     let path = format!("/strategy-locks/{}", made.json()["lock_id"].as_str().expect("an id"));

@@ -204,7 +204,34 @@ fn scenario_20_a_runs_replay_tells_the_sum_of_its_costs() {
     assert_eq!(stream.next().map(|frame| frame.1), Some("safety_decision".into()));
     let lines = client.with("Accept", "application/x-ndjson").get("/events/replay?run_id=run-1").text;
     let last: Value = serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
-    assert_eq!((lines.lines().count(), &last["type"]), (5, &json!("end")));
+    assert_eq!((lines.lines().count(), &last["type"]), (6, &json!("end")));
+}
+
+#[test]
+fn times_of_events_are_read_with_their_offset() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let mut one = event(1);
+    one["occurred_at"] = "2026-11-28T16:00:00+05:00".into();
+    assert_eq!(client.post("/events/append", &one).status, 201);
+    let all = client.get("/events/list?type=x.step").json()["items"].clone();
+    assert_eq!(all[0]["occurred_at"], "2026-11-28T11:00:00.000Z");
+    // The moment of the event, as another place writes it.
+    let at: jiff::Timestamp = all[0]["recorded_at"].as_str().and_then(|it| it.parse().ok()).expect("a time");
+    let there = |moment: jiff::Timestamp| {
+        let moment = moment + jiff::SignedDuration::from_hours(5);
+        moment.to_string().replace('Z', "%2B05:00")
+    };
+    let found = |query: String| client.get(&format!("/events/list?type=x.step&{query}")).json()["items"] == all;
+    assert!(found(format!("from={}", there(at))));
+    assert!(!found(format!("to={}", there(at))));
+    assert!(found(format!("to={}", there(at + jiff::SignedDuration::from_secs(1)))));
+    for query in ["from=tomorrow", "to=zzz", "from=2026-11-28"] {
+        assert_eq!(client.get(&format!("/events/list?{query}")).code(), "body_invalid", "{query}");
+    }
+    one["occurred_at"] = "yesterday".into();
+    assert_eq!(client.post("/events/append", &one).code(), "body_invalid");
 }
 
 #[test]

@@ -243,7 +243,7 @@ fn holds_the_contract(ledger: &Ledger) {
     let place = Place { scope: "project".into(), scope_id: "default".into() };
     ledger.stores().remember(&who, &place, "a/Z", &json!({"x": [1, "two"]}), None, Some(0)).expect("a memory");
     ledger.stores().remember(&who, &place, "a/a", &json!(null), Some(60), None).expect("a memory");
-    let keys = ledger.stores().memories(&who, &place, "a/", true, 10).expect("memories");
+    let keys = ledger.stores().memories(&who, &place, "a/", true, ("", 10)).expect("memories");
     assert_eq!(keys.iter().map(|entry| entry.key.as_str()).collect::<Vec<_>>(), ["a/Z", "a/a"]);
     ledger.stores().forget(&who, &place, "a/Z").expect("forgotten");
     assert_eq!(ledger.stores().put_entry(&who, "run", "k", &json!(1), 0), Ok(1));

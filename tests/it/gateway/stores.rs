@@ -64,6 +64,69 @@ fn scenario_23_a_hundred_increments_on_a_blackboard_give_a_hundred() {
     assert_eq!(allowed(|| client.get("/blackboard/run-1/entries/none")).code(), "not_found");
 }
 
+/// All keys of a list, page by page.
+fn pages(client: &Client<'_>, path: &str, name: &str) -> Vec<String> {
+    let (mut found, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = allowed(|| client.get(&format!("{path}{cursor}"))).json();
+        let items = page["items"].as_array().unwrap_or_else(|| panic!("{page}"));
+        assert!(items.len() <= 2, "{page}");
+        found.extend(items.iter().map(|item| item[name].as_str().expect("a name").to_owned()));
+        let Some(next) = page["next"].as_str() else { return found };
+        cursor = format!("&cursor={next}");
+    }
+}
+
+#[test]
+fn every_list_with_pages_goes_on_after_its_cursor() {
+    let home = home();
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "approver", &[]));
+    let names = ["a", "b", "c", "d", "e"];
+    let backwards = ["e", "d", "c", "b", "a"];
+    for (number, name) in names.iter().enumerate() {
+        let value = json!({"scope": "project", "key": name, "value": 1});
+        assert_eq!(client.post("/memory", &value).status, 201);
+        let path = format!("/blackboard/run-1/entries/{name}");
+        assert_eq!(client.write("PUT", &path, &json!({"value": 1, "expected_version": 0})).status, 201);
+        // Two of them in the same millisecond.
+        let at = number / 2;
+        for sql in [
+            format!(
+                "INSERT INTO run (tenant, run_id, project, \"user\", state, question, started_ms) VALUES \
+                 ('local', '{name}', 'default', 'anna', 'answered', 'x', {at})"
+            ),
+            format!(
+                "INSERT INTO share (tenant, share_id, project, owner, kind, title, cols, rows, watch, approve, state, \
+                 started_ms) VALUES ('local', '{name}', 'default', 'anna', 'shell', 'x', 80, 24, '[\"*\"]', '[]', 'ended', {at})"
+            ),
+        ] {
+            super::change(home.path(), &sql);
+        }
+        let write = json!({"action_name": "file_write", "subject_type": "thread", "subject_id": "t",
+            "args": {"path": name, "content": "x"}});
+        assert_eq!(client.post("/actions/execute", &write).status, 202);
+    }
+    assert_eq!(pages(&client, "/memory?scope=project&prefix=&limit=2", "key"), names);
+    assert_eq!(pages(&client, "/blackboard/run-1/entries?limit=2", "key"), names);
+    assert_eq!(pages(&client, "/runs?limit=2", "run_id"), backwards);
+    assert_eq!(pages(&client, "/shares?limit=2", "share_id"), backwards);
+    let asked = allowed(|| client.get("/questions?state=open")).json();
+    let mut asked: Vec<&str> =
+        asked["items"].as_array().expect("items").iter().filter_map(|it| it["question_id"].as_str()).collect();
+    let paged = pages(&client, "/questions?state=open&limit=2", "question_id");
+    // Each page has its newest last.
+    let mut expected: Vec<String> = asked.rchunks(2).flatten().map(|id| (*id).to_owned()).collect();
+    assert_eq!(paged, expected);
+    expected.sort();
+    asked.sort_unstable();
+    assert_eq!(expected, asked, "each once");
+    for path in ["/runs?cursor=x", "/shares?cursor=1-", "/questions?cursor=-1-a"] {
+        assert_eq!(allowed(|| client.get(path)).code(), "cursor_invalid", "{path}");
+    }
+    assert_eq!(allowed(|| client.get("/memory?scope=project&key=a&cursor=a")).code(), "body_invalid");
+}
+
 /// Adds one to a number on a blackboard, whoever else does.
 fn increment(client: &Client<'_>, path: &str) {
     loop {

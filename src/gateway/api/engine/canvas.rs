@@ -68,8 +68,10 @@ pub fn command(call: &Call<'_>) -> Answered<Reply> {
 pub fn list(call: &Call<'_>) -> Answered<Reply> {
     let limit = call.limit()?;
     let after = call.asked("cursor").unwrap_or_default();
-    let found = call.gateway.ledger.canvases().list(call.who()?, &after, limit)?;
-    let next = found.last().filter(|_| found.len() == limit).map(|(id, _)| id.clone());
+    let mut found = call.gateway.ledger.canvases().list(call.who()?, &after, limit + 1)?;
+    let has_more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| has_more).map(|(id, _)| id.clone());
     let items: Vec<Value> = found.iter().map(|(id, rev)| json!({"canvas_id": id, "rev": rev})).collect();
     Ok(Reply::ok(json!({"items": items, "next": next})))
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::gateway::http::call::{Call, Content, Reply};
+use crate::gateway::http::inputs::time_text;
 use crate::gateway::http::problem::{Answered, Problem};
 use crate::gateway::http::routes;
 use crate::gateway::identity::is_id;
@@ -35,11 +36,11 @@ const OWN_STREAMS: &[&str] = &["canvas/", "memory/", "blackboard/", "dataset:"];
 const COST: &str = "cost";
 /// The type of a run's last event.
 const ENDED: &str = "run.ended";
-/// Events of a page while a run's costs are added up.
 /// The type of a run's first event.
 const STARTED: &str = "run.started";
 /// The source of the gateway's own events, which no client can claim.
 const ENGINE: &str = "engine";
+/// Events of a page while a run's costs are added up.
 const SUM_PAGE: usize = 1_000;
 
 /// The body of `POST /events/append`: one event, or several.
@@ -99,10 +100,10 @@ fn draft(call: &Call<'_>, event: &Value) -> Answered<EventDraft> {
         let message = format!("the type {event_type:?} isn't one that clients append; others begin with x.");
         return Err(Problem::new(422, "schema_invalid", message));
     }
-    let stream = text("stream");
     if event_type == COST && has_negative(&event["body"]) {
         return Err(Problem::new(422, "schema_invalid", "a cost has no negative numbers"));
     }
+    let stream = text("stream");
     if let Some(own) = stream.as_ref().and_then(|name| OWN_STREAMS.iter().find(|own| name.starts_with(**own))) {
         let message = format!("streams that begin with {own:?} are written by the gateway alone");
         return Err(Problem::new(422, "schema_invalid", message));
@@ -120,12 +121,11 @@ fn draft(call: &Call<'_>, event: &Value) -> Answered<EventDraft> {
         trace_id: text("trace_id"),
         causation_id: text("causation_id"),
         correlation_id: text("correlation_id"),
-        occurred_at: text("occurred_at"),
+        occurred_at: text("occurred_at").map(|text| time_text("occurred_at", &text)).transpose()?,
         body: event.get("body").cloned().unwrap_or_default(),
     })
 }
 
-fn appended(stored: &[Stored]) -> Reply {
 /// Whether a value has a negative number.
 fn has_negative(value: &Value) -> bool {
     match value {
@@ -136,6 +136,7 @@ fn has_negative(value: &Value) -> bool {
     }
 }
 
+fn appended(stored: &[Stored]) -> Reply {
     let is_old = stored.iter().all(|it| it.is_duplicate);
     let events: Vec<Value> = stored
         .iter()
@@ -158,8 +159,8 @@ pub fn list(call: &Call<'_>) -> Answered<Reply> {
         run_id: call.asked("run_id"),
         stream: call.asked("stream"),
         before: call.number("before")?,
-        from: call.asked("from"),
-        to: call.asked("to"),
+        from: call.asked("from").map(|text| time_text("from", &text)).transpose()?,
+        to: call.asked("to").map(|text| time_text("to", &text)).transpose()?,
         ..Filter::default()
     };
     page(call, &filter)
@@ -256,8 +257,8 @@ fn sums(call: &Call<'_>, run: Filter) -> Answered<(Value, bool)> {
             }
         }
     }
-    Ok((json!({"tokens": tokens, "cost": cost, "calls": calls}), is_complete))
     let is_complete = has_ended || is_said && !is_ours;
+    Ok((json!({"tokens": tokens, "cost": cost, "calls": calls}), is_complete))
 }
 
 /// `POST /realtime/timeline/{stream_id}/append`.

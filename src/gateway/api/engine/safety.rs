@@ -35,6 +35,8 @@ pub const LOCK: &str = r#"{"type": "object", "additionalProperties": false,
     "three_wise": {"type": "boolean"}, "valid_from": {"type": "string", "maxLength": 40},
     "valid_until": {"type": "string", "maxLength": 40}, "expected_version": {"type": "integer", "minimum": 1},
     "reason": {"type": "string", "minLength": 1, "maxLength": 500}}}"#;
+/// The states of a strategy lock.
+const LOCK_STATES: [&str; 4] = ["pending", "approved", "rejected", "expired"];
 /// The body of `POST /budget/usage`.
 pub const USAGE: &str = r#"{"type": "object", "additionalProperties": false,
     "required": ["run_id", "storage_class", "provider", "model", "usage", "event_id"], "properties": {
@@ -119,6 +121,9 @@ pub fn add_lock(call: &Call<'_>) -> Answered<Reply> {
 /// `GET /strategy-locks`.
 pub fn locks(call: &Call<'_>) -> Answered<Reply> {
     let (state, surface) = (call.asked("state"), call.asked("surface_id"));
+    if state.as_ref().is_some_and(|state| !LOCK_STATES.contains(&state.as_str())) {
+        return Err(Problem::body(format!("state in the query must be {}", LOCK_STATES.join(", "))));
+    }
     let is_wanted = |lock: &Value| {
         state.as_ref().is_none_or(|state| lock["state"] == **state)
             && surface.as_ref().is_none_or(|surface| lock["surface_id"] == **surface)

@@ -53,7 +53,12 @@ pub fn memories(call: &Call<'_>) -> Answered<Reply> {
         (None, Some(prefix)) => (prefix, true),
         _ => return Err(Problem::body("the query has either key or prefix")),
     };
-    let found = call.gateway.ledger.stores().memories(call.who()?, &place, &key, is_prefix, call.limit()?)?;
+    let (after, limit) = (call.asked("cursor").unwrap_or_default(), call.limit()?);
+    if !is_prefix && !after.is_empty() {
+        return Err(Problem::body("one key has no pages; cursor goes with prefix"));
+    }
+    let page = (after.as_str(), limit + 1);
+    let found = call.gateway.ledger.stores().memories(call.who()?, &place, &key, is_prefix, page)?;
     let item = |entry: &MemoryEntry| {
         json!({"key": entry.key, "value": entry.value, "version": entry.version, "expires_at": entry.expires_at,
             "by": entry.by})
@@ -61,7 +66,7 @@ pub fn memories(call: &Call<'_>) -> Answered<Reply> {
     match found.first() {
         None if !is_prefix => Err(Problem::not_found()),
         Some(entry) if !is_prefix => Ok(Reply::ok(item(entry))),
-        _ => Ok(Reply::ok(json!({"items": found.iter().map(item).collect::<Vec<Value>>(), "next": null}))),
+        _ => Ok(page_of(&found, limit, item, |entry| &entry.key)),
     }
 }
 
@@ -80,9 +85,17 @@ fn item(entry: &BoardEntry) -> Value {
 /// `GET /blackboard/{run_id}/entries`.
 pub fn entries(call: &Call<'_>) -> Answered<Reply> {
     let prefix = call.asked("prefix").unwrap_or_default();
-    let found =
-        call.gateway.ledger.stores().entries(call.who()?, call.param("run_id"), &prefix, true, call.limit()?)?;
-    Ok(Reply::ok(json!({"items": found.iter().map(item).collect::<Vec<Value>>(), "next": null})))
+    let (after, limit) = (call.asked("cursor").unwrap_or_default(), call.limit()?);
+    let page = (after.as_str(), limit + 1);
+    let found = call.gateway.ledger.stores().entries(call.who()?, call.param("run_id"), &prefix, true, page)?;
+    Ok(page_of(&found, limit, item, |entry| &entry.key))
+}
+
+/// A page of what was found, one more than it has at most; its cursor is the last key.
+fn page_of<T>(found: &[T], limit: usize, item: impl Fn(&T) -> Value, key: impl Fn(&T) -> &String) -> Reply {
+    let page = &found[..found.len().min(limit)];
+    let next = page.last().filter(|_| found.len() > limit).map(key);
+    Reply::ok(json!({"items": page.iter().map(item).collect::<Vec<Value>>(), "next": next}))
 }
 
 /// The run and the key of an entry: in the path, or in the query, which is the second spelling.
@@ -98,7 +111,7 @@ fn place_of(call: &Call<'_>) -> Answered<(String, String)> {
 /// `GET /blackboard/{run_id}/entries/{key}`, and `GET /blackboard?run_id=&key=`.
 pub fn entry(call: &Call<'_>) -> Answered<Reply> {
     let (run_id, key) = place_of(call)?;
-    let found = call.gateway.ledger.stores().entries(call.who()?, &run_id, &key, false, 1)?;
+    let found = call.gateway.ledger.stores().entries(call.who()?, &run_id, &key, false, ("", 1))?;
     let entry = found.first().ok_or_else(Problem::not_found)?;
     Ok(Reply::ok(item(entry)).header("ETag", format!("\"{}\"", entry.version)))
 }
