@@ -124,8 +124,9 @@ pub fn search(call: &Call<'_>) -> Answered<Reply> {
         .map_err(|error| Problem::new(503, "database_unavailable", error.to_string()).header("Retry-After", "1"))?;
     let item = |hit: &crate::store::Hit| {
         let role = if hit.role == Role::User { "user" } else { "assistant" };
-        json!({"conversation_id": hit.conversation.0, "role": role, "snippet": hit.excerpt,
-            "at": crate::base::time::utc_ms(hit.time)})
+        let score = crate::chain::of_thousandths(hit.score);
+        json!({"conversation_id": hit.conversation.0, "turn_id": hit.message, "role": role, "snippet": hit.excerpt,
+            "score": score, "at": crate::base::time::utc_ms(hit.time)})
     };
     Ok(Reply::ok(json!({"items": hits.iter().map(item).collect::<Vec<Value>>()})))
 }
@@ -182,8 +183,8 @@ pub fn estop(call: &Call<'_>) -> Answered<Reply> {
         call.gateway.running.stop(who, &scope, &subject);
         return Ok(Reply::ok(json!({"stopped": true, "since": since})));
     }
-    let failed = |message: String| Problem::new(500, "internal", message);
     let was_stopped = call.gateway.stopped().is_some();
+    let failed = |message: String| Problem::new(500, "internal", message);
     ops::estop::stop(&call.gateway.parts.env, "gateway").map_err(|failure| failed(failure.message))?;
     // What stops is the file; the row and its event tell by whom.
     let since = call.gateway.ledger.safety().kill_node(who, &reason, !was_stopped)?;

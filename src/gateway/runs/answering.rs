@@ -21,6 +21,7 @@ use crate::proto::team::{EventDraft, Identity, Mode};
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
 use crate::proto::{Event, Failure, FailureKind, Spent};
+use crate::schema::Schema;
 use crate::shell::supervise::Ending;
 use crate::store::ConversationId;
 
@@ -194,7 +195,8 @@ fn answer(gateway: &Arc<Gateway>, http: &Http, runtime: &mut Runtime, job: Job) 
         by: None,
     };
     let redact = runtime.agent().redactor().hiding();
-    *http.now() = Some(Current { run: Arc::clone(run), chain, redact });
+    let schema = job.schema.as_ref().and_then(|text| Schema::new(serde_json::from_str(text).ok()?).ok());
+    *http.now() = Some(Current { run: Arc::clone(run), chain, schema, redact });
     if runtime.agent().conversation().is_none() {
         gateway.metrics.conversations.fetch_add(1, Ordering::Relaxed);
     }
@@ -267,6 +269,8 @@ struct Http {
 struct Current {
     run: Arc<LiveRun>,
     chain: Arc<TeamChain>,
+    /// The schema that its answer must match.
+    schema: Option<Schema>,
     redact: Box<dyn Fn(&str) -> String + Send>,
 }
 
@@ -288,12 +292,12 @@ impl Channel for Http {
 
     fn send(&self, _: Option<ConversationId>, message: Event) {
         let now = self.now();
-        let Some(Current { run, chain, redact }) = &*now else { return };
+        let Some(Current { run, chain, schema, redact }) = &*now else { return };
         let message = match message {
             Event::Text(text) => Event::Text(redact(&text)),
             Event::Thought(text) => Event::Thought(redact(&text)),
             Event::Notice(text) => Event::Notice(redact(&text)),
-            Event::Answered { text } => Event::Answered { text: redact(&text) },
+            Event::Answered { text } => held(schema.as_ref(), redact(&text)),
             Event::Cancelled { text } => Event::Cancelled { text: redact(&text) },
             Event::Failed { text, failure } => Event::Failed { text: redact(&text), failure },
             other => other,
@@ -317,6 +321,18 @@ impl Channel for Http {
     fn supports_draft_updates(&self) -> bool {
         true
     }
+}
+
+/// The end of a run with an answer: its JSON alone if it must match a schema, or that it doesn't.
+fn held(schema: Option<&Schema>, text: String) -> Event {
+    let Some(schema) = schema else { return Event::Answered { text } };
+    let problems = match schema.read(&text) {
+        Ok(json) => return Event::Answered { text: json.to_owned() },
+        Err(problems) => problems.join("; "),
+    };
+    let message = format!("the answer doesn't match output_schema: {problems}");
+    let hint = "ask once more, try another model, or a simpler schema".to_owned();
+    Event::Failed { text, failure: Failure { kind: FailureKind::Unavailable, message, hint } }
 }
 
 /// Shows an event to those who follow the run.

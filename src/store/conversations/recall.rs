@@ -21,6 +21,10 @@ const EXCERPT_WORDS: usize = 14;
 /// A message that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hit {
+    /// The message's id.
+    pub message: i64,
+    /// Its fitness, in thousandths: the higher, the better.
+    pub score: i64,
     /// Its conversation.
     pub conversation: ConversationId,
     /// Time when it was said, Unix milliseconds.
@@ -102,8 +106,9 @@ fn find(connection: &Connection, terms: &[Term], limit: usize) -> rusqlite::Resu
     while let Some(row) = rows.next()? {
         let (length, counts) = occurrences(row.get_ref(4)?.as_str()?, terms);
         let role = role_of(row.get_ref(3)?.as_str()?);
-        let hit = Hit { conversation: ConversationId(row.get(1)?), time: row.get(2)?, role, excerpt: String::new() };
-        candidates.push((row.get::<_, i64>(0)?, hit, length, counts));
+        let (message, conversation) = (row.get(0)?, ConversationId(row.get(1)?));
+        let hit = Hit { message, score: 0, conversation, time: row.get(2)?, role, excerpt: String::new() };
+        candidates.push((message, hit, length, counts));
     }
     let mean_length = candidates.iter().map(|(_, _, length, _)| *length as f64).sum::<f64>() / candidates.len() as f64;
     let mut ranked: Vec<(f64, i64, Hit)> = candidates
@@ -126,7 +131,7 @@ fn find(connection: &Connection, terms: &[Term], limit: usize) -> rusqlite::Resu
     ))?;
     let with_excerpt = |(score, id, hit): (f64, i64, Hit)| {
         let excerpt = excerpt.query_row(params![expression, id], |row| row.get(0))?;
-        Ok((score, Hit { excerpt, ..hit }))
+        Ok((score, Hit { excerpt, score: (score * 1_000.0).round() as i64, ..hit }))
     };
     ranked.into_iter().map(with_excerpt).collect()
 }

@@ -277,6 +277,8 @@ fn a_dry_run_says_what_would_happen_and_leaves_an_audit_alone() {
     let write = dry("file_write", json!({"path": "note.txt", "content": "x"}));
     assert_eq!(write.json()["status"], "would_ask", "{write:?}");
     assert!(!home.path().join("ws/note.txt").exists());
+    let command = dry("shell", json!({"command": "touch made"}));
+    assert_eq!(command.json()["status"], "would_ask", "its changes are asked about: {command:?}");
     assert_eq!(client.post("/estop", &json!({"scope": "tenant"})).status, 200);
     assert_eq!(dry("time", json!({})).json()["status"], "would_block");
     assert_eq!((count(&client, "safety"), count(&client, "action.requested")), (0, 0));

@@ -32,7 +32,9 @@ fn scenario_44_a_question_over_http_is_answered_and_its_conversation_goes_on_in_
     let id = runs[1]["run_id"].as_str().expect("an id");
     assert_eq!(client.get(&format!("/runs/{id}")).json()["text"], "Forty-two.");
     let found = client.get("/memory/search?q=seven").json();
-    assert_eq!(found["items"][0]["conversation_id"], conversation, "{found}");
+    let first = &found["items"][0];
+    assert_eq!(first["conversation_id"], conversation, "{found}");
+    assert!(first["turn_id"].as_i64() > Some(0) && first["score"].as_f64() > Some(0.0), "{found}");
     drop(gateway);
     server.reply(answer("In the terminal."));
     let number = conversation.to_string();
@@ -40,6 +42,28 @@ fn scenario_44_a_question_over_http_is_answered_and_its_conversation_goes_on_in_
     assert_eq!((status, out.contains("In the terminal.")), (Some(0), true), "{out}{err}");
     assert_eq!(server.request(3).content(1), "What is six times seven?");
     assert_eq!(verify(home.path()).0, Some(0));
+}
+
+#[test]
+fn an_answer_must_match_the_schema_that_was_asked_for() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let client = gateway.client(&token(home.path(), "anna", "member", &[]));
+    let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}});
+    let question = json!({"message": "How many?", "output_schema": schema});
+    for wrong in ["w0 w1 w2", "{\"n\": \"one\"}"] {
+        server.reply(answer(wrong));
+        let failed = client.post("/chat", &question);
+        assert_eq!((failed.status, failed.code().as_str()), (502, "upstream"), "{failed:?}");
+        let error = failed.json()["error"].clone();
+        assert!(error["message"].as_str().is_some_and(|it| it.contains("output_schema")), "{error}");
+        assert_eq!((&error["context"]["state"], &error["context"]["text"]), (&json!("failed"), &json!(wrong)));
+    }
+    server.reply(answer("```json\n{\"n\": 1}\n```"));
+    let done = client.post("/chat", &question);
+    let text = done.json()["text"].clone();
+    assert_eq!((done.status, text.as_str().map(str::trim)), (200, Some("{\"n\": 1}")), "{done:?}");
 }
 
 #[test]

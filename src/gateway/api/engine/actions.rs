@@ -21,7 +21,7 @@ use crate::gateway::identity::{is_id, log_span};
 use crate::gateway::runs::chained::{TeamChain, boards, gates, wish};
 use crate::gateway::runs::person::{OnAsked, Remote};
 use crate::ledger::{Begun, DEPTH_MAX, Key, Record, Subject, uuid_v7};
-use crate::proto::action::Decision;
+use crate::proto::action::{Action, Autonomy, Decision, PolicyVerdict, Risk};
 use crate::proto::team::Identity;
 
 /// The body of `POST /actions/execute`.
@@ -37,7 +37,7 @@ pub const EXECUTE: &str = r#"{"type": "object", "additionalProperties": false,
     "wait_ms": {"type": "integer", "minimum": 0, "maximum": 30000}}}"#;
 
 /// An action that is asked for.
-struct Action {
+struct Wanted {
     name: String,
     subject: Subject,
     args: Value,
@@ -56,7 +56,7 @@ pub fn execute(call: &Call<'_>) -> Answered<Reply> {
     if subject.kind == "run" && who.run_id.is_none() {
         who.run_id = Some(subject.id.clone());
     }
-    let action = Action { name: text("action_name"), subject, args: call.body["args"].clone() };
+    let action = Wanted { name: text("action_name"), subject, args: call.body["args"].clone() };
     if call.body["dry_run"] == true {
         return dry_run(call.gateway, &who, &action);
     }
@@ -91,19 +91,23 @@ fn one_of(body: Option<String>, header: Option<String>, name: &str) -> Answered<
     Ok(value)
 }
 
-fn dry_run(gateway: &Arc<Gateway>, who: &Identity, action: &Action) -> Answered<Reply> {
+fn dry_run(gateway: &Arc<Gateway>, who: &Identity, action: &Wanted) -> Answered<Reply> {
     let mut runner = gateway.runner(who)?;
     runner.lend_boards(boards(gateway, who));
     let planned = runner.preview(&tool_call(action), true);
+    let keeps_unasked = runner.gate().rules().autonomy == Autonomy::Full;
     gateway.runners.keep(who, runner);
-    let (name, verdict) = match &planned {
-        Ok((call, verdict)) => (call.tool.as_str(), Some(verdict)),
+    let (name, verdict, is_command) = match &planned {
+        Ok((call, verdict)) => (call.tool.as_str(), Some(verdict), matches!(call.action, Action::Shell { .. })),
         Err(error) => return Err(Problem::new(422, "schema_invalid", error.message.clone())),
     };
+    // Such a command runs on a copy of the workspace, and a person is asked about what it has changed there.
+    let is_asked_after = |verdict: &PolicyVerdict| is_command && verdict.risk >= Risk::Medium && !keeps_unasked;
     let judged = gates(gateway, who, &wish(who, name, verdict), &action.subject, (Record::Dry, &[]))?;
     let status = match verdict.map(|verdict| verdict.decision) {
         _ if judged.block().is_some() => "would_block",
-        Some(Decision::Run) => "would_run",
+        Some(Decision::Run) if !verdict.is_some_and(is_asked_after) => "would_run",
+        Some(Decision::Run) => "would_ask",
         Some(Decision::Ask) => "would_ask",
         _ => "would_block",
     };
@@ -111,12 +115,12 @@ fn dry_run(gateway: &Arc<Gateway>, who: &Identity, action: &Action) -> Answered<
     Ok(Reply::ok(json!({"status": status, "decisions": judged.to_value(), "policy": policy})))
 }
 
-fn tool_call(action: &Action) -> ToolCall {
+fn tool_call(action: &Wanted) -> ToolCall {
     ToolCall { id: "gateway".into(), name: action.name.clone(), arguments: action.args.to_string() }
 }
 
 /// Starts an action on a thread of its own, which outlives the connection; the answer comes with its end or its question.
-fn start(gateway: &Arc<Gateway>, who: Identity, action: Action, key: Option<Key>, wait: Duration) -> Answered<Reply> {
+fn start(gateway: &Arc<Gateway>, who: Identity, action: Wanted, key: Option<Key>, wait: Duration) -> Answered<Reply> {
     let place = gateway.running.take(&who, Some(&action.name));
     let Some(place) = place else {
         let forgotten = key.as_ref().map(|key| gateway.ledger.keys().answer(&who, key, None));
@@ -154,7 +158,7 @@ struct Doing<'a> {
 }
 
 /// Runs an action to its end.
-fn run(doing: &Doing<'_>, action: &Action) -> Answered<(u16, Value)> {
+fn run(doing: &Doing<'_>, action: &Wanted) -> Answered<(u16, Value)> {
     let Doing { gateway, who, .. } = *doing;
     let mut runner = gateway.runner(who)?;
     runner.lend_boards(boards(gateway, who));
