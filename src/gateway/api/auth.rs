@@ -21,13 +21,13 @@ pub fn pair(call: &Call<'_>) -> Answered<Reply> {
     let bucket = "wrong codes";
     let now = Instant::now();
     if call.gateway.rates.is_empty(bucket, rates::WRONG_CODES, now) {
-        return Err(Problem::rate_limited());
+        return Err(Problem::rate_limited(rates::WRONG_CODES));
     }
     let code = call.text("code").unwrap_or_default();
     let plain: String = code.chars().filter(char::is_ascii_alphanumeric).map(|it| it.to_ascii_uppercase()).collect();
     let Some(paired) = call.gateway.ledger.accounts().pair(&plain)? else {
         call.gateway.rates.take(bucket.to_owned(), rates::WRONG_CODES, now);
-        return Err(Problem::unauthenticated());
+        return Err(Problem::unknown("the code is wrong, was used before, or is older than five minutes"));
     };
     begun(call, &paired)
 }
@@ -44,7 +44,8 @@ pub fn refresh(call: &Call<'_>) -> Answered<Reply> {
         Some(secret) => call.gateway.ledger.accounts().refresh(&secret)?,
         None => None,
     };
-    begun(call, &renewed.ok_or_else(Problem::unauthenticated)?)
+    let ended = || Problem::unknown("the session is over: sign in with a new code of reedclaw gateway pair");
+    begun(call, &renewed.ok_or_else(ended)?)
 }
 
 /// `POST /auth/logout`.

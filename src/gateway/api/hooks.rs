@@ -60,12 +60,14 @@ pub fn receive(call: &Call<'_>) -> Answered<Reply> {
     let Some(((hook, _), signature)) = signature.and_then(|it| Some((found?, it))) else {
         let bucket = format!("wrong {}", call.sent.address);
         return Err(match gateway.rates.take(bucket, rates::WRONG_SECRETS, Instant::now()) {
-            true => Problem::unauthenticated(),
-            false => Problem::rate_limited(),
+            true => {
+                Problem::unknown("there is no such webhook, or the signature isn't valid, or older than five minutes")
+            }
+            false => Problem::rate_limited(rates::WRONG_SECRETS),
         });
     };
     if !gateway.rates.take(format!("hook {name}"), rates::HOOK, Instant::now()) {
-        return Err(Problem::rate_limited());
+        return Err(Problem::rate_limited(rates::HOOK));
     }
     let who = Identity {
         mode: Mode::Lab,

@@ -1,7 +1,5 @@
 //! The console's files over HTTP, with the policy that keeps scripts of others out.
 
-use axum::http::header;
-
 use crate::base::hash;
 use crate::gateway::http::call::{Call, Content, Reply};
 use crate::gateway::http::problem::{Answered, Problem};
@@ -45,8 +43,7 @@ pub fn file(call: &Call<'_>) -> Answered<Reply> {
         ("Cross-Origin-Opener-Policy", "same-origin".to_owned()),
         ("Cross-Origin-Resource-Policy", resource.to_owned()),
     ];
-    let is_known = call.sent.headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
-    if is_known {
+    if call.has_version(&tag) {
         return Ok(Reply { status: 304, headers, content: Content::Empty });
     }
     Ok(Reply { status: 200, headers, content: Content::Bytes(file.kind, file.bytes) })

@@ -40,8 +40,7 @@ fn item(kind: &str, card: Card) -> Answered<Value> {
 /// The answer with its hash as `ETag`; 304 if the client has it.
 fn answer(call: &Call<'_>, value: Value, version_hash: &str) -> Reply {
     let tag = format!("\"{version_hash}\"");
-    let is_known = call.header("if-none-match").is_some_and(|known| known == tag);
-    let reply = match is_known {
+    let reply = match call.has_version(&tag) {
         true => Reply { status: 304, headers: Vec::new(), content: Content::Empty },
         false => Reply::ok(value),
     };

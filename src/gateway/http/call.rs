@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
@@ -217,6 +217,13 @@ impl Call<'_> {
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.header("host").is_some_and(|host| self.gateway.names.is_encrypted(host))
+    }
+
+    /// Whether the client has a version already: one of its `If-None-Match`, which are compared weakly (RFC 9110, 13.1.2).
+    #[must_use]
+    pub fn has_version(&self, tag: &str) -> bool {
+        let lines = self.sent.headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|line| line.to_str().ok());
+        lines.flat_map(|line| line.split(',')).map(str::trim).any(|it| it == "*" || it.trim_start_matches("W/") == tag)
     }
 
     /// A header that is text.

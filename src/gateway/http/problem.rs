@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::rates::Rate;
 use crate::ledger::LedgerError;
 
 /// An error as a client sees it.
@@ -52,10 +53,13 @@ impl Problem {
         Self::new(404, "not_found", "there is no such thing here")
     }
 
-    /// Too many requests.
+    /// Too many requests for a rate: there is place for another one after its time.
     #[must_use]
-    pub fn rate_limited() -> Self {
-        Self::new(429, "rate_limited", "too many requests; try again in a second").header("Retry-After", "1")
+    pub fn rate_limited(rate: Rate) -> Self {
+        let seconds = rate.seconds();
+        let after = if seconds == 1 { "a second".to_owned() } else { format!("{seconds} seconds") };
+        let message = format!("too many requests; try again in {after}");
+        Self::new(429, "rate_limited", message).header("Retry-After", seconds.to_string())
     }
 
     /// The user or the tenant has too many streams.
@@ -74,8 +78,13 @@ impl Problem {
     /// No token, or one that doesn't count: the same answer for all of these.
     #[must_use]
     pub fn unauthenticated() -> Self {
-        Self::new(401, "unauthenticated", "a valid token is needed in the header Authorization: Bearer")
-            .header("WWW-Authenticate", "Bearer")
+        Self::unknown("a valid token is needed in the header Authorization: Bearer")
+    }
+
+    /// The same about something else than a token.
+    #[must_use]
+    pub fn unknown(message: &str) -> Self {
+        Self::new(401, "unauthenticated", message).header("WWW-Authenticate", "Bearer")
     }
 
     /// Adds facts.
@@ -139,6 +148,7 @@ impl From<LedgerError> for Problem {
             LedgerError::InProgress(state) => Self::new(409, "in_progress", message).context(json!({"state": state})),
             LedgerError::AlreadyAnswered(by) => Self::new(409, "already_answered", message).context(json!({"by": by})),
             LedgerError::OtherCall => Self::new(409, "conflict", message),
+            LedgerError::Time(_) => Self::body(message),
             LedgerError::Late => Self::new(410, "question_expired", message),
             LedgerError::Invalid(_) => Self::new(422, "schema_invalid", message),
             LedgerError::Forbidden(_) => Self::new(403, "forbidden", message),
@@ -148,6 +158,5 @@ impl From<LedgerError> for Problem {
                     .header("Retry-After", "1")
             }
         }
-            LedgerError::Time(_) => Self::body(message),
     }
 }

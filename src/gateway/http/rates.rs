@@ -26,6 +26,15 @@ impl Rate {
     }
 }
 
+impl Rate {
+    /// Whole seconds after which an empty bucket has place for a request.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are positive, and waits short")]
+    pub fn seconds(self) -> u64 {
+        (1.0 / self.each_second).ceil().clamp(1.0, 3_600.0) as u64
+    }
+}
+
 /// The burst of a tenant's requests, as a multiple of those in a second.
 pub const TENANT_BURST: u32 = 2;
 /// The same of a user's.
@@ -144,6 +153,11 @@ mod tests {
         assert!(take("b", 0), "others aren't affected");
         assert!(rates.is_empty("a", rate, now) && !rates.is_empty("c", rate, now));
         assert_eq!([take("a", 1), take("a", 1)], [true, false]);
+    }
+
+    #[test]
+    fn a_wait_is_that_of_the_rate() {
+        assert_eq!([WRONG_CODES, WRONG_SECRETS, HOOK, Rate::of(0, 1)].map(Rate::seconds), [12, 6, 1, 3_600]);
     }
 
     #[test]

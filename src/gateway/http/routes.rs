@@ -106,10 +106,12 @@ fn known(
     let limits = gateway.parts.settings.gateway.limits;
     let of_user = Rate::of(limits.user_requests, rates::USER_BURST);
     let of_tenant = Rate::of(limits.tenant_requests, rates::TENANT_BURST);
-    let may_ask = gateway.rates.take(format!("user {} {}", ids.tenant, holder.user), of_user, now)
-        && gateway.rates.take(format!("tenant {}", ids.tenant), of_tenant, now);
-    if !may_ask {
-        return Err(Problem::rate_limited());
+    for (bucket, rate) in
+        [(format!("user {} {}", ids.tenant, holder.user), of_user), (format!("tenant {}", ids.tenant), of_tenant)]
+    {
+        if !gateway.rates.take(bucket, rate, now) {
+            return Err(Problem::rate_limited(rate));
+        }
     }
     let identity = Identity {
         mode: ids.mode,
@@ -167,7 +169,7 @@ fn caller(gateway: &Gateway, sent: &Sent, tenant: &str) -> Answered<Caller> {
         let bucket = format!("wrong {}", sent.address);
         match gateway.rates.take(bucket, rates::WRONG_SECRETS, Instant::now()) {
             true => Problem::unauthenticated(),
-            false => Problem::rate_limited(),
+            false => Problem::rate_limited(rates::WRONG_SECRETS),
         }
     })
 }

@@ -234,6 +234,10 @@ fn scenario_40_the_registry_has_cards_with_source_type_and_a_hash_that_changes_w
         assert!(["registry", "workspace"].contains(&found["source"].as_str().expect("a source")));
         assert_eq!(found["version_hash"].as_str().map(str::len), Some(64));
         let tag = answer.headers.get("etag").expect("a tag");
+        for known in [format!("W/{tag}"), format!("\"other\", {tag}"), "*".into()] {
+            let answer = client.with("If-None-Match", &known).get(&format!("/registry/{kind}"));
+            assert_eq!(answer.status, 304, "{known}: {answer:?}");
+        }
         let again = client.with("If-None-Match", tag).get(&format!("/registry/{kind}"));
         assert_eq!((again.status, again.text.as_str()), (304, ""), "{kind}");
         assert!(!answer.text.contains("secret") && !answer.text.contains("api.example"), "{kind}: {list}");

@@ -605,7 +605,8 @@ fn lift(matches: &ArgMatches, at: &Stores) -> Result<u8, Failure> {
         return Ok(exit::FAILED);
     }
     let lifted = ledger.safety().lift(&tenant).map_err(|error| gateway::of_ledger(&error))?;
-    outln!("{lifted} kill switches lifted; reedclaw estop --clear lifts that of this machine");
+    let switches = if lifted == 1 { "kill switch" } else { "kill switches" };
+    outln!("{lifted} {switches} lifted; reedclaw estop --clear lifts that of this machine");
     Ok(exit::DONE)
 }
 
