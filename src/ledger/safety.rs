@@ -242,6 +242,15 @@ impl Safety<'_> {
         Ok(self.0.view(&who.tenant)?.query_row(sql, params![who.tenant, who.project], |row| row.get(0))?)
     }
 
+    /// The kill switch that stops an action of a caller: of the tenant, the project or the action.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub fn kill_switch(&self, who: &Identity, action: &str) -> Result<Option<Stop>, LedgerError> {
+        let connection = self.0.view(&who.tenant)?;
+        stop(&connection, who, action)
+    }
+
     /// Lifts all kill switches of a tenant; returns how many there were. Only where a person at a terminal said so.
     ///
     /// # Errors
@@ -355,7 +364,7 @@ fn facts(connection: &Connection, who: &Identity, wish: &Wish, node: Option<&Sto
     Ok(Facts {
         stop: match node {
             Some(stop) => Some(stop.clone()),
-            None => stop(connection, who, wish)?,
+            None => stop(connection, who, &wish.action)?,
         },
         licences: licences(connection, &who.tenant, now)?,
         locks: locks(connection, &who.tenant, now)?,
@@ -372,10 +381,10 @@ fn flags(connection: &Connection, tenant: &str) -> Result<Option<Value>, LedgerE
     Ok(text.map(|text| serde_json::from_str(&text).unwrap_or_else(|_| json!({}))))
 }
 
-fn stop(connection: &Connection, who: &Identity, wish: &Wish) -> Result<Option<Stop>, LedgerError> {
+fn stop(connection: &Connection, who: &Identity, action: &str) -> Result<Option<Stop>, LedgerError> {
     let sql = "SELECT scope, since, by FROM kill_switch WHERE tenant = ?1 AND (scope = 'tenant' \
                OR (scope = 'project' AND subject = ?2) OR (scope = 'action' AND subject = ?3)) LIMIT 1";
-    let found = connection.prepare_cached(sql)?.query_row(params![who.tenant, who.project, wish.action], |row| {
+    let found = connection.prepare_cached(sql)?.query_row(params![who.tenant, who.project, action], |row| {
         Ok(Stop { scope: row.get(0)?, since: row.get(1)?, by: row.get(2)?, why: None })
     });
     Ok(found.optional()?)

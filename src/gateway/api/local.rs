@@ -181,6 +181,7 @@ pub fn estop(call: &Call<'_>) -> Answered<Reply> {
     if scope != "node" {
         let since = call.gateway.ledger.safety().kill(who, &scope, &subject, &reason)?;
         call.gateway.running.stop(who, &scope, &subject);
+        call.gateway.bell.ring();
         return Ok(Reply::ok(json!({"stopped": true, "since": since})));
     }
     let was_stopped = call.gateway.stopped().is_some();

@@ -67,12 +67,13 @@ impl Person for Remote {
         }
         self.question_id = Some(id.clone());
         (self.on_asked)(&id);
-        self.wait(&id)
+        self.wait(&id, &question.tool)
     }
 }
 
 impl Remote {
-    fn wait(&mut self, id: &str) -> Answer {
+    /// Waits for the answer to a question about a tool.
+    fn wait(&mut self, id: &str, tool: &str) -> Answer {
         let (ledger, who) = (&self.gateway.ledger, &self.chain.who);
         loop {
             let seen = self.gateway.bell.count();
@@ -89,7 +90,7 @@ impl Remote {
             let stopped = match () {
                 () if self.cancel.is_cancelled() => Some("it was stopped".to_owned()),
                 () if *self.gateway.stopping.borrow() => Some("the gateway ends".to_owned()),
-                () => self.gateway.stopped(),
+                () => self.gateway.stopped().or_else(|| self.killed(tool)),
             };
             if let Some(why) = stopped {
                 if let Err(error) = ledger.questions().close(who, id, &why) {
@@ -98,6 +99,14 @@ impl Remote {
                 return Answer::Unanswered(why);
             }
             self.gateway.bell.wait(seen);
+        }
+    }
+
+    /// Reason why a kill switch stops the tool, as any session may set one while a person is asked.
+    fn killed(&self, tool: &str) -> Option<String> {
+        match self.gateway.ledger.safety().kill_switch(&self.chain.who, tool) {
+            Ok(stop) => stop.map(|stop| format!("a kill switch was set ({}), by {}", stop.scope, stop.by)),
+            Err(error) => Some(format!("the kill switches can't be read: {error}")),
         }
     }
 }

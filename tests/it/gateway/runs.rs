@@ -167,6 +167,34 @@ fn scenario_13_a_runs_calls_go_through_the_gates_and_ask_persons() {
 }
 
 #[test]
+fn a_kill_switch_closes_the_question_of_a_run() {
+    for scope in
+        [json!({"scope": "tenant"}), json!({"scope": "project"}), json!({"scope": "action", "action": "file_write"})]
+    {
+        let server = Server::start();
+        let home = home_of(&server);
+        let gateway = Gateway::start(home.path());
+        let anna = gateway.client(&token(home.path(), "anna", "member", &[]));
+        let ben = gateway.client(&token(home.path(), "ben", "approver", &[]));
+        server.reply(tool_call("file_write", "{\"path\": \"run.txt\", \"content\": \"x\"}"));
+        server.reply(answer("Then not."));
+        let begun = anna.with("Prefer", "respond-async").post("/chat", &json!({"message": "Write a file."}));
+        let id = begun.json()["run_id"].as_str().expect("an id").to_owned();
+        let mut stream = Reader::new(anna.open(&format!("/sse/runs/{id}")));
+        let question = stream.expect("question").2["question_id"].as_str().expect("an id").to_owned();
+        let card = ben.get(&format!("/questions/{question}")).json();
+        assert_eq!(anna.post("/estop", &scope).status, 200);
+        assert_eq!(stream.expect("answered").2["text"], "Then not.", "the run goes on with text");
+        let yes = json!({"digest": card["digest"], "answer": "once", "seen_to_end": true});
+        let late = ben.post(&format!("/questions/{question}/answer"), &yes);
+        assert_eq!((late.status, late.code().as_str()), (410, "question_expired"), "{scope}: {late:?}");
+        assert!(!home.path().join("ws/run.txt").exists());
+        let told = server.request(2).whole_content(-1);
+        assert!(told.contains("a kill switch was set"), "{told}");
+    }
+}
+
+#[test]
 fn a_provider_that_fails_and_a_tenant_that_has_no_conversations_are_told() {
     let server = Server::start();
     let home = home_of(&server);
