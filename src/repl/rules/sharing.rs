@@ -127,15 +127,19 @@ impl Sharing {
     pub fn asked(&self, answer: Option<&Answer>) -> Option<String> {
         let mut state = self.state();
         let by = state.open.take().and_then(|open| open.answer()).map(|given| given.by);
-        let word = match answer {
-            Some(Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell) => "once",
-            Some(Answer::Unanswered(_)) => "none",
-            _ => "no",
-        };
         if let Some(share) = &state.share {
-            share.answered(word, by.as_deref());
+            share.answered(word(answer), by.as_deref());
         }
         by
+    }
+}
+
+/// The answer as those who watch see it; without one the terminal has gone, which is nobody's no.
+fn word(answer: Option<&Answer>) -> &'static str {
+    match answer {
+        Some(Answer::Once | Answer::Always | Answer::AlwaysFilled | Answer::InMyShell) => "once",
+        None | Some(Answer::Unanswered(_)) => "none",
+        Some(_) => "no",
     }
 }
 
@@ -209,5 +213,11 @@ mod tests {
         assert_eq!(whom(&wanted(&["*"], &[])), "every member may watch");
         assert_eq!(whom(&wanted(&[], &["anna", "ben"])), "anna, ben may watch and answer");
         assert_eq!(Sharing::default().mark(true), None);
+    }
+
+    #[test]
+    fn a_terminal_that_has_gone_has_said_neither_yes_nor_no() {
+        let no = Answer::No(String::new());
+        assert_eq!([word(None), word(Some(&no)), word(Some(&Answer::Once))], ["none", "no", "once"]);
     }
 }

@@ -112,8 +112,11 @@ impl Terminal {
 
     /// Asks what is wanted; Ctrl-C says no and stops the whole question.
     fn ask_person(&mut self, wanted: Wanted, cancel: &Cancel, approvals: &mut Approvals<'_>) -> Flow {
-        // A Ctrl-C that came just before says no to this, too: without a reply whoever waits takes it for no.
+        // A Ctrl-C that came just before says no to this, too.
         if cancel.is_cancelled() {
+            if let Wanted::Approval(_, to) = wanted {
+                let _ = to.send((Answer::No(String::new()), None));
+            }
             return Flow::Continue;
         }
         let flow = match wanted {
@@ -210,8 +213,8 @@ impl Person for AtTerminal<'_> {
     fn approve(&mut self, question: &Question) -> Answer {
         self.waiting.note_question();
         let question = Box::new(question.clone());
-        let (answer, by) =
-            self.want(|answer| Wanted::Approval(question, answer)).unwrap_or((Answer::No(String::new()), None));
+        let gone = || (Answer::Unanswered("the terminal has gone".to_owned()), None);
+        let (answer, by) = self.want(|answer| Wanted::Approval(question, answer)).unwrap_or_else(gone);
         self.by = by;
         answer
     }

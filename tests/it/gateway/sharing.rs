@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::console::{go, signed_in};
 use super::streams::Reader;
-use super::{Answer, Client, Gateway, home, home_with, run, token};
+use super::{Answer, Client, Gateway, allowed, home, home_with, run, token};
 use crate::pty::{Key, Session};
 use crate::server::{Server, answer, tool_call};
 
@@ -309,6 +309,27 @@ fn scenario_54_a_question_of_a_shared_session_is_answered_once_here_or_at_the_te
     session.run(":share off");
     session.line("exit");
     session.expect_exit();
+}
+
+#[test]
+fn a_terminal_that_has_gone_answers_no_question() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let me = gateway.client(&token(home.path(), "me", "admin", &[]));
+    let anna = gateway.client(&token(home.path(), "anna", "approver", &[]));
+    let mut session = shell(home.path());
+    share(&session, "approve anna", &me);
+    server.reply(tool_call("file_write", &json!({"path": "first.txt", "content": "x"}).to_string()));
+    session.line("?write the first file");
+    session.expect_text("also asked: anna");
+    let id = open_question(&anna)["question_id"].as_str().expect("an id").to_owned();
+    session.hang_up();
+    let question = session.expect_outside("the question is closed", || {
+        Some(allowed(|| anna.get(&format!("/questions/{id}"))).json()).filter(|it| it["state"] != "open")
+    });
+    assert_eq!((&question["state"], &question["by"]), (&json!("expired"), &Value::Null), "{question}");
+    assert_eq!(me.get("/events/list?type=question.answered").json()["items"], json!([]));
 }
 
 #[test]
