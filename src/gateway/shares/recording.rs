@@ -1,5 +1,6 @@
 //! A recording as asciicast, version 3: lines of JSON that players of terminals read. The model's events, which players pass
-//! over, are lines of the type `x-reedclaw`.
+//! over, are lines of the type `x-reedclaw`; one of them before a marker tells where a line went that isn't a plain one for the
+//! shell.
 
 use serde_json::{Value, json};
 
@@ -46,7 +47,12 @@ fn events(frame: &Value) -> Vec<(&'static str, Value)> {
     let output = || ("o", frame["d"].clone());
     match frame["k"].as_str() {
         Some("o") => vec![output()],
-        Some("l") => vec![("m", frame["text"].clone()), output()],
+        Some("l") => {
+            let is_plain = frame["hidden"] != true && matches!(frame["to"].as_str(), None | Some("shell"));
+            let about = json!({"k": "l", "to": frame["to"], "hidden": frame["hidden"] == true});
+            let about = (!is_plain).then(|| ("x-reedclaw", about.to_string().into()));
+            about.into_iter().chain([("m", frame["text"].clone()), output()]).collect()
+        }
         Some("r") => vec![("r", format!("{}x{}", frame["cols"], frame["rows"]).into())],
         Some("c" | "e" | "q" | "a" | "g") => {
             let mut event = frame.clone();
@@ -75,6 +81,13 @@ mod tests {
             all,
             "[1.0,\"m\",\"ls\"]\n[0.0,\"o\",\"> ls\\r\\n\"]\n[0.25,\"o\",\"file\\r\\n\"]\n[0.0,\"o\",\"held\"]\n\
              [0.25,\"x-reedclaw\",\"{\\\"k\\\":\\\"c\\\",\\\"status\\\":0}\"]\n[0.5,\"r\",\"100x30\"]\n"
+        );
+        let more = "{\"k\":\"l\",\"text\":\"hi\",\"to\":\"model\",\"d\":\"? hi\",\"at_ms\":0}\n\
+                     {\"k\":\"l\",\"text\":\"\",\"to\":\"shell\",\"hidden\":true,\"d\":\"…\",\"at_ms\":0}\n";
+        assert_eq!(
+            Lines::between(0, u64::MAX).of(more),
+            "[0.0,\"x-reedclaw\",\"{\\\"hidden\\\":false,\\\"k\\\":\\\"l\\\",\\\"to\\\":\\\"model\\\"}\"]\n[0.0,\"m\",\"hi\"]\n[0.0,\"o\",\"? hi\"]\n\
+             [0.0,\"x-reedclaw\",\"{\\\"hidden\\\":true,\\\"k\\\":\\\"l\\\",\\\"to\\\":\\\"shell\\\"}\"]\n[0.0,\"m\",\"\"]\n[0.0,\"o\",\"…\"]\n"
         );
         let part = Lines::between(1_200, 1_400).of(piece);
         assert_eq!(part, "[0.05,\"o\",\"file\\r\\n\"]\n[0.0,\"o\",\"held\"]\n");

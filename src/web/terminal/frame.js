@@ -56,5 +56,7 @@
     port.onmessage = ({ data }) => actions[data.k]?.(data);
     port.postMessage({ k: 'ready' });
   });
+  // Nobody types here: keys go to the page, but for those of the browser's own, such as a copy.
+  addEventListener('keydown', ({ key, ctrlKey, metaKey, altKey }) => { if (port && !ctrlKey && !metaKey && !altKey) port.postMessage({ k: 'key', key }); }, true);
   addEventListener('resize', () => { if (term && port) place(); });
 })();

@@ -425,8 +425,10 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     browser.frame();
     browser.wait("document.querySelector('.xterm-rows')?.innerText.includes('green and plain')");
     browser.wait("document.querySelector('.xterm-rows').innerText.includes('from-2-on')");
-    browser.turn_to(&page);
+    // A click into the frame keeps the session's keys.
+    browser.eval("window.focus()");
     browser.key("t");
+    browser.turn_to(&page);
     browser.wait("document.querySelector('.output')?.innerText.includes('line-42')");
     browser.wait("[...document.querySelectorAll('.output')].some((it) => it.innerText.includes('from-2-on'))");
     browser.key("t");
@@ -476,6 +478,7 @@ fn a_shared_session_is_watched_answered_and_replayed_in_the_browser() {
     browser.eval("document.querySelector('#time').value = document.querySelector('#time').max, document.querySelector('#time').dispatchEvent(new Event('input', {bubbles: true}))");
     browser.wait("document.querySelector('#lines').innerText.includes('while-$((2 + 2))-away')");
     browser.wait(written);
+    browser.wait("document.querySelector('#lines').innerText.includes('? write down the plan')");
     let page = browser.tab();
     browser.frame();
     browser.wait("document.querySelector('.xterm-rows')?.innerText.includes('while-4-away')");

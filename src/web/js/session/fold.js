@@ -44,6 +44,10 @@ function takeEvent(items, event) {
     const isCall = (item) => item.k === 'e' && item.event.event === 'tool_requested' && item.event.id === event.id;
     return changeLast(items, isCall, () => ({ done: event }));
   }
+  if (event.event === 'tool_denied') {
+    const isCall = (item) => item.k === 'e' && item.event.event === 'tool_requested' && item.event.id === event.id;
+    return [...changeLast(items, isCall, () => ({ isDenied: true })), { k: 'e', event }].slice(-ITEMS_MAX);
+  }
   if (['thought', 'usage', 'tool_approved'].includes(event.event)) return items;
   return [...items, { k: 'e', event }].slice(-ITEMS_MAX);
 }
@@ -66,16 +70,22 @@ export function recording(text) {
   const frames = [];
   let at = 0;
   let marker = null;
+  let about = {};
   for (const line of rest) {
     const [interval, code, data] = JSON.parse(line);
     at += interval;
     if (code === 'm') marker = data;
     else if (code === 'o' && marker !== null) {
-      frames.push({ at, k: 'l', text: marker, d: data, to: 'shell' });
-      marker = null;
+      frames.push({ at, k: 'l', text: marker, d: data, to: 'shell', ...about });
+      [marker, about] = [null, {}];
     } else if (code === 'o') frames.push({ at, k: 'o', d: data });
     else if (code === 'r') frames.push({ at, k: 'r', cols: Number(data.split('x')[0]), rows: Number(data.split('x')[1]) });
-    else if (code === 'x-reedclaw') frames.push({ at, ...JSON.parse(data) });
+    else if (code === 'x-reedclaw') {
+      const frame = JSON.parse(data);
+      // Before a marker: to whom the line went, and whether it is shown.
+      if (frame.k === 'l') about = { to: frame.to ?? 'shell', hidden: frame.hidden === true };
+      else frames.push({ at, ...frame });
+    }
   }
   return { cols: head.term.cols, rows: head.term.rows, title: head.title, frames, length: at };
 }

@@ -5,14 +5,14 @@ import { html, visible } from '../ui.js';
 import { output } from './fold.js';
 
 function Event({ item }) {
-  const { event, done } = item;
+  const { event, done, isDenied } = item;
   switch (event.event) {
     case 'text': case 'answered': case 'cancelled': return html`<${Markdown} text=${event.text} />`;
     case 'failed': return html`<p class="bad">${visible(event.message)}</p>`;
     case 'notice': case 'turn_committed': return html`<p class="small soft">${visible(event.text)}</p>`;
     case 'tool_denied': return html`<p class="small bad">⊘ ${visible(event.tool)}: denied, ${visible(event.why)}</p>`;
     case 'tool_requested': return html`<p class="small"><strong>${visible(event.tool)}</strong> ${visible(event.intent)}
-      ${done ? html` <span class="badge">${done.result.success ? '✓ done' : '✕ failed'}</span>` : html` <span class="badge">…</span>`}</p>
+      ${isDenied ? html` <span class="badge">⊘ denied</span>` : done ? html` <span class="badge">${done.result.success ? '✓ done' : '✕ failed'}</span>` : html` <span class="badge">…</span>`}</p>
       ${done?.result.output ? html`<details><summary>Result of ${visible(event.tool)}</summary><pre tabindex="0">${visible(done.result.output)}</pre></details>` : null}`;
     default: return null;
   }

@@ -2,6 +2,9 @@
 import { useEffect, useRef } from '../../vendor/hooks.js';
 import { html } from '../ui.js';
 
+/** Keys that the frame passes on: those of a session and its replay, and none that answers or stops anything. */
+const KEYS = [' ', 't', 'f', 'ArrowLeft', 'ArrowRight', ',', '.'];
+
 /** Messages for a frame that isn't loaded yet wait in their order. */
 export function makeScreen() {
   const waiting = [];
@@ -28,6 +31,8 @@ export function makeScreen() {
           waiting.length = 0;
         }
         if (data.k === 'size') screen.onSize(data.height);
+        // A click has given the frame the focus; the session's keys go on.
+        if (data.k === 'key' && KEYS.includes(data.key)) frame.dispatchEvent(new KeyboardEvent('keydown', { key: data.key, bubbles: true, cancelable: true }));
         if (data.k === 'drawn') screen.onDrawn();
         if (data.k === 'text') screen.onText?.(data);
       };
@@ -41,7 +46,7 @@ export function makeScreen() {
 export function Screen({ screen }) {
   const frame = useRef(null);
   useEffect(() => {
-    screen.onSize = (height) => { frame.current.style.height = `${height}px`; };
+    screen.onSize = (height) => { if (frame.current) frame.current.style.height = `${height}px`; };
     return () => screen.leave();
   }, [screen]);
   return html`<iframe class="screen" ref=${frame} src="terminal/frame.html" sandbox="allow-scripts" title="Screen of the session"
