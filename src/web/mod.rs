@@ -40,6 +40,7 @@ pub static FILES: &[File] = &[
     file!("js/canvas/past.js", JS),
     file!("js/canvas/sync.js", JS),
     file!("js/canvas/undo.js", JS),
+    file!("js/events.js", JS),
     file!("js/goto.js", JS),
     file!("js/identity.js", JS),
     file!("js/main.js", JS),

@@ -1,7 +1,7 @@
 // The only fetch of the console. A token that has run out is renewed by the cookie, once, and by one tab at a time: a cookie
 // that is used twice ends the session.
 import { buildIdentityHeaders } from './identity.js';
-import { get, set } from './store.js';
+import { get, leave, set } from './store.js';
 
 export class ApiError extends Error {
   constructor(status, error) {
@@ -37,14 +37,18 @@ async function problem(response) {
   const value = await response.json().catch(() => null);
   const error = new ApiError(response.status, value?.error);
   error.whole = value;
+  error.retryAfterS = Number(response.headers.get('Retry-After')) || null;
   return error;
 }
 
 /** Takes the session that an answer of `/auth/pair` or `/auth/refresh` holds. */
 function begin(session) {
   const place = session.memberships[0];
+  const { user, who: { tenant } } = get();
+  // Somebody else has signed in, in another tab: the cookie is theirs, and nothing of this page is.
+  if (user !== null && (user !== session.user || tenant !== place.tenant)) return location.reload();
   const who = { ...get().who, mode: place.mode, tenant: place.tenant, token: session.access_token };
-  set({ who, user: session.user, role: place.role, session: 'in' });
+  return set({ who, user: session.user, role: place.role, session: 'in', refused: null });
 }
 
 export async function signIn(code) {
@@ -62,14 +66,14 @@ export function renew(old) {
       begin(await response.json());
       return true;
     }
-    if (response.status === 401) set({ session: 'out', who: { ...get().who, token: null } });
+    if (response.status === 401) leave();
     return false;
   });
 }
 
 export async function signOut() {
   await request('POST', '/auth/logout', { body: {} }).catch(() => null);
-  set({ session: 'out', who: { ...get().who, token: null } });
+  leave();
 }
 
 /** A request with the token; it is renewed once if it has run out. */

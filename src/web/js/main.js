@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from '../vendor/hooks.js
 import { renew, signIn, signOut } from './api.js';
 import { GoTo } from './goto.js';
 import { refresh } from './refresh.js';
-import { get, onEvent, set, useStore } from './store.js';
+import { get, onEvent, set, useStore, warn } from './store.js';
 import { follow } from './stream.js';
 import { html, visible } from './ui.js';
 import { Home } from './screens/home.js';
@@ -23,19 +23,32 @@ const SCREENS = [
   ['sessions', 'Sessions', Sessions, 'l'], ['canvas', 'Canvas', Canvas, 'c'], ['timeline', 'Timeline', Timeline, 't'], ['memory', 'Memory', Memory, 'm'],
   ['safety', 'Safety', Safety, 's'], ['registry', 'Registry', Registry, 'e'], ['admin', 'Admin', Admin, 'a'],
 ];
-const place = () => location.hash.replace(/^#\/?/, '').split('/').map(decodeURIComponent);
+const decode = (part) => {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+};
+const place = () => location.hash.replace(/^#\/?/, '').split('/').map(decode);
+/** The code of a link that signs in. */
+const linked = () => location.hash.match(/^#pair=([A-Za-z0-9-]+)$/)?.[1];
+/** Why a code doesn't sign in. */
+const refusal = (wrong) => (wrong.status === 401 ? 'This code is wrong, was used before, or is older than five minutes.'
+  : wrong.status === 429 ? 'Too many wrong codes. Wait a minute.' : wrong.message);
 
 function SignIn() {
   const field = useRef(null);
-  const [error, fail] = useState(null);
+  const refused = useStore((it) => it.refused);
+  const [wrong, fail] = useState(null);
+  const error = wrong ?? refused;
   const [busy, work] = useState(false);
   const send = async (event) => {
     event.preventDefault();
     work(true);
     fail(null);
-    await signIn(field.current.value).catch((wrong) => fail(wrong.status === 401
-      ? { message: 'This code is wrong, was used before, or is older than five minutes.' }
-      : wrong.status === 429 ? { message: 'Too many wrong codes. Wait a minute.' } : wrong));
+    set({ refused: null });
+    await signIn(field.current.value).catch((wrong) => fail(refusal(wrong)));
     work(false);
   };
   useEffect(() => { field.current.focus(); }, []);
@@ -46,7 +59,7 @@ function SignIn() {
       <input id="code" ref=${field} autocomplete="off" spellcheck=${false} required placeholder="XXXX-XXXX-XXXX" />
       <button class="main" disabled=${busy}>Sign in</button>
     </form>
-    ${error ? html`<p class="bad" role="alert">${visible(error.message)}</p>` : null}
+    ${error ? html`<p class="bad" role="alert">${visible(error)}</p>` : null}
   </main>`;
 }
 
@@ -59,14 +72,16 @@ function Connection() {
 }
 
 function Help({ close }) {
-  const box = useRef(null);
-  useEffect(() => { box.current.showModal(); }, []);
+  const [box, heading] = [useRef(null), useRef(null)];
+  // From its beginning: a dialog gives the focus to its first button, which is at the end.
+  useEffect(() => { box.current.showModal(); heading.current.focus(); }, []);
   return html`<dialog ref=${box} onClose=${close} aria-labelledby="help">
-    <h2 id="help">Keys</h2>
+    <h2 id="help" tabindex="-1" ref=${heading}>Keys</h2>
     <table><tbody>
       ${SCREENS.map(([, name, , key]) => html`<tr><th scope="row"><kbd>g</kbd> <kbd>${key}</kbd></th><td>${name}</td></tr>`)}
       <tr><th scope="row"><kbd>j</kbd> <kbd>k</kbd></th><td>next and previous entry</td></tr>
       <tr><th scope="row"><kbd>o</kbd> <kbd>n</kbd></th><td>yes, once, and no, to the question that has the focus, after its end was seen</td></tr>
+      <tr><th scope="row"><kbd>Esc</kbd> <kbd>s</kbd></th><td>stop the run that is shown</td></tr>
       <tr><th scope="row">arrows</th><td>move the atom that has the focus</td></tr>
       <tr><th scope="row"><kbd>c</kbd></th><td>link the atom that has the focus: again on the other one</td></tr>
       <tr><th scope="row"><kbd>Ctrl-Z</kbd></th><td>undo my last change of a canvas</td></tr>
@@ -146,21 +161,24 @@ function Shell() {
   const [isChoosing, choose] = useState(false);
   const [isFinding, find] = useState(false);
   const [user, role, stopped] = [useStore((it) => it.user), useStore((it) => it.role), useStore((it) => it.stopped)];
-  const [questions, who] = [useStore((it) => it.questions), useStore((it) => it.who)];
+  const [questions, who] = [useStore((it) => it.questions) ?? [], useStore((it) => it.who)];
+  const [connection, notice] = [useStore((it) => it.connection), useStore((it) => it.notice)];
   const [said, alarm] = [useStore((it) => it.said), useStore((it) => it.alarm)];
   useKeys(help, choose, find);
   useLayoutEffect(() => {
-    const move = () => go(place());
+    const move = () => { go(place()); set({ notice: null }); };
     addEventListener('hashchange', move);
     const look = () => refresh().catch(() => null);
     look();
     const end = onEvent((event) => {
       if (/^(question\.|kill_switch|resync)/.test(event.type)) look();
-      if (event.type === 'question.asked') set({ alarm: `A question waits: ${visible(event.body?.tool)}` });
+      if (event.type === 'question.asked') warn(`A question waits: ${visible(event.body?.tool)}`);
     });
     follow();
     return () => { removeEventListener('hashchange', move); end(); };
   }, []);
+  // What failed without a connection is looked at again.
+  useEffect(() => { if (connection === 'live' && get().questions === null) refresh().catch(() => null); }, [connection]);
   const [name = 'home', ...rest] = at[0] ? at : ['home'];
   const found = SCREENS.find(([id]) => id === name) ?? SCREENS[0];
   const Screen = rest[0] ? { runs: Run, sessions: Session }[name] ?? found[2] : found[2];
@@ -178,7 +196,8 @@ function Shell() {
       <nav class="rail" aria-label="Screens"><ul>${SCREENS.map(([id, title]) => html`<li><a href=${`#/${id}`}
         aria-current=${id === found[0] ? 'page' : null}>${title}${id === 'inbox' && questions.length
           ? html` <span aria-label=${`${questions.length} open`}>(${questions.length})</span>` : null}</a></li>`)}</ul></nav>
-      <main><${Screen} key=${`${who.project} ${at.join('/')}`} at=${rest} /></main>
+      <main>${notice ? html`<div class="notice row" role="alert" id="notice"><span>${visible(notice)}</span>
+        <button onClick=${() => set({ notice: null })}>Close</button></div>` : null}<${Screen} key=${`${who.project} ${at.join('/')}`} at=${rest} /></main>
     </div>
     <div class="live" aria-live="polite">${said}</div>
     <div class="live" aria-live="assertive">${alarm}</div>
@@ -195,14 +214,23 @@ function App() {
 
 async function start() {
   render(html`<${App} />`, document.getElementById('app'));
-  const code = location.hash.match(/^#pair=([A-Za-z0-9-]+)$/)?.[1];
+  const code = linked();
+  let why = null;
   if (code) {
     // The code leaves the address bar before anything else happens.
     history.replaceState(null, '', location.pathname);
-    await signIn(code).catch(() => set({ session: 'out' }));
-  } else if (!(await renew(get().who.token).catch(() => false)) && get().session === 'starting') {
-    set({ session: 'out' });
+    try {
+      return await signIn(code);
+    } catch (wrong) { why = refusal(wrong); }
   }
+  // A link that doesn't count ends no session that does.
+  if (!(await renew(get().who.token).catch(() => false))) {
+    set({ refused: why, session: 'out' });
+  } else if (why) set({ notice: `The link didn't sign you in; your session goes on. ${why}` });
+  return undefined;
 }
+
+// A link that is pasted into an open page begins anew: nothing of another session stays.
+addEventListener('hashchange', () => { if (linked()) location.reload(); });
 
 start();

@@ -1,6 +1,6 @@
 // The markdown of a model's answer, as far as answers use it. All of it stays text: no link, image or HTML comes of it.
 import { useMemo } from '../vendor/hooks.js';
-import { html, visible } from './ui.js';
+import { html, prose, visible } from './ui.js';
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})/;
 const HEADING = /^#{1,6}\s+(.*?)[\s#]*$/;
@@ -14,12 +14,12 @@ export function inline(text) {
   const parts = [];
   let from = 0;
   for (const { 0: all, 2: code, 3: strong, 4: stressed, index } of text.matchAll(INLINE)) {
-    parts.push(visible(text.slice(from, index)));
+    parts.push(prose(text.slice(from, index)));
     if (code !== undefined) parts.push(html`<code>${visible(code.replace(/^ (.*) $/s, '$1'))}</code>`);
     else parts.push(strong !== undefined ? html`<strong>${inline(strong)}</strong>` : html`<em>${inline(stressed)}</em>`);
     from = index + all.length;
   }
-  return [...parts, visible(text.slice(from))];
+  return [...parts, prose(text.slice(from))];
 }
 
 /** The blocks of a text, in order: each a kind and its lines. A block of code that isn't closed yet goes to the end. */

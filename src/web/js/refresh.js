@@ -4,10 +4,13 @@ import { get, set } from './store.js';
 
 /** Loads both. */
 export async function refresh() {
-  if (['approver', 'operator', 'admin'].includes(get().role)) {
+  const { user, role } = get();
+  // An answer that comes after the session was left belongs to nobody here.
+  const put = (change) => { if (get().user === user && get().role === role) set(change); };
+  if (['approver', 'operator', 'admin'].includes(role)) {
     const { items } = await api('GET', '/questions?state=open');
-    set({ questions: items });
-  }
+    put({ questions: items });
+  } else put({ questions: [] });
   const status = await api('GET', '/status');
-  set({ stopped: status.estop || status.kill_switches > 0 });
+  put({ stopped: status.estop || status.kill_switches > 0 });
 }

@@ -1,19 +1,30 @@
 // The state that screens share, and the hook by which they follow it.
 import { useEffect, useState } from '../vendor/hooks.js';
 
-const state = {
-  who: { mode: 'lab', tenant: 'local', project: sessionStorage.getItem('reedclaw-project') ?? 'default', token: null },
+/** The parts of the state that belong to one person; the next one begins with these values. */
+const PERSONAL = {
   user: null,
   role: 'viewer',
+  /** The open questions; null as long as they aren't known. */
+  questions: null,
+  stopped: false,
+  /** A text above the screen, until the next screen. */
+  notice: null,
+  said: '',
+  alarm: '',
+};
+/** The name of the event that ends what belongs to a session. */
+export const LEFT = 'reedclaw-left';
+const state = {
+  ...PERSONAL,
+  who: { mode: 'lab', tenant: 'local', project: sessionStorage.getItem('reedclaw-project') ?? 'default', token: null },
   /** 'starting' | 'out' | 'in' */
   session: 'starting',
+  /** Why the last sign-in by a link failed. */
+  refused: null,
   /** 'live' | 'catching up' | 'offline' */
   connection: 'catching up',
   since: null,
-  questions: [],
-  stopped: false,
-  said: '',
-  alarm: '',
 };
 const followers = new Set();
 
@@ -22,6 +33,13 @@ export const get = () => state;
 export function set(change) {
   Object.assign(state, change);
   for (const follower of followers) follower();
+}
+
+/** Ends the session: nothing of it stays for whoever signs in next. */
+export function leave() {
+  set({ ...PERSONAL, session: 'out', who: { ...state.who, token: null } });
+  // Streams that go on would bring what the next one may not see.
+  dispatchEvent(new Event(LEFT));
 }
 
 /** Follows one part of the state. */
@@ -51,4 +69,10 @@ export function tell(event) {
 /** Says something to a screen reader. */
 export function say(text) {
   set({ said: text });
+}
+
+/** The same at once, and also if it was the last text that was said. */
+export function warn(text) {
+  set({ alarm: '' });
+  setTimeout(() => set({ alarm: text }), 50);
 }

@@ -1,7 +1,7 @@
 // The log's events as they come. One tab holds the connection, whichever has the lock; it passes each event on to the others.
 // The cursor is kept after an event was taken in, so that nothing is missed and the cursor never runs ahead.
 import { authorised } from './api.js';
-import { get, set, tell } from './store.js';
+import { LEFT, get, set, tell } from './store.js';
 
 const SILENT_MS = 45_000;
 const channel = new BroadcastChannel('reedclaw-events');
@@ -20,11 +20,12 @@ export function pause(ms) {
   });
 }
 
-/** A signal that aborts when the browser loses its network, or when `left` does. */
+/** A signal that aborts when the browser loses its network, when the session ends, or when `left` does. */
 export function untilOffline(left) {
   const ended = new AbortController();
   const abort = () => ended.abort();
   addEventListener('offline', abort, { signal: ended.signal });
+  addEventListener(LEFT, abort, { signal: ended.signal });
   left?.addEventListener('abort', abort);
   return ended;
 }
@@ -75,6 +76,7 @@ async function lead() {
   for (let wait = 500; get().session === 'in'; wait = Math.min(wait * 2, 8_000)) {
     const ended = untilOffline();
     let heard = Date.now();
+    let isCaughtUp = false;
     const watch = setInterval(() => Date.now() - heard > SILENT_MS && ended.abort(), 1_000);
     try {
       const cursor = localStorage.getItem(cursorName());
@@ -83,9 +85,14 @@ async function lead() {
       const response = await authorised('GET', '/sse/tenant?topics=timeline', { headers, signal: ended.signal });
       wait = 250;
       await frames(response, (frame) => {
+        if (frame.event === 'system' && frame.data.kind === 'caught_up') isCaughtUp = true;
         channel.postMessage(frame);
         take(frame);
-      }, () => { heard = Date.now(); });
+      }, () => {
+        heard = Date.now();
+        // A single request has failed; the gateway is there.
+        if (isCaughtUp && get().connection === 'offline') set({ connection: 'live', since: null });
+      });
     } catch (error) {
       if (error.status === 410) localStorage.removeItem(cursorName());
     }

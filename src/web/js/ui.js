@@ -3,15 +3,25 @@
 import { h } from '../vendor/preact.js';
 import { useEffect, useRef, useState } from '../vendor/hooks.js';
 import htm from '../vendor/htm.js';
-import { useStore } from './store.js';
+import { onEvent, useStore } from './store.js';
 
 export const html = htm.bind(h);
 
-const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
+// Controls but tab and line feed, and what `base::text::is_invisible` lists.
+const SIGNS = String.raw`\u{0}-\u{8}\u{b}-\u{1f}\u{7f}-\u{9f}\u{ad}\u{34f}\u{61c}\u{115f}\u{1160}\u{17b4}\u{17b5}\u{180b}-\u{180f}\u{200b}-\u{200f}`
+  + String.raw`\u{2028}-\u{202e}\u{2060}-\u{206f}\u{2800}\u{3164}\u{fe00}-\u{fe0d}\u{feff}\u{ffa0}\u{fff0}-\u{fffb}\u{13430}-\u{1343f}`
+  + String.raw`\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}`;
+const SELECTORS = String.raw`\u{fe0e}\u{fe0f}`;
+const HIDDEN = new RegExp(`[${SIGNS}${SELECTORS}]`, 'gu');
+// A selector makes an emoji of a sign such as ⚠, as models write them.
+const HIDDEN_IN_PROSE = new RegExp(`[${SIGNS}]|(?<!\\p{Extended_Pictographic})[${SELECTORS}]`, 'gu');
+const number = (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`;
 
 /** Text with hidden and turning characters visible. */
-export const visible = (text) =>
-  String(text ?? '').replace(HIDDEN, (sign) => `\\u{${sign.codePointAt(0).toString(16)}}`);
+export const visible = (text) => String(text ?? '').replace(HIDDEN, number);
+
+/** The same for what a model or a person writes to be read, where emoji are emoji. */
+export const prose = (text) => String(text ?? '').replace(HIDDEN_IN_PROSE, number);
 
 export const RISK = { low: ['good', '○ low'], medium: ['warn', '◐ medium'], high: ['bad', '● high'], blocked: ['bad', '⊘ blocked'] };
 
@@ -27,6 +37,23 @@ export function Title({ children }) {
     heading.current.focus({ preventScroll: true });
   }, []);
   return html`<h1 tabindex="-1" ref=${heading}>${children}</h1>`;
+}
+
+/** A button for what can't be taken back: it asks before it acts. `of` is the name of the thing. */
+export function Twice({ word, of, disabled, act }) {
+  const [isSure, ask] = useState(false);
+  const [first, keep] = [useRef(null), useRef(null)];
+  const isBack = useRef(false);
+  useEffect(() => {
+    if (isSure) keep.current.focus();
+    else if (isBack.current) first.current?.focus();
+    isBack.current = isSure;
+  }, [isSure]);
+  if (!isSure) {
+    return html`<button key="first" ref=${first} class="danger" disabled=${disabled} aria-label=${`${word} ${visible(of)}`} onClick=${() => ask(true)}>${word}…</button>`;
+  }
+  return html`<span key="second" class="row"><button class="danger" disabled=${disabled} onClick=${() => { ask(false); act(); }}>${word} ${visible(of)}</button>
+    <button ref=${keep} onClick=${() => ask(false)}>Keep</button></span>`;
 }
 
 export const time = (text) => (text ? new Date(text).toLocaleString() : '');
@@ -63,6 +90,20 @@ export function useLoaded(load, again) {
 
 /** Whether buttons that write can be used. */
 export const useOnline = () => useStore((state) => state.connection) !== 'offline';
+
+/** Says that there is nothing, but only if that is known: not while it loads, and not without a connection. */
+export function None({ isKnown, error, children }) {
+  const online = useOnline();
+  if (isKnown && online && !error) return html`<p class="soft">${children}</p>`;
+  return error ? null : html`<p class="soft" role="status">${online ? 'Loading…' : 'Not known: the gateway does not answer.'}</p>`;
+}
+
+/** Calls `again` with each event of the log whose type matches, and after a lost connection. */
+export function useEvents(types, again) {
+  const now = useRef(again);
+  now.current = again;
+  useEffect(() => onEvent(({ type }) => { if (type === 'resync' || types.test(type)) now.current(); }), []);
+}
 
 /** The lines that differ between two texts, as a list of [sign, line]. */
 export function difference(old, now) {

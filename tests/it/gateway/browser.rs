@@ -132,7 +132,8 @@ impl Browser {
             let said: Value = serde_json::from_slice(&bytes).expect("JSON");
             if said["id"] == self.last {
                 // A page that is being loaded has no context yet; whoever waits looks again.
-                if said["error"]["message"].as_str().is_some_and(|why| why.contains("execution context")) {
+                let is_between = |why: &str| why.contains("execution context") || why.contains("target navigated");
+                if said["error"]["message"].as_str().is_some_and(is_between) {
                     return Value::Null;
                 }
                 assert!(said["error"].is_null(), "{method}: {}", said["error"]);

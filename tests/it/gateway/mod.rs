@@ -5,6 +5,7 @@ mod asking;
 mod browser;
 mod canvas;
 mod console;
+mod console_truth;
 mod contract;
 mod costs;
 mod databases;
@@ -118,6 +119,11 @@ impl Gateway {
     /// Starts one in a mode.
     pub fn start_mode(home: &Path, mode: &str) -> Self {
         Self::begin(command(home, &["gateway", "--listen", "127.0.0.1:0", "--json", "--mode", mode]), &[])
+    }
+
+    /// Starts one at an address, such as that of one which has ended.
+    pub fn start_at(home: &Path, address: SocketAddr) -> Self {
+        Self::begin(command(home, &["gateway", "--listen", &address.to_string(), "--json"]), &[])
     }
 
     /// Starts one where the config says, in the mode that it says.

@@ -67,5 +67,5 @@ export function Atom({ atom, pending, held, isChosen, move, connect, drop }) {
   };
   return html`<button ref=${box} class=${`atom ${pending ? 'pending' : ''} ${held ? 'held' : ''} ${isChosen ? 'chosen' : ''}`} data-atom=${atom.id}
     onKeyDown=${press} onPointerDown=${take} onPointerMove=${follow} onPointerUp=${leave} onPointerCancel=${leave}
-    aria-label=${`${atom.type} ${text || atom.id}, at ${x}, ${y}${pending ? ', not stored yet' : ''}`}>${visible(text) || atom.id}</button>`;
+    aria-label=${`${visible(atom.type)} ${visible(text || atom.id)}, at ${x}, ${y}${pending ? ', not stored yet' : ''}`}>${visible(text || atom.id)}</button>`;
 }

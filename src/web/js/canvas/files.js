@@ -2,7 +2,7 @@
 import { useRef, useState } from '../../vendor/hooks.js';
 import { api, authorised, download } from '../api.js';
 import { say } from '../store.js';
-import { Failed, html, time, useLoaded, useOnline, visible } from '../ui.js';
+import { Failed, None, html, time, useLoaded, useOnline, visible } from '../ui.js';
 
 export function Files({ id, rev, hash, canWrite }) {
   const can = useOnline() && canWrite;
@@ -26,5 +26,5 @@ export function Files({ id, rev, hash, canWrite }) {
       <button disabled=${!can} onClick=${audit}>Note that I reviewed revision ${rev}</button></p>
     ${value?.items.length ? html`<ul class="list" id="files">${value.items.map((it) => html`<li key=${it.sha256}>
       <button onClick=${() => download(`${base}/artifacts/${it.artifact_id}`, it.name).catch(fail)}>${visible(it.name)}</button>
-      <span class="small soft"> ${it.bytes} bytes, by ${visible(it.by)}, ${time(it.at)}</span></li>`)}</ul>` : html`<p class="soft">No files.</p>`}`;
+      <span class="small soft"> ${it.bytes} bytes, by ${visible(it.by)}, ${time(it.at)}</span></li>`)}</ul>` : html`<${None} isKnown=${value} error=${error}>No files.<//>`}`;
 }

@@ -1,6 +1,9 @@
 // A canvas on this side: the server's state, and commands that it hasn't stored yet. Pure but for `send`, which takes the
 // function that asks the server.
 
+/** Seconds after which a command is sent again, if the gateway doesn't say when. */
+export const AGAIN_S = 5;
+
 /** Applies operations to atoms; returns new ones. An operation that doesn't fit any more is left out. */
 export function fold(atoms, ops) {
   // Without a prototype, so that an id may be any text, such as "constructor".
@@ -51,10 +54,15 @@ export function apply(sync, commit) {
   return 'applied';
 }
 
-/** Sends what is pending, the oldest first, until a gate holds it or it can't be sent. */
+/** Whether a request that failed so may be taken later: the gateway is busy, or asks to wait. */
+export const isLater = (status) => status >= 500 || [401, 408, 429].includes(status);
+
+/** Sends what is pending, the oldest first, until a gate holds it or it can't be sent. A command that may be taken later
+ * stays; the answer says in how many seconds to send it again, if that doesn't depend on the connection. */
 export async function send(sync, ask) {
   let rebased = false;
-  while (sync.pending.length && !sync.held && !sync.isSending) {
+  if (sync.isSending) return { isBusy: true };
+  while (sync.pending.length && !sync.held) {
     const command = sync.pending[0];
     sync.isSending = true;
     try {
@@ -70,7 +78,8 @@ export async function send(sync, ask) {
     } catch (error) {
       if (error.code === 'conflict') {
         const { head_rev: head, recovery_ops: ops } = error.whole;
-        if (!ops?.length) return { error };
+        // Too much has changed for a recovery.
+        if (!ops?.length) return { rebased, isGap: true, againS: 1 };
         sync.atoms = fold(sync.atoms, ops);
         sync.rev = head;
         rebased = true;
@@ -78,6 +87,7 @@ export async function send(sync, ask) {
         sync.held = { code: error.code, message: error.message, context: error.context };
         return { rebased };
       } else if (error.status === 0) return { error };
+      else if (isLater(error.status)) return { error, againS: error.retryAfterS ?? AGAIN_S };
       else {
         sync.pending.shift();
         return { error };

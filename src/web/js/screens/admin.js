@@ -1,8 +1,8 @@
 // Members and tokens of the tenant. A token is made at a terminal, so a stolen page makes none.
 import { useState } from '../../vendor/hooks.js';
 import { api, download } from '../api.js';
-import { get, say, useStore } from '../store.js';
-import { Failed, Title, count, html, span, time, useLoaded, useOnline, visible } from '../ui.js';
+import { get, useStore } from '../store.js';
+import { Failed, None, Title, Twice, count, html, span, time, useLoaded, useOnline, visible } from '../ui.js';
 
 export function Admin() {
   const online = useOnline();
@@ -17,25 +17,30 @@ export function Admin() {
   const act = (promise) => promise.then(() => { fail(null); return reload(); }, fail);
   const [log, tell] = useState(null);
   const check = () => api('GET', '/admin/log').then((it) => { fail(null); tell(it); }, fail);
-  const erase = (event) => {
-    event.preventDefault();
-    const user = event.target.querySelector('input').value;
-    api('POST', '/admin/erasures', { user, reason: 'by the console' }).then(({ erased }) => { say(`${erased} texts are erased`); return check(); }).catch(fail);
+  const [whom, name] = useState('');
+  const [doomed, doom] = useState(null);
+  const [erased, report] = useState(null);
+  const erase = () => {
+    doom(null);
+    api('POST', '/admin/erasures', { user: doomed, reason: 'by the console' }).then(({ erased: number }) => {
+      report(number ? `${count(number, 'text')} of ${visible(doomed)} erased.` : `Nothing is erased: the log has no texts of ${visible(doomed)}.`);
+      return check();
+    }).catch(fail);
   };
   if (role !== 'admin') return html`<${Title}>Admin<//><p class="notice">This page is for the role admin; yours is ${role}.</p>`;
   return html`<${Title}>Admin<//>
     <${Failed} error=${error ?? failed} retry=${error ? reload : null} />
     ${value ? html`<h2>Members</h2>
       <div class="wide" tabindex="0" role="region" aria-label="Members"><table><thead><tr><th>User</th><th>Role</th><th>Change</th></tr></thead><tbody>
-        ${value.members.map((it) => html`<tr><td>${visible(it.user)}</td><td>${it.role}</td><td>
-          <button class="danger" disabled=${!online} aria-label=${`Remove ${it.user}`}
-            onClick=${() => act(api('DELETE', `/admin/members?user=${encodeURIComponent(it.user)}`))}>Remove</button></td></tr>`)}</tbody></table></div>
+        ${value.members.map((it) => html`<tr key=${it.user}><td>${visible(it.user)}</td><td>${it.role}</td><td>
+          <${Twice} word="Remove" of=${it.user} disabled=${!online}
+            act=${() => act(api('DELETE', `/admin/members?user=${encodeURIComponent(it.user)}`))} /></td></tr>`)}</tbody></table></div>
       <h2>Tokens</h2>
       <p class="small">At a terminal: <code>reedclaw gateway token create --user NAME --role ROLE</code></p>
       <div class="wide" tabindex="0" role="region" aria-label="Tokens"><table><thead><tr><th>User</th><th>Kind</th><th>Role</th><th>State</th><th>Ends</th><th>Change</th></tr></thead><tbody>
-        ${value.tokens.map((it) => html`<tr><td>${visible(it.user)}</td><td>${it.kind}</td><td>${it.role}</td><td>${it.state}</td><td>${it.expires_at ? time(it.expires_at) : 'no end'}</td>
-          <td>${it.state === 'active' ? html`<button class="danger" disabled=${!online} aria-label=${`Revoke the token of ${it.user}`}
-            onClick=${() => act(api('DELETE', `/admin/tokens?id=${encodeURIComponent(it.id)}`))}>Revoke</button>` : null}</td></tr>`)}</tbody></table></div>
+        ${value.tokens.map((it) => html`<tr key=${it.id}><td>${visible(it.user)}</td><td>${it.kind}</td><td>${it.role}</td><td>${it.state}</td><td>${it.expires_at ? time(it.expires_at) : 'no end'}</td>
+          <td>${it.state === 'active' ? html`<${Twice} word="Revoke" of=${`the token of ${it.user}`} disabled=${!online}
+            act=${() => act(api('DELETE', `/admin/tokens?id=${encodeURIComponent(it.id)}`))} />` : null}</td></tr>`)}</tbody></table></div>
       <h2>Flags</h2>
       <ul class="list">${value.flags.map((it) => {
         const [isOn, next] = [it.on ?? it.usual, (it.on ?? it.usual) ? 'off' : 'on'];
@@ -51,9 +56,13 @@ export function Admin() {
         <button disabled=${!online} onClick=${() => download('/admin/archive', `${get().who.tenant}.ndjson`).then(() => fail(null), fail)}>Download everything</button></p>
       ${log ? html`<p id="log" role="status" class=${log.whole ? '' : 'bad'}>${log.whole ? `✓ ${log.events} events hold${log.erased ? `, ${log.erased} of them erased` : ''}.`
         : `⊘ Broken at position ${log.broken.position}: ${visible(log.broken.why)}`}</p>` : null}
-      <form class="row" onSubmit=${erase}><label for="erase">Erase what a person has written</label>
-        <input id="erase" required pattern="[A-Za-z0-9._:\-]+" disabled=${!online} /><button class="danger" disabled=${!online}>Erase</button></form>
+      <form class="row" onSubmit=${(event) => { event.preventDefault(); report(null); doom(whom); }}><label for="erase">Erase what a person has written</label>
+        <input id="erase" required value=${whom} onInput=${(event) => { name(event.target.value); doom(null); }} pattern="[A-Za-z0-9._:\\-]+" disabled=${!online} />
+        <button class="danger" disabled=${!online}>Erase…</button></form>
+      ${doomed ? html`<p class="row"><span>Erase all texts of ${visible(doomed)} for good?</span>
+        <button class="danger" disabled=${!online} onClick=${erase}>Erase them</button><button onClick=${() => doom(null)}>Keep them</button></p>` : null}
+      ${erased ? html`<p role="status" id="erased">${erased}</p>` : null}
       <h2>Nodes</h2>
       <ul class="list">${value.nodes.map((it) => html`<li><code>${it.node_id}</code>, up for ${span(it.uptime_s)}, ${count(it.streams, 'stream')}</li>`)}</ul>`
-      : html`<p role="status">Loading…</p>`}`;
+      : html`<${None} error=${error} />`}`;
 }

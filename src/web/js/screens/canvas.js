@@ -1,14 +1,14 @@
 // A board of atoms: the server's state with my pending operations over it. Every atom is a button in reading order, and the list
 // does everything that the board does.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from '../../vendor/hooks.js';
-import { api } from '../api.js';
+import { ApiError, api } from '../api.js';
 import { get, onEvent, say, useStore } from '../store.js';
 import { Atom, Cursors, Links, isLink } from '../canvas/board.js';
 import { Files } from '../canvas/files.js';
 import { Past } from '../canvas/past.js';
-import { apply, draw, send } from '../canvas/sync.js';
+import { AGAIN_S, apply, draw, isLater, send } from '../canvas/sync.js';
 import { inverse } from '../canvas/undo.js';
-import { Failed, Title, html, useLoaded, useOnline, visible } from '../ui.js';
+import { Failed, None, Title, html, useLoaded, useOnline, visible } from '../ui.js';
 
 /** The ways past a gate. */
 const WAYS = {
@@ -25,6 +25,10 @@ const TELL_MS = 100;
 
 /** Changes that can be taken back. */
 const UNDO_MAX = 100;
+
+/** Canvases with changes that aren't sent yet, by person, project and canvas: they stay while other screens are shown. */
+const unsent = new Map();
+addEventListener('beforeunload', (event) => { if ([...unsent.values()].some((it) => it.pending.length)) event.preventDefault(); });
 
 /** The way to another canvas of the project, or to a new one. */
 function Choice({ id }) {
@@ -57,7 +61,17 @@ function Words({ atom, disabled, change }) {
 export function Canvas({ at }) {
   const id = at[0] || 'board';
   const online = useOnline();
-  const sync = useMemo(() => ({ rev: 0, atoms: {}, pending: [], held: null, last: null }), [id]);
+  const { user, project, name } = useMemo(() => {
+    const { user, who: { tenant, project } } = get();
+    return { user, project, name: JSON.stringify([user, tenant, project, id]) };
+  }, [id]);
+  const sync = useMemo(() => {
+    if (!unsent.has(name)) unsent.set(name, { rev: 0, atoms: {}, pending: [], held: null });
+    return Object.assign(unsent.get(name), { isLoaded: false });
+  }, [id]);
+  const isHere = useRef(true);
+  const isLoading = useRef(false);
+  const timer = useRef(null);
   const [, redraw] = useState(0);
   const [error, fail] = useState(null);
   const [state, tell] = useState('loading');
@@ -67,28 +81,44 @@ export function Canvas({ at }) {
   const told = useRef(0);
   const undone = useRef([]);
   const canWrite = useStore((all) => all.role) !== 'viewer';
-  const shown = () => { redraw((count) => count + 1); tell(sync.held ? 'held' : sync.pending.length ? `${sync.pending.length} pending` : 'synced'); };
+  const connection = useStore((all) => all.connection);
+  const shown = () => {
+    redraw((count) => count + 1);
+    tell(sync.held ? 'held' : sync.pending.length ? `${sync.pending.length} pending` : sync.isLoaded ? 'synced' : 'not loaded');
+  };
   const load = async () => {
     const before = sync.rev;
+    let wrong = null;
+    isLoading.current = true;
     try {
       const snapshot = await api('GET', `/canvas/${encodeURIComponent(id)}/snapshot`);
       // Commits that came meanwhile may be newer than this snapshot.
       if (sync.rev === before || snapshot.rev >= sync.rev) Object.assign(sync, { rev: snapshot.rev, atoms: Object.fromEntries(snapshot.atoms.map((it) => [it.id, it])) });
-      fail(null);
-    } catch (wrong) { if (wrong.status !== 404) fail(wrong); }
+      sync.isLoaded = true;
+    } catch (error) { wrong = error; }
+    // One that isn't there yet is empty.
+    if (wrong?.status === 404) [sync.isLoaded, wrong] = [true, null];
+    isLoading.current = false;
+    fail(wrong);
     shown();
+    return wrong;
   };
+  useEffect(() => () => {
+    isHere.current = false;
+    clearTimeout(timer.current);
+    if (!sync.pending.length) unsent.delete(name);
+  }, []);
   useEffect(() => {
-    load();
+    again();
     return onEvent((event) => {
-      if (event.type === 'resync') load();
+      if (event.type === 'resync') again();
       if (event.stream === `canvas/${id}` && event.type === 'gesture' && event.actor !== get().user) {
         const until = Date.now() + CURSOR_MS;
         point((all) => [...all.filter((it) => it.actor !== event.actor && it.until > Date.now()), { actor: event.actor, until, x: event.body.x ?? 0, y: event.body.y ?? 0 }]);
         setTimeout(() => point((all) => all.filter((it) => it.until > Date.now())), CURSOR_MS + 50);
       }
       if (event.stream !== `canvas/${id}` || event.type !== 'canvas_commit') return;
-      if (apply(sync, event.body) === 'gap') load();
+      if (apply(sync, event.body) === 'gap') again();
       shown();
     });
   }, [id]);
@@ -100,10 +130,36 @@ export function Canvas({ at }) {
     await flush();
   };
   const flush = async () => {
-    const done = await send(sync, (body) => api('POST', `/canvas/${encodeURIComponent(id)}/commands`, body));
-    if (done?.isGap) await load();
-    if (done?.rebased) say('The canvas had changed; your change was put on top.');
-    fail(done?.error ?? null);
+    clearTimeout(timer.current);
+    const done = await send(sync, (body) => {
+      // What is pending waits for its own screen, person and project.
+      if (!isHere.current || get().user !== user) throw new ApiError(0, null);
+      return api('POST', `/canvas/${encodeURIComponent(id)}/commands`, body, { headers: { 'X-Project-Id': project } });
+    });
+    if (!isHere.current) return;
+    if (done.isBusy || done.againS) timer.current = setTimeout(flush, 1_000 * (done.againS ?? 1));
+    if (done.isBusy) return;
+    if (done.isGap) await load();
+    if (done.rebased) say('The canvas had changed; your change was put on top.');
+    if (!done.isGap) fail(done.error ?? null);
+    shown();
+  };
+  const again = async () => {
+    const wrong = await load();
+    if (!isHere.current) return;
+    if (!wrong) await flush();
+    else if (isLater(wrong.status)) timer.current = setTimeout(again, 1_000 * (wrong.retryAfterS ?? AGAIN_S));
+  };
+  // What was changed without a connection is sent when there is one.
+  useEffect(() => {
+    if (connection !== 'live') return;
+    if (sync.isLoaded) flush();
+    else if (!isLoading.current) again();
+  }, [connection]);
+  const discard = () => {
+    Object.assign(sync, { held: null, pending: [] });
+    undone.current = [];
+    fail(null);
     shown();
   };
   const move = (event) => {
@@ -116,7 +172,7 @@ export function Canvas({ at }) {
   };
   const all = draw(sync);
   const notes = all.filter((it) => !isLink(it));
-  const name = (end) => all.find((it) => it.id === end)?.props.text || end;
+  const named = (end) => all.find((it) => it.id === end)?.props.text || end;
   const add = () => push([{ op: 'create', atom: { id: `n-${crypto.randomUUID().slice(0, 8)}`, type: 'note', order: `a${Date.now()}`,
     props: { text: 'New note', x: 16 + 24 * (all.length % 12), y: 16 + 24 * (all.length % 12) } } }]);
   const change = (atom, props) => push(Object.entries(props).filter(([name, value]) => atom.props[name] !== value)
@@ -144,26 +200,28 @@ export function Canvas({ at }) {
   const mine = new Set(sync.pending.flatMap((it) => it.ops.map((op) => op.id ?? op.atom?.id)));
   if (isPast) return html`<${Title}>Canvas ${visible(id)}<//><${Past} id=${id} close=${() => look(false)} />`;
   return html`<${Title}>Canvas ${visible(id)}<//>
-    <p class="row"><span class="badge" role="status" id="sync">${state}</span><span class="soft small">revision ${sync.rev}</span>
+    <p class="row"><span class="badge" role="status" id="sync">${state}</span>${sync.isLoaded ? html`<span class="soft small">revision ${sync.rev}</span>` : null}
       <button disabled=${!online || sync.held || !canWrite} onClick=${add}>Add a note</button>
       <button disabled=${!online || !sync.rev} onClick=${() => look(true)}>Earlier revisions</button></p>
     ${sync.held ? html`<div class="notice bad" role="alert" id="held"><p>⊘ Held by the gate ${sync.held.code}: ${visible(sync.held.message)}</p>
       ${WAYS[sync.held.code] ? html`<p>${sync.held.context?.lock_id ? `Lock ${sync.held.context.lock_id}. ` : ''}${WAYS[sync.held.code]}</p>` : null}
       <p class="row"><button onClick=${() => { sync.held = null; flush(); }}>Retry</button>
-        <button class="danger" onClick=${() => { sync.held = null; sync.pending = []; undone.current = []; shown(); }}>Discard</button></p></div>` : null}
-    <${Failed} error=${error} retry=${load} />
+        <button class="danger" onClick=${discard}>Discard</button></p></div>` : null}
+    <${Failed} error=${error} retry=${again} />
+    ${error && sync.pending.length && !sync.held ? html`<p class="row"><span>Your changes are kept here and sent again by themselves.</span>
+      <button class="danger" onClick=${discard}>Discard them</button></p>` : null}
     <div class="board" role="group" aria-label="Board" tabindex="-1" onPointerMove=${move}><${Cursors} of=${cursors} />${notes.map((atom) => html`<${Atom} key=${atom.id} atom=${atom}
       pending=${mine.has(atom.id)} held=${sync.held && mine.has(atom.id)} isChosen=${chosen === atom.id} move=${change} connect=${connect} drop=${drop} />`)}<${Links} atoms=${all} /></div>
     <h2>List</h2>
-    ${all.length ? null : html`<p class="soft">The canvas is empty.</p>`}
+    ${all.length ? null : html`<${None} isKnown=${sync.isLoaded} error=${error}>The canvas is empty.<//>`}
     <ul class="list">${notes.map((atom) => html`<li key=${atom.id}><div class="row">
-      <label for=${`text-${atom.id}`}>${visible(atom.type)} ${atom.id}</label>
+      <label for=${`text-${atom.id}`}>${visible(atom.type)} ${visible(atom.id)}</label>
       <${Words} atom=${atom} disabled=${!canWrite} change=${change} />
-      ${notes.length > 1 ? html`<select aria-label=${`Link ${atom.id} with`} disabled=${!online || !canWrite} value="" onChange=${(event) => { link(atom.id, event.target.value); event.target.value = ''; }}>
-        <option value="">Link with…</option>${notes.filter((it) => it.id !== atom.id).map((it) => html`<option value=${it.id}>${visible(it.props.text) || it.id}</option>`)}</select>` : null}
-      <button class="danger" disabled=${!online || !canWrite} aria-label=${`Delete ${atom.id}`} onClick=${() => drop(atom)}>Delete</button></div></li>`)}
-      ${all.filter(isLink).map((atom) => html`<li key=${atom.id} class="row"><span>link ${visible(name(atom.props.from))} – ${visible(name(atom.props.to))}</span>
-      <button class="danger" disabled=${!online || !canWrite} aria-label=${`Delete ${atom.id}`} onClick=${() => drop(atom)}>Delete</button></li>`)}</ul>
+      ${notes.length > 1 ? html`<select aria-label=${`Link ${visible(atom.id)} with`} disabled=${!online || !canWrite} value="" onChange=${(event) => { link(atom.id, event.target.value); event.target.value = ''; }}>
+        <option value="">Link with…</option>${notes.filter((it) => it.id !== atom.id).map((it) => html`<option value=${it.id}>${visible(it.props.text || it.id)}</option>`)}</select>` : null}
+      <button class="danger" disabled=${!online || !canWrite} aria-label=${`Delete ${visible(atom.id)}`} onClick=${() => drop(atom)}>Delete</button></div></li>`)}
+      ${all.filter(isLink).map((atom) => html`<li key=${atom.id} class="row"><span>link ${visible(named(atom.props.from))} – ${visible(named(atom.props.to))}</span>
+      <button class="danger" disabled=${!online || !canWrite} aria-label=${`Delete ${visible(atom.id)}`} onClick=${() => drop(atom)}>Delete</button></li>`)}</ul>
     <${Files} id=${id} rev=${sync.rev} canWrite=${canWrite} />
     <h2>Canvases</h2>
     <${Choice} id=${id} />`;

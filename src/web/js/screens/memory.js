@@ -1,7 +1,7 @@
 // Values that agents remember, by scope and prefix; and the search of earlier conversations.
 import { useState } from '../../vendor/hooks.js';
 import { api } from '../api.js';
-import { Failed, Title, html, time, useLoaded, useOnline, visible } from '../ui.js';
+import { Failed, None, Title, Twice, html, time, useLoaded, useOnline, visible } from '../ui.js';
 
 export function Memory() {
   const online = useOnline();
@@ -26,9 +26,9 @@ export function Memory() {
     <label for="scope">Scope</label>
     <select id="scope" value=${scope} onChange=${(event) => choose(event.target.value)}><option>project</option><option>tenant</option></select>
     <${Failed} error=${error} retry=${reload} />
-    ${value?.items.length === 0 ? html`<p class="soft">Nothing is remembered in this scope.</p>` : null}
-    <ul class="list">${value?.items.map((entry) => html`<li data-entry tabindex="-1"><strong>${visible(entry.key)}</strong>
+    ${value?.items.length ? null : html`<${None} isKnown=${value} error=${error}>Nothing is remembered in this scope.<//>`}
+    <ul class="list">${value?.items.map((entry) => html`<li data-entry tabindex="-1" key=${entry.key}><strong>${visible(entry.key)}</strong>
       ${' '}<span class="soft small">version ${entry.version}, by ${visible(entry.by)}${entry.expires_at ? `, until ${time(entry.expires_at)}` : ''}</span>
       <pre tabindex="0">${visible(JSON.stringify(entry.value, null, 2))}</pre>
-      <button class="danger" disabled=${!online} onClick=${() => forget(entry.key)} aria-label=${`Forget ${entry.key}`}>Forget</button></li>`)}</ul>`;
+      <${Twice} word="Forget" of=${entry.key} disabled=${!online} act=${() => forget(entry.key)} /></li>`)}</ul>`;
 }

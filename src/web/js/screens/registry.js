@@ -1,7 +1,7 @@
 // What can be used here: cards of six kinds, with source and hash. A list that the page has already isn't sent again.
 import { useState } from '../../vendor/hooks.js';
 import { api } from '../api.js';
-import { Failed, Title, html, useLoaded, visible } from '../ui.js';
+import { Failed, None, Title, html, useLoaded, visible } from '../ui.js';
 
 const KINDS = ['nodes', 'flows', 'personas', 'tasks', 'providers', 'models'];
 const kept = {};
@@ -30,7 +30,7 @@ export function Registry() {
     <${Failed} error=${error} retry=${reload} />
     ${value?.kind === kind ? html`
       <p class="small soft">version <code>${value.version_hash.slice(0, 12)}</code>${value.changed ? ', which has changed since the last look' : ''}</p>
-      ${value.items.length ? null : html`<p class="soft">There are none.</p>`}
+      ${value.items.length ? null : html`<${None} isKnown=${true} error=${error}>There are none.<//>`}
       <ul class="list" id="cards">${value.items.map((it) => html`<li data-entry tabindex="-1" key=${it.id}>
         <strong>${visible(it.id)}</strong> <span class="badge">${it.source}</span>${it.card.risk ? html` <span class="badge">risk ${visible(it.card.risk)}</span>` : null}${dangerous(it.card)}
         <div class="small">${visible(it.card.description ?? '')}</div>

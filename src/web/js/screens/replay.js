@@ -103,7 +103,7 @@ export function Replay({ id }) {
   const length = value?.cast.length ?? 0;
   return html`<${Title}>Replay<//>
     <${Failed} error=${error?.status === 404 ? { message: 'There is no such recording, or it is not for you. Recordings are kept for seven days.' } : error ?? failed} retry=${error ? reload : null} />
-    ${isLoading ? html`<p role="status">Loading…</p>` : null}
+    ${isLoading && !error ? html`<p role="status">Loading…</p>` : null}
     ${value ? html`<p class="row"><strong>${visible(value.meta.title)}</strong>
         <span class="soft small">${value.meta.kind} of ${visible(value.meta.owner)}, ${time(value.meta.started_at)}</span>
         ${value.meta.state === 'live' ? html`<a href=${`#/sessions/${id}`}>It goes on: watch it live</a>` : null}</p>

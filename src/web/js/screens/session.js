@@ -1,13 +1,13 @@
 // Shared sessions: a list, and one as it goes on: its screen, its lines, the model's events, its question.
 import { useEffect, useMemo, useRef, useState } from '../../vendor/hooks.js';
 import { api, authorised } from '../api.js';
-import { get, onEvent, say, useStore } from '../store.js';
+import { get, say, useStore } from '../store.js';
 import { frames, pause, untilOffline } from '../stream.js';
 import { refresh } from '../refresh.js';
 import { Screen, makeScreen } from '../session/screen.js';
 import { begin, fold } from '../session/fold.js';
 import { Lines, useSessionKeys } from '../session/lines.js';
-import { Failed, Title, html, time, useLoaded, visible } from '../ui.js';
+import { Failed, None, Title, html, time, useEvents, useLoaded, visible } from '../ui.js';
 import { Question } from './inbox.js';
 import { Replay } from './replay.js';
 
@@ -17,13 +17,12 @@ const HELD_MAX = 5_000;
 const names = (users, all) => (users.includes('*') ? all : users.map(visible).join(', '));
 
 export function Sessions() {
-  const { value, error, isLoading, reload } = useLoaded(() => api('GET', '/shares?limit=50'), '');
-  useEffect(() => onEvent((event) => { if (/^(share\.|resync)/.test(event.type)) reload(); }), []);
+  const { value, error, reload } = useLoaded(() => api('GET', '/shares?limit=50'), '');
+  useEvents(/^share\./, reload);
   return html`<${Title}>Sessions<//>
     <p class="small soft">In a ReedClaw shell, <code>:share watch</code> shows the session here, and <code>:share approve</code> lets its questions be answered here.</p>
     <${Failed} error=${error} retry=${reload} />
-    ${isLoading ? html`<p role="status">Loading…</p>` : null}
-    ${value?.items.length === 0 ? html`<p class="soft">No session is shared with you.</p>` : null}
+    ${value?.items.length ? null : html`<${None} isKnown=${value} error=${error}>No session is shared with you.<//>`}
     <ul class="list">${value?.items.map((it) => html`<li key=${it.share_id}>
       <span class=${`badge ${it.state === 'live' ? 'good' : ''}`}>${it.state === 'live' ? '● live' : 'ended'}</span>
       ${' '}<a data-entry href=${`#/sessions/${it.share_id}${it.state === 'live' ? '' : '/replay'}`}>${visible(it.title) || it.share_id}</a>
@@ -112,7 +111,7 @@ function Live({ id }) {
   const [isText, read] = useState(false);
   const [isFitted, fit] = useState(true);
   const [failed, fail] = useState(null);
-  const questions = useStore((state) => state.questions).filter((it) => it.stream === `share/${id}`);
+  const questions = (useStore((state) => state.questions) ?? []).filter((it) => it.stream === `share/${id}`);
   const size = () => { fit(!isFitted); screen.post({ k: 'fit', on: !isFitted }); };
   useSessionKeys({ ' ': hold, t: () => read(!isText), f: size });
   const { meta, state, items, viewers } = shown;

@@ -1,11 +1,12 @@
 // The tenant's log, newest first: filters, what caused what, and an event's JSON.
-import { useEffect, useState } from '../../vendor/hooks.js';
-import { api } from '../api.js';
-import { onEvent, say } from '../store.js';
-import { Failed, Title, html, time, visible } from '../ui.js';
+import { useEffect, useRef, useState } from '../../vendor/hooks.js';
+import { newest } from '../events.js';
+import { onEvent, say, useStore } from '../store.js';
+import { Failed, None, Title, count, html, time, visible } from '../ui.js';
 
-const PAGE = 100;
+/** Events in the list, and how many of them are drawn at first and more with each press of Older. */
 const SHOWN_MAX = 2_000;
+const DRAWN = 300;
 
 /** What an event was caused by and has caused, as far as those are in the list. */
 function around(events, event) {
@@ -40,24 +41,52 @@ export function Timeline() {
   const [error, fail] = useState(null);
   const [open, show] = useState(null);
   const [run, follow] = useState('');
+  // The position down to which all events are in the list; null as long as nothing is known.
+  const [from, reach] = useState(null);
+  const [drawn, draw] = useState(DRAWN);
   const [isLoading, load] = useState(true);
+  const connection = useStore((state) => state.connection);
   const filter = `${type ? `&type=${encodeURIComponent(type)}` : ''}${run ? `&run_id=${encodeURIComponent(run)}` : ''}`;
   const toggle = ({ position }) => show(open === position ? null : position);
   const go = ({ position }) => { show(position); document.getElementById(`event-${position}`)?.focus(); };
-  const read = async () => {
+  const current = useRef(filter);
+  current.current = filter;
+  // The events before a position go below those that are there; without one the list begins anew.
+  const read = async (until = null) => {
+    load(true);
     try {
-      // The end of the log: read from a position near its head.
-      const { positions } = await api('GET', '/status');
-      const after = run ? 0 : Math.max(0, positions - (type ? 5_000 : PAGE));
-      const { items } = await api('GET', `/events/list?limit=500&after=${after}${filter}`);
-      put(items.reverse().slice(0, SHOWN_MAX));
+      const found = await newest(filter, until);
+      // The filter is another one by now.
+      if (current.current !== filter) return;
+      put((old) => {
+        // Some may have come by the stream meanwhile.
+        const rest = old.filter((it) => it.position > found.head);
+        return [...rest, ...found.events].slice(0, SHOWN_MAX);
+      });
+      reach(found.from);
+      if (until === null) draw(DRAWN);
       fail(null);
-    } catch (wrong) { fail(wrong); }
+    } catch (wrong) {
+      if (current.current !== filter) return;
+      fail(wrong);
+    }
     load(false);
   };
-  useEffect(() => { read(); }, [filter]);
+  const older = () => {
+    draw((old) => old + DRAWN);
+    if (drawn + DRAWN > events.length && from > 0 && events.length < SHOWN_MAX) read(from);
+  };
+  useEffect(() => {
+    put([]);
+    reach(null);
+    read();
+  }, [filter]);
+  useEffect(() => { if (connection === 'live' && error) read(from && events.length ? from : null); }, [connection]);
   useEffect(() => onEvent((event) => {
-    if (event.type === 'resync') return read();
+    if (event.type === 'resync') {
+      put([]);
+      return read();
+    }
     if (type && event.type !== type || run && event.ids?.run_id !== run) return undefined;
     const item = { ...event, ...event.ids, event_type: event.type, recorded_at: event.at };
     return put((old) => (old[0] && old[0].position >= item.position ? old : [item, ...old].slice(0, SHOWN_MAX)));
@@ -68,10 +97,13 @@ export function Timeline() {
     <label for="type">Type</label>
     <select id="type" value=${type} onChange=${(event) => choose(event.target.value)}>
       <option value="">all</option>${types.map((it) => html`<option>${it}</option>`)}</select>
-    <${Failed} error=${error} retry=${read} />
-    ${isLoading ? html`<p role="status">Loading…</p>` : null}
-    ${!isLoading && !events.length ? html`<p class="soft">${filter ? 'No events pass the filter.' : 'The log is empty.'}</p>` : null}
+    <${Failed} error=${error} retry=${() => read()} />
+    ${events.length ? null : html`<${None} isKnown=${from !== null && !isLoading} error=${error}>${
+      from ? `None of the last events pass the filter; there are ${count(from, 'older event')}.` : filter ? 'No events pass the filter.' : 'The log is empty.'}<//>`}
     ${run ? html`<p class="row"><span>Only the run <code>${run}</code></span><button onClick=${() => follow('')}>All events</button></p>` : null}
-    <ol class="list" reversed>${events.slice(0, 300).map((event) => html`<${Entry} key=${event.position} event=${event} events=${events}
-      isOpen=${open === event.position} toggle=${toggle} go=${go} follow=${follow} />`)}</ol>`;
+    <ol class="list" reversed>${events.slice(0, drawn).map((event) => html`<${Entry} key=${event.position} event=${event} events=${events}
+      isOpen=${open === event.position} toggle=${toggle} go=${go} follow=${follow} />`)}</ol>
+    ${from > 0 && events.length < SHOWN_MAX || events.length > drawn ? html`<p class="row"><button disabled=${isLoading} onClick=${older}>Older</button>
+        ${isLoading ? html`<span role="status">Loading…</span>` : null}</p>`
+      : events.length >= SHOWN_MAX ? html`<p class="soft">Older events aren't shown. A type or a run shows fewer.</p>` : null}`;
 }
