@@ -18,6 +18,8 @@ pub enum ReceiptErrorKind {
     Broken,
     /// The key of a sealed log is gone, or belongs to a longer log.
     Key,
+    /// The key that the user named for a check can't be used.
+    NamedKey,
 }
 
 /// A receipt can't be written or read: the failure and its place, and one thing to do next. The call must not run.
@@ -34,7 +36,11 @@ pub struct ReceiptError {
 
 impl From<ReceiptError> for Failure {
     fn from(error: ReceiptError) -> Self {
-        Self { kind: FailureKind::Unavailable, message: error.message, hint: error.hint }
+        let kind = match error.kind {
+            ReceiptErrorKind::NamedKey => FailureKind::User,
+            _ => FailureKind::Unavailable,
+        };
+        Self { kind, message: error.message, hint: error.hint }
     }
 }
 
@@ -66,6 +72,14 @@ impl ReceiptError {
             kind: ReceiptErrorKind::Locked,
             message: format!("receipts: another program has held {} for 10 seconds", path.display()),
             hint: "is a reedclaw stopped (Ctrl-Z)? End it; no tool runs without a receipt".to_owned(),
+        }
+    }
+
+    pub(super) fn named_key(path: &Path, why: &str) -> Self {
+        Self {
+            kind: ReceiptErrorKind::NamedKey,
+            message: format!("receipts: the key {} can't be used: {why}", path.display()),
+            hint: "name the file that receipts-keys/*.verify.json was moved to".to_owned(),
         }
     }
 

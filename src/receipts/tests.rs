@@ -244,10 +244,25 @@ fn a_sealed_log_cannot_be_rewritten_or_continued_after_a_cut() {
     let usual = plain.verification_key_path(&log_id);
     let away = dir.path().join("away.json");
     fs::rename(&usual, &away).unwrap();
-    assert_eq!(verify(&plain, &Check::default()).unwrap().notes.len(), 1);
+    let told = verify(&plain, &Check::default()).unwrap();
+    assert_eq!((told.verdict, told.notes.len(), told.warnings.len()), (Verdict::Whole, 0, 1));
     let check = Check { key: Some(away), ..Check::default() };
     let told = verify(&plain, &check).unwrap();
-    assert_eq!((told.verdict, told.notes.len()), (Verdict::Whole, 0));
+    assert_eq!((told.verdict, told.notes.len(), told.warnings.len()), (Verdict::Whole, 0, 0));
+    // A key that can't be read checks nothing, and says so.
+    for wrong in [dir.path().join("mistyped.json"), plain.path.clone()] {
+        let refused = verify(&plain, &Check { key: Some(wrong), ..Check::default() }).unwrap_err();
+        assert_eq!(refused.kind, ReceiptErrorKind::NamedKey);
+    }
+    // That of another log, and of one that is gone, neither.
+    let third = tempfile::tempdir().unwrap();
+    for other in [Options::new(third.path().join("r"), third.path().into()), options(&third.path().join("none"))] {
+        if other.path.parent().unwrap().exists() {
+            closed(&other, 3);
+        }
+        let told = verify(&other, &check).unwrap();
+        assert!(matches!(&told.verdict, Verdict::Unconfirmed { why } if why.contains("another log")), "{told:?}");
+    }
     // The key has moved on: a log that was cut into an older epoch takes no more.
     fs::write(&plain.path, lines_of(&whole)[..70].concat()).unwrap();
     let refused = Log::open(plain.clone()).unwrap().denied(&entry(1)).unwrap_err();

@@ -48,7 +48,8 @@ pub enum Verdict {
         /// The source that remembers more, and the part that it remembers.
         why: String,
     },
-    /// All receipts hold, but the head file or the anchors are missing: a cut end can't be noticed.
+    /// All receipts hold, but the head file or the anchors are missing, so a cut end can't be noticed; or the key named for the
+    /// check is that of another log.
     Unconfirmed {
         /// The missing part.
         why: String,
@@ -90,6 +91,8 @@ pub struct Report {
     /// Findings that are worth a look but prove nothing: recoveries, a clock that went back, seals that could not be
     /// checked.
     pub notes: Vec<String>,
+    /// Seals that were not checked: a log that was rewritten without them would look the same.
+    pub warnings: Vec<String>,
 }
 
 /// The receipts of a log, counted.
@@ -196,9 +199,12 @@ impl Counted {
 /// Checks a log.
 ///
 /// # Errors
-/// The log can't be read. One that isn't there is empty.
+/// The log can't be read, or the key that the check names. A log that isn't there is empty.
 pub fn verify(options: &Options, check: &Check) -> Result<Report, ReceiptError> {
     let mut walk = Walk::new(options, check);
+    if let Some(path) = &check.key {
+        walk.key = Some(keys::read(path).map_err(|why| ReceiptError::named_key(path, &why))?);
+    }
     let log = walk.snapshot()?;
     let mut verdict = None;
     if let Some((file, size)) = log {
@@ -215,9 +221,10 @@ pub fn verify(options: &Options, check: &Check) -> Result<Report, ReceiptError> 
     if !matches!(verdict, Some(Verdict::Broken { .. } | Verdict::Cut { .. })) {
         verdict = walk.missing(verdict.is_some()).map(|why| Verdict::Cut { why }).or(verdict);
     }
-    walk.tell_seals();
     let missing = walk.lost();
-    let verdict = verdict.or_else(|| walk.unconfirmed(&missing).map(|why| Verdict::Unconfirmed { why }));
+    let unconfirmed = walk.other_key().or_else(|| walk.unconfirmed(&missing));
+    let verdict = verdict.or_else(|| unconfirmed.map(|why| Verdict::Unconfirmed { why }));
+    let warnings = walk.unchecked_seals().into_iter().collect();
     Ok(Report {
         verdict: verdict.unwrap_or(Verdict::Whole),
         missing,
@@ -228,6 +235,7 @@ pub fn verify(options: &Options, check: &Check) -> Result<Report, ReceiptError> 
         log_id: walk.log_id,
         unknown: walk.open.unknown(options, None),
         notes: walk.notes,
+        warnings,
     })
 }
 
@@ -347,14 +355,14 @@ impl<'a> Walk<'a> {
         for head in of_log {
             self.anchored.entry(head.seq).or_default().push(head.hash.clone());
         }
-        let usual = self.options.verification_key_path(log_id);
-        let path = self.check.key.as_ref().unwrap_or(&usual);
-        match keys::read(path) {
+        if self.check.key.is_some() {
+            self.key = self.key.take().filter(|key| key.log_id() == log_id);
+            return;
+        }
+        let path = self.options.verification_key_path(log_id);
+        match keys::read(&path) {
             Ok(key) if key.log_id() == log_id => self.key = Some(key),
             Ok(_) => self.notes.push(format!("{} is the key of another log", path.display())),
-            Err(why) if self.check.key.is_some() => {
-                self.notes.push(format!("the key {} can't be used: {why}", path.display()));
-            }
             Err(_) => {}
         }
     }
@@ -430,12 +438,19 @@ impl<'a> Walk<'a> {
         (!places.is_empty()).then(|| format!("it is unknown whether the end was cut off: there is no {joined}"))
     }
 
-    fn tell_seals(&mut self) {
-        if self.sealed > 0 && self.key.is_none() {
-            let path = self.options.verification_key_path(self.log_id.as_deref().unwrap_or_default());
-            self.notes
-                .push(format!("the seals were not checked: the verification key isn't here ({})", path.display()));
-        }
+    /// Says that the key named for the check belongs to no log, or to another one. Whoever rewrites a log can give it another
+    /// id and no seals.
+    fn other_key(&self) -> Option<String> {
+        let path = self.check.key.as_ref()?;
+        let is_checked = self.log_id.is_some() && self.key.is_some();
+        let told = || format!("{} is the key of another log: no seal of this one was checked", path.display());
+        (!is_checked).then(told)
+    }
+
+    fn unchecked_seals(&self) -> Option<String> {
+        let path = self.options.verification_key_path(self.log_id.as_deref().unwrap_or_default());
+        let told = || format!("the seals were not checked: the verification key isn't here ({})", path.display());
+        (self.sealed > 0 && self.key.is_none() && self.check.key.is_none()).then(told)
     }
 }
 

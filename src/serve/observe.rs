@@ -219,7 +219,7 @@ fn verify(runtime: &Runtime) -> Result<Value, String> {
     };
     Ok(json!({
         "verdict": verdict, "why": why, "receipts": report.receipts, "head": report.head,
-        "unknown_outcomes": report.unknown.len(), "notes": report.notes,
+        "unknown_outcomes": report.unknown.len(), "notes": report.warnings.iter().chain(&report.notes).collect::<Vec<_>>(),
     }))
 }
 

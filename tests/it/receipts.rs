@@ -232,6 +232,37 @@ fn verify_says_how_the_log_is_by_its_exit_code() {
     assert_eq!(told["missing"], serde_json::json!(["head", "anchors"]));
 }
 
+/// A mistyped key, or one of another log, checked nothing, and a rewritten log "held".
+#[test]
+fn a_named_key_that_checks_nothing_is_no_proof() {
+    let (home, options) = home(0);
+    let sealing = Options { hmac: true, ..options.clone() };
+    call(&Log::open(sealing).expect("the log"), "high");
+    let verify = |key: &Path| reedclaw(home.path(), &["receipt", "verify", "--key", key.to_str().expect("UTF-8")]);
+    let keys = home.path().join(".local/state/reedclaw/receipts-keys");
+    let is_key = |path: &Path| path.to_string_lossy().ends_with(".verify.json");
+    let keys = fs::read_dir(keys).expect("keys").flatten().map(|it| it.path());
+    let usual = keys.into_iter().find(|path| is_key(path)).expect("the key");
+    let key = home.path().join("key.json");
+    fs::rename(usual, &key).expect("moved away");
+    assert_eq!(verify(&key).0, 0);
+    let (code, out, _) = reedclaw(home.path(), &["receipt", "verify"]);
+    assert!(code == 0 && out.contains("warning: the seals were not checked"), "{code} {out}");
+    let (code, out, _) = reedclaw(home.path(), &["doctor"]);
+    assert!(code == 0 && out.contains("warning: the seals were not checked"), "{code} {out}");
+    for wrong in ["none.json", ".local/state/reedclaw/receipts.jsonl"] {
+        let (code, out, err) = verify(&home.path().join(wrong));
+        assert!(code == 2 && err.contains("can't be used") && !out.contains("hold"), "{code} {out} {err}");
+    }
+    // Another log in its place, without seals.
+    for name in ["receipts.jsonl", "receipts.jsonl.head.json", "receipts-anchors.jsonl"] {
+        fs::remove_file(home.path().join(".local/state/reedclaw").join(name)).expect("removed");
+    }
+    call(&Log::open(options).expect("the log"), "low");
+    let (code, out, _) = verify(&key);
+    assert!(code == 9 && out.contains("is the key of another log"), "{code} {out}");
+}
+
 /// The program of docs/receipts.md verifies a log that begins in the older form and goes on in today's, and so do we.
 #[test]
 fn the_documented_python_verifies_a_log_of_both_forms() {
@@ -267,9 +298,19 @@ fn the_documented_python_verifies_a_log_of_both_forms() {
     assert_eq!((&report.verdict, report.receipts), (&Verdict::Whole, 9), "{report:?}");
     let (code, told) = verified(&options.path);
     assert_eq!((code, told), (Some(0), format!("9 receipts hold, head {}\n", report.head.expect("a head"))));
-    let changed = fs::read_to_string(&options.path).expect("the log").replacen("allowed", "denied", 1);
-    fs::write(&options.path, changed).expect("written");
-    assert_eq!(verified(&options.path).0, Some(1));
+    let log = fs::read_to_string(&options.path).expect("the log");
+    for (written, instead) in [
+        ("allowed", "denied"),
+        ("\"risk\":\"high\"", "\"risk\":\"blocked\",\"risk\":\"high\""),
+        ("\"risk\":", "\"risk\": "),
+        ("\"high\"", "\"\\u0068igh\""),
+        ("}\n", "}\r\n"),
+    ] {
+        let changed = log.replacen(written, instead, 1);
+        assert_ne!(changed, log);
+        fs::write(&options.path, changed).expect("written");
+        assert_eq!(verified(&options.path).0, Some(1), "{instead}");
+    }
 }
 
 #[test]

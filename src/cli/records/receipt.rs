@@ -173,6 +173,7 @@ pub(in crate::cli) fn report_lines(options: &Options, report: &Report) -> Vec<St
     lines.extend(report.unknown.iter().map(|open| {
         format!("receipt {}: unknown outcome: {} at {}, {}", open.seq, open.tool, open.timestamp, open.id)
     }));
+    lines.extend(report.warnings.iter().map(|warning| format!("warning: {warning}")));
     lines.extend(report.notes.iter().map(|note| format!("note: {note}")));
     lines
 }
@@ -192,7 +193,8 @@ fn as_json(options: &Options, report: &Report) -> Value {
         .collect();
     json!({
         "verdict": verdict, "receipt": broken, "why": why, "receipts": report.receipts, "log_id": report.log_id,
-        "head": report.head, "missing": report.missing, "unknown_outcome": unknown, "notes": report.notes,
+        "head": report.head, "missing": report.missing, "unknown_outcome": unknown,
+        "notes": report.warnings.iter().chain(&report.notes).collect::<Vec<_>>(),
         "path": options.path.to_string_lossy(),
     })
 }
