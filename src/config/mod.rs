@@ -213,7 +213,7 @@ fn run(
     match sandbox.run(text) {
         Ok(value) => {
             problems.locate(text);
-            Check { env, holds, otherwise, problems }.whole(value)
+            Check::new(env, holds, otherwise, problems).whole(value)
         }
         Err(RunError { line, message }) => {
             problems.file(line, format!("{message}; {otherwise}"));
@@ -227,7 +227,7 @@ fn defaults(sandbox: &Sandbox, env: &Env) -> Result<(Tree, Vec<Problem>), LoadEr
     let value = sandbox.run_trusted(DEFAULT_LUA).map_err(|error| LoadError::Defaults { why: error.message })?;
     let mut problems = Problems::of("default.lua");
     let none = Tree::new();
-    let checked = Check { env, holds: &none, otherwise: DEFAULTS_HOLD, problems: &mut problems }.whole(value);
+    let checked = Check::new(env, &none, DEFAULTS_HOLD, &mut problems).whole(value);
     let has_home = env.get(std::ffi::OsStr::new("HOME")).is_some_and(|home| !home.is_empty());
     Ok((checked.tree, if has_home { problems.finish() } else { Vec::new() }))
 }

@@ -514,11 +514,30 @@ fn mistakes_in_security_fail_closed() {
         ("forbidden_paths = 7", Readonly, SandboxChoice::Prefer, "security.autonomy \"readonly\", the strictest"),
         ("autonomy = 'full', programms = {}", Readonly, SandboxChoice::Prefer, "the strictest, until then"),
         ("workspace_only = 0", Supervised, SandboxChoice::Prefer, "using true, the strictest"),
+        // Nothing was forbidden, and tools could do what they liked.
+        (
+            "autonomy = 'full', programs = { deploy = 'deny' }",
+            Readonly,
+            SandboxChoice::Prefer,
+            "using security.autonomy",
+        ),
+        ("autonomy = 'full', programs = { 'deploy*: deny' }", Readonly, SandboxChoice::Prefer, "until it is mended"),
+        ("forbidden_paths = { ['/secret'] = true }", Readonly, SandboxChoice::Prefer, "using security.autonomy"),
+        ("forbidden_paths = { 5 }", Readonly, SandboxChoice::Prefer, "a table is not a list of absolute paths"),
+        ("forbidden_paths = { '/x', y = 1 }", Readonly, SandboxChoice::Prefer, "until it is mended"),
+        ("autonomy = 'full', forbidden_paths = {}", Full, SandboxChoice::Prefer, ""),
     ] {
         let loaded = Home::with(format!("return {{ security = {{ {config} }} }}")).load();
         assert_eq!((loaded.settings.security.autonomy, sandbox(&loaded.settings)), (autonomy, mode), "{config}");
         assert!(lines(&loaded).iter().any(|line| line.contains(told)) || told.is_empty(), "{config}: {loaded:?}");
     }
+    let usual = Home::with("return {}").load().settings.security;
+    for (lost, kept) in [("{ 5 }", &usual.forbidden_paths[..]), ("{ '/x', y = 1 }", &["/x".to_owned()])] {
+        let loaded = Home::with(format!("return {{ security = {{ forbidden_paths = {lost} }} }}")).load();
+        assert_eq!(loaded.settings.security.forbidden_paths, kept, "{lost}");
+    }
+    let rules = Home::with("return { security = { programs = { 'a: deny', 'b*: deny' } } }").load();
+    assert_eq!(rules.settings.security.programs.len(), 1, "the others hold");
     let loaded = Home::with("return { autonomy = 'readonly' }").load();
     assert_eq!(loaded.settings.security.autonomy, Readonly, "at the wrong place");
     let loaded = Home::with("return { security = true }").load();

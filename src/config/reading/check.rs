@@ -45,6 +45,20 @@ pub(in crate::config) struct Check<'a> {
     pub(in crate::config) otherwise: &'static str,
     /// Collects the problems.
     pub(in crate::config) problems: &'a mut Problems,
+    /// A list that forbids something has entries of which it isn't known what they should forbid.
+    is_damaged: bool,
+}
+
+impl<'a> Check<'a> {
+    /// Prepares a check.
+    pub(in crate::config) fn new(
+        env: &'a Env,
+        holds: &'a Tree,
+        otherwise: &'static str,
+        problems: &'a mut Problems,
+    ) -> Self {
+        Self { env, holds, otherwise, problems, is_damaged: false }
+    }
 }
 
 impl Check<'_> {
@@ -77,8 +91,12 @@ impl Check<'_> {
                 (Place::Leaf(row), value) => match self.leaf(row, &value, key) {
                     Ok(setting) => {
                         checked.tree.insert(key.clone(), setting);
+                        if std::mem::take(&mut self.is_damaged) {
+                            self.damaged(key, checked);
+                        }
                     }
                     Err(why) => {
+                        self.is_damaged = false;
                         let outcome = match schema::strictest(key) {
                             Some((meant, strict)) => {
                                 let other = if meant == *key { String::new() } else { format!("{} ", meant.join(".")) };
@@ -119,6 +137,15 @@ impl Check<'_> {
                 }
             }
             key.pop();
+        }
+    }
+
+    /// Says that what is unknown in a list is made up for by the strictest autonomy.
+    fn damaged(&mut self, key: &[String], checked: &mut Checked) {
+        if let Some((meant, strict)) = schema::strictest(key) {
+            let told = format!("using {} {}, the strictest, until it is mended", meant.join("."), strict.in_words());
+            self.problems.key(key, told);
+            checked.tree.insert(meant, strict);
         }
     }
 
@@ -418,9 +445,11 @@ impl Check<'_> {
             match (line.parse::<ProgramRule>(), ProgramRule::strictest(&line)) {
                 (Ok(rule), _) => rules.push(rule.to_string()),
                 (Err(()), strictest) => {
-                    let outcome = strictest.as_ref().map_or("ignored".into(), |rule| format!("using \"{rule}\""));
+                    let outcome = strictest.as_ref().map_or(String::new(), |rule| format!("; using \"{rule}\""));
                     let shown = quoted(&line);
-                    self.problems.key(key, format!("{shown} is not a rule such as \"deploy: ask\"; {outcome}"));
+                    self.problems.key(key, format!("{shown} is not a rule such as \"deploy: ask\"{outcome}"));
+                    // It names programs in a way that isn't understood, such as `deploy*`.
+                    self.is_damaged |= strictest.is_none();
                     rules.extend(strictest.map(|rule| rule.to_string()));
                 }
             }
@@ -441,10 +470,10 @@ impl Check<'_> {
         what: &str,
         read: fn(&Value) -> Option<String>,
     ) -> Option<Vec<String>> {
+        let is_forbidding = key.last().is_some_and(|name| name.starts_with("forbidden_") || name == "programs");
         let Value::Table(table) = value else {
             // Words that the user has forbidden stay forbidden, even if other words are wrong.
-            let only = read(value)
-                .filter(|_| key.last().is_some_and(|name| name.starts_with("forbidden_") || name == "programs"))?;
+            let only = read(value).filter(|_| is_forbidding)?;
             self.problems.key(key, format!("{} is not a list; used as its only entry", shown(value)));
             return Some(vec![only]);
         };
@@ -462,10 +491,16 @@ impl Check<'_> {
                 (Value::Integer(_), None) => {
                     self.problems.key(key, format!("{} is not {what}; ignored", shown(&entry)));
                 }
+                _ if is_forbidding => {
+                    self.is_damaged = true;
+                    self.problems.key(key, format!("the entry {} is not part of a list", shown(&index)));
+                }
                 _ => self.problems.key(key, format!("the entry {} is not part of a list; ignored", shown(&index))),
             }
         }
-        Some(words.into_values().collect())
+        // A list in which nothing can be read isn't an empty one, which would forbid nothing.
+        let is_lost = is_forbidding && words.is_empty() && !table.is_empty();
+        (!is_lost).then(|| words.into_values().collect())
     }
 
     fn word_map(&mut self, value: &Value, key: &[String]) -> Option<BTreeMap<String, String>> {
