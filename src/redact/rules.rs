@@ -144,6 +144,10 @@ rules! {
     "Netlify token", Word ["nfp_"], |t, s, a| run(t, s, a, alnum, 30), hides ["§nfp_{a36}§"], leaves [];
     "Fly token", Word ["fm1r_" "fm2_" "fo1_"], |t, s, a| run(t, s, a, encoded, 40), hides ["FlyV1 §fm2_{b120}§"], leaves [];
     "Doppler token", Word ["dp.pt." "dp.st." "dp.ct." "dp.sa."], |t, s, a| run(t, s, a, dotted, 30), hides ["§dp.pt.{a43}§"], leaves [];
+    "Supabase token", Word ["sbp_"], |t, s, a| run(t, s, a, hexadecimal, 40), hides ["§sbp_{h40}§"], leaves ["sbp_index_of_all"];
+    "RubyGems key", Word ["rubygems_"], |t, s, a| run(t, s, a, hexadecimal, 48),
+        hides [":rubygems_api_key: §rubygems_{h48}§"], leaves ["rubygems_version"];
+    "Contentful token", Exact ["CFPAT-"], |t, s, a| run(t, s, a, dashed, 43), hides ["§CFPAT-{a43}§"], leaves ["CFPAT-..."];
     "Brevo key", Word ["xkeysib-"], |t, s, a| run(t, s, a, dashed, 40), hides ["§xkeysib-{h64}-{a16}§"], leaves [];
     "1Password token", Word ["ops_eyj"], |t, s, a| run(t, s, a, encoded, 100), hides ["§ops_eyJ{a200}§"], leaves [];
     "JWT", Exact ["eyJ"], jwt,
