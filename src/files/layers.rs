@@ -27,6 +27,14 @@ pub fn is_opaque(directory: &Path) -> bool {
     matches!(read, Ok(1)) && value[0] == b'y'
 }
 
+/// Whether a file of the upper directory was copied from a lower one, at whatever name, and not made anew.
+#[must_use]
+pub fn is_copied_up(file: &Path) -> bool {
+    /// The kernel's mark, empty where the mount has no privilege.
+    const ORIGIN: &str = "user.overlay.origin";
+    rustix::fs::lgetxattr(file, ORIGIN, &mut [0_u8; 0][..]).is_ok()
+}
+
 /// Some directories as one, the topmost first.
 #[derive(Debug)]
 pub struct Layers {

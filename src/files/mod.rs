@@ -30,7 +30,7 @@ use nix::sys::stat::{FileStat, Mode, fchmod, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 
 pub use commit::{Change, CommitError, Journals, Recovery};
-pub use layers::{Layers, OPAQUE, is_opaque};
+pub use layers::{Layers, OPAQUE, is_copied_up, is_opaque};
 pub use lock::{Locked, Marked, is_marked, lock_file, marked_number, private_file};
 pub use place::{Places, Stage};
 pub use replace::{make_private, replace_for_now, replace_private};

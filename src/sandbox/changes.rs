@@ -10,16 +10,17 @@
 //!
 //! The format is the kernel's (Documentation/filesystems/overlayfs.rst), with `userxattr`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::scratch::Layer;
-use crate::files::{Layers, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, holes, is_opaque};
+use crate::files::{Layers, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits, holes, is_copied_up, is_opaque};
 
 /// Clocks of file systems go in ticks: a change in the same tick as the copy may be older or newer.
 const TICK_NS: i64 = 10_000_000;
@@ -153,6 +154,7 @@ pub fn collect(layer: &Layer, workspace: &Layers, limits: &CollectLimits) -> Res
     collector.directory(Path::new(""), true, &directories)?;
     let mut changes = collector.changes.into_inner().unwrap_or_else(PoisonError::into_inner);
     changes.items = one_for_each_path(changes.items);
+    contest_vanished(&mut changes.items, workspace, layer.since_ns);
     count_other_names(&mut changes.items, workspace);
     changes.left_out.sort();
     Ok(changes)
@@ -175,6 +177,42 @@ fn one_for_each_path(mut items: Vec<Change>) -> Vec<Change> {
         }
     }
     all
+}
+
+/// Marks files as contested that somebody else deleted while the program changed them: the upper directory has a copy of what
+/// isn't there any more, in a directory that was changed since. A file that the program itself moved is such a copy, too, so as
+/// many are let pass as it has deleted.
+fn contest_vanished(items: &mut [Change], workspace: &Layers, since_ns: i64) {
+    let is_recent = |path: &Path| {
+        let mut above = path.ancestors().skip(1).filter_map(|it| workspace.stamp(it).ok().flatten());
+        above.next().is_some_and(|it| it.changed_ns >= since_ns - TICK_NS)
+    };
+    let is_vanished = |it: &Change| match &it.kind {
+        // One with two names was linked.
+        ChangeKind::File { source, .. } if it.before.is_none() => {
+            is_recent(&it.path)
+                && fs::symlink_metadata(source).is_ok_and(|data| data.nlink() == 1)
+                && is_copied_up(source)
+        }
+        _ => false,
+    };
+    let vanished: Vec<usize> = (0..items.len()).filter(|at| is_vanished(&items[*at])).collect();
+    let is_gone = |it: &&Change| it.kind == ChangeKind::Deleted && it.before.is_some_and(|it| it.is_file());
+    if vanished.len() <= items.iter().filter(is_gone).count() {
+        return;
+    }
+    vanished.iter().for_each(|at| items[*at].is_contested = true);
+    // So are the directories that were deleted with them.
+    let above = |is_contested: bool| {
+        let is_leaf =
+            |it: &&Change| !matches!(it.kind, ChangeKind::Directory { .. }) && it.is_contested == is_contested;
+        let paths = items.iter().filter(is_leaf).flat_map(|it| it.path.ancestors().skip(1).map(Path::to_owned));
+        paths.collect::<HashSet<PathBuf>>()
+    };
+    let (contested, others) = (above(true), above(false));
+    for item in items.iter_mut().filter(|it| it.before.is_none()) {
+        item.is_contested |= contested.contains(&item.path) && !others.contains(&item.path);
+    }
 }
 
 /// Notes how many names of a changed file keep what they had.

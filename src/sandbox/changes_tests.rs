@@ -211,6 +211,29 @@ fn what_somebody_else_changed_is_contested_whatever_its_date() {
     assert_eq!(scene.in_words(), ["mine deleted", "theirs file 644 7"]);
 }
 
+/// A file that was deleted while a command appended to it came back with its old content.
+#[test]
+fn what_somebody_else_deleted_is_contested_unless_the_command_moved_it() {
+    let mut scene = Scene::of(&[("moved", "x")]);
+    scene.layer.since_ns = 0;
+    let copied_up = |name: &str| {
+        write(&scene.upper(name), "old\nmore\n");
+        let upper = scene.upper(name);
+        rustix::fs::lsetxattr(upper, "user.overlay.origin", b"", rustix::fs::XattrFlags::empty()).unwrap();
+    };
+    copied_up("gone/file");
+    write(&scene.upper("new"), "n");
+    assert_eq!(
+        scene.in_words(),
+        ["gone directory 755, new, contested", "gone/file file 644 9, new, contested", "new file 644 1, new"]
+    );
+    fs::remove_dir_all(scene.upper("gone")).unwrap();
+    copied_up("elsewhere");
+    assert_eq!(scene.in_words()[0], "elsewhere file 644 9, new, contested");
+    scene.whiteout("moved");
+    assert_eq!(scene.in_words()[..2], ["elsewhere file 644 9, new", "moved deleted, contested"]);
+}
+
 #[test]
 fn too_much_is_refused_as_a_whole() {
     let scene = Scene::of(&[("dir/a", "x"), ("dir/b", "x"), ("dir/c", "x")]);
