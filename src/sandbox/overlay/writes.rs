@@ -55,6 +55,8 @@ pub(super) const CHANGES: &[(i64, Option<usize>, usize, bool)] = &[
 /// The parts of the file system that a program can't write.
 pub(super) struct Closed {
     open: Vec<PathBuf>,
+    /// The directory where the program works, which may lie in a private place.
+    workspace: PathBuf,
     homes: Vec<PathBuf>,
     tools: Vec<PathBuf>,
 }
@@ -64,6 +66,7 @@ impl Closed {
         let jail = spec.jail.as_ref();
         let workspace = jail.map(|jail| jail.workspace.path());
         Self {
+            workspace: spec.cwd.path(),
             open: workspace.into_iter().chain(paths(&spec.writable)).collect(),
             homes: jail.map(|jail| paths(&jail.homes).collect()).unwrap_or_default(),
             tools: jail.map(|jail| paths(&jail.kept_of_home).collect()).unwrap_or_default(),
@@ -88,6 +91,9 @@ impl Closed {
         }
         let is_plain = |path: &Path| !path.as_os_str().as_bytes().iter().any(u8::is_ascii_control);
         let is_cache = |path: &Path| path.iter().any(|part| CACHES.iter().any(|cache| part == *cache));
+        if path.starts_with(&self.workspace) {
+            return is_plain(path) && !is_cache(path);
+        }
         match self.homes.iter().find_map(|home| path.strip_prefix(home).ok()) {
             // Settings and caches of programs, which they find in every home, and tools, which they can't change.
             Some(below) => {
@@ -140,4 +146,32 @@ fn normal(path: &Path) -> PathBuf {
         }
     }
     normal
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a workspace below `/tmp` a refused first look was neither asked about nor reported.
+    #[test]
+    fn a_workspace_in_a_private_place_is_closed_unless_it_is_open() {
+        let mut closed = Closed {
+            open: Vec::new(),
+            workspace: "/tmp/work".into(),
+            homes: vec!["/home/u".into()],
+            tools: Vec::new(),
+        };
+        for (path, is_closed) in [
+            ("/tmp/work/a.txt", true),
+            ("/tmp/work/__pycache__/a.pyc", false),
+            ("/tmp/other", false),
+            ("/dev/null", false),
+            ("/srv/x", true),
+            ("/home/u/x", true),
+        ] {
+            assert_eq!(closed.closes(Path::new(path)), is_closed, "{path}");
+        }
+        closed.open.push("/tmp/work".into());
+        assert!(!closed.closes(Path::new("/tmp/work/a.txt")));
+    }
 }
