@@ -162,10 +162,13 @@ pub(super) fn asked(id: &str, question: &Question, (title, arguments): (&str, &V
             }
             format!("Run `{}`", shown.join("; "))
         }
-        Action::Keep { command, writes, deletes, .. } => {
+        Action::Keep { command, writes, deletes, directories, .. } => {
             let all = writes.iter().map(|path| (path, "changed")).chain(deletes.iter().map(|path| (path, "removed")));
+            let all = all.chain(directories.iter().map(|path| (path, "directory")));
             lines.push("The command has run on a copy. A yes applies its changes here:".into());
             lines.extend(all.take(FILES_MAX).map(|(path, how)| format!("- {} ({how})", escape_visible(path))));
+            // Modes, targets of links and sizes, which no difference shows.
+            lines.extend(question.change_rows().take(FILES_MAX).map(|row| format!("  {}", escape_visible(row))));
             format!("Keep what `{}` changed", escape_visible(command))
         }
         _ => {

@@ -11,7 +11,7 @@ use crate::proto::tool::{Answer, Question};
 use crate::render::patch::FilePatch;
 use crate::render::sheet::{Look, Sheet};
 use crate::render::text::escape_visible;
-use crate::render::{asked_rows, chosen, named, question_sheet};
+use crate::render::{asked_rows, change_rows, chosen, named, question_sheet};
 use crate::share::RemoteAnswer;
 
 /// The choice of a key.
@@ -117,7 +117,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
         if said != Key::Whole
             && let Some(Err(given)) = elsewhere.as_ref().map(|open| open.answer_here())
         {
-            return Ok(given_elsewhere(&console, &make, given));
+            return Ok(given_elsewhere(&console, question, given));
         }
         if said == Key::Whole {
             let change = &question.changes[file];
@@ -139,15 +139,15 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
             Key::MyShell => ("in your shell", Answer::InMyShell),
             Key::Hunks => {
                 let (word, answer) = choose_hunks(person, question, cancel)?;
-                conclude(&console, &make, &word);
+                conclude(&console, question, &word);
                 return Ok(answer);
             }
-            Key::Edit => match edit(person, question, (file, &make))? {
+            Key::Edit => match edit(person, question, file)? {
                 Some(answer) => return Ok(answer),
                 None => continue,
             },
             Key::NoBecause => {
-                conclude(&console, &make, "no");
+                conclude(&console, question, "no");
                 let why = person.write_line("tell the model: ", "")?;
                 return Ok(Answer::No(why.unwrap_or_default()));
             }
@@ -159,7 +159,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
                 ("no", Answer::No(String::new()))
             }
         };
-        conclude(&console, &make, word);
+        conclude(&console, question, word);
         return Ok(answer);
     }
 }
@@ -170,14 +170,10 @@ pub(super) fn unanswered() -> Answer {
 }
 
 /// Lets the person edit the call; `None` if they leave it as it is.
-fn edit<P: Asking>(
-    person: &mut P,
-    question: &Question,
-    (file, make): (usize, &dyn Fn(Look) -> Sheet),
-) -> Result<Option<Answer>, P::Hangup> {
+fn edit<P: Asking>(person: &mut P, question: &Question, file: usize) -> Result<Option<Answer>, P::Hangup> {
     let console = person.console().clone();
     if let Action::Shell { command } = &question.action {
-        conclude(&console, make, "edit");
+        conclude(&console, question, "edit");
         let edited = person.write_line("run instead: ", command)?;
         return Ok(Some(edited.map_or(Answer::No(String::new()), Answer::Edited)));
     }
@@ -189,9 +185,9 @@ fn edit<P: Asking>(
 }
 
 /// Ends the question by the answer that came from elsewhere.
-fn given_elsewhere(console: &Console, make: &dyn Fn(Look) -> Sheet, given: RemoteAnswer) -> Answer {
+fn given_elsewhere(console: &Console, question: &Question, given: RemoteAnswer) -> Answer {
     let by = escape_visible(&given.by);
-    conclude(console, make, &format!("{}, by {by}", if given.is_yes { "once" } else { "no" }));
+    conclude(console, question, &format!("{}, by {by}", if given.is_yes { "once" } else { "no" }));
     if given.is_yes {
         return Answer::Once;
     }
@@ -228,17 +224,19 @@ fn second_key<P: Asking>(
 }
 
 /// Replaces the question on the screen by as much of the call as fits, and by the answer.
-fn conclude(console: &Console, make: &dyn Fn(Look) -> Sheet, word: &str) {
+fn conclude(console: &Console, question: &Question, word: &str) {
     // Screen readers have already read it out.
     if !console.options().accessible {
-        let sheet = make(look(console));
+        let sheet = question_sheet(question, look(console));
         let rows_max = console.height_rows().saturating_sub(2).max(4);
         let mut rows = sheet.rows(0..sheet.len().min(rows_max));
         if sheet.len() > rows_max {
-            let files = sheet.file_rows();
-            rows = match files.len() {
+            // All changes are named before their differences are shown.
+            let changes = change_rows(question.change_rows(), look(console));
+            let named: Vec<String> = changes.into_iter().chain(sheet.file_rows()).collect();
+            rows = match named.len() {
                 0 => rows,
-                _ => sheet.rows(0..1).into_iter().chain(files.into_iter().take(rows_max)).collect(),
+                _ => sheet.rows(0..1).into_iter().chain(named.into_iter().take(rows_max)).collect(),
             };
             rows.push(format!("  ({} lines in all)", sheet.len()));
         }

@@ -4,12 +4,11 @@ use super::approve::unanswered;
 use super::pager::Pager;
 use super::question::{Asking, put};
 use crate::agent::Cancel;
-use crate::base::text::counted;
 use crate::host::PrivateCopy;
 use crate::proto::tool::{Answer, FileChange, Question};
+use crate::render::change_rows;
 use crate::render::patch::{FilePatch, patches};
 use crate::render::sheet::{Look, Sheet};
-use crate::render::text::escape_visible;
 
 /// The answer to a hunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,8 +24,6 @@ enum HunkChoice {
 }
 
 const KEYS: &str = "take [y]  leave [n, Enter]  take the rest [a]  leave the rest [d]  take none [Esc]";
-/// Changes that are named on one page, of those that no hunk shows.
-const OTHERS_SHOWN_MAX: usize = 100;
 const MORE: &str = "down [Space, j]  up [b, k]  end [G]  leave [n, Enter]  take none [Esc]";
 
 fn choice(keys: &[u8], is_seen: bool) -> Option<HunkChoice> {
@@ -59,8 +56,8 @@ pub(super) fn choose_hunks<P: Asking>(
                 of_file.push(rest);
                 continue;
             }
-            let head = vec![format!("hunk {number} of {total}")];
-            let said = ask(person, head, vec![patch.only(hunk)], cancel)?;
+            let head = |_: Look| vec![format!("hunk {number} of {total}")];
+            let said = ask(person, &head, vec![patch.only(hunk)], cancel)?;
             match said {
                 HunkChoice::Take | HunkChoice::Leave => {}
                 HunkChoice::TakeRest => rest = Some(true),
@@ -77,7 +74,7 @@ pub(super) fn choose_hunks<P: Asking>(
     let has_others = match rest {
         _ if others.is_empty() => taken == total,
         Some(rest) => rest,
-        None => match ask(person, other_rows(&others), Vec::new(), cancel)? {
+        None => match ask(person, &|look| other_rows(others, look), Vec::new(), cancel)? {
             HunkChoice::Take | HunkChoice::TakeRest => true,
             HunkChoice::Leave | HunkChoice::LeaveRest => false,
             HunkChoice::None | HunkChoice::Stop => return Ok(("no".to_owned(), Answer::No(String::new()))),
@@ -101,12 +98,12 @@ pub(super) fn choose_hunks<P: Asking>(
 /// Asks about one part; cancels the answer if the person stops it.
 fn ask<P: Asking>(
     person: &mut P,
-    head: Vec<String>,
+    head: &dyn Fn(Look) -> Vec<String>,
     patches: Vec<FilePatch>,
     cancel: &Cancel,
 ) -> Result<HunkChoice, P::Hangup> {
     let console = person.console().clone();
-    let make = |look: Look| Sheet::new(look, head.clone(), patches.clone(), Vec::new());
+    let make = |look: Look| Sheet::new(look, head(look), patches.clone(), Vec::new());
     let mut pager = Pager::new(&console, &make, [KEYS, MORE], &choice);
     let said = put(person, &mut pager, HunkChoice::Stop, Some(HunkChoice::Late))?;
     pager.leave(&console);
@@ -117,15 +114,9 @@ fn ask<P: Asking>(
 }
 
 /// The rows of the changes that no hunk shows.
-fn other_rows(others: &[(&str, bool)]) -> Vec<String> {
-    let row = |(path, is_removed): &(&str, bool)| {
-        format!("  {} {}", if *is_removed { "removes" } else { "writes" }, escape_visible(path))
-    };
-    let more = others.len().saturating_sub(OTHERS_SHOWN_MAX);
-    let head = format!("the other {}", counted(others.len(), "change"));
-    let rows = others.iter().take(OTHERS_SHOWN_MAX).map(row);
-    let end = (more > 0).then(|| format!("  and {more} more"));
-    std::iter::once(head).chain(rows).chain(end).collect()
+fn other_rows(others: &[String], look: Look) -> Vec<String> {
+    let rows = change_rows(others.iter().map(String::as_str), look);
+    std::iter::once("the other changes".to_owned()).chain(rows).collect()
 }
 
 /// Opens the new content of a file in the person's editor; returns the saved text if it differs.

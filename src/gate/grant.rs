@@ -66,7 +66,10 @@ impl Grant {
             && verdict.effects.iter().all(is_inside)
             && match &call.action {
                 Action::Shell { .. } => true,
-                action => changed(action).is_some_and(|paths| paths.iter().all(|path| self.may_write(path, workspace))),
+                action => {
+                    changed(action).is_some_and(|paths| paths.iter().all(|path| self.may_write(path, workspace)))
+                        && directories(action).iter().all(|path| self.may_make(path, workspace))
+                }
             }
     }
 
@@ -97,6 +100,11 @@ impl Grant {
         if is_counted(call, approver) {
             self.calls_left = self.calls_left.map(|left| left.saturating_sub(1));
         }
+    }
+
+    /// Whether a directory itself, or what would be in it, may be written.
+    fn may_make(&self, path: &str, workspace: &Path) -> bool {
+        self.may_write(path, workspace) || self.may_write(&format!("{path}/x"), workspace)
     }
 
     fn may_write(&self, path: &str, workspace: &Path) -> bool {
@@ -132,6 +140,11 @@ fn changed(action: &Action) -> Option<Vec<&str>> {
         Action::Read { .. } | Action::Open { .. } | Action::List { .. } => Some(Vec::new()),
         _ => None,
     }
+}
+
+/// The directories that a call makes, or changes the mode of.
+fn directories(action: &Action) -> &[String] {
+    if let Action::Keep { directories, .. } = action { directories } else { &[] }
 }
 
 /// A path below the workspace, relative to it.
@@ -176,7 +189,9 @@ mod tests {
             command: "x".into(),
             writes: vec![path.into()],
             deletes: Vec::new(),
-            links: Vec::new(),
+            directories: Vec::new(),
+            guarded: Vec::new(),
+            others: Vec::new(),
         };
         let shell = |command: &str| Action::Shell { command: command.into() };
         let write = |path: &str| vec![Effect::Write { path: path.into(), how: WriteKind::Write }];

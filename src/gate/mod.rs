@@ -728,12 +728,12 @@ fn command(call: &Call) -> Option<&str> {
 /// The command whose changes a call applies, and their paths. A directory that tools fill counts as one, with a slash at
 /// its end: what a build leaves there has other names each time.
 fn kept_paths(call: &Call) -> Option<(&str, Vec<String>)> {
-    let Action::Keep { command, writes, deletes, .. } = &call.action else { return None };
+    let Action::Keep { command, writes, deletes, directories, .. } = &call.action else { return None };
     let whole = |path: &String| match known_paths::derived(Path::new(path)) {
         Some(directory) => format!("{}/", directory.display()),
         None => path.clone(),
     };
-    let paths: BTreeSet<String> = writes.iter().chain(deletes).map(whole).collect();
+    let paths: BTreeSet<String> = writes.iter().chain(deletes).chain(directories).map(whole).collect();
     Some((command, paths.into_iter().collect()))
 }
 

@@ -299,7 +299,9 @@ fn always_covers_whatever_the_same_command_changes_in_a_directory_that_tools_fil
     let mut scene = scene(Autonomy::Supervised);
     let keep = |scene: &Scene, command: &str, writes: Vec<String>| {
         let deletes = vec!["app/node_modules/old/index.js".to_owned()];
-        scene.judge(Action::Keep { command: command.to_owned(), writes, deletes, links: Vec::new() })
+        let [directories, others] = [Vec::new(), Vec::new()];
+        let guarded = Vec::new();
+        scene.judge(Action::Keep { command: command.to_owned(), writes, deletes, directories, guarded, others })
     };
     let built = |hash: &str| (0..1000).map(|at| format!("target/debug/deps/part{at}-{hash}.o")).collect::<Vec<_>>();
     let ticket = keep(&scene, "cargo build", built("aa"));

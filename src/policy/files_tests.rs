@@ -19,12 +19,25 @@ fn a_model_doesnt_raise_the_autonomy_of_another() {
 #[test]
 fn what_a_command_changed_on_its_copy_is_weighed_by_where_it_is() {
     let rules = rules();
-    let keep = |writes: &[&str], deletes: &[&str]| {
+    let kept = |writes: &[&str], deletes: &[&str], directories: &[&str], guarded: &[&str]| {
         let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();
-        let action =
-            Action::Keep { command: String::new(), writes: list(writes), deletes: list(deletes), links: Vec::new() };
+        let action = Action::Keep {
+            command: String::new(),
+            writes: list(writes),
+            deletes: list(deletes),
+            directories: list(directories),
+            guarded: guarded.iter().map(|path| ((*path).to_owned(), "why")).collect(),
+            others: Vec::new(),
+        };
         judge(&action, &Context { hold: Hold::Copy, ..Context::new(&rules) }).risk
     };
+    let keep = |writes: &[&str], deletes: &[&str]| kept(writes, deletes, &[], &[]);
+    // Directories alone were judged as no change.
+    assert_eq!(kept(&[], &[], &["d", ".git/hooks", ".github/workflows"], &[]), Risk::Medium);
+    assert_eq!(kept(&[], &[], &[".git/hooks"], &[".git/hooks"]), Risk::High);
+    for blocked in ["../d", "d\u{202e}"] {
+        assert_eq!(kept(&[], &[], &[blocked], &[]), Risk::Blocked, "{blocked}");
+    }
     assert_eq!(keep(&["a", "b/c"], &["d"]), Risk::Medium);
     assert_eq!(keep(&["a", ".git/hooks/x"], &[]), Risk::High);
     assert_eq!(keep(&[".envrc"], &[]), Risk::High);

@@ -89,8 +89,9 @@ pub fn judge(action: &Action, context: &Context<'_>) -> PolicyVerdict {
             let writes = writes.iter().map(|path| (path, Action::Write { path: path.clone() }));
             let deletes = deletes.iter().map(|path| (path, Action::Delete { path: path.clone() }));
             writes.chain(deletes).for_each(|(path, each)| file(&mut found, context, &each, path, is_keep));
-            if let Action::Keep { links, .. } = action {
-                links.iter().for_each(|(path, why)| found.high("protected", format!("{path}: {why}")));
+            if let Action::Keep { directories, guarded, .. } = action {
+                directories.iter().for_each(|path| directory(&mut found, context, path));
+                guarded.iter().for_each(|(path, why)| found.high("protected", format!("{path}: {why}")));
             }
         }
     }
@@ -353,6 +354,17 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
             _ => is(Risk::High, "outside", "is outside the workspace"),
         };
         found.note(risk, rule, text);
+    }
+}
+
+/// A directory of the workspace that a command made on its copy, or changed the mode of. By itself it runs nothing, so one that
+/// would hold protected files is like any other.
+fn directory(found: &mut Findings<'_, '_>, context: &Context<'_>, path: &str) {
+    let mut alone = Findings::new(found.map);
+    file(&mut alone, context, &Action::Write { path: path.to_owned() }, path, true);
+    match alone.reasons.into_iter().find(|reason| reason.risk == Risk::Blocked) {
+        Some(Reason { rule, text, .. }) => found.block(rule, text),
+        None => found.note(Risk::Medium, "write", format!("makes or changes the directory {path}")),
     }
 }
 

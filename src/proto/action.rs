@@ -49,12 +49,17 @@ pub enum Action {
     Keep {
         /// The command that ran.
         command: String,
-        /// Files and directories that are made or changed, relative to the workspace.
+        /// Files and links that are made or changed, relative to the workspace.
         writes: Vec<String>,
         /// Files and directories that are removed, relative to the workspace.
         deletes: Vec<String>,
-        /// Links that are made and are never made unasked, each with the reason: they lead out, or to a protected file.
-        links: Vec<(String, &'static str)>,
+        /// Directories with a changed mode, and new ones without a new file in them, relative to the workspace.
+        directories: Vec<String>,
+        /// Paths that are never changed unasked, each with the reason: links that lead out or to a protected file, directories
+        /// of git whose mode changes.
+        guarded: Vec<(String, &'static str)>,
+        /// Rows about the changes that no difference of text shows. Text from outside: whoever shows it escapes it.
+        others: Vec<String>,
     },
     /// Sends a request.
     Http {

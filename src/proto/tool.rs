@@ -1,7 +1,5 @@
 //! One tool call, as faces see it: the question whether it may run, the person's answer, and the outcome. Plain data.
 
-use std::collections::HashSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,17 +45,17 @@ impl Question {
         self.filled.clear();
     }
 
-    /// Returns the changes of a command that no hunk shows, such as a picture or a removed directory of build products: the
-    /// path, and whether it is removed.
+    /// Returns the rows about the changes of a command that no hunk shows, such as a picture, a link or a removed directory of
+    /// build products.
     #[must_use]
-    pub fn others(&self) -> Vec<(&str, bool)> {
-        let Action::Keep { writes, deletes, .. } = &self.action else { return Vec::new() };
-        // A directory goes and comes with the files in it.
-        let shown: HashSet<&Path> =
-            self.changes.iter().flat_map(|change| Path::new(&change.path).ancestors()).collect();
-        let written = writes.iter().map(|path| (path.as_str(), false));
-        let removed = deletes.iter().map(|path| (path.as_str(), true));
-        written.chain(removed).filter(|(path, _)| !shown.contains(Path::new(path))).collect()
+    pub fn others(&self) -> &[String] {
+        if let Action::Keep { others, .. } = &self.action { others } else { &[] }
+    }
+
+    /// Returns the rows about the changes of a command, without the first, which says how it ended.
+    pub fn change_rows(&self) -> impl Iterator<Item = &str> {
+        let preview = if matches!(self.action, Action::Keep { .. }) { self.preview.as_str() } else { "" };
+        preview.lines().skip(1)
     }
 }
 

@@ -26,7 +26,7 @@ mod words;
 pub use controls::strip_controls;
 pub use markdown::{Markdown, Options};
 pub use paint::code_style;
-pub use question::{asked_rows, chosen, command_rows, named, overdue_rows, question_sheet};
+pub use question::{asked_rows, change_rows, chosen, command_rows, named, overdue_rows, question_sheet};
 pub use sanitise::{CSI_CHARS_MAX, STRING_CHARS_MAX, Sanitiser, sanitise};
 pub use screen::ScreenFilter;
 pub use words::changed_words;

@@ -80,6 +80,14 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     Sheet::new(look, head.rows, patches(&question.changes), foot.rows)
 }
 
+/// Rows of ours about a command's changes.
+#[must_use]
+pub fn change_rows<'a>(lines: impl Iterator<Item = &'a str>, look: Look) -> Vec<String> {
+    let mut rows = Rows::new(look);
+    lines.for_each(|line| rows.ours(Style::new(), line));
+    rows.rows
+}
+
 /// A command that a model proposes.
 #[must_use]
 pub fn command_rows(command: &str, look: Look) -> Vec<String> {

@@ -42,9 +42,14 @@ fn action_text(action: &Action) -> String {
                 writes.iter().map(|it| format!("write {it}")).chain(deletes.iter().map(|it| format!("delete {it}")));
             all.collect::<Vec<String>>().join(", ")
         }
-        Action::Keep { command, writes, deletes, .. } => {
-            let count = writes.len() + deletes.len();
-            format!("keep the {count} changed files of: {command}")
+        Action::Keep { command, writes, deletes, directories, .. } => {
+            match (writes.len() + deletes.len(), directories.len()) {
+                (files, 0) => format!("keep the {files} changed files of: {command}"),
+                (0, directories) => format!("keep the {directories} changed directories of: {command}"),
+                (files, directories) => {
+                    format!("keep the {files} changed files and {directories} directories of: {command}")
+                }
+            }
         }
         Action::Http { method, url } => format!("{method} {url}"),
         Action::Canvas { canvas } => format!("change the canvas {canvas}"),

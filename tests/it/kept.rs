@@ -2,6 +2,7 @@
 //! model.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use serde_json::json;
 
@@ -200,4 +201,77 @@ fn what_came_with_a_protected_file_goes_with_it() {
     names.sort();
     assert_eq!(names, [".git", "a.txt", "old"]);
     assert!(!work(home.path(), ".git/worktrees").exists());
+}
+
+fn mode(path: &std::path::Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o7777
+}
+
+/// With nothing but directories among them, changes were made real unasked in every autonomy.
+#[test]
+fn directories_are_asked_about_like_files() {
+    let commands = ["mkdir -p zz/y; chmod 0777 .git/hooks old", "chmod 0700 old"];
+    let of = |autonomy: &str| {
+        let home = scene(&commands, &format!("security = {{autonomy = \"{autonomy}\"}}"));
+        fs::create_dir_all(work(home.path(), ".git/hooks")).expect("directories");
+        for path in [".git", ".git/hooks", "old"] {
+            fs::set_permissions(work(home.path(), path), fs::Permissions::from_mode(0o755)).expect("a mode");
+        }
+        home
+    };
+    let modes = |home: &std::path::Path| [".git/hooks", "old"].map(|path| mode(&work(home, path)));
+    for autonomy in ["readonly", "supervised"] {
+        let home = of(autonomy);
+        let results = results(home.path());
+        let told = "[dropped, it would have changed: M .git/hooks, M old, + zz, + zz/y; ";
+        assert!(output(&results[0]).starts_with(told), "{autonomy}: {results:?}");
+        assert_eq!(results[1]["error"]["code"], json!("changes-dropped"), "{autonomy}: {results:?}");
+        assert_eq!((modes(home.path()), work(home.path(), "zz").exists()), ([0o755; 2], false), "{autonomy}");
+    }
+    let home = of("full");
+    let all = results(home.path());
+    assert!(output(&all[0]).contains("[kept: M old, + zz, + zz/y]"), "{all:?}");
+    assert!(output(&all[0]).contains("[dropped, it would have changed: M .git/hooks; "), "{all:?}");
+    assert_eq!(modes(home.path()), [0o755, 0o700]);
+    let home = of("supervised");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text(KEEP);
+    session.expect_text("!  .git/hooks  mode 755 to 777  PROTECTED: who may change what git runs");
+    session.expect_text("M  old  mode 755 to 777");
+    session.expect_text("+  zz/y  new directory");
+    session.send(b"y");
+    session.expect_text("mode 777 to 700");
+    session.expect_text(KEEP);
+    session.send(b"n");
+    session.expect_text("that was it");
+    assert_eq!(modes(home.path()), [0o777; 2]);
+}
+
+/// What has no hunk was named on the screen only, and the question about it said neither its kind nor that it is protected.
+#[test]
+fn changes_without_hunks_are_named_in_their_own_question_and_afterwards() {
+    let command = "ln -s /etc/hostname lnk; chmod 700 old; sed -i s/line/LINE/ long; printf '\\0' > b.bin";
+    let home = scene(&[command], "");
+    fs::write(work(home.path(), "long"), numbered(199)).expect("a file");
+    fs::set_permissions(work(home.path(), "old"), fs::Permissions::from_mode(0o755)).expect("a mode");
+    let session = session(home.path());
+    let named = ["lnk  -> /etc/hostname", "M  old  mode 755 to 700", "+  b.bin  new, 1 bytes"];
+    session.send(b"?please do\r");
+    session.expect_text("end [G]");
+    session.send(b"G");
+    session.expect_text(KEEP);
+    session.send(b"h");
+    session.expect_text("hunk 1 of");
+    session.expect_text("leave [n, Enter]");
+    session.send(b"G");
+    session.expect_text("take [y]");
+    session.send(b"y");
+    session.expect_text("the other changes");
+    named.iter().for_each(|row| session.expect_text(row));
+    session.expect_text("take [y]");
+    session.send(b"y");
+    session.expect_text("that was it");
+    named.iter().for_each(|row| session.expect_text(row));
+    assert!(work(home.path(), "lnk").is_symlink());
 }

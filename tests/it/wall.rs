@@ -219,6 +219,7 @@ fn a_file_that_the_user_changes_meanwhile_is_left_to_the_user() {
     fs::write(work(home.path(), "a.txt"), "mine\n").expect("the user's edit");
     session.send(b"y");
     session.expect_text("that was it");
+    session.expect_text("[left as they are: a.txt (");
     assert_eq!((read(home.path(), "a.txt"), read(home.path(), "b.txt")), ("mine\n".to_owned(), "new\n".to_owned()));
 }
 

@@ -68,12 +68,14 @@ impl<'a> Flooded<'a> {
             all.update(&bytes.to_be_bytes());
         }
         keep.arguments["flood"] = json!({"files": files, "bytes": total, "listing_sha256": all.finish_hex()});
-        for row in self.flood.rows() {
+        let rows = self.flood.rows();
+        for row in &rows {
             keep.preview.push('\n');
-            keep.preview.push_str(&row);
+            keep.preview.push_str(row);
         }
-        if let Action::Keep { writes, .. } = &mut keep.action {
+        if let Action::Keep { writes, others, .. } = &mut keep.action {
             writes.extend(judged(gate, &self.taken));
+            others.extend(rows);
         }
     }
 }

@@ -174,11 +174,12 @@ impl ToolRunner {
             items.into_iter().partition(|it| it.is_contested && !is_bench);
         if !contested.is_empty() {
             let all: Vec<&Change> = contested.iter().collect();
-            add(outcome, &format!("[left as they are, since the user changed them meanwhile: {}]", listed(&all)));
+            let told = format!("[left as they are, since the user changed them meanwhile: {}]", listed(&all));
+            tell(told, outcome, around.sink);
         }
         if !left_out.is_empty() {
             let names: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
-            add(outcome, &format!("[pipes and sockets aren't kept: {}]", names.join(", ")));
+            tell(format!("[pipes and sockets aren't kept: {}]", names.join(", ")), outcome, around.sink);
         }
         // A name that hides something is refused, and the rest doesn't go with it.
         let is_refused = |it: &Change| it.kind != ChangeKind::Deleted && is_odd_path(&it.path.to_string_lossy());
@@ -246,17 +247,29 @@ impl ToolRunner {
         let is_gone = |change: &&&Change| change.kind == ChangeKind::Deleted;
         let is_link = |change: &&&Change| matches!(change.kind, ChangeKind::Link { .. });
         let is_directory = |change: &&&Change| matches!(change.kind, ChangeKind::Directory { .. });
+        // New directories with something in them go with that, which is named.
+        let mut above: HashSet<&Path> = HashSet::new();
+        for change in group.iter().filter(|it| !is_gone(it)) {
+            // Where one is known already, those above it are too.
+            let _ = change.path.ancestors().skip(1).all(|path| above.insert(path));
+        }
+        let is_alone = |change: &&&Change| change.before.is_some() || !above.contains(change.path.as_path());
         let action = Action::Keep {
             command: command.to_owned(),
-            // A directory by itself runs nothing; what is in it is named.
-            // Neither does the config of a new repository that has nothing but what git writes there.
+            // The config of a new repository that has nothing but what git writes there runs nothing.
             writes: group
                 .iter()
                 .filter(|it| !is_gone(it) && !is_directory(it) && !is_plain_config(it))
                 .map(|it| path(&it))
                 .collect(),
             deletes: group.iter().filter(is_gone).map(|it| path(&it)).collect(),
-            links: group.iter().filter(is_link).filter_map(|it| Some((path(&it), it.protected?))).collect(),
+            directories: group.iter().filter(is_directory).filter(is_alone).map(|it| path(&it)).collect(),
+            guarded: group
+                .iter()
+                .filter(|it| is_link(it) || is_directory(it))
+                .filter_map(|it| Some((path(&it), it.protected?)))
+                .collect(),
+            others: shown.others,
         };
         Call {
             tool: call.tool.clone(),
@@ -341,7 +354,7 @@ impl ToolRunner {
                 let left = adopted.left.iter().map(|(path, why)| format!("{} ({why})", path.display()));
                 let left: Vec<String> = left.collect();
                 if !left.is_empty() {
-                    add(outcome, &format!("[left as they are: {}]", left.join(", ")));
+                    tell(format!("[left as they are: {}]", left.join(", ")), outcome, sink);
                 }
                 crate::agent::calls::snapshots::note_step(outcome, &adopted.report, sink);
                 Outcome::of(format!("kept {}", counted(made.len(), "change")))
@@ -584,10 +597,13 @@ fn incoming(group: &[&Change], wanted: Option<Wanted<'_>>) -> Vec<Incoming> {
             (Some(_), _) => Some(content(change)),
             (None, kind) => {
                 let is_above = |file: &FileChange| Path::new(&file.path).starts_with(&change.path);
-                let is_directory = matches!(kind, ChangeKind::Directory { .. }) && change.before.is_none();
+                let is_directory = matches!(kind, ChangeKind::Directory { .. });
                 let is_taken = match wanted.proposed.iter().any(is_above) {
                     // A directory is made together with the applied files in it.
-                    true => is_directory && wanted.files.iter().any(is_above),
+                    true if change.before.is_none() => is_directory && wanted.files.iter().any(is_above),
+                    // Its mode is named by a row.
+                    true if is_directory && change.before.is_some_and(|it| it.is_directory()) => wanted.has_others,
+                    true => false,
                     false => wanted.has_others,
                 };
                 is_taken.then(|| content(change))
@@ -619,6 +635,12 @@ fn dropped(group: &[&Change], code: &str, why: &str, refused: Outcome, outcome: 
     let hint = refused.error.map(|error| error.hint).unwrap_or_default();
     let code = if code == "no" { "changes-refused" } else { "changes-dropped" };
     fail(outcome, ToolError::new(code, format!("its changes were dropped: {why}"), hint));
+}
+
+/// Tells the model and the person.
+fn tell(line: String, outcome: &mut Outcome, sink: &mut dyn FnMut(Event)) {
+    add(outcome, &line);
+    sink(Event::Notice(line));
 }
 
 fn add(outcome: &mut Outcome, line: &str) {

@@ -1,6 +1,7 @@
 //! A command's changes of its copy of the workspace, in a form for a question to a person: rows for all changes,
 //! differences of text files. Nothing is decided here.
 
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -44,14 +45,21 @@ pub struct Copied {
 pub struct Shown {
     /// One row for each path or directory, protected ones first. Text from outside: whoever shows it escapes it.
     pub rows: Vec<String>,
+    /// Those of them that are about no file whose difference is shown.
+    pub others: Vec<String>,
     /// The differences of text files.
     pub files: Vec<FileChange>,
 }
 
-/// Reason why a changed path of a workspace is protected; `None` if it isn't. A directory by itself runs nothing.
+/// Reason why a changed path of a workspace is protected; `None` if it isn't. A new directory by itself runs nothing.
 #[must_use]
 pub fn protection(change: &Change, workspace: &Path, named: &NamedByGit) -> Option<&'static str> {
-    if matches!(change.kind, ChangeKind::Directory { .. }) || is_plain_config(change) {
+    if matches!(change.kind, ChangeKind::Directory { .. }) {
+        let is_git = |part: Component| part.as_os_str().eq_ignore_ascii_case(".git");
+        let is_old = change.before.is_some_and(|it| it.is_directory());
+        return (is_old && change.path.components().any(is_git)).then_some("who may change what git runs");
+    }
+    if is_plain_config(change) {
         return None;
     }
     let of_path = |path: &Path| {
@@ -165,13 +173,16 @@ pub fn is_plain_config(change: &Change) -> bool {
 /// Puts changes into rows and differences. `before` is the workspace as it was; without it there are no differences.
 #[must_use]
 pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
-    let mut shown = Shown::default();
+    let mut rows = Vec::new();
+    let mut files: Vec<FileChange> = Vec::new();
     let mut bytes = 0;
     let mut groups: Vec<Group> = Vec::new();
     let mut written: Vec<Records> = Vec::new();
+    let place = |change: &Change| (change.protected.is_none(), leads_out(change), rank(change));
     let mut order: Vec<&&Change> = changes.iter().collect();
-    order.sort_by_key(|change| (change.protected.is_none(), leads_out(change), rank(change)));
+    order.sort_by_key(|change| place(change));
     for change in order {
+        let place = place(change);
         if change.protected.is_none()
             && let Some(directory) = group_of(change, changes)
         {
@@ -193,30 +204,70 @@ pub fn shown(changes: &[&Change], before: Option<&Layers>) -> Shown {
         if change.protected.is_none()
             && let Some(moved) = records::moved(change, changes, before)
         {
-            shown.rows.push(format!("{}  {}  {moved}", mark(change), change.path.display()));
+            rows.push(Row::other(place, format!("{}  {}  {moved}", mark(change), change.path.display())));
             continue;
         }
-        let has_room = shown.files.len() < FILES_MAX && bytes < ALL_BYTES_MAX;
+        let has_room = files.len() < FILES_MAX && bytes < ALL_BYTES_MAX;
         let file = if has_room { difference(change, before) } else { None };
         let size = file.iter().flat_map(|file| [&file.old, &file.new]).flatten().map(|it| it.len() as u64).sum::<u64>();
         bytes += size;
         let file = file.filter(|_| bytes <= ALL_BYTES_MAX);
-        // A difference says more than its row.
-        if file.is_none() || change.protected.is_some() || change.other_names > 0 {
-            shown.rows.push(row(change));
+        // A difference says more than its row, but nothing of modes.
+        if file.is_none() || change.protected.is_some() || change.other_names > 0 || has_told_mode(change) {
+            let of = (file.is_some() || is_new_directory(change)).then_some(change.path.as_path());
+            rows.push(Row { place, text: row(change), of });
         }
-        shown.files.extend(file);
+        files.extend(file);
     }
-    shown.rows.extend(written.iter().filter_map(Records::row));
-    shown.rows.extend(groups.iter().map(Group::row));
+    rows.extend(written.iter().filter_map(|it| Some(Row::other((true, true, 1), it.row()?))));
+    rows.extend(groups.iter().map(|it| Row::other((true, true, it.rank()), it.row())));
+    Shown { rows: limited(&rows), others: limited(&others(&rows, &files)), files }
+}
+
+/// A row about one change or several, before it is shown.
+#[derive(Clone)]
+struct Row<'a> {
+    /// Its place among the rows: protected ones first, then links that lead out, then by rank.
+    place: (bool, bool, u8),
+    text: String,
+    /// The path whose difference, or a difference below which, is shown too: it is taken with that.
+    of: Option<&'a Path>,
+}
+
+impl Row<'_> {
+    fn other(place: (bool, bool, u8), text: String) -> Self {
+        Self { place, text, of: None }
+    }
+}
+
+/// The rows about changes that go with no file whose difference is shown.
+fn others<'a>(rows: &[Row<'a>], files: &[FileChange]) -> Vec<Row<'a>> {
+    let above: HashSet<&Path> = files.iter().flat_map(|file| Path::new(&file.path).ancestors()).collect();
+    rows.iter().filter(|row| row.of.is_none_or(|path| !above.contains(path))).cloned().collect()
+}
+
+/// The rows in their order, with a limit.
+fn limited(rows: &[Row<'_>]) -> Vec<String> {
+    let mut order: Vec<&Row<'_>> = rows.iter().collect();
+    order.sort_by_key(|row| row.place);
     // A name with a line end mustn't look like a row of ours.
-    shown.rows.iter_mut().for_each(|row| *row = row.replace('\n', "\\n"));
-    let more = shown.rows.len().saturating_sub(ROWS_MAX);
-    if more > 0 {
-        shown.rows.truncate(ROWS_MAX);
-        shown.rows.push(format!("and {more} more"));
-    }
+    let mut shown: Vec<String> = order.iter().take(ROWS_MAX).map(|row| row.text.replace('\n', "\\n")).collect();
+    let more = rows.len().saturating_sub(ROWS_MAX);
+    shown.extend((more > 0).then(|| format!("and {more} more")));
     shown
+}
+
+/// Whether a changed file's permission bits are other ones, or make a new file a program.
+fn has_told_mode(change: &Change) -> bool {
+    let ChangeKind::File { mode, .. } = &change.kind else { return false };
+    match change.before.filter(Stamp::is_file) {
+        Some(before) => before.permissions() != *mode,
+        None => mode & 0o111 != 0,
+    }
+}
+
+fn is_new_directory(change: &Change) -> bool {
+    matches!(change.kind, ChangeKind::Directory { .. }) && change.before.is_none()
 }
 
 /// The changes in one line, for a model. Git's objects, which say nothing, are only counted.
@@ -238,25 +289,29 @@ pub fn listed(changes: &[&Change]) -> String {
 struct Records<'a> {
     git: &'a Path,
     names: Vec<&'a Path>,
+    has_directories: bool,
 }
 
 impl<'a> Records<'a> {
     fn new(git: &'a Path, change: &Change, name: &'a Path) -> Self {
-        let mut records = Self { git, names: Vec::new() };
+        let mut records = Self { git, names: Vec::new(), has_directories: false };
         records.add(change, name);
         records
     }
 
     fn add(&mut self, change: &Change, name: &'a Path) {
-        if !matches!(change.kind, ChangeKind::Directory { .. }) {
-            self.names.push(name);
+        match change.kind {
+            ChangeKind::Directory { .. } => self.has_directories = true,
+            _ => self.names.push(name),
         }
     }
 
     fn row(&self) -> Option<String> {
         const NAMES_MAX: usize = 4;
         if self.names.is_empty() {
-            return None;
+            return self
+                .has_directories
+                .then(|| format!("M  {}/  directories of git's own records", self.git.display()));
         }
         let mut names: Vec<String> = self.names.iter().take(NAMES_MAX).map(|it| it.display().to_string()).collect();
         let more = self.names.len().saturating_sub(NAMES_MAX);
@@ -291,6 +346,15 @@ impl<'a> Group<'a> {
         };
         self.files += usize::from(!is_directory);
         self.bytes += if is_directory { 0 } else { bytes };
+    }
+
+    /// Place among the rows: directories that tools fill come last.
+    fn rank(&self) -> u8 {
+        match (self.is_deletion, known_paths::derived(self.directory).is_some()) {
+            (true, _) => 0,
+            (false, false) => 2,
+            (false, true) => 3,
+        }
     }
 
     fn row(&self) -> String {
@@ -350,7 +414,7 @@ fn row(change: &Change) -> String {
     let what = match &change.kind {
         ChangeKind::Deleted if old.is_some_and(|it| it.is_directory()) => "directory deleted".to_owned(),
         ChangeKind::Deleted => format!("deleted, {}", size(old.map_or(0, |it| it.size))),
-        ChangeKind::Directory { mode } => match old {
+        ChangeKind::Directory { mode } => match old.filter(Stamp::is_directory) {
             Some(old) => modes(&old, *mode),
             None => "new directory".to_owned(),
         },
@@ -404,18 +468,14 @@ fn difference(change: &Change, workspace: Option<&Layers>) -> Option<FileChange>
         Some(_) => return None,
     };
     let new = match &change.kind {
-        ChangeKind::File { mode, bytes, source } if *bytes <= TEXT_BYTES_MAX => {
-            if change.before.is_some_and(|before| before.permissions() != *mode) {
-                return None;
-            }
-            Some(std::fs::read(source).ok()?)
-        }
+        ChangeKind::File { bytes, source, .. } if *bytes <= TEXT_BYTES_MAX => Some(std::fs::read(source).ok()?),
         ChangeKind::Deleted => None,
         _ => return None,
     };
     let is_text = |bytes: &Option<Vec<u8>>| bytes.as_ref().is_none_or(|it| !it.contains(&0));
     let path = change.path.to_str()?.to_owned();
-    (is_text(&old) && is_text(&new) && (old.is_some() || new.is_some())).then_some(FileChange { path, old, new })
+    // Where only the mode changes there is none.
+    (is_text(&old) && is_text(&new) && old != new).then_some(FileChange { path, old, new })
 }
 
 #[cfg(test)]
@@ -441,6 +501,83 @@ mod tests {
         change.protected = protection(&change, dir.path(), &named);
         let why = "PROTECTED: leads out of the workspace: what is written to it is written there";
         assert_eq!(shown(&[&change], None).rows, [format!("!  .git/COMMIT_EDITMSG  -> ../../.bashrc  {why}")]);
+    }
+
+    /// A mode hid the difference, and the difference hid the mode.
+    #[test]
+    fn a_mode_and_a_difference_do_not_hide_each_other() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (work, upper) = (dir.path().join("work"), dir.path().join("upper"));
+        for (path, text, mode) in [
+            (work.join("both"), "a\n", 0o644),
+            (work.join("mode"), "a\n", 0o644),
+            (upper.join("both"), "b\n", 0o755),
+            (upper.join("mode"), "a\n", 0o600),
+            (upper.join("d/new"), "n\n", 0o755),
+        ] {
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
+            std::fs::write(&path, text).expect("a file");
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(&path, mode).expect("its mode");
+        }
+        let layers = Layers::open([&*work]).expect("the workspace");
+        let file = |path: &str| {
+            let (source, before) = (upper.join(path), layers.stamp(Path::new(path)).unwrap_or(None));
+            let data = std::fs::metadata(&source).expect("a file");
+            (path.to_owned(), ChangeKind::File { mode: data.mode() & 0o777, bytes: data.len(), source }, before)
+        };
+        let directory = |path: &str| (path.to_owned(), ChangeKind::Directory { mode: 0o755 }, None);
+        let changes: Vec<Change> = [
+            file("both"),
+            directory("d"),
+            file("d/new"),
+            directory("empty"),
+            file("mode"),
+            ("target/x".to_owned(), ChangeKind::Link { target: "y".into() }, None),
+        ]
+        .into_iter()
+        .map(|(path, kind, before)| Change {
+            path: path.into(),
+            kind,
+            before,
+            is_contested: false,
+            other_names: 0,
+            has_privilege: false,
+            protected: None,
+        })
+        .collect();
+        let shown = shown(&changes.iter().collect::<Vec<_>>(), Some(&layers));
+        let files: Vec<&str> = shown.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(files, ["both", "d/new"]);
+        let rows = [
+            "M  both  2 bytes to 2 bytes, mode 644 to 755",
+            "M  mode  2 bytes to 2 bytes, mode 644 to 600",
+            "+  d  new directory",
+            "+  d/new  new, 2 bytes, executable",
+            "+  empty  new directory",
+            "+  target/  1 file, 0 bytes, derived",
+        ];
+        assert_eq!(shown.rows, rows);
+        assert_eq!(shown.others, [rows[1], rows[4], rows[5]]);
+    }
+
+    #[test]
+    fn a_mode_of_a_directory_of_git_is_protected() {
+        let dir = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir_all(dir.path().join("sub/.git/hooks")).expect("directories");
+        let (named, layers) = (NamedByGit::new(dir.path()), Layers::open([dir.path()]).expect("the workspace"));
+        for (path, is_protected) in [("sub/.git", true), ("sub/.git/hooks", true), ("sub", false), (".git", false)] {
+            let change = Change {
+                path: path.into(),
+                kind: ChangeKind::Directory { mode: 0o777 },
+                before: layers.stamp(Path::new(path)).expect("a stamp"),
+                is_contested: false,
+                other_names: 0,
+                has_privilege: false,
+                protected: None,
+            };
+            assert_eq!(protection(&change, dir.path(), &named).is_some(), is_protected, "{path}");
+        }
     }
 
     #[test]
