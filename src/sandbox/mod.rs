@@ -262,7 +262,8 @@ impl Sandbox {
             if mode == Mode::Off {
                 break;
             }
-            if place.strongest.is_some_and(|strongest| tier > strongest) {
+            if let Some(strongest) = place.strongest.filter(|strongest| tier > *strongest) {
+                notes.push(format!("{}: security.tier is \"{}\"", tier.name(), strongest.name()));
                 continue;
             }
             match Self::of_tier(mode, tier, helper.clone(), place) {

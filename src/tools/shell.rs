@@ -19,7 +19,7 @@ use crate::gate::Permit;
 use crate::proto::action::{Action, Hold, Risk};
 use crate::proto::tool::{ENDED_BY_USER, Outcome, Overdue, OverdueChoice, STILL_RUNNING, ToolError};
 use crate::render::strip_controls;
-use crate::sandbox::{Area, View};
+use crate::sandbox::{Area, Layer, Missed, View};
 use crate::tools::running::bash::{Bash, Output, Ran, Request, State, last_line};
 use crate::tools::running::copied::Copied;
 use crate::tools::running::launcher::{Launcher, Terms};
@@ -37,6 +37,10 @@ const ASKED_CHARS_MAX: usize = 200;
 /// Note for the model about variables and functions that a command started without.
 const WITHOUT_STATE: &str = "[it started without the variables, functions and aliases of commands that the user wasn't asked \
                              about; what it needs must be on its own line]";
+/// Notes for the model about a state that the next command doesn't have.
+const STATE_LOST: &str = "[its directory, variables and functions weren't kept: its shell was ended by exec, a signal or a trap \
+                          on EXIT of its own]";
+const STATE_TOO_LONG: &str = "[its variables and functions weren't kept: they are more than 1 MiB]";
 /// Note for the model about files in `/tmp` that a command started without.
 const WITHOUT_FILES: &str = "[it started without the files in /tmp and the home that commands left which the user wasn't \
                              asked about; what it needs must be in the workspace]";
@@ -263,18 +267,11 @@ impl Shell {
         started: Instant,
         work: &mut Work<'_>,
     ) -> Outcome {
+        let (mut lost, mut left) = (None, None);
         let (output, note) = match ran {
             Ran::Done(output) => {
-                self.carried_before = self.carried.clone();
-                if let Some(state) = output.state.as_ref().filter(|_| !wish.is_alone) {
-                    self.carried.cwd.clone_from(&output.cwd);
-                    if !wish.is_fresh() {
-                        self.carried.state = state.clone();
-                        if wish.needs_agreed() {
-                            self.carried.agreed = state.clone();
-                        }
-                    }
-                }
+                lost = self.carry(wish, &output);
+                left = bash.layer().and_then(|layer| left_running(layer));
                 work.copied = self.copied(wish, &bash, &output, work.place.tree.path());
                 (output, Note::None)
             }
@@ -283,7 +280,49 @@ impl Shell {
             Ran::Overfull(output) => (output, Note::Overfull),
             Ran::Running(output) => (output, self.further(wish.command, bash, choice)),
         };
-        outcome(&output, &note, started.elapsed())
+        let mut outcome = outcome(&output, &note, started.elapsed());
+        if let Some(left) = left.filter(|left| *left > output.background) {
+            outcome = outcome.with("ended_in_background", left);
+        }
+        lost.into_iter().for_each(|note| add_line(&mut outcome, note));
+        outcome
+    }
+
+    /// Notes what the next command starts from; returns a note about what it can't start from.
+    fn carry(&mut self, wish: &Wish<'_>, output: &Output) -> Option<&'static str> {
+        self.carried_before = self.carried.clone();
+        if wish.is_alone {
+            return None;
+        }
+        let Some(cwd) = &output.cwd else { return Some(STATE_LOST) };
+        self.carried.cwd = Some(cwd.clone());
+        if wish.is_fresh() {
+            return None;
+        }
+        let Some(state) = &output.state else { return Some(STATE_TOO_LONG) };
+        self.carried.state = state.clone();
+        if wish.needs_agreed() {
+            self.carried.agreed = state.clone();
+        }
+        None
+    }
+
+    /// The directory in which a command starts after one that ended in `cwd`. One of the workspace that isn't kept becomes the
+    /// nearest that is. What lies outside is as the jail shows it: a `/tmp` of the session's own, or a new one each time.
+    fn kept_directory(&self, cwd: &Path, place: Place<'_>) -> PathBuf {
+        let workspace = place.tree.path();
+        let is_there = |path: &&Path| match self.launcher.is_on_bench() {
+            true => path.to_str().is_some_and(|path| place.tree.list(path).is_ok()),
+            false => path.is_dir(),
+        };
+        let is_inside = cwd.starts_with(workspace);
+        let mut above = cwd.ancestors().take_while(|it| it.starts_with(workspace));
+        let kept = match self.launcher.hold() {
+            _ if is_inside => above.find(is_there),
+            Hold::Copy => Some(cwd),
+            _ => Some(cwd).filter(|it| it.is_dir()),
+        };
+        kept.unwrap_or(workspace).to_owned()
     }
 
     /// Ends a command, or lets it go on as a job: as the person said, else as a job.
@@ -374,6 +413,11 @@ fn offered(bash: &mut Bash, overdue: &Overdue, work: &mut Work<'_>) -> std::io::
     })
 }
 
+/// The processes that a program has left running in its jail.
+fn left_running(layer: &Layer) -> Option<usize> {
+    layer.missed()?.into_iter().find_map(|it| if let Missed::Left(processes) = it { Some(processes) } else { None })
+}
+
 fn failed(error: std::io::Error) -> ToolError {
     ToolError::new("shell", format!("bash: {error}"), "")
 }
@@ -392,7 +436,7 @@ impl Shell {
         let outside = |path: &Path| self.launcher.outside(path);
         let missed = layer.missed();
         let refused = if matches!(wish.terms.view, View::First(_)) {
-            looked(missed.as_deref(), &errors, &printed, workspace, is_failed)
+            looked(missed.as_deref(), &errors, &printed, (workspace, cwd), is_failed)
         } else {
             let by_words = missed.is_none() && !wish.terms.network;
             tried(&missed.unwrap_or_default(), &outside, is_failed, wish.names_loopback)
@@ -439,8 +483,7 @@ impl Tool for Shell {
             _ => {}
         }
         let cwd = match text(arguments, "cwd") {
-            // One that isn't kept becomes the nearest that is.
-            "" => self.carried.cwd.as_ref().and_then(|cwd| cwd.ancestors().find(|it| it.is_dir())).map(Path::to_owned),
+            "" => self.carried.cwd.as_ref().map(|cwd| self.kept_directory(cwd, place)),
             path => Some(directory(path, place)?),
         };
         Ok(Plan { cwd, ..Plan::of(Action::Shell { command: command.to_owned() }) })

@@ -8,6 +8,7 @@ mod around;
 mod ask;
 mod asking;
 mod builds;
+mod carried;
 mod changes;
 mod channels;
 mod codebase;

@@ -681,7 +681,14 @@ fn doctor_names_the_sandbox_of_this_machine() {
     assert!(output.contains(&format!("sandbox: {}\n", here.tier().name())), "{output}");
     let config = home.path().join(".config/reedclaw");
     std::fs::create_dir_all(&config).expect("a directory");
-    std::fs::write(config.join("config.lua"), "return {security = {sandbox = \"off\"}}").expect("a config");
+    let write = |security: &str| {
+        std::fs::write(config.join("config.lua"), format!("return {{security = {{{security}}}}}")).expect("a config");
+    };
+    write("tier = \"landlock\"");
+    let output = doctor();
+    assert!(output.contains("sandbox: not overlay: security.tier is \"landlock\"\n"), "{output}");
+    assert!(output.contains("looks first") && !output.contains("install bubblewrap"), "{output}");
+    write("sandbox = \"off\"");
     let output = doctor();
     assert!(output.contains("sandbox: none, for security.sandbox is \"off\"\n"), "{output}");
 }

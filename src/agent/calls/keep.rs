@@ -109,6 +109,18 @@ impl ToolRunner {
         outcome
     }
 
+    /// Puts the directory in which the next command starts into an outcome, and says so if the command ended in another one.
+    pub(in crate::agent) fn note_directory(&self, call: &Call, outcome: &mut Outcome) {
+        let Some(cwd) = outcome.metadata.get("cwd").and_then(Value::as_str) else { return };
+        let next = self.cwd_of(&Call { arguments: json!({"command": ":"}), ..call.clone() });
+        if next == Path::new(cwd) {
+            return;
+        }
+        let line = format!("[its directory {cwd} isn't kept; the next command starts in {}]", next.display());
+        outcome.metadata.insert("cwd".into(), next.display().to_string().into());
+        add(outcome, &line);
+    }
+
     /// Offers to run a command again, from its beginning, with the permission that it lacked.
     fn offer(&mut self, call: &Call, line: &str, need: &Need, around: &mut Around<'_>) -> Result<Outcome, String> {
         let what = what_of(need);

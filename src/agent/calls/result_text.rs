@@ -66,8 +66,12 @@ pub(in crate::agent) fn worded(outcome: &Outcome, workspace: &str) -> String {
         let below = cwd.strip_prefix(workspace).and_then(|rest| rest.strip_prefix('/'));
         facts.push(format!("now in {}", below.unwrap_or(cwd)));
     }
-    if number("ended_in_background") > 0 {
-        facts.push(format!("{} background processes ended with it", number("ended_in_background")));
+    match number("ended_in_background") {
+        0 => {}
+        1 => facts.push("a process that it left running was ended; start it with background: true".to_owned()),
+        more => {
+            facts.push(format!("{more} processes that it left running were ended; start them with background: true"));
+        }
     }
     let said = |name: &str| !UNSAID.contains(&name) && !UNSAID_TOO.contains(&name) && name != "ended_in_background";
     for (name, value) in outcome.metadata.iter().filter(|(name, _)| said(name)) {
@@ -127,6 +131,10 @@ mod tests {
             (missing, "error: x: there is nothing\nhint: in the workspace there is y"),
             (Outcome::of("hi").with("status", 200).with("redirects", 0), "hi\n[status 200]"),
             (Outcome::of("hi").with("left_out", "note"), "hi\n[left out: note]"),
+            (
+                Outcome::of("hi").with("ended_in_background", 1),
+                "hi\n[a process that it left running was ended; start it with background: true]",
+            ),
         ] {
             assert_eq!(worded(&outcome, "/w"), text);
         }

@@ -534,12 +534,19 @@ impl ToolRunner {
     ) -> Result<Outcome, Box<Outcome>> {
         // Changes by jobs don't belong to this call.
         let told = guard::guarded(self, person, sink);
+        // A step of a procedure leaves no directory to the next command, nor does a job.
+        let leaves_directory =
+            |call: &Call| matches!(call.action, Action::Shell { .. }) && call.arguments.get("env").is_none();
+        let command = Some(ticket.call()).filter(|call| leaves_directory(call)).cloned();
         let mut ran = self.run_alone(ticket, approver, &mut Around { cancel, person, sink });
         let outcome = match &mut ran {
             Ok(outcome) => outcome,
             Err(outcome) => outcome,
         };
         guard::unguarded(self, told, outcome);
+        if let (Some(call), Ok(outcome)) = (&command, &mut ran) {
+            self.note_directory(call, outcome);
+        }
         ran
     }
 

@@ -133,16 +133,21 @@ fn tell_sandbox(settings: &config::Settings, env: &config::Env) -> bool {
     sandbox.notes().iter().for_each(|note| say(&format!("sandbox: not {note}")));
     let advice = match sandbox.tier() {
         Tier::Overlay => "commands run on a copy of the workspace; you are asked about their changes afterwards",
-        Tier::Bubblewrap => "you are asked before a command runs, unless it provably only reads",
+        Tier::Bubblewrap => {
+            "a command that isn't known looks first, read-only; you are asked before one changes anything"
+        }
         Tier::Landlock => {
-            "commands are asked about before they run; one that may write in the workspace can change modes, owners, times \
-             and attributes of your files outside. Install bubblewrap, or let this user make user namespaces"
+            "a command that isn't known looks first, read-only; you are asked before one changes anything. One that may write \
+             in the workspace can change modes, owners, times and attributes of your files outside"
         }
         Tier::None => {
             "install bubblewrap: without a sandbox only commands that provably just read run without a question"
         }
     };
     say(&format!("sandbox: {advice}"));
+    if sandbox.tier() == Tier::Landlock && place.strongest.is_none() {
+        say("sandbox: install bubblewrap, or let this user make user namespaces");
+    }
     let is_missing = mode == Mode::Require && sandbox.tier() == Tier::None;
     if is_missing {
         say("wrong: security.sandbox is \"require\" and none works here, so no program of a model runs");

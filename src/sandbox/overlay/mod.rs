@@ -121,11 +121,12 @@ fn below(
             ignore_all();
             // The jail's own descriptors mustn't hold a pipe open that somebody waits at.
             close_but(watch.as_ref().map(Watch::descriptors).unwrap_or_default(), calls);
+            let book = watch.as_ref().and_then(Watch::file);
             if let Some(Err(error)) = watch.map(Watch::begin) {
                 // Held calls would wait for ever.
                 return Err(format!("a thread: {error}"));
             }
-            std::process::exit(reap(main));
+            std::process::exit(reap(main, book));
         }
         None => {
             drop(watch);
@@ -233,8 +234,9 @@ fn status_of(init: Pid) -> i32 {
     }
 }
 
-/// Waits for the program and collects what else ends meanwhile; what is left afterwards has a moment to end.
-fn reap(main: Pid) -> i32 {
+/// Waits for the program and collects what else ends meanwhile; what is left afterwards has a moment to end, and is written down
+/// if it hasn't.
+fn reap(main: Pid, book: Option<File>) -> i32 {
     let mut status = loop {
         match waitpid(None::<Pid>, None) {
             Ok(WaitStatus::Exited(pid, status)) if pid == main => break status,
@@ -251,8 +253,20 @@ fn reap(main: Pid) -> i32 {
             _ => {}
         }
     }
+    // Whoever lost their parent are children of process 1, which this is in a jail.
+    let is_left = || matches!(waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive));
+    if let Some(mut book) = book.filter(|_| unistd::getpid() == Pid::from_raw(1) && is_left()) {
+        Book::left(&mut book, others());
+    }
     status &= 0xff;
     status
+}
+
+/// The other processes of the jail.
+fn others() -> usize {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_process = |name: &str| name != "1" && name.bytes().all(|byte| byte.is_ascii_digit());
+    entries.filter(|entry| entry.file_name().to_str().is_some_and(is_process)).count()
 }
 
 /// Moves the process into a new root that is a mount point, and lets go of the old one.

@@ -38,9 +38,10 @@ const STATE_BYTES_MAX: usize = 1024 * 1024;
 const VARIABLE_BYTES_MAX: usize = 100 * 1024;
 
 /// Restores the state, runs the command, and writes the new state to descriptor 0, which is a pipe to us: options, status,
-/// directory, background jobs, the rest, each ended by a NUL. While the command runs, bash itself keeps that pipe as descriptor
-/// 10, which no program inherits. The input is the terminal. What bash doesn't let be set again fails silently. The command itself is a positional parameter: no read-only variable of the state can take its place.
-/// Options and traps come last: they hold for the command, not for this. A command that sets a trap on EXIT
+/// directory, background jobs, the rest, each ended by a NUL. While the command runs, bash itself keeps that pipe as the first
+/// free descriptor from 10 on, which no program inherits; it isn't put back where `set -e` ends bash at an error of an expansion.
+/// Functions are read with `extglob`, without which the patterns in one would end the reading of all. The input is the terminal. What bash doesn't let be set again fails silently. The command itself is a positional parameter: no read-only variable of the state can take its place.
+/// Traps and options come last, of these `xtrace`: they hold for the command, not for this. A command that sets a trap on EXIT
 /// of its own leaves no state.
 const DRIVER: &str = r#"exec 3>&0
 { exec </dev/tty; } 2>/dev/null || exec </dev/null
@@ -49,17 +50,21 @@ set -- "$__RC_COMMAND" "$__RC_DIR" "$__RC_OPTIONS"
 unset -v __RC_COMMAND __RC_DIR __RC_OPTIONS
 builtin eval "$__rc_s" 2>/dev/null
 unset -v __rc_s __rc_v
+for __rc_d in {10..99}; do [[ -L /proc/self/fd/$__rc_d ]] || break; done
 trap '{
   __rc_r=$?
   builtin trap - DEBUG
-  builtin set +o >&3; builtin umask -p >&3; builtin trap -p ERR RETURN HUP INT QUIT PIPE TERM USR1 USR2 >&3
+  { builtin : >&3; } || command exec 3>&"${__rc_d:-10}"
+  builtin umask -p >&3; builtin trap -p ERR RETURN HUP INT QUIT PIPE TERM USR1 USR2 >&3; builtin set +o >&3
   builtin trap - ERR; builtin set +euxv
   builtin printf "\0%s\0%s\0" "$__rc_r" "$PWD" >&3; builtin jobs -rp >&3; builtin printf "\0" >&3
   unset -v RANDOM SRANDOM SECONDS LINENO HISTCMD BASH_COMMAND BASHPID EPOCHSECONDS EPOCHREALTIME BASHOPTS SHELLOPTS _ "${!__rc_@}"
-  { builtin declare -p; builtin declare -f; builtin declare -Fx; builtin alias -p; builtin shopt -p; } >&3
+  { builtin declare -p; builtin alias -p; builtin printf "builtin shopt -s extglob\n"
+    builtin declare -f; builtin declare -Fx; builtin shopt -p; } >&3
   builtin printf "\0end\0" >&3
 } 2>/dev/null' EXIT
-if builtin cd -- "$2" || [[ . -ef $2 ]]; then builtin eval "$3"$'\nbuiltin set --\n'"$1" 3>&-; fi"#;
+if builtin cd -- "$2" || [[ . -ef $2 ]]; then builtin eval $'builtin set --\n'"$3"$'\n'"$1" 3>&-
+else builtin cd -P . ; builtin printf "it didn't start: its directory isn't there; the next command starts in %s\n" "$PWD" >&2; false; fi"#;
 
 /// The state that a command leaves for the next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

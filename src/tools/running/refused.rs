@@ -120,27 +120,48 @@ pub(in crate::tools) fn looked(
     missed: Option<&[Missed]>,
     errors: &str,
     output: &str,
-    workspace: &Path,
+    (workspace, cwd): (&Path, &Path),
     is_failed: bool,
 ) -> Option<Refusal> {
+    let mut is_outside = false;
     let line = match missed {
         Some(missed) => missed.iter().find_map(|it| match it {
             Missed::Write(path) => Some(format!("it tried to write {}", path.strip_prefix(workspace).ok()?.display())),
             Missed::Remove(path) => {
                 Some(format!("it tried to delete or move {}", path.strip_prefix(workspace).ok()?.display()))
             }
-            Missed::Name(_) | Missed::Address(_) | Missed::Socket(_) => None,
+            Missed::Name(_) | Missed::Address(_) | Missed::Socket(_) | Missed::Left(_) => None,
         }),
         None => {
             let is_sign = |line: &&str| {
                 let line = line.to_lowercase();
                 READ_ONLY_SIGNS.iter().any(|sign| line.contains(sign))
             };
-            errors.lines().chain(output.lines()).find(is_sign).map(|line| line.trim().to_owned())
+            let lines = || errors.lines().chain(output.lines()).filter(is_sign).map(str::trim);
+            let is_own = |line: &&str| !names_outside(line, workspace, cwd);
+            let own = lines().find(is_own);
+            is_outside = own.is_none();
+            own.or_else(|| lines().next()).map(str::to_owned)
         }
     }?;
-    let need = Some(Need::Write { path: workspace.to_str()?.to_owned() });
+    // That it may change the workspace wouldn't help with a path elsewhere.
+    let need = match is_outside {
+        true => None,
+        false => Some(Need::Write { path: workspace.to_str()?.to_owned() }),
+    };
     Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
+}
+
+/// Whether a line names paths outside of the workspace and none in it, apart from the program at its beginning.
+fn names_outside(line: &str, workspace: &Path, cwd: &Path) -> bool {
+    let told = line.split_once(": ").filter(|(first, _)| !first.contains(' ')).map_or(line, |(_, told)| told);
+    let is_sign = READ_ONLY_SIGNS.iter().any(|sign| told.to_lowercase().starts_with(sign));
+    let named = match paths(told, cwd) {
+        // It begins with the path itself.
+        named if named.is_empty() && is_sign => paths(line, cwd),
+        named => named,
+    };
+    !named.is_empty() && named.iter().all(|path| !path.starts_with(workspace))
 }
 
 /// A socket of a service outside that a command may be offered, by its true path.
@@ -283,6 +304,27 @@ mod tests {
             assert_eq!(words.unwrap_or_default(), here(expected), "{said}");
         }
         assert_eq!(refused("Could not resolve host", "", &top, false, &outside), None);
+    }
+
+    /// A yes let it change the workspace, and it failed at the same place.
+    #[test]
+    fn a_first_look_that_was_refused_another_place_is_not_offered_the_workspace() {
+        let here = (Path::new("/w/ws"), Path::new("/w/ws/sub"));
+        for (said, is_offered) in [
+            ("PermissionError: [Errno 30] Read-only file system: '/opt/zz'", false),
+            ("bash: line 1: /opt/zz: Read-only file system", false),
+            ("/opt/zz: Read-only file system", false),
+            ("touch: cannot touch '../../other/x': Read-only file system", false),
+            ("touch: cannot touch '../x': Read-only file system", true),
+            ("/usr/bin/touch: cannot touch 'x': Read-only file system", true),
+            ("bash: line 1: x: Read-only file system", true),
+            ("OSError: Read-only file system: '/w/ws/x'", true),
+            ("/opt/zz: Read-only file system\ntouch: cannot touch 'x': Permission denied", true),
+        ] {
+            let refusal = looked(None, said, "", here, true).expect("a refusal");
+            assert_eq!(refusal.need.is_some(), is_offered, "{said}");
+            assert!(refusal.line.contains(": "), "{said}");
+        }
     }
 
     #[test]

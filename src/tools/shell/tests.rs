@@ -367,6 +367,30 @@ fn no_state_takes_the_place_of_the_next_command() {
     }
 }
 
+/// `set -e` and an error of an expansion closed the pipe; one function that can't be read without `extglob` ended the reading of
+/// all, of aliases and options; the trace of a command began with lines of ours.
+#[test]
+fn nothing_of_a_state_is_lost_without_a_note() {
+    let mut scene = Scene::new();
+    fs::create_dir(scene.path("sub")).expect("a directory");
+    let mut run = |command: &str| scene.run_within(Duration::from_secs(60), command, |_| None);
+    for failing in ["set -euo pipefail; cd sub; V=1; echo $nope", "set -e; cd sub; V=1; : ${nope:?}"] {
+        let outcome = run(failing);
+        assert!(outcome.metadata["cwd"].as_str().is_some_and(|cwd| cwd.ends_with("/sub")), "{failing}: {outcome:?}");
+        assert_eq!(run("set +eu; echo $V").output, "1", "{failing}");
+        assert_eq!(run("unset V").output, "");
+    }
+    run("shopt -s extglob; one=1");
+    run("a1() { echo a; }; m1() { case $1 in @(a|b)) echo m;; esac; }; z1() { echo z; }; alias ll='ls -l'");
+    run("shopt -s nullglob");
+    assert_eq!(run("a1; m1 b; z1; alias ll; shopt -q nullglob && echo $one").output, "a\nm\nz\nalias ll='ls -l'\n1");
+    run("set -x");
+    assert_eq!(run("echo one; set +x").output, "one\n[stderr]\n++ echo one\n++ set +x");
+    assert_eq!(run("trap 'true' EXIT; W=1").output, STATE_LOST);
+    assert_eq!(run("x=$(head -c 1500000 /dev/zero | tr '\\0' a)").output, STATE_TOO_LONG);
+    assert_eq!(run("echo ${W-}$one").output, "1");
+}
+
 /// An unasked command left a function called `make` and a `PATH` of its own; the command that a person agreed to, which works
 /// on the workspace itself, ran these instead of what the question named.
 #[test]
