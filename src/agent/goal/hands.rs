@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use globset::{Glob, GlobSetBuilder};
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::json;
 
 use super::{Share, inputs};
@@ -64,33 +64,46 @@ impl ToolRunner {
 
     /// Digests the files that checks depend on, and those of the protected patterns, by path: files that a command names,
     /// all files below directories that it names, and those that its programs read unnamed. A file that a program works
-    /// without is among them if it isn't there, too.
+    /// without is among them if it isn't there, too. Of a pattern of which only the first match is run, that match counts.
     pub(super) fn check_inputs(&self, checks: &[String], protect: &[String]) -> BTreeMap<String, String> {
-        let inputs: Vec<_> = checks.iter().map(|check| inputs::of(check)).collect();
+        let workspace = self.workspace().to_string_lossy();
+        let places = inputs::Places { workspace: &workspace, home: &self.options.gate.rules().home };
+        let inputs: Vec<_> = checks.iter().map(|check| inputs::of(check, places)).collect();
         let mut names: Vec<String> = inputs.iter().flat_map(|it| it.optional.clone()).collect();
-        for word in inputs.into_iter().flat_map(|it| it.words) {
-            match self.tree().look(&word) {
-                Ok((_, false)) => names.push(word),
+        for word in inputs.iter().flat_map(|it| &it.words) {
+            match self.tree().look(word) {
+                Ok((_, false)) => names.push(word.clone()),
                 // The workspace itself is what the goal is about.
-                Ok((_, true)) if !matches!(word.trim_end_matches('/'), "" | "." | "..") => {
-                    self.matching(word.trim_end_matches('/'), DEPTH_MAX, &|_| true, &mut names);
+                Ok((found, true)) if !matches!(found.to_str(), Some("" | ".")) => {
+                    self.matching(word, DEPTH_MAX, &|_| true, &mut names);
                 }
                 _ => {}
             }
         }
-        let mut patterns = GlobSetBuilder::new();
-        for pattern in protect.iter().filter_map(|it| Glob::new(it).ok()) {
-            patterns.add(pattern);
+        let (named, protect) = (set_of(inputs.iter().flat_map(|it| &it.patterns), true), set_of(protect, false));
+        // A pattern may match a directory, too, with all that is in it.
+        let is_named = |path: &Path| path.ancestors().any(|it| it != Path::new("") && named.is_match(it));
+        if !(named.is_empty() && protect.is_empty()) {
+            self.matching("", DEPTH_MAX, &|path| protect.is_match(path) || is_named(path), &mut names);
         }
-        if let Some(patterns) = patterns.build().ok().filter(|it| !it.is_empty()) {
-            self.matching("", DEPTH_MAX, &|path| patterns.is_match(path), &mut names);
+        // A link's target is as good as the link.
+        let targets = names.iter().filter_map(|name| self.tree().look(name).ok()).filter(|(_, is_dir)| !is_dir);
+        let targets: Vec<String> = targets.map(|(found, _)| found.to_string_lossy().into_owned()).collect();
+        let mut digests: BTreeMap<String, String> = BTreeMap::new();
+        for pattern in inputs.iter().flat_map(|it| &it.first) {
+            let set = set_of([pattern], true);
+            let matches = || names.iter().filter(|name| set.is_match(name));
+            // The order of a shell's matches depends on the language.
+            if let (Some(first), Some(other)) = (matches().min(), matches().min_by_key(|name| name.to_lowercase())) {
+                digests.insert(pattern.clone(), format!("{first} {other}"));
+            }
         }
-        let digest = |name: String| {
+        for name in names.into_iter().chain(targets) {
             let content = self.tree().read(&name, FILE_BYTES_MAX);
             let digest = content.map_or_else(|error| error.to_string(), |content| sha256_hex(&content.bytes));
-            (name, digest)
-        };
-        names.into_iter().map(digest).collect()
+            digests.insert(name, digest);
+        }
+        digests
     }
 
     fn matching(&self, below: &str, depth: usize, is_wanted: &dyn Fn(&Path) -> bool, found: &mut Vec<String>) {
@@ -138,4 +151,17 @@ impl ToolRunner {
         }
         state.finish_hex()
     }
+}
+
+/// The patterns that can be understood; with `as_shell` a plain `*` stays within a directory.
+fn set_of<'p>(patterns: impl IntoIterator<Item = &'p String>, as_shell: bool) -> GlobSet {
+    let mut set = GlobSetBuilder::new();
+    for pattern in patterns {
+        // `**` inside of a name stands for what isn't known, which may lead through directories.
+        let is_open = pattern.split('/').any(|part| part.contains("**") && part != "**");
+        if let Ok(glob) = GlobBuilder::new(pattern).literal_separator(as_shell && !is_open).build() {
+            set.add(glob);
+        }
+    }
+    set.build().unwrap_or_default()
 }
