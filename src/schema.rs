@@ -395,10 +395,10 @@ fn check_count(
     say: &mut dyn FnMut(String),
 ) {
     let limit = |name: &str| keywords.get(name).and_then(Value::as_u64).and_then(|limit| usize::try_from(limit).ok());
-    if limit(least).is_some_and(|least| count < least) {
+    if let Some(least) = limit(least).filter(|least| count < *least) {
         say(format!("has {count} {of} and must have at least {least}"));
     }
-    if limit(most).is_some_and(|most| count > most) {
+    if let Some(most) = limit(most).filter(|most| count > *most) {
         say(format!("has {count} {of} and must have at most {most}"));
     }
 }

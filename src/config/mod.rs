@@ -183,6 +183,7 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
         // The security settings in the broken config are unknown.
         checked.tree.extend(schema::strictest(&["security", "autonomy"]));
     }
+    tools::mark_mistake(&mut checked.tree, &problems);
     let (own, hooks) = (Own::chosen(checked.tree), checked.hooks);
     let settings = settings::build(&defaults, &own, &mut problems)
         .map_err(|key| LoadError::Defaults { why: format!("{key} is missing") })?;

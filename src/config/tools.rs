@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::reading::checked::{Setting, Tree};
+use super::reading::problem::Problems;
 use super::reading::values::Values;
+use super::schema;
 
 /// The model's tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -339,6 +342,33 @@ pub struct NorrisSettings {
     pub stall: u64,
     /// A program that hears of its end, with its arguments.
     pub notify: Vec<String>,
+    /// The problem of the config that leaves open what a run may change; empty if there is none.
+    pub mistake: String,
+}
+
+/// The place of a problem with the grant among the values; no row has it, so that no file can set it.
+const GRANT_MISTAKE: [&str; 2] = ["norris", "mistake"];
+
+/// Puts a problem with the grant of runs, or with what they protect, among the values: ignored, it would widen the grant.
+pub(super) fn mark_mistake(tree: &mut Tree, problems: &Problems) {
+    if let Some(problem) = grant_mistake(problems) {
+        tree.insert(GRANT_MISTAKE.map(str::to_owned).to_vec(), Setting::Text(problem));
+    }
+}
+
+/// The first problem that leaves open what a run may change.
+pub(super) fn grant_mistake(problems: &Problems) -> Option<String> {
+    // A key that isn't known may be a misspelt one.
+    let is_known =
+        |key: &str| schema::ROWS.iter().any(|row| row.path == key || row.path.starts_with(&format!("{key}.")));
+    let is_of_grant = |key: &str| {
+        key == "norris"
+            || key.starts_with("norris.grant")
+            || key == "norris.protect"
+            || key.starts_with("norris.") && !is_known(key)
+    };
+    let problem = problems.all().iter().find(|problem| !problem.is_warning && is_of_grant(&problem.key));
+    problem.map(ToString::to_string)
 }
 
 impl NorrisSettings {
@@ -361,6 +391,10 @@ impl NorrisSettings {
             replans: values.integer(&["norris", "replans"])?,
             stall: values.integer(&["norris", "stall"])?,
             notify: values.words(&["norris", "notify"])?,
+            mistake: match values.get(&GRANT_MISTAKE) {
+                Some(Setting::Text(problem)) => problem.clone(),
+                _ => String::new(),
+            },
         })
     }
 }

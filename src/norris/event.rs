@@ -52,6 +52,11 @@ impl Goal {
         if self.checks.iter().any(runs_nothing) {
             return Some("a check is empty: it must be a command".to_owned());
         }
+        for pattern in self.grant.writes.iter().chain(&self.protect) {
+            if let Err(error) = globset::Glob::new(pattern) {
+                return Some(format!("{pattern:?} is no pattern of paths: {}", error.kind()));
+            }
+        }
         self.limits.problem()
     }
 }

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub use anchor::{anchor, plan_question};
 pub use event::{Event, Goal, Grant, Halt, Limits};
 pub use next::{Effect, Rest, Used};
-pub use tasks::{proposed_checks, tasks};
+pub use tasks::{TASKS_MAX, proposed_checks, task_count, tasks};
 
 /// Bytes of a goal.
 pub const GOAL_BYTES_MAX: usize = 8 * 1024;
@@ -261,6 +261,12 @@ impl Run {
         self.end.is_none() && self.paused.is_none() && !self.is_waiting() && !self.awaits_go()
     }
 
+    /// Whether it has ended in a way that other limits take back.
+    #[must_use]
+    pub fn may_get_more(&self) -> bool {
+        matches!(self.end, Some(End::Budget(_) | End::Stuck(_)))
+    }
+
     /// Whether it rests because its model failed again and again.
     #[must_use]
     pub fn has_given_up(&self) -> bool {
@@ -281,7 +287,7 @@ impl Run {
     /// Whether it waits for a person's yes.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        matches!(self.halt, Some((_, HaltState::Waits)))
+        self.end.is_none() && matches!(self.halt, Some((_, HaltState::Waits)))
     }
 
     /// The task that is worked on: the first open one.
@@ -612,7 +618,7 @@ impl Run {
         if let Some(goal) = &mut self.goal {
             goal.limits = limits.clone();
         }
-        if matches!(self.end, Some(End::Budget(_) | End::Stuck(_))) {
+        if self.may_get_more() {
             self.end = None;
         }
         (self.over_limit, self.stuck) = (None, None);

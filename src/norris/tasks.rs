@@ -1,7 +1,7 @@
 //! The tasks of a plan that a model wrote as text.
 
 /// Tasks of a plan at most.
-const TASKS_MAX: usize = 40;
+pub const TASKS_MAX: usize = 40;
 /// Characters of a task at most.
 const TASK_CHARS_MAX: usize = 500;
 /// The beginning of a task's line.
@@ -13,6 +13,12 @@ const CHECK_MARK: &str = "CHECK:";
 #[must_use]
 pub fn tasks(text: &str) -> Vec<String> {
     marked(text, MARK, TASKS_MAX)
+}
+
+/// The number of tasks that a plan has, those beyond the limit too.
+#[must_use]
+pub fn task_count(text: &str) -> usize {
+    marked(text, MARK, usize::MAX).len()
 }
 
 /// Reads the lines `CHECK: …` of a plan in the same way; a command is in backquotes or bare.
@@ -70,6 +76,7 @@ mod tests {
         ] {
             let found = tasks(text);
             assert_eq!(found.len(), count, "{text}");
+            assert!(task_count(text) == if count == TASKS_MAX { 400 } else { count }, "{text}");
             assert_eq!(found.first().map(String::as_str).unwrap_or_default(), first, "{text}");
         }
     }

@@ -10,7 +10,7 @@ use super::hub::{Flow, Repl};
 use crate::agent::goal::Journal;
 use crate::app::{
     Background, Progress, Request, StoredJournal, Wanted, find_run, go_lines, goal_of, run_report, run_rows,
-    steps_of_run, workspace_dir, workspace_for,
+    state_word, steps_of_run, workspace_dir, workspace_for,
 };
 use crate::ask::rewrite;
 use crate::norris::{End, Event, Goal, Halt, Limits, NOTE_BYTES_MAX, Run, TaskState, tasks};
@@ -568,7 +568,10 @@ impl Repl {
 
     fn stop_run(&self, id: Option<i64>) -> Result<(), Failure> {
         let journal = self.open_run(id)?;
-        let is_at_rest = !journal.state()?.is_active();
+        let run = journal.state()?;
+        // Without a process that works on it, its end is written here.
+        let is_left = state_word(journal.run(), &run, self.runtime.env()) == "interrupted";
+        let is_at_rest = !run.is_active() || is_left;
         journal.add(&Event::StopAsked)?;
         if is_at_rest {
             journal.add(&Event::Ended { end: End::Stopped.word().into(), why: String::new() })?;
@@ -582,7 +585,11 @@ impl Repl {
         // A mistake is reported even if there is no run.
         set_limits(&mut Limits::default(), words)?;
         let journal = self.stored_run(None)?;
-        let mut limits = journal.state()?.goal.map(|goal| goal.limits).unwrap_or_default();
+        let run = journal.state()?;
+        if run.end.is_some() && !run.may_get_more() {
+            return Err(ended(&journal, &run));
+        }
+        let mut limits = run.goal.map(|goal| goal.limits).unwrap_or_default();
         set_limits(&mut limits, words)?;
         journal.add(&Event::Raised { limits })?;
         self.console
@@ -595,8 +602,7 @@ impl Repl {
         let journal = self.stored_run(id)?;
         let run = journal.state()?;
         if run.end.is_some() {
-            let message = format!("run {} has ended: {}", journal.run(), run.word());
-            return Err(user(message, ":norris show prints its report"));
+            return Err(ended(&journal, &run));
         }
         Ok(journal)
     }
@@ -617,6 +623,10 @@ impl Repl {
 /// The events of a run whose person doesn't want its plan.
 fn refused_plan() -> Vec<Event> {
     vec![Event::StopAsked, Event::Ended { end: End::Stopped.word().into(), why: String::new() }]
+}
+
+fn ended(journal: &StoredJournal, run: &Run) -> Failure {
+    user(format!("run {} has ended: {}", journal.run(), run.word()), ":norris show prints its report")
 }
 
 fn user(message: String, hint: &str) -> Failure {

@@ -35,6 +35,8 @@ pub(super) use standin::{Calls, StandIn};
 const POLL: Duration = Duration::from_millis(50);
 /// Bytes of an answer that the journal keeps.
 const SAID_BYTES_MAX: usize = 8 * 1024;
+/// The way on from a check that may not run, which nothing changes in this run.
+pub const NEEDS_OTHER_CHECK: &str = "begin a new run with another --check";
 /// The part of a run's cost that is work on its tasks.
 const STEP: &str = "norris-step";
 /// Characters of a call's result that the next question carries.
@@ -312,7 +314,7 @@ impl Driver<'_> {
             return Err(Failure {
                 kind: FailureKind::Refused,
                 message: format!("the check `{command}` may not run: {}", error.message),
-                hint: "choose another check".into(),
+                hint: NEEDS_OTHER_CHECK.into(),
             });
         }
         let status = outcome.metadata.get("exitCode").and_then(serde_json::Value::as_i64);

@@ -198,6 +198,12 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
     if !run.tampered.is_empty() {
         lines.push(format!("Changed files that the checks depend on: {}", run.tampered.join(", ")));
     }
+    let seems_test = |path: &&String| looks_like_test(path) && !run.tampered.contains(path);
+    let tests: Vec<&str> = steps.files.iter().filter(seems_test).map(String::as_str).take(LISTED_MAX).collect();
+    if !goal.checks.is_empty() && !tests.is_empty() {
+        let names = tests.join(", ");
+        lines.push(format!("A check may find its tests itself; changed files that look like tests: {names}"));
+    }
     let files = with_caches_as_one(&steps.files);
     let (shown, more) = files.split_at(files.len().min(LISTED_MAX));
     lines.extend(shown.iter().map(|path| format!("Changed {path}")));
@@ -205,25 +211,20 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
     let calls = Calls::of(events.iter().map(|(_, _, event)| event));
     lines.extend(calls.failed.iter().take(LISTED_MAX).map(|call| format!("Failed: {call}")));
     lines.extend(calls.asked.iter().map(|(call, answer)| format!("You were asked: {call} ({answer})")));
-    if let Some((halt, _)) = &run.halt {
-        lines.push(format!("Waits for a yes ({} risk): {}", halt.risk, halt.intent));
-        lines.extend(halt.reasons.iter().map(|reason| format!("  {reason}")));
-        lines.extend(halt.preview.lines().take(20).map(|line| format!("  | {line}")));
-        let id = journal.run;
-        lines.push(format!(
-            "reedclaw norris approve {id} allows exactly this call; reedclaw norris deny {id} refuses it"
-        ));
-    }
+    lines.extend(halt_lines(journal.run, &run));
     for part in lock(&journal.store).spent_by_category(journal.run)? {
         let (category, model) = (part.category, part.model);
-        let requests = counted(usize::try_from(part.requests).unwrap_or(usize::MAX), "request");
+        let requests = number_of(part.requests, "request");
         let (read, written, cost) = (part.tokens_in, part.tokens_out, part.cost);
         lines.push(format!("Cost {category} ({model}): {requests}, {read} + {written} tokens, {cost}"));
     }
     let minutes = run.minutes_at(used.now);
     lines.push(format!(
-        "Used: ${:.4}, {} tokens, {minutes:.1} min, {} questions, {} calls",
-        used.usd, used.tokens, run.steps, run.calls
+        "Used: ${:.4}, {} tokens, {minutes:.1} min, {}, {}",
+        used.usd,
+        used.tokens,
+        number_of(run.steps, "question"),
+        number_of(run.calls, "call")
     ));
     if !goal.session.is_empty() {
         let session = crate::sessions::short_id(&goal.session);
@@ -237,6 +238,31 @@ pub fn run_report(journal: &StoredJournal, steps: &RunSteps, env: &Env) -> Resul
         lines.push(format!("reedclaw norris undo {} reverts its changes ({count})", journal.run));
     }
     Ok(lines)
+}
+
+pub(super) fn number_of(count: u64, noun: &str) -> String {
+    counted(usize::try_from(count).unwrap_or(usize::MAX), noun)
+}
+
+/// The call that a run waits for, and how it is answered; nothing if it doesn't wait.
+fn halt_lines(id: i64, run: &Run) -> Vec<String> {
+    let Some((halt, _)) = run.halt.as_ref().filter(|_| run.is_waiting()) else { return Vec::new() };
+    let mut lines = vec![format!("Waits for a yes ({} risk): {}", halt.risk, halt.intent)];
+    lines.extend(halt.reasons.iter().map(|reason| format!("  {reason}")));
+    lines.extend(halt.preview.lines().take(20).map(|line| format!("  | {line}")));
+    lines.push(format!("reedclaw norris approve {id} allows exactly this call; reedclaw norris deny {id} refuses it"));
+    lines
+}
+
+/// Whether a path is one at which programs look for tests.
+fn looks_like_test(path: &str) -> bool {
+    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    let is_place = |part: &str| matches!(part, "test" | "tests" | "__tests__" | "spec" | "specs");
+    directories.split('/').any(is_place)
+        || stem.starts_with("test_")
+        || ["_test", "_spec", "Test"].iter().any(|end| stem.ends_with(end))
+        || [".test.", ".spec."].iter().any(|part| name.contains(part))
 }
 
 /// The sorted names of changed files, with each directory that marks itself as a cache (`CACHEDIR.TAG`) in place of its files.

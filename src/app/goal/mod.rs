@@ -25,8 +25,8 @@ use crate::proto::{self, Failure, FailureKind};
 use crate::store::{RunRow, Store};
 
 pub use atif::run_trajectory;
-use journal::KIND;
 pub(in crate::app) use journal::stored_events;
+use journal::{KIND, number_of};
 pub use journal::{StoredJournal, find_run, run_facts, run_report, run_rows};
 
 /// Runs that are looked at for one that rests.
@@ -37,7 +37,7 @@ const NEWS_MAX: usize = 200;
 /// Makes the goal that the settings and a person's words describe.
 ///
 /// # Errors
-/// The words are none, or too many.
+/// The words are none, or too many; or the config has a mistake in the grant.
 pub fn goal_of(settings: &Settings, text: &str, workspace: &Path) -> Result<Goal, Failure> {
     let text = text.trim();
     if text.is_empty() || text.len() > GOAL_BYTES_MAX {
@@ -45,6 +45,11 @@ pub fn goal_of(settings: &Settings, text: &str, workspace: &Path) -> Result<Goal
         return Err(Failure { kind: FailureKind::User, message, hint: "reedclaw norris \"GOAL\"".into() });
     }
     let of = &settings.norris;
+    if !of.mistake.is_empty() {
+        let message = format!("the config doesn't tell what a run may change: {}", of.mistake);
+        let hint = "reedclaw config validate lists the mistakes; mend this one first".into();
+        return Err(Failure { kind: FailureKind::Config, message, hint });
+    }
     let small = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let mut checks = of.checks.clone();
     if checks.is_empty() {
@@ -92,8 +97,8 @@ pub fn granted_lines(goal: &Goal) -> [String; 2] {
         usd.map(|it| format!("${it}")),
         tokens.map(|it| format!("{it} tokens")),
         minutes.map(|it| format!("{it} min")),
-        steps.map(|it| format!("{it} questions")),
-        calls.map(|it| format!("{it} calls")),
+        steps.map(|it| number_of(it, "question")),
+        calls.map(|it| number_of(it, "call")),
     ];
     let budget = shown.into_iter().flatten().collect::<Vec<_>>().join(", ");
     let commands: Vec<String> =

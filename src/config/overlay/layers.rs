@@ -11,6 +11,7 @@ use crate::config::reading::checked::{KeySource, Setting, Tree};
 use crate::config::reading::expand::project_env;
 use crate::config::reading::problem::{Problem, Problems, Source, dotted};
 use crate::config::settings::{self, Settings};
+use crate::config::tools::grant_mistake;
 use crate::config::{Env, schema};
 use crate::lua::Sandbox;
 
@@ -86,6 +87,7 @@ impl Layers {
                 (crate::config::Checked::default(), None)
             }
         };
+        let mistake = grant_mistake(&problems);
         let mut tightened = tighten::tighten(&self.own, &self.defaults, Project::of(checked), &mut problems);
         let mut before = Problems::of(problems.file_name());
         // Problems of the user's own config have been reported; the project isn't blamed for them.
@@ -93,11 +95,12 @@ impl Layers {
         tightened.own.keep_default_model(without.ok().and_then(|settings| settings.default_model));
         let known: Vec<(String, String)> =
             before.finish().into_iter().map(|problem| (problem.key, problem.message)).collect();
-        let (settings, own) = match settings::build(&self.defaults, &tightened.own, &mut problems) {
+        let (mut settings, own) = match settings::build(&self.defaults, &tightened.own, &mut problems) {
             Ok(settings) => (settings, tightened.own),
             // Only a default that is missing fails, and then it has failed at the start.
             Err(_) => (self.settings(), self.own.clone()),
         };
+        settings.norris.mistake = mistake.unwrap_or(settings.norris.mistake);
         let mut layers = Self { own, ..self.clone() };
         let model = vec!["default_model".to_owned()];
         if !self.own.tree().contains_key(&model) {

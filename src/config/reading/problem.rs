@@ -122,6 +122,11 @@ impl Problems {
         self.push(self.line(key), dotted(key), message, true);
     }
 
+    /// Those that there are so far.
+    pub(in crate::config) fn all(&self) -> &[Problem] {
+        &self.list
+    }
+
     /// Whether one is about the whole file.
     pub(in crate::config) fn has_file(&self) -> bool {
         self.list.iter().any(|problem| problem.key.is_empty())
