@@ -47,10 +47,10 @@ pub use limits::safety::{estop, receipt_options, unknown_outcomes};
 use limits::sandbox::may_be_readable;
 pub use limits::sandbox::{keeps_tenants_apart, sandbox_in_use, sandbox_mode, sandbox_place, team_workspaces};
 pub use procedure::{
-    ALL_TRIGGERS_MAX, Due, Moment, Procedure, Schedule, SopJournal, SopPlaces, SopStart, TriggerFacts, begin_procedure,
-    find_procedure, find_sop_run, hooked_procedure, imagined_run, last_fire, may_take_up, models_with_variable,
-    models_without_key, next_time, procedure_at, procedure_problems, procedures, sop_lines, sop_row, sop_runs,
-    step_tools, trust_procedure, untrust_procedure, waiting_sops, work_procedure,
+    ALL_TRIGGERS_MAX, Beside, Due, Moment, Procedure, Schedule, Shown, SopJournal, SopPlaces, SopStart, TriggerFacts,
+    begin_procedure, find_procedure, find_sop_run, hooked_procedure, imagined_run, last_fire, may_take_up,
+    models_with_variable, models_without_key, next_time, procedure_at, procedure_problems, procedures, sop_lines,
+    sop_row, sop_runs, step_tools, trust_procedure, untrust_procedure, untrusted_files, waiting_sops, work_procedure,
 };
 pub use question::{
     Around, AroundNotes, Attached, Attaching, PIPED, Remembered, StoreRecorder, make_title, past_summary, past_turns,

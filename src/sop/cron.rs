@@ -136,7 +136,8 @@ fn field(text: &str, name: &str, least: u8, most: u8, names: &[&str], first: u8)
     let mut set = 0;
     for part in text.split(',') {
         let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
-        let step = step.map(|step| step.parse().ok().filter(|step| *step > 0).ok_or_else(|| wrong(part)));
+        let no_step = || format!("{name} {part:?} has a step that isn't a number from 1 to 255");
+        let step = step.map(|step| step.parse().ok().filter(|step| *step > 0).ok_or_else(no_step));
         let step: Option<u8> = step.transpose()?;
         let (from, to) = match range.split_once('-') {
             _ if range == "*" => (least, most),

@@ -22,7 +22,7 @@ pub use event::{
     Budget, Choice, Covered, Decision, EarlierEnd, EarlierResult, EditedFile, Event, Fate, Trigger as Fired,
 };
 pub use next::{Effect, End, Rest, Spent};
-pub use read::read;
+pub use read::{read, read_partly};
 pub use run::{Differs, Inner, Run, StepRun, StepState};
 pub use source::{Source, Test, argument_names};
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::source::sources_in;
+use super::source::{argument_names, sources_in};
 use super::{
     Act, Budget, Caution, Definition, FILE_BYTES_MAX, INPUTS_MAX, Input, Mode, NAME_BYTES_MAX, OUTPUT_BYTES_MAX,
     OnFailure, Problem, RUN_MINUTES_MAX, STEP_MS, STEP_MS_MAX, STEPS_MAX, Source, Step, TRIGGERS_MAX, Test, Trigger,
@@ -39,6 +39,14 @@ const OWN_PREFIXES: [&str; 8] = ["LD_", "BASH", "PYTHON", "PERL", "RUBY", "NODE_
 /// Reads the text of a file. Without problems there is a definition.
 #[must_use]
 pub fn read(text: &str) -> (Option<Definition>, Vec<Problem>) {
+    let (definition, problems) = read_partly(text);
+    (definition.filter(|_| problems.is_empty()), problems)
+}
+
+/// Reads the text of a file. The definition holds as much as could be read, so that all of it can be looked at in one pass; one
+/// with problems is none that runs.
+#[must_use]
+pub fn read_partly(text: &str) -> (Option<Definition>, Vec<Problem>) {
     let mut reader = Reader { text, problems: Vec::new(), covers: Vec::new(), cover_all: Vec::new() };
     if text.len() > FILE_BYTES_MAX {
         reader.problem(0, format!("the file is longer than {FILE_BYTES_MAX} bytes"), "split it into two procedures");
@@ -51,7 +59,7 @@ pub fn read(text: &str) -> (Option<Definition>, Vec<Problem>) {
     }
     let definition = reader.definition(table.get_ref());
     reader.problems.sort_by_key(|problem| problem.line);
-    (definition.filter(|_| reader.problems.is_empty()), reader.problems)
+    (definition, reader.problems)
 }
 
 struct Reader<'t> {
@@ -78,7 +86,9 @@ impl<'a, 't> Fields<'a, 't> {
     }
 
     fn take(&mut self, key: &'static str) -> Option<(&'a DeValue<'t>, Range<usize>)> {
-        self.known.push(key);
+        if !self.known.contains(&key) {
+            self.known.push(key);
+        }
         self.table.get(key).map(|value| (value.get_ref(), value.span()))
     }
 
@@ -113,7 +123,9 @@ impl Reader<'_> {
     fn text(&mut self, fields: &mut Fields<'_, '_>, key: &'static str) -> Option<(String, usize)> {
         let (value, span) = fields.take(key)?;
         let Some(text) = value.as_str() else {
-            let what = format!("{key} of {} is a {}", fields.name, value.type_str());
+            let kind = value.type_str();
+            let article = if kind.starts_with(['a', 'i']) { "an" } else { "a" };
+            let what = format!("{key} of {} is {article} {kind}", fields.name);
             self.problem(span.start, what, format!("write {key} = \"…\""));
             return None;
         };
@@ -242,8 +254,7 @@ impl Reader<'_> {
         let workspace = self.workspace(&mut top);
         let overlaps = self.one_of(&mut top, "overlap", &[("skip", false), ("queue", true)]).unwrap_or(false);
         let timeout_minutes = self.whole(&mut top, "timeout_minutes", RUN_MINUTES_MAX);
-        let notifies = !top.has("notify") || self.flag(&mut top, "notify");
-        top.known.push("notify");
+        let notifies = self.flag(&mut top, "notify") || !top.has("notify");
         let model = self.text(&mut top, "model").map_or_else(String::new, |(text, _)| text);
         let budget = self.budget(&mut top);
         let inputs = self.inputs(&mut top);
@@ -348,13 +359,17 @@ impl Reader<'_> {
                     Err(_) if text.is_empty() => None,
                     Err(why) => {
                         self.problem(at, format!("{text:?} is no time: {why}"), "write minute hour day month weekday");
-                        None
+                        // It never runs; its zone can be looked at.
+                        let at = cron::Spec::parse("@daily").ok()?;
+                        Some(Trigger::Cron { at, zone, catches_up })
                     }
                 }
             }
             2 => {
                 let paths = self.texts(&mut fields, "paths");
-                if paths.is_empty() && !fields.has("paths") {
+                let is_list =
+                    fields.table.get("paths").is_none_or(|it| it.get_ref().as_array().is_some_and(|it| it.is_empty()));
+                if paths.is_empty() && is_list {
                     self.problem(at, "a file trigger has no paths", "add paths = [\"inbox/*.csv\"]");
                 }
                 for (path, at) in &paths {
@@ -363,18 +378,34 @@ impl Reader<'_> {
                 let settle_ms = self.whole(&mut fields, "settle_ms", 3_600_000).unwrap_or(2_000);
                 Some(Trigger::File { paths: paths.into_iter().map(|(path, _)| path).collect(), settle_ms })
             }
-            _ => Some(Trigger::Webhook { secret_env: self.needed(&mut fields, "secret_env").0 }),
+            _ => {
+                let (secret_env, at) = self.needed(&mut fields, "secret_env");
+                let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                if !secret_env.trim().is_empty()
+                    && (!secret_env.chars().all(is_part) || secret_env.starts_with(|c: char| c.is_ascii_digit()))
+                {
+                    let what = format!("secret_env: {secret_env:?} can't be the name of a variable");
+                    self.problem(at, what, "name the variable that holds the secret");
+                }
+                Some(Trigger::Webhook { secret_env })
+            }
         };
         self.unknown_keys(&fields);
         trigger
     }
 
-    /// A pattern stays below the workspace.
+    /// A pattern can be understood, and stays below the workspace.
     fn pattern(&mut self, pattern: &str, at: usize) {
-        if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") || pattern.trim().is_empty() {
-            let what = format!("{pattern:?} leads out of the workspace");
-            self.problem(at, what, "write a path from the top of the workspace, such as inbox/*.csv");
-        }
+        let what = if pattern.trim().is_empty() {
+            "a path is empty".to_owned()
+        } else if pattern.starts_with('/') || pattern.split('/').any(|part| part == "..") {
+            format!("{pattern:?} leads out of the workspace")
+        } else if let Err(error) = globset::Glob::new(pattern) {
+            format!("{pattern:?} is no pattern: {}", error.kind())
+        } else {
+            return;
+        };
+        self.problem(at, what, "write a path from the top of the workspace, such as inbox/*.csv");
     }
 
     fn step(
@@ -489,8 +520,17 @@ impl Reader<'_> {
             }
             6 => {
                 let goal = self.needed(fields, "goal").0;
-                let mut texts = |key| self.texts(fields, key).into_iter().map(|(text, _)| text).collect::<Vec<_>>();
-                let (checks, writes, commands) = (texts("checks"), texts("writes"), texts("commands"));
+                let checks = self.texts(fields, "checks");
+                for (_, at) in
+                    checks.iter().filter(|(check, _)| check.trim().is_empty() || check.trim().starts_with('#'))
+                {
+                    self.problem(*at, format!("a check of {} is empty", fields.name), "write checks = [\"make test\"]");
+                }
+                let writes = self.texts(fields, "writes");
+                writes.iter().for_each(|(pattern, at)| self.pattern(pattern, *at));
+                let commands = self.texts(fields, "commands");
+                let texts = |it: Vec<(String, usize)>| it.into_iter().map(|(text, _)| text).collect::<Vec<_>>();
+                let (checks, writes, commands) = (texts(checks), texts(writes), texts(commands));
                 Act::Goal { goal, checks, writes, commands, budget: self.budget(fields) }
             }
             7 => {
@@ -521,12 +561,22 @@ impl Reader<'_> {
         for (name, source) in sources_in(&values) {
             self.source(source, span.start, &format!("{name} of {}", fields.name), scope);
         }
+        let names = argument_names(&values);
+        let twice = names.iter().enumerate().find(|(at, name)| names[at + 1..].contains(name));
+        if let Some((_, name)) = twice {
+            let what = format!("{key} of {} has both {name} and {name}_from", fields.name);
+            self.problem(span.start, what, "leave one of them out");
+        }
         Some(values)
     }
 
     fn shell(&mut self, fields: &mut Fields<'_, '_>, scope: &Scope<'_>, is_check: bool) -> Act {
         let command = self.needed(fields, "command").0;
-        let cwd = self.text(fields, "cwd").map_or_else(|| ".".to_owned(), |(text, _)| text);
+        let (cwd, at) = self.text(fields, "cwd").unwrap_or_else(|| (".".to_owned(), fields.at));
+        if leads_out(&cwd) {
+            let what = format!("cwd of {}: {cwd:?} leads out of the workspace", fields.name);
+            self.problem(at, what, "write a directory of the workspace, such as cwd = \"sub\"");
+        }
         let mut env = BTreeMap::new();
         if let Some((value, span)) = fields.take("env_from") {
             let entries = value.as_table().into_iter().flat_map(|table| table.iter());
@@ -625,6 +675,20 @@ struct Scope<'a> {
 pub fn is_name(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     !text.is_empty() && text.len() <= NAME_BYTES_MAX && !text.starts_with('-') && text.chars().all(is_plain)
+}
+
+/// Whether a relative path goes above its beginning.
+fn leads_out(path: &str) -> bool {
+    let mut depth = 0i32;
+    !path.starts_with('/')
+        && path.split('/').any(|part| {
+            depth += match part {
+                "" | "." => 0,
+                ".." => -1,
+                _ => 1,
+            };
+            depth < 0
+        })
 }
 
 /// Whether a step may set a variable: none that decides what a program does.

@@ -37,7 +37,9 @@ impl Source {
     /// It isn't a source.
     pub fn parse(text: &str) -> Result<Self, String> {
         let parts: Vec<&str> = text.split('.').collect();
-        if parts.iter().any(|part| part.is_empty()) {
+        // Anything else is a comparison or a text that got here by mistake.
+        let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '$' | '@' | ':');
+        if parts.iter().any(|part| part.is_empty() || !part.chars().all(is_plain)) {
             return Err(format!("{text:?} is no source of a value"));
         }
         let own = |parts: &[&str]| parts.iter().map(|part| (*part).to_owned()).collect();

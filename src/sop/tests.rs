@@ -154,6 +154,40 @@ kind = "wait"
     assert!(problems.iter().any(|it| it.what.contains("no TOML") && it.line == 1), "{problems:?}");
 }
 
+#[test]
+fn values_that_could_never_hold_are_problems() {
+    let step =
+        |rest: &str| format!("name = \"x\"\n[[steps]]\nid = \"a\"\nkind = \"shell\"\ncommand = \"true\"\n{rest}\n");
+    let next = |rest: &str| step(&format!("[[steps]]\nid = \"b\"\n{rest}"));
+    let trigger = |rest: &str| step(&format!("[[triggers]]\n{rest}"));
+    for (text, part) in [
+        (next("kind = \"condition\"\ntest = \"a.success && b\""), "\"a.success && b\" is no source"),
+        (next("kind = \"wait\"\nseconds = 1\nwhen = \"a.exitCode > 3\""), "\"a.exitCode > 3\" is no source"),
+        (next("kind = \"tool\"\ntool = \"x\"\nargs = { path = \"1\", path_from = \"a\" }"), "both path and path_from"),
+        (next("kind = \"norris\"\ngoal = \"go\"\nchecks = [\"\"]"), "a check of step b is empty"),
+        (next("kind = \"norris\"\ngoal = \"go\"\nwrites = [\"[\"]"), "\"[\" is no pattern"),
+        (step("cwd = \"sub/../..\""), "\"sub/../..\" leads out of the workspace"),
+        (step("writes = [\"[\"]"), "\"[\" is no pattern"),
+        (step("timeout_ms = 1\nnope = 1"), "has no key nope"),
+        (trigger("kind = \"file\"\npaths = []"), "has no paths"),
+        (trigger("kind = \"file\"\npaths = [\"\"]"), "a path is empty"),
+        (trigger("kind = \"webhook\"\nsecret_env = \"a b\""), "can't be the name of a variable"),
+        (trigger("kind = \"cron\"\nat = \"*/0 * * * *\""), "minute \"*/0\" has a step that isn't"),
+        ("name = 1\nversion = 1\nnope = 1\n".to_owned(), "name of the procedure is an integer"),
+    ] {
+        let (definition, problems) = read(&text);
+        assert!(definition.is_none() && problems.iter().any(|it| it.what.contains(part)), "{part}: {problems:#?}");
+        let twice =
+            problems.iter().find(|it| it.hint.contains("version, version") || it.hint.contains("notify, notify"));
+        assert_eq!(twice, None);
+    }
+    let good = next("kind = \"condition\"\ntest = \"a.user-name.0 == \\\"x > y\\\"\"");
+    assert_eq!(read(&good).1, []);
+    // What has problems is read all the same, so that all of it can be looked at.
+    let (definition, problems) = crate::sop::read_partly(&trigger("kind = \"cron\"\nat = \"x\"\ntz = \"Nowhere\""));
+    assert!(definition.is_some_and(|it| it.triggers.len() == 1) && problems.len() == 1);
+}
+
 /// The events of a run, and a clock that ticks.
 struct World {
     events: Vec<(i64, Event)>,

@@ -64,6 +64,12 @@ pub trait Journal: Sync {
     /// It may not run, or can't be kept.
     fn inner(&self, order: &Order<'_>) -> Result<InnerRun, Failure>;
 
+    /// Returns the reason why the run may not go on: the files that its steps use aren't those that a person trusted.
+    ///
+    /// # Errors
+    /// They can't be known.
+    fn distrust(&self) -> Result<Option<String>, Failure>;
+
     /// The present time, Unix milliseconds.
     fn now(&self) -> i64;
 
@@ -170,6 +176,11 @@ impl ProcedureDriver<'_> {
         };
         self.add(&sop::Event::Entered { pid: std::process::id(), conversation })?;
         self.worked = Stopwatch::after(self.run.active_ms);
+        if self.run.is_active()
+            && let Some(why) = self.journal.distrust()?
+        {
+            self.add(&sop::Event::Paused { why, is_estop: false })?;
+        }
         Ok(())
     }
 

@@ -365,6 +365,17 @@ impl Journal for SopJournal {
         Ok(fate_of(&records, step))
     }
 
+    fn distrust(&self) -> Result<Option<String>, Failure> {
+        let events = self.events(0)?;
+        let Some((_, _, Event::Began { text, sha256, place, .. })) = events.first() else { return Ok(None) };
+        let changed = super::changed_since(&self.parts.env, Path::new(place), text, sha256);
+        let (name, run) = (&self.name, self.run);
+        Ok(changed.map(|file| {
+            let hint = format!("reedclaw sop trust {name}, and then reedclaw sop resume {run}");
+            format!("{file} has changed since you trusted it; {hint}")
+        }))
+    }
+
     fn now(&self) -> i64 {
         now_unix_ms()
     }
@@ -518,7 +529,7 @@ pub fn sop_lines(journal: &SopJournal, run: &Run) -> Vec<String> {
         let inner = state.inner.map_or_else(String::new, |inner| format!(", run {}", inner.run));
         lines.push(format!("  {} ({}{inner}): {word}{error}", step.id, step.act.word()));
     }
-    if let Some((_, prompt, covers)) = &run.asked {
+    if let Some((_, prompt, covers)) = run.asked.as_ref().filter(|_| run.end.is_none()) {
         lines.push(format!("It waits: {prompt}"));
         for call in covers {
             lines.push(format!("  {} ({} risk)", call.intent, call.risk));

@@ -1,5 +1,6 @@
 //! Procedures for a face: the files that there are, the trust in them, and their problems. It must not know how they are shown.
 
+mod beside;
 mod journal;
 mod schedule;
 mod unattended;
@@ -14,6 +15,7 @@ use crate::proto::{Failure, FailureKind};
 use crate::sop::{self, Definition, FILE_BYTES_MAX, FILE_NAME, Problem, Trigger};
 use crate::tools::{Launcher, Registry};
 
+pub use beside::{Beside, Shown, untrusted_files};
 pub use schedule::{ALL_TRIGGERS_MAX, Due, Facts as TriggerFacts, Moment, Schedule, next_time};
 pub use unattended::{hooked_procedure, may_take_up, models_with_variable, models_without_key, work_procedure};
 
@@ -171,7 +173,7 @@ fn procedure_in(trust: &Trust, place: PathBuf, name: String, is_project: bool) -
         let what = Problem { line: 1, what: "it isn't UTF-8".into(), hint: "save it as UTF-8".into() };
         return Some(unread(name, place, is_project, what));
     };
-    let (definition, mut problems) = sop::read(&text);
+    let (definition, mut problems) = sop::read_partly(&text);
     if let Some(other) = definition.as_ref().map(|it| &it.name).filter(|other| **other != name) {
         let what = format!("the name {other:?} isn't that of the directory");
         problems.push(Problem { line: 1, what, hint: format!("write name = {name:?}") });
@@ -210,11 +212,38 @@ fn unread(name: String, place: PathBuf, is_project: bool, what: Problem) -> Proc
     }
 }
 
-/// The text that trust is about.
+/// The text that trust is about, for a text of the procedure's own file.
 fn manifest(root: &Root, text: &str) -> Result<String, String> {
     let mut lines = Vec::new();
     hashes(root, "", DEPTH_MAX, &mut lines)?;
+    let own_path = format!("{FILE_NAME}\n");
+    if let Some(own) = lines.iter_mut().find(|line| line.split_once("  ").is_some_and(|(_, path)| path == own_path)) {
+        *own = format!("{}  {own_path}", sha256_hex(text.as_bytes()));
+    }
     Ok(format!("{}\n{text}", lines.concat()))
+}
+
+/// The name of a file beside a procedure's own that has changed since a run of it began. None if all are as they were, or a
+/// person trusts them as they are now; the run itself goes on with its own `text`.
+fn changed_since(env: &Env, place: &Path, text: &str, digest: &str) -> Option<String> {
+    let unknown = || Some(place.display().to_string());
+    let Ok(root) = Root::open(place, None) else { return unknown() };
+    let Ok(now) = manifest(&root, text) else { return unknown() };
+    if sha256_hex(now.as_bytes()) == digest {
+        return None;
+    }
+    let own = root.read(FILE_NAME, FILE_BYTES_MAX as u64).ok().and_then(|it| String::from_utf8(it.bytes).ok());
+    let now = own.and_then(|own| manifest(&root, &own).ok());
+    let Some(overlay) = now.clone().and_then(|now| Overlay::of_texts(place, now).ok()) else { return unknown() };
+    let before = match Trust::in_directory(env, RECORDS).judge(overlay) {
+        TrustVerdict::Trusted(_) => return None,
+        TrustVerdict::Unknown { before, .. } => before.unwrap_or_default(),
+        TrustVerdict::Never => String::new(),
+    };
+    let now = now.unwrap_or_default();
+    let (before, now) = (beside::lines(&before), beside::lines(&now));
+    let differs = |path: &&&str| before.get(**path) != now.get(**path);
+    now.keys().chain(before.keys()).find(differs).map(|path| (*path).to_owned()).or_else(unknown)
 }
 
 fn hashes(root: &Root, below: &str, depth: usize, lines: &mut Vec<String>) -> Result<(), String> {
@@ -278,7 +307,9 @@ pub fn trust_procedure(env: &Env, procedure: &Procedure) -> Result<(), Failure> 
         hint: String::new(),
     };
     let overlay = procedure.overlay.clone().ok_or_else(|| failed("its files can't be read".into()))?;
-    Trust::in_directory(env, RECORDS).trust(overlay).1.map_err(|error| failed(error.to_string()))
+    Trust::in_directory(env, RECORDS).trust(overlay).1.map_err(|error| failed(error.to_string()))?;
+    beside::keep_copies(env, procedure);
+    Ok(())
 }
 
 /// Takes the trust back; returns whether there was any.
@@ -306,7 +337,9 @@ pub fn step_tools(settings: &Settings, env: &Env) -> Registry {
 #[must_use]
 pub fn procedure_problems(registry: &Registry, procedure: &Procedure, all: &[Procedure]) -> Vec<Problem> {
     let mut problems = procedure.problems.clone();
-    let Some(definition) = &procedure.definition else { return problems };
+    // What could be read of a file with problems is looked at, too.
+    let partly = || sop::read_partly(&procedure.text).0;
+    let Some(definition) = procedure.definition.clone().or_else(partly) else { return problems };
     for step in &definition.steps {
         let place = |what: String| format!("step {}: {what}", step.id);
         if let sop::Act::Model { tools, .. } = &step.act {
@@ -319,10 +352,11 @@ pub fn procedure_problems(registry: &Registry, procedure: &Procedure, all: &[Pro
         }
     }
     for step in &definition.steps {
-        if let sop::Act::Procedure { name, .. } = &step.act
-            && let Some((what, hint)) = inner_problem(procedure, name, all)
-        {
-            problems.push(Problem { line: step.line, what: format!("step {}: {what}", step.id), hint: hint.into() });
+        if let sop::Act::Procedure { name, inputs } = &step.act {
+            let wrong = inner_problem(procedure, name, all).map(|(what, hint)| (what, hint.to_owned()));
+            let wrong = wrong.into_iter().chain(input_problems(name, inputs, all));
+            let place = |what: String| format!("step {}: {what}", step.id);
+            problems.extend(wrong.map(|(what, hint)| Problem { line: step.line, what: place(what), hint }));
         }
     }
     for trigger in &definition.triggers {
@@ -360,6 +394,21 @@ fn inner_problem(procedure: &Procedure, name: &str, all: &[Procedure]) -> Option
         }));
     }
     None
+}
+
+/// The inputs that a step gives another procedure and that it doesn't know, and those that it needs and doesn't get.
+fn input_problems(name: &str, inputs: &serde_json::Value, all: &[Procedure]) -> Vec<(String, String)> {
+    let Some(definition) = all.iter().find(|it| it.name == name).and_then(|it| it.definition.as_ref()) else {
+        return Vec::new();
+    };
+    let names = sop::argument_names(inputs);
+    let hint = || format!("reedclaw sop show {name} lists its inputs");
+    let unknown = names.iter().filter(|input| !definition.inputs.contains_key(**input));
+    let mut wrong: Vec<_> = unknown.map(|input| (format!("{name} has no input {input}"), hint())).collect();
+    let needed =
+        definition.inputs.iter().filter(|(input, it)| it.default.is_none() && !names.contains(&input.as_str()));
+    wrong.extend(needed.map(|(input, _)| (format!("{name} needs the input {input}"), hint())));
+    wrong
 }
 
 fn line_of(text: &str, part: &str) -> usize {

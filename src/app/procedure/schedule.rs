@@ -29,6 +29,8 @@ const MINUTE_MS: i64 = 60_000;
 /// runs, in milliseconds.
 const LOOK_AGAIN_MS: i64 = 50;
 const SLOW_MS: i64 = 5_000;
+/// The stamp of a file that no run can be begun for: its name isn't UTF-8.
+const UNNAMED: &str = "";
 /// Triggers of all procedures.
 pub const ALL_TRIGGERS_MAX: usize = 500;
 
@@ -283,7 +285,10 @@ impl Schedule {
             if !file.is_over && now - file.since >= settle_ms {
                 let fires = known.fires.entry(path.clone()).or_default();
                 fires.retain(|time| !is_late(time));
-                if fires.len() >= FIRES_MAX {
+                if file.stamp == UNNAMED {
+                    file.is_over = true;
+                    self.notes.push(format!("{name}: {path} began no run: its name isn't UTF-8; rename it"));
+                } else if fires.len() >= FIRES_MAX {
                     file.is_over = true;
                     self.notes.push(format!(
                         "{name}: {path} began no run: it began {FIRES_MAX} in a minute; does the procedure write what it waits for?"
@@ -381,20 +386,29 @@ impl Walk<'_> {
         let place = if below.is_empty() { "." } else { below };
         let Some(left) = self.left.checked_sub(1) else { return };
         self.left = left;
-        let Ok(entries) = self.root.list(place) else { return };
+        let Ok(entries) = self.root.list(place) else { return self.unnamed(below) };
         self.watched.insert(self.root.path().join(below));
         for entry in entries {
             let path = if below.is_empty() { entry.name.clone() } else { format!("{below}/{}", entry.name) };
             match entry.kind {
                 EntryKind::Directory if depth > 0 && !is_made_by_tools(&entry.name) => self.walk(&path, depth - 1),
                 EntryKind::File if self.found.len() < FILES_MAX && self.set.is_match(&path) => {
-                    if let Ok(data) = self.root.path().join(&path).symlink_metadata() {
-                        let stamp = format!("{}.{}.{}.{}", data.ino(), data.len(), data.mtime(), data.mtime_nsec());
-                        self.found.insert(path, stamp);
-                    }
+                    let Ok(data) = self.root.path().join(&path).symlink_metadata() else {
+                        self.unnamed(&path);
+                        continue;
+                    };
+                    let stamp = format!("{}.{}.{}.{}", data.ino(), data.len(), data.mtime(), data.mtime_nsec());
+                    self.found.insert(path, stamp);
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// Notes a path that isn't there by this name because its own isn't UTF-8.
+    fn unnamed(&mut self, path: &str) {
+        if path.contains(char::REPLACEMENT_CHARACTER) {
+            self.found.insert(path.to_owned(), UNNAMED.to_owned());
         }
     }
 }
@@ -460,6 +474,11 @@ mod tests {
         assert!(at(9_000, &[("old", "1"), ("new", "2")]).is_empty());
         at(10_000, &[("old", "2"), ("new", "2")]);
         assert_eq!(at(12_000, &[("old", "2"), ("new", "2")]), ["old"]);
+        at(13_000, &[("bad\u{fffd}", UNNAMED)]);
+        assert!(
+            at(15_000, &[("bad\u{fffd}", UNNAMED)]).is_empty() && at(17_000, &[("bad\u{fffd}", UNNAMED)]).is_empty()
+        );
+        assert_eq!(schedule.take_notes(), ["x: bad\u{fffd} began no run: its name isn't UTF-8; rename it"]);
         assert_eq!(schedule.next_look(), Some(0), "all files are looked at");
         assert_eq!(schedule.next, Some(3_000), "the first time at which a file may have settled");
     }
@@ -512,5 +531,9 @@ mod tests {
         assert_eq!(watched, [root.clone(), root.join("inbox"), root.join("inbox/deep")].into());
         let found = changed(work.path(), &["**/*.csv".into()], &mut BTreeSet::new());
         assert_eq!(paths(found), ["inbox/b.csv", "inbox/deep/a.csv", "other/c.csv", "top.csv"]);
+        use std::os::unix::ffi::OsStrExt;
+        std::fs::write(work.path().join(std::ffi::OsStr::from_bytes(b"inbox/e\xff.csv")), "x").expect("a file");
+        let found = changed(work.path(), &["inbox/e*".into()], &mut BTreeSet::new());
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), [("inbox/e\u{fffd}.csv".to_owned(), UNNAMED.to_owned())]);
     }
 }
