@@ -1,7 +1,9 @@
 //! The subcommands and flags, one table for clap and for dispatch.
 
+use crate::cli::out::{err, errln, settle};
 use crate::render::sanitise;
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -147,17 +149,18 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         Err(error) => {
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
             let text = error.render().to_string();
-            if text.contains(NO_NUMBER) {
-                eprint!("{}", text.replace(NO_NUMBER, "not a whole number"));
-            } else {
-                let _ = error.print();
+            match text.contains(NO_NUMBER) {
+                true => err!("{}", text.replace(NO_NUMBER, "not a whole number")),
+                // Help and the version go to standard output, mistakes to standard error.
+                false if code == exit::DONE => settle(error.print().and_then(|()| io::stdout().flush())),
+                false => drop(error.print()),
             }
             return ExitCode::from(code);
         }
     };
     let level = matches.get_one::<String>("log-level").map(String::as_str);
     for unknown in app::start_log(&host::environment(), true, level) {
-        eprintln!("reedclaw: {}", sanitise(&unknown));
+        errln!("reedclaw: {}", sanitise(&unknown));
     }
     let (path, model) = (matches.get_one::<PathBuf>("path").cloned(), matches.get_one::<String>("model").cloned());
     if let Some(failure) = out_of_place(matches.subcommand_name(), path.is_some(), model.is_some()) {
@@ -174,7 +177,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
 }
 
 fn help() -> ExitCode {
-    let _ = definition().print_help();
+    settle(definition().print_help().and_then(|()| io::stdout().flush()));
     ExitCode::SUCCESS
 }
 

@@ -64,14 +64,15 @@ pub const TABLE: [(u8, &str); 12] = [
     (INTERRUPTED, "interrupted"),
 ];
 
-/// The statuses of a run in one paragraph, for `--help`.
-pub(super) fn run_statuses() -> String {
-    let of_runs = [DONE, FAILED, USAGE, REFUSED, NO_MODEL, BUDGET, NOT_VERIFIED, HALTED, STUCK, ESTOP, INTERRUPTED];
+/// The statuses of a run towards a goal, or of a procedure, in one paragraph, for `--help`.
+pub(super) fn run_statuses(of_procedures: bool) -> String {
+    let all = [DONE, FAILED, USAGE, REFUSED, NO_MODEL, BUDGET, NOT_VERIFIED, HALTED, STUCK, ESTOP, PARTLY, INTERRUPTED];
+    let of_runs: Vec<u8> = all.into_iter().filter(|status| of_procedures || *status != PARTLY).collect();
     let words = |status: u8| {
         let meaning = TABLE.iter().find(|(known, _)| *known == status).map_or("", |(_, meaning)| meaning);
         format!("{status} {}", meaning.split([';', ':']).next().unwrap_or(meaning))
     };
-    format!("Exit status: {}.", of_runs.map(words).join(", "))
+    format!("Exit status: {}.", of_runs.into_iter().map(words).collect::<Vec<_>>().join(", "))
 }
 
 /// The status of a command that could not be carried out.

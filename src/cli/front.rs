@@ -1,5 +1,6 @@
 //! An interactive session from start to end: supervised, and a plain shell wherever ours can't be.
 
+use crate::cli::out::{err, errln};
 use crate::render::sanitise;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub fn interactive(how: &Interactive) -> ExitCode {
         && let Err(error) = std::env::set_current_dir(path)
     {
         let failed = crate::render::sanitise(&format!("--path {}: {error}", Path::new(path).display())).into_owned();
-        eprintln!("reedclaw: {failed}\n  name an existing directory");
+        errln!("reedclaw: {failed}\n  name an existing directory");
         return ExitCode::from(2);
     }
     let term = std::env::var("TERM").unwrap_or_default();
@@ -53,13 +54,13 @@ pub fn interactive(how: &Interactive) -> ExitCode {
 /// Becomes the plain backing shell, with one line that says why.
 fn plain(how: &Interactive, reason: &str) -> ExitCode {
     let program = backing::find(super::configured_shell());
-    eprintln!("reedclaw: {}; this is plain {}", crate::render::sanitise(reason), program.display());
+    errln!("reedclaw: {}; this is plain {}", crate::render::sanitise(reason), program.display());
     let mut arguments: Vec<OsString> = how.shell_arguments.clone();
     if how.login && program.file_name().is_some_and(|name| name == "bash") {
         arguments.insert(0, "--login".into());
     }
     let error = backing::become_shell(&program, how.login, &arguments);
-    eprintln!("reedclaw: {}: {error}", program.display());
+    errln!("reedclaw: {}: {error}", program.display());
     ExitCode::from(126)
 }
 
@@ -71,7 +72,7 @@ fn front_end(how: &Interactive, ignored: sys::Ignored, front: Option<Front>) -> 
 fn start(how: &Interactive, ignored: sys::Ignored, front: Option<Front>) -> Result<Ending, String> {
     let text = |word: &Option<OsString>| word.as_ref().map(|word| word.to_string_lossy().into_owned());
     for unknown in app::start_log(&crate::host::environment(), false, text(&how.own.log_level).as_deref()) {
-        eprintln!("reedclaw: {}", sanitise(&unknown));
+        errln!("reedclaw: {}", sanitise(&unknown));
     }
     let config = how.own.config.clone().map(PathBuf::from);
     let request = Request { config, model: text(&how.own.model), ..Request::default() };
@@ -116,7 +117,7 @@ fn one_line(message: &str, hint: &str) -> String {
 /// must end it too, because keys would no longer arrive. The supervisor then restores the terminal.
 fn install_panic_hook() {
     std::panic::set_hook(Box::new(|info| {
-        eprint!("\r\nreedclaw: {}\r\n", info.to_string().replace('\n', " "));
+        err!("\r\nreedclaw: {}\r\n", info.to_string().replace('\n', " "));
         if std::thread::current().name() == Some("pump") {
             std::process::exit(101);
         }

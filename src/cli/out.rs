@@ -1,8 +1,10 @@
-//! Standard output of the subcommands, and their questions for a yes. A reader that has gone (`| head`) ends a subcommand
-//! quietly; any other failure to write, such as a full disk, is reported and ends it with status 1.
+//! Standard output of the subcommands, and their questions for a yes. If its reader has gone (`| head`), a subcommand works on
+//! without a word, so that its status stays its own; any other failure to write, such as a full disk, is reported and ends it
+//! with status 1. A failure to write to standard error can be reported nowhere, and changes nothing.
 
 use std::fmt;
 use std::io::{self, BufRead, BufWriter, IsTerminal, StdoutLock, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use nix::sys::termios::{FlushArg, tcflush};
 
@@ -20,7 +22,23 @@ macro_rules! outln {
     () => { $crate::cli::out::print(format_args!("\n")) };
     ($($text:tt)*) => { $crate::cli::out::print_line(format_args!($($text)*)) };
 }
-pub(super) use {out, outln};
+/// Prints to standard error.
+macro_rules! err {
+    ($($text:tt)*) => { $crate::cli::out::print_error(format_args!($($text)*)) };
+}
+/// Prints a line to standard error.
+macro_rules! errln {
+    ($($text:tt)*) => { $crate::cli::out::print_error(format_args!("{}\n", format_args!($($text)*))) };
+}
+pub(super) use {err, errln, out, outln};
+
+/// The reader of standard output has gone.
+static HAS_GONE: AtomicBool = AtomicBool::new(false);
+
+/// Whether the reader of standard output has gone; what prints without an end has no use then.
+pub(super) fn has_gone() -> bool {
+    HAS_GONE.load(Ordering::Relaxed)
+}
 
 /// Standard output for many lines, with a buffer.
 pub(super) struct Out(BufWriter<StdoutLock<'static>>);
@@ -32,23 +50,30 @@ impl Out {
 
     /// Writes a line.
     pub(super) fn line(&mut self, line: impl fmt::Display) {
-        writeln!(self.0, "{line}").unwrap_or_else(|error| end(&error));
+        settle(writeln!(self.0, "{line}"));
     }
 
     /// Writes the buffer out.
     pub(super) fn flush(&mut self) {
-        self.0.flush().unwrap_or_else(|error| end(&error));
+        settle(self.0.flush());
     }
 }
 
 pub(super) fn print(text: fmt::Arguments<'_>) {
-    let mut out = io::stdout().lock();
-    out.write_fmt(text).and_then(|()| out.flush()).unwrap_or_else(|error| end(&error));
+    if !has_gone() {
+        let mut out = io::stdout().lock();
+        settle(out.write_fmt(text).and_then(|()| out.flush()));
+    }
 }
 
 pub(super) fn print_line(text: fmt::Arguments<'_>) {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{text}").unwrap_or_else(|error| end(&error));
+    if !has_gone() {
+        settle(writeln!(io::stdout().lock(), "{text}"));
+    }
+}
+
+pub(super) fn print_error(text: fmt::Arguments<'_>) {
+    let _ = io::stderr().lock().write_fmt(text);
 }
 
 /// JSON for standard output: on a terminal without characters that it would obey or hide, elsewhere as it is.
@@ -63,20 +88,22 @@ pub(super) fn print_lines(lines: impl Iterator<Item = String>) {
     out.flush();
 }
 
-/// Ends the process after a failed write.
-fn end(error: &io::Error) -> ! {
+/// Ends the process after a failed write, unless the reader has gone.
+pub(super) fn settle(written: io::Result<()>) {
+    let Err(error) = written else { return };
     if error.kind() == io::ErrorKind::BrokenPipe {
-        std::process::exit(exit::DONE.into());
+        HAS_GONE.store(true, Ordering::Relaxed);
+        return;
     }
-    let _ = writeln!(io::stderr(), "reedclaw: standard output can't be written: {error}");
+    errln!("reedclaw: standard output can't be written: {error}");
     std::process::exit(exit::FAILED.into())
 }
 
 /// Prints a failure on standard error, as every subcommand does.
 pub(super) fn report(failure: &Failure) {
-    eprintln!("reedclaw: {}", sanitise(&failure.message));
+    errln!("reedclaw: {}", sanitise(&failure.message));
     if !failure.hint.is_empty() {
-        eprintln!("  {}", sanitise(&without_meta_commands(&failure.hint)));
+        errln!("  {}", sanitise(&without_meta_commands(&failure.hint)));
     }
 }
 
@@ -106,7 +133,7 @@ fn without_meta_commands(hint: &str) -> String {
 /// Asks a question on standard error and reads a line; only the whole word yes is one.
 pub(super) fn says_yes(question: &str) -> bool {
     let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
-    eprint!("{} ", sanitise(question));
+    err!("{} ", sanitise(question));
     let _ = io::stderr().flush();
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).is_ok() && answer.trim() == "yes"
@@ -116,7 +143,7 @@ pub(super) fn says_yes(question: &str) -> bool {
 /// no answer to it.
 pub(super) fn is_yes(question: &str) -> bool {
     let _ = tcflush(io::stdin(), FlushArg::TCIFLUSH);
-    eprint!("{} [y/N] ", sanitise(question));
+    err!("{} [y/N] ", sanitise(question));
     let _ = io::stderr().flush();
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")

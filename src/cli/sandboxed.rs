@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use nix::sys::signal::Signal;
 
+use crate::cli::out::errln;
 use crate::sandbox::{self, Calls, HELPER_FAILED, HeldCall};
 use crate::shell::sys;
 
@@ -36,6 +37,6 @@ pub fn become_sandboxed(arguments: &[OsString]) -> ExitCode {
             },
         },
     );
-    eprintln!("reedclaw: sandbox: {why}");
+    errln!("reedclaw: sandbox: {why}");
     ExitCode::from(HELPER_FAILED)
 }

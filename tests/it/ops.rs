@@ -630,4 +630,20 @@ fn a_closed_pipe_ends_a_command_quietly_and_a_full_disk_is_reported() {
         assert_eq!(code, Some(1), "{args:?} {err}");
         assert!(err.contains("standard output can't be written: No space left"), "{args:?} {err}");
     }
+    // An answer by status is the same without a reader, and help has to arrive, too.
+    std::fs::create_dir_all(home.path().join(".config/reedclaw")).expect("a directory");
+    std::fs::write(home.path().join(".config/reedclaw/config.lua"), "return { nonsense = 1 }\n").expect("a config");
+    for args in [&["config", "validate"][..], &["service", "status"], &["tool", "run", "nope"]] {
+        let plain = command(home.path(), args).output().expect("it runs").status.code();
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let other = writer.try_clone().expect("a pipe");
+        let closed = command(home.path(), args).stdout(writer).stderr(other).output().expect("it runs").status.code();
+        assert!(plain.is_some_and(|code| code > 0) && closed == plain, "{args:?}: {plain:?} {closed:?}");
+    }
+    for args in [&["--help"][..], &["help"], &["--version"], &["sop", "--help"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+        let (code, _, err) = seen(&command(home.path(), args).stdout(full).output().expect("it runs"));
+        assert!(code == Some(1) && err.contains("standard output can't be written"), "{args:?} {code:?} {err}");
+    }
 }

@@ -95,6 +95,12 @@ fn a_file_begins_a_run_once_and_only_one_service_runs() {
     service.expect("run 1 of files begins");
     service.expect("run 1 of files: done");
     assert_eq!(read(home.path(), "log"), "inbox/new.csv\n");
+    // A name can't forge a line of the log, and one that no run can be begun for is told.
+    fs::write(work(home.path(), "inbox/x\nrun 9 of f: failed.csv"), "1\n").expect("a file");
+    service.expect("inbox/x\\nrun 9 of f: failed.csv");
+    let odd = std::os::unix::ffi::OsStrExt::from_bytes(b"bad\xff.csv");
+    fs::write(work(home.path(), "inbox").join::<&std::ffi::OsStr>(odd), "1\n").expect("a file");
+    service.expect("bad\u{fffd}.csv began no run: its name isn't UTF-8; rename it");
     // A trusted file that has changed begins nothing.
     let place = work(home.path(), "sops/files/SOP.toml");
     let text = fs::read_to_string(&place).expect("a file");
@@ -102,7 +108,7 @@ fn a_file_begins_a_run_once_and_only_one_service_runs() {
     fs::write(work(home.path(), "inbox/third.csv"), "1\n").expect("a file");
     assert_eq!(service.end(Signal::SIGTERM), Some(0));
     assert_eq!(run(home.path(), &["service", "status"]).0, 1);
-    assert_eq!(json_of(home.path(), &["sop", "status", "--json"]).as_array().map(Vec::len), Some(1));
+    assert_eq!(json_of(home.path(), &["sop", "status", "--json"]).as_array().map(Vec::len), Some(2));
 }
 
 /// A home with a procedure of two steps, the first of which is this command, and a service in which it works.

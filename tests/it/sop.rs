@@ -98,7 +98,64 @@ fn a_procedure_waits_for_its_approval_and_writes_exactly_what_was_shown() {
     let (status, text) = run(home.path(), &["undo", "1"]);
     assert!(status == 0 && !work(home.path(), "daily-check.txt").exists(), "{text}");
     let (status, text) = run(home.path(), &["sop", "approve", "1"]);
-    assert!(status == 2 && text.contains("waits for no answer"), "{text}");
+    assert!(status == 2 && text.contains("run 1 has ended: done"), "{text}");
+    // More money doesn't bring it back.
+    let (status, text) = run(home.path(), &["sop", "resume", "1", "--budget-usd", "5"]);
+    assert!(status == 2 && text.contains("run 1 has ended: done"), "{text}");
+}
+
+#[test]
+fn a_run_that_waits_goes_on_only_with_the_files_that_were_trusted() {
+    let home = home(&[]);
+    let ask = "[[steps]]\nid = \"ask\"\nkind = \"approval\"\nprompt = \"Go on?\"\ncovers = []\n";
+    let step = shell_step("work", "bash sops/q/helper.sh", "writes = [\"res\"]");
+    let helper = work(home.path(), "sops/q/helper.sh");
+    write(home.path(), "q", &format!("name = \"q\"\nmode = \"auto\"\n{ask}{step}"));
+    fs::write(&helper, "echo good >> res\n").expect("a helper");
+    trust(home.path(), "q");
+    assert_eq!(run(home.path(), &["sop", "run", "q"]).0, 7);
+    fs::write(&helper, "echo bad >> res\n").expect("a change");
+    let (_, text) = run(home.path(), &["sop", "trust", "q"]);
+    assert!(text.contains("-echo good >> res") && text.contains("+echo bad >> res"), "the difference: {text}");
+    let (status, text) = run(home.path(), &["sop", "approve", "1"]);
+    assert_eq!(status, 130, "{text}");
+    assert!(text.contains("helper.sh has changed since you trusted it; reedclaw sop trust q"), "{text}");
+    assert_eq!(run(home.path(), &["sop", "resume", "1"]).0, 130);
+    assert!(!work(home.path(), "res").exists());
+    trust(home.path(), "q");
+    let (status, text) = run(home.path(), &["sop", "resume", "1"]);
+    assert_eq!((status, read(home.path(), "res")), (0, "bad\n".into()), "{text}");
+}
+
+#[test]
+fn a_waiting_run_that_was_cancelled_asks_no_more() {
+    let home = daily();
+    assert_eq!(run(home.path(), &["sop", "run", "daily-check"]).0, 7);
+    procedure(home.path(), "long", &shell_step("nap", "sleep 60", ""));
+    let mut child = command(home.path(), &["sop", "run", "long", "--json"]).stdout(Stdio::piped()).spawn().expect("it");
+    let lines = std::io::BufReader::new(child.stdout.take().expect("output"));
+    let mut lines = std::io::BufRead::lines(lines).map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("\"begun\"")));
+    let working = json_of(home.path(), &["sop", "status", "2", "--json"]);
+    assert_eq!((&working["state"], &working["exit"]), (&json!("running"), &Value::Null), "{working}");
+    // Another run works in the workspace.
+    let (status, text) = run(home.path(), &["sop", "cancel", "1"]);
+    assert!(status == 0 && text.contains("Run 1: cancelled."), "{text}");
+    let (_, text) = run(home.path(), &["sop", "status", "1"]);
+    assert!(text.contains("Run 1 of daily-check: cancelled") && !text.contains("It waits"), "{text}");
+    let (status, text) = run(home.path(), &["sop", "cancel", "2"]);
+    assert!(status == 0 && text.contains("Run 2: it is to end"), "{text}");
+    // Its reader has gone, and its end stays the same.
+    drop(lines);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+    let ended = json_of(home.path(), &["sop", "status", "1", "--json"]);
+    assert_eq!((&ended["asked"], &ended["exit"]), (&Value::Null, &json!(130)), "{ended}");
+    for args in [["sop", "approve", "1"], ["sop", "reject", "1"]] {
+        let (status, text) = run(home.path(), &args);
+        assert!(status == 2 && text.contains("run 1 has ended: cancelled"), "{args:?}: {text}");
+    }
+    let (status, text) = run(home.path(), &["sop", "run", "daily-check", "--input", "day=a", "--input", "day=b"]);
+    assert!(status == 2 && text.contains("the input day is named twice"), "{text}");
 }
 
 #[test]
@@ -173,6 +230,14 @@ fn every_problem_is_listed_with_file_line_and_remedy() {
     let (status, said) = run(home.path(), &["sop", "validate", "broken"]);
     assert_eq!(status, 1, "{said}");
     assert!(said.contains("broken/SOP.toml:11: there is another step a in line 7; give each step"), "{said}");
+    // What is wrong beside that is listed in the same pass.
+    for part in [
+        "SOP.toml:1: the name \"other\" isn't that of the directory",
+        "SOP.toml:5: there is no time zone",
+        "SOP.toml:7: step a: there is no tool no_such_tool",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
     write(home.path(), "broken", &text.replace("other", "broken"));
     let (status, said) = run(home.path(), &["sop", "validate"]);
     assert_eq!(status, 1, "{said}");
@@ -285,7 +350,7 @@ fn killed_after_every_event_of_its_journal_a_run_does_nothing_twice() {
             let is_done = read(home.path(), "log").lines().any(|line| id == line);
             let word = if is_done { "done" } else { "again" };
             kills += i32::from(killed_after(home.path(), &["sop", "resume", "1", "--step", word], more + 1));
-        } else if status["state"] == "running" {
+        } else if status["state"] == "interrupted" {
             kills += i32::from(killed_after(home.path(), &["sop", "resume", "1"], more));
         }
     }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::cell::{RefCell, RefMut};
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, IsTerminal, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -48,14 +48,18 @@ const SCHEMA_BYTES_MAX: usize = 1024 * 1024;
 /// Milliseconds without a byte on standard input after which the user learns what the program waits for.
 const WAIT_TOLD_MS: u16 = 2_000;
 
+/// Milliseconds that a run without attachments waits for the first byte of one.
+const AUTO_WAIT_MS: u16 = 200;
+
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
     let text = |name: &'static str, value: &'static str| Arg::new(name).long(name).value_name(value);
     Command::new("agent")
         .about("Asks a model one question: the answer on standard output, everything else on standard error; or a chat")
         .after_help(
-            "What comes through a pipe or from a file on standard input is attached to the question. Exit status: 0 \
-             answered, 1 failed, 2 called wrongly, 3 refused, 4 no model, 5 budget, 130 interrupted.",
+            "What comes through a pipe or from a file on standard input is attached to the question; with --auto that is \
+             refused. Exit status: 0 answered, 1 failed, 2 called wrongly, 3 refused, 4 no model, 5 budget, 130 \
+             interrupted; with --auto 0 verified, and also 6 not verified, 7 waits for a yes, 8 no progress, 9 emergency stop.",
         )
         .arg(
             text("message", "MESSAGE")
@@ -145,6 +149,9 @@ pub(in crate::cli) fn run(
     model: Option<String>,
 ) -> ExitCode {
     if matches.get_flag("auto") {
+        if let Err(failure) = nothing_attached() {
+            return ExitCode::from(exit::run_failed(&failure, None, matches.get_flag("json")));
+        }
         let path = matches.get_one::<PathBuf>("path").cloned().or(path);
         return norris::begun(matches, "message", config, path, model);
     }
@@ -603,6 +610,33 @@ fn attached(face: &mut Face) -> Result<Option<String>, Failure> {
         face.take(Event::Notice(format!("[input] standard input is longer than {kib} KiB: the rest isn't sent")));
     }
     Ok(Some(strip_controls(&bytes)).filter(|text| !text.trim().is_empty()))
+}
+
+/// Refuses what standard input brings: a run's goal has no attachment, and would be another one without it. Input that may yet
+/// come isn't waited for.
+fn nothing_attached() -> Result<(), Failure> {
+    let Ok(input) = io::stdin().as_fd().try_clone_to_owned() else { return Ok(()) };
+    let mut input = File::from(input);
+    let Ok(data) = input.metadata() else { return Ok(()) };
+    let kind = data.file_type();
+    let brings = if kind.is_file() {
+        input.stream_position().is_ok_and(|at| at < data.len())
+    } else if kind.is_fifo() || kind.is_socket() {
+        let mut waits = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut waits, PollTimeout::from(AUTO_WAIT_MS)) == Ok(0) {
+            say("with --auto standard input isn't read; </dev/null says so");
+        }
+        let found = waits[0].revents().unwrap_or(PollFlags::empty());
+        // A socket whose other end has closed can be read, too.
+        found.contains(PollFlags::POLLIN) && !(kind.is_socket() && found.contains(PollFlags::POLLHUP))
+    } else {
+        false
+    };
+    if !brings {
+        return Ok(());
+    }
+    let message = "with --auto nothing is attached from standard input".to_owned();
+    Err(usage(message, "put it into a file of the workspace, or run it with </dev/null"))
 }
 
 /// Reads at most so many bytes, and returns whether that was all.

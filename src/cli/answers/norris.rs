@@ -13,7 +13,7 @@ use crate::agent::goal::{self, Journal, OnHalt, Turns, Watcher, Work};
 use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
 use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::exit;
-use crate::cli::out::{out, outln, report, shown_json};
+use crate::cli::out::{has_gone, out, outln, report, shown_json};
 use crate::config::Env;
 use crate::files::Marked;
 use crate::host::{read_text, working_directory};
@@ -54,7 +54,7 @@ pub(in crate::cli) fn definition() -> Command {
         .about("Works towards a goal while nobody watches: plans, acts, and is done when a check says so")
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true)
-        .after_help(exit::run_statuses());
+        .after_help(exit::run_statuses(false));
     let command = run(command, true);
     command.subcommands([
         run(Command::new("run").about("Begins a run, as without this word"), true),
@@ -181,7 +181,12 @@ pub(in crate::cli) fn run_args() -> Vec<Arg> {
 pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> ExitCode {
     match carried_out(matches, config, path) {
         Ok(status) => ExitCode::from(status),
-        Err(failure) => exit::failed(&failure),
+        Err(failure) => {
+            let resumed = matches.subcommand_matches("resume");
+            let is_json = resumed.is_some_and(|inner| inner.get_flag("json"));
+            let id = resumed.and_then(|inner| inner.get_one::<i64>("id").copied());
+            ExitCode::from(exit::run_failed(&failure, id, is_json))
+        }
     }
 }
 
@@ -216,9 +221,9 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
         "resume" => Ok(resume(runtime, &journal, inner)),
         "say" => say_to(&journal, words()),
         "pause" => add(&journal, &Event::Paused { why: "its person paused it".into() }, "paused"),
-        "stop" => stop(&journal),
+        "stop" => stop(&journal, runtime.env()),
         "approve" if journal.state()?.awaits_go() => take_plan(&journal),
-        "deny" if journal.state()?.awaits_go() => stop(&journal),
+        "deny" if journal.state()?.awaits_go() => stop(&journal, runtime.env()),
         "approve" => decide(&journal, |digest| Event::Approved { digest }, "allowed; reedclaw norris resume continues"),
         "deny" => {
             let why = words();
@@ -389,6 +394,9 @@ fn worked(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches, i
         let run = goal::work(runtime.agent_mut(), parts).map_err(|failure| {
             // It rests, and says why: what it did is kept.
             let _ = journal.add(&Event::Paused { why: failure.message.clone() });
+            if failure.hint == goal::NEEDS_OTHER_CHECK {
+                return failure;
+            }
             let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
             Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
         })?;
@@ -488,6 +496,11 @@ fn plan_of(path: &Path) -> Result<String, Failure> {
     };
     if plan.is_empty() {
         return Err(usage(format!("{} has no task", path.display()), "write one task in each line"));
+    }
+    let count = norris::task_count(&plan);
+    if count > norris::TASKS_MAX {
+        let message = format!("{} has {count} tasks, and a plan has at most {}", path.display(), norris::TASKS_MAX);
+        return Err(usage(message, "begin a run for each part"));
     }
     Ok(plan)
 }
@@ -593,7 +606,7 @@ fn watch(journal: &StoredJournal, env: &Env) -> Result<u8, Failure> {
             app::event_lines(&run, &event).iter().for_each(|line| outln!("{}", escape_visible(line)));
         }
         std::io::stdout().flush().ok();
-        if !run.is_active() {
+        if !run.is_active() || has_gone() {
             return Ok(status_of(&run));
         }
         if is_left {
@@ -611,9 +624,11 @@ fn say_to(journal: &StoredJournal, text: String) -> Result<u8, Failure> {
     add(journal, &Event::Said { text }, "noted for its next question")
 }
 
-fn stop(journal: &StoredJournal) -> Result<u8, Failure> {
-    let is_at_rest = !journal.state()?.is_active();
-    add(journal, &Event::StopAsked, "stopping")?;
+fn stop(journal: &StoredJournal, env: &Env) -> Result<u8, Failure> {
+    let run = journal.state()?;
+    // Without a process that works on it, its end is written here.
+    let is_at_rest = !run.is_active() || app::state_word(journal.run(), &run, env) == "interrupted";
+    add(journal, &Event::StopAsked, if is_at_rest { "stopped" } else { "stopping" })?;
     if is_at_rest {
         journal.add(&Event::Ended { end: "stopped".into(), why: String::new() })?;
     }
@@ -639,7 +654,14 @@ fn decide(journal: &StoredJournal, event: impl FnOnce(String) -> Event, done: &s
 }
 
 fn raise(journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
-    let limits = limits_of(matches, journal.state()?.goal.map(|goal| goal.limits).unwrap_or_default());
+    let run = journal.state()?;
+    if run.end.is_some() && !run.may_get_more() {
+        return Err(ended(journal, &run));
+    }
+    if !budget_args().iter().any(|arg| matches.contains_id(arg.get_id().as_str())) {
+        return Err(usage("no limit is named".into(), "reedclaw norris budget --help lists the options"));
+    }
+    let limits = limits_of(matches, run.goal.map(|goal| goal.limits).unwrap_or_default());
     if let Some(problem) = limits.problem() {
         return Err(usage(problem, ""));
     }
@@ -649,12 +671,16 @@ fn raise(journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
 fn add(journal: &StoredJournal, event: &Event, done: &str) -> Result<u8, Failure> {
     let run = journal.state()?;
     if run.end.is_some() && !matches!(event, Event::Raised { .. }) {
-        let message = format!("run {} has ended: {}", journal.run(), run.word());
-        return Err(usage(message, "reedclaw norris show prints its report"));
+        return Err(ended(journal, &run));
     }
     journal.add(event)?;
     outln!("Run {}: {done}.", journal.run());
     Ok(exit::DONE)
+}
+
+fn ended(journal: &StoredJournal, run: &Run) -> Failure {
+    let message = format!("run {} has ended: {}", journal.run(), run.word());
+    usage(message, "reedclaw norris show prints its report")
 }
 
 fn columns() -> usize {

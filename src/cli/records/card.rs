@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Command};
 
 use crate::app::{self, Jails, Request, Runtime};
 use crate::cli::exit;
-use crate::cli::out::{outln, report};
+use crate::cli::out::{errln, outln, report};
 use crate::host;
 use crate::project::{self, Surroundings};
 use crate::proto::{Failure, FailureKind};
@@ -53,6 +53,6 @@ fn print(path: Option<PathBuf>, config: Option<PathBuf>) -> Result<(), Failure> 
         outln!("{}\n", sanitise(&runtime.agent().redacted(part)));
     }
     let tokens = notes.parts().iter().map(|part| estimate_tokens(part)).sum::<usize>();
-    eprintln!("about {tokens} tokens of at most {} (context.project_tokens)", options.tokens_max);
+    errln!("about {tokens} tokens of at most {} (context.project_tokens)", options.tokens_max);
     Ok(())
 }

@@ -7,7 +7,7 @@ use clap::{Arg, ArgMatches, Command};
 
 use crate::app::{Request, Runtime};
 use crate::cli::exit;
-use crate::cli::out::{outln, report};
+use crate::cli::out::{errln, outln, report};
 use crate::proto::{Failure, FailureKind};
 use crate::store::import::{Imported, Problem, bash, fish, import_into, zsh};
 
@@ -72,7 +72,7 @@ fn import(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
         found = true;
         let (lines, problems) = read(&text);
         for problem in &problems {
-            eprintln!(
+            errln!(
                 "{}",
                 crate::render::sanitise(&format!("{}:{}: {}", path.display(), problem.line_number, problem.message))
             );

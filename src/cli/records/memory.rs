@@ -11,7 +11,7 @@ use crate::app::{Request, Runtime};
 use crate::base::text::{counted, one_line};
 use crate::base::time::utc;
 use crate::cli::exit;
-use crate::cli::out::{outln, print_lines, report};
+use crate::cli::out::{errln, outln, print_lines, report, settle};
 use crate::ops;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::render::sanitise;
@@ -124,7 +124,7 @@ fn list(store: &Store, limit: usize) -> Result<ExitCode, Failure> {
 pub(in crate::cli) fn search(store: &mut Store, query: &str, limit: usize) -> Result<ExitCode, Failure> {
     let found = ops::memory::find(store, query, limit)?;
     if found.is_empty() {
-        eprintln!("reedclaw: nothing was found; word* finds beginnings");
+        errln!("reedclaw: nothing was found; word* finds beginnings");
         return Ok(ExitCode::from(exit::FAILED));
     }
     let line =
@@ -173,7 +173,7 @@ fn clear(store: &mut Store, is_sure: bool) -> Result<ExitCode, Failure> {
     }
     let count = ops::conversations::count(store)?;
     let told = counted(count, "conversation");
-    eprintln!("reedclaw: this would delete {told} for good\n  reedclaw memory clear --yes does it");
+    errln!("reedclaw: this would delete {told} for good\n  reedclaw memory clear --yes does it");
     Ok(ExitCode::from(exit::USAGE))
 }
 
@@ -181,8 +181,7 @@ fn export_all(store: &Store, file: Option<&PathBuf>, on_output: Format) -> Resul
     let mut conversations = store.conversations(usize::MAX)?;
     conversations.reverse();
     let Some(path) = file else {
-        // A reader that stops early isn't a failure.
-        let _ = write_all(store, &conversations, on_output, &mut io::stdout().lock())?;
+        settle(write_all(store, &conversations, on_output, &mut io::stdout().lock())?);
         return Ok(ExitCode::SUCCESS);
     };
     let format = Format::of(path).ok_or_else(|| Failure {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::app;
 use crate::base::text::counted;
 use crate::cli::exit;
-use crate::cli::out::{outln, print_lines};
+use crate::cli::out::{errln, outln, print_lines};
 use crate::config::{self, LoadRequest};
 use crate::host;
 use crate::proto::{Failure, FailureKind};
@@ -85,7 +85,7 @@ fn act(matches: &ArgMatches, explicit: Option<PathBuf>) -> Result<ExitCode, Fail
             let limit = matches.get_one::<usize>("limit").copied().unwrap_or_default();
             let rows = receipts::newest(&options, limit)?;
             if rows.is_empty() && limit > 0 {
-                eprintln!("reedclaw: there are no receipts yet");
+                errln!("reedclaw: there are no receipts yet");
             }
             // Exactly as stored for a program; a terminal would obey some of the bytes.
             let is_exact = matches.get_flag("json") && !io::stdout().is_terminal();

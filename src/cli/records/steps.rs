@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::app::{self, Request, Runtime};
 use crate::cli::exit;
-use crate::cli::out::{out, outln, report};
+use crate::cli::out::{errln, out, outln, report};
 use crate::host;
 use crate::ops::steps::{
     Direction, Wish, conflict_difference, cover_lines, revert, step_difference, step_rows, taken_back_lines,
@@ -102,7 +102,7 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
         return Err(Failure { kind: FailureKind::User, message, hint });
     }
     for line in app::recover(settings, env, &workspace) {
-        eprintln!("reedclaw: {}", crate::render::sanitise(&line));
+        errln!("reedclaw: {}", crate::render::sanitise(&line));
     }
     let mut steps = app::steps(settings, env, &workspace)?;
     if name == "steps" {

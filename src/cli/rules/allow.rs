@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::app::{Request, Runtime};
 use crate::base::text::counted;
 use crate::cli::exit;
-use crate::cli::out::{is_yes, out, outln, report};
+use crate::cli::out::{errln, is_yes, out, outln, report};
 use crate::host;
 use crate::ops::allow::{self, ListedHere};
 use crate::proto::{Failure, FailureKind};
@@ -80,7 +80,7 @@ fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     let (runtime, workspace) = start(matches, config)?;
     let rows = allow::list(runtime.env(), &workspace)?;
     if rows.is_empty() {
-        eprintln!("reedclaw: nothing is allowed for good in {}", escape_visible(&workspace.display().to_string()));
+        errln!("reedclaw: nothing is allowed for good in {}", escape_visible(&workspace.display().to_string()));
         return Ok(exit::DONE);
     }
     let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
@@ -140,12 +140,12 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
 
 fn is_wanted(told: &str) -> bool {
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        eprintln!("reedclaw: this would allow {told}\n  with --yes it does");
+        errln!("reedclaw: this would allow {told}\n  with --yes it does");
         return false;
     }
     let is_yes = is_yes(&format!("Allow {told}?"));
     if !is_yes {
-        eprintln!("nothing was changed");
+        errln!("nothing was changed");
     }
     is_yes
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::cli::exit;
-use crate::cli::out::{outln, says_yes};
+use crate::cli::out::{errln, outln, says_yes};
 use crate::config::Env;
 use crate::host;
 use crate::ops::estop;
@@ -67,7 +67,7 @@ fn clear(env: &Env) -> Result<ExitCode, Failure> {
         });
     }
     if !says_yes(&format!("{why}\nLet tools run again? Type yes:")) {
-        eprintln!("nothing was changed");
+        errln!("nothing was changed");
         return Ok(ExitCode::from(exit::FAILED));
     }
     estop::clear(env)?;

@@ -12,7 +12,7 @@ use crate::app::policy_rules;
 use crate::cli::answers::wire::verdict_object;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, autonomy_of};
-use crate::cli::out::outln;
+use crate::cli::out::{errln, has_gone, outln, settle};
 use crate::config::{self, Effective, LoadRequest, Look, Trust, TrustVerdict};
 use crate::gate::Disk;
 use crate::host;
@@ -157,7 +157,7 @@ fn batch(context: &Context<'_>) -> ExitCode {
         let line = match line {
             Ok(line) => line,
             Err(error) => {
-                eprintln!("reedclaw: standard input can't be read: {error}");
+                errln!("reedclaw: standard input can't be read: {error}");
                 return ExitCode::from(exit::FAILED);
             }
         };
@@ -166,7 +166,8 @@ fn batch(context: &Context<'_>) -> ExitCode {
             Err(why) => json!({"error": why}),
         };
         // Each answer is flushed at once for a waiting reader; a reader may also stop early.
-        if writeln!(output, "{answer}").and_then(|()| output.flush()).is_err() {
+        settle(writeln!(output, "{answer}").and_then(|()| output.flush()));
+        if has_gone() {
             return ExitCode::SUCCESS;
         }
     }

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::cli::backing;
 use crate::cli::exit;
-use crate::cli::out::outln;
+use crate::cli::out::{errln, has_gone, outln, settle};
 use crate::config::{HookContext, Hooks, LoadRequest, load};
 use crate::host;
 use crate::proto::{Failure, FailureKind, Names, Route, RouteVerdict};
@@ -88,17 +88,19 @@ fn batch(known: &Known) -> ExitCode {
         let line = match line {
             Ok(line) => line,
             Err(error) => {
-                eprintln!("reedclaw: standard input can't be read: {error}");
+                errln!("reedclaw: standard input can't be read: {error}");
                 return ExitCode::from(exit::FAILED);
             }
         };
         let verdict = known.decide(&unescaped(&String::from_utf8_lossy(&line)));
         // The reader may stop early.
-        if writeln!(output, "{}", object(&verdict)).is_err() {
+        settle(writeln!(output, "{}", object(&verdict)));
+        if has_gone() {
             return ExitCode::SUCCESS;
         }
     }
-    if output.flush().is_err() { ExitCode::from(exit::FAILED) } else { ExitCode::SUCCESS }
+    settle(output.flush());
+    ExitCode::SUCCESS
 }
 
 fn unescaped(line: &str) -> String {
@@ -217,7 +219,7 @@ fn ask_hook(hooks: Hooks, cwd: &Path) -> RouteHook {
     RouteHook::new(move |line| {
         let answer = hooks.lock().unwrap_or_else(PoisonError::into_inner).route(line, &context);
         answer.unwrap_or_else(|failure| {
-            eprintln!("reedclaw: {failure}");
+            errln!("reedclaw: {failure}");
             None
         })
     })

@@ -12,7 +12,7 @@ use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::cli::answers::agent::watch_interrupts;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
-use crate::cli::out::{is_yes, out, outln, report};
+use crate::cli::out::{errln, is_yes, out, outln, report};
 use crate::cli::rules::tool::{called, status};
 use crate::proto::served::Definition;
 use crate::proto::{Failure, FailureKind};
@@ -157,9 +157,9 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
             let outcome = called(&mut runtime, &workspace, name, arguments, true)?;
             outln!("{}", outcome.output.trim_end_matches('\n'));
             if let Some(error) = &outcome.error {
-                eprintln!("{}", escape_visible(&error.message));
+                errln!("{}", escape_visible(&error.message));
                 if error.code == NO_NETWORK {
-                    eprintln!("  {}", escape_visible(&error.hint));
+                    errln!("  {}", escape_visible(&error.hint));
                 }
             }
             let is_login = outcome.error.as_ref().is_some_and(|error| error.code == "login");

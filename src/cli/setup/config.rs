@@ -10,7 +10,7 @@ use crate::app;
 use crate::base::text::counted;
 use crate::cli::backing;
 use crate::cli::exit;
-use crate::cli::out::outln;
+use crate::cli::out::{errln, outln};
 use crate::config::{self, Effective, Env, Layers, LoadRequest, Loaded, Look, Problem, Trust, TrustVerdict};
 use crate::host;
 use crate::ops::commands::name_problem;
@@ -135,7 +135,7 @@ fn show(loaded: &Loaded, request: &LoadRequest, with_origin: bool) -> ExitCode {
     }
     let told = loaded.problems.len() + effective.problems.len();
     if told > 0 {
-        eprintln!("reedclaw: the config has mistakes ({told}); reedclaw config validate lists them");
+        errln!("reedclaw: the config has mistakes ({told}); reedclaw config validate lists them");
     }
     ExitCode::SUCCESS
 }
@@ -146,12 +146,12 @@ fn path(request: &LoadRequest) -> ExitCode {
         Some(path) => {
             outln!("{}", path.display());
             if found.is_none() {
-                eprintln!("reedclaw: there is no such file; using the defaults");
+                errln!("reedclaw: there is no such file; using the defaults");
             }
             ExitCode::SUCCESS
         }
         None => {
-            eprintln!("reedclaw: no HOME is set, so a config has no place");
+            errln!("reedclaw: no HOME is set, so a config has no place");
             ExitCode::from(exit::FAILED)
         }
     }

@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Command};
 
 use crate::app;
 use crate::cli::exit;
-use crate::cli::out::{outln, report};
+use crate::cli::out::{errln, outln, report};
 use crate::config::{self, Env, KeySource, LoadRequest, ModelSettings, Settings};
 use crate::host;
 use crate::model::{
@@ -224,7 +224,7 @@ impl Sink for Watch {
             ChatEvent::Text(_) | ChatEvent::Thought(_) => {
                 self.first.get_or_insert_with(|| self.began.elapsed());
             }
-            ChatEvent::Notice(text) => eprintln!("{}", sanitise(&text)),
+            ChatEvent::Notice(text) => errln!("{}", sanitise(&text)),
             ChatEvent::Pause => {}
         }
     }

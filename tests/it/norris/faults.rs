@@ -251,10 +251,25 @@ fn limits_that_are_no_amounts_and_empty_checks_begin_no_run() {
         (&["--budget-steps", "-1"], "not a whole number"),
         (&["--check", " "], "a check is empty"),
         (&["--check", "# later"], "a check is empty"),
+        (&["--grant-write", "["], "\"[\" is no pattern of paths"),
+        (&["--protect", "{"], "\"{\" is no pattern of paths"),
     ] {
         let (status, text) = run(home.path(), &[&["norris", "one"], options].concat());
         assert!(status == 2 && text.contains(words), "{options:?}: {status} {text}");
     }
+    // A mistake in the grant of the config doesn't widen it, and a plan isn't cut.
+    let config = home.path().join(".config/reedclaw/config.lua");
+    let good = fs::read_to_string(&config).expect("a config");
+    for wrong in ["grant = { writes = \"src/**\" }", "protect = \"x/**\"", "protct = { \"x/**\" }", "grant = 7"] {
+        let text = good.replacen("return {", &format!("return {{ norris = {{ {wrong} }},"), 1);
+        fs::write(&config, text).expect("a config");
+        let (status, text) = run(home.path(), &["norris", "one"]);
+        assert!(status == 2 && text.contains("the config doesn't tell what a run may change"), "{wrong}: {text}");
+    }
+    fs::write(&config, good).expect("a config");
+    fs::write(work(home.path(), "plan"), "do it\n".repeat(41)).expect("a plan");
+    let (status, text) = run(home.path(), &["norris", "one", "--plan", "plan"]);
+    assert!(status == 2 && text.contains("plan has 41 tasks"), "{text}");
     let (_, list) = run(home.path(), &["norris", "list"]);
     assert!(list.starts_with("There is no run yet."), "{list}");
     // Nor do they raise one that is there.
@@ -277,4 +292,27 @@ fn a_check_that_hangs_ends_with_the_runs_minutes_and_runs_again_with_more_of_the
     assert_eq!(run(home.path(), &["norris", "budget", "1", "--budget-minutes", "5"]).0, 0);
     let (status, text) = run(home.path(), &["norris", "resume", "1"]);
     assert!(status == 0 && text.contains("Run 1: verified"), "{text}");
+}
+
+#[test]
+fn without_a_reader_a_run_works_on_and_its_status_stays() {
+    let home = home(&[plan(&["write one"]), shell("TASK 1", &["echo 1 > one"], "one is there")], "");
+    let closed = || {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        writer
+    };
+    let status = |args: &[&str], is_error: bool| {
+        let mut command = super::command(home.path(), args);
+        command.stdout(closed());
+        let command = if is_error { command.stderr(closed()) } else { &mut command };
+        command.output().expect("it runs").status.code()
+    };
+    let args = ["norris", "one", "--check", "test -e two", "--budget-steps", "2"];
+    assert_eq!(status(&args, false), Some(5), "as with a reader");
+    assert_eq!(read(home.path(), "one"), "1\n", "it has worked");
+    let (_, list) = run(home.path(), &["norris", "list"]);
+    assert!(list.contains("budget") && !list.contains("interrupted"), "{list}");
+    assert_eq!(status(&[&args[..], &["--json"]].concat(), true), Some(5));
+    assert_eq!(status(&["norris", "one", "--planner", "absent"], true), Some(2), "no panic");
 }

@@ -214,6 +214,33 @@ fn files_that_a_check_reads_without_naming_them_count_as_its_inputs() {
 }
 
 #[test]
+fn files_that_a_check_names_by_an_expansion_or_a_link_are_its_inputs() {
+    let edit = shell("Rules: do only", &["echo exit 0 > tests/a.sh"], "done");
+    let home = home(&[plan(&["do it"]), edit], "");
+    fs::create_dir(work(home.path(), "tests")).expect("a directory");
+    fs::write(work(home.path(), "tests/a.sh"), "exit 1\n").expect("a check");
+    std::os::unix::fs::symlink("tests/a.sh", work(home.path(), "link.sh")).expect("a link");
+    let whole = format!("bash {}", work(home.path(), "tests/a.sh").canonicalize().expect("a path").display());
+    for check in ["bash tests/*.sh", "bash \"$PWD\"/tests/a.sh", "T=a; bash tests/$T.sh", "bash link.sh", &whole] {
+        let (status, text) = run(home.path(), &["norris", "make it", "--check", check]);
+        assert_eq!((status, read(home.path(), "tests/a.sh")), (7, "exit 1\n".into()), "{check}: {text}");
+    }
+    // A check that finds its tests itself: what may be one of them is named.
+    let args = ["norris", "make it", "--check", "true", "--protect", "none"];
+    let (status, text) = run(home.path(), &args);
+    assert!(status == 0 && text.contains("changed files that look like tests: tests/a.sh"), "{text}");
+}
+
+#[test]
+fn a_first_file_of_a_checks_pattern_that_is_new_verifies_nothing() {
+    let home = home(&[plan(&["do it"]), shell("Rules: do only", &["echo exit 0 > tests/0.sh"], "done")], "");
+    fs::create_dir(work(home.path(), "tests")).expect("a directory");
+    fs::write(work(home.path(), "tests/a.sh"), "exit 1\n").expect("a check");
+    let (status, text) = run(home.path(), &["norris", "make it", "--check", "bash tests/*.sh"]);
+    assert!(status == 6 && text.contains("what the checks depend on was changed: tests/*.sh"), "{text}");
+}
+
+#[test]
 fn a_new_file_that_changes_what_a_check_does_verifies_nothing() {
     let skip = "def pytest_sessionfinish(session): session.exitstatus = 0\n";
     let write =
@@ -456,6 +483,16 @@ fn a_run_is_paused_steered_and_stopped_from_elsewhere() {
     assert_eq!(begun("stop"), Some(130));
     let (_, list) = run(home.path(), &["norris", "list"]);
     assert!(list.contains("stopped"), "{list}");
+    // A run without a process is stopped at once, and other limits don't bring it back.
+    kill_at(home.path(), &["norris", "take long"], "1/1 wait");
+    let (status, text) = run(home.path(), &["norris", "budget", "3"]);
+    assert!(status == 2 && text.contains("no limit is named"), "{text}");
+    let (status, text) = run(home.path(), &["norris", "stop", "3"]);
+    assert!(status == 0 && text.contains("Run 3: stopped."), "{text}");
+    for args in [&["norris", "stop", "3"][..], &["norris", "budget", "3", "--budget-usd", "5"]] {
+        let (status, text) = run(home.path(), args);
+        assert!(status == 2 && text.contains("run 3 has ended: stopped"), "{args:?}: {text}");
+    }
 }
 
 #[test]
@@ -467,8 +504,16 @@ fn agent_auto_is_a_run_whose_last_line_says_how_it_ended() {
     let last: Value = text.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default();
     assert_eq!(done.status.code(), Some(0), "{text}");
     assert_eq!((&last["end"], &last["exit"], &last["run"]), (&json!("verified"), &json!(0), &json!(1)), "{text}");
+    // What comes through a pipe isn't left out without a word.
+    let mut piped = command(home.path(), &["agent", "-m", "make it", "--auto", "--check", "true"]);
+    let mut piped = piped.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    std::io::Write::write_all(&mut piped.stdin.take().expect("a pipe"), b"the details").expect("written");
+    let done = piped.wait_with_output().expect("it ends");
+    let told = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(done.status.code() == Some(2) && told.contains("nothing is attached from standard input"), "{told}");
     // One that can't begin or go on has such a line, too.
-    let failing: [(&[&str], i32, Value); 4] = [
+    let failing: [(&[&str], i32, Value); 5] = [
+        (&["norris", "resume", "999", "--json"], 2, json!(999)),
         (&["norris", "make it", "--planner", "absent", "--json"], 2, Value::Null),
         (&["agent", "-m", "", "--auto", "--json"], 2, Value::Null),
         (&["sop", "run", "absent", "--json"], 2, Value::Null),

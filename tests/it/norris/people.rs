@@ -305,3 +305,16 @@ fn a_run_waits_after_three_noes_and_its_report_names_what_was_refused() {
     assert!(watched.contains("you said no: leave it\n") && watched.contains("you said no\n"), "{watched}");
     assert!(work(home.path(), "old/deep/file").exists(), "{text}");
 }
+
+#[test]
+fn a_halted_run_that_was_stopped_asks_no_more() {
+    let home = home(&[plan(&["go out"]), shell("TASK 1: go out", &["rm -r old"], "out")], "");
+    fs::create_dir(work(home.path(), "old")).expect("a directory");
+    let (status, text) = run(home.path(), &["norris", "make it", "--check", "test -e made"]);
+    assert!(status == 7 && text.contains("Waits for a yes"), "{text}");
+    assert_eq!(run(home.path(), &["norris", "stop"]).0, 0);
+    let (_, text) = run(home.path(), &["norris", "show"]);
+    assert!(text.starts_with("Run 1: stopped") && !text.contains("Waits for a yes"), "{text}");
+    let (status, text) = run(home.path(), &["norris", "approve", "1"]);
+    assert!(status == 2, "{text}");
+}

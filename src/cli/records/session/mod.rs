@@ -15,7 +15,7 @@ use crate::cli::answers::agent;
 use crate::cli::answers::agent::watch_interrupts;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
-use crate::cli::out::{is_yes, out, outln, print_lines, report, shown_json};
+use crate::cli::out::{errln, is_yes, out, outln, print_lines, report, settle, shown_json};
 use crate::git::{Changed, Program, short};
 use crate::host;
 use crate::ops::sessions::{
@@ -84,7 +84,7 @@ impl Asked {
             None => runtime.workspace_around(&host::working_directory()),
         };
         let sessions = runtime.sessions(&workspace);
-        sessions.iter().flat_map(Sessions::mended).for_each(|told| eprintln!("reedclaw: {}", sanitise(told)));
+        sessions.iter().flat_map(Sessions::mended).for_each(|told| errln!("reedclaw: {}", sanitise(told)));
         Ok(sessions.map(|sessions| Self { runtime, workspace, sessions }))
     }
 
@@ -135,7 +135,7 @@ impl Asked {
             "undo" | "redo" => {
                 let act = if name == "undo" { Session::undo } else { Session::redo };
                 let done = sessions.open(&id).and_then(|mut session| act(&mut session)).map_err(session_failure)?;
-                eprintln!("reedclaw: {}", sanitise(&done));
+                errln!("reedclaw: {}", sanitise(&done));
             }
             "sync" => {
                 let branch = matches.get_one::<String>("branch").map(String::as_str);
@@ -145,7 +145,7 @@ impl Asked {
             "apply" => return self.apply(&id, matches.get_flag("yes")),
             "abandon" => {
                 let kept = sessions.abandon(&id).map_err(session_failure)?;
-                eprintln!("reedclaw: session {} is off the list; its commits are kept as {kept}", short_id(&id));
+                errln!("reedclaw: session {} is off the list; its commits are kept as {kept}", short_id(&id));
             }
             _ => {
                 if !agreed(matches.get_flag("yes"), &format!("Remove session {} with all its turns?", short_id(&id))) {
@@ -185,11 +185,11 @@ impl Asked {
                 return Err(without_yes());
             }
             let kept = session.rewind(turn).map_err(session_failure)?;
-            eprintln!("reedclaw: session {id} is at turn {turn}; the newest commit is kept as {kept}");
+            errln!("reedclaw: session {id} is at turn {turn}; the newest commit is kept as {kept}");
             return Ok(());
         };
         let kept = rewind_half(&mut session, turn, half).map_err(session_failure)?;
-        eprintln!("reedclaw: session {id}: {}; the newest commit is kept as {kept}", half_words(turn, half));
+        errln!("reedclaw: session {id}: {}; the newest commit is kept as {kept}", half_words(turn, half));
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl Asked {
         if found.iter().all(|it| it.is_mended) {
             return Ok(ExitCode::SUCCESS);
         }
-        eprintln!("reedclaw: session doctor --repair makes these records anew; git log shows the commits");
+        errln!("reedclaw: session doctor --repair makes these records anew; git log shows the commits");
         Ok(ExitCode::from(exit::FAILED))
     }
 
@@ -224,7 +224,7 @@ impl Asked {
         if name == "dir" {
             let to = matches.get_one::<PathBuf>("to").cloned().unwrap_or_default();
             let files = self.view(id)?.write_to(turn, &to).map_err(session_failure)?;
-            eprintln!("reedclaw: {} written", counted(files, "file"));
+            errln!("reedclaw: {} written", counted(files, "file"));
             return Ok(());
         }
         let text = matches.get_one::<String>("text").map(String::as_str).unwrap_or_default();
@@ -233,11 +233,11 @@ impl Asked {
         if name == "amend" {
             let kept = amend(&mut session, Some(text.as_str()).filter(|it| !it.is_empty())).map_err(session_failure)?;
             let turn = session.meta().turns;
-            eprintln!("reedclaw: turn {turn} of session {} has the changes now; {kept} has it as it was", short_id(id));
+            errln!("reedclaw: turn {turn} of session {} has the changes now; {kept} has it as it was", short_id(id));
             return Ok(());
         }
         let kept = session.reword(turn, &text).map_err(session_failure)?;
-        eprintln!("reedclaw: session {} has the new message; the newest commit is kept as {kept}", short_id(id));
+        errln!("reedclaw: session {} has the new message; the newest commit is kept as {kept}", short_id(id));
         Ok(())
     }
 
@@ -328,11 +328,8 @@ impl Asked {
             return Ok(());
         }
         let mut stdout = std::io::stdout().lock();
-        stdout.write_all(&content.bytes).and_then(|()| stdout.flush()).map_err(|error| Failure {
-            kind: FailureKind::Unavailable,
-            message: format!("standard output can't be written: {error}"),
-            hint: String::new(),
-        })
+        settle(stdout.write_all(&content.bytes).and_then(|()| stdout.flush()));
+        Ok(())
     }
 
     fn program(&self) -> Result<Program, Failure> {
@@ -359,11 +356,11 @@ impl Asked {
         };
         let from = short(synced.from);
         if synced.conflicts.is_empty() {
-            eprintln!("reedclaw: session {} has all of {from} now", short_id(id));
+            errln!("reedclaw: session {} has all of {from} now", short_id(id));
             return Ok(ExitCode::SUCCESS);
         }
         print_lines(synced.conflicts.iter().map(|it| escape_visible(&it.display().to_string())));
-        eprintln!("reedclaw: session {} has {from} now, with conflicts to solve there", short_id(id));
+        errln!("reedclaw: session {} has {from} now, with conflicts to solve there", short_id(id));
         Ok(ExitCode::from(exit::CONFLICTS))
     }
 
@@ -371,7 +368,7 @@ impl Asked {
     fn open(&mut self, workspace: &Path, wanted: &str) -> Result<(), Failure> {
         self.runtime.open_session(workspace, wanted)?;
         let told = self.runtime.on_git_mut().map(|it| it.session.take_told()).unwrap_or_default();
-        told.iter().for_each(|told| eprintln!("reedclaw: {}", sanitise(told)));
+        told.iter().for_each(|told| errln!("reedclaw: {}", sanitise(told)));
         Ok(())
     }
 
@@ -402,19 +399,19 @@ impl Asked {
         let [out, err] = output_of(&outcome);
         print_lines(Some(out).filter(|it| !it.is_empty()).into_iter());
         if !err.is_empty() {
-            eprintln!("{}", sanitise(&err));
+            errln!("{}", sanitise(&err));
         }
         if let Some(error) = &outcome.error {
-            eprintln!("reedclaw: {}", sanitise(&error.message));
+            errln!("reedclaw: {}", sanitise(&error.message));
         }
         let changes = self.runtime.own_changes()?;
         for line in own_change_lines(&changes) {
-            eprintln!("{line}");
+            errln!("{line}");
         }
         if !changes.files.is_empty() {
             let is_wanted = agreed(matches.get_flag("yes"), "Commit these changes to the session?");
             let told = self.runtime.end_own_command(&command, is_wanted)?;
-            eprintln!("reedclaw: {}", sanitise(&told));
+            errln!("reedclaw: {}", sanitise(&told));
             if !is_wanted {
                 return Err(without_yes());
             }
@@ -483,7 +480,7 @@ impl Asked {
             "reject" => Ruling::Reject,
             _ => Ruling::Revoke,
         };
-        eprintln!("reedclaw: {}", sanitise(&on_git.rule_tool(name, ruling)?));
+        errln!("reedclaw: {}", sanitise(&on_git.rule_tool(name, ruling)?));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -530,7 +527,7 @@ impl Asked {
         if let Ok(mut session) = self.sessions.open(id) {
             note_merged(&mut session, &plan, commit).map_err(session_failure)?;
         }
-        eprintln!("reedclaw: {} is at {} now", sanitise(plan.target_name()), short(commit));
+        errln!("reedclaw: {} is at {} now", sanitise(plan.target_name()), short(commit));
         Ok(ExitCode::SUCCESS)
     }
 
@@ -551,7 +548,7 @@ impl Asked {
             return Err(without_yes());
         }
         let told = self.runtime.apply(&self.sessions, id, plan)?;
-        eprintln!("reedclaw: {}", sanitise(&told));
+        errln!("reedclaw: {}", sanitise(&told));
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -16,6 +16,7 @@ use crate::cli::answers::agent::{say, tell};
 use crate::files::{Reports, Watch};
 use crate::host::now_unix_ms;
 use crate::proto::{Failure, FailureKind};
+use crate::render::text::escape_visible;
 use crate::shell::sys;
 
 /// The longest time between two looks, which is also that between two signs of life.
@@ -191,7 +192,7 @@ impl Service {
         self.watch_directories();
         for note in self.schedule.take_notes() {
             tracing::info!(event = "trigger_skipped", shown = true);
-            say(&note);
+            say(&escape_visible(&note));
         }
         let held = std::mem::take(&mut self.held);
         let due = held.into_iter().chain(due.into_iter().map(|due| (procedures[due.procedure].clone(), due)));
@@ -230,7 +231,8 @@ impl Service {
             Ok(Some(journal)) => {
                 let (run, name) = (journal.run(), procedure.name.as_str());
                 tracing::info!(event = "trigger_fired", run, procedure = name, trigger = due.fired.kind, shown = true);
-                say(&format!("run {run} of {name} begins ({})", due.slot));
+                // A file's name may hold the end of a line.
+                say(&escape_visible(&format!("run {run} of {name} begins ({})", due.slot)));
                 self.shared.add([journal]);
             }
             // Another service has begun it.

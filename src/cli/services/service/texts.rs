@@ -58,7 +58,7 @@ impl Start {
              [Install]\n\
              WantedBy=default.target\n",
             words.join(" "),
-            of_unit(&format!("PATH={}", text_of(&self.path)?)),
+            in_quotes(&format!("PATH={}", text_of(&self.path)?)),
         ))
     }
 
@@ -124,9 +124,14 @@ fn text_of(text: &str) -> Result<String, Failure> {
     Ok(text.to_owned())
 }
 
-/// A word of a unit: in quotes, without what systemd would replace.
+/// A word of a command of a unit: in quotes, without what systemd would replace.
 fn of_unit(word: &str) -> String {
-    let word = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%").replace('$', "$$");
+    in_quotes(&word.replace('$', "$$"))
+}
+
+/// A value of a unit, in which systemd replaces no variables.
+fn in_quotes(word: &str) -> String {
+    let word = word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%");
     format!("\"{word}\"")
 }
 

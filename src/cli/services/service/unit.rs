@@ -208,11 +208,11 @@ impl Unit {
                 let _ = self.run("rc-update", &["--user", "del", SCRIPT]);
             }
         }
-        if let Err(error) = std::fs::remove_file(&self.place)
-            && error.kind() != std::io::ErrorKind::NotFound
-        {
-            return Err(unavailable(format!("{}: {error}", self.place.display()), ""));
-        }
+        let was_there = match std::fs::remove_file(&self.place) {
+            Ok(()) => true,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+            Err(error) => return Err(unavailable(format!("{}: {error}", self.place.display()), "")),
+        };
         if self.keeper == Keeper::Systemd {
             let _ = self.run("systemctl", &["--user", "daemon-reload"]);
             // A start that failed too often is remembered.
@@ -223,7 +223,7 @@ impl Unit {
             let _ = std::fs::remove_file(lingers);
             outln!("Lingering is off again.");
         }
-        outln!("The unit is gone.");
+        outln!("{}", if was_there { "The unit is gone." } else { "There was no unit." });
         Ok(exit::DONE)
     }
 

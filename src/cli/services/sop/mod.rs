@@ -1,6 +1,7 @@
 //! `reedclaw sop`: procedures, trust in them, their runs, and a person's words to these.
 
 mod shown;
+mod trust;
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -19,19 +20,19 @@ use crate::base::time::{utc, utc_ms};
 use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::answers::norris::amount;
 use crate::cli::exit;
-use crate::cli::out::{out, outln, says_yes};
+use crate::cli::out::{out, outln};
 use crate::cli::services::service;
 use crate::host::now_unix_ms;
 use crate::norris::Limits;
 use crate::proto::{self, Failure, FailureKind};
-use crate::render::diff::unified;
 use crate::render::text::{escape_visible, table};
-use crate::sop::{Budget, Choice, Effect, Event, Fired, Problem, Rest, Run, Trigger};
+use crate::sop::{Budget, Choice, Effect, End, Event, Fired, Problem, Rest, Run, Trigger};
 
 use shown::{
     approval, asked, event_json, event_words, foreseen_json, foreseen_line, print_json, print_problems, procedure_json,
     run_json, status_of, trigger_words,
 };
+use trust::trust;
 
 /// Runs that a list shows.
 const LISTED_MAX: usize = 50;
@@ -56,7 +57,7 @@ pub fn definition() -> Command {
     Command::new("sop")
         .about("Runs procedures: steps in a file SOP.toml, which you trust by its content")
         .subcommand_required(true)
-        .after_help(exit::run_statuses())
+        .after_help(exit::run_statuses(true))
         .subcommands([
             Command::new("list").about("Lists the procedures of this workspace and your own").arg(json()),
             Command::new("show")
@@ -452,6 +453,9 @@ impl SopCall<'_> {
         let journal = self.journal()?;
         let held = app::hold_workspace(self.runtime.env(), &journal.workspace)?;
         let (journal, run) = if word == "resume" { (journal.clone(), journal.state()?) } else { journal.waiting()? };
+        if run.end.is_some() && word != "resume" {
+            return Err(ended(&run));
+        }
         let step = run.asked.as_ref().map(|(at, ..)| run.definition().map_or("", |it| &it.steps[*at].id).to_owned());
         let waits_not = || usage(format!("run {} waits for no answer", journal.run()), "reedclaw sop status shows it");
         let asks = is_terminal() && !self.is_json;
@@ -480,6 +484,9 @@ impl SopCall<'_> {
     fn resume(&self, journal: &SopJournal, run: &Run) -> Result<(), Failure> {
         let number = |name: &str| self.matches.get_one::<f64>(name).copied();
         let tokens = self.matches.get_one::<u64>("budget-tokens").copied();
+        if run.end.as_ref().is_some_and(|end| !matches!(end, End::Budget(_))) {
+            return Err(usage(has_ended(run), "reedclaw sop run begins another one"));
+        }
         if number("budget-usd").is_some() || number("budget-minutes").is_some() || tokens.is_some() {
             let Budget { usd, tokens: before, minutes } = run.budget;
             let usd = number("budget-usd").unwrap_or(usd);
@@ -490,8 +497,7 @@ impl SopCall<'_> {
             }
             journal.add(&Event::Raised { usd, tokens: tokens.unwrap_or(before), minutes })?;
         } else if run.end.is_some() {
-            let message = format!("run {} has ended: {}", run.id, run.word());
-            return Err(usage(message, "reedclaw sop run begins another one"));
+            return Err(usage(has_ended(run), "--budget-usd, --budget-tokens or --budget-minutes lets it go on"));
         }
         if run.paused.is_some() {
             journal.add(&Event::Resumed)?;
@@ -514,27 +520,29 @@ impl SopCall<'_> {
         let journal = self.journal()?;
         let run = journal.state()?;
         if run.end.is_some() {
-            let message = format!("run {} has ended: {}", run.id, run.word());
-            return Err(usage(message, "reedclaw sop status shows it"));
+            return Err(ended(&run));
         }
         // The run of a step first, so that none is left without its outer one.
         let mut chain = vec![journal];
         chain.extend(chain[0].awaited()?);
         for journal in chain.iter().rev() {
             journal.add(&Event::CancelAsked)?;
-            // Without a process that works on it, its end is written here.
-            if let Ok(held) = app::hold_workspace(self.runtime.env(), &journal.workspace) {
-                let run = journal.state()?;
+            let run = journal.state()?;
+            // A run that rests has no process that works on it, and its end is written here.
+            let held = app::hold_workspace(self.runtime.env(), &journal.workspace);
+            if held.is_ok() || !run.is_active() {
                 let spent = journal.spent(&run)?;
                 let effect = run.next(&spent);
                 let decision = effect.decision(&run, &spent);
                 if let Effect::Finish(end) = effect {
                     journal.add(&Event::Finished { decision, end: end.word().into(), why: end.why().into() })?;
                 }
-                drop(held);
             }
         }
-        outln!("Run {}: cancelled.", run.id);
+        match chain[0].state()?.end {
+            Some(_) => outln!("Run {}: cancelled.", run.id),
+            None => outln!("Run {}: it is to end; the process that works on it ends it.", run.id),
+        }
         Ok(exit::DONE)
     }
 
@@ -543,16 +551,25 @@ impl SopCall<'_> {
             let journal = self.journal()?;
             let run = journal.state()?;
             if self.is_json {
-                print_json(&run_json(&journal, &run));
+                print_json(&self.run_json(&journal, &run));
             } else {
                 app::sop_lines(&journal, &run).iter().for_each(|line| outln!("{}", escape_visible(line)));
-                if run.is_active() && !app::is_worked_on(self.runtime.env(), &journal.workspace, run.id) {
+                if self.is_left(&journal, &run) {
                     outln!("No process works on it: reedclaw sop resume {} or the service continues it", run.id);
                 }
             }
             return Ok(exit::DONE);
         }
         self.list_runs("")
+    }
+
+    /// Whether a run should work, and no process works on it.
+    fn is_left(&self, journal: &SopJournal, run: &Run) -> bool {
+        run.is_active() && !app::is_worked_on(self.runtime.env(), &journal.workspace, run.id)
+    }
+
+    fn run_json(&self, journal: &SopJournal, run: &Run) -> Value {
+        run_json(journal, run, self.is_left(journal, run))
     }
 
     fn runs(&self) -> Result<u8, Failure> {
@@ -568,7 +585,7 @@ impl SopCall<'_> {
         runs.truncate(LISTED_MAX);
         let states = runs.iter().map(|it| Ok((it, it.state()?))).collect::<Result<Vec<_>, Failure>>()?;
         if self.is_json {
-            print_json(&states.iter().map(|(journal, run)| run_json(journal, run)).collect());
+            print_json(&states.iter().map(|(journal, run)| self.run_json(journal, run)).collect());
             return Ok(exit::DONE);
         }
         match name {
@@ -631,34 +648,6 @@ impl SopCall<'_> {
         }
         Ok(exit::DONE)
     }
-}
-
-/// Shows a procedure's files, or how they have changed, and asks whether they are trusted.
-fn trust(runtime: &Runtime, procedure: &Procedure) -> Result<u8, Failure> {
-    if procedure.definition.is_none() {
-        print_problems(procedure, &procedure.problems);
-        return Ok(exit::USAGE);
-    }
-    let shown = match &procedure.before {
-        Some(before) => unified(&procedure.file().display().to_string(), Some(before), procedure.manifest()),
-        None => procedure.manifest().to_owned(),
-    };
-    say(&escape_visible(&format!("{} (each file's hash, then {}):", procedure.place.display(), crate::sop::FILE_NAME)));
-    shown.lines().for_each(|line| say(&escape_visible(&format!("  {line}"))));
-    if !is_terminal() {
-        return Err(Failure {
-            kind: FailureKind::Refused,
-            message: format!("only a person at a terminal can trust the procedure {}", procedure.name),
-            hint: format!("reedclaw sop trust {} at a terminal", procedure.name),
-        });
-    }
-    if !says_yes("Trust exactly these files, so that the procedure may run (yes/no)?") {
-        say("not trusted");
-        return Ok(exit::REFUSED);
-    }
-    app::trust_procedure(runtime.env(), procedure)?;
-    say("trusted");
-    Ok(exit::DONE)
 }
 
 /// Works until the run ends or rests; with `asks` its questions are put at the terminal.
@@ -754,13 +743,15 @@ impl Watcher for SopSeen {
 
 fn inputs(matches: &ArgMatches) -> Result<BTreeMap<String, String>, Failure> {
     let given = matches.get_many::<String>("input").into_iter().flatten();
-    given
-        .map(|text| {
-            let (name, value) =
-                text.split_once('=').ok_or_else(|| usage(format!("{text:?} is no input"), "--input NAME=VALUE"))?;
-            Ok((name.to_owned(), value.to_owned()))
-        })
-        .collect()
+    let mut inputs = BTreeMap::new();
+    for text in given {
+        let (name, value) =
+            text.split_once('=').ok_or_else(|| usage(format!("{text:?} is no input"), "--input NAME=VALUE"))?;
+        if inputs.insert(name.to_owned(), value.to_owned()).is_some() {
+            return Err(usage(format!("the input {name} is named twice"), "name each input once"));
+        }
+    }
+    Ok(inputs)
 }
 
 fn is_terminal() -> bool {
@@ -770,6 +761,15 @@ fn is_terminal() -> bool {
 fn columns() -> usize {
     let width = || crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
     if std::io::stdout().is_terminal() { width() } else { COLUMNS }
+}
+
+fn has_ended(run: &Run) -> String {
+    format!("run {} has ended: {}", run.id, run.word())
+}
+
+/// The failure of a word to a run that has ended.
+fn ended(run: &Run) -> Failure {
+    usage(has_ended(run), "reedclaw sop status shows it")
 }
 
 fn usage(message: String, hint: &str) -> Failure {

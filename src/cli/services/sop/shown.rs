@@ -8,7 +8,7 @@ use crate::agent::procedure::{Foreseen, Outlook};
 use crate::app::{self, Procedure, SopJournal};
 use crate::cli::answers::agent::say;
 use crate::cli::exit;
-use crate::cli::out::outln;
+use crate::cli::out::{err, outln};
 use crate::render::text::escape_visible;
 use crate::sop::{Covered, Event, Problem, Run, Trigger};
 
@@ -38,7 +38,8 @@ pub(super) fn procedure_json(procedure: &Procedure) -> Value {
     })
 }
 
-pub(super) fn run_json(journal: &SopJournal, run: &Run) -> Value {
+/// A run as JSON; `is_left` says that no process works on it although it should. Without an end or a rest it has no status.
+pub(super) fn run_json(journal: &SopJournal, run: &Run, is_left: bool) -> Value {
     let definition = run.definition();
     let steps: Vec<Value> = definition
         .iter()
@@ -50,9 +51,15 @@ pub(super) fn run_json(journal: &SopJournal, run: &Run) -> Value {
                 "attempts": state.attempts.min(1_000), "error": state.error})
         })
         .collect();
-    let asked = run.asked.as_ref().map(|(_, prompt, covers)| json!({"prompt": prompt, "covers": covers}));
+    let asked = run
+        .asked
+        .as_ref()
+        .filter(|_| run.end.is_none())
+        .map(|(_, prompt, covers)| json!({"prompt": prompt, "covers": covers}));
+    let state = if is_left { "interrupted" } else { run.word() };
+    let exit = (!run.is_active()).then(|| status_of(run));
     json!({
-        "run": run.id, "name": journal.name, "state": run.word(), "exit": status_of(run), "began": run.began,
+        "run": run.id, "name": journal.name, "state": state, "exit": exit, "began": run.began,
         "trigger": run.trigger, "workspace": journal.workspace, "steps": steps, "asked": asked,
         "why": run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()),
     })
@@ -152,7 +159,7 @@ pub(super) fn asked(journal: &SopJournal, run: &Run) -> Option<Event> {
             say(&escape_visible(line));
         }
     });
-    eprint!("yes, no, or Enter to leave it open: ");
+    err!("yes, no, or Enter to leave it open: ");
     let _ = std::io::stderr().flush();
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer).ok()?;
