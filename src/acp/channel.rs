@@ -1,6 +1,6 @@
 //! An editor's session as a channel: takes its prompts one after the other, and sends what happens as updates.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::rpc::Peer;
 use crate::shell::supervise::Ending;
 use crate::store::ConversationId;
 
-use super::session::Command;
+use super::session::{Command, Known};
 
 /// End of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,9 @@ pub(super) struct Editor {
     peer: Arc<Peer>,
     abilities: Abilities,
     workspace: PathBuf,
+    /// The working directory, and how the client writes it.
+    written: (PathBuf, PathBuf),
+    known: Known,
     pub(super) commands: Mutex<Receiver<Command>>,
     face: Mutex<Face>,
     pub(super) serve: Serve,
@@ -69,13 +72,15 @@ pub(super) struct Parts {
     pub(super) peer: Arc<Peer>,
     pub(super) abilities: Abilities,
     pub(super) workspace: PathBuf,
+    pub(super) written: (PathBuf, PathBuf),
+    pub(super) known: Known,
     pub(super) commands: Receiver<Command>,
     pub(super) serve: Serve,
 }
 
 impl Editor {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { name, peer, abilities, workspace, commands, serve } = parts;
+        let Parts { name, peer, abilities, workspace, written, known, commands, serve } = parts;
         let face = Face {
             last: 0,
             voice: None,
@@ -86,7 +91,7 @@ impl Editor {
             spent: None,
         };
         let (commands, face) = (Mutex::new(commands), Mutex::new(face));
-        Self { name, peer, abilities, workspace, commands, face, serve }
+        Self { name, peer, abilities, workspace, written, known, commands, face, serve }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -103,6 +108,20 @@ impl Editor {
 
     pub(super) fn workspace(&self) -> PathBuf {
         self.workspace.clone()
+    }
+
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// The paths under which the client may know a file: the one that it makes of its working directory, if links lead there, and
+    /// the real one.
+    pub(super) fn spellings(&self, path: &Path) -> Vec<PathBuf> {
+        let (real, written) = (self.written.0.ancestors(), self.written.1.ancestors());
+        let is_link = |(real, written): &(&Path, &Path)| written.canonicalize().is_ok_and(|found| found == *real);
+        let mut pairs = real.zip(written).take_while(|(real, written)| real != written).take_while(is_link);
+        let own = pairs.find_map(|(real, written)| Some(written.join(path.strip_prefix(real).ok()?)));
+        own.into_iter().chain([path.to_owned()]).collect()
     }
 
     fn face(&self) -> MutexGuard<'_, Face> {
@@ -259,12 +278,13 @@ impl Channel for Editor {
 
 /// A hint for here: what a shell does with a meta command, a command line or a slash command does.
 pub(super) fn without_session(text: &str) -> String {
-    const INSTEAD: [(&str, &str); 6] = [
+    const INSTEAD: [(&str, &str); 7] = [
         (":models lists", "/model lists"),
         (":model NAME", "/model NAME"),
         ("start again with :new", "begin a new session"),
         (":onboard", "`reedclaw onboard`"),
         (":mcp allow", "in a terminal: reedclaw mcp allow"),
+        (":mcp login", "in a terminal: reedclaw mcp login"),
         (":skills trust", "in a ReedClaw shell: :skills trust"),
     ];
     INSTEAD.iter().fold(text.to_owned(), |text, (meta, here)| text.replace(meta, here))

@@ -18,11 +18,15 @@ const IMAGES_MAX: usize = 5;
 /// Bytes of the text of a prompt.
 const TEXT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Makes a question of a prompt; returns also the notices for the person.
+/// Makes a question of a prompt to a session with this workspace; returns also the notices for the person.
 ///
 /// # Errors
 /// A block that can't be used, or a prompt that is too long or empty.
-pub(super) fn question(runtime: &mut Runtime, blocks: Vec<Block>) -> Result<(String, Vec<String>), RpcError> {
+pub(super) fn question(
+    runtime: &mut Runtime,
+    workspace: &Path,
+    blocks: Vec<Block>,
+) -> Result<(String, Vec<String>), RpcError> {
     let invalid = |message: &str| RpcError::new(INVALID_PARAMS, message);
     let (mut text, mut told, mut left) = (String::new(), Vec::new(), ALL_BYTES_MAX);
     let mut images = 0;
@@ -36,7 +40,7 @@ pub(super) fn question(runtime: &mut Runtime, blocks: Vec<Block>) -> Result<(Str
             }
             Block::Audio {} => return Err(invalid("audio can't be sent: this agent doesn't offer that")),
             Block::ResourceLink { uri, name } => {
-                let link = link(&uri, &name, runtime.cwd());
+                let link = link(&uri, &name, runtime.cwd(), workspace);
                 pad(&mut text);
                 text.push_str(&link);
                 text.push(' ');
@@ -69,15 +73,29 @@ fn pad(text: &mut String) {
     }
 }
 
-/// A link as part of a question: `@PATH` for a file below the working directory, so that it is attached as one that a person
-/// names; else its name and address.
-fn link(uri: &str, name: &str, cwd: &Path) -> String {
-    let below = file_path(uri).filter(|path| path.starts_with(cwd));
-    match below.as_deref().and_then(|path| path.strip_prefix(cwd).ok()).and_then(Path::to_str) {
+/// A link as part of a question: `@PATH` for a file of the workspace, from the working directory, so that it is attached as one that
+/// a person names; else its name and address.
+fn link(uri: &str, name: &str, cwd: &Path, workspace: &Path) -> String {
+    let below = file_path(uri).and_then(|path| from_here(&path, cwd, workspace));
+    match below.as_deref().and_then(Path::to_str) {
         Some(path) if !path.is_empty() && !path.contains('"') => format!("@\"{path}\""),
         _ if name.is_empty() => uri.to_owned(),
         _ => format!("{name} ({uri})"),
     }
+}
+
+/// The path of a file of the workspace from the working directory, which is in it. The client may know both by links.
+fn from_here(path: &Path, cwd: &Path, workspace: &Path) -> Option<PathBuf> {
+    let below = |path: &Path| path.strip_prefix(cwd).map(Path::to_owned).ok();
+    let real = |path: &Path| path.canonicalize().ok();
+    // A file that is only in a buffer still has a directory.
+    let place = || real(path).or_else(|| Some(real(path.parent()?)?.join(path.file_name()?)));
+    let around = |path: &Path| {
+        let rest = path.strip_prefix(workspace).ok()?;
+        let up = cwd.strip_prefix(workspace).ok()?.components().map(|_| "..");
+        Some(up.collect::<PathBuf>().join(rest))
+    };
+    below(path).or_else(|| place().and_then(|path| below(&path).or_else(|| around(&path))))
 }
 
 /// Attaches the text of a resource; returns a notice for the person if some of it wasn't attached.
@@ -156,10 +174,29 @@ mod tests {
             ("https://example.org/x", "", "https://example.org/x"),
             ("file://elsewhere/x", "x", "x (file://elsewhere/x)"),
         ] {
-            assert_eq!(link(uri, name, cwd), expected, "{uri}");
+            assert_eq!(link(uri, name, cwd, cwd), expected, "{uri}");
         }
         assert_eq!(file_path("file:///a%ff"), None, "no UTF-8");
         assert_eq!(file_path("file:///50%.txt"), Some(PathBuf::from("/50%.txt")));
         assert_eq!(short("file:///a/b%20c.txt"), "b c.txt");
+    }
+
+    #[test]
+    fn a_link_may_name_a_file_of_the_workspace_by_a_link_and_above_the_working_directory() {
+        let top = tempfile::tempdir().expect("a directory");
+        let top = top.path().canonicalize().expect("a path");
+        let (real, by_link) = (top.join("real"), top.join("link"));
+        std::fs::create_dir_all(real.join("sub/deep")).expect("a directory");
+        std::os::unix::fs::symlink(&real, &by_link).expect("a link");
+        for name in ["real/top.txt", "real/sub/a.txt", "outside.txt"] {
+            std::fs::write(top.join(name), "").expect("a file");
+        }
+        let cwd = real.join("sub");
+        let shown = |path: &Path| link(&format!("file://{}", path.display()), "it", &cwd, &real);
+        assert_eq!(shown(&by_link.join("sub/a.txt")), "@\"a.txt\"");
+        assert_eq!(shown(&by_link.join("sub/deep/new.txt")), "@\"deep/new.txt\"", "it is only in a buffer");
+        assert_eq!(shown(&by_link.join("top.txt")), "@\"../top.txt\"");
+        assert_eq!(shown(&real.join("top.txt")), "@\"../top.txt\"");
+        assert!(shown(&top.join("outside.txt")).starts_with("it (file://"));
     }
 }

@@ -33,7 +33,7 @@ use crate::rpc::{
     INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Incoming, LINE_BYTES_MAX, METHOD_NOT_FOUND, Peer, RpcError,
 };
 use crate::store::{Store, StoredConversation};
-use session::{Handle, Opening, Wanted};
+use session::{Handle, Known, Opening, Wanted};
 use wire::{Abilities, CancelRequest, Initialize, List, OfSession, Open, Prompt, SetMode, SetOption, VERSION};
 
 /// The protocol's numbers for what JSON-RPC has none for.
@@ -101,10 +101,30 @@ pub fn run(options: Options) -> Result<(), Failure> {
 
 #[derive(Default)]
 struct Sessions {
-    open: BTreeMap<String, Option<Arc<Handle>>>,
+    open: BTreeMap<String, Slot>,
     last: u64,
     /// The client has gone.
     is_over: bool,
+}
+
+/// The place of an open session.
+struct Slot {
+    /// Its handle, once it is ready.
+    handle: Option<Arc<Handle>>,
+    known: Known,
+}
+
+impl Sessions {
+    fn handles(&self) -> impl Iterator<Item = &Arc<Handle>> {
+        self.open.values().filter_map(|slot| slot.handle.as_ref())
+    }
+
+    /// Whether a session of this name, or another one with the same conversation, is open.
+    fn has(&self, name: &str, known: &Known) -> bool {
+        let conversation = known.conversation();
+        let is_same = |slot: &Slot| conversation.is_some() && slot.known.conversation() == conversation;
+        self.open.contains_key(name) || self.open.values().any(is_same)
+    }
 }
 
 /// The agent, as one client has it.
@@ -142,7 +162,7 @@ impl Agent {
     fn over(&self) {
         let mut sessions = self.sessions();
         sessions.is_over = true;
-        sessions.open.values().flatten().for_each(|handle| handle.end());
+        sessions.handles().for_each(|handle| handle.end());
         self.changed.notify_all();
     }
 
@@ -188,7 +208,7 @@ impl Agent {
             "$/cancel_request" => {
                 if let Ok(CancelRequest { request_id }) = read(params) {
                     let sessions = self.sessions();
-                    sessions.open.values().flatten().for_each(|handle| handle.stop(Some(&request_id)));
+                    sessions.handles().for_each(|handle| handle.stop(Some(&request_id)));
                 }
             }
             // Others are nothing to us.
@@ -265,15 +285,20 @@ impl Agent {
 
     /// The session of a name.
     fn session(&self, name: &str) -> Result<Arc<Handle>, RpcError> {
-        let found = self.sessions().open.get(name).cloned().flatten();
+        let found = self.sessions().open.get(name).and_then(|slot| slot.handle.clone());
         found.ok_or_else(|| RpcError::new(INVALID_PARAMS, "there is no such session; session/load opens one again"))
     }
 
     /// Opens a session on a thread of its own, which answers.
     fn open(self: &Arc<Self>, id: &Value, opening: Opening, params: Open, abilities: Abilities) -> Answer {
-        let Open { session_id, cwd, additional_directories, mcp_servers } = params;
-        let cwd = session::directory("cwd", &cwd)?;
+        let Open { session_id, cwd: written, additional_directories, mcp_servers } = params;
+        let cwd = session::directory("cwd", &written)?;
         let readable = session::further(&cwd, &additional_directories)?;
+        let known = match (opening, &session_id) {
+            (Opening::New, _) => Known::default(),
+            (_, Some(name)) => Known::of(&self.store, name)?,
+            (_, None) => return Err(RpcError::new(INVALID_PARAMS, "sessionId is missing")),
+        };
         let name = {
             let mut sessions = self.sessions();
             if sessions.open.len() >= SESSIONS_MAX {
@@ -281,22 +306,21 @@ impl Agent {
                 return Err(RpcError::new(INVALID_REQUEST, message));
             }
             sessions.last += 1;
-            let name = match (opening, session_id) {
-                (Opening::New, _) => session::new_name(sessions.last),
-                (_, Some(name)) => name,
-                (_, None) => return Err(RpcError::new(INVALID_PARAMS, "sessionId is missing")),
-            };
-            if sessions.open.contains_key(&name) {
+            let new = session::new_name(sessions.last);
+            let name = session_id.filter(|_| opening != Opening::New).unwrap_or(new);
+            if sessions.has(&name, &known) {
                 return Err(RpcError::new(INVALID_REQUEST, "this session is open already"));
             }
-            sessions.open.insert(name.clone(), None);
+            sessions.open.insert(name.clone(), Slot { handle: None, known: known.clone() });
             name
         };
         let wanted = Wanted {
             id: id.clone(),
             opening,
             name: name.clone(),
+            known,
             cwd,
+            written,
             config: self.config.clone(),
             store: Arc::clone(&self.store),
             peer: Arc::clone(&self.peer),
@@ -346,10 +370,13 @@ impl Agent {
     }
 
     fn delete(&self, name: &str) -> Result<Value, RpcError> {
+        let open = || RpcError::new(INVALID_REQUEST, "this session is open; session/close ends it");
+        // One without a question isn't stored yet.
         if self.sessions().open.contains_key(name) {
-            return Err(RpcError::new(INVALID_REQUEST, "this session is open; session/close ends it"));
+            return Err(open());
         }
-        let conversation = session::known(&self.store, name)?;
+        let known = Known::of(&self.store, name)?;
+        let conversation = known.conversation().filter(|_| !self.sessions().has(name, &known)).ok_or_else(open)?;
         let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let deleted = store.delete_conversation(conversation);
         deleted.map(|_| json!({})).map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
@@ -368,14 +395,16 @@ impl Place<'_> {
         if sessions.is_over {
             return Err(RpcError::new(INVALID_REQUEST, "the client has gone"));
         }
-        sessions.open.insert(self.name.clone(), Some(handle));
+        if let Some(slot) = sessions.open.get_mut(&self.name) {
+            slot.handle = Some(handle);
+        }
         Ok(())
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        let handle = self.agent.sessions().open.remove(&self.name).flatten();
+        let handle = self.agent.sessions().open.remove(&self.name).and_then(|slot| slot.handle);
         // Its name is free by now, so that the client may open it again.
         if let Some(id) = handle.and_then(|handle| handle.closed_by()) {
             self.agent.peer.answer(&id, Ok(json!({})));

@@ -24,7 +24,7 @@ use crate::rpc::Reply;
 /// Longest wait for a person: they may be elsewhere, but not for a day.
 const WAIT: Duration = Duration::from_secs(60 * 60);
 /// Time that a client may take to give a file's text: a model waits meanwhile.
-const FILE_WAIT: Duration = Duration::from_secs(2);
+const FILE_WAIT: Duration = Duration::from_secs(5);
 /// Interval at which it is looked whether the question still matters.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -46,12 +46,23 @@ pub(super) struct AtEditor<'a> {
 }
 
 impl AtEditor<'_> {
-    /// Waits for a response while it matters.
+    /// Waits for a result while it matters.
     fn wait(&self, id: u64, replies: &Receiver<Reply>, wait: Duration, is_over: &dyn Fn() -> bool) -> Option<Value> {
+        self.response(id, replies, wait, is_over)?.ok()
+    }
+
+    /// Waits for a response, be it an error, while it matters.
+    fn response(
+        &self,
+        id: u64,
+        replies: &Receiver<Reply>,
+        wait: Duration,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Reply> {
         let until = Instant::now() + wait;
         loop {
             match replies.recv_timeout(LOOK) {
-                Ok(reply) => return reply.ok(),
+                Ok(reply) => return Some(reply),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -180,6 +191,10 @@ impl Person for AtEditor<'_> {
     }
 
     fn reply(&mut self, question: &str, choices: &[String]) -> Option<String> {
+        self.reply_to("", question, choices)
+    }
+
+    fn reply_to(&mut self, heading: &str, question: &str, choices: &[String]) -> Option<String> {
         // Only a form is surely shown with all choices: some clients show one option of each kind.
         if !self.editor.abilities().has_forms {
             return None;
@@ -188,7 +203,8 @@ impl Person for AtEditor<'_> {
         if !choices.is_empty() {
             field["enum"] = json!(choices);
         }
-        self.fill_in(&crate::render::sanitise(question), field)
+        let message = format!("{heading}\n{question}");
+        self.fill_in(&crate::render::sanitise(message.trim_start()), field)
     }
 
     fn overdue(&mut self, command: &Overdue, has_ended: &Arc<AtomicBool>) -> Option<OverdueChoice> {
@@ -211,18 +227,23 @@ impl Person for AtEditor<'_> {
         }
     }
 
-    fn has_unsaved(&mut self, path: &Path, on_disk: Option<&[u8]>) -> bool {
+    fn unsaved(&mut self, path: &Path, on_disk: Option<&[u8]>) -> Option<&'static str> {
         // Of a file that isn't there most clients show an error.
-        let Some(on_disk) = on_disk.filter(|_| self.editor.abilities().reads_files) else { return false };
-        let Some(path) = path.to_str() else { return false };
-        let params = json!({"sessionId": self.editor.name(), "path": path});
-        let (id, replies) = self.editor.peer().request("fs/read_text_file", &params);
-        let reply = self.wait(id, &replies, FILE_WAIT, &|| false);
-        let Some(text) = reply.as_ref().and_then(|reply| reply.get("content")).and_then(Value::as_str) else {
-            // It has no such buffer, or doesn't answer: then there is nothing to lose that it knows of.
-            return false;
-        };
-        is_other_text(text, &String::from_utf8_lossy(on_disk))
+        let on_disk = on_disk.filter(|_| self.editor.abilities().reads_files)?;
+        self.editor.spellings(path).iter().filter_map(|path| path.to_str()).find_map(|path| {
+            let params = json!({"sessionId": self.editor.name(), "path": path});
+            let (id, replies) = self.editor.peer().request("fs/read_text_file", &params);
+            match self.response(id, &replies, FILE_WAIT, &|| false) {
+                None => Some("may have changes in the user's editor that aren't saved: it doesn't answer"),
+                // It has no such buffer: then there is nothing to lose that it knows of.
+                Some(Err(_)) => None,
+                Some(Ok(reply)) => {
+                    let text = reply.get("content").and_then(Value::as_str)?;
+                    let is_other = is_other_text(text, &String::from_utf8_lossy(on_disk));
+                    is_other.then_some("has changes in the user's editor that aren't saved")
+                }
+            }
+        })
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::channel::without_session;
 use super::commands::{Silent, of_session};
 use super::person::AtEditor;
 use crate::app::{Added, Done, Face, Runtime, ServerPlace, Servers, allow_tools, mcp_command};
@@ -17,10 +18,21 @@ const SERVERS_MAX: usize = 16;
 /// Characters of a server's name.
 const NAME_CHARS_MAX: usize = 20;
 
-/// Adds a client's servers to a session; returns their names, and why others can't be used. Nothing is started.
-pub(super) fn take(runtime: &mut Runtime, wanted: &[Value]) -> (Vec<String>, Vec<Failure>) {
-    let (mut names, mut problems) = (Vec::new(), Vec::new());
+/// A server that a client brings.
+#[derive(Debug)]
+pub(super) struct Brought {
+    name: String,
+    added: Added,
+}
+
+/// Adds a client's servers to a session; returns them, and why others can't be used. Nothing is started. Without forms nobody answers
+/// the questions of servers.
+pub(super) fn take(runtime: &mut Runtime, wanted: &[Value], has_forms: bool) -> (Vec<Brought>, Vec<Failure>) {
+    let (mut brought, mut problems) = (Vec::new(), Vec::new());
     let servers = of_session(runtime);
+    if let Some(servers) = servers.as_ref().filter(|_| !has_forms) {
+        servers.ask_nobody();
+    }
     for server in wanted {
         let said = server["name"].as_str().unwrap_or_default();
         let mut refuse = |why: &str| {
@@ -33,18 +45,18 @@ pub(super) fn take(runtime: &mut Runtime, wanted: &[Value]) -> (Vec<String>, Vec
         };
         match added(server) {
             Err(why) => refuse(why),
-            Ok(_) if names.len() >= SERVERS_MAX => refuse("there are too many"),
+            Ok(_) if brought.len() >= SERVERS_MAX => refuse("there are too many"),
             Ok(added) => {
-                let name = name(said, names.len() + 1);
+                let name = name(said, brought.len() + 1);
                 if servers.add_named(&name, &added) {
-                    names.push(name);
+                    brought.push(Brought { name, added });
                 } else {
                     refuse("your config or the editor has another one of that name");
                 }
             }
         }
     }
-    (names, problems)
+    (brought, problems)
 }
 
 /// A server as the protocol describes it.
@@ -78,55 +90,71 @@ fn name(said: &str, number: usize) -> String {
     if plain.starts_with(|c: char| c.is_ascii_lowercase()) { plain.to_owned() } else { format!("editor-{number}") }
 }
 
-/// Asks about servers that were added: whether each may be started, and whether its tools may be called. `names` is empty
-/// afterwards.
-pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, names: &mut Vec<String>) {
+/// Asks about servers that were added: whether each may be started, and whether its tools may be called. `brought` is empty
+/// afterwards, but for those whose question was cancelled: they are asked about with the next prompt.
+pub(super) fn ask_about(runtime: &mut Runtime, person: &mut AtEditor<'_>, brought: &mut Vec<Brought>) {
     let Some(servers) = of_session(runtime) else { return };
-    for name in &std::mem::take(names) {
-        let known = servers.list(name);
+    let mut left = std::mem::take(brought).into_iter();
+    while let Some(Brought { name, added }) = left.next() {
+        let known = servers.list(&name);
         let is_settled = known.iter().all(|row| row.is_left_out || row.standing == PinStanding::Pinned);
         if !known.is_empty() && is_settled {
             continue;
         }
-        if !person.agrees(&format!("Start the server {name}"), &what(&servers, name), "Start it") {
-            servers.remove(name);
-            continue;
-        }
-        let cancel = person.cancel;
-        let is_stopped = || cancel.is_cancelled();
-        let read = |_: &str| Err(String::new());
-        let env = runtime.env().clone();
-        let mut face = Face { typed: "reedclaw mcp", stop: &is_stopped, person: &mut Silent, env: &env, read: &read };
-        let allowed = match mcp_command(&servers, &format!("allow {name}"), &mut face) {
-            Ok(Done::Ask { server, tools, lines }) => {
-                let title = format!("Let the model call the tools of {name}");
-                if person.agrees(&title, &lines.join("\n"), "Allow all of them, as they are") {
-                    allow_tools(&servers, &server, &tools).map(drop)
-                } else {
-                    Ok(())
-                }
+        let about = what(&added, &*runtime.agent().redactor().hiding());
+        let may_start = person.agrees(&format!("Start the server {name}"), &about, "Start it");
+        if may_start {
+            if let Err(failure) = ask_about_tools(runtime, &servers, person, &name) {
+                person.editor.notice(&without_session(&failure.message), "warning");
             }
-            Ok(_) => Ok(()),
-            Err(failure) => Err(failure),
-        };
-        if let Err(failure) = allowed {
-            person.editor.notice(&failure.message, "warning");
+        } else if !person.cancel.is_cancelled() {
+            servers.remove(&name);
+        }
+        if person.cancel.is_cancelled() {
+            brought.push(Brought { name, added });
+            brought.extend(left);
+            return;
         }
     }
 }
 
-/// Describes a server that wasn't started yet.
-fn what(servers: &Servers, name: &str) -> String {
-    let Some(row) = servers.configured(name) else { return String::new() };
-    let place = match &row.server.place {
+/// Starts a server, and asks whether a model may call its tools.
+///
+/// # Errors
+/// It can't be started, or what was allowed can't be stored.
+fn ask_about_tools(runtime: &Runtime, servers: &Servers, person: &mut AtEditor<'_>, name: &str) -> Result<(), Failure> {
+    let cancel = person.cancel;
+    let is_stopped = || cancel.is_cancelled();
+    let read = |_: &str| Err(String::new());
+    let env = runtime.env().clone();
+    let mut face = Face { typed: "reedclaw mcp", stop: &is_stopped, person: &mut Silent, env: &env, read: &read };
+    let words = ["allow".to_owned(), name.to_owned()];
+    let Done::Ask { server, tools, lines } = mcp_command(servers, &words, &mut face)? else { return Ok(()) };
+    let title = format!("Let the model call the tools of {name}");
+    if person.agrees(&title, &lines.join("\n"), "Allow all of them, as they are") {
+        allow_tools(servers, &server, &tools)?;
+    }
+    Ok(())
+}
+
+/// Describes a server that wasn't started yet: its program or address, and its values without secrets, since they may decide which
+/// code runs.
+fn what(added: &Added, redact: &dyn Fn(&str) -> String) -> String {
+    let about = match &added.place {
         ServerPlace::Program(_) => {
             "The editor wants this program to be started, in the sandbox and without the network:"
         }
         ServerPlace::Url(_) => "The editor wants this address to be used:",
     };
-    let variables = row.identity.get("env").or_else(|| row.identity.get("headers"));
-    let variables = variables.map(|names| format!("\nWith values for {names}")).unwrap_or_default();
-    format!("{place}\n{}{}", escape_visible(&row.server.place.line()), escape_visible(&variables))
+    let mut lines = vec![about.to_owned(), redact(&added.place.line())];
+    for (what, values) in [("variable", &added.env), ("header", &added.headers)] {
+        let between = if what == "header" { ": " } else { "=" };
+        let line = |(name, value): (&String, &String)| {
+            format!("With the {what} {}", redact(&format!("{name}{between}{value}")))
+        };
+        lines.extend(values.iter().map(line));
+    }
+    lines.iter().map(|line| escape_visible(line)).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -147,5 +175,7 @@ mod tests {
         assert_eq!((found.place.line().as_str(), found.env["K"].as_str()), ("x -y", "v"));
         assert!(added(&json!({"name": "a", "type": "sse", "url": "http://x"})).is_err());
         assert!(added(&json!({"name": "a"})).is_err());
+        let text = what(&found, &|text| text.replace('v', "V"));
+        assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), ["x -y", "With the variable K=V"]);
     }
 }

@@ -11,6 +11,7 @@ use super::channel::{Editor, End, Parts, without_session};
 use super::commands::{self, Here, PromptKind};
 use super::options::{CONFIGURED, MODE, MODEL, THINKING, effort, mode, mode_state, options};
 use super::person::AtEditor;
+use super::servers::Brought;
 use super::wire::{Abilities, Block};
 use super::{AUTH_REQUIRED, NOT_FOUND};
 use super::{content, replay, servers};
@@ -23,7 +24,7 @@ use crate::proto::action::Autonomy;
 use crate::proto::{Failure, FailureKind, Shortfall, Spent};
 use crate::render::sanitise;
 use crate::rpc::{INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError};
-use crate::store::{ConversationId, EditorSession, Period, Store};
+use crate::store::{ConversationId, EditorSession, Period, Store, StoreError};
 
 /// Commands that wait for a session.
 const COMMANDS_MAX: usize = 16;
@@ -182,7 +183,11 @@ pub(super) struct Wanted {
     pub(super) id: Value,
     pub(super) opening: Opening,
     pub(super) name: String,
+    /// The conversation, with the name under which it is stored if it has one.
+    pub(super) known: Known,
     pub(super) cwd: PathBuf,
+    /// The same directory as the client writes it.
+    pub(super) written: PathBuf,
     pub(super) config: Option<PathBuf>,
     pub(super) store: Arc<Mutex<Store>>,
     pub(super) peer: Arc<Peer>,
@@ -202,11 +207,8 @@ pub(super) fn serve(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(),
 }
 
 fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) -> Result<(), RpcError> {
-    let Wanted { id, opening, name, cwd, config, store, peer, abilities, readable, servers } = wanted;
-    let resume = match opening {
-        Opening::New => None,
-        Opening::Load | Opening::Resume => Some(Resume::Id(known(&store, &name)?.0)),
-    };
+    let Wanted { id, opening, name, known, cwd, written, config, store, peer, abilities, readable, servers } = wanted;
+    let resume = known.conversation().map(|conversation| Resume::Id(conversation.0));
     let request = Request {
         config,
         resume,
@@ -231,7 +233,7 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
     problems.extend(runtime.take_tools(&workspace));
     let workspace = runtime.agent_mut().runner().map_or(workspace, |runner| runner.workspace().to_owned());
     let most = runtime.settings().security.autonomy;
-    let (servers, refused) = servers::take(&mut runtime, &servers);
+    let (servers, refused) = servers::take(&mut runtime, &servers, abilities.has_forms);
     problems.extend(refused);
     let servers = Mutex::new(servers);
     let (commands, received) = sync_channel(COMMANDS_MAX);
@@ -254,6 +256,8 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
         peer: Arc::clone(&peer),
         abilities,
         workspace: workspace.clone(),
+        written: (cwd, written),
+        known,
         commands: received,
         serve: Box::new(move |editor, runtime| {
             let servers = std::mem::take(&mut *servers.lock().unwrap_or_else(PoisonError::into_inner));
@@ -275,12 +279,40 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The conversation that a client names: by the name that it was given, or by the number that a ReedClaw shell shows.
-pub(super) fn known(store: &Mutex<Store>, name: &str) -> Result<ConversationId, RpcError> {
-    let missing = || RpcError::new(NOT_FOUND, "there is no such session");
-    let sessions = lock(store).editor_sessions().map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))?;
-    let found = sessions.into_iter().find(|session| session.name == name).map(|session| session.conversation);
-    found.or_else(|| name.parse().ok().map(ConversationId)).ok_or_else(missing)
+/// The conversation of a session, from the moment when it has one, and the name under which it is stored.
+#[derive(Clone, Default)]
+pub(super) struct Known {
+    conversation: Arc<Mutex<Option<ConversationId>>>,
+    stored: Option<String>,
+}
+
+impl Known {
+    /// The conversation that a client names: by the name that it was given, or by the number that a ReedClaw shell shows.
+    ///
+    /// # Errors
+    /// There is none, or the store can't be read.
+    pub(super) fn of(store: &Mutex<Store>, name: &str) -> Result<Self, RpcError> {
+        let failed = |error: StoreError| RpcError::new(INTERNAL_ERROR, error.to_string());
+        let store = lock(store);
+        let sessions = store.editor_sessions().map_err(failed)?;
+        let is_it = |session: &&EditorSession| session.name == name;
+        let by_number = || name.parse().ok().map(ConversationId);
+        let found = sessions.iter().find(is_it).map(|session| session.conversation).or_else(by_number);
+        let missing = || RpcError::new(NOT_FOUND, "there is no such session");
+        let conversation = found.ok_or_else(missing)?;
+        store.conversation(conversation).map_err(failed)?.ok_or_else(missing)?;
+        let stored = sessions.into_iter().find(|session| session.conversation == conversation);
+        let conversation = Arc::new(Mutex::new(Some(conversation)));
+        Ok(Self { conversation, stored: stored.map(|session| session.name) })
+    }
+
+    pub(super) fn conversation(&self) -> Option<ConversationId> {
+        *self.conversation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begun(&self, conversation: ConversationId) {
+        *self.conversation.lock().unwrap_or_else(PoisonError::into_inner) = Some(conversation);
+    }
 }
 
 /// A failure in a line or two, for a person.
@@ -290,7 +322,7 @@ fn failure_text(failure: &Failure) -> String {
 }
 
 /// Carries out a session's commands until it is closed.
-fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle, mut servers: Vec<String>) {
+fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle, mut servers: Vec<Brought>) {
     let received: MutexGuard<'_, Receiver<Command>> = editor.commands.lock().unwrap_or_else(PoisonError::into_inner);
     let configured = runtime.settings().clone();
     let mut title = String::new();
@@ -362,10 +394,10 @@ fn prompt(
     runtime: &mut Runtime,
     handle: &Handle,
     blocks: Vec<Block>,
-    servers: &mut Vec<String>,
+    servers: &mut Vec<Brought>,
 ) -> Result<Value, RpcError> {
     let stopped = |why: &str| Ok(json!({"stopReason": why}));
-    let (question, notes) = content::question(runtime, blocks)?;
+    let (question, notes) = content::question(runtime, &editor.workspace(), blocks)?;
     editor.begin(runtime.agent().redactor().hiding());
     notes.iter().for_each(|note| editor.notice(note, "info"));
     let mut person = AtEditor { editor, cancel: &handle.cancel };
@@ -439,7 +471,10 @@ fn note_session(editor: &Editor, runtime: &Runtime, conversation: Option<Convers
     let Some(conversation) = conversation else { return };
     let directory = runtime.cwd().display().to_string();
     let further = runtime.readable().iter().map(|path| path.display().to_string()).collect();
-    let session = EditorSession { name: editor.name().to_owned(), conversation, directory, further };
+    editor.known().begun(conversation);
+    // The client may have opened it by its number; another name would take it from the client that knows this one.
+    let name = editor.known().stored.clone().unwrap_or_else(|| editor.name().to_owned());
+    let session = EditorSession { name, conversation, directory, further };
     if let Err(error) = runtime.lock_store().note_editor_session(&session) {
         tracing::warn!(event = "editor_session_not_noted", message = error.to_string());
     }

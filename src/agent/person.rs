@@ -58,9 +58,10 @@ pub trait Person {
         None
     }
 
-    /// Whether a file's text in their editor is another than the one on the disk, which is `on_disk`.
-    fn has_unsaved(&mut self, _path: &Path, _on_disk: Option<&[u8]>) -> bool {
-        false
+    /// Whether a file's text in their editor is, or may be, another than the one on the disk, which is `on_disk`: words for the
+    /// place after its path.
+    fn unsaved(&mut self, _path: &Path, _on_disk: Option<&[u8]>) -> Option<&'static str> {
+        None
     }
 
     /// Whether they have a shell of their own, in which a command can be run.
@@ -83,9 +84,11 @@ impl Person for Nobody {}
 /// Reason why a change would be lost or would lose another: the person's editor has changes of that file that aren't
 /// saved.
 pub(super) fn unsaved(root: &Path, call: &Call, person: &mut dyn Person) -> Option<String> {
-    let is_unsaved = |change: &&FileChange| person.has_unsaved(&root.join(&change.path), change.old.as_deref());
-    let change = call.changes.iter().find(is_unsaved)?;
-    Some(format!("{} has changes in the user's editor that aren't saved", change.path))
+    let why = |change: &FileChange| {
+        let why = person.unsaved(&root.join(&change.path), change.old.as_deref())?;
+        Some(format!("{} {why}", change.path))
+    };
+    call.changes.iter().find_map(why)
 }
 
 /// Their yes to the call with a fingerprint, this once.
@@ -150,8 +153,8 @@ impl Person for Timed<'_> {
         self.person.overdue(command, has_ended)
     }
 
-    fn has_unsaved(&mut self, path: &Path, on_disk: Option<&[u8]>) -> bool {
-        self.person.has_unsaved(path, on_disk)
+    fn unsaved(&mut self, path: &Path, on_disk: Option<&[u8]>) -> Option<&'static str> {
+        self.person.unsaved(path, on_disk)
     }
 
     fn has_shell(&self) -> bool {

@@ -112,9 +112,9 @@ pub(super) fn outside_the_shell(failure: Failure) -> Failure {
     Failure { hint: without_meta_commands(&failure.hint), ..failure }
 }
 
-/// A hint in which options and subcommands replace meta commands.
-fn without_meta_commands(hint: &str) -> String {
-    const INSTEAD: [(&str, &str); 10] = [
+/// A hint or a notice in which options and subcommands replace meta commands.
+pub(super) fn without_meta_commands(hint: &str) -> String {
+    const INSTEAD: [(&str, &str); 12] = [
         (":models lists", "reedclaw config show says"),
         (":model NAME", "--model NAME"),
         ("start again with :new", "leave out --conversation"),
@@ -124,6 +124,8 @@ fn without_meta_commands(hint: &str) -> String {
         (":session diff", "reedclaw session diff ID"),
         (":session sync", "reedclaw session sync ID"),
         (":session tools", "reedclaw session tools ID"),
+        (":mcp allow", "reedclaw mcp allow"),
+        (":mcp login", "reedclaw mcp login"),
         // Not of `:sessions`, the conversations, which no subcommand lists.
         (":session ", "reedclaw session "),
     ];

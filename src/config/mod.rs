@@ -173,7 +173,7 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
                 return Err(LoadError::Unreadable { path: reading::problem::shorten(&file, 4096), why: why.clone() });
             }
             Err(why) => problems.file(None, format!("{why}; {otherwise}")),
-            Ok(text) => checked = run(&sandbox, text, env, &defaults, otherwise, &mut problems),
+            Ok(text) => checked = run(&sandbox, text, env, (&defaults, true), otherwise, &mut problems),
         }
     }
     let given = |key: &str| checked.tree.keys().any(|have| reading::problem::dotted(have) == key);
@@ -198,12 +198,13 @@ fn load_or(request: &LoadRequest, otherwise: &'static str) -> Result<Loaded, Loa
 /// The settings if a whole config can't be used.
 const DEFAULTS_HOLD: &str = "using the defaults, and tools are readonly until it can be read";
 
-/// Runs a config and checks its values; `otherwise` names the fallback if the whole config is broken.
+/// Runs a config and checks its values. Beside what holds without it comes whether it is the user's own; `otherwise` names the
+/// fallback if the whole config is broken.
 fn run(
     sandbox: &Sandbox,
     text: &str,
     env: &Env,
-    holds: &Tree,
+    (holds, is_users): (&Tree, bool),
     otherwise: &'static str,
     problems: &mut Problems,
 ) -> Checked {
@@ -214,7 +215,7 @@ fn run(
     match sandbox.run(text) {
         Ok(value) => {
             problems.locate(text);
-            Check::new(env, holds, otherwise, problems).whole(value)
+            Check::new(env, (holds, is_users), otherwise, problems).whole(value)
         }
         Err(RunError { line, message }) => {
             problems.file(line, format!("{message}; {otherwise}"));
@@ -228,7 +229,7 @@ fn defaults(sandbox: &Sandbox, env: &Env) -> Result<(Tree, Vec<Problem>), LoadEr
     let value = sandbox.run_trusted(DEFAULT_LUA).map_err(|error| LoadError::Defaults { why: error.message })?;
     let mut problems = Problems::of("default.lua");
     let none = Tree::new();
-    let checked = Check::new(env, &none, DEFAULTS_HOLD, &mut problems).whole(value);
+    let checked = Check::new(env, (&none, true), DEFAULTS_HOLD, &mut problems).whole(value);
     let has_home = env.get(std::ffi::OsStr::new("HOME")).is_some_and(|home| !home.is_empty());
     Ok((checked.tree, if has_home { problems.finish() } else { Vec::new() }))
 }

@@ -235,6 +235,11 @@ fn each_mistake_names_its_key_its_value_and_the_allowed_values() {
         ("{ history = { dir = print } }", "history.dir: a function is not an absolute path"),
         ("{ 'x' }", "the entry 1, which is not a name; ignored"),
         ("{ models = { a = {} } }", "models.a: has no endpoint; this model is left out"),
+        ("{ mcp = { servers = { a = {} } } }", "mcp.servers.a: has neither command nor url; left out"),
+        (
+            "{ mcp = { servers = { a = { command = { 'x' }, url = 'https://h/mcp' } } } }",
+            "mcp.servers.a: has both command and url; using command",
+        ),
         ("{ models = { ['a b'] = {} } }", r#"models["a b"]: the name of a model has 1 to 64 bytes"#),
         (
             "{ models = { a = { endpoint = 'h:1' } } }",

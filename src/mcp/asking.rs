@@ -17,9 +17,27 @@ const FIELDS_MAX: usize = 50;
 const CHOICES_MAX: usize = 100;
 /// Bytes of a message for the person.
 const MESSAGE_BYTES_MAX: usize = 4096;
-/// Parts of names of fields that ask for what must not be typed into a form.
-const SECRETS: [&str; 9] =
-    ["password", "passwd", "passphrase", "secret", "token", "api_key", "apikey", "private_key", "credential"];
+/// Words of fields that ask for what must not be typed into a form.
+const SECRETS: [&str; 16] = [
+    "apikey",
+    "credential",
+    "credentials",
+    "otp",
+    "passcode",
+    "passphrase",
+    "passwd",
+    "password",
+    "passwords",
+    "pin",
+    "privatekey",
+    "pwd",
+    "secret",
+    "secrets",
+    "token",
+    "tokens",
+];
+/// The same as two words.
+const SECRET_PAIRS: [(&str, &str); 4] = [("access", "key"), ("api", "key"), ("private", "key"), ("secret", "key")];
 
 /// Something that the thread says to a caller.
 pub(super) enum Told {
@@ -156,24 +174,46 @@ fn fields(schema: &Value) -> Option<Vec<Field>> {
     }
     let field = |(name, rule): (&String, &Value)| {
         let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let kind = kind(rule)?;
         Some(Field {
             name: name.clone(),
             title: text("title"),
             description: text("description"),
-            kind: kind(rule)?,
+            is_secret: matches!(kind, FieldKind::Text { .. }) && is_secret(name, rule),
+            kind,
             is_required: required.contains(&name.as_str()),
-            is_secret: is_secret(name, rule),
             default: rule.get("default").cloned(),
         })
     };
     properties.iter().map(field).collect()
 }
 
+/// Whether a field of text asks for a secret, by its name or by what is said of it.
 fn is_secret(name: &str, rule: &Value) -> bool {
-    let title = rule.get("title").and_then(Value::as_str).unwrap_or_default();
-    let names = [name, title].map(|text| text.to_ascii_lowercase().replace([' ', '-'], "_"));
-    rule.get("format").and_then(Value::as_str) == Some("password")
-        || names.iter().any(|name| SECRETS.iter().any(|part| name.contains(part)))
+    let text = |key: &str| rule.get(key).and_then(Value::as_str).unwrap_or_default();
+    let is_one = |text: &str| {
+        let words = words(text);
+        let is_pair = |pair: &[String]| SECRET_PAIRS.contains(&(pair[0].as_str(), pair[1].as_str()));
+        words.iter().any(|word| SECRETS.contains(&word.as_str())) || words.windows(2).any(is_pair)
+    };
+    text("format") == "password" || [name, text("title"), text("description")].into_iter().any(is_one)
+}
+
+/// The words of a name or a sentence, in small letters; a capital after a small letter begins one.
+fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut was_small = false;
+    for c in text.chars() {
+        if !c.is_alphanumeric() || (c.is_uppercase() && was_small) {
+            words.push(String::new());
+        }
+        was_small = c.is_lowercase() || c.is_numeric();
+        if let Some(last) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            last.extend(c.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 fn kind(rule: &Value) -> Option<FieldKind> {
@@ -251,6 +291,18 @@ mod tests {
         assert_eq!(get("size").kind, FieldKind::One(vec![("s".into(), "small".into())]));
         assert!(matches!(get("days").kind, FieldKind::Several(ref choices) if choices.len() == 2));
         assert!(get("apiToken").is_secret && !get("name").is_secret);
+        for (name, rule, is_wanted) in [
+            ("max_tokens", json!({"type": "integer"}), false),
+            ("token", json!({"type": "string", "enum": ["a", "b"]}), false),
+            ("pwd", json!({"type": "string"}), true),
+            ("x", json!({"type": "string", "description": "Your PIN, please"}), true),
+            ("x", json!({"type": "string", "title": "API-Key"}), true),
+            ("x", json!({"type": "string", "format": "password"}), true),
+            ("secretary", json!({"type": "string", "description": "Who opens the spinning pinboard?"}), false),
+        ] {
+            let schema = json!({"properties": {name: rule}});
+            assert_eq!(super::fields(&schema).expect("fields")[0].is_secret, is_wanted, "{schema}");
+        }
         assert_eq!(super::fields(&json!({"properties": {"x": {"type": "object"}}})), None);
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
@@ -29,7 +30,7 @@ use super::http::{Http, HttpError};
 use super::listen::{Task, listen};
 use super::messages::input::{Input, Probe};
 use super::messages::lines::Messages;
-use super::serve::{Tools, of_http};
+use super::serve::{Tools, http_words, of_http};
 use super::sse;
 use super::{End, Era, LOG_BYTES_MAX, MESSAGE_BYTES_MAX, Place, Server, Shared, convert};
 use crate::proto::served::Manifest;
@@ -194,7 +195,8 @@ async fn attempt(
     era: Era,
 ) -> Result<(Connection, Manifest), Failure> {
     let (changed, lists) = mpsc::unbounded_channel();
-    let handler = Handler { changed: changed.clone(), era, talks: talks.clone(), may_ask: server.may_ask };
+    let may_ask = server.may_ask && !tools.is_nobody_there.load(Ordering::Relaxed);
+    let handler = Handler { changed: changed.clone(), era, talks: talks.clone(), may_ask };
     let mode = match era {
         Era::Discover => ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] },
         Era::Auto | Era::Initialize => ClientLifecycleMode::Initialize,
@@ -289,7 +291,7 @@ async fn begin_failure(error: ClientInitializeError, process: Option<(&Process, 
         ClientInitializeError::TransportError { error, .. } => match of_http(&error) {
             Some(HttpError::Login(_)) => return Failure::NeedsLogin,
             Some(HttpError::NotSent(why)) => return Failure::NoProgram(why.clone()),
-            _ => error.error.to_string(),
+            _ => http_words(&error),
         },
         other => other.to_string(),
     })

@@ -19,6 +19,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -95,6 +96,7 @@ impl Mcp {
             state,
             cache,
             known: Mutex::default(),
+            is_nobody_there: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared), options: Arc::new(tools), thread: Mutex::new(None) }
     }
@@ -140,6 +142,11 @@ impl Mcp {
     pub fn remove(&self, name: &str) {
         self.close(name);
         self.shared.lock().remove(name);
+    }
+
+    /// Tells servers that are started from now on that nobody answers their questions.
+    pub fn ask_nobody(&self) {
+        self.options.is_nobody_there.store(true, Ordering::Relaxed);
     }
 
     /// Starts a server in the background, unless it is running.

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -51,6 +51,8 @@ pub(super) struct Tools {
     pub(super) state: Option<PathBuf>,
     pub(super) cache: Cache,
     pub(super) known: Mutex<HashMap<String, Tokens>>,
+    /// Nobody answers the questions of servers.
+    pub(super) is_nobody_there: AtomicBool,
 }
 
 impl Tools {
@@ -519,6 +521,18 @@ pub(super) fn of_http(error: &DynamicTransportError) -> Option<&HttpError> {
     }
 }
 
+/// The reason for which a transport failed, in words.
+pub(super) fn http_words(error: &DynamicTransportError) -> String {
+    match error.error.downcast_ref::<StreamableHttpError<HttpError>>() {
+        Some(StreamableHttpError::Client(error)) => error.to_string(),
+        Some(StreamableHttpError::UnexpectedContentType(kind)) => {
+            let kind = kind.as_deref().unwrap_or("something without a type");
+            format!("it answered with {kind} instead of JSON or events; is the address that of its endpoint?")
+        }
+        _ => error.error.to_string(),
+    }
+}
+
 fn failure(error: ServiceError) -> McpError {
     match error {
         ServiceError::McpError(error) => McpError::Refused(error.code.0, error.message.into_owned()),
@@ -529,7 +543,7 @@ fn failure(error: ServiceError) -> McpError {
             Some(refused @ HttpError::Status(..)) => McpError::NotSent(refused.to_string()),
             Some(HttpError::Broken(_)) => McpError::Lost,
             None if error.error.downcast_ref::<StreamableHttpError<HttpError>>().is_some() => {
-                McpError::Protocol(error.error.to_string())
+                McpError::Protocol(http_words(&error))
             }
             None => McpError::Lost,
         },

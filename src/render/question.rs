@@ -104,11 +104,18 @@ pub fn command_rows(command: &str, look: Look) -> Vec<String> {
 pub fn asked_rows(heading: &str, question: &str, choices: &[String], look: Look) -> Vec<String> {
     let mut rows = Rows::new(look);
     rows.head(heading);
+    rows.speaker = speaker(heading);
     rows.theirs(Style::new(), question);
     for (at, choice) in choices.iter().enumerate() {
         rows.theirs(Style::new(), &format!("{}. {choice}", at + 1));
     }
     rows.rows
+}
+
+/// The author of a question, as its heading names it: "The server odd asks:". Others are ours.
+fn speaker(heading: &str) -> String {
+    let named = heading.strip_prefix("The ").and_then(|rest| Some(rest.split_once(" asks")?.0));
+    named.unwrap_or("reedclaw").to_owned()
 }
 
 /// A command that still runs after its time.
@@ -147,11 +154,13 @@ struct Rows {
     rows: Vec<String>,
     /// Whether a word of the model's mixes scripts.
     is_mixed: bool,
+    /// The author of a text that isn't ours.
+    speaker: String,
 }
 
 impl Rows {
     fn new(look: Look) -> Self {
-        Self { look, rows: Vec::new(), is_mixed: false }
+        Self { look, rows: Vec::new(), is_mixed: false, speaker: "model".to_owned() }
     }
 
     fn width(&self) -> usize {
@@ -170,10 +179,11 @@ impl Rows {
         self.put(gutters, style, broken_at_words(cells(text, true, false), columns));
     }
 
-    /// Text of the model's, line by line with the gutter.
+    /// Text of the model's or another speaker's, line by line with the gutter.
     fn theirs(&mut self, style: Style, text: &str) {
+        let speaker = format!("{}: ", self.speaker);
         let gutter = match (self.look.accessible, self.look.unicode) {
-            (true, _) => "model: ",
+            (true, _) => speaker.as_str(),
             (false, true) => "│ ",
             (false, false) => "| ",
         };
@@ -221,6 +231,20 @@ pub fn named(names: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_line_of_a_question_names_its_author_to_a_screen_reader() {
+        let look = Look { accessible: true, ..Look::plain(80) };
+        for (heading, gutter) in [
+            ("The model asks:", "model: "),
+            ("The server odd asks:", "server odd: "),
+            ("The server odd asks for a login:", "server odd: "),
+            ("A server for this session:", "reedclaw: "),
+        ] {
+            let rows = asked_rows(heading, "Which one?\nSay.", &["red".into()], look);
+            assert_eq!(rows[1..], ["Which one?", "Say.", "1. red"].map(|line| format!("{gutter}{line}")), "{heading}");
+        }
+    }
     use crate::proto::action::{Decision, PolicyVerdict, Reason, Risk};
 
     #[test]

@@ -114,7 +114,14 @@ fn prepared(options: &Options) -> Result<(Arc<Server>, Receiver<Waiting>, Work),
         tracing::warn!(event = "config_problem", message = problem.message);
     }
     let workspace = match &options.workspace {
-        Some(named) => app::workspace_named(runtime.env(), &named.canonicalize().unwrap_or_else(|_| named.clone()))?,
+        Some(named) => {
+            let place = named.canonicalize().map_err(|error| Failure {
+                kind: FailureKind::User,
+                message: format!("the workspace {} can't be used: {error}", named.display()),
+                hint: "--workspace takes an existing directory".into(),
+            })?;
+            app::workspace_named(runtime.env(), &place)?
+        }
         None => runtime.workspace_around(runtime.cwd()),
     };
     let serve = runtime.settings().mcp.serve;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::acp::wire::command;
 use crate::agent::Cancel;
-use crate::app::{Done, Face, Replies, Runtime, Servers, mcp_command};
+use crate::app::{Done, Face, Replies, Runtime, Servers, mcp_command, words_of};
 use crate::proto::Failure;
 use crate::proto::served::PromptSpec;
 use crate::render::text::escape_visible;
@@ -91,7 +91,7 @@ impl Named {
         let read = |_: &str| Err(String::new());
         let env = runtime.env().clone();
         let mut face = Face { typed: "reedclaw mcp", stop: &is_stopped, person: &mut Silent, env: &env, read: &read };
-        let Done::Insert(text) = mcp_command(&servers, &self.line(), &mut face)? else { return Ok(None) };
+        let Done::Insert(text) = mcp_command(&servers, &words_of(&self.line()), &mut face)? else { return Ok(None) };
         let title = format!("Send the prompt {} of the server {}", self.prompt.name, self.server);
         Ok(Some((title, text)))
     }

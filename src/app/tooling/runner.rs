@@ -23,6 +23,7 @@ use crate::proto::action::Hold;
 use crate::proto::{Failure, FailureKind, Role};
 use crate::receipts;
 use crate::store::{ConversationId, Hit, Store};
+use crate::tools::served::Servers;
 use crate::tools::{CANVAS_TOOLS, Found, Launcher, Memory, Registry, Remember, Spill, canvas_tools};
 use crate::tree::Bench;
 
@@ -152,8 +153,7 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         keep_allowed(&mut registry, names, &mut problems);
     }
     let steps = bench.is_none().then(|| crate::app::steps::steps(settings, env, workspace)).transpose()?;
-    let may_add = matches!(channel, Some(ChannelKind::Acp | ChannelKind::Shell));
-    let servers = servers_in(settings, env, &place, &chosen, may_add);
+    let servers = servers_of(channel, (settings, env), &place, &chosen);
     let runner = ToolRunner::new(ToolRunnerOptions {
         // A server of tools works on the checkout, which a git session leaves alone.
         servers: servers.filter(|_| bench.is_none()),
@@ -169,6 +169,22 @@ fn runner_in(of: &RunnerOf<'_>) -> Result<BuiltRunner, Failure> {
         tool_set: tool_set(settings, channel),
     });
     Ok(BuiltRunner { runner, problems })
+}
+
+/// The servers of tools that a channel has.
+fn servers_of(
+    channel: Option<ChannelKind>,
+    (settings, env): (&Settings, &Env),
+    place: &Path,
+    chosen: &Chosen,
+) -> Option<Arc<Servers>> {
+    let may_add = matches!(channel, Some(ChannelKind::Acp | ChannelKind::Shell));
+    let servers = servers_in(settings, env, place, chosen, may_add)?;
+    // The others have at most a person who says yes or no, and none who fills in forms.
+    if !matches!(channel, None | Some(ChannelKind::Acp | ChannelKind::Agent | ChannelKind::Shell)) {
+        servers.ask_nobody();
+    }
+    Some(servers)
 }
 
 /// The rules for a workspace and the directories beside it that may be read.

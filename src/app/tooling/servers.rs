@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -36,6 +37,8 @@ const UV_CACHE: (&str, &str) = ("UV_CACHE_DIR", "uv");
 
 /// Time for a request to an address that a server names.
 const DIAL: Duration = Duration::from_secs(10);
+/// Directories in which a program is looked for without `PATH`, as the C library has them.
+const USUAL_PATH: &str = "/bin:/usr/bin";
 /// Variables that stop launchers of packages from waiting for a network that they don't have.
 const OFFLINE: [(&str, &str); 2] = [("npm_config_offline", "true"), ("UV_OFFLINE", "1")];
 
@@ -71,9 +74,11 @@ pub(in crate::app) fn servers_in(
         servers: rows,
         env: env.clone(),
         own,
+        hashes: Mutex::default(),
+        started: Mutex::default(),
     });
-    let adding = adding(&parts, env, chosen);
-    let configured: Vec<Configured> = servers.iter().map(|(name, row)| configured(name, row, env, chosen)).collect();
+    let adding = adding(&parts, chosen);
+    let configured: Vec<Configured> = servers.iter().map(|(name, row)| configured(name, row, &parts, chosen)).collect();
     let launch: Launch = Arc::new(move |server: &Server| parts.command(server));
     let estop = Estop::new(state.clone());
     let options = mcp::Options {
@@ -99,7 +104,7 @@ fn built_in() -> Vec<String> {
     Registry::new().specs().map(|spec| spec.name.clone()).chain(OWN_TOOLS.map(str::to_owned)).collect()
 }
 
-fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> Configured {
+fn configured(name: &str, row: &Arc<ServerSettings>, parts: &Arc<Parts>, chosen: &Chosen) -> Configured {
     let [start, call, call_max, idle] = row.times_ms.map(Duration::from_millis);
     let era = match row.era.as_str() {
         "2025-11-25" => Era::Initialize,
@@ -119,6 +124,8 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
     let is_held = row.sandbox != ServerSandbox::Off;
     let chosen = chosen.clone();
     let network = row.network;
+    let (of_now, now) = (Arc::clone(parts), Arc::clone(row));
+    let (of_start, known, said) = (Arc::clone(parts), Arc::clone(row), name.to_owned());
     Configured {
         server: Server {
             name: name.to_owned(),
@@ -135,7 +142,12 @@ fn configured(name: &str, row: &ServerSettings, env: &Env, chosen: &Chosen) -> C
             era,
             limits: ServerLimits { start, call, call_max, idle },
         },
-        identity: identity(row, env),
+        identity: Arc::new(move || of_now.identity(&now)),
+        is_replaced: Arc::new(move || of_start.is_replaced(&said, &known)),
+        values: match is_remote {
+            true => ("headers", row.headers.keys().cloned().collect()),
+            false => ("variables", row.env.keys().chain(&row.pass).cloned().collect()),
+        },
         reach: Arc::new(move || match (is_held && chosen.get().tier() > Tier::None, network) {
             _ if is_remote => Reach::Remote,
             (false, _) => Reach::Free,
@@ -211,9 +223,10 @@ fn value_of(source: &KeySource, env: &Env) -> Result<String, String> {
     }
 }
 
-/// Configures servers that are added for one session: in the sandbox, without the network.
-fn adding(parts: &Arc<Parts>, env: &Env, chosen: &Chosen) -> Adding {
-    let (parts, env, chosen) = (Arc::clone(parts), env.clone(), chosen.clone());
+/// Configures servers that are added for one session: in the sandbox, without the network. Their values are a stranger's words,
+/// and may decide which code runs, so they are a part of what the server is.
+fn adding(parts: &Arc<Parts>, chosen: &Chosen) -> Adding {
+    let (parts, chosen) = (Arc::clone(parts), chosen.clone());
     Box::new(move |name, Added { place, env: variables, headers }| {
         let literal = |map: &BTreeMap<String, String>| {
             map.iter().map(|(name, text)| (name.clone(), KeySource::Literal(Hidden::new(text.clone())))).collect()
@@ -224,45 +237,24 @@ fn adding(parts: &Arc<Parts>, env: &Env, chosen: &Chosen) -> Adding {
             Place::Program(argv) => row.command.clone_from(argv),
             Place::Url(url) => row.url = Some(url.clone()),
         }
-        let made = configured(name, &row, &env, &chosen);
-        parts.servers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::new(row));
+        let row = Arc::new(row);
+        let mut made = configured(name, &row, &parts, &chosen);
+        if !variables.is_empty() || !headers.is_empty() {
+            let values = receipts::hash(json!({"env": variables, "headers": headers}).to_string().as_bytes());
+            let plain = Arc::clone(&made.identity);
+            made.identity = Arc::new(move || {
+                let mut identity = plain()?;
+                identity["values"] = values.clone().into();
+                Some(identity)
+            });
+        }
+        parts.servers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), row);
         made
     })
 }
 
-/// The identity of a server: its program, how it is started, and how it is held. A program that root owns is known by its
-/// path, any other by its content, too.
-fn identity(row: &ServerSettings, env: &Env) -> Value {
-    use std::os::unix::fs::MetadataExt;
-    if let (Some(url), true) = (&row.url, row.command.is_empty()) {
-        return json!({"url": url, "headers": row.headers.keys().collect::<Vec<_>>()});
-    }
-    let word = row.command.first().map(String::as_str).unwrap_or_default();
-    let program = find(word, env).and_then(|path| path.canonicalize().ok());
-    let is_roots = |path: &PathBuf| path.metadata().is_ok_and(|data| data.uid() == 0);
-    let hash = program.as_ref().filter(|path| !is_roots(path)).and_then(|path| crate::host::read_program(path));
-    let mut identity = json!({
-        "program": program.map(|path| path.display().to_string()),
-        "sha256": hash.map(|bytes| receipts::hash(&bytes)),
-        "argv": row.command,
-        "env": row.env.keys().chain(&row.pass).collect::<Vec<_>>(),
-        "sandbox": format!("{:?}", row.sandbox),
-        "network": row.network,
-    });
-    if let Some(cwd) = &row.cwd {
-        identity["cwd"] = json!(cwd.display().to_string());
-    }
-    identity
-}
-
-/// The program that a word names, on `PATH` if it has no slash.
-fn find(word: &str, env: &Env) -> Option<PathBuf> {
-    if word.contains('/') {
-        return Some(PathBuf::from(word));
-    }
-    let path = variable(env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
-    path.split(':').map(|directory| Path::new(directory).join(word)).find(|file| file.is_file())
-}
+/// A file as it was when its hash was made: device, inode, length, and the times of its last changes.
+type FileKey = (u64, u64, u64, [i64; 4]);
 
 /// The parts from which a server's program is started.
 struct Parts {
@@ -274,9 +266,63 @@ struct Parts {
     env: Env,
     /// The parent of each server's own directory.
     own: Option<PathBuf>,
+    /// The hashes of programs.
+    hashes: Mutex<BTreeMap<PathBuf, (FileKey, String)>>,
+    /// The identities of servers at their last starts.
+    started: Mutex<BTreeMap<String, Option<Value>>>,
 }
 
 impl Parts {
+    /// The identity of a server: its program, how it is started, and how it is held. A program that root owns is known by its
+    /// path, any other by its content, too. There is none without the program: nobody knows which one it will be.
+    fn identity(&self, row: &ServerSettings) -> Option<Value> {
+        if let (Some(url), true) = (&row.url, row.command.is_empty()) {
+            return Some(json!({"url": url, "headers": row.headers.keys().collect::<Vec<_>>()}));
+        }
+        let cwd = row.cwd.as_ref().unwrap_or(&self.grant.cwd);
+        let program = self.program(row, row.command.first()?, cwd)?.canonicalize().ok()?;
+        let data = program.metadata().ok()?;
+        let mut identity = json!({
+            "program": program.display().to_string(),
+            "sha256": if data.uid() == 0 { None } else { Some(self.hash(&program, &data)?) },
+            "argv": row.command,
+            "env": row.env.keys().chain(&row.pass).collect::<Vec<_>>(),
+            "sandbox": format!("{:?}", row.sandbox),
+            "network": row.network,
+        });
+        if let Some(cwd) = &row.cwd {
+            identity["cwd"] = json!(cwd.display().to_string());
+        }
+        Some(identity)
+    }
+
+    /// The hash of a program's content. A file that hasn't changed isn't read again.
+    fn hash(&self, program: &Path, data: &std::fs::Metadata) -> Option<String> {
+        let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
+        let key = (data.dev(), data.ino(), data.len(), times);
+        let known = self.hashes.lock().unwrap_or_else(PoisonError::into_inner).get(program).cloned();
+        if let Some((_, hash)) = known.filter(|(known, _)| *known == key) {
+            return Some(hash);
+        }
+        let hash = receipts::hash(&host::read_program(program)?);
+        self.hashes.lock().unwrap_or_else(PoisonError::into_inner).insert(program.to_owned(), (key, hash.clone()));
+        Some(hash)
+    }
+
+    /// The program that a server's word starts in a directory, with the `PATH` that it gets.
+    fn program(&self, row: &ServerSettings, word: &str, cwd: &Path) -> Option<PathBuf> {
+        let own = row.env.get("PATH").filter(|source| !matches!(source, KeySource::Command(_) | KeySource::File(_)));
+        let own = own.and_then(|source| value_of(source, &self.env).ok());
+        let path = own.as_deref().or_else(|| variable(&self.env, "PATH")).unwrap_or(USUAL_PATH);
+        find_program(word, path, cwd)
+    }
+
+    /// Whether a server was started as another one than it is now: its program was replaced since.
+    fn is_replaced(&self, name: &str, row: &ServerSettings) -> bool {
+        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        started.is_some_and(|started| started != self.identity(row))
+    }
+
     fn command(&self, server: &Server) -> Result<std::process::Command, String> {
         let row = self.servers.lock().unwrap_or_else(PoisonError::into_inner).get(&server.name).cloned();
         let row = &row.ok_or("it isn't configured")?;
@@ -305,13 +351,14 @@ impl Parts {
         grant.readable.extend(row.readable.iter().cloned());
         grant.writable.extend(row.writable.iter().cloned().chain(own));
         // The sandbox would say so too, but only as an exit status.
-        let path = variable(&self.env, "PATH").unwrap_or_default();
-        if find_program(program, path, &grant.cwd).is_none() {
+        if self.program(row, program, &grant.cwd).is_none() {
             return Err(match program.contains('/') {
                 true => format!("there is no program {program}"),
                 false => format!("there is no program {program} in PATH"),
             });
         }
+        let identity = self.identity(row);
+        self.started.lock().unwrap_or_else(PoisonError::into_inner).insert(server.name.clone(), identity);
         let chosen = if row.sandbox == ServerSandbox::Off { &self.unheld } else { &self.chosen };
         let command = chosen.get().command(OsStr::new(program), &arguments, &grant);
         command.map_err(|error| format!("{}; {}", error.message, error.hint))

@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use signal_hook::consts::SIGINT;
 use signal_hook::iterator::Signals;
 
-use crate::agent::{Cancel, changed_line};
+use crate::agent::{Cancel, Person, changed_line};
 use crate::app::{self, Channel, ChannelKind, Request, Resume, Runtime};
 use crate::base::text::shorten;
 use crate::cli::answers::chat::{has_terminal, next_question, unreadable};
@@ -25,7 +25,7 @@ use crate::cli::answers::norris;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, set_autonomy};
-use crate::cli::out::{outside_the_shell, shown_json};
+use crate::cli::out::{outside_the_shell, shown_json, without_meta_commands};
 use crate::host;
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
@@ -325,6 +325,9 @@ impl AtCli {
         }
         let mut person = AtTty::new(runtime, false, self.cancel.clone()).shared(self.share.borrow().clone());
         watch_interrupts(&self.cancel, person.modes());
+        if let Some(servers) = runtime.agent_mut().runner().filter(|_| !person.can_ask()).and_then(|it| it.servers()) {
+            servers.ask_nobody();
+        }
         if let Some(schema) = &self.face().schema {
             question.push_str(&format!(
                 "\n\nAnswer with one JSON value and nothing else: no words around it, no block of code. It must be \
@@ -454,6 +457,7 @@ impl Face {
     fn receive(&mut self, message: Event) {
         let event = match message {
             Event::Failed { text, failure } => Event::Failed { text, failure: outside_the_shell(failure) },
+            Event::Notice(text) => Event::Notice(without_meta_commands(&text)),
             Event::Answered { .. } => match self.judged(message) {
                 Some(event) => event,
                 None => return,

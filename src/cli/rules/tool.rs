@@ -163,6 +163,9 @@ pub(in crate::cli) fn called(
     let cancel = Cancel::new();
     let tty = AtTty::new(runtime, false, cancel.clone());
     watch_interrupts(&cancel, tty.modes());
+    if let Some(servers) = runner.servers().filter(|_| !tty.can_ask()) {
+        servers.ask_nobody();
+    }
     let mut person = Caller { tty, says_yes };
     let wish = ToolCall { id: "cli".into(), name, arguments };
     if !runner.registry().specs().any(|spec| spec.is_in(std::slice::from_ref(&wish.name))) {

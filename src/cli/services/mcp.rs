@@ -20,7 +20,7 @@ use crate::render::text::{escape_visible, table};
 use crate::serve;
 use crate::tools::Replies;
 use crate::tools::served::{
-    Done, Face, MCP_WORDS, NO_NETWORK, Servers, TestEnd, allow_tools, import_servers, mcp_command,
+    Done, Face, MCP_WORDS, NO_NETWORK, Servers, TestEnd, allow_tools, import_file, mcp_command, mcp_usage,
 };
 
 /// Exit status of a line that can't be understood.
@@ -41,9 +41,16 @@ pub(in crate::cli) fn definition() -> Command {
     words.fold(command, |command, (word, usage, help)| {
         let mut chars = help.chars();
         let about: String = chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect();
+        // The table says what may be left out and what may follow; clap's own marks would say something else.
         let words = Arg::new("words").value_name(usage.to_owned()).num_args(0..);
+        let words = words.hide_short_help(true).hide_long_help(true);
         let subcommand = Command::new(*word).about(about);
-        command.subcommand(if usage.is_empty() { subcommand } else { subcommand.arg(words) })
+        let subcommand = subcommand.override_usage(format!("reedclaw mcp {word} {usage}").trim_end().to_owned());
+        command.subcommand(match *word {
+            _ if usage.is_empty() => subcommand,
+            "connect" => subcommand.arg(words).arg(Arg::new("program").last(true).num_args(1..).hide(true)),
+            _ => subcommand.arg(words),
+        })
     })
 }
 
@@ -88,12 +95,14 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
     if word == "serve" {
         return served(matches, config);
     }
-    let words = matches.try_get_many::<String>("words").ok().flatten().into_iter().flatten();
-    let words: Vec<&str> = std::iter::once(word).chain(words.map(String::as_str)).collect();
-    // The values of a prompt may have spaces; the shell has taken their quotes away.
-    let quoted = (word == "prompt").then(|| shlex::try_join(words.iter().copied()).ok()).flatten();
-    let line = quoted.unwrap_or_else(|| words.join(" "));
-    match carried_out(&line, config) {
+    let of = |id: &str| matches.try_get_many::<String>(id).ok().flatten().into_iter().flatten().cloned();
+    let mut words: Vec<String> = std::iter::once(word.to_owned()).chain(of("words")).collect();
+    let program: Vec<String> = of("program").collect();
+    if !program.is_empty() {
+        words.push("--".to_owned());
+        words.extend(program);
+    }
+    match carried_out(&words, config) {
         Ok(status) => ExitCode::from(status),
         Err(failure) => {
             report(&failure);
@@ -102,35 +111,26 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
     }
 }
 
-fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
+fn carried_out(words: &[String], config: Option<PathBuf>) -> Result<u8, Failure> {
     let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
     let workspace = runtime.workspace_around(runtime.cwd());
-    let Some(servers) = app::servers(runtime.settings(), runtime.env(), &workspace, false) else {
-        if let Some(path) = line.strip_prefix("import ") {
-            return imported(path);
-        }
-        if line == "list" {
-            outln!(
-                "No servers are configured. mcp.servers in the config names them, and reedclaw mcp import FILE reads another client's; see \
-                 docs/tools-and-plugins.md."
-            );
-            return Ok(exit::DONE);
-        }
-        return Err(Failure {
-            kind: FailureKind::User,
-            message: "no servers are configured".to_owned(),
-            hint: "mcp.servers in the config names them; see docs/tools-and-plugins.md".to_owned(),
-        });
+    // Another client's file needs no server, and a program or an address of the person's brings its own.
+    let may_add = words.len() > 1 && ["connect", "import"].contains(&words[0].as_str());
+    let Some(servers) = app::servers(runtime.settings(), runtime.env(), &workspace, may_add) else {
+        return without_servers(words, runtime.settings().mcp.enabled);
     };
     let cancel = Cancel::new();
     let mut tty = AtTty::new(&runtime, false, cancel.clone());
+    if !tty.can_ask() {
+        servers.ask_nobody();
+    }
     watch_interrupts(&cancel, tty.modes());
     let env = runtime.env().clone();
     let stop = || cancel.is_cancelled();
     let mut person = TtyReplies(&mut tty);
     let mut face = Face { typed: "reedclaw mcp", stop: &stop, person: &mut person, env: &env, read: &read };
-    let done = mcp_command(&servers, line, &mut face)?;
+    let done = mcp_command(&servers, words, &mut face)?;
     drop(tty);
     match done {
         Done::Lines(lines) => lines.iter().for_each(|line| outln!("{line}")),
@@ -169,11 +169,37 @@ fn carried_out(line: &str, config: Option<PathBuf>) -> Result<u8, Failure> {
     Ok(exit::DONE)
 }
 
-/// Prints another client's servers; that needs none of ours.
-fn imported(path: &str) -> Result<u8, Failure> {
-    let user = |message: String| Failure { kind: FailureKind::User, message, hint: String::new() };
-    out!("{}", import_servers(&read(path).map_err(user)?).map_err(user)?);
-    Ok(exit::DONE)
+/// Carries out a line where there are no servers.
+fn without_servers(words: &[String], is_on: bool) -> Result<u8, Failure> {
+    let user = |message: &str, hint: &str| Failure {
+        kind: FailureKind::User,
+        message: message.to_owned(),
+        hint: hint.to_owned(),
+    };
+    match words {
+        // It is only text.
+        [word, path @ ..] if word == "import" && !path.is_empty() => {
+            import_file(&path.join(" "), &read)?.iter().for_each(|line| outln!("{line}"));
+            Ok(exit::DONE)
+        }
+        [word] if word == "import" => Err(mcp_usage(word)),
+        [word] if word == "list" && !is_on => {
+            outln!("Servers of tools are switched off: mcp.enabled.");
+            Ok(exit::DONE)
+        }
+        _ if !is_on => Err(user("servers of tools are switched off: mcp.enabled", "the config can switch them on")),
+        [word] if word == "list" => {
+            outln!(
+                "No servers are configured. mcp.servers in the config names them, and reedclaw mcp import FILE reads another client's; see \
+                 docs/tools-and-plugins.md."
+            );
+            Ok(exit::DONE)
+        }
+        _ => Err(user(
+            "no servers are configured",
+            "mcp.servers in the config names them; see docs/tools-and-plugins.md",
+        )),
+    }
 }
 
 fn read(path: &str) -> Result<String, String> {

@@ -80,7 +80,10 @@ impl Layers {
         let (checked, sandbox) = match Sandbox::new(&env) {
             Ok(sandbox) => {
                 let holds = self.tree();
-                (crate::config::run(&sandbox, overlay.text(), &env, &holds, nothing, &mut problems), Some(sandbox))
+                (
+                    crate::config::run(&sandbox, overlay.text(), &env, (&holds, false), nothing, &mut problems),
+                    Some(sandbox),
+                )
             }
             Err(error) => {
                 problems.file(None, format!("{}; {nothing}", error.message));

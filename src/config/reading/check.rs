@@ -41,6 +41,8 @@ pub(in crate::config) struct Check<'a> {
     pub(in crate::config) env: &'a Env,
     /// The values that stay if one is refused, for the end of the problem's text; empty while the defaults are read.
     pub(in crate::config) holds: &'a Tree,
+    /// The config is the user's own.
+    pub(in crate::config) is_users: bool,
     /// The values that stay if the whole config is wrong.
     pub(in crate::config) otherwise: &'static str,
     /// Collects the problems.
@@ -50,14 +52,14 @@ pub(in crate::config) struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Prepares a check.
+    /// Prepares a check; beside what holds comes whether the config is the user's own.
     pub(in crate::config) fn new(
         env: &'a Env,
-        holds: &'a Tree,
+        (holds, is_users): (&'a Tree, bool),
         otherwise: &'static str,
         problems: &'a mut Problems,
     ) -> Self {
-        Self { env, holds, otherwise, problems, is_damaged: false }
+        Self { env, holds, is_users, otherwise, problems, is_damaged: false }
     }
 }
 
@@ -113,6 +115,7 @@ impl Check<'_> {
                     if self.name_fits(key) {
                         self.table(&inner, key, checked);
                         self.model_holds(&inner, key, checked);
+                        self.server_is_reached(&inner, key);
                     }
                 }
                 (Place::Table, other) if key.as_slice() == ["security"] => {
@@ -219,6 +222,19 @@ impl Check<'_> {
         }
         if is_wrong || lacks.is_some() {
             checked.tree.retain(|it, _| !it.starts_with(key));
+        }
+    }
+
+    /// Reports a server of the user's that can't be reached, or in two ways. A project says how a server is used, not where it is.
+    fn server_is_reached(&mut self, table: &Table, key: &[String]) {
+        if !self.is_users || !matches!(key, [mcp, servers, _] if mcp == "mcp" && servers == "servers") {
+            return;
+        }
+        let given = |name: &str| !matches!(table.raw_get(name), Ok(Value::Nil));
+        match (given("command"), given("url")) {
+            (true, true) => self.problems.key(key, "has both command and url; using command".to_owned()),
+            (false, false) => self.problems.key(key, "has neither command nor url; left out".to_owned()),
+            _ => {}
         }
     }
 

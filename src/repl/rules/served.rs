@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use crate::agent::Person;
-use crate::app::{Approvals, Done, Face, NO_NETWORK, Replies, Servers, ToolCall, allow_tools, mcp_command, servers};
+use crate::app::{
+    Approvals, Done, Face, NO_NETWORK, Replies, Servers, ToolCall, allow_tools, mcp_command, servers, words_of,
+};
 use crate::ask::yes_or_no;
 use crate::config::ServerStart;
 use crate::console::{Console, Waiting};
@@ -20,7 +22,12 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
         repl.tooling.servers_alone = None;
     }
     let servers = own.or_else(|| servers_alone(repl));
-    let needs_none = ["connect", "import"].iter().any(|word| argument.split_whitespace().next() == Some(word));
+    let words = words_of(argument);
+    let needs_none = words.first().is_some_and(|word| ["connect", "import"].contains(&word.as_str()));
+    if !repl.runtime.settings().mcp.enabled {
+        repl.console.notice("servers of tools are switched off: mcp.enabled");
+        return Flow::Continue;
+    }
     let Some(servers) = servers.filter(|servers| needs_none || !servers.names().is_empty()) else {
         repl.console.notice(
             "no servers are configured: mcp.servers in the config names them, :mcp import FILE reads another client's, and :mcp \
@@ -37,7 +44,7 @@ pub(in crate::repl) fn mcp(repl: &mut Repl, argument: &str) -> Flow {
         let mut said = TerminalReplies { person, console, sign };
         let stop = || cancel.is_cancelled();
         let mut face = Face { typed: ":mcp", stop: &stop, person: &mut said, env: &env, read: &read };
-        mcp_command(&servers, argument, &mut face)
+        mcp_command(&servers, &words, &mut face)
     });
     let done = match done {
         Ok(done) => done,

@@ -26,8 +26,14 @@ impl Asks for Asked<'_> {
             return FormAnswer::Declined;
         }
         let names: Vec<String> = fields.iter().map(shown).collect();
-        let question = format!("{head}\nIts form has the fields {}. Do you want to fill it in?", names.join(", "));
-        let (fill, decline) = ("fill it in".to_owned(), "decline".to_owned());
+        let (question, fill) = match names.is_empty() {
+            true => (format!("{head}\nIts form has no fields: it wants a yes."), "yes"),
+            false => {
+                let names = names.join(", ");
+                (format!("{head}\nIts form has the fields {names}. Do you want to fill it in?"), "fill it in")
+            }
+        };
+        let (fill, decline) = (fill.to_owned(), "decline".to_owned());
         match self.0.reply_to(&who, &question, &[fill.clone(), decline]) {
             Some(said) if said == fill || is_yes(&said) => {}
             Some(_) => return FormAnswer::Declined,
@@ -48,9 +54,9 @@ impl Asks for Asked<'_> {
 
     fn link(&mut self, server: &str, message: &str, url: &str) -> bool {
         let head = escape_visible(message);
-        let careful = if url.contains("xn--") { "\nIts host is written in letters that look like others." } else { "" };
         let question = format!(
-            "{head}\nIt wants you to open this address yourself: {}{careful}\nDid you do what it asks for there?",
+            "{head}\nIt wants you to open this address yourself, {}: {}\nDid you do what it asks for there?",
+            at_host(url),
             escape_visible(url)
         );
         self.0
@@ -85,6 +91,25 @@ impl Asked<'_> {
         }
         None
     }
+}
+
+/// Names the host of an address, and what about the address misleads a reader.
+pub(super) fn at_host(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    // Browsers take a backslash for a slash.
+    let place = rest.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+    let (user, host) = place.rsplit_once('@').map_or((None, place), |(user, host)| (Some(user), host));
+    let host = host.to_lowercase();
+    let is_odd = |label: &str| label.starts_with("xn--") || !label.is_ascii();
+    let mut careful = Vec::new();
+    if host.split('.').any(is_odd) {
+        careful.push("its letters may look like others");
+    }
+    if user.is_some() {
+        careful.push("what stands before the @ is no host");
+    }
+    let careful = if careful.is_empty() { String::new() } else { format!(" (careful: {})", careful.join("; ")) };
+    format!("at {}{careful}", escape_visible(&host))
 }
 
 fn heading(server: &str) -> String {
@@ -200,6 +225,35 @@ mod tests {
     }
 
     #[test]
+    fn a_host_is_named_with_what_misleads_about_it() {
+        let letters = "(careful: its letters may look like others)";
+        let user = "(careful: what stands before the @ is no host)";
+        for (url, shown) in [
+            ("https://A.example:8443/b?c=xn--", "at a.example:8443".to_owned()),
+            ("https://XN--80ak6aa92e.com/", format!("at xn--80ak6aa92e.com {letters}")),
+            ("https://www.xn--80ak6aa92e.com", format!("at www.xn--80ak6aa92e.com {letters}")),
+            (
+                "https://\u{430}\u{440}\u{440}\u{4cf}\u{435}.com/login",
+                format!("at \u{430}\u{440}\u{440}\u{4cf}\u{435}.com {letters}"),
+            ),
+            ("https://apple.com@evil.example/login?a=xn--", format!("at evil.example {user}")),
+            ("https://apple.com\\@evil.example/", "at apple.com".to_owned()),
+            ("https://a@b@evil.example#@apple.com", format!("at evil.example {user}")),
+        ] {
+            assert_eq!(at_host(url), shown, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_form_without_fields_is_a_question_for_a_yes() {
+        let mut script = Script(vec![Some("yes")], Vec::new());
+        assert_eq!(Asked(&mut script).form("one", "Delete it?", &[]), FormAnswer::Sent(Map::new()));
+        assert_eq!(script.1, ["Delete it?\nIts form has no fields: it wants a yes."]);
+        let mut no = Script(vec![Some("decline")], Vec::new());
+        assert_eq!(Asked(&mut no).form("one", "", &[]), FormAnswer::Declined);
+    }
+
+    #[test]
     fn nothing_is_sent_without_a_yes_or_for_a_secret() {
         let fields = [field("age", whole(), None)];
         assert_eq!(Asked(&mut Script(vec![None], Vec::new())).form("one", "", &fields), FormAnswer::Cancelled);
@@ -210,7 +264,11 @@ mod tests {
         assert_eq!(Asked(&mut Script(vec![Some("yes")], Vec::new())).form("one", "", &secret), FormAnswer::Declined);
         let mut link = Script(vec![Some("yes")], Vec::new());
         assert!(Asked(&mut link).link("one", "", "https://xn--80ak6aa92e.com/"));
-        assert!(link.1[0].contains("look like others"));
+        assert!(
+            link.1[0].contains("at xn--80ak6aa92e.com (careful: its letters may look like others)"),
+            "{:?}",
+            link.1
+        );
         assert!(!Asked(&mut Script(vec![None], Vec::new())).link("one", "", "https://a.b/"));
     }
 }

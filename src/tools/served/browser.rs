@@ -5,6 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
+use super::asked::at_host;
 use crate::mcp::{Browser, Visit};
 use crate::render::text::escape_visible;
 use crate::tools::Replies;
@@ -18,13 +19,10 @@ pub(super) struct AtBrowser<'p> {
 
 impl Browser for AtBrowser<'_> {
     fn visit(&mut self, address: &str) -> Visit {
-        let host = address.split_once("://").map_or(address, |(_, rest)| rest);
-        let host = escape_visible(host.split(['/', '?', '#']).next().unwrap_or_default());
-        let careful =
-            if host.contains("xn--") { "\nThat host is written in letters that look like others." } else { "" };
         let question = format!(
-            "It wants you to log in at {host}.{careful}\nOpen the address in your browser? If the browser is on another machine, \
-             paste the address to which it led."
+            "It wants you to log in {}.\nOpen the address in your browser? If the browser is on another machine, paste the address to \
+             which it led.",
+            at_host(address)
         );
         self.person.tell(&escape_visible(address));
         match self.person.reply_to(

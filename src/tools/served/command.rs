@@ -9,17 +9,17 @@ use serde_json::{Map, Value};
 
 use super::browser::AtBrowser;
 use super::instructions::{self, INSTRUCTIONS};
-use super::{Asked, Configured, Listed, RESOURCES, Servers, changes, resources_definition, tokens};
-use crate::base::text::{age, counted};
-use crate::gate::pin;
-use crate::mcp::{McpError, Part, Place, Standing};
+use super::shown::{
+    changed_lines, in_words, parts, place_line, prompts, resources, rows, said_lines, show, standing_word, tool_lines,
+    tool_rows,
+};
+use super::{Asked, Configured, Listed, RESOURCES, Servers, none_of, resources_definition};
+use crate::base::text::counted;
+use crate::mcp::{McpError, Place, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::{Failure, FailureKind};
-use crate::redact::Redactor;
-use crate::render::changed_words;
 use crate::render::text::escape_visible;
 use crate::tools::Replies;
-use crate::tools::catalog::stranger::warnings;
 
 /// The words that `:mcp` and `reedclaw mcp` know, each with its arguments and what it does.
 pub const MCP_WORDS: [(&str, &str, &str); 19] = [
@@ -56,10 +56,6 @@ const NO_PING: &str = "2026-07-28";
 const FETCH: Duration = Duration::from_secs(600);
 /// Lines of a server's standard error that a failed test shows.
 const TEST_LINES_MAX: usize = 20;
-/// Characters of a value of JSON that is shown in one line.
-const JSON_CHARS_MAX: usize = 84;
-/// Characters of a description that are shown in a list.
-const LINE_CHARS_MAX: usize = 100;
 
 /// The result of such a line. Every text is escaped.
 pub enum Done {
@@ -121,33 +117,65 @@ pub struct Face<'f> {
     pub read: &'f dyn Fn(&str) -> Result<String, String>,
 }
 
-/// Carries out a line about servers.
+/// The words of a line about servers as a person types it. Quotes hold a word together; the arguments of a call are JSON, and
+/// stay as they are.
+#[must_use]
+pub fn words_of(line: &str) -> Vec<String> {
+    let plain = |text: &str| {
+        shlex::split(text).unwrap_or_else(|| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    };
+    let line = line.trim();
+    match line.strip_prefix("call").filter(|rest| rest.starts_with(char::is_whitespace)).map(str::trim_start) {
+        None => plain(line),
+        Some(rest) => {
+            let (target, arguments) = rest.split_at(word_end(rest));
+            let arguments = Some(arguments.trim().to_owned()).filter(|arguments| !arguments.is_empty());
+            std::iter::once("call".to_owned()).chain(plain(target)).chain(arguments).collect()
+        }
+    }
+}
+
+/// The end of a text's first word.
+fn word_end(text: &str) -> usize {
+    let (mut quote, mut is_escaped) = (None, false);
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            _ if is_escaped => is_escaped = false,
+            (None | Some('"'), '\\') => is_escaped = true,
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), _) if open == c => quote = None,
+            (None, _) if c.is_whitespace() => return at,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Carries out a line about servers, as its words.
 ///
 /// # Errors
 /// A word or name that isn't known, or a server that can't do it.
-pub fn mcp_command(servers: &Servers, line: &str, face: &mut Face<'_>) -> Result<Done, Failure> {
-    let words: Vec<&str> = line.split_whitespace().collect();
+pub fn mcp_command(servers: &Servers, words: &[String], face: &mut Face<'_>) -> Result<Done, Failure> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
-        ["prompt", server, prompt, ..] => {
-            // A value may be in quotes.
-            let plain = || words.iter().map(|word| (*word).to_owned()).collect();
-            let values = shlex::split(line).unwrap_or_else(plain).split_off(3);
-            prompt_text(servers, known(servers, server)?, prompt, &values, face).map(Done::Insert)
+        ["prompt", server, prompt, ref values @ ..] => {
+            prompt_text(servers, known(servers, server)?, prompt, values, face).map(Done::Insert)
         }
         [] | ["list"] => Ok(Done::Rows(rows(servers, face.typed))),
         ["tools"] => {
             let rows = servers.names().iter().flat_map(|name| tool_rows(servers, name)).collect();
             Ok(rows_or(rows, || "no server has told its tools yet".to_owned()))
         }
-        ["import", ..] => imported(line, face),
-        ["call", target, ..] => called(servers, target, line, face),
+        // A name with blanks may come without quotes.
+        ["import", ref path @ ..] if !path.is_empty() => import_file(&path.join(" "), face.read).map(Done::Lines),
+        ["call", target, ref arguments @ ..] => called(servers, target, &arguments.join(" "), face),
         ["connect", "--", ref program @ ..] if !program.is_empty() => {
-            let argv = shlex::split(line.split_once(" -- ").map_or("", |(_, rest)| rest)).unwrap_or_default();
-            added(servers, &Place::Program(argv), face)
+            added(servers, &Place::Program(program.iter().map(|word| (*word).to_owned()).collect()), face)
         }
         ["connect", url] if url.starts_with("http://") || url.starts_with("https://") => {
             added(servers, &Place::Url(url.to_owned()), face)
         }
+        ["connect", "--"] => Err(usage("connect")),
         [word, name, ref rest @ ..] if MCP_WORDS.iter().any(|(known, ..)| *known == word) && word != "list" => {
             of_server(servers, word, known(servers, name)?, rest, face)
         }
@@ -210,6 +238,8 @@ fn of_server(servers: &Servers, word: &str, name: &str, rest: &[&str], face: &mu
             Ok(rows_or(prompts(servers, name), || none_of(name, "prompts", row.server.has_prompts)))
         }
         ("read", [uri]) => {
+            is_used(servers, name, "resources", |row| row.server.has_resources)?;
+            servers.renew(name);
             let found = servers.mcp().read(name, uri, stop, &mut Asked(face.person));
             Ok(Done::Lines(parts(found.map_err(|error| failed(&error, face.typed))?.parts)))
         }
@@ -222,35 +252,40 @@ fn rows_or(rows: Vec<Vec<String>>, why_none: impl FnOnce() -> String) -> Done {
     if rows.is_empty() { Done::Lines(vec![why_none()]) } else { Done::Rows(rows) }
 }
 
-/// Says why nothing of a kind is listed; the config may leave the kind out.
-fn none_of(server: &str, kind: &str, is_used: bool) -> String {
-    if is_used {
-        format!("{server} has no {kind}")
-    } else {
-        format!("{kind} of {server} are left out by the config: mcp.servers.{server}.{kind}")
+/// Whether a part of a server is used.
+///
+/// # Errors
+/// The config leaves it out.
+fn is_used(servers: &Servers, name: &str, kind: &str, is_used: fn(&Configured) -> bool) -> Result<(), Failure> {
+    if servers.configured(name).is_none_or(|row| is_used(&row)) {
+        return Ok(());
     }
+    Err(refused(none_of(name, kind, false)))
 }
 
-fn imported(line: &str, face: &Face<'_>) -> Result<Done, Failure> {
-    let path = line.trim_start().strip_prefix("import").unwrap_or_default().trim();
-    if path.is_empty() {
-        return Err(usage("import"));
-    }
-    let user = |why: String| Failure {
+fn refused(message: String) -> Failure {
+    Failure { kind: FailureKind::Refused, message, hint: String::new() }
+}
+
+/// The servers in another client's file as Lua for a config, in lines. That needs none of ours.
+///
+/// # Errors
+/// The file can't be read, or isn't such a file.
+pub fn import_file(path: &str, read: &dyn Fn(&str) -> Result<String, String>) -> Result<Vec<String>, Failure> {
+    let text = read(path).and_then(|text| super::import::lua(&text)).map_err(|why| Failure {
         kind: FailureKind::User,
         message: format!("{}: {}", escape_visible(path), escape_visible(&why)),
-        hint: String::new(),
-    };
-    let text = (face.read)(path).map_err(user)?;
-    Ok(Done::Lines(super::import::lua(&text).map_err(user)?.lines().map(str::to_owned).collect()))
+        hint: "mcp import takes the JSON file in which another client names its servers".into(),
+    })?;
+    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// The call of `SERVER.TOOL`, by the name under which models see it.
-fn called(servers: &Servers, target: &str, line: &str, face: &Face<'_>) -> Result<Done, Failure> {
+fn called(servers: &Servers, target: &str, arguments: &str, face: &Face<'_>) -> Result<Done, Failure> {
     let (server, tool) = target.split_once('.').ok_or_else(|| usage("call"))?;
     let server = known(servers, server)?;
-    let arguments = line.split_once(target).map_or("", |(_, rest)| rest).trim();
     let arguments = if arguments.is_empty() { "{}" } else { arguments };
+    servers.renew(server);
     let listed = servers.list(server);
     // A server of which nothing is known is started first.
     let listed = if listed.is_empty() {
@@ -301,6 +336,7 @@ fn test(servers: &Servers, name: &str, face: &Face<'_>) -> Done {
     let stop = face.stop;
     let began = Instant::now();
     let mut lines = Vec::new();
+    servers.renew(name);
     let end = match servers.mcp().connect(name, stop) {
         Err(McpError::NeedsLogin(_)) => {
             lines.push(format!("{name} needs a login: {} login {name}", face.typed));
@@ -360,17 +396,42 @@ fn fetch_hint(servers: &Servers, name: &str, typed: &str) -> Option<String> {
     })
 }
 
-/// Starts a server with the network and without the workspace, until it answers.
-fn fetch(servers: &Servers, name: &str, face: &Face<'_>) -> Result<Done, Failure> {
+/// Starts a server with the network and without the workspace, until it answers. A person is asked first.
+fn fetch(servers: &Servers, name: &str, face: &mut Face<'_>) -> Result<Done, Failure> {
+    let row = servers.configured(name).ok_or_else(|| failed(&McpError::NoServer(name.to_owned()), face.typed))?;
+    let reach = (row.reach)();
+    match (&row.server.place, reach) {
+        (Place::Url(_), _) => {
+            return Err(refused(format!("{name} is reached by an address: there is nothing to install")));
+        }
+        (_, Reach::Network) => {
+            return Err(refused(format!("{name} has the network whenever it starts, and can install itself then")));
+        }
+        _ => {}
+    }
+    let question = format!(
+        "Start {} once with the network and without the workspace, so that it can install itself?",
+        place_line(&row.server.place)
+    );
+    match face.person.reply_to("The network for a server:", &question, &["yes".into(), "no".into()]) {
+        Some(said) if said == "yes" || said == "y" => {}
+        Some(_) => return Err(refused("nothing was started".into())),
+        None => {
+            return Err(refused(
+                "only a person at a terminal lets a server install itself; nothing was started".into(),
+            ));
+        }
+    }
     let began = Instant::now();
     servers.mcp().fetch(name, FETCH, face.stop).map_err(|error| failed(&error, face.typed))?;
-    Ok(Done::Lines(vec![format!(
-        "{name} has what it needs in its own directory ({} s); from now on it starts without the network",
-        began.elapsed().as_secs()
-    )]))
+    let end = if reach == Reach::Held { "; from now on it starts without the network" } else { "" };
+    let took = began.elapsed().as_secs();
+    Ok(Done::Lines(vec![format!("{name} has what it needs in its own directory ({took} s){end}")]))
 }
 
-fn usage(word: &str) -> Failure {
+/// Says what a word takes.
+#[must_use]
+pub fn usage(word: &str) -> Failure {
     let known = MCP_WORDS.iter().find(|(known, ..)| *known == word);
     let (message, hint) = match known {
         Some((word, "", what)) => (format!("mcp {word} takes no argument"), format!("it {what}")),
@@ -398,6 +459,7 @@ fn known<'n>(servers: &Servers, name: &'n str) -> Result<&'n str, Failure> {
 fn ready(servers: &Servers, name: &str, face: &Face<'_>) -> Result<Configured, Failure> {
     let typed = face.typed;
     let row = servers.configured(name).ok_or_else(|| failed(&McpError::NoServer(name.to_owned()), typed))?;
+    servers.renew(name);
     servers.mcp().wake(name);
     let late = servers.mcp().wait(&[name.to_owned()], Instant::now() + WAIT, face.stop);
     let standing = servers.mcp().standings().into_iter().find(|(it, _)| it == name);
@@ -436,184 +498,6 @@ fn failed(error: &McpError, typed: &str) -> Failure {
     Failure { kind: FailureKind::Unavailable, message: escape_visible(&error.to_string()), hint }
 }
 
-fn rows(servers: &Servers, typed: &str) -> Vec<Vec<String>> {
-    let row = |(name, standing): (String, Standing)| {
-        let failure = servers.mcp().failure(&name);
-        let mut why_failed = failure.map(|fault| format!("{} ago: {}", elapsed(fault.at), escape_visible(&fault.why)));
-        let how = match standing {
-            Standing::Asleep { is_known: true } => "asleep".to_owned(),
-            Standing::Asleep { is_known: false } => "never started".to_owned(),
-            Standing::Starting(since) => format!("starting for {} s", since.elapsed().as_secs()),
-            Standing::Ready { took } => format!("running, started in {} ms", took.as_millis()),
-            Standing::NeedsLogin => format!("needs a login: {typed} login {name}"),
-            Standing::Failed { why, at, .. } => {
-                why_failed = Some(escape_visible(&why));
-                format!("failed {} ago", elapsed(at))
-            }
-        };
-        let listed = servers.list(&name);
-        let allowed = listed.iter().filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).count();
-        let version = servers.mcp().manifest(&name).map(|manifest| escape_visible(&manifest.version));
-        let tools =
-            if version.is_some() { format!("{allowed} of {} tools allowed", listed.len()) } else { String::new() };
-        let row = servers.configured(&name);
-        let transport = row.as_ref().map_or("", |row| transport_word(&row.server.place));
-        let reach = row.as_ref().map(|row| (row.reach)().place()).unwrap_or_default();
-        // The error is the longest, and what doesn't fit is cut at the end.
-        vec![
-            name,
-            how,
-            tools,
-            reach.to_owned(),
-            transport.to_owned(),
-            version.unwrap_or_default(),
-            why_failed.unwrap_or_default(),
-        ]
-    };
-    servers.mcp().standings().into_iter().map(row).collect()
-}
-
-/// The time since then, in seconds within the first minute.
-fn elapsed(since: Instant) -> String {
-    match since.elapsed().as_secs() {
-        seconds @ ..60 => format!("{seconds} s"),
-        seconds => age(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000)),
-    }
-}
-
-fn transport_word(place: &Place) -> &'static str {
-    match place {
-        Place::Program(_) => "pipe",
-        Place::Url(_) => "HTTP",
-    }
-}
-
-fn place_kind(place: &Place) -> &'static str {
-    match place {
-        Place::Program(_) => "program",
-        Place::Url(_) => "address",
-    }
-}
-
-/// A server's program or address without secrets: lists are copied into reports.
-fn place_line(place: &Place) -> String {
-    let line = place.line();
-    let shown = match (place, line.find(['?', '#'])) {
-        (Place::Url(_), Some(at)) => format!("{}{}…", &line[..at], &line[at..=at]),
-        _ => line,
-    };
-    escape_visible(&Redactor::default().redact(&shown).text)
-}
-
-fn standing_word(row: &Listed) -> &'static str {
-    if row.is_left_out { "left out by the config" } else { word(row.standing) }
-}
-
-fn word(standing: PinStanding) -> &'static str {
-    match standing {
-        PinStanding::Pinned => "allowed",
-        PinStanding::Changed => "changed since you allowed it",
-        PinStanding::New => "not allowed",
-    }
-}
-
-fn tool_rows(servers: &Servers, server: &str) -> Vec<Vec<String>> {
-    let sent = servers.sent();
-    let row = |row: &Listed| {
-        let first: String =
-            row.tool.description.lines().next().unwrap_or_default().chars().take(LINE_CHARS_MAX).collect();
-        let name = escape_visible(&format!("{server}.{}", row.tool.name));
-        let how = match (row.standing == PinStanding::Pinned && !row.is_left_out, sent.contains(&row.name)) {
-            (true, true) => "sent",
-            (true, false) => "found by a search",
-            (false, _) => "",
-        };
-        let size = format!("{} tokens", tokens(row));
-        vec![name, standing_word(row).to_owned(), how.to_owned(), size, escape_visible(&first)]
-    };
-    servers.list(server).iter().map(row).collect()
-}
-
-fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<String> {
-    let Some(row) = servers.configured(server) else { return Vec::new() };
-    // That of its last run, if it doesn't start now.
-    let manifest = servers.mcp().manifest(server).unwrap_or_default();
-    let title =
-        if manifest.title.is_empty() { String::new() } else { format!(" ({})", escape_visible(&manifest.title)) };
-    let mut lines = vec![
-        format!("server        {server}{title}"),
-        format!("{:<13} {}", place_kind(&row.server.place), place_line(&row.server.place)),
-        format!("runs          {}", (row.reach)().place()),
-    ];
-    lines.extend(row.grant.iter().map(|(what, which)| format!("{what:<13} {}", escape_visible(which))));
-    for (what, key) in [("variables", "env"), ("headers", "headers")] {
-        let names = row.identity.get(key).filter(|names| names.as_array().is_some_and(|names| !names.is_empty()));
-        lines.extend(names.map(|names| format!("{what:<13} {}", escape_visible(&names.to_string()))));
-    }
-    if !manifest.version.is_empty() {
-        lines.push(format!("protocol      {}", escape_visible(&manifest.version)));
-    }
-    if let Some(Failure { message, hint, .. }) = failure {
-        lines.push(format!("problem       {message}"));
-        lines.extend(Some(hint).filter(|hint| !hint.is_empty()).map(|hint| format!("              {hint}")));
-    }
-    lines.extend(servers.whole_pin(server).map(|pin| format!("pin           {pin}")));
-    if instructions::definition(&manifest).is_some() {
-        let standing = word(servers.instructions_standing(server));
-        lines.push(format!("instructions  {standing}"));
-    }
-    lines.extend(manifest.instructions.lines().map(|line| format!("says          {}", escape_visible(line))));
-    lines.extend(manifest.left_out.iter().map(|what| format!("left out      {}", escape_visible(what))));
-    let others = servers.others(server);
-    for listed in servers.list(server) {
-        lines.push(format!("tool          {} ({})", escape_visible(&listed.tool.name), standing_word(&listed)));
-        lines.push(format!("  pin         {}", pin(&row.identity, &listed.tool)));
-        lines.extend(tool_lines(&listed.tool, &others));
-    }
-    for prompt in &manifest.prompts {
-        lines.push(format!("prompt        {}: {}", escape_visible(&prompt.name), escape_visible(&prompt.description)));
-    }
-    lines
-}
-
-/// Everything that a model is shown of a tool, and what about it deserves a second look.
-fn tool_lines(tool: &Definition, others: &[String]) -> Vec<String> {
-    let mut lines = said_lines(&tool.description, others);
-    lines.extend(json_lines("arguments", &tool.input.value()));
-    for (what, value) in [("result", &tool.output), ("hints", &tool.annotations)] {
-        if !value.is_null() {
-            lines.extend(json_lines(what, &value.value()));
-        }
-    }
-    lines
-}
-
-/// A value of JSON in lines, each with an indentation that shows its depth.
-fn json_lines(what: &str, value: &Value) -> Vec<String> {
-    let text = outlined(value, 0);
-    let label = |number: usize| if number == 0 { what } else { "" };
-    text.lines().enumerate().map(|(number, line)| format!("  {:<11} {}", label(number), escape_visible(line))).collect()
-}
-
-/// A value of JSON: in one line as long as that is short, otherwise with a line for each of its parts.
-fn outlined(value: &Value, depth: usize) -> String {
-    let line = value.to_string();
-    let pad = |depth: usize| format!("\n{:1$}", "", 2 * depth);
-    let parts: Vec<String> = match value {
-        _ if line.chars().count() + 2 * depth <= JSON_CHARS_MAX => return line,
-        Value::Array(items) => items.iter().map(|item| pad(depth + 1) + &outlined(item, depth + 1)).collect(),
-        Value::Object(members) => {
-            let member = |(name, value): (&String, &Value)| {
-                format!("{}{}: {}", pad(depth + 1), Value::from(name.as_str()), outlined(value, depth + 1))
-            };
-            members.iter().map(member).collect()
-        }
-        _ => return line,
-    };
-    let (opens, closes) = if value.is_array() { ('[', ']') } else { ('{', '}') };
-    format!("{opens}{}{}{closes}", parts.join(","), pad(depth))
-}
-
 fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Result<Done, Failure> {
     let is_meant = |row: &Listed| tool.is_none_or(|tool| row.tool.name == tool);
     let all: Vec<Listed> = servers.list(server).into_iter().filter(is_meant).collect();
@@ -630,7 +514,7 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Re
         && servers.resources_standing(server) != PinStanding::Pinned;
     let said = new_instructions(servers, server, tool);
     if new.is_empty() && !has_new_links && said.is_none() {
-        return Ok(Done::Lines(vec![format!("every tool of {server} that the config offers is allowed as it is")]));
+        return Ok(Done::Lines(vec![nothing_new(servers, server, tool)]));
     }
     let (mut lines, others) = (Vec::new(), servers.others(server));
     for row in &new {
@@ -659,6 +543,29 @@ fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Re
     Ok(Done::Ask { server: server.to_owned(), tools, lines })
 }
 
+/// Says why there is nothing to allow.
+fn nothing_new(servers: &Servers, server: &str, tool: Option<&str>) -> String {
+    let Some(tool) = tool else {
+        return format!("every tool of {server} that the config offers is allowed as it is");
+    };
+    let manifest = servers.mcp().manifest(server).unwrap_or_default();
+    let (shown, is) = match tool {
+        RESOURCES => (format!("the resources of {server}"), "are allowed as they are"),
+        INSTRUCTIONS => (format!("the instructions of {server}"), "are allowed as they are"),
+        _ => (format!("{server}.{}", escape_visible(tool)), "is allowed as it is"),
+    };
+    match servers.configured(server) {
+        Some(row) if row.leaves_out(tool) => format!("the config leaves out {shown}"),
+        Some(row) if tool == RESOURCES && manifest.resources.is_empty() => {
+            none_of(server, "resources", row.server.has_resources)
+        }
+        _ if tool == INSTRUCTIONS && instructions::definition(&manifest).is_none() => {
+            format!("{server} has no instructions")
+        }
+        _ => format!("{shown} {is}"),
+    }
+}
+
 /// A server's instructions, if they are meant and aren't allowed as they are.
 fn new_instructions(servers: &Servers, server: &str, meant: Option<&str>) -> Option<Definition> {
     let is_meant = meant.is_none_or(|meant| meant == INSTRUCTIONS);
@@ -666,36 +573,6 @@ fn new_instructions(servers: &Servers, server: &str, meant: Option<&str>) -> Opt
     let is_new = || servers.instructions_standing(server) != PinStanding::Pinned;
     let manifest = servers.mcp().manifest(server).filter(|_| is_meant && is_used && is_new())?;
     instructions::definition(&manifest)
-}
-
-/// A text of a server, and what about it deserves a second look.
-fn said_lines(text: &str, others: &[String]) -> Vec<String> {
-    let lines = text.lines().map(|line| format!("  says        {}", escape_visible(line)));
-    lines.chain(careful_lines(text, others)).collect()
-}
-
-/// The parts of a text that deserve a second look; `others` are tools that aren't its server's.
-fn careful_lines(text: &str, others: &[String]) -> impl Iterator<Item = String> {
-    let others: Vec<&str> = others.iter().map(String::as_str).collect();
-    warnings(text, &others).into_iter().map(|warning| format!("  careful     {}", escape_visible(&warning)))
-}
-
-/// Shows a tool beside the one that a person allowed: each part that differs, and what deserves a second look.
-pub(super) fn changed_lines(old: &Value, tool: &Definition, others: &[String]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (part, old, new) in changes(old, tool) {
-        lines.push(format!("  {part:<11} was  {}", escape_visible(&old)));
-        lines.push(format!("  {:<11} is   {}", "", escape_visible(&new)));
-        let (gone, come) = changed_words(&old, &new);
-        for (what, words) in [("gone", gone), ("new", come)].iter().filter(|(_, words)| !words.is_empty()) {
-            lines.push(format!("  {:<11} {what:<4} {}", "", escape_visible(words)));
-        }
-    }
-    if lines.is_empty() {
-        lines.push("  changed     the server itself: its program, arguments, variables, or sandbox".into());
-    }
-    lines.extend(careful_lines(&tool.description, others));
-    lines
 }
 
 /// Allows tools as they were shown.
@@ -708,76 +585,40 @@ pub fn allow_tools(servers: &Servers, server: &str, tools: &[Arc<Definition>]) -
         |message: String| Failure { kind: FailureKind::Unavailable, message, hint: "nothing was allowed".into() };
     servers.allow(server, &all).map_err(|error| unavailable(error.to_string()))?;
     let count = tools.iter().filter(|tool| !tool.name.starts_with('@')).count();
-    let has = |name: &str| tools.iter().any(|tool| tool.name == name);
-    let mut what: Vec<String> = (count > 0).then(|| counted(count, "tool")).into_iter().collect();
-    what.extend(has(RESOURCES).then(|| "the resources".to_owned()));
-    what.extend(has(INSTRUCTIONS).then(|| "the instructions".to_owned()));
-    Ok(format!("allowed {} of {server}, as long as they stay as they are", in_words(&what)))
+    let has = |name: &&str| tools.iter().any(|tool| tool.name == *name);
+    let others: Vec<&str> = [RESOURCES, INSTRUCTIONS].into_iter().filter(has).collect();
+    Ok(format!("allowed {} of {server}, as long as they stay as they are", counted_parts(count, &others)))
 }
 
-/// A list in words.
-fn in_words(list: &[String]) -> String {
-    match list {
-        [rest @ .., last] if !rest.is_empty() => format!("{} and {last}", rest.join(", ")),
-        _ => list.concat(),
-    }
+/// A number of tools, and the other parts of a server, in words.
+fn counted_parts(tools: usize, others: &[&str]) -> String {
+    let mut what: Vec<String> = (tools > 0).then(|| counted(tools, "tool")).into_iter().collect();
+    what.extend(others.iter().map(|name| format!("the {}", name.trim_start_matches('@'))));
+    in_words(&what)
 }
 
 fn deny(servers: &Servers, server: &str, tool: Option<&str>) -> Result<Done, Failure> {
-    let gone = servers.forget(server, tool).map_err(|error| Failure {
+    let (tools, others) = servers.forget(server, tool).map_err(|error| Failure {
         kind: FailureKind::Unavailable,
         message: error.to_string(),
         hint: "nothing was taken back".into(),
     })?;
-    Ok(Done::Lines(vec![match gone {
-        0 => "nothing of it was allowed".into(),
-        gone => format!("no longer allowed: {}", counted(gone, "tool")),
+    Ok(Done::Lines(vec![match (tools, &others[..]) {
+        (0, []) => "nothing of it was allowed".into(),
+        (tools, others) => format!("no longer allowed: {}", counted_parts(tools, others)),
     }]))
-}
-
-fn resources(servers: &Servers, server: &str) -> Vec<Vec<String>> {
-    let manifest = servers.mcp().manifest(server).unwrap_or_else(|| Arc::new(Default::default()));
-    let row = |link: &crate::proto::served::Link| {
-        [&link.uri, &link.name, &link.media_type, &link.description].map(|text| escape_visible(text)).to_vec()
-    };
-    manifest.resources.iter().map(row).collect()
-}
-
-/// A row for each prompt: its name, its arguments (those in brackets may be left out), its description.
-fn prompts(servers: &Servers, server: &str) -> Vec<Vec<String>> {
-    let manifest = servers.mcp().manifest(server).unwrap_or_else(|| Arc::new(Default::default()));
-    let row = |prompt: &crate::proto::served::PromptSpec| {
-        let argument = |(name, is_required): &(String, bool)| {
-            if *is_required { format!("{name}=…") } else { format!("[{name}=…]") }
-        };
-        let arguments = prompt.arguments.iter().map(argument).collect::<Vec<_>>().join(" ");
-        [&prompt.name, &arguments, &prompt.description].map(|text| escape_visible(text)).to_vec()
-    };
-    manifest.prompts.iter().map(row).collect()
-}
-
-fn parts(parts: Vec<Part>) -> Vec<String> {
-    let mut lines = Vec::new();
-    for part in parts {
-        match part {
-            Part::Text(text) => lines.extend(text.lines().map(escape_visible)),
-            Part::Binary { media_type, bytes } => {
-                lines.push(format!("[{}, {} bytes]", escape_visible(&media_type), bytes.len()));
-            }
-            Part::Link(link) => lines.push(format!("[link: {}]", escape_visible(&link.uri))),
-        }
-    }
-    lines
 }
 
 fn prompt_text(
     servers: &Servers,
     server: &str,
     prompt: &str,
-    values: &[String],
+    values: &[&str],
     face: &mut Face<'_>,
 ) -> Result<String, Failure> {
-    let pair = |value: &String| value.split_once('=').map(|(name, value)| (name.to_owned(), Value::from(value)));
+    is_used(servers, server, "prompts", |row| row.server.has_prompts)?;
+    servers.renew(server);
+    let pair = |value: &&str| value.split_once('=').map(|(name, value)| (name.to_owned(), Value::from(value)));
     let arguments: Map<String, Value> = values.iter().filter_map(pair).collect();
     if arguments.len() < values.len() {
         return Err(usage("prompt"));
@@ -785,4 +626,25 @@ fn prompt_text(
     let reply = servers.mcp().prompt(server, prompt, &arguments, face.stop, &mut Asked(face.person));
     let reply = reply.map_err(|error| failed(&error, face.typed))?;
     Ok(parts(reply.parts).join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::words_of;
+
+    #[test]
+    fn quotes_hold_a_word_together_and_json_stays_as_it_is() {
+        let table: [(&str, &[&str]); 7] = [
+            ("", &[]),
+            ("  tools   one ", &["tools", "one"]),
+            ("deny odd \"my tool\"", &["deny", "odd", "my tool"]),
+            ("prompt one greet who='Ada L'", &["prompt", "one", "greet", "who=Ada L"]),
+            ("prompt one greet who=it's", &["prompt", "one", "greet", "who=it's"]),
+            ("call one.echo  {\"text\": \"a  'b'\"} ", &["call", "one.echo", "{\"text\": \"a  'b'\"}"]),
+            ("call \"odd.my tool\" {}", &["call", "odd.my tool", "{}"]),
+        ];
+        for (line, words) in table {
+            assert_eq!(words_of(line), words, "{line}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod import;
 mod instructions;
 mod names;
 mod resource;
+mod shown;
 mod tool;
 
 use std::collections::BTreeMap;
@@ -26,11 +27,12 @@ use crate::mcp::{Fault, Mcp, Place, Server, Standing};
 use crate::proto::served::{Definition, Manifest, PinStanding, PromptSpec, Reach};
 
 pub use asked::Asked;
-use command::changed_lines;
-pub use command::{Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, mcp_command};
-pub use import::lua as import_servers;
+pub use command::{
+    Done, Face, LAUNCHERS, MCP_WORDS, TestEnd, allow_tools, import_file, mcp_command, usage as mcp_usage, words_of,
+};
 use instructions::INSTRUCTIONS;
 pub use resource::{resources_like, words_after};
+use shown::changed_lines;
 pub use tool::{NO_NETWORK, ServedTool};
 
 /// The name under which a server's resources are allowed to models. No tool can be called like that.
@@ -50,8 +52,12 @@ const BYTES_PER_TOKEN: usize = 4;
 pub struct Configured {
     /// Its program or address, and its environment.
     pub server: Server,
-    /// The identity of the server: program, arguments, names of variables, sandbox.
-    pub identity: Value,
+    /// Says what the server is now: program, arguments, names of variables, sandbox. Nothing of it is allowed without an answer.
+    pub identity: Arc<dyn Fn() -> Option<Value> + Send + Sync>,
+    /// Says whether its program is another one by now than the one that was started last.
+    pub is_replaced: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// The names of its variables or headers, with the word for them.
+    pub values: (&'static str, Vec<String>),
     /// Says how far its tools reach. It may start programs to find out.
     pub reach: Arc<dyn Fn() -> Reach + Send + Sync>,
     /// Its rights here, each with its kind, for a person.
@@ -358,7 +364,19 @@ impl Servers {
     /// The hash of everything that a server offers, for a config that allows it.
     #[must_use]
     pub fn whole_pin(&self, server: &str) -> Option<String> {
-        Some(self.whole_pin_of(&self.configured(server)?, &self.mcp.manifest(server)?))
+        self.whole_pin_of(&self.configured(server)?, &self.mcp.manifest(server)?)
+    }
+
+    /// Tells servers from now on that nobody answers their questions.
+    pub fn ask_nobody(&self) {
+        self.mcp.ask_nobody();
+    }
+
+    /// Ends a server whose program was replaced since its start, so that the program that runs is the one that is judged.
+    fn renew(&self, name: &str) {
+        if self.configured(name).is_some_and(|row| (row.is_replaced)()) {
+            self.mcp.close(name);
+        }
     }
 
     /// Adds a server for this session, and returns its name.
@@ -451,7 +469,7 @@ impl Servers {
         let names = names::names(&pairs);
         let standings = match self.is_pinned_whole(&row, &manifest) {
             true => vec![PinStanding::Pinned; manifest.tools.len()],
-            false => self.pins.standings(server, &row.identity, &manifest.tools),
+            false => self.pins.standings(server, &row.known_identity(), &manifest.tools),
         };
         let listed = |((tool, name), standing): ((&Arc<Definition>, String), PinStanding)| Listed {
             server: server.to_owned(),
@@ -599,7 +617,7 @@ impl Servers {
         let found = manifest.tools.iter().find(|it| it.name == tool && !row.leaves_out(tool));
         found.map_or(PinStanding::New, |tool| match self.is_pinned_whole(&row, &manifest) {
             true => PinStanding::Pinned,
-            false => self.pins.standing(server, &row.identity, tool),
+            false => self.pins.standing(server, &row.known_identity(), tool),
         })
     }
 
@@ -612,7 +630,7 @@ impl Servers {
         }
         match row.leaves_out(RESOURCES) {
             true => PinStanding::New,
-            false => self.pins.standing(server, &row.identity, &resources_definition()),
+            false => self.pins.standing(server, &row.known_identity(), &resources_definition()),
         }
     }
 
@@ -622,7 +640,9 @@ impl Servers {
             return PinStanding::New;
         };
         match instructions::definition(&manifest) {
-            Some(definition) if !row.leaves_out(INSTRUCTIONS) => self.pins.standing(server, &row.identity, &definition),
+            Some(definition) if !row.leaves_out(INSTRUCTIONS) => {
+                self.pins.standing(server, &row.known_identity(), &definition)
+            }
             _ => PinStanding::New,
         }
     }
@@ -657,39 +677,43 @@ impl Servers {
     /// Allows tools of a server as they were shown.
     ///
     /// # Errors
-    /// The pins can't be written: nothing has changed.
+    /// The pins can't be written, or the server's program isn't there: nothing has changed.
     pub fn allow(&self, server: &str, tools: &[&Definition]) -> Result<(), PinError> {
-        match self.configured(server) {
-            Some(row) => self.pins.allow(server, &row.identity, tools),
-            None => Ok(()),
-        }
+        let Some(row) = self.configured(server) else { return Ok(()) };
+        let Some(identity) = (row.identity)() else {
+            let program = row.program().and_then(<[String]>::first).map(Into::into).unwrap_or_default();
+            return Err(PinError { path: program, why: "there is no such program that can be read".into() });
+        };
+        self.pins.allow(server, &identity, tools)
     }
 
-    /// Takes back what was allowed of a server, or of one of its tools. Returns how many tools that were.
+    /// Takes back what was allowed of a server, or of one of its tools. Returns what that was: the number of tools, and the names
+    /// of the rest.
     ///
     /// # Errors
     /// The pins can't be written: nothing has changed.
-    pub fn forget(&self, server: &str, tool: Option<&str>) -> Result<usize, PinError> {
-        let is_had = |name: &&&str| tool.is_none() && self.pins.allowed(server, name).is_some();
-        let others = [RESOURCES, INSTRUCTIONS].iter().filter(is_had).count();
-        Ok(self.pins.forget(server, tool)?.saturating_sub(others))
+    fn forget(&self, server: &str, tool: Option<&str>) -> Result<(usize, Vec<&'static str>), PinError> {
+        let is_had = |name: &&str| tool.is_none_or(|tool| tool == *name) && self.pins.allowed(server, name).is_some();
+        let others: Vec<&str> = [RESOURCES, INSTRUCTIONS].into_iter().filter(is_had).collect();
+        Ok((self.pins.forget(server, tool)?.saturating_sub(others.len()), others))
     }
 
     /// Whether the configuration has the hash of all tools as they are now. What it allows is the whole of a server, or nothing.
     fn is_pinned_whole(&self, row: &Configured, manifest: &Arc<Manifest>) -> bool {
-        row.pin.as_ref().is_some_and(|pin| *pin == self.whole_pin_of(row, manifest))
+        row.pin.is_some() && row.pin == self.whole_pin_of(row, manifest)
     }
 
     /// The hash of everything that a server offers. A manifest is never changed but replaced, so it is made once for each.
-    fn whole_pin_of(&self, row: &Configured, manifest: &Arc<Manifest>) -> String {
+    fn whole_pin_of(&self, row: &Configured, manifest: &Arc<Manifest>) -> Option<String> {
+        let identity = (row.identity)()?;
         let mut known = self.whole_pins.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(&row.server.name) {
-            Some(of) if of.identity == row.identity && Arc::ptr_eq(&of.manifest, manifest) => of.pin.clone(),
+            Some(of) if of.identity == identity && Arc::ptr_eq(&of.manifest, manifest) => Some(of.pin.clone()),
             _ => {
-                let (identity, manifest) = (row.identity.clone(), Arc::clone(manifest));
+                let manifest = Arc::clone(manifest);
                 let pin = whole_pin(&identity, &manifest.tools);
                 known.insert(row.server.name.clone(), WholePin { identity, manifest, pin: pin.clone() });
-                pin
+                Some(pin)
             }
         }
     }
@@ -709,6 +733,11 @@ impl Configured {
         }
     }
 
+    /// The identity, or a value that no pin has.
+    fn known_identity(&self) -> Value {
+        (self.identity)().unwrap_or_default()
+    }
+
     fn leaves_out(&self, tool: &str) -> bool {
         let is_in = |names: &[String]| names.iter().any(|name| name == tool);
         self.only.as_deref().is_some_and(|only| !is_in(only))
@@ -723,6 +752,15 @@ fn resources_definition() -> Definition {
         name: RESOURCES.into(),
         description: "A model may search and read the server's resources.".into(),
         ..Definition::default()
+    }
+}
+
+/// Says why nothing of a kind is listed; the config may leave the kind out.
+fn none_of(server: &str, kind: &str, is_used: bool) -> String {
+    if is_used {
+        format!("{server} has no {kind}")
+    } else {
+        format!("{kind} of {server} are left out by the config: mcp.servers.{server}.{kind}")
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::tool::{clean, failed, outcome};
-use super::{Asked, MCP_WORDS, RESOURCES, Rule, Servers};
+use super::{Asked, MCP_WORDS, RESOURCES, Rule, Servers, none_of};
 use crate::gate::Permit;
 use crate::mcp::{Part, manifest_known};
 use crate::proto::action::Action;
@@ -33,6 +33,10 @@ impl Servers {
     /// The reason in words: it has no text, or the server doesn't give it, not by `until` at least.
     pub fn resource(&self, server: &str, uri: &str, until: Instant) -> Result<String, String> {
         let is_late = || Instant::now() >= until;
+        if self.configured(server).is_some_and(|row| !row.server.has_resources) {
+            return Err(none_of(server, "resources", false));
+        }
+        self.renew(server);
         let reply = self.mcp.read(server, uri, &is_late, &mut Unasked).map_err(|error| match is_late() {
             true => "its server didn't give it in time".to_owned(),
             false => escape_visible(&error.to_string()),
@@ -210,6 +214,7 @@ impl Tool for ResourceRead {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let (server, uri) = named(permit.arguments());
+        self.0.renew(server);
         if let Err(error) = self.0.mcp.connect(server, work.is_stopped) {
             return failed(&error).into();
         }

@@ -98,6 +98,7 @@ impl ServedTool {
         let arguments = permit.arguments().as_object().cloned().unwrap_or_default();
         let mut order = Order { server: self.server.clone(), tool: self.tool.name.clone(), arguments, seen: None };
         for _ in 0..OFFERS_MAX {
+            self.servers.renew(&self.server);
             order.seen = mcp.manifest(&self.server);
             if order.seen.is_none() || self.servers.standing(&self.server, &self.tool.name) != PinStanding::Pinned {
                 break;

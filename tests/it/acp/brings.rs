@@ -17,8 +17,14 @@ const FIXTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/server.
 fn session(client: &Client, home: &Path) -> String {
     let place = work(home);
     fs::copy(FIXTURE, place.join("server.py")).expect("a copy");
+    session_with(client, home, "from the editor")
+}
+
+/// The same with another value of its variable.
+fn session_with(client: &Client, home: &Path, value: &str) -> String {
+    let place = work(home);
     let server = json!({
-        "name": "My Fixture", "command": "/usr/bin/python3", "env": [{"name": "MARK", "value": "from the editor"}],
+        "name": "My Fixture", "command": "/usr/bin/python3", "env": [{"name": "MARK", "value": value}],
         "args": ["-IS", place.join("server.py"), format!("touch={}", place.join("calls").display())],
     });
     let opened = client.request("session/new", json!({"cwd": place, "mcpServers": [server]}));
@@ -48,7 +54,8 @@ fn an_editors_server_is_used_after_its_person_allowed_it_and_never_before() {
     assert_eq!(titles(&client), Vec::<String>::new());
     assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "end_turn");
     assert_eq!(titles(&client), ["Start the server my-fixture"]);
-    assert!(!calls.exists() && !client.seen.borrow().iter().any(|it| it.to_string().contains("from the editor")));
+    let has_value = |it: &Value| it["method"] == "session/update" && it.to_string().contains("from the editor");
+    assert!(!calls.exists() && !client.seen.borrow().iter().any(has_value));
 
     // A yes to each question.
     let client = Client::connected(home.path(), json!({}));
@@ -59,7 +66,10 @@ fn an_editors_server_is_used_after_its_person_allowed_it_and_never_before() {
     assert_eq!(asked[..2], ["Start the server my-fixture", "Let the model call the tools of my-fixture"], "{asked:?}");
     assert_eq!(asked.len(), 3, "the call itself is asked about, too: {asked:?}");
     let first = client.requests("session/request_permission")[0].to_string();
-    assert!(first.contains("/usr/bin/python3 -IS") && first.contains("MARK") && !first.contains("from the editor"));
+    assert!(
+        first.contains("/usr/bin/python3 -IS") && first.contains("\\nWith the variable MARK=from the editor"),
+        "{first}"
+    );
     let result = client.updates("tool_call_update").pop().expect("its end");
     assert!(result["status"] == "completed" && result.to_string().contains("MARK=from the editor"), "{result}");
     assert_eq!(fs::read_to_string(&calls).expect("calls"), "act\n");
@@ -70,6 +80,22 @@ fn an_editors_server_is_used_after_its_person_allowed_it_and_never_before() {
     client.respond(|_, message| message["params"]["options"][0]["optionId"].as_str().map(chosen));
     assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "end_turn");
     assert_eq!(titles(&client).len(), 1, "{:?}", titles(&client));
+    assert_eq!(fs::read_to_string(&calls).expect("calls"), "act\nact\n");
+
+    // With another value it is another server: such a value may decide which code runs. A cancelled question comes again.
+    let client = Client::connected(home.path(), json!({}));
+    let name = session_with(&client, home.path(), "from a repository");
+    let session = name.clone();
+    client.respond(move |client, _| {
+        client.notify("session/cancel", json!({"sessionId": session}));
+        Some(json!({"outcome": {"outcome": "cancelled"}}))
+    });
+    assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "cancelled");
+    client.respond(|_, _| Some(chosen("no")));
+    assert_eq!(client.prompt(&name, "please")["result"]["stopReason"], "end_turn");
+    assert_eq!(titles(&client), ["Start the server my-fixture"; 2]);
+    let asked = client.requests("session/request_permission").pop().expect("a question").to_string();
+    assert!(asked.contains("MARK=from a repository"), "{asked}");
     assert_eq!(fs::read_to_string(&calls).expect("calls"), "act\nact\n");
 }
 

@@ -107,6 +107,55 @@ fn unsaved_changes_in_the_editor_are_neither_lost_nor_overwritten() {
 }
 
 #[test]
+fn a_file_that_the_editor_knows_by_a_link_or_says_nothing_about_is_not_overwritten() {
+    let home = home(&[rounds("make", &[write("a.txt", "two\n")], "made")], super::FULL);
+    fs::write(work(home.path()).join("a.txt"), "one\n").expect("a file");
+    let by_link = home.path().join("link");
+    std::os::unix::fs::symlink(work(home.path()), &by_link).expect("a link");
+    let client = Client::connected(home.path(), json!({"fs": {"readTextFile": true}}));
+    let session = client.session(&by_link);
+    let known = by_link.join("a.txt").display().to_string();
+    client.respond(move |_, message| {
+        let is_open = message["params"]["path"] == known.as_str();
+        Some(json!({"content": if is_open { "what I am typing\n" } else { "one\n" }}))
+    });
+    client.prompt(&session, "make it");
+    assert_eq!(read(home.path(), "a.txt"), "one\n");
+    let end = client.updates("tool_call_update").pop().expect("its end");
+    assert!(end.to_string().contains("has changes in the user's editor that aren't saved"), "{end}");
+    client.respond(|_, message| (message["method"] != "fs/read_text_file").then(|| chosen("once")));
+    client.prompt(&session, "make it");
+    assert_eq!(read(home.path(), "a.txt"), "one\n");
+    let end = client.updates("tool_call_update").pop().expect("its end");
+    assert!(end.to_string().contains("it doesn't answer"), "{end}");
+}
+
+#[test]
+fn a_conversation_is_open_once_by_whatever_name_and_keeps_the_one_that_its_editor_knows() {
+    let home = home(&[json!({"when": "hello", "steps": [{"text": "Hi"}]})], "");
+    let client = Client::connected(home.path(), json!({}));
+    let session = client.session(&work(home.path()));
+    client.prompt(&session, "hello");
+    let open = |method: &str, name: &str| {
+        client.request(method, json!({"sessionId": name, "cwd": work(home.path()), "mcpServers": []}))
+    };
+    let of = |method: &str, name: &str| client.request(method, json!({"sessionId": name}));
+    assert_eq!(open("session/load", "1")["error"]["code"], -32_600, "it is open under another name");
+    assert_eq!(of("session/delete", "1")["error"]["code"], -32_600);
+    for name in ["99999", "-1", "none"] {
+        assert_eq!(of("session/delete", name)["error"]["code"], -32_002, "{name}");
+    }
+    assert!(of("session/close", &session).get("result").is_some());
+    assert!(open("session/load", "1").get("result").is_some());
+    assert_eq!(open("session/load", &session)["error"]["code"], -32_600, "it is open under its number");
+    client.prompt("1", "hello again");
+    let listed = client.request("session/list", json!({}))["result"]["sessions"].clone();
+    assert_eq!((listed.as_array().map(Vec::len), &listed[0]["sessionId"]), (Some(1), &json!(session)), "{listed}");
+    assert!(of("session/close", "1").get("result").is_some());
+    assert!(open("session/load", &session).get("result").is_some(), "its editor still finds it");
+}
+
+#[test]
 fn attachments_of_a_prompt_reach_the_model_unless_their_files_are_forbidden() {
     let server = Server::start();
     server.reply(answer("seen"));
@@ -158,6 +207,44 @@ fn a_question_of_the_model_is_a_form() {
         let asked = client.requests("elicitation/create");
         assert_eq!(asked.len(), count, "{asked:?}");
         assert!(asked.iter().all(|it| it.to_string().contains("Which one?") && it.to_string().contains("red")));
+        let end = client.updates("tool_call_update").pop().expect("its end");
+        assert!(end["content"].to_string().contains(told), "{end}");
+    }
+}
+
+#[test]
+fn a_form_of_a_server_is_the_editors_and_names_its_server() {
+    if !crate::need::require(&["python3"]) {
+        return;
+    }
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/mcp/server.py");
+    let place = std::path::Path::new(fixture).parent().expect("a directory").display();
+    let servers = format!(
+        "mcp = {{ wait_ms = 60000, servers = {{ one = {{ command = {{ \"/usr/bin/python3\", \"-IS\", \"{fixture}\" }}, \
+         readable = {{ \"{place}\" }}, tools = {{ act = \"run\" }} }} }} }}"
+    );
+    let home = home(&[rounds("ask", &[("one__act", json!({"what": "elicit"}))], "thanks")], &servers);
+    let spawn = crate::pty::Spawn::new(crate::pty::program()).args(&["mcp", "allow", "one"]).home(home.path());
+    let terminal = crate::pty::Session::spawn(spawn.cwd(&work(home.path())).size(90, 120));
+    terminal.expect_text("as they are? [y/N]");
+    terminal.line("y");
+    assert_eq!(crate::pty::status_code(terminal.expect_exit()), 0);
+    for (capabilities, count, told) in [
+        (json!({"elicitation": {"form": {}}}), 2, "accept: {\\\"colour\\\": \\\"blue\\\"}"),
+        (json!({}), 0, "no elicitation"),
+    ] {
+        let client = Client::connected(home.path(), capabilities);
+        let session = client.session(&work(home.path()));
+        client.respond(|_, message| {
+            let choices = message.pointer("/params/requestedSchema/properties/answer/enum");
+            let answer = choices.map_or(json!("blue"), |choices| choices[0].clone());
+            Some(json!({"action": "accept", "content": {"answer": answer}}))
+        });
+        client.prompt(&session, "ask it");
+        let asked = client.requests("elicitation/create");
+        assert_eq!(asked.len(), count, "{asked:?}");
+        let is_named = |it: &Value| it["message"].as_str().is_some_and(|it| it.starts_with("The server one asks:\n"));
+        assert!(asked.iter().all(is_named), "{asked:?}");
         let end = client.updates("tool_call_update").pop().expect("its end");
         assert!(end["content"].to_string().contains(told), "{end}");
     }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use super::{at, has_python, run, wait_until};
 use crate::changes::home;
 use crate::need::{mcp_servers, require, require_that};
+use crate::pty::{Session, Spawn, program, status_code};
 
 /// A registry with one package, for as long as this lives.
 struct Registry {
@@ -58,8 +59,8 @@ fn is_installed_by_word(command: &str, registry_variable: &str, registry_path: &
     let entries = || {
         let names = fs::read_dir(at(&home)).expect("a home").map(|entry| entry.expect("an entry").file_name());
         let mut names: Vec<String> = names.map(|name| name.to_string_lossy().into_owned()).collect();
-        // These have ReedClaw's own directories, of which one is the server's.
-        names.retain(|name| name != ".cache" && name != ".local");
+        // These have ReedClaw's own directories, of which one is the server's, and that of a session at a terminal.
+        names.retain(|name| ![".cache", ".local", ".run"].contains(&name.as_str()));
         names.sort();
         names
     };
@@ -70,7 +71,14 @@ fn is_installed_by_word(command: &str, registry_variable: &str, registry_path: &
     assert_eq!(registry.asked(), "", "there is no network without a word");
 
     let (code, out, err) = run(at(&home), &["mcp", "fetch", "packed"]);
-    assert!(code == Some(0) && out.contains("starts without the network"), "{code:?}{out}{err}");
+    assert!(code == Some(1) && err.contains("only a person at a terminal"), "{code:?}{out}{err}");
+    assert_eq!(registry.asked(), "", "nobody has said yes");
+    let spawn = Spawn::new(program()).args(&["mcp", "fetch", "packed"]).home(at(&home)).cwd(&at(&home).join("work"));
+    let session = Session::spawn(spawn.size(40, 160));
+    session.expect_text("your answer: ");
+    session.line("1");
+    session.expect_text("starts without the network");
+    assert_eq!(status_code(session.expect_exit()), 0);
     assert!(registry.asked().contains(package), "{}", registry.asked());
 
     registry.end();

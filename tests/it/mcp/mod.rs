@@ -42,10 +42,14 @@ fn one_program(words: &[String], more: &str) -> String {
 }
 
 fn run(home: &Path, args: &[&str]) -> (Option<i32>, String, String) {
+    run_in(home, &home.join("work"), args)
+}
+
+fn run_in(home: &Path, place: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(program());
     command.args(args).env_clear().env("PATH", TEST_PATH).env("HOME", home).env("LANG", "C.UTF-8");
     command.env("SECRET_OF_MINE", "not for servers").env("FOR_ONE", "passed on");
-    let output = command.current_dir(home.join("work")).stdin(Stdio::null()).output().expect("it runs");
+    let output = command.current_dir(place).stdin(Stdio::null()).output().expect("it runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
@@ -101,6 +105,8 @@ fn a_servers_tool_is_called_after_it_was_allowed_and_never_before() {
     assert!(code == Some(2) && err.contains("nothing was allowed"), "nobody can be asked: {err}");
     assert_eq!(call(at(&home), "one__echo", &json!({"text": "x"}))["error"]["code"], "no-such-tool");
 
+    let (_, out, _) = run(at(&home), &["mcp", "show", "--help"]);
+    assert!(out.contains("Usage: reedclaw mcp show NAME\n") && !out.contains("Arguments:"), "{out}");
     let shown = allow(at(&home));
     for part in ["echo", "Gives its text back.", "destructiveHint", "\"required\":[\"text\"]"] {
         assert!(shown.contains(part), "{part}: {shown}");
@@ -120,6 +126,10 @@ fn a_servers_tool_is_called_after_it_was_allowed_and_never_before() {
 
     let (code, out, _) = run(at(&home), &["mcp", "deny", "one", "echo"]);
     assert!(code == Some(0) && out.contains("1 tool"), "{out}");
+    assert_eq!(run(at(&home), &["mcp", "allow", "one", "act"]).1, "one.act is allowed as it is\n");
+    assert_eq!(run(at(&home), &["mcp", "deny", "one", "@resources"]).1, "no longer allowed: the resources\n");
+    assert_eq!(run(at(&home), &["mcp", "deny", "one"]).1, "no longer allowed: 2 tools and the instructions\n");
+    assert_eq!(run(at(&home), &["mcp", "deny", "one"]).1, "nothing of it was allowed\n");
     assert_eq!(call(at(&home), "one__echo", &json!({"text": "x"}))["error"]["code"], "no-such-tool");
 }
 
@@ -439,6 +449,14 @@ fn a_server_that_a_session_adds_is_called_by_hand_and_stays_the_same_one() {
     session.expect_text("command = { \"x\" }");
     session.run(":mcp");
     session.expect_text("no servers are configured");
+    let (code, out, err) = run(at(&home), &["mcp", "import", "servers.json"]);
+    assert!(code == Some(0) && out.contains("command = { \"x\" }"), "{out}{err}");
+    let (code, _, err) = run(at(&home), &["mcp", "import", "gone.json"]);
+    assert!(code == Some(2) && err.contains("gone.json: No such file") && err.contains("mcp import takes"), "{err}");
+    let (code, _, err) = run(at(&home), &["mcp", "import"]);
+    assert!(code == Some(2) && err.contains("mcp import takes FILE"), "{err}");
+    let (code, out, err) = run(at(&home), &["mcp", "connect", "--", "/usr/bin/python3", "-IS", FIXTURE]);
+    assert!(code == Some(0) && out.contains("nothing was added"), "nobody can say yes: {out}{err}");
     session.line(&format!(":mcp connect -- /usr/bin/python3 -IS {FIXTURE}"));
     session.expect_text("your answer: ");
     session.line("1");

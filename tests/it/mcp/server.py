@@ -18,6 +18,7 @@
 import base64
 import json
 import os
+import queue
 import signal
 import sys
 import threading
@@ -27,6 +28,8 @@ options = dict(word.split("=", 1) for word in sys.argv[1:])
 era = options.get("era", "initialize")
 lock = threading.Lock()
 listening = None
+capabilities = {}
+replies = queue.Queue()
 listed = threading.Event()
 calls = 0
 TOOLS = [
@@ -134,6 +137,14 @@ def act(what, message):
         listed.wait(30)
         # The client has the new list as soon as it has read this message's predecessor.
         return text("swapped")
+    if what == "elicit":
+        if "elicitation" not in capabilities:
+            return text("no elicitation")
+        schema = {"type": "object", "properties": {"colour": {"type": "string"}}, "required": ["colour"]}
+        send({"jsonrpc": "2.0", "id": "form", "method": "elicitation/create",
+              "params": {"message": "Which one?", "requestedSchema": schema}})
+        reply = replies.get(timeout=60)["result"]
+        return text(f"{reply['action']}: {json.dumps(reply.get('content'))}")
     if what == "progress":
         token = message["params"]["_meta"]["progressToken"]
         for step in range(4):
@@ -179,6 +190,7 @@ def call(message):
 def answer(message):
     method = message.get("method")
     if method == "initialize":
+        capabilities.update(message["params"].get("capabilities", {}))
         return {"protocolVersion": "2025-11-25", "serverInfo": {"name": "fixture", "version": "1"},
                 "capabilities": {"tools": {"listChanged": True}, "resources": {}, "prompts": {}},
                 "instructions": says()}
@@ -269,6 +281,8 @@ def main():
             os._exit(int(options["deaf"]))
         elif "id" in message and "method" in message:
             threading.Thread(target=handle, args=(message,), daemon=True).start()
+        elif "result" in message:
+            replies.put(message)
 
 
 main()

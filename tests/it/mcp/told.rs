@@ -166,6 +166,8 @@ fn lists_show_how_a_server_is_held_and_no_secret() {
     let drafts = drafts.path().display().to_string();
     let more = format!("writable = {{ \"{drafts}\" }}, sandbox = \"read\"");
     let home = home(&[], &one(&[&format!("log={token}")], &more));
+    let (code, out, err) = run(at(&home), &["mcp", "fetch", "one"]);
+    assert!(code == Some(1) && err.contains("only a person at a terminal"), "{out}{err}");
     let config = at(&home).join(".config/reedclaw/config.lua");
     let web = "web = { url = \"http://127.0.0.1:9/mcp?key=a-secret-of-mine\" }, one = {";
     let text = fs::read_to_string(&config).expect("a config").replacen("one = {", web, 1);
@@ -179,6 +181,8 @@ fn lists_show_how_a_server_is_held_and_no_secret() {
     let (_, out, err) = run(at(&home), &["mcp", "show", "web"]);
     assert!(out.contains("address       http://127.0.0.1:9/mcp?…") && !out.contains("null"), "{out}{err}");
     assert!(!format!("{out}{err}").contains("a-secret-of-mine"), "{out}{err}");
+    let (code, out, err) = run(at(&home), &["mcp", "fetch", "web"]);
+    assert!(code == Some(1) && err.contains("web is reached by an address"), "{out}{err}");
 }
 
 #[test]
@@ -271,14 +275,22 @@ fn what_is_missing_is_said_in_words_with_the_line_to_type() {
     if !has_python() {
         return;
     }
-    let servers =
-        one(&[], "prompts = false").replacen("one = {", "gone = { command = { \"no-such-server\" } }, one = {", 1);
+    let servers = one(&[], "prompts = false, resources = false, without = { \"act\" }").replacen(
+        "one = {",
+        "gone = { command = { \"no-such-server\" } }, one = {",
+        1,
+    );
     let home = home(&[], &servers);
     let (code, out, err) = run(at(&home), &["mcp", "test", "gone"]);
     assert_eq!(code, Some(1), "{out}{err}");
     assert_eq!(out, "the server gone can't be used: there is no program no-such-server in PATH\n");
     let (_, out, _) = run(at(&home), &["mcp", "prompts", "one"]);
     assert_eq!(out, "prompts of one are left out by the config: mcp.servers.one.prompts\n");
+    for words in [&["mcp", "prompt", "one", "greet", "who=Ada"][..], &["mcp", "read", "one", "note:one"]] {
+        let (code, out, err) = run(at(&home), words);
+        assert!(code == Some(1) && err.contains("of one are left out by the config"), "{out}{err}");
+    }
+    assert_eq!(run(at(&home), &["mcp", "allow", "one", "act"]).1, "the config leaves out one.act\n");
     let (_, _, err) = run(at(&home), &["mcp", "call", "one.echo"]);
     assert!(err.contains("\n  reedclaw mcp allow one shows it and asks"), "{err}");
     let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&at(&home).join("work")).size(60, 100));
@@ -296,4 +308,10 @@ fn what_is_missing_is_said_in_words_with_the_line_to_type() {
     session.expect_prompt();
     session.line("exit");
     assert_eq!(status_code(session.expect_exit()), 0);
+    let config = at(&home).join(".config/reedclaw/config.lua");
+    let text = fs::read_to_string(&config).expect("a config").replacen("mcp = {", "mcp = { enabled = false,", 1);
+    fs::write(&config, text).expect("a config");
+    assert_eq!(run(at(&home), &["mcp", "list"]).1, "Servers of tools are switched off: mcp.enabled.\n");
+    let (code, _, err) = run(at(&home), &["mcp", "show", "one"]);
+    assert!(code == Some(2) && err.contains("servers of tools are switched off: mcp.enabled"), "{err}");
 }

@@ -196,7 +196,9 @@ pub(super) fn usage_after(command: &Command, words: &str) -> String {
     let mut usage = words.to_owned();
     for argument in command.get_positionals().filter(|argument| !argument.is_hide_set()) {
         let name = value(argument).unwrap_or_else(|| argument.get_id().to_string());
-        let _ = if argument.is_required_set() { write!(usage, " {name}") } else { write!(usage, " [{name}]") };
+        // Some say themselves what may be left out.
+        let is_plain = argument.is_required_set() || argument.get_id() == "words";
+        let _ = if is_plain { write!(usage, " {name}") } else { write!(usage, " [{name}]") };
     }
     if command.has_subcommands() {
         usage.push_str(" COMMAND");
