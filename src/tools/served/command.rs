@@ -9,12 +9,10 @@ use serde_json::{Map, Value};
 
 use super::browser::AtBrowser;
 use super::instructions::{self, INSTRUCTIONS};
-use super::shown::{
-    changed_lines, in_words, parts, place_line, prompts, resources, rows, said_lines, show, standing_word, tool_lines,
-    tool_rows,
-};
-use super::{Asked, Configured, Listed, RESOURCES, Servers, none_of, resources_definition};
-use crate::base::text::counted;
+use super::shown::{changed_lines, in_words, parts, place_kind, place_line, said_lines, short_name, tool_lines, word};
+use super::{Asked, Configured, Listed, RESOURCES, Servers, none_of, resources_definition, tokens};
+use crate::base::text::{age, counted};
+use crate::gate::pin;
 use crate::mcp::{McpError, Place, Standing};
 use crate::proto::served::{Definition, PinStanding, Reach};
 use crate::proto::{Failure, FailureKind};
@@ -48,6 +46,8 @@ pub const MCP_WORDS: [(&str, &str, &str); 19] = [
     ("prompt", "NAME PROMPT [KEY=VALUE …]", "puts a server's prompt into the line, for you to read and send"),
 ];
 
+/// Characters of a description that are shown in a list.
+const LINE_CHARS_MAX: usize = 100;
 /// Longest wait for a server that a person names.
 const WAIT: Duration = Duration::from_secs(60);
 /// The version of the protocol that has no request for a sign of life.
@@ -496,6 +496,142 @@ fn failed(error: &McpError, typed: &str) -> Failure {
         _ => String::new(),
     };
     Failure { kind: FailureKind::Unavailable, message: escape_visible(&error.to_string()), hint }
+}
+
+fn rows(servers: &Servers, typed: &str) -> Vec<Vec<String>> {
+    let row = |(name, standing): (String, Standing)| {
+        let failure = servers.mcp().failure(&name);
+        let mut why_failed = failure.map(|fault| format!("{} ago: {}", elapsed(fault.at), escape_visible(&fault.why)));
+        let how = match standing {
+            Standing::Asleep { is_known: true } => "asleep".to_owned(),
+            Standing::Asleep { is_known: false } => "never started".to_owned(),
+            Standing::Starting(since) => format!("starting for {} s", since.elapsed().as_secs()),
+            Standing::Ready { took } => format!("running, started in {} ms", took.as_millis()),
+            Standing::NeedsLogin => format!("needs a login: {typed} login {name}"),
+            Standing::Failed { why, at, .. } => {
+                why_failed = Some(escape_visible(&why));
+                format!("failed {} ago", elapsed(at))
+            }
+        };
+        let listed = servers.list(&name);
+        let allowed = listed.iter().filter(|row| row.standing == PinStanding::Pinned && !row.is_left_out).count();
+        let version = servers.mcp().manifest(&name).map(|manifest| escape_visible(&manifest.version));
+        let tools =
+            if version.is_some() { format!("{allowed} of {} tools allowed", listed.len()) } else { String::new() };
+        let row = servers.configured(&name);
+        let transport = row.as_ref().map_or("", |row| transport_word(&row.server.place));
+        let reach = row.as_ref().map(|row| (row.reach)().place()).unwrap_or_default();
+        // The error is the longest, and what doesn't fit is cut at the end.
+        vec![
+            name,
+            how,
+            tools,
+            reach.to_owned(),
+            transport.to_owned(),
+            version.unwrap_or_default(),
+            why_failed.unwrap_or_default(),
+        ]
+    };
+    servers.mcp().standings().into_iter().map(row).collect()
+}
+
+/// The time since then, in seconds within the first minute.
+fn elapsed(since: Instant) -> String {
+    match since.elapsed().as_secs() {
+        seconds @ ..60 => format!("{seconds} s"),
+        seconds => age(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000)),
+    }
+}
+
+fn transport_word(place: &Place) -> &'static str {
+    match place {
+        Place::Program(_) => "pipe",
+        Place::Url(_) => "HTTP",
+    }
+}
+
+fn standing_word(row: &Listed) -> &'static str {
+    if row.is_left_out { "left out by the config" } else { word(row.standing) }
+}
+
+fn tool_rows(servers: &Servers, server: &str) -> Vec<Vec<String>> {
+    let sent = servers.sent();
+    let row = |row: &Listed| {
+        let first: String =
+            row.tool.description.lines().next().unwrap_or_default().chars().take(LINE_CHARS_MAX).collect();
+        let name = format!("{server}.{}", escape_visible(&short_name(&row.tool.name)));
+        let how = match (row.standing == PinStanding::Pinned && !row.is_left_out, sent.contains(&row.name)) {
+            (true, true) => "sent",
+            (true, false) => "found by a search",
+            (false, _) => "",
+        };
+        let size = format!("{} tokens", tokens(row));
+        vec![name, standing_word(row).to_owned(), how.to_owned(), size, escape_visible(&first)]
+    };
+    servers.list(server).iter().map(row).collect()
+}
+
+fn show(servers: &Servers, server: &str, failure: Option<&Failure>) -> Vec<String> {
+    let Some(row) = servers.configured(server) else { return Vec::new() };
+    // That of its last run, if it doesn't start now.
+    let manifest = servers.mcp().manifest(server).unwrap_or_default();
+    let title =
+        if manifest.title.is_empty() { String::new() } else { format!(" ({})", escape_visible(&manifest.title)) };
+    let mut lines = vec![
+        format!("server        {server}{title}"),
+        format!("{:<13} {}", place_kind(&row.server.place), place_line(&row.server.place)),
+        format!("runs          {}", (row.reach)().place()),
+    ];
+    lines.extend(row.grant.iter().map(|(what, which)| format!("{what:<13} {}", escape_visible(which))));
+    let (what, names) = &row.values;
+    if !names.is_empty() {
+        lines.push(format!("{what:<13} {}", escape_visible(&Value::from(names.clone()).to_string())));
+    }
+    if !manifest.version.is_empty() {
+        lines.push(format!("protocol      {}", escape_visible(&manifest.version)));
+    }
+    if let Some(Failure { message, hint, .. }) = failure {
+        lines.push(format!("problem       {message}"));
+        lines.extend(Some(hint).filter(|hint| !hint.is_empty()).map(|hint| format!("              {hint}")));
+    }
+    lines.extend(servers.whole_pin(server).map(|pin| format!("pin           {pin}")));
+    if instructions::definition(&manifest).is_some() {
+        let standing = word(servers.instructions_standing(server));
+        lines.push(format!("instructions  {standing}"));
+    }
+    lines.extend(manifest.instructions.lines().map(|line| format!("says          {}", escape_visible(line))));
+    lines.extend(manifest.left_out.iter().map(|what| format!("left out      {}", escape_visible(what))));
+    let (others, identity) = (servers.others(server), (row.identity)());
+    for listed in servers.list(server) {
+        lines.push(format!("tool          {} ({})", escape_visible(&listed.tool.name), standing_word(&listed)));
+        lines.extend(identity.iter().map(|identity| format!("  pin         {}", pin(identity, &listed.tool))));
+        lines.extend(tool_lines(&listed.tool, &others));
+    }
+    for prompt in &manifest.prompts {
+        lines.push(format!("prompt        {}: {}", escape_visible(&prompt.name), escape_visible(&prompt.description)));
+    }
+    lines
+}
+
+fn resources(servers: &Servers, server: &str) -> Vec<Vec<String>> {
+    let manifest = servers.mcp().manifest(server).unwrap_or_else(|| Arc::new(Default::default()));
+    let row = |link: &crate::proto::served::Link| {
+        [&link.uri, &link.name, &link.media_type, &link.description].map(|text| escape_visible(text)).to_vec()
+    };
+    manifest.resources.iter().map(row).collect()
+}
+
+/// A row for each prompt: its name, its arguments (those in brackets may be left out), its description.
+fn prompts(servers: &Servers, server: &str) -> Vec<Vec<String>> {
+    let manifest = servers.mcp().manifest(server).unwrap_or_else(|| Arc::new(Default::default()));
+    let row = |prompt: &crate::proto::served::PromptSpec| {
+        let argument = |(name, is_required): &(String, bool)| {
+            if *is_required { format!("{name}=…") } else { format!("[{name}=…]") }
+        };
+        let arguments = prompt.arguments.iter().map(argument).collect::<Vec<_>>().join(" ");
+        [&prompt.name, &arguments, &prompt.description].map(|text| escape_visible(text)).to_vec()
+    };
+    manifest.prompts.iter().map(row).collect()
 }
 
 fn allow(servers: &Servers, server: &str, tool: Option<&str>, typed: &str) -> Result<Done, Failure> {

@@ -31,7 +31,7 @@ const SECRETS: [&str; 13] = [
     "secret",
     "token",
 ];
-/// What is written in place of a value that may be a secret.
+/// Text in place of a value that may be a secret.
 const LEFT_OUT: &str = "[left out]";
 /// Keys of a server that are read, or that say nothing that a config needs.
 const READ: [&str; 15] = [

@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Tool;
 use crate::base::text::counted;
-use crate::gate::{PinError, Pins, PinsVersion, definition, whole_pin};
+use crate::gate::{PinError, Pins, PinsVersion, whole_pin};
 use crate::mcp::{Fault, Mcp, Place, Server, Standing};
 use crate::proto::served::{Definition, Manifest, PinStanding, PromptSpec, Reach};
 
@@ -767,17 +767,4 @@ fn none_of(server: &str, kind: &str, is_used: bool) -> String {
 /// About how many tokens a tool costs in each request.
 fn tokens(row: &Listed) -> usize {
     (row.tool.description.len() + row.tool.input.text().len() + row.name.len()) / BYTES_PER_TOKEN
-}
-
-/// Lines that say how a tool differs from the one that was allowed, part by part.
-#[must_use]
-pub fn changes(old: &Value, tool: &Definition) -> Vec<(String, String, String)> {
-    let new = definition(tool);
-    let parts = ["title", "description", "input", "output", "annotations"];
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let differing = parts.into_iter().filter(|part| old.get(part) != new.get(part));
-    let null = json!(null);
-    differing
-        .map(|part| (part.to_owned(), text(old.get(part).unwrap_or(&null)), text(new.get(part).unwrap_or(&null))))
-        .collect()
 }
