@@ -66,6 +66,7 @@ pub fn untrusted_files(env: &Env, procedure: &Procedure) -> Vec<Beside> {
 
 /// Keeps copies of the files that are trusted now, for a later difference, and removes those of files that they replace.
 /// Without a copy the next look shows a file whole.
+#[allow(clippy::disallowed_methods, reason = "copies of ours in the state directory")]
 pub(super) fn keep_copies(env: &Env, procedure: &Procedure) {
     let now = lines(procedure.manifest());
     let replaced = lines(procedure.before.as_deref().unwrap_or_default());

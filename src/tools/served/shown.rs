@@ -173,6 +173,6 @@ mod tests {
     #[test]
     fn tabs_of_a_text_stay() {
         let text = Part::Text("a\tb\u{1b}[m\nc".into());
-        assert_eq!(parts(vec![text]), ["a\tb\\u{1b}[m", "c"]);
+        assert_eq!(parts(vec![text]), ["a\tb\\x1b[m", "c"]);
     }
 }
