@@ -107,7 +107,7 @@ pub(super) fn report(failure: &Failure) {
     }
 }
 
-/// The same failure with a hint for whoever isn't in the shell.
+/// Returns the failure with a hint for people outside of the shell.
 pub(super) fn outside_the_shell(failure: Failure) -> Failure {
     Failure { hint: without_meta_commands(&failure.hint), ..failure }
 }

@@ -159,7 +159,7 @@ impl Accounts<'_> {
         })
     }
 
-    /// Whoever acts in a tenant: a person at a terminal if no request does.
+    /// The actor in a tenant: a person at a terminal if there is no request.
     fn actor(&self, tenant: &str, by: Option<&Identity>) -> Result<Identity, LedgerError> {
         by.map_or_else(|| self.0.permits().operator_at_terminal(tenant), |by| Ok(by.clone()))
     }

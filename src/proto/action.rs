@@ -58,7 +58,7 @@ pub enum Action {
         /// Paths that are never changed unasked, each with the reason: links that lead out or to a protected file, directories
         /// of git whose mode changes.
         guarded: Vec<(String, &'static str)>,
-        /// Rows about the changes that no difference of text shows. Text from outside: whoever shows it escapes it.
+        /// Rows about the changes that no difference of text shows. Text from outside: it must be escaped to be shown.
         others: Vec<String>,
     },
     /// Sends a request.

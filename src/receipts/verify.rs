@@ -438,8 +438,8 @@ impl<'a> Walk<'a> {
         (!places.is_empty()).then(|| format!("it is unknown whether the end was cut off: there is no {joined}"))
     }
 
-    /// Says that the key named for the check belongs to no log, or to another one. Whoever rewrites a log can give it another
-    /// id and no seals.
+    /// Reports that the named key belongs to no log, or to another one: a log that was rewritten may have another id and no
+    /// seals.
     fn other_key(&self) -> Option<String> {
         let path = self.check.key.as_ref()?;
         let is_checked = self.log_id.is_some() && self.key.is_some();

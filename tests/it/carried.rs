@@ -1,5 +1,5 @@
-//! What a command of a model leaves to the next one: its directory, the state of its shell, and nothing that runs on. The
-//! built executable with a scripted model.
+//! The state that passes from one command of a model to the next: the directory and the definitions of its shell, but no
+//! process. The built executable runs with a scripted model.
 
 use std::fs;
 

@@ -248,7 +248,7 @@ fn directories_are_asked_about_like_files() {
     assert_eq!(modes(home.path()), [0o777; 2]);
 }
 
-/// What has no hunk was named on the screen only, and the question about it said neither its kind nor that it is protected.
+/// Changes without hunks were named on the screen only, and the question about them said neither their kind nor that they are protected.
 #[test]
 fn changes_without_hunks_are_named_in_their_own_question_and_afterwards() {
     let command = "ln -s /etc/hostname lnk; chmod 700 old; sed -i s/line/LINE/ long; printf '\\0' > b.bin";

@@ -95,7 +95,7 @@ fn a_file_begins_a_run_once_and_only_one_service_runs() {
     service.expect("run 1 of files begins");
     service.expect("run 1 of files: done");
     assert_eq!(read(home.path(), "log"), "inbox/new.csv\n");
-    // A name can't forge a line of the log, and one that no run can be begun for is told.
+    // A name can't forge a line of the log, and the log names a file for which no run can begin.
     fs::write(work(home.path(), "inbox/x\nrun 9 of f: failed.csv"), "1\n").expect("a file");
     service.expect("inbox/x\\nrun 9 of f: failed.csv");
     let odd = std::os::unix::ffi::OsStrExt::from_bytes(b"bad\xff.csv");

@@ -127,6 +127,7 @@ impl Connection {
     }
 
     /// Begins a transaction for these tenants.
+    #[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "SQLite has one writer for all tenants"))]
     pub(super) fn start(&self, begin: Begin, tenants: &[&str]) -> Result<()> {
         self.has_grown.set(false);
         match (&self.engine, begin) {

@@ -154,7 +154,8 @@ impl Pool {
         Self { target, node, writers, readers: lane(READERS, true), check: OnceLock::new() }
     }
 
-    /// Sets what is looked at on each new connection.
+    /// Sets the check of each new connection.
+    #[cfg(feature = "postgres")]
     pub fn check_new(&self, check: Check) {
         let _ = self.check.set(check);
     }

@@ -234,8 +234,8 @@ fn status_of(init: Pid) -> i32 {
     }
 }
 
-/// Waits for the program and collects what else ends meanwhile; what is left afterwards has a moment to end, and is written down
-/// if it hasn't.
+/// Waits for the program and collects other processes that end meanwhile. Those that remain have a moment to end; they are counted
+/// if they don't.
 fn reap(main: Pid, book: Option<File>) -> i32 {
     let mut status = loop {
         match waitpid(None::<Pid>, None) {
@@ -253,7 +253,7 @@ fn reap(main: Pid, book: Option<File>) -> i32 {
             _ => {}
         }
     }
-    // Whoever lost their parent are children of process 1, which this is in a jail.
+    // Processes without a parent become children of process 1, which this is in a jail.
     let is_left = || matches!(waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)), Ok(WaitStatus::StillAlive));
     if let Some(mut book) = book.filter(|_| unistd::getpid() == Pid::from_raw(1) && is_left()) {
         Book::left(&mut book, others());

@@ -157,13 +157,13 @@ mod tests {
     fn a_workspace_in_a_private_place_is_closed_unless_it_is_open() {
         let mut closed = Closed {
             open: Vec::new(),
-            workspace: "/tmp/work".into(),
+            workspace: "/tmp/project".into(),
             homes: vec!["/home/u".into()],
             tools: Vec::new(),
         };
         for (path, is_closed) in [
-            ("/tmp/work/a.txt", true),
-            ("/tmp/work/__pycache__/a.pyc", false),
+            ("/tmp/project/a.txt", true),
+            ("/tmp/project/__pycache__/a.pyc", false),
             ("/tmp/other", false),
             ("/dev/null", false),
             ("/srv/x", true),
@@ -171,7 +171,7 @@ mod tests {
         ] {
             assert_eq!(closed.closes(Path::new(path)), is_closed, "{path}");
         }
-        closed.open.push("/tmp/work".into());
-        assert!(!closed.closes(Path::new("/tmp/work/a.txt")));
+        closed.open.push("/tmp/project".into());
+        assert!(!closed.closes(Path::new("/tmp/project/a.txt")));
     }
 }

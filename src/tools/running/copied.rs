@@ -43,7 +43,7 @@ pub struct Copied {
 /// Changes as they are shown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Shown {
-    /// One row for each path or directory, protected ones first. Text from outside: whoever shows it escapes it.
+    /// One row for each path or directory, protected ones first. Text from outside: it must be escaped to be shown.
     pub rows: Vec<String>,
     /// Those of them that are about no file whose difference is shown.
     pub others: Vec<String>,

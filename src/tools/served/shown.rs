@@ -40,7 +40,7 @@ pub(super) fn word(standing: PinStanding) -> &'static str {
     }
 }
 
-/// A name in a list: of a long one the beginning and the end, or it would hide what is said of the tool.
+/// A name in a list. A long one is shortened to its beginning and end, so that the columns after it stay visible.
 pub(super) fn short_name(name: &str) -> String {
     let (first, last) = NAME_CHARS;
     let count = name.chars().count();

@@ -35,7 +35,7 @@ export function set(change) {
   for (const follower of followers) follower();
 }
 
-/** Ends the session: nothing of it stays for whoever signs in next. */
+/** Ends the session: the next person who signs in finds nothing of it. */
 export function leave() {
   set({ ...PERSONAL, session: 'out', who: { ...state.who, token: null } });
   // Streams that go on would bring what the next one may not see.

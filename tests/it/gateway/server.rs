@@ -280,7 +280,11 @@ fn holds_the_contract(ledger: &Ledger) {
     let events = ledger.archive().export("local", None, &mut archive).expect("an archive");
     let verified = reedclaw::ledger::archive::verify(&mut archive.as_slice()).expect("an archive").expect("it holds");
     assert_eq!((verified.events, verified.erased), (events, 1));
-    assert_eq!(ledger.verify("local").expect("a check").expect("it holds").events, events + 1, "the archive is told");
+    assert_eq!(
+        ledger.verify("local").expect("a check").expect("it holds").events,
+        events + 1,
+        "the export has an event of its own"
+    );
     what_ends_does_so_by_its_clock(ledger);
 }
 

@@ -231,8 +231,8 @@ pub fn replay(call: &Call<'_>) -> Answered<Reply> {
     ))
 }
 
-/// Returns the totals of a whole run, whichever page is asked for, and whether it has ended. The end of a run that the gateway has
-/// begun is the gateway's to tell; that of another agent's run is told by a client.
+/// Returns the totals of a whole run, whichever page is asked for, and whether it has ended. Only the gateway can
+/// end a run that it began; a client's event ends the run of another agent.
 fn sums(call: &Call<'_>, run: Filter) -> Answered<(Value, bool)> {
     let (mut tokens, mut cost, mut calls) = (0_i64, 0_i64, 0_i64);
     let (mut after, mut is_ours, mut has_ended, mut is_said) = (0, false, false, false);
