@@ -227,12 +227,7 @@ pub fn difference(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Opt
     for Changed { path, old, new } in changes {
         let name = path.display().to_string();
         let (before, after) = (text(*old), text(*new));
-        let modes = (old.map(|it| it.0), new.map(|it| it.0));
-        let is_no_text = old.is_some() && before.is_none() || new.is_some() && after.is_none();
-        let is_empty = before.as_deref().unwrap_or_default() == after.as_deref().unwrap_or_default();
-        if is_no_text || is_empty || !matches!(modes, (None, Some(Mode::File)) | (_, None)) && modes.0 != modes.1 {
-            all.push_str(&git_head(&name, modes));
-        }
+        all.push_str(&git_head(&name, (old.map(|it| it.0), new.map(|it| it.0))));
         if old.is_some() && before.is_none() || new.is_some() && after.is_none() {
             all.push_str(&format!("Binary file {name} differs\n"));
             continue;
@@ -247,7 +242,7 @@ pub fn difference(changes: &[Changed], text: &dyn Fn(Option<(Mode, Oid)>) -> Opt
     all
 }
 
-/// The lines that git has before a change of which hunks don't say all.
+/// The lines that git has before a change, which show a mode, and a file that is empty or no text.
 fn git_head(name: &str, modes: (Option<Mode>, Option<Mode>)) -> String {
     let kinds = match modes {
         (None, Some(new)) => format!("new file mode {}\n", new.octal()),
@@ -403,6 +398,31 @@ pub fn merge_wish(argument: &str, usual: How) -> Result<MergeWish, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::git::empty_tree;
+    use crate::render::patch::parse;
+
+    /// A changed mode, whose head has no hunks after it, was drawn as part of the file after it.
+    #[test]
+    fn each_file_of_a_difference_is_drawn_by_itself() {
+        let side = |mode| Some((mode, empty_tree()));
+        let change = |path: &str, old, new| Changed { path: path.into(), old, new };
+        let changes = [
+            change("a.rs", side(Mode::File), side(Mode::Executable)),
+            change("d/y", None, side(Mode::File)),
+            change("empty", None, side(Mode::Executable)),
+            change("gone", side(Mode::File), None),
+            change("link", None, side(Mode::Link)),
+        ];
+        let text =
+            |side: Option<(Mode, Oid)>| side.map(|(mode, _)| if mode == Mode::Executable { "" } else { "x\n" }.into());
+        let files = parse(&difference(&changes, &text));
+        let shown: Vec<(&str, String)> = files.iter().map(|it| (it.path.as_str(), it.notes.join("; "))).collect();
+        let notes = |path: &str| shown.iter().find(|it| it.0 == path).map(|it| it.1.as_str());
+        assert_eq!(shown.len(), changes.len(), "{shown:?}");
+        assert_eq!(notes("a.rs"), Some("mode 100644, then 100755"));
+        assert_eq!((notes("d/y"), notes("empty")), (Some("new file"), Some("new file, executable")));
+        assert_eq!((notes("gone"), notes("link")), (Some("deleted"), Some("new link")));
+    }
 
     #[test]
     fn ranges_paths_and_halves_are_read() {
