@@ -1,7 +1,10 @@
 //! The files that a check depends on, as far as its command tells: the names in it, and those that its programs read without
 //! being named. Words that name nothing are harmless: the caller looks which of them are there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use crate::bash::{self, Assign, AssignValue, Change, Command, Item, Kind, Part, Pipeline, RedirectOp, Script, Word};
 
 /// Files that no grant covers: what other programs do with the work, and the versions that it is built with.
 pub(super) const NEVER_GRANTED: [&str; 12] = [
@@ -25,13 +28,24 @@ const IN_ANY_DIRECTORY: &str = "conftest.py";
 /// Levels of `sh -c '…'` inside each other.
 const DEPTH_MAX: usize = 3;
 
+/// Directories that a command may be in, as far as they are followed.
+const DIRECTORIES_MAX: usize = 8;
+
+/// Calls of functions that are followed.
+const CALLS_MAX: usize = 64;
+
+/// Programs that work in another directory by `-C`, `--directory` or `--prefix`.
+const MOVERS: [&str; 7] = ["make", "gmake", "ninja", "go", "npm", "pnpm", "git"];
+
 /// Stands for a part of a word that only the shell knows: any text.
 const UNKNOWN: char = '\u{1}';
+/// The same as a text.
+const UNKNOWN_TEXT: &str = "\u{1}";
 
 /// Words after which a file is run, and not only looked at.
-const RUNS: [&str; 17] = [
-    "bash", "sh", "dash", "zsh", "ksh", "fish", "python", "python3", "node", "ruby", "perl", "source", ".", "in",
-    "bats", "pytest", "prove",
+const RUNS: [&str; 16] = [
+    "bash", "sh", "dash", "zsh", "ksh", "fish", "python", "python3", "node", "ruby", "perl", "source", ".", "bats",
+    "pytest", "prove",
 ];
 
 /// The files that a program reads without being told to.
@@ -93,10 +107,16 @@ pub(super) struct Places<'p> {
 
 /// Returns the names of a check's inputs, each once.
 pub(super) fn of(check: &str, places: Places<'_>) -> Names {
-    let variables = [("PWD", places.workspace), ("HOME", places.home)];
-    let variables = variables.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let mut reader = Reader { places, variables, found: Names::default() };
-    reader.read(check, DEPTH_MAX);
+    let variables = BTreeMap::from([("HOME".to_owned(), places.home.to_owned())]);
+    let mut reader = Reader {
+        places,
+        variables,
+        directories: vec![String::new()],
+        functions: BTreeMap::new(),
+        calls: BTreeSet::new(),
+        found: Names::default(),
+    };
+    reader.text(check, DEPTH_MAX);
     let mut found = reader.found;
     for names in [&mut found.words, &mut found.optional, &mut found.patterns, &mut found.first] {
         names.sort();
@@ -108,7 +128,8 @@ pub(super) fn of(check: &str, places: Places<'_>) -> Names {
 /// Returns the patterns of files that checks read wherever they are.
 pub(super) fn anywhere(checks: &[String]) -> Vec<String> {
     let nowhere = Places { workspace: "", home: "" };
-    let reads_it = checks.iter().any(|check| of(check, nowhere).optional.iter().any(|name| name == IN_ANY_DIRECTORY));
+    let reads_it =
+        checks.iter().any(|check| of(check, nowhere).optional.iter().any(|name| name.ends_with(IN_ANY_DIRECTORY)));
     reads_it.then(|| format!("**/{IN_ANY_DIRECTORY}")).into_iter().collect()
 }
 
@@ -117,49 +138,215 @@ struct Reader<'p> {
     places: Places<'p>,
     /// The values of variables, as far as they are known.
     variables: BTreeMap<String, String>,
+    /// The directories below the workspace that the next command may be in.
+    directories: Vec<String>,
+    /// The bodies of functions, by name.
+    functions: BTreeMap<String, Rc<Command>>,
+    /// Their calls that were followed, each with the directories that it may be in.
+    calls: BTreeSet<(String, Vec<String>)>,
     found: Names,
 }
 
 impl Reader<'_> {
-    fn read(&mut self, text: &str, depth: usize) {
-        // Operators stand alone, so that `(cd sub;./test)` has the words of its parts.
-        let (spaced, inner) = spaced(text);
-        if depth > 0 {
-            inner.iter().for_each(|inner| self.read(inner, depth - 1));
+    /// Reads the text of a script. After a mistake it is read on as well as it can be: bash runs the lines before one.
+    fn text(&mut self, text: &str, depth: usize) {
+        let (script, _) = bash::parse(text, 0);
+        self.script(&script, depth);
+    }
+
+    fn script(&mut self, script: &Script, depth: usize) {
+        for Item { first, rest, .. } in &script.items {
+            self.pipeline(first, depth);
+            for (_, pipeline) in rest {
+                self.perhaps(|reader| reader.pipeline(pipeline, depth));
+            }
         }
-        let (mut before, mut is_module) = (String::new(), false);
-        for word in shlex::split(&spaced).unwrap_or_default() {
-            if word.contains(char::is_whitespace) && depth > 0 {
-                self.read(&word, depth - 1);
+    }
+
+    fn pipeline(&mut self, pipeline: &Pipeline, depth: usize) {
+        match pipeline.commands.as_slice() {
+            [command] => self.command(command, depth),
+            commands => commands.iter().for_each(|command| self.apart(|reader| reader.command(command, depth))),
+        }
+    }
+
+    /// Reads what runs in a shell of its own, whose directory is its own too.
+    fn apart(&mut self, read: impl FnOnce(&mut Self)) {
+        let directories = self.directories.clone();
+        read(self);
+        self.directories = directories;
+    }
+
+    /// Reads what may run or not: after it, the directory is one of two.
+    fn perhaps(&mut self, read: impl FnOnce(&mut Self)) {
+        let before = self.directories.clone();
+        read(self);
+        let new: Vec<String> = before.into_iter().filter(|it| !self.directories.contains(it)).collect();
+        self.directories.extend(new);
+        if self.directories.len() > DIRECTORIES_MAX {
+            self.directories = vec![UNKNOWN_TEXT.to_owned()];
+        }
+    }
+
+    fn command(&mut self, command: &Command, depth: usize) {
+        for redirect in &command.redirects {
+            self.substitutions(&redirect.target.parts, depth);
+            for text in self.texts(&redirect.target) {
+                match redirect.op {
+                    // Perhaps a script for the standard input of a shell.
+                    RedirectOp::Here if depth > 0 => self.apart(|reader| reader.text(&text, depth - 1)),
+                    _ => self.name(&text, false),
+                }
             }
-            let word = self.expanded(&word);
-            let program = word.rsplit('/').next().unwrap_or(&word);
-            for implied in IMPLIED.iter().filter(|implied| implied.programs.contains(&program)) {
-                let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-                self.found.words.extend(owned(implied.needed));
-                self.found.optional.extend(owned(implied.optional));
-                self.found.patterns.extend(owned(implied.tests));
+        }
+        match &command.kind {
+            Kind::Simple { assigns, words } => {
+                assigns.iter().for_each(|assign| self.assignment(assign, depth));
+                self.simple(words, depth);
             }
-            if std::mem::take(&mut is_module) {
-                self.module(&word);
+            Kind::Group(script) => self.script(script, depth),
+            Kind::Subshell(script) => self.apart(|reader| reader.script(script, depth)),
+            Kind::If { tests, otherwise } => {
+                for (test, then) in tests {
+                    self.script(test, depth);
+                    self.perhaps(|reader| reader.script(then, depth));
+                }
+                self.perhaps(|reader| otherwise.iter().for_each(|script| reader.script(script, depth)));
             }
-            let flags = word.strip_prefix('-').and_then(|flags| flags.split_once('m'));
-            if let Some((_, module)) = flags.filter(|(before, _)| before.chars().all(char::is_alphabetic)) {
-                self.module(module);
-                is_module = module.is_empty();
+            Kind::While { test, body } => {
+                self.script(test, depth);
+                self.perhaps(|reader| reader.script(body, depth));
             }
-            if let Some((name, value)) = word.split_once('=') {
-                self.assign(name, value);
-                self.name(value, false);
+            Kind::For { name, words, body } => {
+                for word in words.iter().flatten() {
+                    self.substitutions(&word.parts, depth);
+                    for text in self.texts(word) {
+                        self.assign(name, &text);
+                        self.name(&text, true);
+                    }
+                }
+                self.perhaps(|reader| reader.script(body, depth));
             }
-            // pytest names a test in a file as `file::test`.
-            if let Some((file, _)) = word.split_once("::") {
-                self.name(file, false);
+            Kind::ArithmeticFor { head, body } => {
+                self.substitutions(&head.parts, depth);
+                self.perhaps(|reader| reader.script(body, depth));
             }
-            self.name(&word, RUNS.contains(&before.as_str()));
-            if !word.starts_with('-') {
-                before = program.to_owned();
+            Kind::Case { word, arms } => {
+                self.substitutions(&word.parts, depth);
+                for (patterns, script) in arms {
+                    patterns.iter().for_each(|pattern| self.substitutions(&pattern.parts, depth));
+                    self.perhaps(|reader| reader.script(script, depth));
+                }
             }
+            Kind::Function { name, body } => {
+                self.functions.insert(name.clone(), Rc::clone(body));
+                self.apart(|reader| reader.command(body, depth));
+            }
+            Kind::Test(words) => {
+                for word in words {
+                    self.substitutions(&word.parts, depth);
+                    self.texts(word).iter().for_each(|text| self.name(text, false));
+                }
+            }
+            Kind::Coprocess(command) => self.apart(|reader| reader.command(command, depth)),
+            Kind::Arithmetic(word) => self.substitutions(&word.parts, depth),
+        }
+    }
+
+    fn assignment(&mut self, assign: &Assign, depth: usize) {
+        let words: Vec<&Word> = match &assign.value {
+            AssignValue::Scalar(word) => vec![word],
+            AssignValue::Array(items) => items.iter().map(|(_, word)| word).collect(),
+        };
+        assign.index.iter().for_each(|index| self.substitutions(&index.parts, depth));
+        let is_plain = matches!(assign.value, AssignValue::Scalar(_)) && assign.index.is_none() && !assign.append;
+        for word in words {
+            self.substitutions(&word.parts, depth);
+            let text = self.expanded(&word.parts);
+            self.name(&text, false);
+            self.assign(&assign.name, if is_plain { &text } else { UNKNOWN_TEXT });
+        }
+    }
+
+    fn simple(&mut self, words: &[Word], depth: usize) {
+        words.iter().for_each(|word| self.substitutions(&word.parts, depth));
+        let texts: Vec<String> = words.iter().flat_map(|word| self.texts(word)).collect();
+        if let Some("cd" | "pushd") = texts.first().map(String::as_str) {
+            let place = texts.iter().skip(1).find(|it| !(it.starts_with('-') && it.len() > 1));
+            self.enter(place.map_or(self.places.home, String::as_str));
+            return;
+        }
+        // It may have entered another directory since it was defined.
+        if let Some((name, body)) = texts.first().and_then(|name| self.functions.get_key_value(name))
+            && depth > 0
+            && self.calls.len() < CALLS_MAX
+        {
+            let (call, body) = ((name.clone(), self.directories.clone()), Rc::clone(body));
+            if self.calls.insert(call) {
+                self.command(&body, depth - 1);
+            }
+        }
+        self.apart_unless(texts.first().is_some_and(|it| it == "eval" || it == "source" || it == "."), |reader| {
+            let (mut before, mut is_module, mut is_first) = (String::new(), false, true);
+            let (mut rest, mut mover): (&[String], Option<&str>) = (&texts, None);
+            while let [word, after @ ..] = rest {
+                rest = after;
+                if let (Some(mover), Some((place, after))) = (mover, other_directory(word, after)) {
+                    reader.enter(place);
+                    reader.implied(mover);
+                    rest = after;
+                    continue;
+                }
+                if word.contains(char::is_whitespace) && depth > 0 {
+                    reader.text(word, depth - 1);
+                }
+                let program = word.rsplit('/').next().unwrap_or(word);
+                reader.implied(program);
+                if MOVERS.contains(&program) {
+                    mover = Some(program);
+                }
+                if std::mem::take(&mut is_module) {
+                    reader.module(word);
+                }
+                let flags = word.strip_prefix('-').and_then(|flags| flags.split_once('m'));
+                if let Some((_, module)) = flags.filter(|(before, _)| before.chars().all(char::is_alphabetic)) {
+                    reader.module(module);
+                    is_module = module.is_empty();
+                }
+                if let Some((name, value)) = word.split_once('=') {
+                    reader.assign(name, value);
+                    reader.name(value, false);
+                }
+                // pytest names a test in a file as `file::test`.
+                if let Some((file, _)) = word.split_once("::") {
+                    reader.name(file, false);
+                }
+                reader.name(word, RUNS.contains(&before.as_str()) || std::mem::take(&mut is_first));
+                if !word.starts_with('-') {
+                    before = program.to_owned();
+                }
+            }
+        });
+    }
+
+    fn apart_unless(&mut self, is_here: bool, read: impl FnOnce(&mut Self)) {
+        if is_here { read(self) } else { self.apart(read) }
+    }
+
+    /// Adds the files that a program reads without being told to.
+    fn implied(&mut self, program: &str) {
+        for implied in IMPLIED.iter().filter(|implied| implied.programs.contains(&program)) {
+            for directory in &self.directories {
+                let found = |names: &[&str]| names.iter().map(|name| joined(directory, name)).collect::<Vec<_>>();
+                if directory.contains(UNKNOWN) {
+                    let all = found(implied.needed).into_iter().chain(found(implied.optional));
+                    self.found.patterns.extend(all.map(|it| it.replace(UNKNOWN, "**")));
+                } else {
+                    self.found.words.extend(found(implied.needed));
+                    self.found.optional.extend(found(implied.optional));
+                }
+            }
+            self.found.patterns.extend(implied.tests.iter().map(|name| (*name).to_owned()));
         }
     }
 
@@ -178,35 +365,55 @@ impl Reader<'_> {
             let known = self.variables.entry(name.to_owned()).or_insert_with(|| value.to_owned());
             // Which of two values it has isn't known.
             if known != value {
-                *known = UNKNOWN.to_string();
+                *known = UNKNOWN_TEXT.to_owned();
             }
         }
     }
 
+    /// Follows a change of the directory.
+    fn enter(&mut self, place: &str) {
+        let is_known = place != "-" && !place.contains(UNKNOWN);
+        let mut entered: Vec<String> = self.directories.iter().filter_map(|it| self.below(place, it)).collect();
+        if !is_known || entered.is_empty() {
+            entered = vec![UNKNOWN_TEXT.to_owned()];
+        }
+        entered.dedup();
+        self.directories = entered;
+    }
+
     /// Adds a word as a name or as a pattern.
     fn name(&mut self, word: &str, is_run: bool) {
-        let Some(path) = self.below(word) else { return };
-        // The workspace itself, or any of its files, is what the goal is about.
-        if path.chars().all(|c| matches!(c, '*' | '?' | '.' | '/' | '{' | '}' | ',' | UNKNOWN)) {
-            return;
-        }
-        // What a pattern that isn't run matches may well be what the goal is about.
-        if is_run && path.contains(['*', '?', '[', '{', UNKNOWN]) {
+        let is_open = word.contains(['*', '?', '[', UNKNOWN]);
+        for directory in self.directories.clone() {
+            let Some(path) = self.below(word, &directory) else { continue };
+            // The directory itself, or any of its files, is what the goal is about.
+            let is_any = |text: &str| text.chars().all(|c| matches!(c, '*' | '?' | '.' | '/' | UNKNOWN));
+            if is_any(&path) || (is_any(word) && !(is_run && word.contains(['*', '?']))) {
+                continue;
+            }
             let pattern = path.replace(UNKNOWN, "**");
-            self.found.first.push(pattern.clone());
-            self.found.patterns.push(pattern);
+            // What a pattern that isn't run matches may well be what the goal is about.
+            if is_run && is_open {
+                self.found.first.push(pattern.clone());
+                self.found.patterns.push(pattern);
+            } else if directory.contains(UNKNOWN) && !is_open {
+                self.found.patterns.push(pattern);
+            }
+            self.found.words.push(path);
         }
-        self.found.words.push(path);
     }
 
     /// A word as a path below the workspace, if it may be one.
-    fn below(&self, word: &str) -> Option<String> {
-        let relative = match word.strip_prefix('/') {
-            Some(_) => word.strip_prefix(self.places.workspace).filter(|rest| rest.is_empty() || rest.starts_with('/')),
-            None => Some(word),
+    fn below(&self, word: &str, directory: &str) -> Option<String> {
+        let path = match word.strip_prefix('/') {
+            Some(_) => {
+                let rest = word.strip_prefix(self.places.workspace);
+                rest.filter(|rest| rest.is_empty() || rest.starts_with('/'))?.to_owned()
+            }
+            None => format!("{directory}/{word}"),
         };
         let mut parts = Vec::new();
-        for part in relative?.split('/') {
+        for part in path.split('/') {
             match part {
                 "" | "." => {}
                 // It may begin in any directory below the workspace.
@@ -217,105 +424,109 @@ impl Reader<'_> {
         Some(parts.join("/"))
     }
 
-    /// A word with the values of its variables; those that aren't known may be anything.
-    fn expanded(&self, word: &str) -> String {
-        let word = match word.strip_prefix('~') {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{}{rest}", self.places.home),
-            _ => word.to_owned(),
-        };
-        let (mut text, mut rest) = (String::new(), word.as_str());
-        while let Some((plain, after)) = rest.split_once('$') {
-            text.push_str(plain);
-            let (name, length) = match after.strip_prefix('{').and_then(|inner| inner.split_once('}')) {
-                Some((name, _)) => (name, name.len() + 2),
-                None => {
-                    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-                    let length = after.find(|c| !is_part(c)).unwrap_or(after.len());
-                    // `$?`, `$@` and the like are one sign.
-                    let sign = usize::from(length == 0 && after.starts_with(['?', '@', '*', '#', '!', '$', '-']));
-                    (&after[..length + sign], length + sign)
+    /// Reads the commands whose output becomes part of a word.
+    fn substitutions(&mut self, parts: &[Part], depth: usize) {
+        for part in parts {
+            match part {
+                Part::Double(inner) => self.substitutions(inner, depth),
+                Part::Command(script) | Part::Process { script, .. } => {
+                    self.apart(|reader| reader.script(script, depth));
                 }
-            };
-            match (name, self.variables.get(name)) {
-                ("", _) => text.push('$'),
-                (_, Some(value)) => text.push_str(value),
-                (_, None) => text.push(UNKNOWN),
-            }
-            rest = &after[length..];
-        }
-        text.push_str(rest);
-        with_open_ranges(&text)
-    }
-}
-
-/// A word whose ranges (`{1..9}`) may be anything.
-fn with_open_ranges(word: &str) -> String {
-    let (mut text, mut rest) = (String::new(), word);
-    while let Some((plain, after)) = rest.split_once('{') {
-        text.push_str(plain);
-        match after.split_once('}').filter(|(inner, _)| inner.contains("..") && !inner.contains([',', '{'])) {
-            Some((_, after)) => {
-                text.push(UNKNOWN);
-                rest = after;
-            }
-            None => {
-                text.push('{');
-                rest = after;
+                Part::Parameter(parameter) => {
+                    let words = words_of(&parameter.change);
+                    words.chain(&parameter.index).for_each(|word| self.substitutions(&word.parts, depth));
+                    if let Change::Default { word, .. } = &parameter.change {
+                        let text = self.expanded(&word.parts);
+                        self.name(&text, false);
+                    }
+                }
+                Part::Arithmetic(word) => self.substitutions(&word.parts, depth),
+                Part::Plain(_) | Part::Dead(_) => {}
             }
         }
     }
-    text + rest
+
+    /// The words that a word becomes by its braces, with the values of its variables.
+    fn texts(&self, word: &Word) -> Vec<String> {
+        match bash::braces(&word.parts) {
+            None => vec![self.expanded(&word.parts)],
+            Some(Some(words)) => words.iter().map(|parts| self.expanded(parts)).collect(),
+            Some(None) => vec![UNKNOWN_TEXT.to_owned()],
+        }
+    }
+
+    /// A word's parts with the values of its variables; what isn't known may be anything.
+    fn expanded(&self, parts: &[Part]) -> String {
+        let mut text = String::new();
+        for (at, part) in parts.iter().enumerate() {
+            match part {
+                Part::Plain(plain) => match plain.strip_prefix('~').filter(|_| at == 0) {
+                    Some(rest) if rest.is_empty() || rest.starts_with('/') => {
+                        text += &(self.places.home.to_owned() + rest)
+                    }
+                    _ => text += plain,
+                },
+                Part::Dead(dead) => text += dead,
+                Part::Double(inner) => text += &self.expanded(inner),
+                Part::Parameter(parameter) if matches!(parameter.change, Change::None | Change::Default { .. }) => {
+                    let is_whole = !parameter.indirect && !parameter.length && parameter.index.is_none();
+                    let value = if is_whole { self.value(&parameter.name) } else { None };
+                    text += value.as_deref().unwrap_or(UNKNOWN_TEXT);
+                }
+                Part::Command(script) if is_pwd(script) => text += self.value("PWD").as_deref().unwrap_or(UNKNOWN_TEXT),
+                Part::Parameter(_) | Part::Command(_) | Part::Arithmetic(_) | Part::Process { .. } => {
+                    text.push(UNKNOWN)
+                }
+            }
+        }
+        text
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        match (name, self.directories.as_slice()) {
+            ("PWD", [directory]) => Some(joined(self.places.workspace, directory)),
+            ("PWD", _) => None,
+            _ => self.variables.get(name).cloned(),
+        }
+    }
 }
 
-/// Puts spaces around operators outside of quotes. The commands whose output becomes part of a word are returned apart.
-fn spaced(text: &str) -> (String, Vec<String>) {
-    let (mut spaced, mut inner) = (String::with_capacity(text.len()), Vec::new());
-    let (mut quote, mut is_escaped, mut rest) = (None, false, text);
-    while let Some(c) = rest.chars().next() {
-        if quote != Some('\'')
-            && !is_escaped
-            && let Some((command, length)) = substituted(rest)
-        {
-            spaced.push_str(if command.trim() == "pwd" { "$PWD" } else { "\u{1}" });
-            inner.push(command.to_owned());
-            rest = &rest[length..];
-            continue;
-        }
-        rest = &rest[c.len_utf8()..];
-        let is_operator = quote.is_none() && !is_escaped && matches!(c, ';' | '&' | '|' | '(' | ')' | '<' | '>');
-        if is_operator {
-            spaced.push(' ');
-            continue;
-        }
-        match quote {
-            None if !is_escaped && matches!(c, '\'' | '"') => quote = Some(c),
-            Some(open) if c == open && !is_escaped => quote = None,
-            _ => {}
-        }
-        is_escaped = c == '\\' && !is_escaped && quote != Some('\'');
-        spaced.push(c);
-    }
-    (spaced, inner)
+/// The words of an operation on a parameter's value.
+fn words_of(change: &Change) -> impl Iterator<Item = &Word> {
+    let (first, second) = match change {
+        Change::Default { word, .. } => (Some(word), None),
+        Change::Trim { pattern, .. } | Change::Case { pattern, .. } => (Some(pattern), None),
+        Change::Replace { pattern, with, .. } => (Some(pattern), Some(with)),
+        Change::Slice { offset, length } => (Some(offset), length.as_ref()),
+        Change::None | Change::Names | Change::Transform(_) | Change::Unknown => (None, None),
+    };
+    first.into_iter().chain(second)
 }
 
-/// The command in `$(…)` or between backticks at the beginning of a text, and the bytes that it takes with them.
-fn substituted(text: &str) -> Option<(&str, usize)> {
-    if let Some(after) = text.strip_prefix('`') {
-        return after.split_once('`').map(|(command, _)| (command, command.len() + 2));
+/// The directory that an option at the beginning of some words names, and the words after it.
+fn other_directory<'w>(word: &'w str, after: &'w [String]) -> Option<(&'w str, &'w [String])> {
+    if let ("-C" | "--directory" | "--prefix", [place, rest @ ..]) = (word, after) {
+        return Some((place, rest));
     }
-    let after = text.strip_prefix("$(")?;
-    let mut open = 1;
-    for (at, c) in after.char_indices() {
-        match c {
-            '(' => open += 1,
-            ')' => open -= 1,
-            _ => {}
-        }
-        if open == 0 {
-            return Some((&after[..at], at + 3));
-        }
+    let place = ["--directory=", "--prefix=", "-C"].iter().find_map(|option| word.strip_prefix(option))?;
+    (!place.is_empty()).then_some((place, after))
+}
+
+fn is_pwd(script: &Script) -> bool {
+    let [Item { first, rest, .. }] = script.items.as_slice() else { return false };
+    let [Command { kind: Kind::Simple { words, assigns }, redirects }] = first.commands.as_slice() else {
+        return false;
+    };
+    let is_word = matches!(words.as_slice(), [word] if bash::unquoted(word) == "pwd");
+    is_word && assigns.is_empty() && redirects.is_empty() && rest.is_empty()
+}
+
+fn joined(directory: &str, name: &str) -> String {
+    match (directory, name) {
+        ("", name) => name.to_owned(),
+        (directory, "") => directory.to_owned(),
+        (directory, name) => format!("{directory}/{name}"),
     }
-    None
 }
 
 #[cfg(test)]
@@ -330,14 +541,31 @@ mod tests {
     fn the_names_in_a_command_are_found() {
         for (check, names) in [
             ("bash check.sh", &["check.sh"][..]),
-            ("(cd sub;./test.sh)>log", &["sub", "test.sh", "log"]),
+            ("(cd sub;./test.sh)>log", &["sub/test.sh", "log"]),
+            ("cd sub && (cd deep; make) && ./a.sh", &["sub/deep/Makefile", "sub/a.sh"]),
+            ("test -d sub && cd sub; ./a.sh", &["sub/a.sh", "a.sh"]),
+            ("cd sub && bash $PWD/a.sh", &["sub/a.sh"]),
+            ("bash <<'END'\n./a.sh\nEND", &["a.sh"]),
+            ("case $x in (a) ./a.sh;; *) ./b.sh; esac", &["a.sh", "b.sh"]),
+            ("f() { ./a.sh; }; f", &["a.sh"]),
+            ("f() { ./a.sh; }; cd sub && f", &["sub/a.sh"]),
+            ("f() { f; ./a.sh; }; f", &["a.sh"]),
+            ("echo $'don\\'t'; bash check.sh", &["check.sh"]),
+            ("./a.sh; done; ./b.sh", &["a.sh", "b.sh"]),
+            ("case $(./a.sh) in $(./b.sh)) ;; esac", &["a.sh", "b.sh"]),
+            ("(( $(./a.sh) == 0 )); for ((i = $(./b.sh); i; i--)); do :; done", &["a.sh", "b.sh"]),
+            ("[ $(($(./a.sh))) = 0 ] && x[$(./b.sh)]=1", &["a.sh", "b.sh"]),
+            ("echo ${x%$(./a.sh)} ${x/$(./b.sh)/} ${x:$(./c.sh)}", &["a.sh", "b.sh", "c.sh"]),
+            ("diff <(./a.sh) \"${X:-b.txt}\"", &["a.sh", "b.txt"]),
+            ("bash {check,other}.sh t{1..3}.sh", &["check.sh", "other.sh", "t2.sh"]),
             ("sh -c 'a && ./b.sh'", &["b.sh"]),
             ("bash -c \"sh -c './deep.sh x'\"", &["deep.sh"]),
             (
                 "pytest -q tests/test_a.py::test_b --config=conf/x.ini",
                 &["tests/test_a.py", "conf/x.ini", "conftest.py"],
             ),
-            ("make -C sub test", &["Makefile", "sub"]),
+            ("make -j4 test -C sub", &["sub/Makefile"]),
+            ("npm --prefix=sub test", &["sub/package.json"]),
             ("/usr/bin/npm test", &["package.json"]),
             ("test -e 'a;b'", &["a;b"]),
             ("bash \"$PWD\"/tests/a.sh", &["tests/a.sh"]),
@@ -359,7 +587,13 @@ mod tests {
                 assert!(is_there, "{check}: {name} is missing in {found:?}");
             }
         }
-        assert!(at_w("echo 'open").words.is_empty(), "a command that can't be read names nothing");
+    }
+
+    #[test]
+    fn a_directory_that_is_only_entered_is_no_input() {
+        for check in ["cd sub && pytest -q", "make -C sub", "cd sub; pytest .", "(cd ./sub && cargo test)"] {
+            assert!(!at_w(check).words.iter().any(|it| it == "sub"), "{check}");
+        }
     }
 
     #[test]
@@ -368,8 +602,11 @@ mod tests {
             ("bash tests/*.sh", Some("tests/*.sh"), true),
             ("test -z \"$(ls -d o* 2>/dev/null)\"", None, false),
             ("for it in tests/*.sh; do bash $it; done", Some("tests/*.sh"), true),
-            ("bash {check,other}.sh", Some("{check,other}.sh"), true),
-            ("bash t{1..3}.sh", Some("t**.sh"), true),
+            ("cd sub; for it in *; do bash $it; done", Some("sub/*"), true),
+            ("cd $X; bash tests/*.sh", Some("**/tests/*.sh"), true),
+            ("cd $X; make", Some("**/Makefile"), false),
+            ("bash t{1..999}.sh", None, false),
+            ("cd sub && $CC x.c", None, false),
             ("for it in a b; do bash $it.sh; done", Some("**.sh"), true),
             ("if x; then T=a; else T=b; fi; bash $T.sh", Some("**.sh"), true),
             ("bash $(echo check).sh", Some("**.sh"), true),

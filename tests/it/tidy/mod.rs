@@ -133,8 +133,8 @@ const ROOMS: &[Room] = &[
         "agent",
         7,
         &[
-            "base", "proto", "redact", "money", "norris", "sop", "turn", "files", "model", "sandbox", "steps", "store",
-            "gate", "tree", "tools",
+            "base", "proto", "bash", "redact", "money", "norris", "sop", "turn", "files", "model", "sandbox", "steps",
+            "store", "gate", "tree", "tools",
         ],
         "it performs what turn asks for, and never prints",
     ),
