@@ -126,7 +126,7 @@ impl ShellCompleter {
 
     /// Returns the candidates for a part of `line`, best kind first, sorted within a kind.
     pub fn candidates(&mut self, line: &str, position_bytes: usize) -> (Span, Vec<Candidate>) {
-        let position = floor_boundary(line, position_bytes);
+        let position = line.floor_char_boundary(position_bytes);
         let before = &line[..position];
         // The lock is not held while the live shell answers: the loop may write the state meanwhile.
         let state = state::read(&self.state).clone();
@@ -185,7 +185,7 @@ impl ShellCompleter {
     /// Completes a mention in a question, if the word at the cursor begins with `@`.
     fn mention(&self, before: &str, state: &EditorState) -> Option<(Span, Vec<Candidate>)> {
         let list = self.mentions.as_ref()?;
-        let start = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+        let start = before.trim_end_matches(|c: char| !c.is_whitespace()).len();
         let start = start + usize::from(before[start..].starts_with('('));
         let typed = before[start..].strip_prefix('@')?;
         let is_question = before[..start].trim().is_empty()
@@ -233,7 +233,7 @@ impl ShellCompleter {
             return Some((Span::new(before.len() - typed.len(), before.len()), bounded(found)));
         }
         if let Some(list) = self.served.as_ref().filter(|_| matches!(name, "mcp" | "call")) {
-            let start = argument.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+            let start = argument.trim_end_matches(|c: char| !c.is_whitespace()).len();
             let (earlier, typed) = argument.split_at(start);
             let mut words: Vec<&str> = earlier.split_whitespace().collect();
             if name == "call" {
@@ -629,14 +629,6 @@ fn bounded(mut found: Vec<Candidate>) -> Vec<Candidate> {
         }
     }
     found
-}
-
-fn floor_boundary(line: &str, position: usize) -> usize {
-    let mut position = position.min(line.len());
-    while !line.is_char_boundary(position) {
-        position -= 1;
-    }
-    position
 }
 
 #[cfg(test)]

@@ -335,14 +335,17 @@ proptest! {
     #[test]
     fn pieces_of_shell_never_panic(pieces in prop::collection::vec(prop::sample::select(vec![
         "git ", "checkout ", "$(", "${", "`", "'", "\"", "\\", "~", "/", "é", " ", ">", ":", "..", "$", "a", "=", "|", "#", "<(", "\n",
+        "@", ":ask ", "\u{a0}", "\u{3000}",
     ]), 0..12)) {
         let line = pieces.concat();
-        let (span, _) = completer(Path::new("/nowhere"), None).candidates(&line, line.len());
+        let (span, _) = completer(Path::new("/nowhere"), None)
+            .with_mentions(|_, _| Vec::new())
+            .candidates(&line, line.len());
         prop_assert!(line.is_char_boundary(span.start) && span.end == line.len());
     }
 
     #[test]
-    fn what_is_escaped_reads_back_as_it_was(name in "[^\\p{Cc}]{1,20}") {
+    fn escaped_names_unquote_to_the_original(name in "[^\\p{Cc}]{1,20}") {
         prop_assert_eq!(crate::route::lex::unquoted(&paths::escaped(&name)), name);
     }
 }
