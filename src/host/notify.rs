@@ -16,11 +16,20 @@ const TIME: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs a program without a terminal, with `input` as its standard input; what it prints is dropped. Does nothing if `words` is
-/// empty. `input` has at most some KiB, which a pipe holds.
+/// empty.
 ///
 /// # Errors
 /// The program can't be started, or failed, or didn't end within ten seconds: it is killed then, with its children.
 pub fn notify(words: &[String], env: &BTreeMap<OsString, OsString>, input: &str) -> Result<(), String> {
+    notify_within(TIME, words, env, input)
+}
+
+fn notify_within(
+    time: Duration,
+    words: &[String],
+    env: &BTreeMap<OsString, OsString>,
+    input: &str,
+) -> Result<(), String> {
     let Some((program, arguments)) = words.split_first() else { return Ok(()) };
     let mut child = Command::new(program)
         .args(arguments)
@@ -33,14 +42,15 @@ pub fn notify(words: &[String], env: &BTreeMap<OsString, OsString>, input: &str)
         .spawn()
         .map_err(|error| format!("{program}: {error}"))?;
     if let Some(mut pipe) = child.stdin.take() {
-        // A program that doesn't read it may have ended.
-        let _ = pipe.write_all(input.as_bytes());
+        let input = input.to_owned();
+        // A program that doesn't read it may have ended, or reads nothing until it is killed.
+        std::thread::spawn(move || pipe.write_all(input.as_bytes()));
     }
-    ended(&mut child).map_err(|why| format!("{program}: {why}"))
+    ended(&mut child, time).map_err(|why| format!("{program}: {why}"))
 }
 
-fn ended(child: &mut Child) -> Result<(), String> {
-    let until = Instant::now() + TIME;
+fn ended(child: &mut Child, time: Duration) -> Result<(), String> {
+    let until = Instant::now() + time;
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
@@ -52,7 +62,7 @@ fn ended(child: &mut Child) -> Result<(), String> {
     }
     let _ = killpg(Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX)), Signal::SIGKILL);
     let _ = child.wait();
-    Err(format!("it did not end within {} s", TIME.as_secs()))
+    Err(format!("it did not end within {} s", time.as_secs()))
 }
 
 #[cfg(test)]
@@ -70,5 +80,8 @@ mod tests {
         assert!(notify(&words("exit 3".into()), &env, "x").is_err_and(|why| why.contains("3")));
         assert!(notify(&["/nowhere/at-all".to_owned()], &env, "x").is_err_and(|why| why.starts_with("/nowhere")));
         assert_eq!(notify(&[], &env, "x"), Ok(()));
+        let long = "x".repeat(1024 * 1024);
+        let deaf = notify_within(Duration::from_millis(200), &words("sleep 60".into()), &env, &long);
+        assert!(deaf.is_err_and(|why| why.contains("did not end within")), "more than a pipe holds");
     }
 }
