@@ -17,7 +17,7 @@ use crate::norris::{End, Event, Goal, Halt, Limits, NOTE_BYTES_MAX, Run, TaskSta
 use crate::ops::steps::undo_run;
 use crate::proto::tool::FileChange;
 use crate::proto::{Failure, FailureKind};
-use crate::render::text::{escape_visible, table};
+use crate::render::text::{ellipsis, escape_visible, table, width};
 use crate::shell;
 use crate::shell::session::KeysTo;
 
@@ -279,14 +279,15 @@ impl Repl {
         let sign = if options.unicode { "⚡" } else { "*" };
         let now_ms = progress.since.map_or(0, |since| u64::try_from(since.elapsed().as_millis()).unwrap_or(0));
         let seconds = progress.active_ms.saturating_add(now_ms) / 1000;
-        let mut parts = vec![format!("{sign} {}", progress.doing), progress.call.clone()];
-        parts.push(format!("{:02}:{:02}", seconds / 60, seconds % 60));
-        parts.push(format!("${:.3}", progress.usd));
+        let dot = if options.unicode { "·" } else { "-" };
+        let used = format!(" {dot} {:02}:{:02} {dot} ${:.3}", seconds / 60, seconds % 60, progress.usd);
+        let mut parts = vec![progress.doing.clone(), progress.call.clone()];
         parts.retain(|part| !part.is_empty());
-        let text = escape_visible(&parts.join(" · "));
-        let text = if options.unicode { text } else { text.replace('·', "-") };
+        let doing = format!("{sign} {}", escape_visible(&parts.join(&format!(" {dot} "))));
         let columns = self.console.width_columns().saturating_sub(3);
-        let text: String = text.chars().take(columns).collect();
+        // Time and cost are seen however long the task is.
+        let doing = ellipsis(&doing, columns.saturating_sub(width(&used)));
+        let text = if options.unicode { doing } else { doing.replace('…', "~") } + &used;
         let painted = self.console.paint(Style::new().dimmed(), &text);
         self.console.raw(format!("\r{painted}\x1b[K").as_bytes());
         *is_drawn = true;

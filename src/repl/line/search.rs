@@ -327,20 +327,10 @@ fn age(now_ms: i64, then_ms: i64) -> String {
 /// A line in one row of the screen.
 fn one_row(line: &str, columns: usize, unicode: bool) -> String {
     let flat = line.trim_end().replace('\n', if unicode { " ⏎ " } else { " \\n " }).replace('\t', " ");
-    if crate::render::text::width(&flat) <= columns {
-        return flat;
+    match crate::render::text::ellipsis(&flat, columns) {
+        cut if !unicode && cut.len() < flat.len() && cut.ends_with('…') => cut.replace('…', "~"),
+        row => row,
     }
-    let mut out = String::new();
-    let end = if unicode { "…" } else { "~" };
-    let mut used = 1;
-    for c in flat.chars() {
-        used += crate::render::text::width(c.encode_utf8(&mut [0; 4]));
-        if used > columns {
-            break;
-        }
-        out.push(c);
-    }
-    out + end
 }
 
 /// The end of a path.
