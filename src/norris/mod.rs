@@ -205,6 +205,8 @@ pub struct Run {
     pub needs_plan: bool,
     /// A person has seen the plan.
     pub has_go: bool,
+    /// Tasks of the last plan beyond the limit.
+    pub tasks_left_out: usize,
     /// Checks that the plan proposes, for a goal that has none.
     pub proposed: Vec<String>,
     /// Attempts in a row without progress.
@@ -483,6 +485,7 @@ impl Run {
         (self.is_asking, self.is_planning, self.plan_failures) = (false, false, 0);
         let Some(goal) = &self.goal else { return };
         let found = tasks(text);
+        self.tasks_left_out = task_count(text).saturating_sub(TASKS_MAX);
         // A model that writes no task lines has no plan: the goal is the one task.
         let texts = if found.is_empty() { vec![goal.text.clone()] } else { found };
         if self.awaits_go() {

@@ -181,6 +181,15 @@ fn three_noes_pause_a_run_until_its_person_resumes_it() {
 }
 
 #[test]
+fn tasks_beyond_the_limit_of_a_plan_are_counted() {
+    let mut run = begun(goal(5));
+    apply(&mut run, &[checked(0, 1, ""), Event::Planned { text: "TASK: a\n".repeat(43) }]);
+    assert_eq!((run.tasks.len(), run.tasks_left_out), (40, 3));
+    apply(&mut run, &[Event::Planned { text: "TASK: a".into() }]);
+    assert_eq!(run.tasks_left_out, 0);
+}
+
+#[test]
 fn a_question_has_the_newest_words_and_leaves_a_small_model_room() {
     let mut run = begun(goal(5));
     (0..5).for_each(|check| apply(&mut run, &[checked(check, 1, &"red ".repeat(1_000))]));
@@ -227,7 +236,7 @@ fn a_cut_off_attempt_lists_its_calls_and_keeps_the_notes() {
 }
 
 #[test]
-fn what_the_checks_depend_on_is_compared_with_the_start() {
+fn inputs_of_checks_are_compared_with_the_start() {
     let digests = |digest: &str| Event::Inputs { digests: [("test.py".to_owned(), digest.to_owned())].into() };
     for allow_check_edits in [false, true] {
         let mut run = Run::of([(0, &Event::Began { goal: Goal { allow_check_edits, ..goal(1) } })]);

@@ -18,16 +18,16 @@ use crate::agent::{Agent, Cancel};
 use crate::config::{Env, Settings};
 use crate::files::{Marked, is_marked, marked_number};
 use crate::host;
-use crate::norris::{CheckResult, Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
+use crate::norris::{self, CheckResult, Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
 use crate::proto::action::Autonomy;
 use crate::proto::tool::Step;
 use crate::proto::{self, Failure, FailureKind};
 use crate::store::{RunRow, Store};
 
 pub use atif::run_trajectory;
-pub(in crate::app) use journal::stored_events;
 use journal::{KIND, number_of};
 pub use journal::{StoredJournal, find_run, run_facts, run_report, run_rows};
+pub(in crate::app) use journal::{body_of, stored_events};
 
 /// Runs that are looked at for one that rests.
 const RECENT_MAX: usize = 20;
@@ -218,7 +218,12 @@ pub fn state_word(id: i64, run: &Run, env: &Env) -> &'static str {
 #[must_use]
 pub fn plan_lines(run: &Run) -> Vec<String> {
     let open = run.tasks.iter().enumerate().filter(|(_, task)| task.state == TaskState::Open);
-    open.map(|(number, task)| format!("  {} {}", number + 1, task.text)).collect()
+    let mut lines: Vec<String> = open.map(|(number, task)| format!("  {} {}", number + 1, task.text)).collect();
+    if run.tasks_left_out > 0 {
+        let (all, most) = (run.tasks_left_out + norris::TASKS_MAX, norris::TASKS_MAX);
+        lines.push(format!("  the plan has {all} tasks; only the first {most} are done"));
+    }
+    lines
 }
 
 /// The changes of a run that can be taken back.
