@@ -125,9 +125,18 @@ pub(in crate::repl) fn rewind(repl: &mut Repl, argument: &str) -> Flow {
             let later = turns.len() - count;
             let are = if later == 1 { "later turn is" } else { "later turns are" };
             repl.console.notice(&format!("Back at turn {count}; {later} {are} set aside."));
+            ask_again(repl, &turns[count..]);
         }
     }
     Flow::Continue
+}
+
+/// Puts the first question that was taken back into the line, to be changed and asked again. Its prefix keeps it a question,
+/// whatever it looks like.
+pub(in crate::repl) fn ask_again(repl: &mut Repl, later: &[StoredTurn]) {
+    if let Some(turn) = later.first() {
+        repl.insert_text(&format!("? {}", turn.question));
+    }
 }
 
 /// Lists the turns below an empty line, and begins a `:rewind` there: Enter alone changes nothing.

@@ -18,7 +18,7 @@ use crate::render::text::{escape_visible, table};
 use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::changes;
-use crate::repl::records::conversations::{draw_answer, rows_of};
+use crate::repl::records::conversations::{ask_again, draw_answer, rows_of};
 use crate::repl::records::memory;
 use crate::repl::records::repository;
 use crate::repl::rules::tooling;
@@ -346,13 +346,16 @@ impl Repl {
         let done = on_git.session.rewind(u64::try_from(turn).unwrap_or(u64::MAX));
         let taken = self.runtime.take_session(on_git.session);
         match (done, taken) {
-            (Ok(kept), Ok(())) => self.console.notice(&format!(
-                "Back at turn {turn}, files and conversation; {} kept as {kept}; :session undo returns there.",
-                match later.len() {
-                    1 => "the later turn is".to_owned(),
-                    count => format!("{count} later turns are"),
-                }
-            )),
+            (Ok(kept), Ok(())) => {
+                self.console.notice(&format!(
+                    "Back at turn {turn}, files and conversation; {} kept as {kept}; :session undo returns there.",
+                    match later.len() {
+                        1 => "the later turn is".to_owned(),
+                        count => format!("{count} later turns are"),
+                    }
+                ));
+                ask_again(self, later);
+            }
             (Err(error), _) => self.console.failure(&session_failure(error)),
             (_, Err(failure)) => self.console.failure(&failure),
         }
