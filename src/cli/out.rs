@@ -32,8 +32,18 @@ macro_rules! errln {
 }
 pub(super) use {err, errln, out, outln};
 
+/// Columns of a table that isn't printed to a terminal.
+const COLUMNS: usize = 100;
+
 /// The reader of standard output has gone.
 static HAS_GONE: AtomicBool = AtomicBool::new(false);
+
+/// The columns of a table on standard output.
+pub(super) fn columns() -> usize {
+    let is_terminal = io::stdout().is_terminal();
+    let size = if is_terminal { crate::console::terminal_size() } else { None };
+    size.map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40))
+}
 
 /// Whether the reader of standard output has gone; what prints without an end has no use then.
 pub(super) fn has_gone() -> bool {

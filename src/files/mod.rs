@@ -554,6 +554,20 @@ impl Links {
     }
 }
 
+/// An absolute path without `.` and `..`, by its text alone.
+#[must_use]
+pub fn normal(path: &Path) -> PathBuf {
+    let mut normal = PathBuf::from("/");
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => normal.push(name),
+            Component::ParentDir => drop(normal.pop()),
+            _ => {}
+        }
+    }
+    normal
+}
+
 /// Reads a tool's path argument: only a leading `~/` is expanded. `is_there` checks whether an entry has a name that
 /// looks like a variable.
 ///

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -114,7 +115,8 @@ fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
     store.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn body_of(event: &Event) -> Result<String, Failure> {
+/// An event as the store keeps it.
+pub(in crate::app) fn body_of(event: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string(event).map_err(|error| Failure {
         kind: FailureKind::Internal,
         message: format!("an event of a run can't be written: {error}"),

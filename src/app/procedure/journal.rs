@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Procedure;
 use crate::agent::goal::Journal as _;
 use crate::agent::procedure::{InnerRun, Journal, Order};
-use crate::app::goal::stored_events;
+use crate::app::goal::{body_of, stored_events};
 use crate::app::{StoredJournal, find_run, goal_of};
 use crate::base::hash::sha256_hex;
 use crate::base::time::{utc, utc_ms};
@@ -416,14 +416,6 @@ fn fate_of(records: &[receipts::Record<'_>], step: &StepRun) -> Fate {
 
 fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
     store.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn body_of(event: &Event) -> Result<String, Failure> {
-    serde_json::to_string(event).map_err(|error| Failure {
-        kind: FailureKind::Internal,
-        message: format!("an event of a run can't be written: {error}"),
-        hint: String::new(),
-    })
 }
 
 fn none_with(run: i64) -> Failure {

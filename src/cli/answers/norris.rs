@@ -1,6 +1,6 @@
 //! `reedclaw norris`: work towards a goal while nobody watches; its runs, and a person's words to them.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::agent::goal::{self, Journal, OnHalt, Turns, Watcher, Work};
 use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
 use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::exit;
-use crate::cli::out::{has_gone, out, outln, report, shown_json};
+use crate::cli::out::{columns, has_gone, out, outln, report, shown_json};
 use crate::config::Env;
 use crate::files::Marked;
 use crate::host::{read_text, working_directory};
@@ -26,8 +26,6 @@ use crate::store::export;
 
 /// Runs that a list shows.
 const LISTED_MAX: usize = 50;
-/// The width if there is no terminal to ask.
-const COLUMNS: usize = 100;
 /// Interval at which `watch` looks for news.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
 
@@ -681,11 +679,6 @@ fn add(journal: &StoredJournal, event: &Event, done: &str) -> Result<u8, Failure
 fn ended(journal: &StoredJournal, run: &Run) -> Failure {
     let message = format!("run {} has ended: {}", journal.run(), run.word());
     usage(message, "reedclaw norris show prints its report")
-}
-
-fn columns() -> usize {
-    let width = || crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
-    if std::io::stdout().is_terminal() { width() } else { COLUMNS }
 }
 
 fn usage(message: String, hint: &str) -> Failure {

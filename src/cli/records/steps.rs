@@ -7,7 +7,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::app::{self, Request, Runtime};
 use crate::cli::exit;
-use crate::cli::out::{errln, out, outln, report};
+use crate::cli::out::{columns, errln, out, outln, report};
 use crate::host;
 use crate::ops::steps::{
     Direction, Wish, conflict_difference, cover_lines, revert, step_difference, step_rows, taken_back_lines,
@@ -15,9 +15,6 @@ use crate::ops::steps::{
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::table;
 use crate::steps::{Steps, StepsError};
-
-/// The width without a terminal.
-const COLUMNS: usize = 100;
 
 fn workspace_argument() -> Arg {
     Arg::new("workspace")
@@ -135,11 +132,10 @@ fn carried_out(name: &str, matches: &ArgMatches, config: Option<PathBuf>) -> Res
 fn list(steps: &Steps, diff: Option<u64>) -> Result<(), Failure> {
     let list = steps.list();
     let Some(number) = diff else {
-        let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
         if list.is_empty() {
             outln!("no command or edit of a model has changed anything in {}", steps.workspace().display());
         } else {
-            out!("{}", table(&step_rows(&list), columns));
+            out!("{}", table(&step_rows(&list), columns()));
             cover_lines(steps).iter().for_each(|line| outln!("{line}"));
         }
         return Ok(());

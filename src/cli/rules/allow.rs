@@ -10,14 +10,12 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use crate::app::{Request, Runtime};
 use crate::base::text::counted;
 use crate::cli::exit;
-use crate::cli::out::{errln, is_yes, out, outln, report};
+use crate::cli::out::{columns, errln, is_yes, out, outln, report};
 use crate::host;
 use crate::ops::allow::{self, ListedHere};
 use crate::proto::{Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
 
-/// Columns of the list if the terminal's width is unknown.
-const COLUMNS: usize = 100;
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
     let workspace = || {
@@ -85,8 +83,7 @@ fn list(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
     }
     let escaped = |row: Vec<String>| row.iter().map(|cell| escape_visible(cell)).collect();
     let rows: Vec<Vec<String>> = rows.into_iter().map(escaped).collect();
-    let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
-    out!("{}", table(&rows, columns));
+    out!("{}", table(&rows, columns()));
     Ok(exit::DONE)
 }
 

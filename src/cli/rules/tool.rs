@@ -15,7 +15,7 @@ use crate::cli::answers::agent::watch_interrupts;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::options::{autonomy, set_autonomy};
-use crate::cli::out::{out, report, shown_json};
+use crate::cli::out::{columns, out, report, shown_json};
 use crate::model::ToolCall;
 use crate::proto::action::Hold;
 use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
@@ -25,8 +25,6 @@ use crate::tools::{Launcher, Spec};
 
 /// Limit for the output of a call. It is high, because the rest can't be read later.
 pub(in crate::cli) const OUTPUT_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Columns of the list if the terminal's width is unknown.
-const COLUMNS: usize = 100;
 
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
@@ -120,8 +118,7 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
             };
             vec![names.collect::<Vec<_>>().join(", "), channels, escape_visible(&spec.description)]
         };
-        let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
-        table(&registry.specs().map(row).collect::<Vec<_>>(), columns)
+        table(&registry.specs().map(row).collect::<Vec<_>>(), columns())
     };
     put(&text)?;
     Ok(exit::DONE)

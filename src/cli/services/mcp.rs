@@ -12,7 +12,7 @@ use crate::app::{self, ChannelKind, Request, Runtime};
 use crate::cli::answers::agent::watch_interrupts;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
-use crate::cli::out::{errln, is_yes, out, outln, report};
+use crate::cli::out::{columns, errln, is_yes, out, outln, report};
 use crate::cli::rules::tool::{called, status};
 use crate::proto::served::Definition;
 use crate::proto::{Failure, FailureKind};
@@ -29,8 +29,6 @@ const USAGE: u8 = 2;
 const NEW_TOOLS: u8 = 3;
 /// Exit status of a server that needs a login.
 const NEEDS_LOGIN: u8 = 4;
-/// Columns of a table if the terminal doesn't say.
-const COLUMNS: usize = 100;
 
 /// The subcommand, as clap knows it.
 pub(in crate::cli) fn definition() -> Command {
@@ -135,8 +133,7 @@ fn carried_out(words: &[String], config: Option<PathBuf>) -> Result<u8, Failure>
     match done {
         Done::Lines(lines) => lines.iter().for_each(|line| outln!("{line}")),
         Done::Rows(rows) => {
-            let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
-            out!("{}", table(&rows, columns));
+            out!("{}", table(&rows, columns()));
         }
         Done::Insert(text) => outln!("{text}"),
         Done::Ask { server, tools, lines } => {

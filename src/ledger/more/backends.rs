@@ -14,9 +14,6 @@ pub const SERVICES: [&str; 6] =
     ["event_spine", "memory_store", "blackboard_store", "analytics_store", "event_stream", "canvas_command_store"];
 /// Services that change in one transaction, so that they need one back-end.
 const TOGETHER: [&str; 3] = ["event_spine", "blackboard_store", "canvas_command_store"];
-/// Back-ends whose names can be stored.
-pub const BACKENDS: [&str; 8] = ["sqlite", "postgres", "nats", "memory", "filesystem", "firestore", "dynamo", "cosmos"];
-
 /// A route of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {

@@ -192,17 +192,6 @@ impl Ledger {
     pub fn positions(&self, tenant: &str) -> Result<i64, LedgerError> {
         super::head(&*self.view(tenant)?, tenant)
     }
-
-    /// The position of an event with this id.
-    ///
-    /// # Errors
-    /// There is none in this tenant, or the database fails.
-    pub fn position_of(&self, who: &Identity, event_id: &str) -> Result<i64, LedgerError> {
-        let sql = "SELECT position FROM event WHERE tenant = ?1 AND event_id = ?2";
-        let found =
-            self.view(&who.tenant)?.query_row(sql, params![who.tenant, event_id], |row| row.get(0)).optional()?;
-        found.ok_or(LedgerError::NotFound)
-    }
 }
 
 fn epoch(connection: &Connection, tenant: &str) -> Result<i64, LedgerError> {

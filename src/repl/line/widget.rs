@@ -84,7 +84,7 @@ impl Widget {
     fn carry_out(&self, editor: &mut Editor, completer: &mut dyn Completer) {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let line = editor.get_buffer().to_owned();
-        let cursor = floor(&line, editor.line_buffer().insertion_point());
+        let cursor = line.floor_char_boundary(editor.line_buffer().insertion_point());
         match self.edit {
             Edit::Yank => {
                 if let Some(text) = memory.kills.front().cloned() {
@@ -189,14 +189,6 @@ fn insert_completions(editor: &mut Editor, line: &str, cursor: usize, completer:
     let Some(span) = found.suggestions().first().map(|first| first.span) else { return };
     let values: Vec<&str> = found.suggestions().iter().map(|one| one.value.trim_end()).collect();
     insert(editor, line, span.start..span.end, &format!("{} ", values.join(" ")));
-}
-
-fn floor(line: &str, position: usize) -> usize {
-    let mut position = position.min(line.len());
-    while !line.is_char_boundary(position) {
-        position -= 1;
-    }
-    position
 }
 
 impl Menu for Widget {

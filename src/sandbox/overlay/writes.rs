@@ -3,10 +3,11 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::super::missed::Missed;
 use super::watch::memory;
+use crate::files::normal;
 use crate::sandbox::helper::enter::HeldCall;
 use crate::sandbox::helper::wire::{Spec, paths};
 
@@ -133,19 +134,6 @@ fn text(thread: u32, at: u64) -> Option<Vec<u8>> {
         }
     }
     None
-}
-
-/// A path without `.` and `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::from("/");
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => normal.push(name),
-            Component::ParentDir => drop(normal.pop()),
-            _ => {}
-        }
-    }
-    normal
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use crate::base::hash::sha256_hex;
 use crate::files::{Change, PathError, Tree};
 use crate::proto::tool::{FileChange, ToolError};
 use crate::render::diff::unified;
+use crate::render::patch::all_crlf;
 use crate::tools::reading::files::{missing, path_error};
 
 /// Longest file that is edited, in bytes.
@@ -229,12 +230,8 @@ impl Draft {
 
 impl Edited {
     fn is_crlf(&self) -> bool {
-        let mut states = [&self.old, &self.new].into_iter().flatten().filter(|it| memchr::memchr(b'\n', it).is_some());
-        let mut any = false;
-        states.all(|it| {
-            any = true;
-            bytes::is_all_crlf(it)
-        }) && any
+        let states: Vec<bool> = [&self.old, &self.new].into_iter().flatten().filter_map(|it| all_crlf(it)).collect();
+        !states.is_empty() && !states.contains(&false)
     }
 
     /// The difference in the unified form, lines that are new, lines that are gone.

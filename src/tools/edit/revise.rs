@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_files_are_to_hold_survives_the_arguments_to_the_byte() {
+    fn file_contents_round_trip_exactly_through_the_arguments() {
         let all: Vec<u8> = (0..=255).collect();
         let kept = arguments(&json!({"path": "a"}), &[change("a", None, Some(&all)), change("a", Some(b"x"), None)]);
         assert_eq!(kept["path"], "a");

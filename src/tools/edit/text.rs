@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use memchr::{memchr, memchr_iter, memmem, memrchr};
 
 use crate::proto::tool::ToolError;
+use crate::render::patch::all_crlf;
 
 /// Places that are told where a text occurs too often.
 const PLACES_MAX: usize = 10;
@@ -79,18 +80,12 @@ pub(super) fn inserted(path: &str, content: &[u8], line: usize, text: &str) -> R
 pub(super) fn whole(old: Option<&[u8]>, text: &str) -> Vec<u8> {
     let Some(old) = old else { return text.as_bytes().to_vec() };
     let bom = if old.starts_with(BOM) && !text.as_bytes().starts_with(BOM) { BOM } else { b"" };
-    [bom, with_endings(text, is_all_crlf(old)).as_bytes()].concat()
+    [bom, with_endings(text, all_crlf(old) == Some(true)).as_bytes()].concat()
 }
 
 /// Whether it is no text: no text in an encoding with ASCII in it holds a NUL.
 pub(in crate::tools) fn is_binary(content: &[u8]) -> bool {
     memchr(0, content).is_some()
-}
-
-/// Whether all its lines end with CR and LF, and there are any.
-pub(super) fn is_all_crlf(content: &[u8]) -> bool {
-    let mut ends = memchr_iter(b'\n', content).peekable();
-    ends.peek().is_some() && ends.all(|at| at > 0 && content[at - 1] == b'\r')
 }
 
 /// A content for a person to read: bytes that are no UTF-8 as `\xNN`.
@@ -287,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_what_is_there() {
+    fn a_failed_match_reports_the_nearest_lines() {
         let content = b"fn main() {\n    let total = 1;\n    print(total);\n}\n";
         let error =
             replaced("m.rs", content, "  let total = 1;\n  print(total);", "x", 1).expect_err("indented otherwise");

@@ -3,8 +3,9 @@
 //! the jail hides it or can't write it. Only if the jail couldn't look, the network is recognised by what is printed.
 
 use std::net::SocketAddr;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
+use crate::files::normal;
 use crate::proto::action::Need;
 use crate::sandbox::{Missed, Outside};
 
@@ -241,25 +242,13 @@ fn paths(line: &str, cwd: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::from("/");
-    for part in path.components() {
-        match part {
-            Component::Normal(name) => normal.push(name),
-            Component::ParentDir => drop(normal.pop()),
-            _ => {}
-        }
-    }
-    normal
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// Messages of programs in a jail, and their needs: `R` with a path, `N` for the network.
     #[test]
-    fn what_programs_say_that_were_refused_something() {
+    fn messages_of_refused_programs_become_needs() {
         let dir = tempfile::tempdir().expect("a directory");
         let top = dir.path().canonicalize().expect("a path");
         for name in ["hidden/data", "hidden/repo", "shown/lib", "secret/key", "ws"] {
@@ -328,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_saw_a_command_try_is_its_need() {
+    fn attempts_that_the_kernel_saw_become_needs() {
         let dir = tempfile::tempdir().expect("a directory");
         let top = dir.path().canonicalize().expect("a path");
         let (service, file) = (top.join("service.sock"), top.join("file"));

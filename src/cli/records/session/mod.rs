@@ -15,7 +15,7 @@ use crate::cli::answers::agent;
 use crate::cli::answers::agent::watch_interrupts;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
-use crate::cli::out::{errln, is_yes, out, outln, print_lines, report, settle, shown_json};
+use crate::cli::out::{columns, errln, is_yes, out, outln, print_lines, report, settle, shown_json};
 use crate::git::{Changed, Program, short};
 use crate::host;
 use crate::ops::sessions::{
@@ -33,8 +33,6 @@ use crate::sessions::{
 
 pub(in crate::cli) use words::definition;
 
-/// The width where there is no terminal to ask.
-const COLUMNS: usize = 100;
 /// Version of the JSON lines.
 const VERSION: u32 = 1;
 
@@ -554,8 +552,7 @@ impl Asked {
 }
 
 fn print_table(rows: &[Vec<String>]) {
-    let columns = crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
-    out!("{}", table(rows, columns));
+    out!("{}", table(rows, columns()));
 }
 
 fn listed_json(sessions: &Sessions, it: &Listed) -> Value {

@@ -20,7 +20,7 @@ use crate::base::time::{utc, utc_ms};
 use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::answers::norris::amount;
 use crate::cli::exit;
-use crate::cli::out::{out, outln};
+use crate::cli::out::{columns, out, outln};
 use crate::cli::services::service;
 use crate::host::now_unix_ms;
 use crate::norris::Limits;
@@ -42,8 +42,6 @@ const SEARCHED_MAX: usize = 1_000;
 const LOOK: Duration = Duration::from_millis(200);
 /// The form of `--from`.
 const FROM_FORM: &str = "write --from RUN:STEP, as in --from 3:report";
-/// The width if there is no terminal to ask.
-const COLUMNS: usize = 100;
 
 /// The subcommand, as clap knows it.
 pub fn definition() -> Command {
@@ -756,11 +754,6 @@ fn inputs(matches: &ArgMatches) -> Result<BTreeMap<String, String>, Failure> {
 
 fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
-}
-
-fn columns() -> usize {
-    let width = || crate::console::terminal_size().map_or(COLUMNS, |(columns, _)| usize::from(columns).max(40));
-    if std::io::stdout().is_terminal() { width() } else { COLUMNS }
 }
 
 fn has_ended(run: &Run) -> String {
