@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_operation_is_refused() {
+    fn invalid_operations_are_refused() {
         let board = board();
         for op in [
             json!(1),

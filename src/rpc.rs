@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_gets_the_error_of_json_rpc() {
+    fn invalid_messages_get_the_error_of_json_rpc() {
         let code = |line: &str| match parse(line.as_bytes()) {
             Incoming::Bad { error, .. } => error.code,
             other => panic!("{line}: {other:?}"),

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_double_cannot_hold_or_nests_too_deeply_is_refused() {
+    fn numbers_beyond_a_double_and_deep_nesting_are_refused() {
         assert!(canonical(&json!(9_007_199_254_740_993_u64), 8).is_err());
         assert!(canonical(&json!(-9_007_199_254_740_993_i64), 8).is_err());
         assert_eq!(canonical(&json!(9_007_199_254_740_992_u64), 8).as_deref(), Ok("9007199254740992"));

@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_decodes_to_the_same() {
+    fn percent_encoding_round_trips() {
         for text in ["", "a b", "ä/%+&=~", "a\nb", "-._~09AZaz"] {
             assert_eq!(decode(&encode(text, "")).as_deref(), Some(text));
             assert_eq!(decode_form(&encode(text, "/")).as_deref(), Some(text));

@@ -128,7 +128,7 @@ fn every_kind_of_server_is_understood() {
 }
 
 #[test]
-fn what_a_server_offers_is_known_at_the_next_start() {
+fn a_servers_manifest_is_known_at_the_next_start() {
     let state = tempfile::tempdir().expect("a directory");
     let first = client(server(&["era=both".into()]), Some(state.path()));
     first.wake("one");

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_happens_to_a_command_is_said_for_each_sandbox_and_autonomy() {
+    fn the_outcome_of_a_command_is_explained_for_each_sandbox_and_autonomy() {
         use Autonomy::{Full, Readonly, Supervised};
         const ASKED: &str = "you are asked before it runs";
         const HELD: &str = "runs unasked in the sandbox, without a network";

@@ -301,7 +301,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_asked_for_is_read() {
+    fn arguments_of_undo_are_parsed() {
         let file = |path: &str| Wish::File(path.to_owned());
         for (argument, read) in [
             ("", (Wish::Last(1), false)),

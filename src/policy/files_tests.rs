@@ -17,7 +17,7 @@ fn a_model_doesnt_raise_the_autonomy_of_another() {
 }
 
 #[test]
-fn what_a_command_changed_on_its_copy_is_weighed_by_where_it_is() {
+fn changes_on_a_copy_are_rated_by_their_paths() {
     let rules = rules();
     let kept = |writes: &[&str], deletes: &[&str], directories: &[&str], guarded: &[&str]| {
         let list = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect();

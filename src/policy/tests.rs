@@ -85,7 +85,7 @@ const STILL_BLOCKED: &[(&str, usize)] = &[
 ];
 
 #[test]
-fn what_destroys_is_blocked_or_unknown_and_never_harmless() {
+fn destructive_commands_are_blocked_or_unknown_and_never_harmless() {
     let lines = blocked();
     assert!(lines.len() >= 4600, "{}", lines.len());
     let rules = rules();
@@ -140,7 +140,7 @@ fn plain_catastrophes_are_blocked() {
 }
 
 #[test]
-fn what_only_looks_like_it_is_not_blocked() {
+fn harmless_look_alikes_of_destructive_commands_are_not_blocked() {
     let lines = benign();
     assert!(lines.len() >= 4400, "{}", lines.len());
     let rules = rules();
@@ -262,7 +262,7 @@ fn limits_block() {
 }
 
 #[test]
-fn what_was_committed_at_a_forbidden_path_is_refused_by_its_name() {
+fn git_objects_at_forbidden_paths_are_refused_by_name() {
     let own = rules();
     let rules = Rules { forbidden_paths: [format!("{}/secret.txt", own.workspace)].into(), ..own };
     let is_blocked = |line: &str| {

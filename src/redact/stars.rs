@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_become_a_secret_is_held_back_and_no_more() {
+    fn only_a_possible_secret_prefix_is_held_back() {
         let (redactor, mut stars) = (redactor(), Stars::default());
         assert_eq!(stars.push(&redactor, b"text s3cr3"), b"text ");
         assert!(stars.holds());

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_draws_passes_and_what_commands_a_terminal_does_not() {
+    fn drawing_sequences_pass_and_terminal_commands_are_dropped() {
         for same in [
             "plain ünï 日本\r\n\t\u{8}",
             "\x1b[1;31mred\x1b[0m",

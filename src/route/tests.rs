@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_string_holds_is_no_evidence(
+    fn words_inside_a_quoted_string_do_not_change_the_route(
         row in prop::sample::select(hard_lines().filter(|row| row.0 == Route::Ask).collect::<Vec<_>>()),
         command in prop::sample::select(vec!["git commit -m", "echo", "grep -rn", "notify-send", "llm", "touch"]),
     ) {
@@ -370,7 +370,7 @@ fn arguments_that_are_files_make_a_command() {
 }
 
 #[test]
-fn what_the_user_said_moves_this_line_and_the_weights_a_little() {
+fn a_correction_moves_the_line_and_shifts_the_weights_slightly() {
     let names = names();
     let context = Context::new(&names);
     let line = "make progress reports";

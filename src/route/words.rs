@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_a_sentence_holds_is_known_in_scripts_without_blanks() {
+    fn sentence_words_are_recognised_in_scripts_without_spaces() {
         for word in ["是什么命令", "请解释", "失败了", "htopを起動", "되돌리는방법"] {
             assert_ne!(foreign_function(word) & class::STRONG, 0, "{word}");
         }

@@ -144,7 +144,7 @@ fn a_renamed_file_is_gone_and_new() {
 }
 
 #[test]
-fn what_turns_into_another_kind_is_one_change() {
+fn a_path_that_changes_its_kind_is_one_change() {
     let scene = Scene::of(&[("file", "x"), ("dir/a", "x"), ("link-to-be", "x")]);
     symlink("file", scene.work("link")).unwrap();
     fs::create_dir(scene.upper("file")).unwrap();
@@ -164,7 +164,7 @@ fn what_turns_into_another_kind_is_one_change() {
 }
 
 #[test]
-fn what_is_the_same_is_no_change_and_a_mode_is_one() {
+fn identical_files_are_no_change_and_a_new_mode_is_one() {
     let scene = Scene::of(&[("touched", "x"), ("mode", "x"), ("setuid", "x"), ("dir/a", "x"), ("closed/a", "x")]);
     for name in ["touched", "mode", "setuid"] {
         write(&scene.upper(name), "x");
@@ -194,7 +194,7 @@ fn links_pipes_and_sockets() {
 }
 
 #[test]
-fn what_somebody_else_changed_is_contested_whatever_its_date() {
+fn files_changed_by_others_are_contested_whatever_their_date() {
     let mut scene = Scene::of(&[("mine", "x"), ("theirs", "x")]);
     let changed = |scene: &Scene, name: &str| {
         let data = fs::metadata(scene.work(name)).unwrap();
@@ -213,7 +213,7 @@ fn what_somebody_else_changed_is_contested_whatever_its_date() {
 
 /// A file that was deleted while a command appended to it came back with its old content.
 #[test]
-fn what_somebody_else_deleted_is_contested_unless_the_command_moved_it() {
+fn files_deleted_by_others_are_contested_unless_the_command_moved_them() {
     let mut scene = Scene::of(&[("moved", "x")]);
     scene.layer.since_ns = 0;
     let copied_up = |name: &str| {

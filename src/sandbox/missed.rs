@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_refused_is_read_as_it_was_written() {
+    fn recorded_refusals_read_back_as_written() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("refused");
         assert_eq!(read(&path), None);

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_behind_is_removed_and_what_is_used_is_not() {
+    fn stale_directories_are_removed_and_used_ones_stay() {
         let place = tempfile::tempdir().unwrap();
         let used = Tmp::make(place.path()).unwrap();
         fs::write(used.path().join("file"), "used").unwrap();

@@ -247,7 +247,7 @@ fn the_users_hooks_and_signature_are_on_a_merge_or_there_is_none() {
 }
 
 #[test]
-fn what_is_applied_has_the_users_own_changes_or_is_refused() {
+fn apply_merges_the_users_own_changes_or_refuses() {
     let scene = Scene::new();
     let mut session = scene.sessions.start(None, "").expect("begun");
     turn(&mut session, "q1", "a.txt", old(), Some(SESSION_A));
@@ -285,7 +285,7 @@ fn what_is_applied_has_the_users_own_changes_or_is_refused() {
 }
 
 #[test]
-fn what_is_applied_has_the_line_ends_of_the_checkout() {
+fn apply_uses_the_line_endings_of_the_checkout() {
     let scene = Scene::new();
     git(&scene.ws(), &["config", "core.autocrlf", "true"]);
     let crlf = "one\r\ntwo\r\nthree\r\n";

@@ -179,7 +179,7 @@ fn going_back_keeps_the_tip_and_can_be_undone_after_a_restart() {
 }
 
 #[test]
-fn what_was_undone_is_done_again_until_the_session_goes_on() {
+fn undone_turns_can_be_redone_until_the_next_turn() {
     let scene = Scene::new();
     let mut session = scene.sessions.start(None, "").expect("begun");
     turn(&mut session, "q1", "x.txt", None, Some("1\n"));

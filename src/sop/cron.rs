@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schedule_is_refused_by_its_field() {
+    fn invalid_schedules_are_refused_with_the_field_at_fault() {
         for (spec, why) in [
             ("0 7 * *", "4 fields"),
             ("60 * * * *", "minute"),

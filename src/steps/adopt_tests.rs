@@ -246,7 +246,7 @@ fn at_each_step(meddle: impl Fn(&Scene), look: impl Fn(&Scene, usize)) {
 }
 
 #[test]
-fn what_the_user_edits_meanwhile_stays() {
+fn files_edited_during_adoption_stay() {
     let edit = |scene: &Scene| scene.write("b", "mine");
     at_each_step(edit, |scene, when| assert_eq!(scene.read("b"), "mine", "at step {when}"));
 }
@@ -263,13 +263,13 @@ fn an_edit_that_is_dated_back_stays() {
 }
 
 #[test]
-fn what_the_user_deletes_meanwhile_stays_away() {
+fn files_deleted_during_adoption_stay_deleted() {
     let delete = |scene: &Scene| std::fs::remove_file(scene.at("b")).expect("it goes");
     at_each_step(delete, |scene, when| assert!(!scene.at("b").exists(), "at step {when}"));
 }
 
 #[test]
-fn what_the_user_makes_meanwhile_stays() {
+fn files_created_during_adoption_stay() {
     let make = |scene: &Scene| scene.write("made/new", "mine");
     at_each_step(make, |scene, when| assert_eq!(scene.read("made/new"), "mine", "at step {when}"));
     // And what appears in a directory that is to go.

@@ -395,7 +395,7 @@ mod tests {
 
     /// After `git worktree add` without consent, half of the new work tree stayed in `.git/worktrees`.
     #[test]
-    fn what_came_with_a_file_goes_with_it_unless_there_is_more() {
+    fn companions_of_a_protected_file_are_removed_unless_other_files_need_them() {
         let (_dir, root) = workspace();
         let guard = Guard::before(&root, &limits(1000), Box::new(|path| path.ends_with(b".envrc")));
         for name in ["one", "two"] {
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_once_more_is_left_and_nothing_is_written_through_a_link() {
+    fn put_back_leaves_newer_changes_and_never_writes_through_a_link() {
         let (dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
         let guard = Guard::before(&root, &limits(1000), Box::new(|path| path == b".envrc"));

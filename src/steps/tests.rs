@@ -148,7 +148,7 @@ fn a_command_is_taken_back_and_made_again() {
 }
 
 #[test]
-fn what_a_person_changed_is_not_overwritten_unless_told() {
+fn undo_keeps_the_persons_changes_unless_forced() {
     let scene = Scene::of(&[("a", "one\n"), ("b", "one\n")]);
     let mut steps = scene.steps();
     let _ = command(&mut steps, || {
@@ -232,7 +232,7 @@ fn edits_are_steps_without_a_look_at_the_rest() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_told() {
+fn files_that_cannot_be_stored_are_reported() {
     let scene = Scene::of(&[
         ("big", &"x".repeat(3000)),
         ("small", "s"),
@@ -534,7 +534,7 @@ fn where_nothing_can_be_written_nothing_is_changed() {
 }
 
 #[test]
-fn what_changes_while_it_is_taken_back_is_left() {
+fn files_that_change_during_undo_are_left() {
     let scene = Scene::of(&[("a", "old"), ("b", "old")]);
     let mut steps = scene.steps();
     let _ = command(&mut steps, || ["a", "b"].iter().for_each(|name| scene.write(name, "new")));

@@ -77,7 +77,7 @@ fn a_step_of_two_places_is_taken_back_and_made_again_as_one() {
 }
 
 #[test]
-fn what_fails_in_one_place_is_done_in_both_or_in_neither() {
+fn a_failure_in_one_place_undoes_both_or_neither() {
     let mut failures = 0;
     for when in 1.. {
         let scene = start();

@@ -59,7 +59,7 @@ fn contents(steps: &Steps) -> Vec<Content> {
 }
 
 #[test]
-fn what_git_has_isnt_kept_again_until_a_step_needs_it() {
+fn files_in_git_are_stored_only_when_a_step_needs_them() {
     for (limits, is_compared) in [(LIMITS, true), (TRUSTING, false)] {
         let scene = Scene::tracked(100);
         scene.write("untracked", "u");
@@ -85,7 +85,7 @@ fn what_git_has_isnt_kept_again_until_a_step_needs_it() {
 }
 
 #[test]
-fn what_is_looked_at_ahead_is_known_and_little_is_kept() {
+fn looking_ahead_knows_the_files_and_stores_little() {
     let scene = Scene::tracked(100);
     scene.write("untracked", "u");
     scene.write("large", &"x".repeat(900_000));
@@ -123,7 +123,7 @@ fn packs_that_go_between_two_looks_are_noticed() {
 }
 
 #[test]
-fn what_a_damaged_pack_held_is_told_to_be_lost() {
+fn files_in_a_damaged_pack_are_reported_as_lost() {
     let scene = Scene::tracked(60);
     let mut steps = scene.steps();
     let made = command(&mut steps, || {
@@ -194,7 +194,7 @@ fn attributes_that_stand_between_files_and_contents_are_seen() {
 }
 
 #[test]
-fn what_the_index_cannot_know_isnt_believed() {
+fn the_index_is_trusted_only_where_it_can_know() {
     // Attributes, what is done behind the commit, whether the index is old enough, and whether it is believed then.
     let table = [
         ("", "status", true, true),

@@ -211,7 +211,7 @@ fn a_draft_refuses_what_git_or_the_session_cannot_hold() {
 }
 
 #[test]
-fn what_is_changed_back_is_no_change_and_a_link_leads_to_its_file() {
+fn a_reverted_edit_is_no_change_and_a_link_resolves_to_its_file() {
     let twins = Twins::new();
     let change = |path: &str, old: Option<&[u8]>, new: Option<&[u8]>| {
         twins.draft.change(&twins.journals, &[Change { path, old, new }]).expect("changed");

@@ -61,7 +61,7 @@ fn only_what_the_user_showed_is_sent() {
 
 /// What is typed ahead of a password's prompt stands on the screen, and was sent as the command's output.
 #[test]
-fn what_is_typed_while_a_command_runs_is_not_sent() {
+fn keys_typed_during_a_command_are_not_sent_to_the_model() {
     let server = Server::start();
     let session = Session::spawn(server.shell("", ""));
     session.run("mkfifo gate");

@@ -82,8 +82,12 @@ fn a_conversation_is_rewound_forked_and_named_and_keeps_its_outputs() {
     });
     session.run(":rewind 7");
     session.expect_text("7 is no turn of this conversation");
-    session.run(":rewind 1");
+    session.line(":rewind 1");
     session.expect_text("Back at turn 1; 2 later turns are set aside.");
+    // The question that was taken back is in the line again.
+    session.expect_text("? what is two here?");
+    session.send(b"\x15");
+    session.expect_prompt();
     session.run("what is two, again?");
     let sent = contents(&server, 4);
     assert!(sent[0].contains("seen-2") && sent[0].ends_with("what is one here?"), "{sent:?}");

@@ -90,7 +90,7 @@ fn a_commit_is_asked_about_as_a_branch_that_moves() {
 }
 
 #[test]
-fn what_every_command_leaves_in_a_directory_of_builds_is_kept_after_one_answer() {
+fn build_directories_are_kept_after_one_answer() {
     let commands = [
         "mkdir target && echo one > target/one",
         "mkdir target/deep && echo two > target/deep/two && chmod +x target/one",
@@ -184,7 +184,7 @@ fn the_other_names_of_a_changed_file_are_reported() {
 
 /// The other files that a command made with a protected one stayed, among them half of a work tree in `.git`.
 #[test]
-fn what_came_with_a_protected_file_goes_with_it() {
+fn companions_of_a_refused_protected_file_are_removed() {
     let commands = [r"mkdir -p $'e\e[2J\u202e'; echo x > $'e\e[2J\u202e/.envrc'; git worktree add -q tree"];
     let home = scene(&commands, "security = {autonomy = \"full\", tier = \"landlock\"}");
     for words in [&["init", "-q"][..], &["commit", "-qm", "one", "--allow-empty"]] {

@@ -138,7 +138,7 @@ fn the_shell_shows_the_policy_and_explains() {
 /// It said "uses the network" of a line that gets none, and of a file that isn't there yet only its name, though its whole
 /// directory is opened.
 #[test]
-fn what_a_command_would_be_given_is_explained_for_each_sandbox() {
+fn policy_explain_lists_the_access_for_each_sandbox() {
     let home = home(&[("out/old.txt", "")]);
     let explain = |tier: &str, command: &str| {
         let (success, output, errors) = reedclaw(home.path(), &["policy", "explain", "--tier", tier, command], "");

@@ -85,8 +85,11 @@ fn a_session_edits_beside_the_checkout_goes_back_and_is_taken_over() {
     session.run("clear");
     session.run(":session log");
     session.expect_text("write it");
-    session.run(":rewind 1");
+    session.line(":rewind 1");
     session.expect_text("Back at turn 1");
+    session.expect_text("? more of it");
+    session.send(b"\x15");
+    session.expect_prompt();
     session.run(":session cat more.txt");
     session.expect_text("no such file");
     session.run(":session undo 1");
@@ -272,6 +275,7 @@ fn open_files_go_with_each_question_until_they_are_closed() {
     session.expect_text("yes [y]");
     session.type_text("y");
     session.expect_text("Back at turn 1");
+    session.send(b"\x15");
     session.run("clear");
     session.run(":session context");
     session.expect("both files, each with its tokens", |screen| {
@@ -344,7 +348,7 @@ fn the_prompt_shows_the_session_and_the_next_shell_tells_of_a_turn_that_was_cut_
 }
 
 #[test]
-fn what_a_turn_changed_is_committed_while_its_person_is_asked_and_their_yes_is_a_commit() {
+fn a_turn_commits_before_its_question_and_again_after_the_yes() {
     if !require(&["git"]) {
         return;
     }
@@ -408,7 +412,7 @@ fn of_a_commands_changes_only_those_that_the_person_takes_are_in_the_session() {
 }
 
 #[test]
-fn what_git_ignores_stays_for_later_commands_of_other_processes() {
+fn ignored_files_stay_for_later_commands_of_other_processes() {
     if !require(&["git", "bwrap"]) {
         return;
     }
@@ -502,6 +506,7 @@ fn esc_twice_lists_the_turns_and_a_rewind_of_several_asks_first() {
     session.expect_text("yes [y]");
     session.type_text("y");
     session.expect_text("Back at turn 1");
+    session.send(b"\x15");
     session.run(":session undo");
     session.expect_text("undid the rewind to turn 1");
     session.run(":rewind 1 --code");

@@ -288,7 +288,7 @@ fn a_dry_run_writes_nothing_and_a_conflict_has_its_own_status() {
 }
 
 #[test]
-fn what_is_applied_is_one_step_that_undo_takes_back() {
+fn session_apply_is_one_step_that_undo_reverts() {
     if !require(&["git"]) {
         return;
     }
@@ -313,7 +313,7 @@ fn what_is_applied_is_one_step_that_undo_takes_back() {
 }
 
 #[test]
-fn what_is_applied_may_lie_in_new_directories_and_take_the_place_of_a_file() {
+fn session_apply_creates_directories_and_replaces_files() {
     if !require(&["git", "bwrap"]) {
         return;
     }

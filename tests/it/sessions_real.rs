@@ -50,7 +50,7 @@ fn script(numbers: &mut Numbers) -> String {
 
 /// Statement 10.
 #[test]
-fn what_a_command_changed_is_what_git_finds_in_a_copy() {
+fn changes_of_a_command_equal_those_that_git_finds() {
     if !require(&["git", "bwrap", "bash"]) {
         return;
     }

@@ -254,7 +254,7 @@ fn every_problem_is_listed_with_file_line_and_remedy() {
 }
 
 #[test]
-fn what_the_rules_deny_ends_or_is_left_and_a_denial_has_a_receipt() {
+fn a_denied_step_ends_or_continues_the_run_and_has_a_receipt() {
     let home = home(&[]);
     let blocked = shell_step("bad", "rm -rf ~", "ON");
     let next = shell_step("next", "true", "");

@@ -353,7 +353,7 @@ fn done_by_nobody(tasks: &[Task]) {
 }
 
 #[test]
-fn what_needs_more_than_the_workspace_is_refused_with_a_reason() {
+fn unattended_calls_beyond_the_workspace_are_refused_with_a_reason() {
     let home =
         home(&[rounds("please", &calls(&["git push", "echo x > ../outside.txt", "cat ../other.txt"]), "no")], "");
     fs::write(home.path().join("other.txt"), "not for a model").expect("a file");

@@ -309,7 +309,7 @@ fn words_that_speak_to_this_machine_open_no_network_unasked() {
 }
 
 #[test]
-fn what_a_command_left_in_its_home_leads_no_command_with_the_network() {
+fn files_left_in_a_private_home_do_not_reach_network_commands() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let speaks = format!("sh fetch.sh; (exec 3<>/dev/tcp/127.0.0.1/{port})");
@@ -333,7 +333,7 @@ fn what_a_command_left_in_its_home_leads_no_command_with_the_network() {
 }
 
 #[test]
-fn what_an_unasked_command_left_in_its_home_leads_no_job_that_the_person_agreed_to() {
+fn files_left_in_a_private_home_do_not_reach_approved_jobs() {
     let shell = |command: &str| ("shell", json!({"command": command}));
     let job = |command: &str| ("shell", json!({"command": command, "background": true}));
     let wait = |number: u32| ("shell_job", json!({"job": number}));
@@ -577,7 +577,7 @@ fn a_look_of_git_that_refreshes_its_index_changes_nothing() {
 }
 
 #[test]
-fn what_a_job_changes_after_its_call_is_a_step_at_its_end() {
+fn late_changes_of_a_job_become_a_step_at_its_end() {
     let job = "until test -e go; do sleep 0.05; done; echo late > late.txt; echo more >> a.txt";
     let calls = [
         ("shell", json!({"command": job, "background": true})),

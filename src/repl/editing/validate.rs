@@ -181,7 +181,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_finished_stays_so_at_the_end_of_its_line(text in any::<String>()) {
+        fn a_newline_after_finished_text_leaves_it_finished(text in any::<String>()) {
             prop_assert!(ends_alike(&text));
         }
 

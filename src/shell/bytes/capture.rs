@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_the_end_of_what_was_recorded() {
+    fn forget_from_cuts_the_end_of_the_recording() {
         for (head, tail) in [(100, 100), (6, 100), (0, 100), (100, 0), (4, 12)] {
             let mut recorder = Recorder::new(head, tail);
             recorder.push(b"a> out");

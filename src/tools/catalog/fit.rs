@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_two_meanings_stays_for_the_schema_to_refuse() {
+    fn ambiguous_arguments_are_left_for_the_schema_to_refuse() {
         for text in [r#"{"command": ["ls", "-l"]}"#, r#"{"command": "ls", "background": "maybe"}"#] {
             let (value, _) = read(text, &schema()).expect("it is JSON");
             assert!(!crate::schema::Schema::new(schema()).unwrap().problems(&value).is_empty(), "{text}");

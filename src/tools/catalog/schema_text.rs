@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_must_be_given_comes_first_and_limits_are_left_out() {
+    fn required_fields_come_first_and_limits_are_left_out() {
         let schema = json!({
             "type": "object",
             "properties": {

@@ -286,7 +286,7 @@ fn a_stop_and_the_limit_end_a_request_that_waits() {
 }
 
 #[test]
-fn what_is_planned_is_what_was_understood() {
+fn the_plan_holds_the_normalised_request() {
     let top = tempfile::tempdir().expect("a directory");
     let (root, spill) = (Root::open(top.path(), None).expect("a root"), Spill::new(top.path()));
     let place = Place { tree: &root, spill: &spill };

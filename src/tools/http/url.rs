@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plain_address_is_refused() {
+    fn malformed_addresses_are_refused() {
         for url in [
             "",
             "example.com",
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_written_anew() {
+    fn addresses_are_sent_in_normal_form() {
         for (url, sent) in [
             ("HTTP://Example.COM", "http://example.com/"),
             ("http://example.com:80/a", "http://example.com/a"),

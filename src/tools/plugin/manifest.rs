@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_told() {
+    fn invalid_manifests_are_refused_with_a_reason() {
         for (text, why) in [
             (String::new(), "missing field"),
             ("name = \"a\"".into(), "missing field `version`"),

@@ -82,7 +82,7 @@ fn only_what_was_allowed_to_the_byte_gives_tools() {
 }
 
 #[test]
-fn what_is_no_plugin_is_not_installed() {
+fn invalid_plugins_are_not_installed() {
     let top = tempfile::tempdir().expect("a directory");
     let at = |name: &str| top.path().join(name);
     let why = |name: &str| Bundle::read(&at(name)).expect_err(name).why;
@@ -184,7 +184,7 @@ fn a_program_ends_with_its_time_and_with_a_stop_and_so_does_its_group() {
 }
 
 #[test]
-fn what_was_printed_becomes_an_outcome() {
+fn plugin_output_becomes_an_outcome() {
     for (printed, success, output, error) in [
         ("{\"output\": \"sun\"}", true, "sun", ""),
         ("{\"output\": {\"a\": 1}}", true, "{\"a\":1}", ""),

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_says_which_pages() {
+    fn shown_text_names_its_pages() {
         let pages = ["one".to_owned(), " \n".to_owned(), "three\n".to_owned()];
         let show = |wanted: &str| shown("a.pdf", &pages, &Pages::parse(wanted).expect(wanted));
         assert_eq!(show("").output, "[page 1]\none\n\n[page 2]\n\n\n[page 3]\nthree\n");

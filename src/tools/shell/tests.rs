@@ -152,7 +152,7 @@ fn lives(pid: i32) -> bool {
 }
 
 #[test]
-fn what_ends_while_the_question_stands_has_its_whole_result() {
+fn a_command_that_ends_during_the_question_returns_its_whole_output() {
     let mut scene = Scene::new();
     let go = scene.path("go");
     let outcome = scene.run(WAITS, |has_ended| {
@@ -183,7 +183,7 @@ fn what_ends_while_the_question_stands_has_its_whole_result() {
 
 /// With ever more time, until the first line came before the question.
 #[test]
-fn what_came_before_the_question_is_shown_and_kept() {
+fn output_from_before_the_question_is_shown_and_returned() {
     for said in [None, Some(OverdueChoice::End), Some(OverdueChoice::Job)] {
         for doubled in 0.. {
             assert!(doubled < 16, "it was never shown");
@@ -205,7 +205,7 @@ fn what_came_before_the_question_is_shown_and_kept() {
 }
 
 #[test]
-fn what_the_person_waits_for_has_its_whole_result() {
+fn waiting_returns_the_whole_output() {
     let mut scene = Scene::new();
     let go = scene.path("go");
     let mut writer = None;
@@ -219,7 +219,7 @@ fn what_the_person_waits_for_has_its_whole_result() {
 }
 
 #[test]
-fn what_the_person_lets_go_on_is_a_job_that_nobody_is_asked_about_again() {
+fn a_continued_command_becomes_a_job_without_further_questions() {
     for (said, told) in
         [(Some(OverdueChoice::Job), "; the user lets it continue as job 1"), (None, "; it continues as job 1")]
     {
@@ -239,7 +239,7 @@ fn what_the_person_lets_go_on_is_a_job_that_nobody_is_asked_about_again() {
 }
 
 #[test]
-fn what_the_person_ends_ends_and_the_model_is_told() {
+fn ending_an_overdue_command_stops_it_and_informs_the_model() {
     let mut scene = Scene::new();
     let (noted, mut process) = (scene.path("pid"), 0);
     let outcome = scene.run(WAITS, |_| {
@@ -394,7 +394,7 @@ fn nothing_of_a_state_is_lost_without_a_note() {
 /// An unasked command left a function called `make` and a `PATH` of its own; the command that a person agreed to, which works
 /// on the workspace itself, ran these instead of what the question named.
 #[test]
-fn what_unasked_commands_leave_does_not_lead_one_that_a_person_agreed_to() {
+fn leftovers_of_unasked_commands_do_not_affect_an_approved_one() {
     let mut scene = Scene::new();
     let limit = Duration::from_secs(60);
     let mut run = |command: &str, is_by_words: bool| {

@@ -31,7 +31,7 @@ impl Column {
 }
 
 #[test]
-fn what_a_command_leaves_in_its_private_home_leads_the_next_one_nowhere() {
+fn files_left_in_a_private_home_do_not_affect_the_next_command() {
     as_both(|| {
         let Some(mut column) = Column::overlay() else { return };
         let scene = Scene::new(&mut column.outside);

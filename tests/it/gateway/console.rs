@@ -569,7 +569,7 @@ fn scenario_64_every_screen_is_accessible_narrow_wide_light_and_dark() {
 }
 
 #[test]
-fn what_is_typed_into_a_note_stays_while_others_change_the_canvas() {
+fn text_typed_into_a_note_survives_changes_by_others() {
     let home = home();
     let gateway = Gateway::start(home.path());
     let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));

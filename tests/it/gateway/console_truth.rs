@@ -310,7 +310,7 @@ fn a_run_begins_once_its_list_follows_and_a_denied_call_is_called_so() {
 }
 
 #[test]
-fn what_cannot_be_taken_back_is_asked_about_first() {
+fn irreversible_actions_ask_first() {
     let home = home();
     let gateway = Gateway::start(home.path());
     let anna = gateway.client(&token(home.path(), "anna", "admin", &[]));

@@ -270,7 +270,7 @@ fn the_audit_names_who_acted_and_not_whom_it_was_about() {
 }
 
 #[test]
-fn what_is_no_text_or_no_http_is_refused_in_the_one_form() {
+fn malformed_requests_are_refused_in_the_problem_format() {
     use std::io::{Read as _, Write as _};
 
     let home = home();
@@ -297,7 +297,7 @@ fn what_is_no_text_or_no_http_is_refused_in_the_one_form() {
 }
 
 #[test]
-fn what_this_version_cannot_do_safely_it_refuses_to_start() {
+fn unsafe_options_keep_the_gateway_from_starting() {
     let home = super::home_with_file();
     for (args, word) in [
         (&["--listen", "0.0.0.0:0"][..], "other machines"),

@@ -285,11 +285,11 @@ fn holds_the_contract(ledger: &Ledger) {
         events + 1,
         "the export has an event of its own"
     );
-    what_ends_does_so_by_its_clock(ledger);
+    expiry_follows_the_database_clock(ledger);
 }
 
 /// Times are those that were asked for, and are compared with the database's clock.
-fn what_ends_does_so_by_its_clock(ledger: &Ledger) {
+fn expiry_follows_the_database_clock(ledger: &Ledger) {
     let (who, now) = (someone(), ledger.now_ms().expect("a time"));
     let licence = |valid_until_ms: i64| NewLicence {
         subject: "user:anna".into(),

@@ -271,7 +271,7 @@ fn servers_that_come_up_after_the_wait_announce_their_tools_and_logins() {
 }
 
 #[test]
-fn what_is_missing_is_said_in_words_with_the_line_to_type() {
+fn missing_servers_are_explained_with_the_command_that_helps() {
     if !has_python() {
         return;
     }

@@ -35,7 +35,7 @@ fn a_check_that_passes_at_the_start_is_reported() {
 }
 
 #[test]
-fn what_is_blocked_stays_blocked_and_the_run_goes_on() {
+fn blocked_calls_stay_blocked_and_the_run_continues() {
     let commands = ["rm -rf /", "curl http://127.0.0.1:1/x | sh", "echo 1 > made"];
     let home = home(&[plan(&["clean up"]), shell("TASK 1: clean up", &commands, "it is clean")], "");
     let (status, text) = run(home.path(), &["norris", "make it", "--check", "test -e made"]);
