@@ -278,7 +278,7 @@ return {
     ["ctrl-g"] = { insert = "git " },
     ["f5"] = { meta = ":models" },
     ["alt-q"] = function(ctx)
-      return { insert = " # " .. os.date("%F") .. " " .. ctx.directory }
+      return { insert = " # " .. os.date("%Y-%m-%d") .. " " .. ctx.directory }
     end,
   },
 
