@@ -127,7 +127,7 @@ pub enum Event {
     /// Keys while a question is open, and when they were read.
     Keys(Vec<u8>, Instant),
     /// The shell has replaced itself by another program: keys and output pass through until it ends. With the row that the
-    /// program has begun, its prompt perhaps; none where it draws on the whole screen.
+    /// program has begun, its prompt perhaps; `None` if it draws on the whole screen.
     Replaced(Option<Vec<u8>>),
     /// The shell has ended.
     Ended(ExitStatus),

@@ -48,7 +48,7 @@ pub struct Steps {
 /// The changes of a command or an edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StepReport {
-    /// The number of the step; none where nothing was changed.
+    /// The number of the step; `None` if nothing was changed.
     pub step: Option<u64>,
     /// Number of files that it changed.
     pub files: usize,

@@ -390,7 +390,7 @@ impl<'a> Request<'a> {
         found
     }
 
-    /// Our own answer; none where the live shell may know better than a list of paths.
+    /// ReedClaw's own candidates; `None` if the live shell may know better than a list of paths.
     fn own(&self, state: &EditorState, fit: Fit) -> Option<Vec<Candidate>> {
         if self.in_comment {
             return Some(Vec::new());

@@ -1,5 +1,5 @@
 //! Writes lines and how they ended to the history, on a thread of its own, so that no command and no prompt waits for
-//! the disk. Who reads the history takes what is still to be written first ([`Writer::store`]), so that nobody ever
+//! the disk. Readers of the history use [`Writer::store`], which writes what still waits first, so that nobody
 //! sees the history without the last line. It must not know what a line means.
 
 use std::collections::VecDeque;

@@ -46,7 +46,7 @@ pub(in crate::repl) fn key_pressed(repl: &mut Repl, name: &str, prompt: &ReedPro
     }
 }
 
-/// Runs a meta command of the config; none where there is none of that name.
+/// Runs a meta command of the config; `None` if there is none of that name.
 pub(in crate::repl) fn own_meta(repl: &mut Repl, line: &str) -> Option<Flow> {
     let line = line.trim().trim_start_matches(':');
     let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

@@ -128,7 +128,7 @@ impl SharedHooks {
         self.metas().into_iter().filter(|(name, _)| commands::name_problem(name).is_none())
     }
 
-    /// Runs a meta command's hook; none where there is none of that name.
+    /// Runs a meta command's hook; `None` if there is none of that name.
     fn meta(&self, name: &str, argument: &str) -> Option<(Action, bool)> {
         let Both { own, project, failures, .. } = &mut *self.lock();
         let widened = project.meta(name, argument).map(|result| (result.map(Action::from), true));

@@ -5,7 +5,7 @@ use reedline::{EditCommand, KeyCode, KeyModifiers, ReedlineEvent};
 use super::chords::Chord;
 use super::edits::Edit;
 
-/// The keys that a sequence stands for, one or two; none where no key of the editor's sends it.
+/// The keys that a sequence stands for, one or two; none if no key of the editor sends it.
 pub(in crate::repl) fn chords(sequence: &str) -> Option<Vec<Chord>> {
     let bytes = bytes(sequence)?;
     let split = if bytes.len() > 1 && bytes[0] == 0x18 { 1 } else { 0 };

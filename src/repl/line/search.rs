@@ -292,7 +292,7 @@ impl SearchMenu {
     }
 }
 
-/// Distance between the characters of `word` lie in `line`; none where they aren't there in this order.
+/// Bytes that the characters of `word` span in `line`, in order; `None` if they don't occur in that order.
 fn spread(line: &str, word: &str) -> Option<usize> {
     let first = word.chars().next()?;
     let mut best: Option<usize> = None;
@@ -364,7 +364,7 @@ impl Menu for SearchMenu {
     }
 
     fn on_deactivate(&mut self) {
-        // Thousands of lines aren't kept for nobody.
+        // Thousands of lines would be held in memory although nobody searches.
         (self.hits, self.values, self.newest, self.asked) = (Vec::new(), Vec::new(), RefCell::default(), None);
         self.searching.end();
     }

@@ -174,7 +174,7 @@ impl Widget {
     }
 }
 
-/// Replaces a part of the line, with the cursor after it; gives where the new text is.
+/// Replaces a part of the line, with the cursor after it. Returns the range of the new text.
 fn insert(editor: &mut Editor, line: &str, replaced: Range<usize>, text: &str) -> Range<usize> {
     // The line may have changed since the range was kept.
     let (Some(before), Some(after)) = (line.get(..replaced.start), line.get(replaced.end..)) else { return 0..0 };

@@ -80,7 +80,7 @@ impl ProjectState {
         (self.is_due, self.is_stale) = (true, true);
     }
 
-    /// Says that a line is being done: the directory and the file may be others behind it.
+    /// Notes that a line runs: it may change the directory and the project's file.
     pub(in crate::repl) fn line_done(&mut self) {
         self.is_due = true;
     }

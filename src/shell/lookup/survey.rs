@@ -50,7 +50,7 @@ fn script(dialect: Dialect) -> String {
     format!("echo {BEGIN}; {}; echo '{END}'", sections.join("; "))
 }
 
-/// The names that `program` resolves, without those on `PATH`, and its `PATH`; none where it doesn't tell in time.
+/// The names that `program` resolves, without those on `PATH`, and its `PATH`; `None` if it doesn't answer in time.
 #[must_use]
 pub fn names_of(program: &Path) -> Option<(Names, OsString)> {
     let dialect = Dialect::of(program)?;

@@ -63,7 +63,7 @@ impl Packs {
         (header.kind == ObjectKind::Blob).then_some(header.object_size)
     }
 
-    /// Gives a content; none where no pack holds it, or not what its name says.
+    /// Returns a content; `None` if no pack holds it, or what it holds doesn't fit its name.
     pub fn content(&self, id: &ObjectId) -> Option<Vec<u8>> {
         self.packs.iter().find_map(|pack| {
             let (mut bytes, mut inflate) = (Vec::new(), Inflate::default());

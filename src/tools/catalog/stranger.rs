@@ -52,7 +52,7 @@ pub(in crate::tools) fn harmless(text: &str) -> String {
     seen.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A schema whose texts are harmless; none where one of its names isn't.
+/// A schema whose texts are harmless; `None` if one of its names isn't.
 pub(in crate::tools) fn harmless_schema(schema: Value) -> Option<Value> {
     Some(match schema {
         Value::String(text) => Value::String(harmless(&text)),
