@@ -569,6 +569,33 @@ fn mistakes_in_security_fail_closed() {
 }
 
 #[test]
+fn a_misspelt_table_or_place_fails_closed() {
+    use crate::proto::action::Autonomy::{Full, Readonly};
+    for (config, told) in [
+        ("securty = { autonomy = 'full' }", "securty: unknown key; did you mean security?"),
+        ("Security = { forbidden_commands = { 'curl' } }", "security: using the strictest of its settings until then"),
+        ("security = { 'readonly', autonomy = 'full' }", "security.autonomy: using security.autonomy \"readonly\""),
+        ("autonmy = 'readonly'", "autonmy: unknown key; did you mean security.autonomy?"),
+    ] {
+        let loaded = Home::with(format!("return {{ {config} }}")).load();
+        assert_eq!(loaded.settings.security.autonomy, Readonly, "{config}");
+        assert!(lines(&loaded).iter().any(|line| line.contains(told)), "{config}: {:?}", lines(&loaded));
+    }
+    let loaded = Home::with("return { security = { autonomy = 'full' }, contxt = {} }").load();
+    assert_eq!(loaded.settings.security.autonomy, Full, "another table's name costs nothing");
+    // No run begins over what was to be protected.
+    for (config, has_mistake) in
+        [("noris = { protect = { 'x' } }", true), ("writes = { 'x' }", true), ("contxt = {}", false)]
+    {
+        let home = Home::with(format!("return {{ {config} }}"));
+        let mistake = home.load().settings.norris.mistake;
+        assert_eq!(mistake.contains("unknown key; did you mean norris"), has_mistake, "{config}: {mistake}");
+        let of_project = with_project(&Home::with(""), &format!("return {{ {config} }}")).settings.norris.mistake;
+        assert_eq!(!of_project.is_empty(), has_mistake, "{config}: {of_project}");
+    }
+}
+
+#[test]
 fn a_wrong_rule_about_a_program_denies_it_and_the_others_hold() {
     let rules = |config: &str| {
         let loaded = Home::with(format!("return {{ security = {{ programs = {config} }} }}")).load();

@@ -358,7 +358,7 @@ pub(super) fn mark_mistake(tree: &mut Tree, problems: &Problems) {
 
 /// The first problem that leaves open what a run may change.
 pub(super) fn grant_mistake(problems: &Problems) -> Option<String> {
-    // A key that isn't known may be a misspelt one.
+    // A key that isn't known may be a misspelt one, and so may its table.
     let is_known =
         |key: &str| schema::ROWS.iter().any(|row| row.path == key || row.path.starts_with(&format!("{key}.")));
     let is_of_grant = |key: &str| {
@@ -367,7 +367,12 @@ pub(super) fn grant_mistake(problems: &Problems) -> Option<String> {
             || key == "norris.protect"
             || key.starts_with("norris.") && !is_known(key)
     };
-    let problem = problems.all().iter().find(|problem| !problem.is_warning && is_of_grant(&problem.key));
+    let is_meant = |key: &str| {
+        let key = [key.to_owned()];
+        schema::place(&key).is_unknown() && schema::suggest(&key).is_some_and(|meant| is_of_grant(&meant))
+    };
+    let is_about_grant = |key: &str| is_of_grant(key) || is_meant(key);
+    let problem = problems.all().iter().find(|problem| !problem.is_warning && is_about_grant(&problem.key));
     problem.map(ToString::to_string)
 }
 

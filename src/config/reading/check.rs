@@ -82,7 +82,9 @@ impl Check<'_> {
     }
 
     fn table(&mut self, table: &Table, key: &mut Vec<String>, checked: &mut Checked) {
-        for (name, value) in self.entries(table, key) {
+        let entries = self.entries(table, key);
+        let is_damaged = std::mem::take(&mut self.is_damaged);
+        for (name, value) in entries {
             let Some(name) = name else { continue };
             key.push(name);
             if self.hook(key, &value, &mut checked.hooks) {
@@ -121,25 +123,39 @@ impl Check<'_> {
                 (Place::Table, other) if key.as_slice() == ["security"] => {
                     let message = format!("{} is not a table; using the strictest of its settings", shown(&other));
                     self.problems.key(key, message);
-                    checked.tree.extend(schema::all_strictest());
+                    checked.tree.extend(schema::strictest_in(key));
                 }
                 (Place::Table | Place::Names, other) => {
                     self.problems.key(key, format!("{} is not a table; ignored", shown(&other)));
                 }
                 (Place::Unknown, _) => {
                     self.unknown(key);
-                    // A misspelt name must not loosen the intended setting.
-                    let meant = schema::suggest(key).map(|meant| match meant.split_once('.') {
-                        Some((table, name)) => vec![table.to_owned(), name.to_owned()],
-                        None => [&key[..key.len() - 1], &[meant]].concat(),
-                    });
-                    if let Some((meant, strict)) = meant.and_then(|meant| schema::strictest(&meant)) {
-                        self.problems.key(&meant, format!("using {}, the strictest, until then", strict.in_words()));
-                        checked.tree.insert(meant, strict);
-                    }
+                    self.tighten_meant(key, checked);
                 }
             }
             key.pop();
+        }
+        if is_damaged {
+            self.damaged(&["security".to_owned(), "autonomy".to_owned()], checked);
+        }
+    }
+
+    /// Sets what a misspelt name probably means to the strictest value: the mistake must not loosen it.
+    fn tighten_meant(&mut self, key: &[String], checked: &mut Checked) {
+        let Some(meant) = schema::suggest(key) else { return };
+        let meant = match meant.split_once('.') {
+            Some((table, name)) => vec![table.to_owned(), name.to_owned()],
+            None => [&key[..key.len() - 1], &[meant]].concat(),
+        };
+        if let Some((meant, strict)) = schema::strictest(&meant) {
+            self.problems.key(&meant, format!("using {}, the strictest, until then", strict.in_words()));
+            checked.tree.insert(meant, strict);
+            return;
+        }
+        let strictest = schema::strictest_in(&meant);
+        if !strictest.is_empty() {
+            self.problems.key(&meant, "using the strictest of its settings until then".to_owned());
+            checked.tree.extend(strictest);
         }
     }
 
@@ -172,6 +188,8 @@ impl Check<'_> {
         }
         if let Some(odd) = odd {
             self.problems.key(key, format!("has the entry {odd}, which is not a name; ignored"));
+            // Its meaning is unknown, as of a list that forbids something.
+            self.is_damaged |= matches!(key, [security] if security == "security");
         }
         if matches!(key, [mcp, servers] if mcp == "mcp" && servers == "servers") && named.len() > SERVERS_MAX {
             let rest: Vec<String> = named.keys().skip(SERVERS_MAX).cloned().collect();

@@ -75,14 +75,21 @@ pub(in crate::config) fn strictest<S: AsRef<str>>(key: &[S]) -> Option<(Vec<Stri
     (key[0] == "security").then_some((key, value))
 }
 
-/// The strictest value of every security setting that has one.
-pub(in crate::config) fn all_strictest() -> impl Iterator<Item = (Vec<String>, Setting)> {
-    ROWS.iter().filter_map(|row| strictest(&row.path.split('.').collect::<Vec<_>>()))
+/// The strictest value of every setting of a table that has one.
+pub(in crate::config) fn strictest_in(table: &[String]) -> Vec<(Vec<String>, Setting)> {
+    let parts = ROWS.iter().map(|row| row.path.split('.').collect::<Vec<_>>());
+    // There is no server yet whose tools could be left out.
+    let inside = parts.filter(|parts| parts.len() > table.len() && !parts.contains(&"NAME"));
+    inside
+        .filter(|parts| parts.iter().zip(table).all(|(part, have)| part == have))
+        .filter_map(|it| strictest(&it))
+        .collect()
 }
 
 /// Finds the key that was probably meant: one beside the unknown key, or the same word at another place.
 pub(in crate::config) fn suggest(key: &[String]) -> Option<String> {
     let (word, parents) = key.split_last()?;
+    let most = (word.chars().count() / 3).max(1);
     let mut best: Option<(usize, String)> = None;
     for row in ROWS {
         let parts: Vec<&str> = row.path.split('.').collect();
@@ -90,17 +97,27 @@ pub(in crate::config) fn suggest(key: &[String]) -> Option<String> {
             && parents.iter().zip(&parts).all(|(have, part)| *part == "NAME" || part == have);
         if beside {
             let sibling = parts[parents.len()];
-            let off = strsim::osa_distance(word, sibling);
-            if sibling != "NAME" && off <= (word.chars().count() / 3).max(1) {
+            if let Some(off) = slip(word, sibling, most).filter(|_| sibling != "NAME") {
                 consider(&mut best, off, sibling.to_owned());
             }
         }
         // A key under NAME is never suggested for one elsewhere: the NAME would be a guess.
-        if parts.last() == Some(&word.as_str()) && !parts.contains(&"NAME") {
-            consider(&mut best, 1, row.path.to_owned());
+        // At another place only the same word counts; where no table is named, a slip too.
+        let last = parts.last().filter(|_| !parts.contains(&"NAME"));
+        if let Some(off) = last.and_then(|last| slip(word, last, if parents.is_empty() { most } else { 0 })) {
+            consider(&mut best, off + 1, row.path.to_owned());
         }
     }
     best.map(|(_, suggestion)| suggestion)
+}
+
+/// The number of slips that make a word of the table another one, if there are at most `most`.
+fn slip(word: &str, meant: &str, most: usize) -> Option<usize> {
+    // Cheap, and true for nearly all pairs.
+    if word.chars().count().abs_diff(meant.len()) > most {
+        return None;
+    }
+    Some(strsim::osa_distance(word, meant)).filter(|off| *off <= most)
 }
 
 fn consider(best: &mut Option<(usize, String)>, off: usize, suggestion: String) {
@@ -127,6 +144,8 @@ mod tests {
             ("models.a.endpont", Some("endpoint")),
             ("editor.colour", None),
             ("shell.color", Some("console.color")),
+            ("autonmy", Some("security.autonomy")),
+            ("securty", Some("security")),
             ("zzz", None),
         ] {
             assert_eq!(suggest(&key(wrong)).as_deref(), right, "{wrong}");

@@ -7,7 +7,7 @@ mod kind;
 use Project::{Adds, Drops, Less, May, NewLocal, Not, Only, Stricter};
 
 use crate::proto::action::Autonomy;
-pub(super) use keys::{Place, all_strictest, place, strictest, suggest};
+pub(super) use keys::{Place, place, strictest, strictest_in, suggest};
 pub use kind::Kind;
 
 /// The rights of a project's file (`.reedclaw.lua`, `./config.lua`) over a setting: it can only tighten.
