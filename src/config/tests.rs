@@ -616,6 +616,44 @@ fn a_wrong_rule_about_a_program_denies_it_and_the_others_hold() {
 }
 
 #[test]
+fn a_list_that_restricts_tools_never_falls_open() {
+    let words = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    for (config, tools, told) in [
+        ("agent = 'file_read'", words(&["file_read"]), "\"file_read\" is not a list; used as its only entry"),
+        ("agent = 'file_read, time'", words(&[]), "using {}, the strictest"),
+        ("agent = 5", words(&[]), "using {}, the strictest"),
+        ("agent = { file_read = true }", words(&[]), "is not part of a list; ignored"),
+        ("agent = { 'time', x = 1 }", words(&["time"]), "is not part of a list; ignored"),
+        ("agnt = { 'time' }", words(&[]), "tools_allow.agent: using {}, the strictest, until then"),
+    ] {
+        let loaded = Home::with(format!("return {{ tools_allow = {{ {config} }} }}")).load();
+        assert_eq!(loaded.settings.tools.allow_agent, tools, "{config}");
+        assert!(lines(&loaded).iter().any(|line| line.contains(told)), "{config}: {:?}", lines(&loaded));
+    }
+    let loaded = Home::with("return { tool_allow = { agent = { 'time' } } }").load();
+    assert_eq!(loaded.settings.tools.allow_agent, words(&[]), "a misspelt table");
+
+    let server = |config: &str| {
+        let text = format!("return {{ mcp = {{ servers = {{ srv = {{ command = {{ 'x' }}, {config} }} }} }} }}");
+        let loaded = Home::with(text).load();
+        let told = lines(&loaded).join("\n");
+        (loaded.settings.mcp.servers["srv"].clone(), told)
+    };
+    let (found, told) = server("only = 'echo', without = 'write'");
+    assert_eq!((&found.only, &found.without[..]), (&words(&["echo"]), &["write".to_owned()][..]), "{told}");
+    for config in ["without = { write = true }", "without = 5", "only = 'echo', without = 5", "tools = 'deny'"] {
+        let (found, told) = server(config);
+        assert_eq!(found.only, words(&[]), "{config}: {told}");
+        assert!(told.contains("using mcp.servers.srv.only {}, the strictest"), "{config}: {told}");
+    }
+    let (found, told) = server("tools = { write = 'denny', act = 5, look = 'run', echo = 'deny' }");
+    let rules: Vec<_> = found.tools.iter().map(|(tool, rule)| (tool.as_str(), rule.as_str())).collect();
+    assert_eq!(rules, [("act", "deny"), ("echo", "deny"), ("look", "run"), ("write", "deny")]);
+    let want = "mcp.servers.srv.tools.write: \"denny\" is not \"deny\", \"ask\" or \"run\"; using \"deny\"";
+    assert!(told.contains(want) && told.contains("tools.act: 5 is not"), "{told}");
+}
+
+#[test]
 fn the_shell_program_is_found_without_the_rest() {
     for (config, want) in [
         ("return { shell = { program = '/bin/zsh' }, nonsense = 1 }", Some("/bin/zsh")),
@@ -655,6 +693,7 @@ fn some_value(kind: Kind) -> String {
         Kind::Paths => "{ '/evil' }".into(),
         Kind::Programs => "{ 'evil: ask' }".into(),
         Kind::WordMap | Kind::Sources => "{ ls = 'evil' }".into(),
+        Kind::Rules(words) => format!("{{ ls = '{}' }}", words.last().expect("a word")),
         Kind::Ports => "{ 22 }".into(),
     }
 }

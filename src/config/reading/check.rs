@@ -342,6 +342,7 @@ impl Check<'_> {
             Kind::Programs => self.programs(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::Paths => self.paths(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),
+            Kind::Rules(rules) => self.rules(value, key, rules).ok_or_else(wrong).map(Setting::WordMap),
             // A text in it may be a secret: it isn't repeated in the message.
             Kind::Sources => {
                 let wrong = || format!("the value is not {allowed}");
@@ -504,10 +505,13 @@ impl Check<'_> {
         what: &str,
         read: fn(&Value) -> Option<String>,
     ) -> Option<Vec<String>> {
-        let is_forbidding = key.last().is_some_and(|name| name.starts_with("forbidden_") || name == "programs");
+        let strictest = schema::strictest(key);
+        let is_restricting = strictest.is_some();
+        // What a list forbids is unknown where a part of it is; a list that allows something just becomes shorter.
+        let is_forbidding = strictest.is_some_and(|(meant, _)| meant != key);
         let Value::Table(table) = value else {
             // Words that the user has forbidden stay forbidden, even if other words are wrong.
-            let only = read(value).filter(|_| is_forbidding)?;
+            let only = read(value).filter(|_| is_restricting)?;
             self.problems.key(key, format!("{} is not a list; used as its only entry", shown(value)));
             return Some(vec![only]);
         };
@@ -539,6 +543,25 @@ impl Check<'_> {
 
     fn word_map(&mut self, value: &Value, key: &[String]) -> Option<BTreeMap<String, String>> {
         self.map_of(value, key, |entry| text(entry, &|| format!("{} is not a string", shown(entry))))
+    }
+
+    /// Reads a table whose values are words of a few; a wrong one counts as the first, the strictest.
+    fn rules(&mut self, value: &Value, key: &[String], rules: &'static [&str]) -> Option<BTreeMap<String, String>> {
+        let is_rule = |rule: &String| rules.contains(&rule.as_str());
+        let found = self.map_of(value, key, |entry| {
+            let rule = text(entry, &String::new).ok().filter(is_rule);
+            Ok(rule.ok_or_else(|| shown(entry)))
+        })?;
+        let rule = |(name, rule): (String, Result<String, String>)| {
+            let rule = rule.unwrap_or_else(|shown| {
+                let inner = [key, std::slice::from_ref(&name)].concat();
+                let message = format!("{shown} is not {}; using {}", Kind::Choice(rules), quoted(rules[0]));
+                self.problems.key(&inner, message);
+                rules[0].to_owned()
+            });
+            (name, rule)
+        };
+        Some(found.into_iter().map(rule).collect())
     }
 
     fn sources(&mut self, value: &Value, key: &[String]) -> Option<BTreeMap<String, KeySource>> {

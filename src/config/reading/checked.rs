@@ -28,6 +28,7 @@ impl Setting {
         match self {
             Self::Text(text) => quoted(text),
             Self::Bool(value) => value.to_string(),
+            Self::Words(words) if words.is_empty() => "{}".into(),
             _ => "the default".into(),
         }
     }

@@ -1,10 +1,10 @@
-//! Keys of the table: the row of a key, the strictest value of a security setting, and the key that was probably meant. It must not
-//! know values.
+//! Keys of the table: the row of a key, the strictest value of a setting that restricts, and the key that was probably meant. It
+//! must not know values.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use super::Project::{Adds, Only, Stricter};
+use super::Project::{Adds, Drops, Only, Stricter};
 use super::{Kind, ROWS, Row};
 use crate::config::reading::checked::Setting;
 
@@ -59,10 +59,23 @@ pub(in crate::config) fn place(key: &[String]) -> Place {
     Place::Unknown
 }
 
-/// The strictest value of a security setting, which applies if the configured one is wrong.
+/// The strictest value of a security setting or of a list that restricts, which applies if the configured one is wrong. It may be
+/// another setting's.
 pub(in crate::config) fn strictest<S: AsRef<str>>(key: &[S]) -> Option<(Vec<String>, Setting)> {
     let key: Vec<String> = key.iter().map(|part| part.as_ref().to_owned()).collect();
     let Place::Leaf(row) = place(&key) else { return None };
+    let nothing = || Setting::Words(Vec::new());
+    if row.project == Drops && row.kind == Kind::Words {
+        return Some((key, nothing()));
+    }
+    if let [mcp, servers, name, last] = &key[..]
+        && mcp == "mcp"
+        && (last == "without" || matches!(row.kind, Kind::Rules(_)))
+    {
+        // The tools that it should leave out are unknown.
+        let only = [mcp, servers, name, &"only".to_owned()].map(Clone::clone).to_vec();
+        return Some((only, nothing()));
+    }
     if key[0] == "security" && (row.project == Adds || row.kind == Kind::Programs) {
         // The entries that a damaged list should forbid are unknown.
         return strictest(&["security", "autonomy"]);

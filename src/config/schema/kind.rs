@@ -40,6 +40,8 @@ pub enum Kind {
     Programs,
     /// A table from words to strings.
     WordMap,
+    /// A table from words to one of a few strings, the strictest first.
+    Rules(&'static [&'static str]),
     /// A table whose values may be secrets: texts, or tables that name a variable or a program that prints the value.
     Sources,
     /// A key itself, never echoed; it holds, with a warning.
@@ -82,6 +84,7 @@ impl fmt::Display for Kind {
                 "a table of strings, { from = \"VARIABLE\" } or { command = { \"PROGRAM\", \"ARGUMENT\" } }",
             ),
             Self::WordMap => f.write_str("a table of strings such as { gs = \"git status\" }"),
+            Self::Rules(words) => write!(f, "a table of names, each with {}", Self::Choice(words)),
             Self::Secret => f.write_str("a key"),
             Self::Argv => f.write_str("a list of strings such as { \"pass\", \"show\", \"openai\" }"),
             Self::Ports => f.write_str("a list of ports such as { 80, 443, 8080 }"),

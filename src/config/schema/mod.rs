@@ -99,6 +99,8 @@ const DOLLARS_MAX: f64 = 1_000_000.0;
 const MCP_START: &[&str] = &["never", "lazy", "eager"];
 /// The access of a server of tools to the workspace, from the strictest.
 const MCP_SANDBOX: &[&str] = &["read", "workspace", "off"];
+/// Rules for a tool of a server, from the strictest.
+const MCP_RULES: &[&str] = &["deny", "ask", "run"];
 /// Whether logins at servers of tools are tried.
 const MCP_OAUTH: &[&str] = &["off", "auto"];
 /// Versions of the protocol that servers of tools speak.
@@ -562,7 +564,7 @@ pub const ROWS: &[Row] = &[
     ),
     row(
         "mcp.servers.NAME.tools",
-        Kind::WordMap,
+        Kind::Rules(MCP_RULES),
         "a rule for a tool: `run` (unasked while it is the one you allowed), `ask`, `deny`",
         SERVER,
     ),
