@@ -402,6 +402,31 @@ fn bytes_that_are_no_text_are_refused() {
     assert_eq!((lines(&loaded).len(), loaded.settings.prompt), (0, PromptStyle::Shell));
 }
 
+/// The link's target may be on a disk that isn't mounted yet: that config was meant, whatever it says.
+#[test]
+fn a_config_behind_a_link_to_nothing_is_one_that_cant_be_read() {
+    let home = Home::with("");
+    home.write("work/config.lua", "return {}");
+    let config = home.dir.path().join("home/.config");
+    for (link, told) in [
+        (
+            "reedclaw/config.lua",
+            "~/.config/reedclaw/config.lua: is a link to something that isn't there; using the defaults",
+        ),
+        ("reedclaw", "config.lua: there is no such file: ~/.config/reedclaw is a link to something that isn't there"),
+    ] {
+        fs::remove_dir_all(&config).expect("removed");
+        fs::create_dir_all(config.join(link).parent().expect("a parent")).expect("a directory");
+        symlink("/mnt/absent/dotfiles", config.join(link)).expect("a link");
+        let loaded = home.load();
+        assert_eq!(loaded.settings.security.autonomy, crate::proto::action::Autonomy::Readonly, "{link}");
+        assert!(lines(&loaded)[0].contains(told), "{:?}", lines(&loaded));
+        assert_eq!(Look::of_request(&home.request(), &loaded), None, "the user has a config");
+    }
+    fs::remove_file(config.join("reedclaw")).expect("removed");
+    assert_eq!((home.load().path, lines(&home.load())), (None, Vec::new()));
+}
+
 #[test]
 fn tricks_with_tables_neither_crash_nor_apply() {
     let trick = "setmetatable({}, { __index = function() error('x') end, __iter = error, __len = error })";

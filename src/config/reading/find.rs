@@ -31,7 +31,8 @@ pub(in crate::config) struct Found {
     pub(in crate::config) text: Result<String, String>,
 }
 
-/// Finds the first config there is. One that is there but can't be used ends the search: the user's own was meant.
+/// Finds the first config there is. One that is there but can't be used ends the search: the user's own was meant. So does a
+/// link to nothing on the way to it: its config isn't here now.
 pub(in crate::config) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Path>) -> Option<Found> {
     // An empty path stays empty: joined, it would be the directory.
     let under_cwd = |path: &Path| match cwd {
@@ -50,9 +51,20 @@ pub(in crate::config) fn first(option: Option<&Path>, env: &Env, cwd: Option<&Pa
     }
     let path = user_path(env)?;
     match read(&path, Source::User) {
-        Err(why) if why.absent => None,
+        Err(why) if why.absent => {
+            let link = broken_link(&path)?;
+            let words =
+                if link == path { String::new() } else { format!("there is no such file: {} ", display(link, env)) };
+            Some(Found { source: Source::User, text: Err(words + "is a link to something that isn't there"), path })
+        }
         text => Some(Found { source: Source::User, text: text.map_err(|why| why.words), path }),
     }
+}
+
+/// The link to nothing because of which a path isn't there: the path itself, or a directory above it.
+fn broken_link(path: &Path) -> Option<&Path> {
+    let nearest = path.ancestors().find(|it| it.symlink_metadata().is_ok())?;
+    (nearest.is_symlink() && nearest.metadata().is_err()).then_some(nearest)
 }
 
 /// `$XDG_CONFIG_HOME/reedclaw/config.lua`. A relative variable doesn't count, as the XDG specification says.
