@@ -153,8 +153,8 @@ pub struct Request {
     pub cwd: Option<PathBuf>,
     /// History and conversations that are open already; else they are opened.
     pub store: Option<Arc<Mutex<Store>>>,
-    /// The settings that count if the config has a mistake; else those that can be read of it, and the defaults.
-    pub fallback: Option<Arc<Settings>>,
+    /// The values that count if the config has a mistake; else those that can be read of it, and the defaults.
+    pub fallback: Option<Arc<config::Layers>>,
     /// Without `HOME` the home in the system's table of users counts: containers often set none.
     pub finds_home: bool,
     /// Directories outside the workspace that tools may read, too: absolute and without links.
@@ -222,18 +222,20 @@ impl Runtime {
             env.insert("HOME".into(), home.into());
         }
         let cwd = request.cwd.clone().unwrap_or_else(host::working_directory);
-        let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: cwd.clone() };
+        // A config is named from where the program was started, whatever it works in.
+        let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
         let version = env!("CARGO_PKG_VERSION");
         tracing::info!(event = "startup", version, channel = request.channel.word());
         let mut loaded = config::load(&load)?;
+        let is_broken = |loaded: &config::Loaded| loaded.problems.iter().any(|problem| !problem.is_warning);
+        if let Some(layers) = request.fallback.as_ref().filter(|_| is_broken(&loaded)) {
+            loaded.fall_back(layers);
+        }
         if request.channel != ChannelKind::Shell {
-            loaded.lay_trusted_config(&load);
+            loaded.lay_trusted_project(&config::LoadRequest { cwd: cwd.clone(), ..load.clone() });
         }
-        let config::Loaded { mut settings, problems, path, hooks, layers, .. } = loaded;
-        let has_broken_config = problems.iter().any(|problem| !problem.is_warning);
-        if let Some(fallback) = request.fallback.as_ref().filter(|_| has_broken_config) {
-            settings = (**fallback).clone();
-        }
+        let has_broken_config = is_broken(&loaded);
+        let config::Loaded { settings, problems, path, hooks, layers, .. } = loaded;
         let place = path.as_ref().map(|path| path.display().to_string());
         tracing::info!(event = "config_path", path = place, problems = problems.len());
         let env = load.env.clone();

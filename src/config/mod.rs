@@ -91,16 +91,35 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Lays `./config.lua` over the defaults for a user without a config, if it is trusted: for what asks no question and
-    /// has no prompt at which a project's file would be found.
-    pub fn lay_trusted_config(&mut self, request: &LoadRequest) {
-        let look = Look::of_request(request, self).filter(Look::is_config);
-        let overlay = look.and_then(|look| look.read(&request.env).ok());
-        if let Some(TrustVerdict::Trusted(trusted)) = overlay.map(|overlay| Trust::of(&request.env).judge(overlay)) {
-            let Effective { settings, problems, layers, .. } = self.layers.with(&trusted, &request.env);
-            (self.settings, self.layers) = (settings, layers);
-            self.problems.extend(problems);
+    /// Lays the project's file of the request's directory over the settings, if it is trusted: for what has no prompt at
+    /// which it would be asked about. A file that was trusted and doesn't apply any more is a warning.
+    pub fn lay_trusted_project(&mut self, request: &LoadRequest) {
+        let Some(look) = Look::of_request(request, self) else { return };
+        let trust = Trust::of(&request.env);
+        let warning =
+            |file: String, message: String| Problem { file, line: None, key: String::new(), message, is_warning: true };
+        match look.read(&request.env).map(|overlay| trust.judge(overlay)) {
+            Ok(TrustVerdict::Trusted(trusted)) => {
+                let Effective { settings, problems, layers, .. } = self.layers.with(&trusted, &request.env);
+                (self.settings, self.layers) = (settings, layers);
+                self.problems.extend(problems);
+            }
+            Ok(TrustVerdict::Unknown { overlay, before: Some(_) }) => {
+                let message =
+                    "has changed since you trusted it; none of it applies until a session there asks you again";
+                self.problems.push(warning(overlay.shown().to_owned(), message.to_owned()));
+            }
+            Ok(TrustVerdict::Unknown { .. } | TrustVerdict::Never) => {}
+            Err(refused) if trust.has_trusted(look.directory()) => {
+                self.problems.push(warning(refused.file, format!("is not used: {}", refused.why)));
+            }
+            Err(_) => {}
         }
+    }
+
+    /// Lets the values of another load hold.
+    pub fn fall_back(&mut self, layers: &Layers) {
+        (self.settings, self.layers) = (layers.settings(), layers.clone());
     }
 }
 

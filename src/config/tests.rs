@@ -504,7 +504,7 @@ fn a_config_in_the_working_directory_is_a_projects_file_if_there_is_no_own() {
     fs::remove_file(home.dir.path().join("home/.config/reedclaw/config.lua")).expect("removed");
     let load = || {
         let mut loaded = home.load();
-        loaded.lay_trusted_config(&request);
+        loaded.lay_trusted_project(&request);
         loaded
     };
     let before = load();
@@ -519,7 +519,9 @@ fn a_config_in_the_working_directory_is_a_projects_file_if_there_is_no_own() {
     assert!(lines(&trusted)[0].contains("config.lua:1: shell.program: refused: a project can't choose the shell"));
     // One byte more.
     home.write("work/config.lua", "return { prompt = 'shell' } ");
-    assert_eq!(load().settings.prompt, PromptStyle::Default);
+    let changed = load();
+    assert_eq!(changed.settings.prompt, PromptStyle::Default);
+    assert!(lines(&changed)[0].contains("config.lua: warning: has changed since you trusted it"), "{changed:?}");
     home.write("work/.reedclaw.lua", "return {}");
     assert!(!Look::of_request(&request, &home.load()).expect("the file").is_config());
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 use crate::config::home;
+use crate::home::{command, seen};
 use crate::pty::{Key, Session, Spawn, cursor_line};
 
 const FILE: &str = "p/.reedclaw.lua";
@@ -471,4 +472,30 @@ fn a_state_directory_that_cant_be_written_costs_the_next_session_only() {
     answer(&session, "t");
     session.expect_text("the trust holds for this session only:");
     expect_shown(&session, "context.max_turns = 7  -- ~/p/.reedclaw.lua:1");
+}
+
+/// What a person has trusted holds in every channel: `policy explain` and `config show` say that it does.
+#[test]
+fn a_trusted_file_applies_outside_of_a_session_too() {
+    let text =
+        "return {\n security = {forbidden_commands = {\"touch\"}},\n channels = {agent = {enabled = false}},\n}\n";
+    let home = home(&[(FILE, text)]);
+    let run = |cwd: &str, args: &[&str]| {
+        let output = command(home.path(), args).current_dir(home.path().join(cwd)).output();
+        seen(&output.expect("it runs"))
+    };
+    let touch = ["tool", "run", "shell", "--json", "{\"command\":\"touch x\"}", "--yes", "--workspace"];
+    answer(&session(home.path()), "t");
+    for (cwd, workspace) in [("p", "."), ("", "p")] {
+        let (code, out, err) = run(cwd, &[&touch[..], &[workspace]].concat());
+        assert!(code == Some(3) && out.contains("security.forbidden_commands"), "{cwd}: {code:?} {out}{err}");
+        let (code, _, err) = run(cwd, &["agent", "--path", workspace, "-m", "hi"]);
+        assert!(code == Some(3) && err.contains("by reedclaw agent are turned off"), "{cwd}: {code:?} {err}");
+    }
+    write(home.path(), "return { prompt = \"shell\" }");
+    let changed = "~/p/.reedclaw.lua: warning: has changed since you trusted it; none of it applies";
+    let (_, _, err) = run("p", &["tool", "list"]);
+    assert_eq!(err.matches(changed).count(), 1, "{err}");
+    let (_, _, err) = run("", &["tool", "list"]);
+    assert_eq!(err, "");
 }

@@ -183,7 +183,8 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
     }
     channel.face().schema = matches.get_one::<PathBuf>("output-schema").map(|path| read_schema(path)).transpose()?;
     let resume = matches.get_one::<Resume>("conversation").copied();
-    let request = Request { config, resume, channel: ChannelKind::Agent, ..Request::default() };
+    let cwd = named.path.as_deref().map(directory).transpose()?;
+    let request = Request { config, resume, channel: ChannelKind::Agent, cwd, ..Request::default() };
     let mut runtime = Runtime::start(&request).map_err(|failure| match failure.kind {
         // The named file can't be read; a broken one is reported and ignored.
         FailureKind::Config => Failure { kind: FailureKind::User, ..failure },
@@ -204,10 +205,7 @@ fn begin(matches: &ArgMatches, config: Option<PathBuf>, named: Named, channel: &
     }
     let configured = app::workspace_dir(runtime.settings(), runtime.env());
     let workspace = match &named.path {
-        Some(path) => {
-            runtime.stand_in(directory(path)?);
-            app::workspace_named(runtime.env(), runtime.cwd())?
-        }
+        Some(_) => app::workspace_named(runtime.env(), runtime.cwd())?,
         None => configured.clone(),
     };
     if let Some(wanted) = matches.get_one::<String>("session") {

@@ -270,16 +270,16 @@ fn begun_run(matches: &ArgMatches, name: &str, options: Begin) -> Result<Ready, 
     if let Some(path) = matches.try_get_one::<PathBuf>("report").ok().flatten() {
         check_report(path)?;
     }
+    let named = matches.get_one::<PathBuf>("path").cloned().or(path);
+    let around = named.unwrap_or_else(working_directory);
+    let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
+    let cwd = Some(around.clone());
     let mut runtime =
-        Runtime::start(&Request { config, channel: ChannelKind::Agent, finds_home: true, ..Request::default() })?;
+        Runtime::start(&Request { config, channel: ChannelKind::Agent, cwd, finds_home: true, ..Request::default() })?;
     runtime.problems().iter().for_each(tell);
     if let Some(failure) = app::closed(runtime.settings(), ChannelKind::Agent) {
         return Err(failure);
     }
-    let named = matches.get_one::<PathBuf>("path").cloned().or(path);
-    let around = named.unwrap_or_else(|| runtime.cwd().to_owned());
-    let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
-    runtime.stand_in(around.clone());
     let workspace = app::workspace_named(runtime.env(), &around)?;
     let goal = goal_of(matches, app::goal_of(runtime.settings(), &text, &workspace)?)?;
     let mut goal = app::goal_within(runtime.settings(), goal);

@@ -83,14 +83,14 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
     }))
 }
 
-fn start(config: Option<PathBuf>) -> Result<Runtime, Failure> {
-    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
+fn start(config: Option<PathBuf>, cwd: Option<PathBuf>) -> Result<Runtime, Failure> {
+    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, cwd, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
     Ok(runtime)
 }
 
 fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
-    let runtime = start(config)?;
+    let runtime = start(config, None)?;
     let (settings, env) = (runtime.settings(), runtime.env());
     // A list starts nothing.
     let nothing = || "nothing is started for a list".to_owned();
@@ -125,13 +125,11 @@ fn list(is_json: bool, config: Option<PathBuf>) -> Result<u8, Failure> {
 }
 
 fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
-    let mut runtime = start(config)?;
+    let named = matches.get_one::<PathBuf>("workspace").map(|named| canonical(named)).transpose()?;
+    let mut runtime = start(config, named.clone())?;
     set_autonomy(&mut runtime, matches);
     let text = |name: &str| matches.get_one::<String>(name).cloned().unwrap_or_default();
-    let workspace = match matches.get_one::<PathBuf>("workspace") {
-        Some(named) => canonical(named)?,
-        None => app::workspace_dir(runtime.settings(), runtime.env()),
-    };
+    let workspace = named.unwrap_or_else(|| app::workspace_dir(runtime.settings(), runtime.env()));
     let outcome = called(&mut runtime, &workspace, text("name"), text("json"), matches.get_flag("yes"))?;
     put(&shown_json(outcome.to_value().to_string() + "\n"))?;
     Ok(status(&outcome))

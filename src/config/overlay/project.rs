@@ -113,6 +113,11 @@ impl Look {
         Some(Self { path, stamp })
     }
 
+    /// The directory that it lies in.
+    pub(in crate::config) fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
+    }
+
     /// Whether it is the config of the directory, which counts only if the user has none.
     #[must_use]
     pub fn is_config(&self) -> bool {
@@ -125,7 +130,7 @@ impl Look {
     /// It is a link, another user's, writable by others, no plain file, too large or no text.
     pub fn read(&self, env: &Env) -> Result<Overlay, Refused> {
         let file = find::display(&self.path, env);
-        let root = self.path.parent().unwrap_or(Path::new("/"));
+        let root = self.directory();
         read(root, self.path.file_name().unwrap_or_default())
             .map(|(root_id, text)| Overlay { root: root.to_owned(), root_id, text, file: file.clone() })
             .map_err(|why| Refused { file: shorten(&file, 4096), why })

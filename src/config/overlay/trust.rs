@@ -126,7 +126,7 @@ impl Trust {
         if self.session.contains(&overlay) {
             return TrustVerdict::Trusted(Trusted(overlay));
         }
-        let record = self.record_path(&overlay).and_then(|path| read(&path).ok());
+        let record = self.record(&overlay.root);
         // Another directory in the same place is a stranger, whatever it is called.
         let record = record.filter(|record| (record.device, record.inode) == overlay.root_id);
         match record {
@@ -136,6 +136,11 @@ impl Trust {
             }
             record => TrustVerdict::Unknown { overlay, before: record.map(|record| record.text) },
         }
+    }
+
+    /// Whether a file of this directory has been trusted, whatever it was.
+    pub(in crate::config) fn has_trusted(&self, root: &Path) -> bool {
+        self.record(root).is_some_and(|record| record.decision == Decision::Trusted)
     }
 
     /// Trusts exactly this file. The trust lasts for this session even if the record can't be written.
@@ -163,7 +168,7 @@ impl Trust {
         let before = self.session.len();
         self.session.retain(|trusted| trusted.root != overlay.root);
         let in_session = self.session.len() < before;
-        let Some(path) = self.record_path(overlay) else { return Ok(in_session) };
+        let Some(path) = self.record_path(&overlay.root) else { return Ok(in_session) };
         match fs::remove_file(path) {
             Ok(()) => Ok(true),
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -173,14 +178,18 @@ impl Trust {
         }
     }
 
-    fn record_path(&self, overlay: &Overlay) -> Option<PathBuf> {
-        let name = format!("{}.json", sha256_hex(overlay.root.as_os_str().as_bytes()));
+    fn record(&self, root: &Path) -> Option<Record> {
+        self.record_path(root).and_then(|path| read(&path).ok())
+    }
+
+    fn record_path(&self, root: &Path) -> Option<PathBuf> {
+        let name = format!("{}.json", sha256_hex(root.as_os_str().as_bytes()));
         Some(self.directory.as_ref()?.join(name))
     }
 
     /// Writes a record whole or not at all.
     fn write(&self, overlay: &Overlay, decision: Decision) -> io::Result<()> {
-        let (Some(directory), Some(path)) = (&self.directory, self.record_path(overlay)) else {
+        let (Some(directory), Some(path)) = (&self.directory, self.record_path(&overlay.root)) else {
             return Err(io::Error::other("no HOME is set, so there is no state directory"));
         };
         DirBuilder::new().recursive(true).mode(0o700).create(directory)?;

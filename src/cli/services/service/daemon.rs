@@ -74,7 +74,7 @@ impl Service {
     pub(super) fn new(runtime: Runtime, request: Request, workspace: PathBuf, place: PathBuf) -> Self {
         let request = Request { store: Some(Arc::clone(runtime.store())), ..request };
         let shared = Shared::new(runtime.env().clone(), request.clone());
-        shared.set_settings(runtime.settings());
+        shared.set_settings(&runtime.config().layers);
         let mut health = Health::new(place, &workspace, health::config_digest(&runtime));
         health.config = runtime.has_broken_config().then(|| BROKEN_CONFIG.to_owned());
         let schedule = Schedule::default();
@@ -154,7 +154,7 @@ impl Service {
         match Runtime::start(&self.request) {
             Ok(next) if !next.has_broken_config() => {
                 next.problems().iter().for_each(tell);
-                self.shared.set_settings(next.settings());
+                self.shared.set_settings(&next.config().layers);
                 (self.runtime, self.health.config) = (next, None);
                 return true;
             }

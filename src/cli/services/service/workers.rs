@@ -12,7 +12,7 @@ use crate::agent::Cancel;
 use crate::agent::procedure::Journal;
 use crate::app::{self, Request, SopJournal};
 use crate::cli::answers::agent::{say, tell};
-use crate::config::{Env, Settings};
+use crate::config::{Env, Layers, Settings};
 use crate::host;
 use crate::sop::Run;
 
@@ -59,17 +59,17 @@ impl Shared {
     }
 
     /// Lets other settings count for the runs that begin from now on.
-    pub(super) fn set_settings(&self, settings: &Settings) {
+    pub(super) fn set_settings(&self, layers: &Layers) {
         let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
-        request.fallback = Some(Arc::new(settings.clone()));
+        request.fallback = Some(Arc::new(layers.clone()));
     }
 
     fn request(&self) -> Request {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn settings(&self) -> Option<Arc<Settings>> {
-        self.request().fallback
+    fn settings(&self) -> Option<Settings> {
+        self.request().fallback.map(|layers| layers.settings())
     }
 
     /// Wakes whoever waits.

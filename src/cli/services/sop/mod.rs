@@ -22,7 +22,7 @@ use crate::cli::answers::norris::amount;
 use crate::cli::exit;
 use crate::cli::out::{columns, out, outln};
 use crate::cli::services::service;
-use crate::host::now_unix_ms;
+use crate::host::{now_unix_ms, working_directory};
 use crate::norris::Limits;
 use crate::proto::{self, Failure, FailureKind};
 use crate::render::text::{escape_visible, table};
@@ -146,11 +146,11 @@ struct SopCall<'m> {
 
 fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathBuf>) -> Result<u8, Failure> {
     let Some((word, matches)) = matches.subcommand() else { return Ok(exit::USAGE) };
-    let mut runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
-    runtime.problems().iter().for_each(tell);
-    let around = path.unwrap_or_else(|| runtime.cwd().to_owned());
+    let around = path.unwrap_or_else(working_directory);
     let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
-    runtime.stand_in(around.clone());
+    let cwd = Some(around.clone());
+    let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, cwd, ..Request::default() })?;
+    runtime.problems().iter().for_each(tell);
     let workspace = runtime.workspace_around(&around);
     let is_json = matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or(false);
     let call = SopCall { matches, runtime, workspace, is_json };
