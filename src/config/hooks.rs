@@ -141,7 +141,7 @@ pub const CONTEXT: &[(&str, &str)] = &[
     ("ctx.duration_ms", "how long it took"),
     ("ctx.model", "the model that answers, or nil"),
     ("ctx.columns", "the terminal's width"),
-    ("ctx.line", "the line that is being typed (keys only)"),
+    ("ctx.line", "the line that is being typed (keys only); empty if it begins with a space"),
 ];
 
 /// Keys that are ReedClaw's: a project's file can't take them away. The line editor's table is held against this.

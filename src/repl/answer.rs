@@ -49,7 +49,9 @@ pub(super) fn ask(repl: &mut Repl, line: Option<&str>, question: &str) -> Flow {
     if reply.whole {
         make_title(repl.runtime.agent(), repl.runtime.store());
         memory::catch_up_memory(repl);
-        repl.terminal.tell_hooks(HookEvent::Answer(&reply.text));
+        if !line.is_some_and(|line| repl.hooks.is_private(line)) {
+            repl.terminal.tell_hooks(HookEvent::Answer(&reply.text));
+        }
         let (commands, dropped) = turn::proposals(&reply.text);
         dropped.iter().for_each(|notice| repl.console.notice(notice));
         repl.proposals_total = commands.len();

@@ -126,6 +126,7 @@ pub(super) fn start(
     console: Console,
 ) -> Repl {
     let hooks = SharedHooks::default();
+    hooks.set_ignore_space(runtime.settings().history.ignore_space);
     let configured = Configured::new(runtime.config_mut(), &hooks);
     let home = runtime.variable("HOME").map(PathBuf::from);
     let heading = Heading::new(runtime.settings().route.words);

@@ -107,9 +107,32 @@ fn hooks_receive_commands_directories_and_answers() {
     session.expect_line("heard 4");
     // What begins with a space is nobody's business.
     session.run("clear");
+    server.reply(answer("fifty"));
+    session.run(" ?what else is it");
+    session.expect_line("fifty");
+    assert!(!session.screen_text().contains("heard"), "{}", session.screen_text());
     session.run(" echo quiet-$((1+1))");
     session.expect_line("quiet-2");
     assert!(!session.screen_text().contains("told  echo"), "{}", session.screen_text());
+}
+
+/// A secret in such a line stays out of the history; a hook, also a project's, could show it later.
+#[test]
+fn a_line_that_begins_with_a_space_is_not_shown_to_hooks() {
+    let config = "local seen = {}\nlocal function see(line) seen[#seen + 1] = line end\nreturn {\n  \
+                  editor = { autosuggest = false },\n  route = see,\n  complete = see,\n  keys = {\n    \
+                  ['alt-w'] = function(ctx) return '<' .. table.concat(seen) .. '> at <' .. ctx.line .. '>' end,\n  },\n}\n";
+    let session = Session::spawn(Spawn::reedclaw().file(CONFIG, config).size(40, 160));
+    session.expect_prompt();
+    session.type_text(" export TOKEN=hunter2\t");
+    session.press(Key::Alt('w'));
+    session.expect_line("<> at <>");
+    session.interrupt();
+    session.type_text("cd x");
+    session.expect("the line, which has been routed", |screen| cursor_line(screen).ends_with("❯ cd x"));
+    session.press(Key::Alt('w'));
+    session.expect_text("cd x> at <cd x>");
+    session.interrupt();
 }
 
 #[test]

@@ -200,9 +200,10 @@ fn own() -> EditorState {
     let (settings, hooks) = loaded.map(|loaded| (loaded.settings, loaded.hooks)).unzip();
     let mode = settings.as_ref().map(|settings| settings.route.mode).unwrap_or_default();
     let learned = settings.as_ref().and_then(|settings| learned(settings.history.dir.as_deref()?)).unwrap_or_default();
+    let ignores_space = settings.as_ref().is_none_or(|settings| settings.history.ignore_space);
     let known = settings.map(|settings| settings.shell.known_commands.into_iter().collect()).unwrap_or_default();
     let names = Names { programs: Programs::new().refresh(&path), known, ..names };
-    let route_hook = hooks.filter(|hooks| hooks.has("route")).map(|hooks| ask_hook(hooks, &cwd));
+    let route_hook = hooks.filter(|hooks| hooks.has("route")).map(|hooks| ask_hook(hooks, &cwd, ignores_space));
     EditorState { names: names.into(), cwd, home, route_hook, mode, learned: learned.into(), ..EditorState::default() }
 }
 
@@ -213,10 +214,13 @@ fn learned(dir: &Path) -> Option<Learned> {
 }
 
 /// The route hook of the user's config, as a session asks it. A failure is reported once; the hook is off then.
-fn ask_hook(hooks: Hooks, cwd: &Path) -> RouteHook {
+fn ask_hook(hooks: Hooks, cwd: &Path, ignores_space: bool) -> RouteHook {
     let context = HookContext { path: cwd.display().to_string(), ..HookContext::default() };
     let hooks = Mutex::new(hooks);
     RouteHook::new(move |line| {
+        if ignores_space && line.starts_with(' ') {
+            return None;
+        }
         let answer = hooks.lock().unwrap_or_else(PoisonError::into_inner).route(line, &context);
         answer.unwrap_or_else(|failure| {
             errln!("reedclaw: {failure}");

@@ -35,6 +35,14 @@ struct Both {
     failures: Vec<HookFailure>,
     /// The line that was asked about last: each key asks several times.
     routed: Option<(String, Option<Route>)>,
+    /// Hooks don't see lines that begin with a space.
+    ignores_space: bool,
+}
+
+impl Both {
+    fn is_private(&self, line: &str) -> bool {
+        self.ignores_space && line.starts_with(' ')
+    }
 }
 
 /// Keeps a failure for the loop to tell.
@@ -66,6 +74,16 @@ impl SharedHooks {
         self.lock().project = project;
     }
 
+    /// Takes `history.ignore_space`.
+    pub(super) fn set_ignore_space(&self, ignores: bool) {
+        self.lock().ignores_space = ignores;
+    }
+
+    /// Whether a line, and the answer to it, is kept from the hooks.
+    pub(super) fn is_private(&self, line: &str) -> bool {
+        self.lock().is_private(line)
+    }
+
     /// The router's hook, where there is one.
     pub(super) fn route_hook(&self) -> Option<RouteHook> {
         let hooks = self.clone();
@@ -74,6 +92,9 @@ impl SharedHooks {
 
     fn route(&self, line: &str) -> Option<Route> {
         let both = &mut *self.lock();
+        if both.is_private(line) {
+            return None;
+        }
         if let Some((asked, route)) = &both.routed
             && asked == line
         {
@@ -98,6 +119,9 @@ impl SharedHooks {
     }
 
     fn complete(&self, line: &str, position_bytes: usize) -> Option<Vec<crate::config::Suggested>> {
+        if self.is_private(line) {
+            return None;
+        }
         let Both { own, project, context, failures, .. } = &mut *self.lock();
         let found = noted(project.complete(line, position_bytes, context), failures);
         found.or_else(|| noted(own.complete(line, position_bytes, context), failures))
@@ -138,6 +162,7 @@ impl SharedHooks {
 
     /// Calls the function of a key.
     fn press(&self, key: &KeyName, line: &str) -> (Action, bool) {
+        let line = if self.is_private(line) { "" } else { line };
         let Both { own, project, context, failures, .. } = &mut *self.lock();
         let context = HookContext { line: Some(line.to_owned()), ..context.clone() };
         let widened = project.press(key, &context).map(|result| (result.map(Action::from), true));

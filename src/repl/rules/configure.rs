@@ -66,6 +66,7 @@ pub(in crate::repl) fn apply(repl: &mut Repl, effective: Effective) {
     repl.hooks.set_project(hooks);
     repl.configured.effective = layers;
     let (old, other_models) = repl.runtime.replace_settings(settings);
+    repl.hooks.set_ignore_space(repl.runtime.settings().history.ignore_space);
     repl.terminal.options = crate::repl::terminal::Options::of(repl.runtime.settings());
     repl.tooling.servers_alone = None;
     {
