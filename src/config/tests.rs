@@ -349,6 +349,33 @@ fn a_secret_in_the_config_is_reported_and_never_shown() {
 }
 
 #[test]
+fn secrets_in_addresses_and_arguments_are_not_shown() {
+    let loaded = Home::with(
+        "return { gateway = { database = 'postgres://u:s3cret@db/x', nats = { url = 'nats://u:p/s3cret@h:4222' } }, \
+         tools = { search = 'searxng', search_url = 'https://s3cret@s.example/q?key=s3cret' }, \
+         share = { gateway = 'https://u:p?s3cret@g.example' }, system_prompt = 'see https://a.example, me@b.example', \
+         norris = { notify = { 'curl', '-H', 'Authorization: Bearer s3cret' } }, \
+         service = { notify = { 'curl', 'https://hooks.example/s3cret' } } }",
+    )
+    .load();
+    assert_eq!(lines(&loaded), Vec::<String>::new());
+    assert_eq!(loaded.settings.service.notify.len(), 2);
+    let shown = loaded.layers.lines(false).join("\n");
+    assert!(!shown.contains("s3cret"), "{shown}");
+    for line in [
+        "gateway.database = \"postgres://***@db/x\"",
+        "gateway.nats.url = \"nats://***@h:4222\"",
+        "tools.search_url = \"https://***@s.example/q?***\"",
+        "share.gateway = \"https://***@g.example\"",
+        "system_prompt = \"see https://a.example, me@b.example\"",
+        "norris.notify = { \"curl\", … 2 more }",
+        "service.notify = { \"curl\", … 1 more }",
+    ] {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+}
+
+#[test]
 fn a_config_that_does_not_run_costs_only_itself() {
     for (config, want) in [
         ("return {\n  prompt = = 1\n}", "config.lua:2: "),
@@ -716,7 +743,7 @@ fn some_value(kind: Kind) -> String {
         Kind::Number(least, _) => least.to_string(),
         Kind::Bool => "false".into(),
         Kind::AlwaysTrue(_) => "true".into(),
-        Kind::Words | Kind::Lines | Kind::Argv => "{ 'evil' }".into(),
+        Kind::Words | Kind::Lines | Kind::Argv | Kind::Program => "{ 'evil' }".into(),
         Kind::Paths => "{ '/evil' }".into(),
         Kind::Programs => "{ 'evil: ask' }".into(),
         Kind::WordMap | Kind::Sources => "{ ls = 'evil' }".into(),

@@ -220,7 +220,7 @@ impl Effective {
 /// Writes a value as Lua does; a secret is never written.
 fn show(value: &Setting) -> String {
     match value {
-        Setting::Text(text) => quote(&hide_query(text)),
+        Setting::Text(text) => quote(&hide_secrets(text)),
         Setting::Path(path) => quote(&path.to_string_lossy()),
         Setting::Integer(number) => number.to_string(),
         Setting::Number(number) => number.to_string(),
@@ -245,14 +245,15 @@ fn show(value: &Setting) -> String {
     }
 }
 
-/// The part of an address after `?` may be a key.
-fn hide_query(text: &str) -> String {
-    match text.split_once('?') {
-        Some((address, _)) if address.contains("://") && !address.contains(char::is_whitespace) => {
-            format!("{address}?***")
-        }
-        _ => text.to_owned(),
-    }
+/// Hides the parts of an address that may be a secret: a password, which is before an `@`, and what is after a `?`.
+fn hide_secrets(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://").filter(|_| !text.contains(char::is_whitespace)) else {
+        return text.to_owned();
+    };
+    // A password may have any character in it, so that the last `@` is the end of it.
+    let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(_, rest)| ("***@", rest));
+    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?***"));
+    format!("{scheme}://{user}{rest}{query}")
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {

@@ -339,6 +339,7 @@ impl Check<'_> {
             },
             Kind::Words => self.words(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::Lines => self.list(value, key, "a string of one line", line).ok_or_else(wrong).map(Setting::Words),
+            Kind::Program => self.list(value, key, "a string of one line", line).ok_or_else(wrong).map(Setting::Argv),
             Kind::Programs => self.programs(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::Paths => self.paths(value, key).ok_or_else(wrong).map(Setting::Words),
             Kind::WordMap => self.word_map(value, key).ok_or_else(wrong).map(Setting::WordMap),

@@ -32,7 +32,7 @@ impl Values<'_> {
 
     pub(in crate::config) fn words(&self, key: &[&str]) -> Result<Vec<String>, String> {
         match self.get(key) {
-            Some(Setting::Words(words)) => Ok(words.clone()),
+            Some(Setting::Words(words) | Setting::Argv(words)) => Ok(words.clone()),
             _ => Err(key.join(".")),
         }
     }

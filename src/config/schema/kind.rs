@@ -48,6 +48,8 @@ pub enum Kind {
     Secret,
     /// A program and its arguments, as a list of strings; never echoed but for the program.
     Argv,
+    /// A program and its arguments, or an empty list for none; only the program is shown.
+    Program,
     /// A list of ports.
     Ports,
 }
@@ -77,7 +79,7 @@ impl fmt::Display for Kind {
             Self::Bool => f.write_str("true or false"),
             Self::AlwaysTrue(_) => f.write_str("true"),
             Self::Words => f.write_str("a list of words such as { \"deploy\", \"vpn\" }"),
-            Self::Lines => f.write_str("a list of strings such as { \"make test\" }"),
+            Self::Lines | Self::Program => f.write_str("a list of strings such as { \"make test\" }"),
             Self::Programs => f.write_str("a list of rules such as { \"deploy: ask\", \"terraform apply: deny\" }"),
             Self::Paths => f.write_str("a list of absolute paths such as { \"/srv\", \"~/.ssh\" }"),
             Self::Sources => f.write_str(
