@@ -10,7 +10,7 @@ use super::overlay::tighten::Own;
 use super::reading::expand::PROJECT_VARIABLES;
 use super::reading::find::FILE_BYTES_MAX;
 use super::reading::problem::PROBLEMS_MAX;
-use super::schema::{Project, ROWS};
+use super::schema::{Kind, Project, ROWS};
 use super::{Env, engine};
 use crate::config::reading::check;
 use crate::lua::{HOOK_TIME, LOAD_TIME, MEMORY_BYTES_MAX, Sandbox};
@@ -81,18 +81,12 @@ const UNSET: &[(&str, &str)] = &[
     ("mcp.servers.NAME.sandbox", "`\"workspace\"`"),
     ("mcp.servers.NAME.network", "`false`"),
     ("mcp.servers.NAME.cwd", "the workspace"),
-    ("mcp.servers.NAME.only", "all tools"),
     ("mcp.servers.NAME.era", "`\"auto\"`"),
     ("mcp.servers.NAME.transport", "`\"http\"`"),
     ("mcp.servers.NAME.start_ms", "`30000`"),
     ("mcp.servers.NAME.call_ms", "`60000`"),
     ("mcp.servers.NAME.call_max_ms", "`600000`"),
     ("mcp.servers.NAME.idle_ms", "`600000`"),
-    ("tools_allow.shell", "all tools"),
-    ("tools_allow.agent", "all tools"),
-    ("tools_allow.acp", "all tools"),
-    ("tools_allow.serve", "all tools"),
-    ("tools_allow.gateway", "all tools"),
     ("gateway.hooks.NAME.question", "none: the model sees the request alone"),
 ];
 
@@ -104,7 +98,10 @@ pub fn settings_table() -> String {
     for row in ROWS {
         let unset = UNSET.iter().find(|(key, _)| *key == row.path).map(|(_, words)| (*words).to_owned());
         let shown = defaults.iter().find(|(key, _)| key == row.path).map(|(_, value)| format!("`{value}`"));
-        let default = unset.or(shown).unwrap_or_else(|| "none".to_owned());
+        let default = unset.or(shown).unwrap_or_else(|| match (row.project, row.kind) {
+            (Project::Drops, Kind::Words) => "all tools".to_owned(),
+            _ => "none".to_owned(),
+        });
         let (kind, project) = (cell(&row.kind.to_string()), project_may(row.project));
         let _ = writeln!(text, "| `{}` | {kind} | {} | {} | {project} |", row.path, cell(&default), cell(row.doc));
     }
@@ -173,4 +170,20 @@ fn project_may(project: Project) -> String {
 /// Makes text fit for a table's cell.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tools are all offered where no list is given; a reader who is told "none" relies on that.
+    #[test]
+    fn a_list_of_tools_that_isnt_given_means_all_tools() {
+        let table = settings_table();
+        let lists: Vec<&str> = table.lines().filter(|line| line.starts_with("| `tools_allow.")).collect();
+        assert_eq!(lists.len(), 6);
+        for list in lists {
+            assert!(list.contains(" | all tools | "), "{list}");
+        }
+    }
 }
