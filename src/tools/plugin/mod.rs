@@ -16,11 +16,13 @@ use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::render::strip_controls;
 use crate::sandbox::View;
-use crate::tools::running::program::{self, Bounds};
+use crate::tools::running::program::{self, Bounds, Ended};
 
 pub use folder::{Bundle, PluginError, PluginState, Plugins, Standing};
 pub use manifest::{Manifest, ToolEntry};
 
+/// The code of an error that a program has printed.
+const OWN_ERROR: &str = "plugin";
 /// Bytes that a program may print.
 const OUTPUT_BYTES_MAX: usize = 1024 * 1024;
 
@@ -113,9 +115,20 @@ impl Tool for PluginTool {
         let command = format!("plugin {}", self.entry.full_name);
         work.copied = layer.map(|layer| Copied { command, layer, refused: None });
         match ran {
-            Ok(output) => outcome(&output),
+            Ok(ended) => ended_outcome(ended),
             Err(error) => error.into(),
         }
+    }
+}
+
+/// Reads what a program printed. One that failed has its own word about the reason, if it printed one.
+fn ended_outcome(ended: Ended) -> Outcome {
+    let of_failed = ended.failure.is_some().then(|| outcome(&String::from_utf8_lossy(&ended.output)));
+    let own = of_failed.filter(|it| it.error.as_ref().is_some_and(|error| error.code == OWN_ERROR));
+    match (own, ended.text()) {
+        (Some(own), _) => Outcome { success: false, ..own },
+        (None, Ok(printed)) => outcome(&printed),
+        (None, Err(error)) => error.into(),
     }
 }
 
@@ -137,7 +150,7 @@ fn outcome(printed: &str) -> Outcome {
     let mut outcome = Outcome::of(fields.get("output").map(text).unwrap_or_default());
     if let Some(error) = fields.get("error").filter(|error| !error.is_null()) {
         let message = error.get("message").unwrap_or(error);
-        outcome.error = Some(ToolError::new("plugin", text(message), ""));
+        outcome.error = Some(ToolError::new(OWN_ERROR, text(message), ""));
     }
     outcome.success = fields.get("success").and_then(Value::as_bool).unwrap_or(outcome.error.is_none());
     if let Some(Value::Object(metadata)) = fields.get("metadata") {

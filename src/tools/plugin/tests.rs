@@ -122,7 +122,7 @@ fn run(
     is_stopped: &(dyn Fn() -> bool + Sync),
 ) -> Result<String, ToolError> {
     let bounds = Bounds { time, output_bytes_max: OUTPUT_BYTES_MAX, is_stopped };
-    program::run(command, input.as_bytes().to_vec(), bounds)
+    program::run(command, input.as_bytes().to_vec(), bounds)?.text()
 }
 
 fn ran(text: &str) -> Result<String, &'static str> {
@@ -181,6 +181,22 @@ fn a_program_ends_with_its_time_and_with_a_stop_and_so_does_its_group() {
     }
     let slow = run(script("sleep 600"), "", Duration::from_millis(100), &|| false);
     assert_eq!(slow.map_err(|error| error.code), Err("timeout"));
+}
+
+/// A program that has failed usually ends with 1: the model needs its word about the reason.
+#[test]
+fn a_failed_programs_own_error_comes_before_its_status() {
+    let bounds = Bounds { time: Duration::from_secs(10), output_bytes_max: OUTPUT_BYTES_MAX, is_stopped: &|| false };
+    for (text, output, error) in [
+        ("echo '{\"output\":\"partial\",\"error\":\"no such city\"}'; exit 1", "partial", "no such city"),
+        ("echo '{\"success\":true,\"error\":\"no such city\"}'; exit 1", "", "no such city"),
+        ("echo '{\"output\":\"partial\"}'; exit 1", "", "it ended with exit status: 1"),
+        ("echo nothing; echo why >&2; exit 2", "", "it ended with exit status: 2: why"),
+    ] {
+        let got = ended_outcome(program::run(script(text), Vec::new(), bounds).expect("it ran"));
+        let message = got.error.map(|error| error.message).unwrap_or_default();
+        assert_eq!((got.success, got.output.as_str(), message.as_str()), (false, output, error), "{text}");
+    }
 }
 
 #[test]

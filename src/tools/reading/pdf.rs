@@ -50,7 +50,8 @@ impl Pdf {
         let command =
             self.launcher.command(program, &arguments, &terms).map_err(|why| ToolError::new("sandbox", why, ""))?;
         let bounds = Bounds { time: work.limits.tool, output_bytes_max: TEXT_BYTES_MAX, is_stopped: work.is_stopped };
-        let read = program::run(command, content.bytes, bounds).map_err(|error| match error.code {
+        let ended = program::run(command, content.bytes, bounds)?;
+        let read = ended.text().map_err(|error| match error.code {
             "failed" => ToolError::new("unreadable", format!("{path} can't be read as a PDF: {}", error.message), ""),
             _ => error,
         })?;

@@ -29,11 +29,28 @@ pub(in crate::tools) struct Bounds<'a> {
     pub(in crate::tools) is_stopped: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// Runs a program to its end; gives what it printed.
+/// Output of a program that has ended, and the failure that its status says.
+pub(in crate::tools) struct Ended {
+    pub(in crate::tools) output: Vec<u8>,
+    pub(in crate::tools) failure: Option<ToolError>,
+}
+
+impl Ended {
+    /// The text that it printed.
+    ///
+    /// # Errors
+    /// It failed, or printed something else than text.
+    pub(in crate::tools) fn text(self) -> Result<String, ToolError> {
+        self.failure.map_or(Ok(()), Err)?;
+        String::from_utf8(self.output).map_err(|_| ToolError::new("bad-output", "what it printed is no text", ""))
+    }
+}
+
+/// Runs a program to its end.
 ///
 /// # Errors
-/// It can't be started, was stopped, took too long, printed too much, or says that it failed.
-pub(in crate::tools) fn run(mut command: Command, input: Vec<u8>, bounds: Bounds<'_>) -> Result<String, ToolError> {
+/// It can't be started, was stopped, took too long or printed too much.
+pub(in crate::tools) fn run(mut command: Command, input: Vec<u8>, bounds: Bounds<'_>) -> Result<Ended, ToolError> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| ToolError::new("not-started", error.to_string(), ""))?;
     let stdin = child.stdin.take();
@@ -45,11 +62,12 @@ pub(in crate::tools) fn run(mut command: Command, input: Vec<u8>, bounds: Bounds
     let status = child.wait().map_err(|error| ToolError::new("internal", error.to_string(), ""))?;
     let _ = writer.join();
     let ProgramOutput { output, complaint } = heard?;
-    if !status.success() {
+    let failure = (!status.success()).then(|| {
         let complaint = strip_controls(&complaint);
-        return Err(ToolError::new("failed", format!("it ended with {status}: {}", complaint.trim()), ""));
-    }
-    String::from_utf8(output).map_err(|_| ToolError::new("bad-output", "what it printed is no text", ""))
+        let message = format!("it ended with {status}: {}", complaint.trim());
+        ToolError::new("failed", message.trim_end_matches(": "), "")
+    });
+    Ok(Ended { output, failure })
 }
 
 struct ProgramOutput {
