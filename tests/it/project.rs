@@ -10,6 +10,7 @@ use crate::home::{command, seen};
 use crate::pty::{Key, Session, Spawn, cursor_line};
 
 const FILE: &str = "p/.reedclaw.lua";
+const CONFIG: &str = ".config/reedclaw/config.lua";
 const QUESTION: &str = "trust [t]  look [l]  ignore [i, Enter]  never [n]";
 
 /// A session in a home, in its directory `p`.
@@ -52,6 +53,29 @@ fn values_that_will_be_refused_are_marked_in_the_question() {
     answer(&session, "\r");
     session.run("echo on-$((1+1))");
     session.expect_line("on-2");
+}
+
+/// The question and the line about what applies agree with what happens.
+#[test]
+fn what_is_refused_or_not_used_is_not_said_to_apply() {
+    let text = "return {\n meta = {undo = function() end},\n models = {m = {aliases = {\"n\"}}},\n \
+                context = {max_turns = 7},\n keys = {f7 = {meta = \":why\"}},\n}\n";
+    let config = "return { models = { m = { endpoint = \"http://127.0.0.1:1\" }, n = { endpoint = \"http://127.0.0.1:1\" } }, \
+                  default_model = \"m\" }";
+    let home = home(&[(CONFIG, config), (FILE, text)]);
+    let session = session(home.path());
+    session.expect_text("keys.f7.meta = \":why\": will be refused, a project can't give ReedClaw orders by a key");
+    answer(&session, "t");
+    session.expect_text("applies: context.max_turns; with the problems above: models.m.aliases");
+    assert!(!session.screen_text().contains("meta.undo, "), "{}", session.screen_text());
+    write(home.path(), "return {");
+    session.line("clear");
+    session.expect_text("has changed since you trusted it");
+    answer(&session, "t");
+    session.expect_text("~/p/.reedclaw.lua has a mistake; none of it applies");
+    session.run("clear");
+    session.run(":config");
+    session.expect_text("~/p/.reedclaw.lua has a mistake; none of it applies");
 }
 
 /// A list of the user's stays whole, and the question says so; words aren't broken at the edge of a narrow terminal.

@@ -1,7 +1,7 @@
 //! The rights of a project's file: the one way from its values and hooks to ones that hold. Values of the user's own
 //! config and of a project are two types, so that nothing of a project can hold unless it passed here.
 
-use crate::config::hooks::{FoundHooks, HOOKS, KeyHook};
+use crate::config::hooks::{FoundHooks, HOOKS, KeyHook, KeyName};
 use crate::config::reading::check::{self, Checked};
 use crate::config::reading::checked::{Setting, Tree};
 use crate::config::reading::problem::Problems;
@@ -167,12 +167,12 @@ fn tighten_hooks(mut hooks: FoundHooks, problems: &mut Problems) -> ProjectHooks
         }
     }
     hooks.keys.retain(|key, hook| {
-        let what = match hook {
-            KeyHook::Shell(_) => Some("run commands of your shell by a key"),
-            KeyHook::Meta(_) => Some("give ReedClaw orders by a key"),
-            _ if key.is_own() => Some("take one of ReedClaw's keys"),
+        let does = match hook {
+            KeyHook::Shell(_) => Some("shell"),
+            KeyHook::Meta(_) => Some("meta"),
             _ => None,
         };
+        let what = refused_key(key, does);
         if let Some(what) = what {
             let message = format!("refused: a project can't {what}; only your own config can");
             problems.key(&under("keys", &key.to_string()), message);
@@ -194,6 +194,16 @@ fn key_of(name: &str, part: &str) -> Vec<String> {
     ["models", name, part].map(str::to_owned).to_vec()
 }
 
+/// The reason why a project can't bind a key of the keyboard to what a field names.
+fn refused_key(key: &KeyName, does: Option<&str>) -> Option<&'static str> {
+    match does {
+        Some("shell") => Some("run commands of your shell by a key"),
+        Some("meta") => Some("give ReedClaw orders by a key"),
+        _ if key.is_own() => Some("take one of ReedClaw's keys"),
+        _ => None,
+    }
+}
+
 /// Whether a key of a project's file is refused whatever its value is; says why.
 pub(in crate::config) fn refused(key: &[String]) -> Option<&'static str> {
     // `route = { … }` is a table of settings; alone it is the hook.
@@ -206,6 +216,12 @@ pub(in crate::config) fn refused(key: &[String]) -> Option<&'static str> {
         && let Policy::Not(what) = row.project
     {
         return Some(what);
+    }
+    if let [keys, name, rest @ ..] = key
+        && keys == "keys"
+        && let Ok(name) = KeyName::parse(name)
+    {
+        return refused_key(&name, rest.first().map(String::as_str));
     }
     let row = (1..=key.len()).find_map(|length| match schema::place(&key[..length]) {
         Place::Leaf(row) => Some(row),
@@ -402,10 +418,21 @@ mod tests {
             "editor.abbreviations.gs",
             "route",
             "hooks.route",
+            "keys.f7.meta",
+            "keys.f7.shell",
+            "keys.ctrl-t",
         ] {
             assert!(refused(&key(path)).is_some(), "{path}");
         }
-        for path in ["prompt", "context.max_turns", "hooks.prompt", "models.x.endpoint", "keys.f5", "nonsense"] {
+        for path in [
+            "prompt",
+            "context.max_turns",
+            "hooks.prompt",
+            "models.x.endpoint",
+            "keys.f5",
+            "keys.f5.insert",
+            "nonsense",
+        ] {
             assert!(refused(&key(path)).is_none(), "{path}");
         }
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use nu_ansi_term::{Color, Style};
 
 use crate::config::{Change, Effective, Env, Look, Overlay, Refused, Trust, TrustVerdict, Trusted};
+use crate::ops::commands;
 use crate::render::diff::{Line, diff};
 use crate::render::text::escape_visible;
 use crate::repl::editing::state;
@@ -38,6 +39,7 @@ pub(in crate::repl) struct ProjectState {
 enum Now {
     None,
     Applied(String),
+    Broken(String),
     Ignored(String),
     Never(String),
     Refused(Refused),
@@ -95,6 +97,7 @@ impl ProjectState {
         match &self.now {
             Now::None => "no project file (.reedclaw.lua) here or above".into(),
             Now::Applied(file) => format!("{file} applies; :config untrust takes it back"),
+            Now::Broken(file) => broken(file),
             Now::Ignored(file) => format!("{file} is off: you have not trusted it; :config trust does"),
             Now::Never(file) => format!("{file} is off for good; :config trust asks again"),
             Now::Refused(refused) => format!("{} is not used: {}", refused.file, refused.why),
@@ -171,11 +174,26 @@ fn apply_project(repl: &mut Repl, trusted: &Trusted) {
     for problem in crate::app::config_problems(&effective.problems) {
         repl.console.failure(&problem);
     }
-    let keys = if effective.changed.is_empty() { "nothing".to_owned() } else { effective.changed.join(", ") };
     let file = trusted.shown();
+    let is_broken = effective.changed.is_empty() && effective.problems.iter().any(|problem| problem.key.is_empty());
+    let told = if is_broken { broken(&file) } else { format!("{file} applies: {}", applied_keys(&effective)) };
     configure::apply(repl, effective);
-    repl.console.notice(&format!("{file} applies: {keys}"));
-    repl.configured.project.now = Now::Applied(file);
+    repl.console.notice(&told);
+    repl.configured.project.now = if is_broken { Now::Broken(file) } else { Now::Applied(file) };
+}
+
+fn broken(file: &str) -> String {
+    format!("{file} has a mistake; none of it applies")
+}
+
+/// The keys that a project's file set, those with problems apart. Commands whose name is one of ReedClaw's own aren't used.
+fn applied_keys(effective: &Effective) -> String {
+    let is_taken = |key: &str| key.strip_prefix("meta.").is_some_and(|name| commands::name_problem(name).is_some());
+    let has_problem = |key: &str| effective.problems.iter().any(|problem| !problem.is_warning && problem.key == key);
+    let keys = effective.changed.iter().map(String::as_str).filter(|key| !is_taken(key));
+    let (wrong, good): (Vec<&str>, Vec<&str>) = keys.partition(|key| has_problem(key));
+    let good = if good.is_empty() { "nothing".to_owned() } else { good.join(", ") };
+    if wrong.is_empty() { good } else { format!("{good}; with the problems above: {}", wrong.join(", ")) }
 }
 
 /// Shows what a file would change and asks. Nothing of it has run.
