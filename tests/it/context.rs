@@ -290,9 +290,10 @@ fn files_named_with_an_at_sign_go_with_the_question() {
         !text.contains("attached: types") && !text.contains("attached: nobody")
     });
     session.run(" clear");
-    session.run("what is in @closed/key and @../outside.txt and @lemon.rs?");
+    session.run("what is in @closed/key and @../outside.txt and @~/outside.txt and @lemon.rs?");
     session.expect_text("not attached: closed/key: ");
     session.expect_text("not attached: ../outside.txt: it leads out");
+    session.expect_text("not attached: ~/outside.txt: it leads out");
     session.expect_text("attached lemon.rs (1 line");
     session.expect_text("hidden from the model: secret in lemon.rs");
     let content = server.request(4).content(-1);

@@ -93,7 +93,8 @@ impl Attaching<'_> {
         }
         let Some(place) = (!named.is_empty()).then(|| self.place()).flatten() else { return attached };
         let mut known = None;
-        for mention in &named {
+        for mention in named.into_iter().map(|it| self.expanded(it)) {
+            let mention = &mention;
             let pieces = match place.look(mention) {
                 Found::Nothing if mention.name == "diff" => self.changes(&place),
                 Found::Nothing if mention.lines.is_none() && !mention.name.contains('/') => {
@@ -116,10 +117,7 @@ impl Attaching<'_> {
     fn picture(&self, path: &str, is_named: bool) -> Option<Piece> {
         let refused = |why: String| Some(Piece::Refused(path.to_owned(), why));
         let home = || self.env.get(std::ffi::OsStr::new("HOME")).map(PathBuf::from);
-        let full = match path.strip_prefix("~/") {
-            Some(rest) => home()?.join(rest),
-            None => PathBuf::from(path),
-        };
+        let full = self.at_home(path).unwrap_or_else(|| path.into());
         let Ok(full) = full.canonicalize() else {
             return if is_named { refused("there is no such file".into()) } else { None };
         };
@@ -138,6 +136,17 @@ impl Attaching<'_> {
                 None => refused("it isn't a picture that models accept (PNG, JPEG, GIF, WebP)".into()),
             },
         }
+    }
+
+    /// The path that a name which begins with `~/` means.
+    fn at_home(&self, name: &str) -> Option<PathBuf> {
+        let home = self.env.get(std::ffi::OsStr::new("HOME"))?;
+        name.strip_prefix("~/").map(|rest| Path::new(home).join(rest))
+    }
+
+    fn expanded(&self, mention: Mention) -> Mention {
+        let name = self.at_home(&mention.name).and_then(|path| path.to_str().map(str::to_owned));
+        Mention { name: name.unwrap_or(mention.name), ..mention }
     }
 
     fn place(&self) -> Option<Place> {
