@@ -17,6 +17,10 @@ const CLUSTER_CHARS_MAX: usize = 32;
 const GAP: usize = 2;
 /// Columns that a description needs beside its name.
 const DESCRIPTION_MIN: usize = 24;
+/// Columns for the last column of a table, which is the one that the list is for.
+const LAST_COLUMN_MIN: usize = 20;
+/// Columns that a column of paths has at least: a name.
+const PATH_COLUMN_MIN: usize = 16;
 
 /// Returns the columns that a text of one line takes on a terminal.
 #[must_use]
@@ -162,20 +166,24 @@ fn is_hidden(c: char) -> bool {
         || u32::from(c) & 0xfffe == 0xfffe
 }
 
-/// Lays rows out in aligned columns, one line each, two blanks between; cells are sanitised, a newline in a cell shows as
-/// `⏎`. Lines are cut at `width_columns` (0: not at all).
+/// Lays rows out in aligned columns, two blanks between; cells are sanitised, a newline in a cell shows as `⏎`. Lines are cut
+/// at `width_columns` (0: not at all). If no room is left for the last column, paths before it lose their beginning; if that
+/// isn't enough, each row breaks between its cells.
 #[must_use]
 pub fn table(rows: &[Vec<String>], width_columns: usize) -> String {
     let cell = |cell: &String| sanitise(cell).replace('\n', "⏎").replace('\t', " ");
-    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
-    let mut widths: Vec<usize> = Vec::new();
-    for row in &rows {
-        for (at, cell) in row.iter().enumerate() {
-            let columns = width(cell);
-            match widths.get_mut(at) {
-                Some(widest) => *widest = columns.max(*widest),
-                None => widths.push(columns),
-            }
+    let mut rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(cell).collect()).collect();
+    let mut widths = column_widths(&rows);
+    let surplus = |widths: &[usize]| {
+        let Some((last, before)) = widths.split_last().filter(|_| width_columns > 0) else { return 0 };
+        let needed = before.iter().map(|it| it + GAP).sum::<usize>() + (*last).min(LAST_COLUMN_MIN);
+        needed.saturating_sub(width_columns)
+    };
+    if surplus(&widths) > 0 {
+        shorten_paths(&mut rows, &widths, surplus(&widths));
+        widths = column_widths(&rows);
+        if surplus(&widths) > 0 {
+            return rows.iter().map(|row| broken_row(row, width_columns)).collect();
         }
     }
     let mut out = String::new();
@@ -190,6 +198,66 @@ pub fn table(rows: &[Vec<String>], width_columns: usize) -> String {
         out.push('\n');
     }
     out
+}
+
+fn column_widths(rows: &[Vec<String>]) -> Vec<usize> {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        for (at, cell) in row.iter().enumerate() {
+            let columns = width(cell);
+            match widths.get_mut(at) {
+                Some(widest) => *widest = columns.max(*widest),
+                None => widths.push(columns),
+            }
+        }
+    }
+    widths
+}
+
+/// Makes the widest column of paths, other than the last one, narrower by `surplus`: a path's end says most.
+fn shorten_paths(rows: &mut [Vec<String>], widths: &[usize], surplus: usize) {
+    let is_path = |cell: &String| cell.starts_with('/') || cell.starts_with("~/");
+    let has_path = |at: &usize| rows.iter().any(|row| row.get(*at).is_some_and(is_path));
+    let before = 0..widths.len().saturating_sub(1);
+    let Some(at) = before.filter(has_path).max_by_key(|at| widths[*at]) else { return };
+    let most = widths[at].saturating_sub(surplus).max(PATH_COLUMN_MIN);
+    for cell in rows.iter_mut().filter_map(|row| row.get_mut(at)).filter(|cell| is_path(cell)) {
+        *cell = path_end(cell, most);
+    }
+}
+
+/// The end of a path that fits, from the beginning of a name if one fits whole.
+fn path_end(path: &str, columns: usize) -> String {
+    if width(path) <= columns {
+        return path.to_owned();
+    }
+    let mut left = width(path);
+    let mut end = path;
+    for (cluster, wide) in clusters(path) {
+        if left < columns {
+            break;
+        }
+        (left, end) = (left - wide, &end[cluster.len()..]);
+    }
+    format!("…{}", end.find('/').map_or(end, |at| &end[at..]))
+}
+
+/// A row without aligned columns: as many cells in a line as fit, further lines indented.
+fn broken_row(row: &[String], width_columns: usize) -> String {
+    let mut out = String::new();
+    let mut used = 0;
+    for cell in row.iter().filter(|cell| !cell.is_empty()) {
+        if used > 0 {
+            let fits = used + GAP + width(cell) <= width_columns;
+            out.push_str(if fits { "" } else { "\n" });
+            out.extend(std::iter::repeat_n(' ', GAP));
+            used = if fits { used + GAP } else { GAP };
+        }
+        let cell = ellipsis(cell, width_columns.saturating_sub(used).max(1));
+        used += width(&cell);
+        out.push_str(&cell);
+    }
+    out + "\n"
 }
 
 /// Lays names and descriptions out in two columns; descriptions break at spaces within their column. Both are
@@ -307,7 +375,33 @@ mod tests {
             .map(|row| row.map(String::from).to_vec())
             .to_vec();
         assert_eq!(table(&rows, 0), "1   ls -l        ok\n12  echo 日本⏎x  failed\n3\n");
-        assert_eq!(table(&rows, 12), "1   ls -l  …\n12  echo 日…\n3\n");
+        assert_eq!(table(&rows, 22), "1  ls -l  ok\n12  echo 日本⏎x\n  failed\n3\n");
+    }
+
+    #[test]
+    fn the_last_column_has_room_before_paths_have() {
+        let rows = |place: &str| {
+            [
+                ["2", "now", "everywhere", "use tabs in every Makefile"],
+                ["10", "3 min", place, "the tests need a database"],
+            ]
+            .map(|row| row.map(String::from).to_vec())
+            .to_vec()
+        };
+        let rows = rows("~/projects/company/backend/services/payment-api");
+        assert_eq!(
+            table(&rows, 60),
+            "2   now    everywhere              use tabs in every Makefi…\n\
+             10  3 min  …/services/payment-api  the tests need a database\n"
+        );
+        let narrow =
+            "2  now  everywhere\n  use tabs in every Makef…\n10  3 min  …/payment-api\n  the tests need a databa…\n";
+        assert_eq!(table(&rows, 26), narrow);
+        let figures =
+            [["today", "local", "10 requests", "1183 tokens in", "200 out", "$0.00"].map(String::from).to_vec()];
+        assert_eq!(table(&figures, 40), "today  local  10 requests\n  1183 tokens in  200 out  $0.00\n");
+        assert_eq!(path_end("/a/日本/bc", 6), "…/bc");
+        assert_eq!(path_end("/abcdefgh", 6), "…defgh");
     }
 
     proptest! {

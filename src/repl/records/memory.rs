@@ -1,11 +1,13 @@
 //! Memories beyond a conversation: `:memory`, those that precede a conversation's first question, those that a model
 //! would remember, and the memory of an ended conversation, which is written in the background.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::agent::{Agent, Written};
 use crate::app::{StoreRecorder, past_turns};
 use crate::base::text::{age, one_line};
+use crate::config::display_path;
 use crate::host;
 use crate::ops;
 use crate::ops::commands::MEMORY_WORDS;
@@ -66,7 +68,9 @@ fn list_memories(repl: &Repl, taken: bool) {
     let now = host::now_unix_ms();
     let row = |memory: &StoredMemory| {
         let mark = if repl.runtime.carried().contains(&memory.id) { "*" } else { " " };
-        let place = memory.place.as_deref().map_or("everywhere".to_owned(), |place| sanitise(place).into_owned());
+        let env = repl.runtime.env();
+        let place = memory.place.as_deref().map(|place| sanitise(&display_path(Path::new(place), env)).into_owned());
+        let place = place.unwrap_or_else(|| "everywhere".to_owned());
         let from = match memory.origin {
             MemoryOrigin::User => "yours".to_owned(),
             MemoryOrigin::Model => "model's".to_owned(),
