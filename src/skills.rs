@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::base::hash::sha256_hex;
-use crate::base::text::is_invisible;
+use crate::base::text::{is_invisible, quoted_words};
 
 /// Files that are read of one kind of place; more are left out, and said.
 const FILES_MAX: usize = 100;
@@ -120,10 +120,10 @@ pub fn read(places: &Places) -> Found {
 }
 
 /// Puts arguments into a template: `$ARGUMENTS` or `$@` are all of them, `$1` to `$9` single ones. If the template
-/// names none, they follow its text.
+/// names none, they follow its text. Words in quotes are one argument.
 #[must_use]
 pub fn filled(body: &str, arguments: &str) -> String {
-    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let words = quoted_words(arguments);
     let mut out = String::with_capacity(body.len() + arguments.len());
     let mut rest = body;
     let mut is_filled = false;
@@ -261,6 +261,7 @@ mod tests {
         assert_eq!(found.skills[0].body, "# Body");
         assert_eq!(found.templates[0].description, "fixes it");
         assert_eq!(filled(&found.templates[0].body, "a b"), "Fix a in b (a b) for .");
+        assert_eq!(filled("Review $1. Then $2.", "\"f one.txt\" two"), "Review f one.txt. Then two.");
         assert_eq!(filled("Cost $ and $x", "more"), "Cost $ and $x\n\nmore");
 
         let before = found.manifest();

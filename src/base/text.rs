@@ -108,6 +108,28 @@ pub fn age(milliseconds: i64) -> String {
     }
 }
 
+/// Splits a text at blanks. Words in quotes are one, without the quotes; a quote that doesn't begin a word, or isn't closed at
+/// the end of one, is text.
+#[must_use]
+pub fn quoted_words(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let quoted = quote.and_then(|quote| {
+            let inner = &rest[1..];
+            let is_end = |at: &usize| inner[at + 1..].chars().next().is_none_or(char::is_whitespace);
+            let end = inner.match_indices(quote).map(|(at, _)| at).find(is_end)?;
+            Some((&inner[..end], &inner[end + 1..]))
+        });
+        let word_end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let (word, after) = quoted.unwrap_or_else(|| rest.split_at(word_end));
+        words.push(word);
+        rest = after.trim_start();
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,6 +157,23 @@ mod tests {
             (40 * 1_440 * minute, "40 d"),
         ] {
             assert_eq!(age(milliseconds), told);
+        }
+    }
+
+    #[test]
+    fn words_in_quotes_are_one() {
+        for (text, words) in [
+            ("", &[][..]),
+            ("  a  b ", &["a", "b"]),
+            ("\"f one.txt\" two", &["f one.txt", "two"]),
+            ("'two words.sh'", &["two words.sh"]),
+            ("\"it's\" don't", &["it's", "don't"]),
+            ("'a b", &["'a", "b"]),
+            ("'a'b c", &["'a'b", "c"]),
+            ("\"\" #12", &["", "#12"]),
+            ("say \"é ü\"", &["say", "é ü"]),
+        ] {
+            assert_eq!(quoted_words(text), words, "{text}");
         }
     }
 }

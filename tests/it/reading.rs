@@ -60,6 +60,8 @@ fn a_block_is_saved_without_overwriting_a_file() {
     session.run(":save 1 my script.py");
     session.expect_text("nothing was overwritten");
     assert_eq!(std::fs::read_to_string(&path).expect("it is there"), "if x:\n    y()\n");
+    session.run(":save 1 'in quotes.sh'");
+    assert!(session.home().join("sub/in quotes.sh").is_file());
     session.run(":save 1");
     session.expect_text(":save needs a number and a file");
     session.run(":save 9 other");

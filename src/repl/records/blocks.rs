@@ -5,6 +5,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 use crate::base::base64;
+use crate::base::text::quoted_words;
 use crate::host;
 use crate::proto::{Failure, FailureKind, ModelCommand};
 use crate::render::sanitise;
@@ -61,7 +62,12 @@ pub(in crate::repl) fn run_block(repl: &mut Repl, argument: &str) -> Flow {
 /// `:save N FILE`: a block, to a file that isn't there yet.
 pub(in crate::repl) fn save_block(repl: &Repl, argument: &str) {
     let (number, file) = argument.split_once(char::is_whitespace).unwrap_or((argument, ""));
-    let path = state::read(&repl.state).resolve(file.trim()).filter(|_| !file.trim().is_empty());
+    // A name with blanks may be in quotes, and needn't be.
+    let file = match quoted_words(file)[..] {
+        [only] => only,
+        _ => file.trim(),
+    };
+    let path = state::read(&repl.state).resolve(file).filter(|_| !file.is_empty());
     let Some(path) = path else {
         return repl.console.failure(&failure(":save needs a number and a file".into(), ":save N FILE"));
     };
