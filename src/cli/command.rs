@@ -205,6 +205,15 @@ mod tests {
         assert_eq!(names, SUBCOMMANDS.map(|it| it.name));
     }
 
+    /// A session names the command for what it hasn't itself.
+    #[test]
+    fn the_session_knows_the_subcommands_that_it_lacks() {
+        use crate::ops::commands::{ONLY_SUBCOMMANDS, name_problem};
+        let lacks = |name: &&str| name_problem(name).is_none() && !matches!(*name, "pdf-text" | "tool");
+        let lacking: Vec<&str> = SUBCOMMANDS.iter().map(|it| it.name).filter(lacks).collect();
+        assert_eq!(lacking, ONLY_SUBCOMMANDS);
+    }
+
     #[test]
     fn the_policy_knows_each_subcommand_so_that_none_is_taken_for_a_script() {
         use crate::policy::{Context, Rules, judge};

@@ -728,6 +728,10 @@ pub fn name_problem(name: &str) -> Option<String> {
     is_own.then(|| format!(":{name} is one of ReedClaw's own; yours is not used"))
 }
 
+/// Subcommands of the executable that aren't commands of a session too.
+pub const ONLY_SUBCOMMANDS: [&str; 11] =
+    ["agent", "service", "metrics", "acp", "gateway", "doctor", "provider", "receipt", "init", "plugin", "completions"];
+
 /// The name that begins with what was typed, or is one edit away.
 fn nearest(typed: &str) -> Option<&'static str> {
     let names = || of_shell().flat_map(|meta| meta.names.iter().copied()).filter(|name| name.len() > 1);

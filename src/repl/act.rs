@@ -238,6 +238,9 @@ fn explain(error: &CommandError) -> Failure {
         CommandError::Unknown { name, nearest: Some(nearest) } => {
             (format!(":{name} is no meta command"), format!("did you mean :{nearest}?"))
         }
+        CommandError::Unknown { name, nearest: None } if commands::ONLY_SUBCOMMANDS.contains(&name.as_str()) => {
+            (format!(":{name} is no meta command"), format!("reedclaw {name} is the command for it"))
+        }
         CommandError::Unknown { name, nearest: None } => (
             format!(":{name} is no meta command"),
             ":help lists them; a line that begins with ! goes to the shell as it is".to_owned(),

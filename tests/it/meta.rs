@@ -243,7 +243,11 @@ fn an_argument_that_makes_no_sense_is_answered_with_what_would() {
         (":p zz", "there is no prompt template zz"),
         (":history export", ":history export needs a file that ends in .jsonl or .md"),
         (":history delete", ":history delete needs the number of a line"),
-        (":history nowhere-to-be-found", "nothing in the history"),
+        (":history nowhere-to-be-found", "nothing in the history has nowhere-to-be-found"),
+        (":history delete zz", "nothing in the history has delete zz; :history delete N deletes a line"),
+        (":memory delete 1", "nothing was found; :memory forget N forgets one"),
+        (":memory list", "nothing was found; :memory alone lists what is remembered"),
+        (":doctor", "reedclaw doctor is the command for it"),
         (":onboard zz", ":onboard takes the port of a local server, not zz"),
     ] {
         session.run("clear");

@@ -13,7 +13,7 @@ use crate::ops::sessions::turn_and_half;
 use crate::ops::{self, conversations};
 use crate::proto::{Failure, FailureKind, LineKind};
 use crate::render::sanitise;
-use crate::render::text::table;
+use crate::render::text::{escape_visible, table};
 use crate::repl::editing::prompt::ReedPrompt;
 use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
@@ -240,7 +240,14 @@ fn list_history(repl: &Repl, text: &str) {
             // The line that searches is no hit.
             rows.retain(|row| text.is_empty() || row.entry.line.trim() != format!(":history {text}"));
             if rows.is_empty() {
-                return repl.console.notice("nothing in the history");
+                let has = if text.is_empty() { String::new() } else { format!(" has {}", escape_visible(text)) };
+                let hint = match text.split_whitespace().next().unwrap_or_default() {
+                    "delete" | "remove" | "rm" => "; :history delete N deletes a line",
+                    "list" | "ls" => "; :history alone lists the newest lines",
+                    "clear" => "; :history delete N deletes a line, :history prune those beyond history.entries_max",
+                    _ => "",
+                };
+                return repl.console.notice(&format!("nothing in the history{has}{hint}"));
             }
             let rows: Vec<Vec<String>> = rows.into_iter().map(history_row).collect();
             repl.console.write(&table(&rows, repl.console.width_columns()));

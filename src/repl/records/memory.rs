@@ -102,7 +102,13 @@ fn search_memory(repl: &Repl, query: &str) {
     };
     let rows: Vec<Vec<String>> = memories.into_iter().map(memory).chain(hits.into_iter().map(hit)).collect();
     if rows.is_empty() {
-        return repl.console.notice("nothing was found; word* finds beginnings");
+        let hint = match query.split_whitespace().next().unwrap_or_default() {
+            "delete" | "remove" | "rm" => ":memory forget N forgets one",
+            "list" | "ls" => ":memory alone lists what is remembered",
+            "clear" => ":memory forget N forgets one, reedclaw memory clear all",
+            _ => "word* finds beginnings",
+        };
+        return repl.console.notice(&format!("nothing was found; {hint}"));
     }
     repl.console.write(&table(&rows, repl.console.width_columns()));
     repl.console.notice(":memory show N shows a memory, :resume ID goes on with a conversation");
