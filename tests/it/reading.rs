@@ -44,6 +44,13 @@ fn a_block_runs_only_after_the_question() {
     session.expect("the second question", |screen| screen.contents().matches("run [r]").count() == 2);
     session.type_text("r");
     session.expect_line("from-block-42");
+    // It is shown as it would run, and the shell is no Python.
+    session.run("clear");
+    session.line(":run 2");
+    session.expect_text("block 2 is python; the shell would run it as commands");
+    session.expect_text("run [r]");
+    session.press(Key::Enter);
+    session.expect_prompt();
     session.run(":run");
     session.expect_text(":run needs an argument");
 }

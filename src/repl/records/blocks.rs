@@ -9,6 +9,7 @@ use crate::base::text::quoted_words;
 use crate::host;
 use crate::proto::{Failure, FailureKind, ModelCommand};
 use crate::render::sanitise;
+use crate::render::text::escape_visible;
 use crate::repl::editing::state;
 use crate::repl::hub::{Flow, Repl};
 use crate::repl::offer;
@@ -16,6 +17,21 @@ use crate::turn::{CodeBlock, code_blocks};
 
 /// Bytes that are sent to the terminal for its clipboard: beyond, many terminals drop the whole.
 const TERMINAL_BYTES_MAX: usize = 74_994 / 4 * 3;
+
+/// Languages of blocks that are for a shell, as models name them.
+const SHELLS: [&str; 11] = [
+    "sh",
+    "bash",
+    "zsh",
+    "fish",
+    "ksh",
+    "shell",
+    "console",
+    "terminal",
+    "shell-session",
+    "shellsession",
+    "shellscript",
+];
 
 /// `:copy [N]`: the last answer, or its block N.
 pub(in crate::repl) fn copy(repl: &Repl, argument: &str) {
@@ -48,6 +64,10 @@ pub(in crate::repl) fn copy(repl: &Repl, argument: &str) {
 pub(in crate::repl) fn run_block(repl: &mut Repl, argument: &str) -> Flow {
     match block(repl, argument) {
         Ok(block) => {
+            if !is_for_shell(&block.language) {
+                let language = escape_visible(&block.language);
+                repl.console.notice(&format!("block {argument} is {language}; the shell would run it as commands"));
+            }
             repl.proposals_total = 1;
             repl.proposals = [ModelCommand { text: block.text.trim_end().to_owned() }].into();
             offer::offer_proposals(repl)
@@ -57,6 +77,12 @@ pub(in crate::repl) fn run_block(repl: &mut Repl, argument: &str) -> Flow {
             Flow::Continue
         }
     }
+}
+
+/// Whether a block's language is a shell's, or isn't said.
+fn is_for_shell(language: &str) -> bool {
+    let language = language.to_ascii_lowercase();
+    language.is_empty() || SHELLS.contains(&language.as_str())
 }
 
 /// `:save N FILE`: a block, to a file that isn't there yet.
