@@ -54,11 +54,16 @@ impl Skills {
         self.own.skills.iter().find(|it| it.name == name)
     }
 
+    /// Templates that count, the user's before a project's.
+    pub fn templates(&self) -> impl Iterator<Item = &Text> {
+        let of_project = self.project.templates.iter().filter(|_| self.is_trusted);
+        self.own.templates.iter().chain(of_project)
+    }
+
     /// The template with a name, if it counts.
     #[must_use]
     pub fn template(&self, name: &str) -> Option<&Text> {
-        let of_project = self.project.templates.iter().filter(|_| self.is_trusted);
-        self.own.templates.iter().chain(of_project).find(|it| it.name == name)
+        self.templates().find(|it| it.name == name)
     }
 
     /// The text for a question: names and descriptions; empty if there are none.

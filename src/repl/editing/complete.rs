@@ -85,19 +85,21 @@ pub struct ShellCompleter {
     mentions: Option<Box<ListMentions>>,
     served: Option<Box<ListServed>>,
     sessions: Option<Box<ListSessions>>,
+    templates: Option<Box<ListTemplates>>,
 }
 
 /// Lists what may follow an `@`, by the working directory and the typed beginning: value and description.
 type ListMentions = dyn Fn(&Path, &str) -> Vec<(String, String)> + Send;
 type ListServed = dyn Fn(&[&str]) -> Vec<(String, String)> + Send;
 type ListSessions = dyn Fn(&Path) -> Vec<(String, String)> + Send;
+type ListTemplates = dyn Fn(&Path) -> Vec<(String, String)> + Send;
 type ListConversations = dyn Fn() -> Vec<(String, String)> + Send;
 
 impl ShellCompleter {
     /// Makes a completer. Without `live`, arguments complete to paths.
     #[must_use]
     pub fn new(state: SharedState, metas: Vec<MetaEntry>, live: Option<Box<dyn LiveCompletion>>) -> Self {
-        Self { state, metas, live, conversations: None, mentions: None, served: None, sessions: None }
+        Self { state, metas, live, conversations: None, mentions: None, served: None, sessions: None, templates: None }
     }
 
     /// Completes `:resume` too, by what lists the conversations: number and title, the last used first.
@@ -122,6 +124,12 @@ impl ShellCompleter {
     #[must_use]
     pub fn with_sessions(self, list: impl Fn(&Path) -> Vec<(String, String)> + Send + 'static) -> Self {
         Self { sessions: Some(Box::new(list)), ..self }
+    }
+
+    /// Completes `:p` too, by what lists the prompt templates that count in a directory: name and description.
+    #[must_use]
+    pub fn with_templates(self, list: impl Fn(&Path) -> Vec<(String, String)> + Send + 'static) -> Self {
+        Self { templates: Some(Box::new(list)), ..self }
     }
 
     /// Returns the candidates for a part of `line`, best kind first, sorted within a kind.
@@ -212,7 +220,7 @@ impl ShellCompleter {
             let found = rows.map(|entry| Candidate {
                 value: format!(":{}", entry.name),
                 description: Some(entry.help.clone()),
-                append_space: !entry.values.is_empty() || entry.name == "resume",
+                append_space: !entry.values.is_empty() || matches!(entry.name.as_str(), "resume" | "p"),
             });
             return Some((Span::new(indent, before.len()), bounded(found.collect())));
         };
@@ -221,6 +229,12 @@ impl ShellCompleter {
         if let Some(list) = self.conversations.as_ref().filter(|_| name == "resume") {
             let fitting = list().into_iter().filter(|(id, _)| id.starts_with(argument));
             return Some((span, bounded(fitting.map(|(id, title)| plain(&id, Some(&title))).collect())));
+        }
+        if let Some(list) = self.templates.as_ref().filter(|_| name == "p") {
+            let cwd = state::read(&self.state).cwd.clone();
+            let fitting = list(&cwd).into_iter().filter(|(name, _)| name.starts_with(argument));
+            let found = fitting.map(|(name, what)| plain(&name, Some(what.as_str()).filter(|it| !it.is_empty())));
+            return Some((span, bounded(found.collect())));
         }
         if let (Some(list), "session", Some((word, typed))) =
             (&self.sessions, name, argument.split_once(char::is_whitespace))

@@ -8,7 +8,7 @@ use nu_ansi_term::{Color, Style};
 use reedline::{ColumnarMenu, MenuBuilder, Osc133Markers, Reedline, ReedlineMenu};
 
 use crate::agent::Agent;
-use crate::app::{Attaching, Jails, Runtime, served_words};
+use crate::app::{Attaching, Jails, Runtime, Skills, served_words};
 use crate::config::{EditMode, EditorSettings, Env, Settings};
 use crate::ops::commands::{Argument, of_shell};
 use crate::ops::conversations;
@@ -75,7 +75,8 @@ pub(in crate::repl) fn make(
         .with_conversations(recent_conversations(writer))
         .with_mentions(mentions(shape))
         .with_served(served(shape))
-        .with_sessions(sessions(shape));
+        .with_sessions(sessions(shape))
+        .with_templates(templates(shape));
     let completer = HookCompleter { inner, hooks: shape.hooks.clone() };
     let completion_menu = ColumnarMenu::default()
         .with_name(COMPLETION_MENU)
@@ -151,6 +152,11 @@ fn mentions(shape: &Shape<'_>) -> impl Fn(&Path, &str) -> Vec<(String, String)> 
         let (settings, env, jails) = (&settings, &env, &jails);
         Attaching { settings, env, config: None, cwd, jails, servers: None }.candidates(typed)
     }
+}
+
+fn templates(shape: &Shape<'_>) -> impl Fn(&Path) -> Vec<(String, String)> + Send + use<> {
+    let env = shape.env.clone();
+    move |cwd| Skills::around(&env, cwd).templates().map(|it| (it.name.clone(), it.description.clone())).collect()
 }
 
 fn sessions(shape: &Shape<'_>) -> impl Fn(&Path) -> Vec<(String, String)> + Send + use<> {

@@ -182,6 +182,17 @@ fn completed(line: &str, cwd: &Path) -> Vec<String> {
 }
 
 #[test]
+fn the_name_of_a_template_is_completed() {
+    let place = place();
+    let list = |_: &Path| vec![("review".to_owned(), "reviews it".to_owned()), ("fix".to_owned(), String::new())];
+    let mut completer = completer(place.path(), None).with_templates(list);
+    for (line, names) in [(":p ", &["review", "fix"][..]), (":p re", &["review"]), (":p review x", &[])] {
+        let found = completer.candidates(line, line.len()).1;
+        assert_eq!(found.iter().map(|it| it.value.as_str()).collect::<Vec<_>>(), names, "{line}");
+    }
+}
+
+#[test]
 fn each_place_offers_what_fits_there() {
     let place = place();
     for (line, expected) in [
