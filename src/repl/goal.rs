@@ -79,7 +79,8 @@ impl Repl {
             "approve" | "deny" => match (self.waiting_run(rest), word) {
                 (Some((journal, _)), "approve") => return self.go_on_with(&journal),
                 (Some((journal, why)), _) => return self.refuse(&journal, &why),
-                (None, _) if is_command => {
+                // A number names a run, and an answer that comes too late is no goal.
+                (None, _) if is_command || names_run(rest) => {
                     Err(user(format!("no such run waits: {argument}"), ":norris list shows the runs"))
                 }
                 _ => return self.begin_run(argument),
@@ -514,7 +515,11 @@ impl Repl {
     }
 
     fn stored_run(&self, id: Option<i64>) -> Result<StoredJournal, Failure> {
-        find_run(self.runtime.store(), id.or(self.terminal.goals.last))
+        let found = find_run(self.runtime.store(), id.or(self.terminal.goals.last));
+        found.map_err(|failure| match (failure.kind, id) {
+            (FailureKind::User, Some(_)) => Failure { hint: ":norris list shows the runs".into(), ..failure },
+            _ => failure,
+        })
     }
 
     fn show_run(&self, id: Option<i64>) -> Result<(), Failure> {
@@ -619,6 +624,11 @@ impl Repl {
     pub(super) fn leave_goal(&mut self) {
         self.terminal.goals.running = None;
     }
+}
+
+/// Whether the words begin with the number of a run.
+fn names_run(words: &str) -> bool {
+    words.split_whitespace().next().is_some_and(|first| first.parse::<i64>().is_ok())
 }
 
 /// The events of a run whose person doesn't want its plan.

@@ -215,6 +215,23 @@ fn a_no_at_the_prompt_gives_the_model_its_reason() {
 }
 
 #[test]
+fn an_answer_to_a_run_that_waits_for_none_begins_no_run() {
+    let home = home(&[plan(&["do it"])], "");
+    let session = session(home.path());
+    for words in ["deny 3 it is too risky", "approve 3 please"] {
+        session.line(&format!(":norris {words}"));
+        session.expect_text(&format!("no such run waits: {words}"));
+        session.expect_prompt();
+    }
+    session.line(":norris stop 99");
+    session.expect_text("there is no run 99");
+    session.expect_text(":norris list shows the runs");
+    session.expect_prompt();
+    let (_, list) = run(home.path(), &["norris", "list"]);
+    assert!(list.contains("There is no run yet"), "{list}");
+}
+
+#[test]
 fn where_a_model_may_only_look_nothing_is_granted_and_a_failing_model_is_named() {
     let write = shell("TASK 1: write it", &["echo 1 > made"], "it is there");
     let home = home(&[plan(&["write it"]), write], "security = { autonomy = \"readonly\" }");
