@@ -74,7 +74,7 @@ pub fn undo_run(
     let goal = run.goal.clone().unwrap_or_default();
     let workspace = PathBuf::from(&goal.workspace);
     let (settings, env) = (runtime.settings(), runtime.env());
-    let _held = app::hold_workspace(env, &workspace).map_err(plain)?;
+    let _held = app::hold_workspace(env, &workspace).map_err(|it| plain(it.into()))?;
     if !goal.session.is_empty() {
         return app::rewind_run_session(runtime, &goal, id, run.began).map_err(plain);
     }

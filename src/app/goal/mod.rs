@@ -258,18 +258,35 @@ pub fn notify_of_run(settings: &Settings, env: &Env, journal: &StoredJournal) ->
     host::notify(words, env, &format!("{facts}\n")).err().map(|why| format!("norris.notify: {why}"))
 }
 
+/// Reason why a workspace can't be held.
+#[derive(Clone, Debug)]
+pub enum Unheld {
+    /// Another run works there.
+    Busy(Failure),
+    /// The hold can't be written.
+    Failed(Failure),
+}
+
+impl From<Unheld> for Failure {
+    fn from(reason: Unheld) -> Self {
+        match reason {
+            Unheld::Busy(failure) | Unheld::Failed(failure) => failure,
+        }
+    }
+}
+
 /// Holds a workspace for one run at a time. Until [`Marked::only`] names one, all of its runs count as worked on.
 ///
 /// # Errors
 /// Another run works there, or the hold can't be written.
-pub fn hold_workspace(env: &Env, workspace: &Path) -> Result<Marked, Failure> {
-    let Some(place) = hold_of(env, workspace) else { return Err(unheld("no HOME is set".into())) };
+pub fn hold_workspace(env: &Env, workspace: &Path) -> Result<Marked, Unheld> {
+    let Some(place) = hold_of(env, workspace) else { return Err(Unheld::Failed(unheld("no HOME is set".into()))) };
     Marked::open(&place).map_err(|error| match error {
         TryLockError::WouldBlock => {
             let who = marked_number(&place).map_or_else(|| "a run".to_owned(), |run| format!("run {run}"));
-            unheld(format!("{who} works in {} already", workspace.display()))
+            Unheld::Busy(unheld(format!("{who} works in {} already", workspace.display())))
         }
-        TryLockError::Error(error) => unheld(format!("{}: {error}", place.display())),
+        TryLockError::Error(error) => Unheld::Failed(unheld(format!("{}: {error}", place.display()))),
     })
 }
 
@@ -579,5 +596,27 @@ impl Watcher for Seen {
             _ => return,
         }
         (self.nudge)();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_that_another_run_holds_is_told_from_a_hold_that_cannot_be_written() {
+        let home = tempfile::tempdir().expect("a directory");
+        let env = Env::from([("HOME".into(), home.path().into())]);
+        let workspace = home.path().join("work");
+        let held = hold_workspace(&env, &workspace).expect("it is free");
+        names_run(&held, 7).expect("a mark");
+        let busy = hold_workspace(&env, &workspace);
+        assert!(matches!(&busy, Err(Unheld::Busy(why)) if why.message.starts_with("run 7 works in")), "{busy:?}");
+        drop(held);
+        let holds = hold_of(&env, &workspace).expect("a place").parent().expect("a directory").to_owned();
+        std::fs::remove_dir_all(&holds).expect("the holds");
+        std::fs::write(&holds, "").expect("a file in their place");
+        assert!(matches!(hold_workspace(&env, &workspace), Err(Unheld::Failed(_))));
+        assert!(matches!(hold_workspace(&Env::new(), &workspace), Err(Unheld::Failed(_))), "no HOME");
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Procedure, SopJournal, SopPlaces, procedures};
 use crate::agent::Cancel;
 use crate::agent::procedure::{Journal, STOPPED, Watcher, Work, work};
-use crate::app::{ChannelKind, Request, Runtime, closed, hold_workspace};
+use crate::app::{ChannelKind, Request, Runtime, Unheld, closed, hold_workspace};
 use crate::config::{Env, KeySource, ModelSettings, Settings};
 use crate::proto::{self, Failure};
 use crate::sop::{Act, Effect, Event, Run, Trigger};
@@ -75,7 +75,7 @@ pub fn may_take_up(run: &Run) -> bool {
 /// step at hand, `cancel` at once. `None` if it was stopped before it could begin.
 ///
 /// # Errors
-/// The config can't be read, tools are switched off, or the run can't go on.
+/// The config can't be read, tools are switched off, the hold on the workspace can't be written, or the run can't go on.
 pub fn work_procedure(
     request: Request,
     journal: &SopJournal,
@@ -93,7 +93,9 @@ pub fn work_procedure(
         }
         match hold_workspace(runtime.env(), &journal.workspace) {
             Ok(held) => break held,
-            Err(_) => std::thread::park_timeout(FREE_EVERY),
+            Err(Unheld::Busy(_)) => std::thread::park_timeout(FREE_EVERY),
+            // It would stay so, and hold up other runs.
+            Err(Unheld::Failed(failure)) => return Err(failure),
         }
     };
     // Another process may have continued it meanwhile.
