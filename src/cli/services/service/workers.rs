@@ -40,6 +40,21 @@ struct Queue {
     busy: BTreeMap<PathBuf, String>,
 }
 
+/// The place of a run among those that work. It is free again when this is dropped, also by a panic of the run.
+struct BusyPlace {
+    shared: Arc<Shared>,
+    workspace: PathBuf,
+}
+
+impl Drop for BusyPlace {
+    fn drop(&mut self) {
+        self.shared.queue().busy.remove(&self.workspace);
+        self.shared.start_ready();
+        self.shared.news.store(true, Ordering::SeqCst);
+        self.shared.wake();
+    }
+}
+
 impl Shared {
     pub(super) fn new(env: Env, request: Request) -> Arc<Self> {
         Arc::new(Self {
@@ -121,12 +136,8 @@ impl Shared {
             let shared = Arc::clone(self);
             let (run, workspace) = (journal.run(), journal.workspace.clone());
             let worked = move || {
-                let workspace = journal.workspace.clone();
-                shared.work(&journal);
-                shared.queue().busy.remove(&workspace);
-                shared.start_ready();
-                shared.news.store(true, Ordering::SeqCst);
-                shared.wake();
+                let place = BusyPlace { shared, workspace: journal.workspace.clone() };
+                place.shared.work(&journal);
             };
             if let Err(error) = std::thread::Builder::new().name("service-sop".into()).spawn(worked) {
                 queue.busy.remove(&workspace);
@@ -170,5 +181,25 @@ impl Shared {
                 queue = self.changed.wait_timeout(queue, left).map_or_else(|it| it.into_inner().0, |it| it.0);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_panics_frees_its_workspace_and_lets_the_service_end() {
+        let shared = Shared::new(Env::new(), Request::default());
+        let workspace = PathBuf::from("/work");
+        shared.queue().busy.insert(workspace.clone(), "check".into());
+        let place = BusyPlace { shared: Arc::clone(&shared), workspace };
+        let run = std::thread::spawn(move || {
+            let _place = place;
+            std::panic::resume_unwind(Box::new("a mistake"));
+        });
+        assert!(run.join().is_err());
+        assert_eq!((shared.working(), shared.is_at_work("check")), (0, false));
+        shared.end(Duration::ZERO);
     }
 }
