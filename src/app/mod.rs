@@ -35,10 +35,9 @@ pub use crate::tools::Replies;
 pub use crate::tools::served::{Added, Done, Face, NO_NETWORK, Servers, allow_tools, mcp_command, words_of};
 pub use channel::{Channel, Received};
 pub use goal::{
-    Background, Progress, RunSteps, RunWatcher, StoredJournal, Unheld, Wanted, effect_line, event_lines, find_run,
-    go_lines, goal_of, goal_within, granted_lines, hold_for_run, hold_workspace, is_worked_on, names_run, notify_of_run,
-    plan_lines, report_to_session, resting_runs, run_facts, run_report, run_rows, run_trajectory, state_word,
-    steps_of_run, work_on_run,
+    Background, Progress, ReadyRun, RunSteps, RunWatcher, StoredJournal, Unheld, Wanted, effect_line, event_lines,
+    find_run, go_lines, goal_of, goal_within, granted_lines, hold_workspace, is_worked_on, plan_lines, ready_run,
+    resting_runs, run_facts, run_report, run_rows, run_trajectory, state_word, steps_of_run, work_on_run,
 };
 pub use limits::guard::policy_rules;
 pub use limits::jail::Jails;

@@ -114,7 +114,8 @@ impl Repl {
     /// Lets a run work, and watches it until it ends or its person leaves it.
     fn work_on(&mut self, wanted: Wanted) -> Flow {
         if let Some(running) = self.terminal.goals.running.as_ref().filter(|it| !it.is_over()) {
-            let message = format!("run {} works already", running.run);
+            let which = running.run().map_or_else(|| "a run".to_owned(), |run| format!("run {run}"));
+            let message = format!("{which} works already");
             self.console.failure(&user(message, ":norris watches it, :norris stop ends it"));
             return Flow::Continue;
         }
@@ -127,7 +128,6 @@ impl Repl {
         };
         match Background::start(request, wanted, Box::new(move || pump.nudge())) {
             Ok(running) => {
-                self.terminal.goals.last = Some(running.run);
                 self.terminal.goals.running = Some(running);
                 self.watch_run()
             }
@@ -151,7 +151,6 @@ impl Repl {
     /// Shows what the run does until it rests, and then puts what it waits for.
     fn watch_run(&mut self) -> Flow {
         self.take_keys();
-        self.console.notice(KEYS);
         let watched = self.watch_keys();
         self.terminal.session.keys_to(KeysTo::Hold);
         match watched {
@@ -178,10 +177,15 @@ impl Repl {
 
     fn watch_keys(&mut self) -> Result<Watched, Flow> {
         self.terminal.goals.interrupted_at = None;
-        let mut is_drawn = false;
+        let (mut is_drawn, mut has_keys) = (false, false);
         loop {
             let Some(running) = &self.terminal.goals.running else { return Ok(Watched::Rests) };
             let progress = running.progress();
+            if progress.run.is_some() && !std::mem::replace(&mut has_keys, true) {
+                self.terminal.goals.last = progress.run;
+                self.wipe(&mut is_drawn);
+                self.console.notice(KEYS);
+            }
             self.draw_run(&progress, &mut is_drawn);
             if progress.is_over {
                 self.wipe(&mut is_drawn);
@@ -193,13 +197,15 @@ impl Repl {
                 Some(shell::Event::Keys(keys, _)) if keys.contains(&3) => self.interrupt_run(),
                 Some(shell::Event::Keys(keys, _)) => match keys.as_slice() {
                     b"p" => self.add_to_run(&Event::Paused { why: "its person paused it".into() }),
+                    // Before it is stored there is nothing to show and nobody to write to.
+                    b"d" | b"s" if progress.run.is_none() => {}
                     b"b" => {
                         self.wipe(&mut is_drawn);
                         return Ok(Watched::Left);
                     }
                     b"d" => {
                         self.wipe(&mut is_drawn);
-                        if let Err(failure) = self.show_run(self.terminal.goals.running.as_ref().map(|it| it.run)) {
+                        if let Err(failure) = self.show_run(progress.run) {
                             self.console.failure(&failure);
                         }
                     }
@@ -259,8 +265,8 @@ impl Repl {
     }
 
     fn add_to_run(&self, event: &Event) {
-        let added = self.stored_run(self.terminal.goals.running.as_ref().map(|it| it.run)).and_then(|it| it.add(event));
-        if let Err(failure) = added {
+        let Some(run) = self.running_run() else { return };
+        if let Err(failure) = self.stored_run(Some(run)).and_then(|it| it.add(event)) {
             self.console.failure(&failure);
         }
     }
@@ -309,7 +315,9 @@ impl Repl {
         if let Some(failure) = running.progress().failure {
             self.console.failure(&failure);
         }
-        let journal = match self.stored_run(Some(running.run)) {
+        let Some(run) = running.run() else { return Flow::Continue };
+        self.terminal.goals.last = Some(run);
+        let journal = match self.stored_run(Some(run)) {
             Ok(journal) => journal,
             Err(failure) => {
                 self.console.failure(&failure);
@@ -334,7 +342,7 @@ impl Repl {
 
     /// Lets a run continue; what it waits for is put to its person first.
     fn go_on_with(&mut self, journal: &StoredJournal) -> Flow {
-        if self.terminal.goals.running.as_ref().is_some_and(|it| it.run == journal.run()) {
+        if self.running_run() == Some(journal.run()) {
             return self.watch_run();
         }
         let run = match journal.state() {
@@ -499,9 +507,9 @@ impl Repl {
         Ok(())
     }
 
-    /// A stored run: this one, the one of this session, or the newest.
+    /// The run that works beside this session, once it is stored.
     fn running_run(&self) -> Option<i64> {
-        self.terminal.goals.running.as_ref().map(|it| it.run)
+        self.terminal.goals.running.as_ref()?.run()
     }
 
     /// The run that the first word of `text` names, or the last one if it is no number, if it waits for its person; and the
@@ -514,8 +522,9 @@ impl Repl {
         waits.then(|| (journal, rest.to_owned()))
     }
 
+    /// A stored run: this one, the one of this session, or the newest.
     fn stored_run(&self, id: Option<i64>) -> Result<StoredJournal, Failure> {
-        let found = find_run(self.runtime.store(), id.or(self.terminal.goals.last));
+        let found = find_run(self.runtime.store(), id.or(self.running_run()).or(self.terminal.goals.last));
         found.map_err(|failure| match (failure.kind, id) {
             (FailureKind::User, Some(_)) => Failure { hint: ":norris list shows the runs".into(), ..failure },
             _ => failure,

@@ -100,7 +100,7 @@ fn work(runtime: &mut Runtime, mut wanted: Wanted, here: &Here<'_>) -> Result<St
             ..Request::default()
         };
         let mut seen = Seen { here, own: None, told: Vec::new(), doing: String::new() };
-        let journal = work_on_run(request, wanted, &mut seen, here.desk.cancel())?;
+        let journal = work_on_run(&request, wanted, &mut seen, here.desk.cancel())?;
         let run = journal.state()?;
         seen.tell_plan(&run, None);
         let next = if run.awaits_go() || run.is_waiting() { here.answered(&journal)? } else { None };

@@ -1,4 +1,4 @@
-//! Runs towards a goal: their journal in the store, their goals from the settings, and the lines that tell about them.
+//! Runs towards a goal: their journal in the store, and the lines that tell about them.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,7 +28,7 @@ pub struct StoredJournal {
 }
 
 impl StoredJournal {
-    /// The journal of a run that is there.
+    /// Opens the journal of a run; whether it exists isn't checked.
     #[must_use]
     pub fn of(store: Arc<Mutex<Store>>, run: i64) -> Self {
         Self { store, run }

@@ -2,37 +2,33 @@
 //! hold on its workspace, and a run on a thread of its own. It must not know how lines are shown.
 
 mod atif;
+mod background;
 mod journal;
+mod work;
 
 use std::collections::BTreeSet;
 use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Instant;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::{ChannelKind, Request, RunOnGit, Runtime, closed};
-use crate::agent::goal::{self, Journal, OnHalt, Turns, Watcher, Work};
-use crate::agent::{Agent, Cancel};
+use crate::agent::goal::Journal;
 use crate::config::{Env, Settings};
 use crate::files::{Marked, is_marked, marked_number};
 use crate::host;
 use crate::norris::{self, CheckResult, Effect, Event, GOAL_BYTES_MAX, Goal, Grant, Limits, Rest, Run, TaskState};
 use crate::proto::action::Autonomy;
-use crate::proto::tool::Step;
-use crate::proto::{self, Failure, FailureKind};
+use crate::proto::{Failure, FailureKind};
 use crate::store::{RunRow, Store};
 
 pub use atif::run_trajectory;
+pub use background::{Background, Progress};
 use journal::{KIND, number_of};
 pub use journal::{StoredJournal, find_run, run_facts, run_report, run_rows};
 pub(in crate::app) use journal::{body_of, stored_events};
+pub use work::{ReadyRun, RunWatcher, Wanted, ready_run, work_on_run};
 
 /// Runs that are looked at for one that rests.
 const RECENT_MAX: usize = 20;
-/// Lines of news that wait to be shown.
-const NEWS_MAX: usize = 200;
 
 /// Makes the goal that the settings and a person's words describe.
 ///
@@ -290,21 +286,8 @@ pub fn hold_workspace(env: &Env, workspace: &Path) -> Result<Marked, Unheld> {
     })
 }
 
-/// Holds a workspace for this run.
-///
-/// # Errors
-/// As those of [`hold_workspace`].
-pub fn hold_for_run(env: &Env, workspace: &Path, run: i64) -> Result<Marked, Failure> {
-    let held = hold_workspace(env, workspace)?;
-    names_run(&held, run)?;
-    Ok(held)
-}
-
 /// Shows that a held workspace is held for this run alone.
-///
-/// # Errors
-/// The hold can't be changed.
-pub fn names_run(held: &Marked, run: i64) -> Result<(), Failure> {
+fn names_run(held: &Marked, run: i64) -> Result<(), Failure> {
     held.only(run).map_err(|error| unheld(format!("run {run} can't be marked as worked on: {error}")))
 }
 
@@ -322,281 +305,6 @@ fn hold_of(env: &Env, workspace: &Path) -> Option<PathBuf> {
 fn unheld(message: String) -> Failure {
     let hint = "reedclaw norris list and reedclaw sop status show the runs".into();
     Failure { kind: FailureKind::Unavailable, message, hint }
-}
-
-/// The run that a thread works on.
-pub enum Wanted {
-    /// A new one.
-    New(Box<Goal>),
-    /// A stored one.
-    Stored(i64),
-}
-
-/// The visible progress of a run on a thread.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    /// Its present activity, in a line.
-    pub doing: String,
-    /// The call at hand.
-    pub call: String,
-    /// The task at hand and the number of tasks.
-    pub at: (usize, usize),
-    /// Dollars by now.
-    pub usd: f64,
-    /// Milliseconds of work until `since`.
-    pub active_ms: u64,
-    /// Time when the step at hand began.
-    pub since: Option<Instant>,
-    /// Lines that haven't been shown.
-    pub news: Vec<String>,
-    /// Reason why it couldn't go on.
-    pub failure: Option<Failure>,
-    /// No longer works: it ended, or it rests.
-    pub is_over: bool,
-}
-
-/// A run on a thread of its own, beside a session. It is paused when this is dropped.
-pub struct Background {
-    /// Its number.
-    pub run: i64,
-    progress: Arc<Mutex<Progress>>,
-    cancel: Cancel,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Background {
-    /// Starts it; `nudge` is called whenever something has changed.
-    ///
-    /// # Errors
-    /// It can't work: no model, no tools, no such run, or another run works in the workspace.
-    pub fn start(request: Request, wanted: Wanted, nudge: Box<dyn Fn() + Send>) -> Result<Self, Failure> {
-        let (progress, cancel) = (Arc::<Mutex<Progress>>::default(), Cancel::new());
-        let (tell, told) = channel();
-        let (of_thread, stop) = (Arc::clone(&progress), cancel.clone());
-        let request = Request { channel: ChannelKind::Agent, ..request };
-        let work = move || {
-            let mut seen = Seen { progress: of_thread, nudge, tell: tell.clone(), journal: None };
-            if let Err(failure) = work_on_run(request, wanted, &mut seen, &stop) {
-                // The first failure is the caller's; later ones are news.
-                if seen.journal.is_some() {
-                    seen.lock().failure = Some(failure);
-                } else {
-                    let _ = tell.send(Err(failure));
-                }
-            }
-            seen.lock().is_over = true;
-            (seen.nudge)();
-        };
-        let lost = |why: String| Failure {
-            kind: FailureKind::Internal,
-            message: format!("no thread could be started for the run: {why}"),
-            hint: String::new(),
-        };
-        let thread =
-            std::thread::Builder::new().name("norris".into()).spawn(work).map_err(|it| lost(it.to_string()))?;
-        let run = told.recv().unwrap_or_else(|_| Err(lost("it ended".into())))?;
-        Ok(Self { run, progress, cancel, thread: Some(thread) })
-    }
-
-    /// Returns its progress and takes its news.
-    #[must_use]
-    pub fn progress(&self) -> Progress {
-        let mut progress = lock(&self.progress);
-        let news = std::mem::take(&mut progress.news);
-        Progress { news, ..progress.clone() }
-    }
-
-    /// Whether it doesn't work any more.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        lock(&self.progress).is_over
-    }
-
-    /// The number of the task at hand, and of tasks.
-    #[must_use]
-    pub fn at(&self) -> (usize, usize) {
-        lock(&self.progress).at
-    }
-
-    /// Stops what it does at once; it can be resumed.
-    pub fn interrupt(&self) {
-        self.cancel.cancel();
-    }
-
-    /// Waits for its thread.
-    pub fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing to say.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Drop for Background {
-    fn drop(&mut self) {
-        self.interrupt();
-        self.join();
-    }
-}
-
-fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
-    progress.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Somebody who sees a run from its beginning.
-pub trait RunWatcher: Watcher {
-    /// The run is stored and is about to work; `problems` are of tools that it lacks.
-    fn stored(&mut self, runtime: &Runtime, journal: &StoredJournal, problems: Vec<Failure>);
-
-    /// Something beside the run went wrong.
-    fn news(&mut self, line: String);
-}
-
-/// Works on a run, in a runtime of its own, until it ends or rests; returns its journal.
-///
-/// # Errors
-/// It can't begin: no model, no tools, no such run, or another run works in the workspace. Or it can't go on; then it rests.
-pub fn work_on_run(
-    request: Request,
-    wanted: Wanted,
-    watcher: &mut dyn RunWatcher,
-    cancel: &Cancel,
-) -> Result<StoredJournal, Failure> {
-    let channel = request.channel;
-    let mut runtime = Runtime::start(&request)?;
-    if let Some(failure) = closed(&runtime.settings, channel) {
-        return Err(failure);
-    }
-    let stored = match &wanted {
-        Wanted::New(_) => None,
-        Wanted::Stored(id) => Some(find_run(&runtime.store, Some(*id))?),
-    };
-    let run = stored.as_ref().map(StoredJournal::state).transpose()?;
-    let mut goal = match wanted {
-        Wanted::New(goal) => *goal,
-        Wanted::Stored(_) => run.as_ref().and_then(|run| run.goal.clone()).unwrap_or_default(),
-    };
-    let workspace = PathBuf::from(&goal.workspace);
-    runtime.cwd.clone_from(&workspace);
-    runtime.begin_run_session(&workspace, &mut goal)?;
-    let problems = runtime.take_tools(&workspace);
-    goal::ready(&mut runtime.agent, &goal)?;
-    let held = hold_workspace(&runtime.env, &workspace)?;
-    let journal = match stored {
-        Some(journal) => journal,
-        None => StoredJournal::begin(Arc::clone(&runtime.store), goal)?,
-    };
-    names_run(&held, journal.run())?;
-    if run.is_some_and(|run| run.paused.is_some()) {
-        journal.add(&Event::Resumed)?;
-    }
-    watcher.stored(&runtime, &journal, problems);
-    let mut session = runtime.take_run_session();
-    let turns = session.as_mut().map(|session| session as &mut dyn Turns);
-    let work = Work { journal: &journal, watcher: &mut *watcher, on_halt: OnHalt::Halt, cancel, turns };
-    let done = goal::work(&mut runtime.agent, work);
-    report_to_session(session.as_mut(), &runtime.agent, &journal, &runtime.env)?;
-    if let Some(problem) = notify_of_run(&runtime.settings, &runtime.env, &journal) {
-        watcher.news(problem);
-    }
-    if let Err(failure) = done {
-        // It rests, and says why: what it did is kept.
-        let _ = journal.add(&Event::Paused { why: failure.message.clone() });
-        return Err(failure);
-    }
-    Ok(journal)
-}
-
-/// Adds the report of a run that has ended to the session that it worked on.
-///
-/// # Errors
-/// The commit can't be made.
-pub fn report_to_session(
-    session: Option<&mut RunOnGit>,
-    agent: &Agent,
-    journal: &StoredJournal,
-    env: &Env,
-) -> Result<(), Failure> {
-    let Some(session) = session else { return Ok(()) };
-    let run = journal.state()?;
-    if run.end.is_none() {
-        return Ok(());
-    }
-    session.report(agent, journal.run(), run.word(), &run_report(journal, &RunSteps::default(), env)?)
-}
-
-/// A report of the thread's run.
-struct Seen {
-    progress: Arc<Mutex<Progress>>,
-    nudge: Box<dyn Fn() + Send>,
-    /// The caller that waits for the number of the run.
-    tell: Sender<Result<i64, Failure>>,
-    journal: Option<StoredJournal>,
-}
-
-impl Seen {
-    fn lock(&self) -> MutexGuard<'_, Progress> {
-        lock(&self.progress)
-    }
-
-    fn add_news(&self, line: String) {
-        let mut progress = self.lock();
-        if progress.news.len() < NEWS_MAX {
-            progress.news.push(line);
-        }
-    }
-}
-
-impl RunWatcher for Seen {
-    fn stored(&mut self, _: &Runtime, journal: &StoredJournal, problems: Vec<Failure>) {
-        problems.into_iter().for_each(|problem| self.add_news(problem.message));
-        self.journal = Some(journal.clone());
-        let _ = self.tell.send(Ok(journal.run()));
-    }
-
-    fn news(&mut self, line: String) {
-        self.add_news(line);
-    }
-}
-
-impl Watcher for Seen {
-    fn begins(&mut self, run: &Run, effect: &Effect) {
-        let line = effect_line(run, effect);
-        if let Some(line) = line.clone().filter(|line| *line != self.lock().doing) {
-            self.add_news(line);
-        }
-        let used = self.journal.as_ref().and_then(|journal| journal.used().ok()).unwrap_or_default();
-        let mut progress = self.lock();
-        let done = run.tasks.iter().filter(|task| task.state != TaskState::Open).count();
-        progress.at = ((done + 1).min(run.tasks.len()), run.tasks.len());
-        (progress.usd, progress.active_ms) = (used.usd, run.active_ms_at(used.now));
-        progress.since = Some(Instant::now());
-        progress.call.clear();
-        if let Some(line) = line {
-            progress.doing = line;
-        }
-        drop(progress);
-        (self.nudge)();
-    }
-
-    fn event(&mut self, event: proto::Event) {
-        match event {
-            proto::Event::Notice(text) => self.add_news(text),
-            proto::Event::Tool(tool) => match &tool.step {
-                Step::Requested { intent, .. } => self.lock().call.clone_from(intent),
-                Step::Denied { why } if why == goal::WAITS => return,
-                Step::Denied { why } => self.add_news(format!("denied: {why}")),
-                Step::Approved | Step::Done { .. } => return,
-            },
-            proto::Event::Failed { failure, .. } => self.add_news(failure.message),
-            proto::Event::Usage(spent) => {
-                let cost = spent.cost.map_or(0.0, |cost| cost.usd());
-                self.lock().usd += cost;
-            }
-            _ => return,
-        }
-        (self.nudge)();
-    }
 }
 
 #[cfg(test)]

@@ -3,19 +3,17 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::agent::Cancel;
-use crate::agent::goal::{self, Journal, OnHalt, Turns, Watcher, Work};
-use crate::app::{self, ChannelKind, Request, Runtime, StoredJournal};
+use crate::agent::goal::{self, Journal, OnHalt, Watcher};
+use crate::app::{self, ChannelKind, ReadyRun, Request, RunWatcher, Runtime, StoredJournal, Wanted};
 use crate::cli::answers::agent::{say, tell, watch_interrupts};
 use crate::cli::exit;
 use crate::cli::out::{columns, has_gone, out, outln, report, shown_json};
 use crate::config::Env;
-use crate::files::Marked;
 use crate::host::{read_text, working_directory};
 use crate::norris::{self, Effect, Event, Goal, Grant, Limits, Run};
 use crate::ops::steps::undo_run;
@@ -216,7 +214,7 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
         "export" => trajectory(&journal, inner.get_one::<PathBuf>("atif").map(PathBuf::as_path)),
         "undo" => undo(&runtime, &journal, inner.get_flag("force")),
         "watch" => watch(&journal, runtime.env()),
-        "resume" => Ok(resume(runtime, &journal, inner)),
+        "resume" => resume(runtime, &journal, inner),
         "say" => say_to(&journal, words()),
         "pause" => add(&journal, &Event::Paused { why: "its person paused it".into() }, "paused"),
         "stop" => stop(&journal, runtime.env()),
@@ -250,21 +248,14 @@ struct Begin {
     model: Option<String>,
 }
 
-/// A run that is about to work, and the hold on its workspace.
-struct Ready {
-    runtime: Runtime,
-    journal: StoredJournal,
-    held: Marked,
-}
-
 fn begin(matches: &ArgMatches, name: &str, options: Begin) -> u8 {
     match begun_run(matches, name, options) {
-        Ok(ready) => work(ready, matches),
+        Ok(mut ready) => work(&mut ready, matches),
         Err(failure) => exit::run_failed(&failure, None, matches.get_flag("json")),
     }
 }
 
-fn begun_run(matches: &ArgMatches, name: &str, options: Begin) -> Result<Ready, Failure> {
+fn begun_run(matches: &ArgMatches, name: &str, options: Begin) -> Result<ReadyRun, Failure> {
     let Begin { config, path, model } = options;
     let text = matches.get_one::<String>(name).cloned().unwrap_or_default();
     if let Some(path) = matches.try_get_one::<PathBuf>("report").ok().flatten() {
@@ -287,17 +278,12 @@ fn begun_run(matches: &ArgMatches, name: &str, options: Begin) -> Result<Ready, 
         goal.executor = model.unwrap_or_default();
     }
     goal.session = matches.get_one::<String>("session").cloned().unwrap_or_default();
-    runtime.begin_run_session(&workspace, &mut goal)?;
-    runtime.take_tools(&workspace).iter().for_each(tell);
-    goal::ready(runtime.agent_mut(), &goal)?;
     let plan = matches.get_one::<PathBuf>("plan").map(|path| plan_of(path)).transpose()?;
-    let held = app::hold_workspace(runtime.env(), &workspace)?;
-    let journal = StoredJournal::begin(Arc::clone(runtime.store()), goal)?;
-    app::names_run(&held, journal.run())?;
+    let ready = app::ready_run(runtime, Wanted::New(Box::new(goal)))?;
     if let Some(text) = plan {
-        journal.add(&Event::Planned { text })?;
+        ready.journal().add(&Event::Planned { text })?;
     }
-    Ok(Ready { runtime, journal, held })
+    Ok(ready)
 }
 
 /// The goal of the settings, with the options of the command line.
@@ -341,77 +327,46 @@ fn limits_of(matches: &ArgMatches, limits: Limits) -> Limits {
     }
 }
 
-fn resume(runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> u8 {
-    match taken_up(runtime, journal) {
-        Ok(ready) => work(ready, matches),
-        Err(failure) => exit::run_failed(&failure, Some(journal.run()), matches.get_flag("json")),
-    }
-}
-
-fn taken_up(mut runtime: Runtime, journal: &StoredJournal) -> Result<Ready, Failure> {
+fn resume(runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches) -> Result<u8, Failure> {
     let run = journal.state()?;
-    let workspace = PathBuf::from(run.goal.as_ref().map(|goal| goal.workspace.clone()).unwrap_or_default());
-    let held = app::hold_for_run(runtime.env(), &workspace, journal.run())?;
-    runtime.stand_in(workspace.clone());
-    let mut goal = run.goal.unwrap_or_default();
-    runtime.begin_run_session(&workspace, &mut goal)?;
-    runtime.take_tools(&workspace).iter().for_each(tell);
-    goal::ready(runtime.agent_mut(), &goal)?;
-    if run.paused.is_some() {
-        journal.add(&Event::Resumed)?;
+    if run.end.is_some() {
+        // It doesn't work, and says how it ended.
+        return finish(&runtime, journal, &run, matches);
     }
-    Ok(Ready { runtime, journal: journal.clone(), held })
+    Ok(match app::ready_run(runtime, Wanted::Stored(journal.run())) {
+        Ok(mut ready) => work(&mut ready, matches),
+        Err(failure) => exit::run_failed(&failure, Some(journal.run()), matches.get_flag("json")),
+    })
 }
 
 /// Works until the run rests, and says why it does.
-fn work(ready: Ready, matches: &ArgMatches) -> u8 {
-    let Ready { runtime, journal, held } = ready;
-    let is_json = matches.get_flag("json");
-    let done = worked(runtime, &journal, matches, is_json);
-    drop(held);
-    done.unwrap_or_else(|failure| exit::run_failed(&failure, Some(journal.run()), is_json))
-}
-
-fn worked(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches, is_json: bool) -> Result<u8, Failure> {
-    let on_halt = match matches.get_one::<String>("on-halt").map(String::as_str) {
-        Some("deny") => OnHalt::Deny,
-        _ => OnHalt::Halt,
-    };
-    let goal = journal.state()?.goal.unwrap_or_default();
+fn work(ready: &mut ReadyRun, matches: &ArgMatches) -> u8 {
+    let (id, is_json) = (ready.journal().run(), matches.get_flag("json"));
+    let what = matches.get_one::<String>("on-halt").map(String::as_str);
+    let on_halt = if what == Some("deny") { OnHalt::Deny } else { OnHalt::Halt };
     let cancel = Cancel::new();
     watch_interrupts(&cancel, None);
-    let id = journal.run();
-    let mut seen = Seen { is_json, id, last: String::new() };
-    seen.line(&format!("run {id}: {}", goal.text));
-    app::granted_lines(&goal).iter().for_each(|line| seen.line(line));
-    let waits = matches.get_one::<String>("on-halt").is_some_and(|what| what == "wait");
-    let mut session = runtime.take_run_session();
-    let run = loop {
-        let turns = session.as_mut().map(|session| session as &mut dyn Turns);
-        let parts = Work { journal, watcher: &mut seen, on_halt, cancel: &cancel, turns };
-        let run = goal::work(runtime.agent_mut(), parts).map_err(|failure| {
-            // It rests, and says why: what it did is kept.
-            let _ = journal.add(&Event::Paused { why: failure.message.clone() });
-            if failure.hint == goal::NEEDS_OTHER_CHECK {
-                return failure;
-            }
-            let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
-            Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
-        })?;
-        if !(waits && run.is_waiting() && is_answered(&run, journal, &cancel, &mut seen)?) {
-            break run;
+    let waits = (what == Some("wait")).then(|| cancel.clone());
+    let mut seen = Seen { is_json, id, waits, last: String::new() };
+    let done = ready.work(&mut seen, on_halt, &cancel).map_err(|failure| {
+        if failure.hint == goal::NEEDS_OTHER_CHECK {
+            return failure;
         }
-    };
-    app::report_to_session(session.as_mut(), runtime.agent(), journal, runtime.env())?;
-    if let Some(problem) = app::notify_of_run(runtime.settings(), runtime.env(), journal) {
-        say(&escape_visible(&problem));
-    }
-    let status = status_of(&run);
+        let hint = format!("{}; reedclaw norris resume {id} continues", failure.hint);
+        Failure { hint: hint.trim_start_matches("; ").to_owned(), ..failure }
+    });
+    done.and_then(|run| finish(ready.runtime(), ready.journal(), &run, matches))
+        .unwrap_or_else(|failure| exit::run_failed(&failure, Some(id), is_json))
+}
+
+/// Reports a run that doesn't work any more, and returns its status.
+fn finish(runtime: &Runtime, journal: &StoredJournal, run: &Run, matches: &ArgMatches) -> Result<u8, Failure> {
+    let (id, status, goal) = (journal.run(), status_of(run), run.goal.clone().unwrap_or_default());
     let steps = app::steps_of_run(runtime.settings(), runtime.env(), &goal, id);
     if let Some(path) = matches.try_get_one::<PathBuf>("report").ok().flatten() {
         write_report(path, journal, &steps, runtime.env())?;
     }
-    if is_json {
+    if matches.get_flag("json") {
         let why = run.end.as_ref().map(|end| end.why().to_owned()).or_else(|| run.paused.clone()).unwrap_or_default();
         exit::run_line(Some(id), run.word(), status, &why);
     } else {
@@ -423,24 +378,6 @@ fn worked(mut runtime: Runtime, journal: &StoredJournal, matches: &ArgMatches, i
         }
     }
     Ok(status)
-}
-
-/// Waits until a person has answered the call that halted a run; false if the run is to rest all the same.
-fn is_answered(run: &Run, journal: &StoredJournal, cancel: &Cancel, seen: &mut Seen) -> Result<bool, Failure> {
-    let id = journal.run();
-    if let Some((halt, _)) = &run.halt {
-        seen.line(&format!("  {} ({} risk)", halt.intent, halt.risk));
-    }
-    seen.line(&format!("  reedclaw norris approve {id} allows it, reedclaw norris deny {id} refuses it"));
-    let waits = std::sync::mpsc::channel::<()>();
-    while !cancel.is_cancelled() {
-        let now = journal.state()?;
-        if !now.is_waiting() {
-            return Ok(now.end.is_none() && now.paused.is_none());
-        }
-        let _ = waits.1.recv_timeout(WATCH_EVERY);
-    }
-    Ok(false)
 }
 
 /// Writes the report of a run: as JSON if the file's name ends with `.json`, else as text.
@@ -518,6 +455,8 @@ fn status_of(run: &Run) -> u8 {
 struct Seen {
     is_json: bool,
     id: i64,
+    /// Ends the wait for an answer to a halted call; none if the run rests at once.
+    waits: Option<Cancel>,
     last: String,
 }
 
@@ -526,6 +465,41 @@ impl Seen {
         if !self.is_json {
             say(&escape_visible(text));
         }
+    }
+}
+
+impl RunWatcher for Seen {
+    fn stored(&mut self, _: &Runtime, journal: &StoredJournal, problems: Vec<Failure>) {
+        problems.iter().for_each(tell);
+        let goal = journal.state().ok().and_then(|run| run.goal).unwrap_or_default();
+        self.line(&format!("run {}: {}", self.id, goal.text));
+        app::granted_lines(&goal).iter().for_each(|line| self.line(line));
+    }
+
+    fn news(&mut self, line: String) {
+        say(&escape_visible(&line));
+    }
+
+    fn is_answered(&mut self, run: &Run, journal: &StoredJournal) -> Result<bool, Failure> {
+        let Some(cancel) = self.waits.clone() else { return Ok(false) };
+        let id = self.id;
+        if let Some((halt, _)) = &run.halt {
+            self.line(&format!("  {} ({} risk)", halt.intent, halt.risk));
+        }
+        self.line(&format!("  reedclaw norris approve {id} allows it, reedclaw norris deny {id} refuses it"));
+        let (mut now, mut seen) = (Run::default(), 0);
+        let waits = std::sync::mpsc::channel::<()>();
+        while !cancel.is_cancelled() {
+            for (seq, time, event) in journal.events(seen)? {
+                seen = seq;
+                now.apply(time, &event);
+            }
+            if !now.is_waiting() {
+                return Ok(now.end.is_none() && now.paused.is_none());
+            }
+            let _ = waits.1.recv_timeout(WATCH_EVERY);
+        }
+        Ok(false)
     }
 }
 

@@ -22,7 +22,10 @@ impl Goals {
     pub(in crate::repl) fn news(&mut self, store: &Arc<Mutex<Store>>) -> Option<String> {
         let mut running = self.running.take_if(|it| it.is_over())?;
         running.join();
-        let id = running.run;
+        let Some(id) = running.run() else {
+            return running.progress().failure.map(|failure| format!("[norris] {}", failure.message));
+        };
+        self.last = Some(id);
         let run = find_run(store, Some(id)).and_then(|journal| journal.state()).ok()?;
         let next = if run.end.is_some() { "show" } else { "answer" };
         Some(format!("[norris] run {id}: {}; :norris {next} {id}", run.word()))

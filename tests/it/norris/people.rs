@@ -232,6 +232,22 @@ fn an_answer_to_a_run_that_waits_for_none_begins_no_run() {
 }
 
 #[test]
+fn a_run_that_has_ended_is_shown_and_not_worked_on_again() {
+    let home = home(&[plan(&["write it"]), shell("TASK 1: write it", &["echo 1 > made"], "there")], "");
+    let (status, text) = run(home.path(), &["norris", "make it", "--check", "test -e made"]);
+    assert_eq!(status, 0, "{text}");
+    let database = home.path().join(".local/share/reedclaw/reedclaw.db");
+    let events = || -> i64 {
+        let database = rusqlite::Connection::open(&database).expect("a store");
+        database.query_row("SELECT count(*) FROM run_event", [], |row| row.get(0)).expect("a number")
+    };
+    let before = events();
+    let (status, text) = run(home.path(), &["norris", "resume", "1"]);
+    assert!(status == 0 && text.contains("Run 1: verified"), "{status} {text}");
+    assert_eq!(events(), before);
+}
+
+#[test]
 fn where_a_model_may_only_look_nothing_is_granted_and_a_failing_model_is_named() {
     let write = shell("TASK 1: write it", &["echo 1 > made"], "it is there");
     let home = home(&[plan(&["write it"]), write], "security = { autonomy = \"readonly\" }");

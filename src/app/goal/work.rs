@@ -1,0 +1,181 @@
+//! The work on a run towards a goal: its workspace is held, the run is stored or continued, and its end reported. It must not
+//! know who watches.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::{Marked, RunSteps, StoredJournal, find_run, hold_workspace, names_run, notify_of_run, run_report};
+use crate::agent::goal::{self, Journal, OnHalt, Turns, Watcher, Work};
+use crate::agent::{Agent, Cancel};
+use crate::app::{Request, RunOnGit, Runtime, closed};
+use crate::config::Env;
+use crate::norris::{Event, Goal, Run};
+use crate::proto::{Failure, FailureKind};
+
+/// The run to work on.
+pub enum Wanted {
+    /// A new one.
+    New(Box<Goal>),
+    /// A stored one.
+    Stored(i64),
+}
+
+/// Somebody who sees a run from its beginning.
+pub trait RunWatcher: Watcher {
+    /// The run is stored and is about to work; `problems` are of tools that it lacks.
+    fn stored(&mut self, runtime: &Runtime, journal: &StoredJournal, problems: Vec<Failure>);
+
+    /// Something beside the run went wrong.
+    fn news(&mut self, line: String);
+
+    /// Waits for the answer to the call that halted a run; false if the run is to rest.
+    ///
+    /// # Errors
+    /// The journal can't be read.
+    fn is_answered(&mut self, _run: &Run, _journal: &StoredJournal) -> Result<bool, Failure> {
+        Ok(false)
+    }
+}
+
+/// A run that is about to work, and the hold on its workspace.
+pub struct ReadyRun {
+    runtime: Runtime,
+    journal: StoredJournal,
+    problems: Vec<Failure>,
+    _held: Marked,
+}
+
+/// Holds the workspace of a run, and stores a new run or continues a stored one.
+///
+/// # Errors
+/// It can't begin: no model, no tools, no such run, or another run works in the workspace. Or it has ended.
+pub fn ready_run(mut runtime: Runtime, wanted: Wanted) -> Result<ReadyRun, Failure> {
+    if let Some(failure) = closed(&runtime.settings, runtime.channel) {
+        return Err(failure);
+    }
+    let (stored, mut goal) = match wanted {
+        Wanted::New(goal) => (None, *goal),
+        Wanted::Stored(id) => {
+            let journal = find_run(&runtime.store, Some(id))?;
+            let goal = journal.state()?.goal.unwrap_or_default();
+            (Some(journal), goal)
+        }
+    };
+    let workspace = PathBuf::from(&goal.workspace);
+    let held = hold_workspace(&runtime.env, &workspace)?;
+    let mut is_paused = false;
+    if let Some(journal) = &stored {
+        names_run(&held, journal.run())?;
+        runtime.stand_in(workspace.clone());
+        // Another process may have worked on it until the hold.
+        let run = journal.state()?;
+        if run.end.is_some() {
+            return Err(ended(journal, &run));
+        }
+        is_paused = run.paused.is_some();
+    }
+    runtime.begin_run_session(&workspace, &mut goal)?;
+    let problems = runtime.take_tools(&workspace);
+    goal::ready(&mut runtime.agent, &goal)?;
+    let journal = match stored {
+        Some(journal) => journal,
+        None => {
+            let journal = StoredJournal::begin(Arc::clone(&runtime.store), goal)?;
+            names_run(&held, journal.run())?;
+            journal
+        }
+    };
+    if is_paused {
+        journal.add(&Event::Resumed)?;
+    }
+    Ok(ReadyRun { runtime, journal, problems, _held: held })
+}
+
+fn ended(journal: &StoredJournal, run: &Run) -> Failure {
+    Failure {
+        kind: FailureKind::User,
+        message: format!("run {} has ended: {}", journal.run(), run.word()),
+        hint: "reedclaw norris show prints its report".into(),
+    }
+}
+
+impl ReadyRun {
+    /// Its journal.
+    #[must_use]
+    pub fn journal(&self) -> &StoredJournal {
+        &self.journal
+    }
+
+    /// The runtime in which it works.
+    #[must_use]
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Works until the run ends or rests; returns its state.
+    ///
+    /// # Errors
+    /// It can't go on: it rests then, and its journal says why.
+    pub fn work(&mut self, watcher: &mut dyn RunWatcher, on_halt: OnHalt, cancel: &Cancel) -> Result<Run, Failure> {
+        let Self { runtime, journal, problems, .. } = self;
+        watcher.stored(runtime, journal, std::mem::take(problems));
+        let mut session = runtime.take_run_session();
+        let done = loop {
+            let turns = session.as_mut().map(|session| session as &mut dyn Turns);
+            let work = Work { journal, watcher: &mut *watcher, on_halt, cancel, turns };
+            match goal::work(&mut runtime.agent, work) {
+                Ok(run) if run.is_waiting() => match watcher.is_answered(&run, journal) {
+                    Ok(true) => {}
+                    rests => break rests.map(|_| run),
+                },
+                done => break done,
+            }
+        };
+        if let Err(failure) = &done {
+            // It rests, and says why: what it did is kept.
+            let _ = journal.add(&Event::Paused { why: failure.message.clone() });
+        }
+        // Neither hides why the run rests.
+        if let Err(failure) = report_to_session(session.as_mut(), &runtime.agent, journal, &runtime.env) {
+            watcher.news(format!("the session lacks the report of the run: {}", failure.message));
+        }
+        if let Some(problem) = notify_of_run(&runtime.settings, &runtime.env, journal) {
+            watcher.news(problem);
+        }
+        done
+    }
+}
+
+/// Works on a run, in a runtime of its own, until it ends or rests; returns its journal.
+///
+/// # Errors
+/// It can't begin: no model, no tools, no such run, or another run works in the workspace. Or it can't go on; then it rests.
+pub fn work_on_run(
+    request: &Request,
+    wanted: Wanted,
+    watcher: &mut dyn RunWatcher,
+    cancel: &Cancel,
+) -> Result<StoredJournal, Failure> {
+    let mut runtime = Runtime::start(request)?;
+    if let Wanted::New(goal) = &wanted {
+        runtime.stand_in(PathBuf::from(&goal.workspace));
+    }
+    let mut ready = ready_run(runtime, wanted)?;
+    ready.work(watcher, OnHalt::Halt, cancel)?;
+    Ok(ready.journal)
+}
+
+/// Adds the report of a run that has ended to the session that it worked on.
+fn report_to_session(
+    session: Option<&mut RunOnGit>,
+    agent: &Agent,
+    journal: &StoredJournal,
+    env: &Env,
+) -> Result<(), Failure> {
+    let Some(session) = session else { return Ok(()) };
+    let run = journal.state()?;
+    if run.end.is_none() {
+        return Ok(());
+    }
+    session.report(agent, journal.run(), run.word(), &run_report(journal, &RunSteps::default(), env)?)
+}
