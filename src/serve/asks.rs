@@ -1,16 +1,17 @@
 //! Questions of one process that a person answers in another: a call for another agent waits here until somebody at a ReedClaw
 //! session says yes. The files are in the state directory, which no sandboxed program sees.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::files::make_private;
+use crate::files::{Locked, lock_file, make_private};
 use crate::host::now_unix_ms;
 use crate::proto::tool::Question;
 use crate::render::text::escape_visible;
@@ -21,8 +22,12 @@ pub(super) const WAIT: Duration = Duration::from_secs(120);
 const ASKS_MAX: u32 = 32;
 /// Bytes of a question's preview.
 const PREVIEW_BYTES_MAX: usize = 256 << 10;
+/// The longest wait until other processes have put, answered or removed theirs.
+const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// Bytes of a line that tells a session of a question.
 const TOLD_BYTES_MAX: usize = 1024;
+
+static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A call that waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +39,8 @@ pub struct Ask {
     /// The lines about the call and the reason for asking, ready to be shown: every text is escaped.
     pub lines: Vec<String>,
     digest: String,
+    /// The process and thread that wait: the same call may be asked about again under this number.
+    owner: String,
 }
 
 /// The questions that wait.
@@ -52,19 +59,22 @@ impl Asks {
     /// Puts a question where sessions find it, and tells them of it.
     pub(super) fn put(&self, client: &str, question: &Question) -> io::Result<Ask> {
         make_private(&self.directory)?;
+        let _locked = self.lock()?;
         let lines = lines(question);
+        let owner = format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let expires = now_unix_ms() + i64::try_from(WAIT.as_millis()).unwrap_or_default();
-        let record = json!({"client": client, "digest": question.digest, "lines": lines, "expires_ms": expires});
+        let record = json!({"client": client, "digest": question.digest, "lines": lines, "expires_ms": expires,
+            "owner": owner});
         for number in 1..=ASKS_MAX {
             // A question that nobody removed is no reason to run out of numbers.
             if self.read(number).is_none() {
-                self.remove(number);
+                self.clear(number);
             }
             match create(&self.path(number, "json"), &record) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
-                    let ask = Ask { number, client: client.to_owned(), lines, digest: question.digest.clone() };
+                    let ask = Ask { number, client: client.to_owned(), lines, digest: question.digest.clone(), owner };
                     self.tell(&ask);
                     return Ok(ask);
                 }
@@ -81,8 +91,22 @@ impl Asks {
         Some(answer["yes"] == true && answer["digest"] == ask.digest)
     }
 
-    /// Takes a question back.
-    pub(super) fn remove(&self, number: u32) {
+    /// Takes a question back; one of another process that has its number stays.
+    pub(super) fn remove(&self, ask: &Ask) {
+        let Ok(_locked) = self.lock() else { return };
+        let is_owner = |record: &Value| record["owner"] == ask.owner.as_str();
+        if self.record(ask.number).is_none_or(|record| is_owner(&record)) {
+            self.clear(ask.number);
+        }
+    }
+
+    /// Holds off other processes, so that a number is one question's from a look at it to a change.
+    fn lock(&self) -> io::Result<Locked<File>> {
+        let file = lock_file(&self.directory.join("lock"))?;
+        Locked::take(file, false, LOCK_WAIT).map_err(|error| io::Error::other(error.to_string()))
+    }
+
+    fn clear(&self, number: u32) {
         for kind in ["json", "answer"] {
             let _ = std::fs::remove_file(self.path(number, kind));
         }
@@ -100,6 +124,7 @@ impl Asks {
     /// # Errors
     /// It is answered already, or the answer can't be written.
     pub fn answer(&self, ask: &Ask, yes: bool) -> io::Result<()> {
+        let _locked = self.lock()?;
         if self.read(ask.number).as_ref() != Some(ask) {
             return Err(io::Error::other("it no longer waits"));
         }
@@ -155,9 +180,13 @@ impl Asks {
         }
     }
 
-    fn read(&self, number: u32) -> Option<Ask> {
+    fn record(&self, number: u32) -> Option<Value> {
         let bytes = std::fs::read(self.path(number, "json")).ok()?;
-        let record: Value = serde_json::from_slice(&bytes).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    fn read(&self, number: u32) -> Option<Ask> {
+        let record = self.record(number)?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let is_over = record["expires_ms"].as_i64().is_none_or(|at| at < now_unix_ms());
         (!is_over).then_some(())?;
@@ -165,6 +194,7 @@ impl Asks {
             number,
             client: text(&record["client"])?,
             digest: text(&record["digest"])?,
+            owner: text(&record["owner"])?,
             lines: record["lines"].as_array()?.iter().filter_map(text).collect(),
         })
     }
@@ -238,10 +268,35 @@ mod tests {
         asks.answer(&first, true).expect("an answer");
         assert!(asks.answer(&first, false).is_err(), "the first one counts");
         assert_eq!((asks.answered(&first), asks.answered(&second)), (Some(true), None));
-        asks.remove(1);
+        asks.remove(&first);
         let other = asks.put("editor", &question("three")).expect("it is put");
         assert_eq!((other.number, asks.answered(&other)), (1, None), "a number is used again, its answer isn't");
         assert!(asks.answer(&first, true).is_err(), "that question has gone");
+        // Its owner may come late, and the same call may be asked about twice.
+        asks.remove(&first);
+        assert_eq!(asks.waiting(), [other.clone(), second.clone()]);
+        asks.remove(&other);
+        let again = asks.put("editor", &question("three")).expect("it is put");
+        asks.remove(&other);
+        assert_eq!(asks.waiting(), [again, second]);
+    }
+
+    #[test]
+    fn questions_of_several_at_once_are_all_there() {
+        let state = tempfile::tempdir().expect("a directory");
+        let asks = Asks::at(state.path());
+        let put = |number: u32| asks.put(&format!("agent {number}"), &question("one")).expect("it is put").number;
+        for _ in 0..8 {
+            let mut numbers: Vec<u32> = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..4).map(|number| scope.spawn(move || put(number))).collect();
+                threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()
+            });
+            numbers.sort_unstable();
+            assert_eq!(numbers, [1, 2, 3, 4]);
+            let waiting = asks.waiting();
+            assert_eq!(waiting.len(), 4, "{waiting:?}");
+            waiting.iter().for_each(|ask| asks.remove(ask));
+        }
     }
 
     #[test]
@@ -261,7 +316,7 @@ mod tests {
             if let Ok(line) = told.recv_timeout(Duration::from_millis(50)) {
                 break line;
             }
-            asks.remove(ask.number);
+            asks.remove(&ask);
             assert!(std::time::Instant::now() < until, "nobody listens");
         };
         assert!(line.contains("file_write") && line.contains(":approve ") && !line.contains('\u{1b}'), "{line}");

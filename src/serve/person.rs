@@ -71,7 +71,7 @@ impl Person for AtSession<'_> {
                 None => std::thread::park_timeout(LOOK),
             }
         };
-        asks.remove(ask.number);
+        asks.remove(&ask);
         answer
     }
 }
