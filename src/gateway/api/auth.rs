@@ -20,7 +20,7 @@ const COOKIE: &str = "reedclaw_refresh";
 pub fn pair(call: &Call<'_>) -> Answered<Reply> {
     let bucket = "wrong codes";
     let now = Instant::now();
-    if call.gateway.rates.is_empty(bucket, rates::WRONG_CODES, now) {
+    if call.gateway.rates.is_empty(bucket, now) {
         return Err(Problem::rate_limited(rates::WRONG_CODES));
     }
     let code = call.text("code").unwrap_or_default();

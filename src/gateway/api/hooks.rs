@@ -58,7 +58,7 @@ pub fn receive(call: &Call<'_>) -> Answered<Reply> {
     let secret = found.as_ref().map(|(_, secret)| secret.as_str());
     let signature = signed(call, secret.unwrap_or_default())?;
     let Some(((hook, _), signature)) = signature.and_then(|it| Some((found?, it))) else {
-        let bucket = format!("wrong {}", call.sent.address);
+        let bucket = rates::wrong_secrets_of(call.sent.address);
         return Err(match gateway.rates.take(bucket, rates::WRONG_SECRETS, Instant::now()) {
             true => {
                 Problem::unknown("there is no such webhook, or the signature isn't valid, or older than five minutes")

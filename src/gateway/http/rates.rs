@@ -2,11 +2,15 @@
 //! streams.
 
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Buckets that are remembered; the fullest are forgotten first.
+/// Buckets that are remembered. One that is full again is as one that was never used; beyond that the ones unused for the
+/// longest are forgotten.
 const BUCKETS_MAX: usize = 10_000;
+/// Buckets that make room at once, so that not each request has to look at all of them.
+const FORGOTTEN_AT_ONCE: usize = BUCKETS_MAX / 10;
 
 /// Speed at which a bucket fills, and the amount that it holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -48,35 +52,67 @@ pub const HOOK: Rate = Rate { each_second: 5.0, burst: 5.0 };
 /// Wrong pairing codes of all addresses: five a minute.
 pub const WRONG_CODES: Rate = Rate { each_second: 5.0 / 60.0, burst: 5.0 };
 
+/// Names the bucket of an address's wrong secrets. A network of IPv6 (/64) has one: its holder has all of its addresses.
+#[must_use]
+pub fn wrong_secrets_of(address: IpAddr) -> String {
+    let network = match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address => address,
+    };
+    format!("wrong {network}")
+}
+
 /// The buckets.
 #[derive(Debug, Default)]
 pub struct Rates {
-    buckets: Mutex<HashMap<String, (f64, Instant)>>,
+    buckets: Mutex<HashMap<String, Bucket>>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    rate: Rate,
+    /// Requests that it held at its last use.
+    left: f64,
+    used: Instant,
+}
+
+impl Bucket {
+    fn level(&self, now: Instant) -> f64 {
+        let filled = now.saturating_duration_since(self.used).as_secs_f64() * self.rate.each_second;
+        (self.left + filled).min(self.rate.burst)
+    }
+}
+
+fn make_room(buckets: &mut HashMap<String, Bucket>, now: Instant) {
+    buckets.retain(|_, bucket| bucket.level(now) < bucket.rate.burst);
+    if buckets.len() >= BUCKETS_MAX {
+        let mut uses: Vec<Instant> = buckets.values().map(|bucket| bucket.used).collect();
+        let (_, &mut last, _) = uses.select_nth_unstable(FORGOTTEN_AT_ONCE);
+        buckets.retain(|_, bucket| bucket.used > last);
+    }
 }
 
 impl Rates {
     /// Takes one request from a bucket; returns whether there was one.
     pub fn take(&self, name: String, rate: Rate, now: Instant) -> bool {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= BUCKETS_MAX {
-            buckets.retain(|_, (left, _)| *left < 1.0);
+        if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(&name) {
+            make_room(&mut buckets, now);
         }
-        let (left, at) = buckets.entry(name).or_insert((rate.burst, now));
-        *left = (*left + now.saturating_duration_since(*at).as_secs_f64() * rate.each_second).min(rate.burst);
-        *at = now;
-        if *left < 1.0 {
+        let bucket = buckets.entry(name).or_insert(Bucket { rate, left: rate.burst, used: now });
+        bucket.rate = rate;
+        (bucket.left, bucket.used) = (bucket.level(now), now);
+        if bucket.left < 1.0 {
             return false;
         }
-        *left -= 1.0;
+        bucket.left -= 1.0;
         true
     }
 
     /// Whether a bucket is empty, without taking anything.
-    pub fn is_empty(&self, name: &str, rate: Rate, now: Instant) -> bool {
+    pub fn is_empty(&self, name: &str, now: Instant) -> bool {
         let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets
-            .get(name)
-            .is_some_and(|(left, at)| left + now.saturating_duration_since(*at).as_secs_f64() * rate.each_second < 1.0)
+        buckets.get(name).is_some_and(|bucket| bucket.level(now) < 1.0)
     }
 }
 
@@ -151,8 +187,49 @@ mod tests {
         let take = |name: &str, seconds| rates.take(name.into(), rate, now + Duration::from_secs(seconds));
         assert_eq!([take("a", 0), take("a", 0), take("a", 0), take("a", 0)], [true, true, true, false]);
         assert!(take("b", 0), "others aren't affected");
-        assert!(rates.is_empty("a", rate, now) && !rates.is_empty("c", rate, now));
+        assert!(rates.is_empty("a", now) && !rates.is_empty("c", now));
         assert_eq!([take("a", 1), take("a", 1)], [true, false]);
+    }
+
+    #[test]
+    fn full_buckets_are_forgotten_and_one_in_use_is_not() {
+        let (rates, now) = (Rates::default(), Instant::now());
+        let take = |name: String, seconds| rates.take(name, WRONG_SECRETS, now + Duration::from_secs(seconds));
+        let count = || rates.buckets.lock().unwrap_or_else(PoisonError::into_inner).len();
+        for name in 0..BUCKETS_MAX - 1 {
+            take(name.to_string(), 0);
+        }
+        for _ in 0..8 {
+            take("in use".into(), 50);
+        }
+        assert_eq!((count(), take("new".into(), 60)), (BUCKETS_MAX, true));
+        assert_eq!(count(), 2, "the others are full again");
+        let left = (0..10).filter(|_| take("in use".into(), 60)).count();
+        assert_eq!(left, 3, "it kept its level");
+    }
+
+    #[test]
+    fn too_many_buckets_in_use_forget_those_that_were_used_long_ago() {
+        let (rates, now) = (Rates::default(), Instant::now());
+        let count = || rates.buckets.lock().unwrap_or_else(PoisonError::into_inner).len();
+        for name in 0..2 * BUCKETS_MAX {
+            let at = now + Duration::from_micros(u64::try_from(name).expect("small"));
+            rates.take(name.to_string(), WRONG_SECRETS, at);
+            assert!(count() <= BUCKETS_MAX, "{name}");
+        }
+        let buckets = rates.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = 2 * BUCKETS_MAX - (BUCKETS_MAX - FORGOTTEN_AT_ONCE - 1);
+        assert!((newest..2 * BUCKETS_MAX).all(|name| buckets.contains_key(&name.to_string())));
+    }
+
+    #[test]
+    fn addresses_of_one_network_share_a_bucket() {
+        let of = |address: &str| wrong_secrets_of(address.parse().expect("an address"));
+        assert_eq!(of("2001:db8:1:2:3:4:5:6"), of("2001:db8:1:2::1"));
+        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
+        for (one, other) in [("2001:db8:1:2::1", "2001:db8:1:3::1"), ("192.0.2.1", "192.0.2.2")] {
+            assert_ne!(of(one), of(other));
+        }
     }
 
     #[test]

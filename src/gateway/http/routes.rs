@@ -166,7 +166,7 @@ fn caller(gateway: &Gateway, sent: &Sent, tenant: &str) -> Answered<Caller> {
         None => None,
     };
     found.ok_or_else(|| {
-        let bucket = format!("wrong {}", sent.address);
+        let bucket = rates::wrong_secrets_of(sent.address);
         match gateway.rates.take(bucket, rates::WRONG_SECRETS, Instant::now()) {
             true => Problem::unauthenticated(),
             false => Problem::rate_limited(rates::WRONG_SECRETS),
