@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -22,6 +22,8 @@ pub const KEY_BYTES_MAX: usize = 16 * 1024;
 pub const KEY_COMMAND_TIME: Duration = Duration::from_secs(10);
 /// Interval at which a wait for a silent program checks whether the person has stopped it.
 const LOOK_MS: u16 = 50;
+/// The same for the end of a program whose output has ended: most end at once.
+const END_LOOK_MS: u16 = 2;
 /// The permissions of everybody but the owner.
 const OTHERS: u32 = 0o077;
 
@@ -69,31 +71,46 @@ pub fn key_from_command(
         .process_group(0)
         .spawn()
         .map_err(|error| error.to_string())?;
-    let read = read_output(&mut child, is_stopped);
+    let deadline = Instant::now() + KEY_COMMAND_TIME;
+    let may_go_on = || {
+        if is_stopped() {
+            Err("it was stopped".to_owned())
+        } else if Instant::now() >= deadline {
+            Err(format!("it did not end within {} s", KEY_COMMAND_TIME.as_secs()))
+        } else {
+            Ok(())
+        }
+    };
+    let read = read_output(&mut child, &may_go_on).and_then(|bytes| Ok((bytes, ended(&mut child, &may_go_on)?)));
     if read.is_err() {
         // The whole group: a script's own children hold the pipe, too. It may have ended by itself.
         let _ = killpg(Pid::from_raw(i32::try_from(child.id()).unwrap_or(i32::MAX)), Signal::SIGKILL);
+        let _ = child.wait();
     }
-    let status = child.wait().map_err(|error| error.to_string())?;
-    let bytes = read?;
+    let (bytes, status) = read?;
     if !status.success() {
         return Err(format!("it failed ({status})"));
     }
     first_line(&bytes)
 }
 
-fn read_output(child: &mut Child, is_stopped: &dyn Fn() -> bool) -> Result<Vec<u8>, String> {
+/// Waits for the end of a program that has closed its output.
+fn ended(child: &mut Child, may_go_on: &dyn Fn() -> Result<(), String>) -> Result<ExitStatus, String> {
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Ok(status);
+        }
+        may_go_on()?;
+        std::thread::park_timeout(Duration::from_millis(u64::from(END_LOOK_MS)));
+    }
+}
+
+fn read_output(child: &mut Child, may_go_on: &dyn Fn() -> Result<(), String>) -> Result<Vec<u8>, String> {
     let mut output = child.stdout.take().ok_or("it has no output")?;
-    let deadline = Instant::now() + KEY_COMMAND_TIME;
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
-        if is_stopped() {
-            return Err("it was stopped".into());
-        }
-        if Instant::now() >= deadline {
-            return Err(format!("it did not end within {} s", KEY_COMMAND_TIME.as_secs()));
-        }
+        may_go_on()?;
         let ready = poll(&mut [PollFd::new(output.as_fd(), PollFlags::POLLIN)], PollTimeout::from(LOOK_MS));
         if ready != Ok(1) {
             continue;
@@ -161,14 +178,16 @@ mod tests {
 
     #[test]
     fn a_program_that_hangs_is_stopped_with_its_children() {
-        let words = ["/bin/sh", "-c", "sleep 100 & sleep 100"].map(str::to_owned);
-        let started = Instant::now();
-        let looks = std::cell::Cell::new(0);
-        let stopped = || {
-            looks.set(looks.get() + 1);
-            looks.get() > 2
-        };
-        assert_eq!(key_from_command(&words, &BTreeMap::new(), &stopped), Err("it was stopped".into()));
-        assert!(started.elapsed() < KEY_COMMAND_TIME);
+        for script in ["sleep 100 & sleep 100", "echo k; exec >&-; sleep 100"] {
+            let words = ["/bin/sh", "-c", script].map(str::to_owned);
+            let started = Instant::now();
+            let looks = std::cell::Cell::new(0);
+            let stopped = || {
+                looks.set(looks.get() + 1);
+                looks.get() > 20
+            };
+            assert_eq!(key_from_command(&words, &BTreeMap::new(), &stopped), Err("it was stopped".into()), "{script}");
+            assert!(started.elapsed() < KEY_COMMAND_TIME);
+        }
     }
 }
