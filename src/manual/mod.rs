@@ -109,12 +109,6 @@ impl Manual {
         Answer { hits: best(ranked, known), is_reading: self.reading.is_some(), problem }
     }
 
-    /// Waits until the manual pages are read, if they are being read.
-    pub fn finish_reading(&mut self) -> Option<String> {
-        let reading = self.reading.take()?;
-        self.ended(reading.recv().unwrap_or(Ok(false)))
-    }
-
     /// Opens the index, and starts a rebuild if there is none or the pages have changed since.
     fn refresh(&mut self) -> Option<String> {
         let directory = self.options.directory.clone()?;

@@ -143,12 +143,6 @@ impl Changed {
         (bytes(&self.before), bytes(&self.after))
     }
 
-    /// Whether what was there is known.
-    #[must_use]
-    pub fn can_be_put_back(&self) -> bool {
-        !matches!(self.before, Some(Held::Unread(_)))
-    }
-
     /// Puts back what was there, or takes away what came.
     ///
     /// # Errors
@@ -379,7 +373,6 @@ mod tests {
         let config = changed.iter().find(|it| it.path == Path::new(".git/config")).expect("it");
         assert_eq!(config.contents(), (Some(&b"[core]\n"[..]), Some(&b"[core]\n\tfsmonitor = evil\n"[..])));
         for change in &changed {
-            assert!(change.can_be_put_back());
             change.put_back(&root).expect("put back");
         }
         assert_eq!(changes(&guard, &root), Vec::<String>::new());
@@ -457,7 +450,7 @@ mod tests {
         put(&root, ".git/hooks/long", &long.replace('x', "y"));
         let (changed, _) = guard.changed(&root);
         assert_eq!(changed.len(), 1);
-        assert!(!changed[0].can_be_put_back() && changed[0].put_back(&root).is_err());
+        assert!(changed[0].put_back(&root).is_err());
         // Where not all was looked at, that is told, and nothing is said to be new.
         let cut = Guard::before(&root, &limits(3), Box::new(|path| path == b".envrc"));
         assert!(!cut.is_whole());

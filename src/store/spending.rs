@@ -110,18 +110,7 @@ const COLUMNS: &str = "conversation, time, model, served_as, uncached_in, cache_
     reasoning_out, usage, tools, thoughts, estimated_in, estimate, cost, kind, host";
 
 impl Store {
-    /// Stores the cost of a request; it never fails, see [`Store::take_problem`].
-    pub fn add_request(
-        &mut self,
-        conversation: Option<ConversationId>,
-        now: i64,
-        spent: &Spent,
-        thoughts: &str,
-    ) -> RequestId {
-        self.add_request_for(None, conversation, now, spent, thoughts)
-    }
-
-    /// Stores what a request of a run cost, as [`Store::add_request`] does.
+    /// Stores the cost of a request, maybe one of a run; it never fails, see [`Store::take_problem`].
     pub fn add_request_for(
         &mut self,
         charge: Option<Charge>,

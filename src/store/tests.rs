@@ -701,11 +701,11 @@ fn costs_outlive_a_full_disk_and_a_cleared_conversation() {
         ..Spent::default()
     };
     let talk = store.begin_conversation(1, "m");
-    store.add_request(Some(talk), 2, &spent("a", 10), "deep");
+    store.add_request_for(None, Some(talk), 2, &spent("a", 10), "deep");
     forbid_writes(&store);
     let new = store.begin_conversation(3, "m");
-    store.add_request(Some(new), 4, &spent("b", 20), "");
-    store.add_request(None, 5, &spent("c", u64::MAX), "");
+    store.add_request_for(None, Some(new), 4, &spent("b", 20), "");
+    store.add_request_for(None, None, 5, &spent("c", u64::MAX), "");
     allow_writes(&store);
     store.append(&line(60_000, "later"));
     assert!(store.is_durable());

@@ -89,6 +89,17 @@ fn busy() -> Duration {
     Duration::from_nanos(told.split_whitespace().next().and_then(|it| it.parse().ok()).expect("nanoseconds"))
 }
 
+/// Asks until the manual pages are read; returns the problem with them.
+fn read_pages(manual: &mut Manual, known: &Known<'_>) -> Option<String> {
+    loop {
+        let answer = manual.ask("list files", known);
+        if !answer.is_reading {
+            return answer.problem;
+        }
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_question_among_thousands_of_options_takes_at_most_50_ms() {
     let home = tempfile::tempdir().expect("a directory");
@@ -99,7 +110,7 @@ fn a_question_among_thousands_of_options_takes_at_most_50_ms() {
     assert!(!directory.exists(), "nothing is made before the first question");
     let known = Known { has_command: &|_| true, lines: &[], words_min: 1 };
     assert!(manual.ask("list files", &known).is_reading, "the first question doesn't wait for the pages");
-    assert_eq!(manual.finish_reading(), None);
+    assert_eq!(read_pages(&mut manual, &known), None);
     let mut slow = Vec::new();
     for asked in questions() {
         let began = busy();
@@ -152,7 +163,7 @@ fn this_machines_pages_take_no_answer_away() {
     let began = Instant::now();
     assert!(manual.ask("list files", &known).is_reading);
     let first = began.elapsed();
-    assert_eq!(manual.finish_reading(), None);
+    assert_eq!(read_pages(&mut manual, &known), None);
     let made = began.elapsed();
     let bytes = std::fs::metadata(directory.path().join("pages.db")).expect("an index").len();
     let mut times: Vec<_> = questions()
