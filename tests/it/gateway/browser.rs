@@ -99,15 +99,12 @@ impl Browser {
 
     /// The page in the frame, once there is one.
     pub fn frame(&mut self) -> Tab {
-        loop {
+        let target = super::wait_for("a frame", || {
             let targets = self.call("Target.getTargets", json!({}));
             let frame = targets["targetInfos"].as_array().expect("targets").iter().find(|it| it["type"] == "iframe");
-            if let Some(frame) = frame {
-                let target = frame["targetId"].as_str().expect("an id").to_owned();
-                return self.attach(target);
-            }
-            std::thread::park_timeout(Duration::from_millis(20));
-        }
+            frame.map(|it| it["targetId"].as_str().expect("an id").to_owned())
+        });
+        self.attach(target)
     }
 
     /// Closes a tab as a crash does: nothing in it can act any more.

@@ -303,14 +303,19 @@ impl Client<'_> {
 /// Asks until the limits of requests let one through.
 #[track_caller]
 pub fn allowed(ask: impl Fn() -> Answer) -> Answer {
+    wait_for("a bucket that fills", || Some(ask()).filter(|answer| answer.status != 429))
+}
+
+/// Looks until there is something.
+#[track_caller]
+pub fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
-        let answer = ask();
-        if answer.status != 429 {
-            return answer;
+        if let Some(found) = look() {
+            return found;
         }
-        assert!(Instant::now() < until, "the bucket doesn't fill");
-        // The gateway needs the processor, too.
+        assert!(Instant::now() < until, "{what} doesn't come");
+        // What is waited for needs the processor, too.
         std::thread::park_timeout(Duration::from_millis(20));
     }
 }

@@ -18,7 +18,7 @@ use super::console::code_in;
 use super::server::{Server, certified};
 use super::sharing::{frames_until, open_question, printed, said, shares};
 use super::streams::Reader;
-use super::{Client, Gateway, PATIENCE, allowed, command, home_with, run, token};
+use super::{Client, Gateway, PATIENCE, allowed, command, home_with, run, token, wait_for};
 use crate::https::{Front, passed_on};
 use crate::need;
 use crate::pty::{Session, Spawn, program};
@@ -291,20 +291,15 @@ fn a_shell_goes_on_while_the_teams_gateway_is_slow_away_or_killed() {
     assert!(printed(&frames).contains("away-22\r\n"), "{frames:?}");
     assert!(frames.iter().all(|frame| frame["k"] != "g"), "{frames:?}");
     // What is recorded by now is there for late viewers of the next gateway, too.
-    while !anna.get(&format!("/shares/{id}/recording")).text.contains("away-22") {
-        std::thread::park_timeout(Duration::from_millis(100));
-    }
+    wait_for("the recording", || anna.get(&format!("/shares/{id}/recording")).text.contains("away-22").then_some(()));
     // The gateway is killed: the proxy answers in its place, and the shell says that it waits.
     gateway.end(Signal::SIGKILL);
     session.run("echo dead-$((3 * 11))");
     session.expect_line("dead-33");
-    loop {
+    wait_for("the word about the gateway", || {
         session.run(":share");
-        if session.screen_text().contains("the gateway doesn't answer now") {
-            break;
-        }
-        std::thread::park_timeout(Duration::from_millis(100));
-    }
+        session.screen_text().contains("the gateway doesn't answer now").then_some(())
+    });
     // The next one goes on with it, under the same address, and with what ran before and meanwhile.
     let gateway = Gateway::as_configured(team.home.path());
     let anna = gateway.client(&team.token("acme", "anna", "viewer")).with("X-Mode", "saas");

@@ -228,13 +228,7 @@ pub fn said(client: &Client<'_>, question: &Value, word: &str) -> Answer {
 
 /// The one open question, once it is there.
 pub fn open_question(client: &Client<'_>) -> Value {
-    loop {
-        let open = client.get("/questions?state=open").json()["items"].clone();
-        if let Some(found) = open.get(0) {
-            return found.clone();
-        }
-        std::thread::park_timeout(std::time::Duration::from_millis(50));
-    }
+    super::wait_for("a question", || client.get("/questions?state=open").json()["items"].get(0).cloned())
 }
 
 fn home_of(server: &Server) -> tempfile::TempDir {
