@@ -11,9 +11,9 @@ use crate::agent::{Cancel, Crossing, Person};
 use crate::app::Approvals;
 use crate::ask::{approve, ask_overdue, ask_yes_or_no, crossing_question, words};
 use crate::console::{Console, Waiting};
-use crate::proto::Failure;
 use crate::proto::action::Action;
 use crate::proto::tool::{Answer, Outcome, Overdue, OverdueChoice, Question};
+use crate::proto::{Event, Failure};
 use crate::shell;
 use crate::shell::session::{Handle, KeysTo};
 
@@ -140,9 +140,13 @@ impl Terminal {
                     let _ = to.send((answer, by));
                 })
             }
-            Wanted::Words(heading, question, choices, to) => words(self, &heading, &question, &choices).map(|said| {
-                let _ = to.send(said);
-            }),
+            Wanted::Words(heading, question, choices, to) => {
+                // Whoever watches sees why the session waits; the answer is written here.
+                self.sharing.event(&Event::Notice(waits_for_words(&heading, &question, &choices)));
+                words(self, &heading, &question, &choices).map(|said| {
+                    let _ = to.send(said);
+                })
+            }
             Wanted::OverdueChoice(command, has_ended, to) => {
                 ask_overdue(self, &command, &has_ended, cancel).map(|said| {
                     let _ = to.send(said);
@@ -155,6 +159,12 @@ impl Terminal {
         // If it failed, there is no reply.
         flow.err().unwrap_or(Flow::Continue)
     }
+}
+
+/// A question that is answered in words, for those who watch.
+fn waits_for_words(heading: &str, question: &str, choices: &[String]) -> String {
+    let choices = if choices.is_empty() { String::new() } else { format!(" ({})", choices.join(", ")) };
+    format!("{heading} {question}{choices}; this is answered at the terminal")
 }
 
 /// A call that a person agreed to, in words for a commit.

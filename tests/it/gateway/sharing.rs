@@ -306,6 +306,27 @@ fn scenario_54_a_question_of_a_shared_session_is_answered_once_here_or_at_the_te
 }
 
 #[test]
+fn viewers_see_what_the_model_asks_in_words() {
+    let server = Server::start();
+    let home = home_of(&server);
+    let gateway = Gateway::start(home.path());
+    let me = gateway.client(&token(home.path(), "me", "admin", &[]));
+    let session = shell(home.path());
+    let id = share(&session, "watch", &me);
+    let mut reader = Reader::new(me.open(&format!("/sse/shares/{id}")));
+    reader.expect("snapshot");
+    server.reply(tool_call("ask_user", &json!({"question": "Which animal?", "choices": ["cat", "dog"]}).to_string()));
+    server.reply(answer("A cat it is."));
+    session.line("?ask me something");
+    session.expect_text("your answer: ");
+    session.line("1");
+    session.expect_text("A cat it is.");
+    session.run("echo after-$((40 + 1))");
+    let all = json!(frames_until(&mut reader, "after-41\r\n")).to_string();
+    assert!(all.contains("Which animal? (cat, dog); this is answered at the terminal"), "{all}");
+}
+
+#[test]
 fn a_terminal_that_has_gone_answers_no_question() {
     let server = Server::start();
     let home = home_of(&server);
