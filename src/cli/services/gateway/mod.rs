@@ -387,7 +387,7 @@ fn announce(listening: &Listening, code: Option<&str>) {
     }
     outln!("Ctrl-C ends the gateway; reedclaw gateway token create --user NAME makes a token for a program");
     if *mode == "lab" {
-        outln!("Type :share in a ReedClaw shell to share its session");
+        outln!("Type :share watch in a ReedClaw shell to share its session");
     }
     outln!("Health: curl -s http://{address}/health");
 }
