@@ -215,6 +215,15 @@ mod tests {
     }
 
     #[test]
+    fn routing_knows_each_subcommand_so_that_none_is_taken_for_a_question() {
+        let mut names = SUBCOMMANDS.map(|it| it.name);
+        names.sort_unstable();
+        let row = format!("reedclaw {}", names.join(" "));
+        let rows = include_str!("../../config/route/subcommands.txt");
+        assert!(rows.lines().any(|it| it == row), "config/route/subcommands.txt has another row than this:\n{row}");
+    }
+
+    #[test]
     fn the_policy_knows_each_subcommand_so_that_none_is_taken_for_a_script() {
         use crate::policy::{Context, Rules, judge};
         use crate::proto::action::Action;

@@ -43,7 +43,11 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
     if head.index == 0 && context.names.known.contains(head.name) {
         return Some(shell("known-command", format!("`{}` is one of shell.known_commands", head.name)));
     }
-    if let Some(call) = of_arguments(words.get(head.index + 1..).unwrap_or_default(), head) {
+    let arguments = words.get(head.index + 1..).unwrap_or_default();
+    if head.name == "reedclaw" && head.resolves() && arguments.first().is_some_and(|word| begins_own(word, head)) {
+        return Some(shell("own-command", "it is a command of `reedclaw`, whatever follows"));
+    }
+    if let Some(call) = of_arguments(arguments, head) {
         return Some(call);
     }
     let compares = |words: &[Word<'_>]| matches!(words[0].bare, "vs" | "versus") && words[1].bare.len() > 1;
@@ -72,6 +76,11 @@ pub(super) fn exact(text: &str, line: &Line<'_>, head: &Head<'_>, context: &Cont
     let alone = words.len() == head.index + 1;
     (alone && (head.before == 0 || head.resolves() && is_run_by(words, head)))
         .then(|| of_single(&words[head.index], line.flags, head, context))
+}
+
+/// Whether a word behind `reedclaw` is an option or a subcommand, so that its texts aren't taken for a question.
+fn begins_own(word: &Word<'_>, head: &Head<'_>) -> bool {
+    word.shape == Shape::Flag || words::has_subcommand(head.name, word.text) == Some(true)
 }
 
 /// A command whose name is an English word, on a line that no shell has.

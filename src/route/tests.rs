@@ -17,7 +17,7 @@ const PROGRAMS: &str = "\
     init install ip java jobs join jq kill kubectl last ld less let link llm ln local locate logger login look ls \
     mail make man md5sum mkdir more mount mv nano nc nice nl node nohup notify-send npm nvim open openssl passwd \
     paste patch perl ping pip pip3 popd postgres pr print printf project prove ps psql pushd pwd python python3 read \
-    readonly reboot red rename reset return rev rm rmdir route rsync ruby rustc rustup say scp screen script sed see \
+    readonly reboot red reedclaw rename reset return rev rm rmdir route rsync ruby rustc rustup say scp screen script sed see \
     seq service set sh shift shopt shred shuf size sleep sort source split ssh stat strings strip stty su sudo sum \
     sync systemctl tabs tac tail talk tar tee terraform test timeout times tmux top touch tr trap tree true truncate \
     tty type typeset ulimit umask uname uniq unlink unset unzip uptime users view vim w wait wall watch wc wget \
@@ -292,6 +292,9 @@ fn rules_that_need_no_weighing() {
         ("alias foo=$'echo it\\'s'", "assignment"),
         ("x=\"$(date) $(echo \"$y\" | sed \"s/a/b/\")\"", "assignment"),
         ("service nginx restart", "subcommand"),
+        ("reedclaw route why does that fail", "own-command"),
+        ("reedclaw norris deny 3 it is too much", "own-command"),
+        ("reedclaw --path . agent -m hi", "first-word-resolves"),
         ("fg %1", "job"),
         ("coproc { ls; }", "syntax"),
         ("for i in 1 2 3 4 5 6 7 8", "syntax"),
@@ -314,6 +317,7 @@ fn rules_that_need_no_weighing() {
         assert_eq!(decide_plain(line).rule, rule, "{line}");
     }
     assert_eq!(decide_plain("find . –iname x –print").route, Route::Shell, "a dash of a text processor");
+    assert_eq!(decide_plain("reedclaw is slow today, why is that").route, Route::Ask, "no subcommand");
 }
 
 #[test]

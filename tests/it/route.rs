@@ -57,6 +57,25 @@ fn a_stream_of_lines_is_decided_by_given_names() {
 }
 
 #[test]
+fn the_commands_of_the_documentation_are_no_questions() {
+    let home = TempDir::new().expect("a home");
+    std::fs::write(home.path().join("names"), "reedclaw\n").expect("names");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let pages = std::fs::read_dir(root.join("docs")).expect("docs").map(|entry| entry.expect("a page").path());
+    let pages = pages.filter(|page| page.extension().is_some_and(|it| it == "md")).chain([root.join("README.md")]);
+    let texts: Vec<String> = pages.map(|page| std::fs::read_to_string(page).expect("a page")).collect();
+    let lines: Vec<&str> =
+        texts.iter().flat_map(|text| text.split("```").skip(1).step_by(2)).flat_map(str::lines).collect();
+    let commands: Vec<&str> =
+        lines.into_iter().filter(|line| line.starts_with("reedclaw ") && !line.ends_with('\\')).collect();
+    assert!(commands.len() > 20, "{commands:?}");
+    let output = route(&["--batch", "--names", "names"], commands.join("\n").as_bytes(), home.path());
+    for (line, answer) in commands.iter().zip(objects(&output)) {
+        assert_eq!(answer["route"], "shell", "{line}: {answer}");
+    }
+}
+
+#[test]
 fn a_stream_answers_what_single_lines_are_answered() {
     let home = home_with_names();
     let lines =
