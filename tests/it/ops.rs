@@ -509,7 +509,7 @@ fn an_allow_list_is_imported_for_installed_programs_after_a_yes() {
         seen(&command(home.path(), &args).current_dir(&project).output().expect("it runs"))
     };
     let (code, out, err) = allow(&["import", "list.json"]);
-    assert_eq!(code, Some(2));
+    assert_eq!(code, Some(3), "nobody could be asked");
     assert!(out.contains("mkdir new  by /") && out.contains("refused: rm -rf /"), "{out}");
     assert!(err.contains("this would allow 1 command"), "{err}");
     assert_eq!(allow(&["list"]).1, "");

@@ -67,9 +67,9 @@ fn a_plugin_runs_once_it_was_allowed_and_never_before() {
     // Nobody to ask: nothing is installed. A no, and nothing said, neither.
     let path = at.join("src").display().to_string();
     let (code, out, err) = run(at, &["plugin", "install", &path]);
-    assert!(code == Some(2) && out.contains("weather_today") && err.contains("nothing was installed"), "{out} {err}");
+    assert!(code == Some(3) && out.contains("weather_today") && err.contains("nothing was installed"), "{out} {err}");
     for answer in ["", "n", "x", "Y E S"] {
-        assert_eq!(install(at, "src", answer).0, 2, "{answer:?}");
+        assert_eq!(install(at, "src", answer).0, 3, "{answer:?}");
     }
     assert!(run(at, &["plugin", "list"]).1.contains("there are no plugins"));
     assert_eq!(call(at, "weather_today", &json!({"city": "Ulm"})).0, Some(1));

@@ -72,6 +72,18 @@ pub fn call(home: &Path, tool: &str, arguments: &Value, more: &[&str]) -> (Optio
     (code, value)
 }
 
+/// Nobody can be asked about a command's changes here, and `readonly` lets nothing change.
+#[test]
+fn a_command_whose_changes_are_dropped_ends_as_refused() {
+    let home = home();
+    for more in [&[][..], &["--autonomy", "readonly"]] {
+        let (code, result) = call(home.path(), "shell", &json!({"command": "touch zz"}), more);
+        assert_eq!((code, &result["error"]["code"]), (Some(3), &json!("changes-dropped")), "{more:?} {result}");
+    }
+    let (code, _) = call(home.path(), "shell", &json!({"command": "exit 5"}), &[]);
+    assert_eq!(code, Some(1), "a command that fails isn't refused");
+}
+
 /// What a path in the table stands for: `{ws}` and `{home}` are where they are.
 fn meant(path: &str, home: &Path) -> String {
     path.replace("{ws}", &home.join("ws").display().to_string()).replace("{home}", &home.display().to_string())

@@ -373,8 +373,8 @@ impl ToolRunner {
             }
             Err(error) => {
                 add(outcome, &format!("[none of its changes were kept: {error}]"));
-                fail(outcome, ToolError::new("changes-dropped", error.to_string(), "try again"));
-                ToolError::new("changes-dropped", error.to_string(), "").into()
+                fail(outcome, ToolError::new("changes-failed", error.to_string(), "try again"));
+                ToolError::new("changes-failed", error.to_string(), "").into()
             }
         }
     }
@@ -491,8 +491,8 @@ impl ToolRunner {
             }
             Err(error) => {
                 add(outcome, &format!("[none of its changes were kept: {error}]"));
-                fail(outcome, ToolError::new("changes-dropped", error.clone(), "try again"));
-                ToolError::new("changes-dropped", error, "").into()
+                fail(outcome, ToolError::new("changes-failed", error.clone(), "try again"));
+                ToolError::new("changes-failed", error, "").into()
             }
         };
         self.options.gate.settle(permit, &mut kept);
@@ -638,7 +638,7 @@ fn uncollected(why: &CollectError) -> ToolError {
         CollectError::Path { .. } => "",
     };
     let hint = "change less with one command; a job (background) works on the workspace itself, after a question";
-    ToolError::new("changes-dropped", format!("its changes were dropped: {why}{instead}"), hint)
+    ToolError::new("changes-failed", format!("its changes were dropped: {why}{instead}"), hint)
 }
 
 /// Tells the model that changes were dropped, and why.

@@ -126,7 +126,7 @@ fn import(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> 
     let told =
         format!("{} for good in {}", counted(fits.len(), "command"), escape_visible(&root.display().to_string()));
     if !matches.get_flag("yes") && !is_wanted(&told) {
-        return Ok(exit::USAGE);
+        return Ok(exit::REFUSED);
     }
     for (command, cwd) in &fits {
         gate.allow(command, cwd).map_err(|why| unavailable(format!("{}: {why}", escape_visible(command)), ""))?;

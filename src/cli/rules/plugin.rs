@@ -95,14 +95,13 @@ fn install(plugins: &Plugins, path: &Path) -> Result<(), Failure> {
     }
     show(&bundle, &own);
     if !io::stdin().is_terminal() {
-        let hint = "run it at a terminal";
-        return Err(failed(
-            "a plugin is installed only where somebody can be asked; nothing was installed".into(),
-            hint,
+        return Err(refused(
+            "a plugin is installed only where somebody can be asked; nothing was installed",
+            "run it at a terminal",
         ));
     }
     if !is_yes(&format!("Install {} and allow all of this?", escape_visible(&manifest.name))) {
-        return Err(failed("nothing was installed".into(), ""));
+        return Err(refused("nothing was installed", ""));
     }
     let target = plugins.install(&bundle).map_err(|error| of_plugin(&error, ""))?;
     outln!("installed in {}; a model has it from the next session on", escape_visible(&target.display().to_string()));
@@ -148,6 +147,10 @@ fn remove(plugins: &Plugins, name: &str) -> Result<(), Failure> {
 
 fn failed(message: String, hint: &str) -> Failure {
     Failure { kind: FailureKind::User, message, hint: hint.to_owned() }
+}
+
+fn refused(message: &str, hint: &str) -> Failure {
+    Failure { kind: FailureKind::Refused, message: message.to_owned(), hint: hint.to_owned() }
 }
 
 fn of_plugin(error: &PluginError, hint: &str) -> Failure {

@@ -139,7 +139,8 @@ fn call(matches: &ArgMatches, config: Option<PathBuf>) -> Result<u8, Failure> {
 pub(in crate::cli) fn status(outcome: &Outcome) -> u8 {
     match &outcome.error {
         _ if outcome.success => exit::DONE,
-        Some(error) if error.code == "denied" => exit::REFUSED,
+        // A command has run, and nobody wanted its changes, or could be asked.
+        Some(error) if ["denied", "changes-dropped", "changes-refused"].contains(&error.code) => exit::REFUSED,
         _ => exit::FAILED,
     }
 }

@@ -23,8 +23,6 @@ use crate::tools::served::{
     Done, Face, MCP_WORDS, NO_NETWORK, Servers, TestEnd, allow_tools, import_file, mcp_command, mcp_usage,
 };
 
-/// Exit status of a line that can't be understood.
-const USAGE: u8 = 2;
 /// Exit status of a test that found new or changed tools.
 const NEW_TOOLS: u8 = 3;
 /// Exit status of a server that needs a login.
@@ -102,10 +100,7 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
     }
     match carried_out(&words, config) {
         Ok(status) => ExitCode::from(status),
-        Err(failure) => {
-            report(&failure);
-            ExitCode::from(if matches!(failure.kind, FailureKind::User | FailureKind::Config) { USAGE } else { 1 })
-        }
+        Err(failure) => exit::failed(&failure),
     }
 }
 
@@ -221,10 +216,10 @@ impl Replies for TtyReplies<'_> {
 }
 
 fn ask(servers: &Servers, server: &str, tools: &[Arc<Definition>]) -> Result<(), Failure> {
-    let user =
-        |message: &str, hint: &str| Failure { kind: FailureKind::User, message: message.into(), hint: hint.into() };
+    let refused =
+        |message: &str, hint: &str| Failure { kind: FailureKind::Refused, message: message.into(), hint: hint.into() };
     if !io::stdin().is_terminal() {
-        return Err(user(
+        return Err(refused(
             "tools are allowed only by a person at a terminal; nothing was allowed",
             "run it at a terminal",
         ));
@@ -233,5 +228,5 @@ fn ask(servers: &Servers, server: &str, tools: &[Arc<Definition>]) -> Result<(),
         outln!("{}", allow_tools(servers, server, tools)?);
         return Ok(());
     }
-    Err(user("nothing was allowed", ""))
+    Err(refused("nothing was allowed", ""))
 }

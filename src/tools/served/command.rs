@@ -267,6 +267,10 @@ fn refused(message: String) -> Failure {
     Failure { kind: FailureKind::Refused, message, hint: String::new() }
 }
 
+fn needless(message: String) -> Failure {
+    Failure { kind: FailureKind::User, message, hint: String::new() }
+}
+
 /// The servers in another client's file as Lua for a config, in lines. That needs none of ours.
 ///
 /// # Errors
@@ -325,7 +329,7 @@ fn added(servers: &Servers, place: &Place, face: &mut Face<'_>) -> Result<Done, 
         .reply_to("A server for this session:", &question, &["yes".into(), "no".into()])
         .is_some_and(|said| said == "yes" || said == "y")
     {
-        return Ok(Done::Lines(vec!["nothing was added".into()]));
+        return Err(refused("nothing was added".into()));
     }
     let name = servers.add(place);
     ready(servers, &name, face)?;
@@ -402,10 +406,10 @@ fn fetch(servers: &Servers, name: &str, face: &mut Face<'_>) -> Result<Done, Fai
     let reach = (row.reach)();
     match (&row.server.place, reach) {
         (Place::Url(_), _) => {
-            return Err(refused(format!("{name} is reached by an address: there is nothing to install")));
+            return Err(needless(format!("{name} is reached by an address: there is nothing to install")));
         }
         (_, Reach::Network) => {
-            return Err(refused(format!("{name} has the network whenever it starts, and can install itself then")));
+            return Err(needless(format!("{name} has the network whenever it starts, and can install itself then")));
         }
         _ => {}
     }

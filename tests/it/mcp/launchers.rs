@@ -71,7 +71,7 @@ fn is_installed_by_word(command: &str, registry_variable: &str, registry_path: &
     assert_eq!(registry.asked(), "", "there is no network without a word");
 
     let (code, out, err) = run(at(&home), &["mcp", "fetch", "packed"]);
-    assert!(code == Some(1) && err.contains("only a person at a terminal"), "{code:?}{out}{err}");
+    assert!(code == Some(3) && err.contains("only a person at a terminal"), "{code:?}{out}{err}");
     assert_eq!(registry.asked(), "", "nobody has said yes");
     let spawn = Spawn::new(program()).args(&["mcp", "fetch", "packed"]).home(at(&home)).cwd(&at(&home).join("work"));
     let session = Session::spawn(spawn.size(40, 160));

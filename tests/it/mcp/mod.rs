@@ -102,7 +102,7 @@ fn a_servers_tool_is_called_after_it_was_allowed_and_never_before() {
     let home = home(&[], &one(&[], ""));
     assert_eq!(call(at(&home), "one__echo", &json!({"text": "x"}))["error"]["code"], "no-such-tool");
     let (code, _, err) = run(at(&home), &["mcp", "allow", "one"]);
-    assert!(code == Some(2) && err.contains("nothing was allowed"), "nobody can be asked: {err}");
+    assert!(code == Some(3) && err.contains("nothing was allowed"), "nobody can be asked: {err}");
     assert_eq!(call(at(&home), "one__echo", &json!({"text": "x"}))["error"]["code"], "no-such-tool");
 
     let (_, out, _) = run(at(&home), &["mcp", "show", "--help"]);
@@ -456,7 +456,7 @@ fn a_server_that_a_session_adds_is_called_by_hand_and_stays_the_same_one() {
     let (code, _, err) = run(at(&home), &["mcp", "import"]);
     assert!(code == Some(2) && err.contains("mcp import takes FILE"), "{err}");
     let (code, out, err) = run(at(&home), &["mcp", "connect", "--", "/usr/bin/python3", "-IS", FIXTURE]);
-    assert!(code == Some(0) && out.contains("nothing was added"), "nobody can say yes: {out}{err}");
+    assert!(code == Some(3) && err.contains("nothing was added"), "nobody can say yes: {out}{err}");
     session.line(&format!(":mcp connect -- /usr/bin/python3 -IS {FIXTURE}"));
     session.expect_text("your answer: ");
     session.line("1");

@@ -101,7 +101,7 @@ fn another_program_never_passes_as_the_one_that_was_allowed() {
     let (code, out, err) = run_in(at(&home), &own.join("sub"), &call);
     assert_eq!((code, out.as_str()), (Some(0), "hello\n"), "{err}");
     let (code, out, err) = run_in(at(&home), &other, &call);
-    assert!(code == Some(1) && err.contains("changed since you allowed it"), "{out}{err}");
+    assert!(code == Some(3) && err.contains("changed since you allowed it"), "{out}{err}");
     assert!(!other.join("other").exists(), "nothing was called");
 
     let session = Session::spawn(Spawn::reedclaw().home(at(&home)).cwd(&own).size(60, 120));

@@ -167,7 +167,7 @@ fn lists_show_how_a_server_is_held_and_no_secret() {
     let more = format!("writable = {{ \"{drafts}\" }}, sandbox = \"read\"");
     let home = home(&[], &one(&[&format!("log={token}")], &more));
     let (code, out, err) = run(at(&home), &["mcp", "fetch", "one"]);
-    assert!(code == Some(1) && err.contains("only a person at a terminal"), "{out}{err}");
+    assert!(code == Some(3) && err.contains("only a person at a terminal"), "{out}{err}");
     let config = at(&home).join(".config/reedclaw/config.lua");
     let web = "web = { url = \"http://127.0.0.1:9/mcp?key=a-secret-of-mine\" }, one = {";
     let text = fs::read_to_string(&config).expect("a config").replacen("one = {", web, 1);
@@ -182,7 +182,7 @@ fn lists_show_how_a_server_is_held_and_no_secret() {
     assert!(out.contains("address       http://127.0.0.1:9/mcp?…") && !out.contains("null"), "{out}{err}");
     assert!(!format!("{out}{err}").contains("a-secret-of-mine"), "{out}{err}");
     let (code, out, err) = run(at(&home), &["mcp", "fetch", "web"]);
-    assert!(code == Some(1) && err.contains("web is reached by an address"), "{out}{err}");
+    assert!(code == Some(2) && err.contains("web is reached by an address"), "{out}{err}");
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn missing_servers_are_explained_with_the_command_that_helps() {
     assert_eq!(out, "prompts of one are left out by the config: mcp.servers.one.prompts\n");
     for words in [&["mcp", "prompt", "one", "greet", "who=Ada"][..], &["mcp", "read", "one", "note:one"]] {
         let (code, out, err) = run(at(&home), words);
-        assert!(code == Some(1) && err.contains("of one are left out by the config"), "{out}{err}");
+        assert!(code == Some(3) && err.contains("of one are left out by the config"), "{out}{err}");
     }
     assert_eq!(run(at(&home), &["mcp", "allow", "one", "act"]).1, "the config leaves out one.act\n");
     let (_, _, err) = run(at(&home), &["mcp", "call", "one.echo"]);
