@@ -29,6 +29,11 @@ const VERBATIM_WORDS_MIN: usize = 3;
 /// Deduction for each word of a text that the question doesn't have, and the limit for their number.
 const EXTRA_WORD: f32 = 0.012;
 const EXTRA_WORDS_MAX: usize = 12;
+/// Programs whose lines overwrite what a device or a file holds; `dd` does so only to a device.
+const OVERWRITING: [&str; 4] = ["fdisk", "mkfs", "mkswap", "shred"];
+/// Words of which a question has one if it wants that. "How do I mount a usb stick" has none.
+const OVERWRITING_WORDS: &str = "bootable burn edit erase filesystem flash format image iso overwrite partition securely \
+    shred swap wipe write";
 /// Factor for a line whose command isn't installed.
 pub(super) const MISSING: f32 = 0.85;
 
@@ -63,6 +68,13 @@ impl Question {
 
     pub(super) fn words(&self) -> usize {
         self.terms.len()
+    }
+
+    /// Whether a recipe may answer: one that overwrites only if the question is about that, or names the program.
+    fn may_have(&self, recipe: &Recipe) -> bool {
+        let overwrites = OVERWRITING.contains(&recipe.command) || recipe.line.contains("of=/dev/");
+        let is_wanted = || terms(OVERWRITING_WORDS).iter().any(|term| self.terms.contains(term));
+        !overwrites || is_wanted() || self.name_of(recipe.command).is_some()
     }
 
     /// The words of the name of a command's program, if the question has them.
@@ -168,6 +180,9 @@ impl Recipes {
         let names: HashSet<Vec<String>> =
             self.all.iter().filter_map(|(recipe, _)| question.name_of(recipe.command)).collect();
         let rank = |(recipe, text): &(Recipe, Text)| {
+            if !question.may_have(recipe) {
+                return None;
+            }
             let share = question.share(&weights, |term| text.holds(term));
             // "kill a process by name" names `kill`, and "kill all processes with a name" is about the same word.
             let name = question
@@ -188,7 +203,8 @@ impl Recipes {
         let rank = |(recipe, _): &(Recipe, Text)| {
             let words = all_terms(recipe.task);
             let fits = question.all.len() >= VERBATIM_WORDS_MIN && in_blanks(&words).contains(&phrase);
-            fits.then(|| Ranked::of(recipe, 1.0 - extra_words(words.len() - question.all.len())))
+            (fits && question.may_have(recipe))
+                .then(|| Ranked::of(recipe, 1.0 - extra_words(words.len() - question.all.len())))
         };
         self.all.iter().filter_map(rank).collect()
     }

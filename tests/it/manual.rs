@@ -89,6 +89,32 @@ fn busy() -> Duration {
     Duration::from_nanos(told.split_whitespace().next().and_then(|it| it.parse().ok()).expect("nanoseconds"))
 }
 
+/// The first answer to "how do I mount a usb stick" overwrote it.
+#[test]
+fn lines_that_overwrite_a_device_answer_only_who_wants_that() {
+    let mut manual = Manual::new(Options { directory: None, man_path: Vec::new() });
+    let known = Known { has_command: &|_| true, lines: &[], words_min: 1 };
+    let mut lines =
+        |question: &str| -> Vec<String> { manual.ask(question, &known).hits.into_iter().map(|hit| hit.line).collect() };
+    let overwrites = |line: &String| ["of=/dev/", "mkfs", "fdisk /dev"].iter().any(|part| line.contains(part));
+    for question in
+        ["how do I mount a usb stick", "mount a usb drive", "eject a usb drive", "how do I copy a usb stick"]
+    {
+        let lines = lines(question);
+        assert!(!lines.iter().any(overwrites), "{question}: {lines:?}");
+    }
+    assert_eq!(lines("how do I mount a usb stick")[0], "mount /dev/DEVICE DIR");
+    for (question, part) in [
+        ("write an image to a usb stick", "of=/dev/"),
+        ("format a usb stick with fat", "mkfs.vfat"),
+        ("what does dd do", "dd "),
+        ("how do I format json nicely", "json"),
+    ] {
+        let lines = lines(question);
+        assert!(lines.iter().any(|line| line.contains(part)), "{question}: {lines:?}");
+    }
+}
+
 /// Asks until the manual pages are read; returns the problem with them.
 fn read_pages(manual: &mut Manual, known: &Known<'_>) -> Option<String> {
     loop {
