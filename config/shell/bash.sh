@@ -172,6 +172,9 @@ __rc_order() {
   ((__rc_i == 2)) && [[ ${PROMPT_COMMAND[0]-}${PROMPT_COMMAND[1]-} == "$__rc_only" ]] && builtin return
   [[ ${PROMPT_COMMAND[0]-} == "$__rc_first" && ${PROMPT_COMMAND[__rc_i ? __rc_i - 1 : 0]-} == "$__rc_last" ]] && builtin return
   [[ ${PROMPT_COMMAND@a} == *r* ]] && builtin return 1
+  # An assignment without an index replaces the first string alone, and its user means all of them, as in bash without us.
+  [[ -z ${__rc_users[1]+x} || -z ${PROMPT_COMMAND[0]+x} || ${PROMPT_COMMAND[0]} == *"$__rc_first"* \
+    || ${PROMPT_COMMAND[*]:1} != "${__rc_users[*]}" ]] || PROMPT_COMMAND=("${PROMPT_COMMAND[0]}")
   for __rc_e in "${PROMPT_COMMAND[@]}" "${__rc_aside[@]}"; do
     # Others append to the first string, too.
     __rc_e=${__rc_e//"$__rc_only"/:}
@@ -180,6 +183,8 @@ __rc_order() {
     [[ $__rc_e == : || -z $__rc_e ]] || __rc_all+=("$__rc_e")
   done
   builtin unset PROMPT_COMMAND __rc_aside
+  # The array without its first string, as it is until the user changes it.
+  __rc_users=("${__rc_all[@]}" "$__rc_last")
   if ((${#__rc_all[@]})); then PROMPT_COMMAND=("$__rc_first" "${__rc_all[@]}" "$__rc_last")
   else PROMPT_COMMAND=('' "$__rc_only"); fi
 }

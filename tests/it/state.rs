@@ -270,6 +270,24 @@ fn a_prompt_may_be_set_together_with_prompt_command() {
 }
 
 #[test]
+fn a_prompt_command_that_is_set_again_replaces_the_one_before() {
+    let rc = "PROMPT_COMMAND='echo hook-$((1+1))'\n";
+    let session = Session::spawn(Spawn::reedclaw().file(".bashrc", rc));
+    session.expect_prompt();
+    let hooks = |command: &str| {
+        session.run(command);
+        session.run("clear; echo end-$((1+1))");
+        session.expect_line("end-2");
+        session.screen_text().lines().filter(|line| line.starts_with("hook-")).count()
+    };
+    assert_eq!(hooks(". ~/.bashrc; . ~/.bashrc"), 1);
+    assert_eq!(hooks("PROMPT_COMMAND=true"), 0);
+    assert_eq!(hooks("PROMPT_COMMAND=('echo hook-one' 'echo hook-two')"), 2);
+    assert_eq!(hooks("PROMPT_COMMAND=\"echo hook-three; $PROMPT_COMMAND\""), 3, "what is built on it stays");
+    assert_eq!(hooks("PROMPT_COMMAND="), 0);
+}
+
+#[test]
 fn the_prompt_names_the_virtual_environment() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("export VIRTUAL_ENV='/srv/projects/my env;1'");
