@@ -2,7 +2,6 @@
 //! program. The file is in the state directory, never in the project. Knows nothing of risks.
 
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io::Write;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::base::hash;
-use crate::files::{Locked, lock_file, private_file};
+use crate::files::{Locked, lock_file, replace_private};
 
 /// Longest file of rules that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
@@ -243,17 +242,7 @@ impl Allowed {
         let failed = |error: std::io::Error| AllowedError { path: self.path.clone(), why: error.to_string() };
         let content = Content { root: self.root.display().to_string(), rules: self.rules.clone() };
         let text = serde_json::to_string_pretty(&content).unwrap_or_default() + "\n";
-        let temporary = self.path.with_extension(format!("{}.tmp", std::process::id()));
-        let write = || {
-            let mut file = private_file(&temporary)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&temporary, &self.path)
-        };
-        write().map_err(|error| {
-            let _ = std::fs::remove_file(&temporary);
-            failed(error)
-        })
+        replace_private(&self.path, text.as_bytes()).map_err(failed)
     }
 }
 

@@ -3,10 +3,10 @@
 //! trusted.
 
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use crate::base::hash::sha256_hex;
 use crate::config::Env;
 use crate::config::overlay::project::Overlay;
 use crate::config::reading::find::{FILE_BYTES_MAX, OTHERS_WRITE};
+use crate::files::replace_private;
 
 /// The version of a trusted file's rights. A newer ReedClaw that grants it more asks again.
 const VERSION: u32 = 1;
@@ -189,10 +190,9 @@ impl Trust {
 
     /// Writes a record whole or not at all.
     fn write(&self, overlay: &Overlay, decision: Decision) -> io::Result<()> {
-        let (Some(directory), Some(path)) = (&self.directory, self.record_path(&overlay.root)) else {
+        let Some(path) = self.record_path(&overlay.root) else {
             return Err(io::Error::other("no HOME is set, so there is no state directory"));
         };
-        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
         let record = Record {
             version: VERSION,
             root: overlay.root.display().to_string(),
@@ -203,15 +203,7 @@ impl Trust {
             text: overlay.text.clone(),
         };
         let bytes = serde_json::to_vec(&record).map_err(io::Error::other)?;
-        let draft = path.with_extension(format!("{}.tmp", std::process::id()));
-        // The draft of a run that crashed.
-        let _ = fs::remove_file(&draft);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        let written = file.write_all(&bytes).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&draft, &path));
-        if written.is_err() {
-            let _ = fs::remove_file(&draft);
-        }
-        written
+        replace_private(&path, &bytes)
     }
 }
 

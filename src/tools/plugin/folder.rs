@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::manifest::Manifest;
 use crate::base::hash::Hasher;
+use crate::files::replace_private;
 
 /// Files of one plugin, how deep they lie, and how much they hold together.
 const FILES_MAX: usize = 200;
@@ -223,17 +224,8 @@ impl Plugins {
     fn allow(&self, name: &str, bundle: &Bundle) -> Result<(), PluginError> {
         let path = self.record_path(name);
         let fail = |error: std::io::Error| PluginError { path: path.clone(), why: error.to_string() };
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.records).map_err(fail)?;
-        let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
         let text = serde_json::to_string(&Record { sha256: bundle.sha256() }).unwrap_or_default() + "\n";
-        let write = || {
-            let mut options = OpenOptions::new();
-            let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&temporary, &path)
-        };
-        write().map_err(fail)
+        replace_private(&path, text.as_bytes()).map_err(fail)
     }
 
     /// Removes a plugin, and what was allowed of it; says whether there was one.

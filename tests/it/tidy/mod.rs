@@ -72,7 +72,7 @@ const ROOMS: &[Room] = &[
     room("log", 3, &["base"], "what happened, whoever says so"),
     room("lua", 3, &["base"], "it bounds a script, and knows neither settings nor tools"),
     room("rpc", 3, &[], "messages in lines; their methods are another room's"),
-    room("config", 4, &["base", "proto", "lua"], "settings are read through the door; nobody else reads them"),
+    room("config", 4, &["base", "proto", "files", "lua"], "settings are read through the door; nobody else reads them"),
     room("estop", 4, &["base", "proto", "host"], "a file that stops tools knows no tool"),
     room("git", 4, &[], "a repository's objects know no session"),
     room(
