@@ -47,9 +47,9 @@ impl Sharing {
         ended: Box<dyn Fn() + Send>,
     ) -> Result<(Box<dyn Tap>, String), ShareError> {
         // Another one that goes on would be told twice.
-        self.end();
+        let before = if self.end() { " · the address before has ended" } else { "" };
         let share = Share::begin(place, wanted, redactor, ended)?;
-        let line = format!("{} · {} · recorded · :share off ends it", share.url(), whom(share.wanted()));
+        let line = format!("{} · {} · recorded · :share off ends it{before}", share.url(), whom(share.wanted()));
         let tap = Box::new(Shown(share.output()));
         self.state().share = Some(share);
         Ok((tap, line))

@@ -324,6 +324,12 @@ fn viewers_see_what_the_model_asks_in_words() {
     session.run("echo after-$((40 + 1))");
     let all = json!(frames_until(&mut reader, "after-41\r\n")).to_string();
     assert!(all.contains("Which animal? (cat, dog); this is answered at the terminal"), "{all}");
+    // Another wish is another session, with another address.
+    session.run(":share approve anna");
+    session.expect("a word about the address", |screen| {
+        let text = screen.contents();
+        text.split_whitespace().collect::<Vec<_>>().join(" ").contains("the address before has ended")
+    });
 }
 
 #[test]
