@@ -174,8 +174,6 @@ pub struct ShellSettings {
     pub capture_head_bytes: usize,
     /// Limit for the end of the output, in bytes.
     pub capture_tail_bytes: usize,
-    /// Always true at this stage: a model's command needs a yes.
-    pub confirm_cmd: bool,
 }
 
 /// The context that the model sees.
@@ -358,7 +356,6 @@ pub(super) fn build(defaults: &Tree, own: &Own, problems: &mut Problems) -> Resu
             capture_output: values.bool(&["shell", "capture_output"])?,
             capture_head_bytes: values.size(&["shell", "capture_head_bytes"])?,
             capture_tail_bytes: values.size(&["shell", "capture_tail_bytes"])?,
-            confirm_cmd: values.bool(&["shell", "confirm_cmd"])?,
         },
         context: context(&values, problems)?,
         memory: MemorySettings { auto: values.bool(&["memory", "auto"])?, tokens: values.size(&["memory", "tokens"])? },

@@ -58,7 +58,7 @@ fn without_a_config_the_defaults_hold() {
     assert_eq!(settings.context.max_turns, 40);
     assert_eq!(settings.editor.completion_timeout_ms, 1000);
     assert_eq!((settings.shell.capture_head_bytes, settings.shell.capture_tail_bytes), (128 << 10, 1 << 20));
-    assert!(settings.shell.confirm_cmd && settings.system_prompt.contains("login shell"));
+    assert!(settings.system_prompt.contains("login shell"));
 }
 
 #[test]

@@ -267,7 +267,7 @@ pub const ROWS: &[Row] = &[
     row(
         "shell.confirm_cmd",
         Kind::AlwaysTrue("at this stage a model's command always needs a yes"),
-        "ask before a model's command runs",
+        "ask before a model's command runs; only `true` is possible",
         Only(true),
     ),
     row("context.max_turns", Kind::Integer(1, 1000), "maximum turns that a request carries", May),
