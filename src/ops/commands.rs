@@ -23,14 +23,16 @@ const TEXT: Argument = Argument::Needed(&[]);
 
 /// First words of `:memory`; anything else is searched for.
 pub const MEMORY_WORDS: &[&str] = &["add", "drop", "edit", "forget", "inbox", "save", "show", "take"];
-/// First words of `:session`.
+/// First words of `:norris`.
 const GOAL_WORDS: &[&str] = &[
     "answer", "approve", "budget", "deny", "list", "pause", "report", "resume", "say", "show", "stop", "undo", "watch",
 ];
+/// First words of `:sop`.
 const SOP_WORDS: &[&str] = &[
     "approve", "cancel", "list", "log", "reject", "replay", "resume", "run", "show", "status", "trust", "untrust",
     "validate",
 ];
+/// First words of `:session`.
 const SESSION_WORDS: &[&str] = &[
     "abandon",
     "amend",
@@ -359,7 +361,7 @@ pub const COMMANDS: [Command; 51] = [
         &["norris", "goal"],
         "[GOAL]",
         Argument::Optional(GOAL_WORDS),
-        "works towards GOAL task by task until its checks pass; alone watches the run; list, show [N], say TEXT, pause, resume [N], answer [N], deny [N] REASON, stop [N], budget usd=2 minutes=30",
+        "works towards GOAL task by task until its checks pass; alone watches the run; list, watch [N], show [N], report [N], say TEXT, pause, resume [N], answer [N], approve [N], deny [N] REASON, stop [N], undo [N], budget usd=2 minutes=30",
         Op::Norris,
     )
     .editor("goal", "goal, or list, show N, resume N, stop N, undo N", "Works towards a goal, task by task, until its checks pass"),
@@ -368,7 +370,7 @@ pub const COMMANDS: [Command; 51] = [
         &["sop"],
         "[WHAT]",
         Argument::Optional(SOP_WORDS),
-        "runs procedures, as reedclaw sop does: list, run NAME, trust NAME, status [N], approve N, resume N; alone lists them",
+        "runs procedures, as reedclaw sop does: list, show NAME, validate [NAME], trust NAME, untrust NAME, run NAME, status [N], log [N], approve N, reject N, resume N, cancel N, replay N; alone lists them",
         Op::Sop,
     ),
     row(
