@@ -88,7 +88,7 @@ pub(in crate::cli) fn definition() -> Command {
             .args(words("text", "The reason, for the model")),
         Command::new("budget")
             .about("Changes the limits of a run; one that a budget ended can be resumed then")
-            .arg(id().required(true))
+            .arg(id().required(true).help("The run"))
             .args(budget_args()),
     ])
 }

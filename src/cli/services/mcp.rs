@@ -35,6 +35,14 @@ pub(in crate::cli) fn definition() -> Command {
     let words = MCP_WORDS.iter().filter(|(word, ..)| !matches!(*word, "log" | "disconnect" | "restart"));
     let command = command.subcommand(serve_definition());
     words.fold(command, |command, (word, usage, help)| {
+        // A subcommand has neither a session nor a line to fill in.
+        let help = match *word {
+            "connect" => {
+                "starts a server and shows what it offers; an address or a program is tried for this command only"
+            }
+            "prompt" => "prints a server's prompt",
+            _ => help,
+        };
         let mut chars = help.chars();
         let about: String = chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect();
         // The table says what may be left out and what may follow; clap's own marks would say something else.

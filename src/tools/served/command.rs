@@ -332,7 +332,12 @@ fn added(servers: &Servers, place: &Place, face: &mut Face<'_>) -> Result<Done, 
         return Err(refused("nothing was added".into()));
     }
     let name = servers.add(place);
-    ready(servers, &name, face)?;
+    let is_known_later = face.typed.starts_with(':');
+    ready(servers, &name, face).map_err(|failure| match is_known_later {
+        true => failure,
+        // The next command doesn't know a server that was tried for this one.
+        false => Failure { hint: String::new(), ..failure },
+    })?;
     Ok(Done::Rows(rows(servers, face.typed)))
 }
 

@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::process;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, Command};
 use reedclaw::cli::command::definition;
 use reedclaw::cli::exit;
@@ -197,13 +198,20 @@ pub(super) fn usage_after(command: &Command, words: &str) -> String {
     for argument in command.get_positionals().filter(|argument| !argument.is_hide_set()) {
         let name = value(argument).unwrap_or_else(|| argument.get_id().to_string());
         // Some say themselves what may be left out.
-        let is_plain = argument.is_required_set() || argument.get_id() == "words";
+        let is_plain = argument.is_required_set() || argument.get_id() == "words" || is_missed(command, &name);
         let _ = if is_plain { write!(usage, " {name}") } else { write!(usage, " [{name}]") };
     }
     if command.has_subcommands() {
         usage.push_str(" COMMAND");
     }
     usage
+}
+
+/// Whether a command without arguments fails for want of this one: one that only an option replaces is no optional one.
+fn is_missed(command: &Command, name: &str) -> bool {
+    let Err(error) = command.clone().try_get_matches_from([command.get_name()]) else { return false };
+    let Some(ContextValue::Strings(missing)) = error.get(ContextKind::InvalidArg) else { return false };
+    missing.iter().any(|missing| missing.trim_end_matches("...") == format!("<{name}>"))
 }
 
 fn about(command: &Command) -> String {
