@@ -128,6 +128,23 @@ fn keys_typed_ahead_reach_the_program_that_they_were_for() {
 }
 
 #[test]
+/// The line discipline's end of file came back as a Ctrl-D on an empty line, which ended the login session.
+#[test]
+fn a_ctrl_d_or_ctrl_space_that_a_command_leaves_unread_ends_nothing() {
+    let session = Session::spawn(Spawn::reedclaw());
+    session.run("mkfifo gate");
+    for (round, key) in [&b"\x04"[..], b"\0"].into_iter().enumerate() {
+        session.line(&format!("echo begun-{round}-$((1+1)); read -r x < gate"));
+        session.expect_line(&format!("begun-{round}-2"));
+        session.send(&[key, format!("echo alive-{round}-$((40+2))\r").as_bytes()].concat());
+        // The terminal's echo, so that the keys are the command's.
+        session.expect_text(&format!("echo alive-{round}-$((40+2))"));
+        std::fs::write(session.home().join("gate"), "go\n").expect("the command ends");
+        session.expect_line(&format!("alive-{round}-42"));
+        session.expect_prompt();
+    }
+}
+
 fn output_without_a_last_newline_is_not_lost() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("printf no-newline-%d 42");

@@ -273,18 +273,14 @@ impl Feed {
     }
 
     /// Puts keys that a command left unread in front of those kept. An answer of the terminal among them was for the
-    /// command: the editor would take it for the one to its next question.
+    /// command: the editor would take it for the one to its next question. The line discipline had turned an end of file
+    /// into a NUL; it was the command's too, and at an empty line it would end the shell.
     pub(in crate::shell) fn give_back(&mut self, mut keys: Vec<u8>) {
         take_cursor_reports(&mut keys);
         take_cursor_reports(&mut self.held);
-        for key in &mut keys {
-            // The line discipline had turned Enter into a line feed and an end of file into a NUL.
-            match *key {
-                b'\n' => *key = b'\r',
-                0 => *key = 4,
-                _ => {}
-            }
-        }
+        keys.retain(|key| *key != 0);
+        // The line discipline had turned Enter into a line feed.
+        keys.iter_mut().filter(|key| **key == b'\n').for_each(|key| *key = b'\r');
         keys.append(&mut self.held);
         self.held = keys;
     }
@@ -619,4 +615,12 @@ mod tests {
         assert_eq!(feed.wakes_sent, 0);
         assert_eq!(feed.to_editor, [WAKE_KEY, b"ls\r"].concat());
     }
+    #[test]
+    fn an_end_of_file_that_a_command_left_unread_ends_nothing() {
+        let mut feed = feed();
+        feed.give_back(b"\0ls\n\0cat\n".to_vec());
+        feed.keys_to(KeysTo::Shell);
+        assert_eq!(feed.to_shell, b"ls\rcat\r");
+    }
+
 }
