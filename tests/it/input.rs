@@ -1,6 +1,7 @@
 //! What is typed and pasted, and what comes back: every byte of it, once, to whom it was meant.
 
 use crate::pty::{Key, Session, Spawn, status_code};
+use crate::server::{Server, Step, head, piece};
 
 #[test]
 fn odd_bytes_reach_the_command() {
@@ -127,7 +128,6 @@ fn keys_typed_ahead_reach_the_program_that_they_were_for() {
     session.expect_line("after-2");
 }
 
-#[test]
 /// The line discipline's end of file came back as a Ctrl-D on an empty line, which ended the login session.
 #[test]
 fn a_ctrl_d_or_ctrl_space_that_a_command_leaves_unread_ends_nothing() {
@@ -145,12 +145,32 @@ fn a_ctrl_d_or_ctrl_space_that_a_command_leaves_unread_ends_nothing() {
     }
 }
 
+#[test]
 fn output_without_a_last_newline_is_not_lost() {
     let session = Session::spawn(Spawn::reedclaw());
     session.run("printf no-newline-%d 42");
     session.expect_text("no-newline-42");
     session.run("printf '10%%\\r20%%\\r30%%\\n'");
     session.expect_line("30%");
+}
+
+/// A terminal discards what was typed ahead of a Ctrl-C; here it ran, and a Ctrl-D among it ended the shell.
+#[test]
+fn a_ctrl_c_during_an_answer_drops_what_was_typed_before_it() {
+    let server = Server::start();
+    (0..2).for_each(|_| server.reply(vec![head(), piece("It begins.\n"), Step::Hold]));
+    let session = Session::spawn(server.shell("", ""));
+    for (round, keys) in ["touch ahead\r", "\x04"].into_iter().enumerate() {
+        session.expect_prompt();
+        session.line(&format!("?what begins {round}"));
+        session.expect("the answer", |screen| screen.contents().matches("It begins.").count() == round + 1);
+        session.send(keys.as_bytes());
+        session.press(Key::Ctrl('c'));
+        session.expect("its end", |screen| screen.contents().matches("Stopped.").count() == round + 1);
+        session.run(&format!("echo after-{round}"));
+        session.expect_line(&format!("after-{round}"));
+    }
+    assert!(!session.home().join("ahead").exists(), "it ran");
 }
 
 #[test]

@@ -254,12 +254,19 @@ impl Feed {
 
     /// Takes the Ctrl-C among the kept keys, if there is one: whoever it was meant for is about to listen.
     pub(in crate::shell) fn take_held_interrupt(&mut self) -> bool {
-        let is_held = self.holds_interrupt();
-        if is_held {
-            self.held = to_legacy(&self.held);
-            self.held.retain(|key| *key != 3);
-        }
-        is_held
+        let keys = to_legacy(&self.held);
+        let Some(after) = self.drop_interrupted(&keys) else { return false };
+        self.held = after.to_vec();
+        true
+    }
+
+    /// Returns the keys after the last Ctrl-C, if there is one, and drops those that were kept before it: a terminal
+    /// discards what was typed ahead of a Ctrl-C, and the person expects that none of it runs.
+    fn drop_interrupted<'k>(&mut self, keys: &'k [u8]) -> Option<&'k [u8]> {
+        let at = keys.iter().rposition(|key| *key == 3)?;
+        self.held.clear();
+        self.aside.clear();
+        Some(&keys[at + 1..])
     }
 
     /// Whether a Ctrl-C waits for a command.
@@ -314,17 +321,11 @@ impl Feed {
                 None
             }
             KeysTo::Cancel => {
-                let mut cancelled = false;
-                let mut reports = to_legacy(keys);
-                take_cursor_reports(&mut reports);
-                for key in reports {
-                    if key == 3 {
-                        cancelled = true;
-                    } else {
-                        self.held.push(key);
-                    }
-                }
-                cancelled.then_some(Event::Cancel)
+                let mut keys = to_legacy(keys);
+                take_cursor_reports(&mut keys);
+                let after = self.drop_interrupted(&keys);
+                self.held.extend_from_slice(after.unwrap_or(&keys));
+                after.map(|_| Event::Cancel)
             }
             KeysTo::Question => Some(Event::Keys(to_legacy(keys), now)),
             KeysTo::Hold | KeysTo::HoldFresh => {
@@ -473,15 +474,29 @@ mod tests {
 
     /// In the moment between a question's answer and the work that went on, it was left for the next prompt.
     #[test]
-    fn a_ctrl_c_that_nobody_was_there_for_is_taken_once_and_the_other_keys_stay() {
+    fn a_ctrl_c_that_nobody_was_there_for_is_taken_once_and_the_keys_after_it_stay() {
         for interrupt in [&b"\x03"[..], b"\x1b[99;5u"] {
             let mut feed = feed();
-            feed.take(&[b"l", interrupt, b"s"].concat());
+            feed.take(&[b"rm x\r", interrupt, b"ls"].concat());
             assert!(feed.take_held_interrupt());
             assert!(!feed.take_held_interrupt());
             feed.keys_to(KeysTo::Shell);
             assert_eq!(feed.to_shell, b"ls");
         }
+    }
+
+    /// The line that was typed before a Ctrl-C ran after it, and a Ctrl-D before it ended the shell.
+    #[test]
+    fn a_ctrl_c_during_an_answer_drops_the_keys_before_it() {
+        let mut feed = feed();
+        feed.take(b"a question\r");
+        feed.keys_to(KeysTo::Question);
+        feed.keys_to(KeysTo::Cancel);
+        assert!(feed.take(b"rm x\r\x04").is_none());
+        assert!(matches!(feed.take(b"y\r\x03ls"), Some(Event::Cancel)));
+        assert!(feed.take(b" -l\r").is_none());
+        feed.edit(0);
+        assert_eq!(feed.to_editor, b"ls -l\r");
     }
 
     #[test]
@@ -601,6 +616,14 @@ mod tests {
     }
 
     #[test]
+    fn an_end_of_file_that_a_command_left_unread_ends_nothing() {
+        let mut feed = feed();
+        feed.give_back(b"\0ls\n\0cat\n".to_vec());
+        feed.keys_to(KeysTo::Shell);
+        assert_eq!(feed.to_shell, b"ls\rcat\r");
+    }
+
+    #[test]
     fn a_lost_wake_key_delays_keys_and_loses_none() {
         let mut feed = feed();
         feed.edit(0);
@@ -615,12 +638,4 @@ mod tests {
         assert_eq!(feed.wakes_sent, 0);
         assert_eq!(feed.to_editor, [WAKE_KEY, b"ls\r"].concat());
     }
-    #[test]
-    fn an_end_of_file_that_a_command_left_unread_ends_nothing() {
-        let mut feed = feed();
-        feed.give_back(b"\0ls\n\0cat\n".to_vec());
-        feed.keys_to(KeysTo::Shell);
-        assert_eq!(feed.to_shell, b"ls\rcat\r");
-    }
-
 }
