@@ -17,7 +17,7 @@ use crate::model::{
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{Event, Failure, FailureKind, ModelCommand, Shortfall, Usage};
 use crate::tools::DELEGATE_TOOL;
-use crate::turn::{Reading, commands_in, read_calls, whole_files};
+use crate::turn::{Reading, code_blocks, proposals, read_calls, whole_files};
 
 /// Calls that one answer may make; a model that makes more has lost its way.
 const CALLS_MAX: usize = 32;
@@ -53,6 +53,9 @@ const ANSWER_IN_WORDS: &str = "\n\n[No tools can be called now. Answer the quest
 /// Text after the last message if an answer looked like a call.
 const UNCLEAR: &str = "\n\n[Your last answer looked like a tool call, but it could not be read. Call the tool with a JSON \
                        object of its arguments, or answer in words.]";
+/// Text after the last message if an answer was cut off.
+const CUT: &str = "\n\n[Your last answer was cut off at the server's limit of tokens, so what it asked for wasn't done. Answer \
+                   again with less: one call, command or file at a time.]";
 /// Text after the result of a last call.
 const NO_MORE: &str = "\n[No more tools can be called for this question. Answer now with what you have.]";
 /// Text after the result of a call that failed again.
@@ -112,6 +115,8 @@ struct Progress {
     question_at: usize,
     counted: Option<Counted>,
     shortfall: Option<Shortfall>,
+    /// The newest answer was cut off, so that a call of it that isn't whole JSON may be half of one.
+    is_cut: bool,
 }
 
 impl Turn<'_, '_, '_> {
@@ -144,6 +149,7 @@ impl Turn<'_, '_, '_> {
             let read = response.usage.as_ref().map(Usage::total_in).filter(|tokens| *tokens > 0);
             let counted = read.map(|tokens| Counted { tokens, estimated: estimated(&request) });
             progress.counted = counted.or(progress.counted);
+            progress.is_cut = is_cut(&response);
             match wanted {
                 Wanted::Nothing => {
                     progress.shortfall = shortfall(&response).or(progress.shortfall);
@@ -247,7 +253,9 @@ impl Turn<'_, '_, '_> {
         if !calls.is_empty() {
             return Wanted::Calls(response.text.clone(), calls);
         }
+        let is_cut = is_cut(response);
         match read_calls(&response.text, &|name| runner.registry().is_tool(name)) {
+            Reading::Calls(..) | Reading::Unclear if is_cut => Wanted::Again(CUT),
             Reading::Calls(words, written) => {
                 let begun = request.messages.len();
                 let call = |(number, it): (usize, crate::turn::WrittenCall)| ToolCall {
@@ -261,7 +269,9 @@ impl Turn<'_, '_, '_> {
             Reading::Words if response.text.trim().is_empty() => {
                 Wanted::Again(if request.tools.is_empty() { ANSWER_IN_WORDS } else { ANSWER })
             }
-            Reading::Words if progress.failed_calls >= FAILED_CALLS => {
+            Reading::Words if progress.failed_calls < FAILED_CALLS => Wanted::Nothing,
+            Reading::Words if is_cut && !code_blocks(&response.text).is_empty() => Wanted::Again(CUT),
+            Reading::Words => {
                 let begun = request.messages.len();
                 let call = |(number, (path, content)): (usize, (String, String))| ToolCall {
                     id: format!("file-{begun}-{number}"),
@@ -274,7 +284,6 @@ impl Turn<'_, '_, '_> {
                 }
                 Wanted::Calls(response.text.clone(), files.into_iter().enumerate().map(call).collect())
             }
-            Reading::Words => Wanted::Nothing,
         }
     }
 
@@ -295,10 +304,17 @@ impl Turn<'_, '_, '_> {
                 continue;
             }
             is_repeated = false;
-            let outcome = if number < CALLS_MAX {
-                carry_out(runner, call, self.conversation, self.asked, self.provider)
-            } else {
+            let outcome = if number >= CALLS_MAX {
                 ToolError::new("too-many", format!("more than {CALLS_MAX} calls in one answer"), "").into()
+            } else if progress.is_cut && !is_json(&call.arguments) {
+                ToolError::new(
+                    "cut-off",
+                    "the call was cut off at the server's limit of tokens",
+                    "ask for less at once",
+                )
+                .into()
+            } else {
+                carry_out(runner, call, self.conversation, self.asked, self.provider)
             };
             let mut text = worded(&outcome, &runner.workspace().display().to_string());
             progress.repeats.note(call, &outcome, &text, runner.has_only_looked());
@@ -366,6 +382,15 @@ fn shortfall(response: &Response) -> Option<Shortfall> {
     }
 }
 
+/// Whether an answer stopped at a limit, wherever it was.
+fn is_cut(response: &Response) -> bool {
+    shortfall(response) == Some(Shortfall::Length)
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<serde_json::Value>(text).is_ok()
+}
+
 /// Puts the shorter conversation in front of the question's calls; returns their new start.
 fn replace_start(request: &mut Request, question_at: usize, start: Vec<Item>) -> usize {
     let length = start.len();
@@ -420,11 +445,19 @@ pub(super) fn proposes_instead(model: &str, why: &str, is_in_run: bool) -> Strin
     format!("[model] {model} {why}: {instead}")
 }
 
-/// The commands in the text of a model without tools, as calls.
+/// The commands in the text of a model without tools, as calls. The last line of an answer that was cut off may be half
+/// of one.
 fn lines_of(response: &Response, begun: usize) -> Wanted {
-    let commands = commands_in(&response.text);
+    let text = response.text.as_str();
+    let whole = if is_cut(response) { text.rfind('\n').map_or("", |at| &text[..at]) } else { text };
+    let (commands, _) = proposals(whole);
     if commands.is_empty() {
-        return if response.text.trim().is_empty() { Wanted::Again(ANSWER_IN_WORDS) } else { Wanted::Nothing };
+        let is_lost = is_cut(response) && proposals(text) != (Vec::new(), Vec::new());
+        return match text.trim() {
+            "" => Wanted::Again(ANSWER_IN_WORDS),
+            _ if is_lost => Wanted::Again(CUT),
+            _ => Wanted::Nothing,
+        };
     }
     let call = |(number, command): (usize, ModelCommand)| ToolCall {
         id: format!("line-{begun}-{number}"),
@@ -507,6 +540,8 @@ fn too_many_repeats(times: usize) -> Broken {
 fn no_answer(response: &Response) -> Broken {
     let why = if response.text.trim().is_empty() {
         "the model gave no answer, though it was asked twice"
+    } else if is_cut(response) {
+        "the answer was cut off at the server's limit of tokens, though the model was asked twice"
     } else {
         "the model wrote a tool call that can't be read, though it was asked twice"
     };

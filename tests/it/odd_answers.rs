@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::home::TestHome;
 use crate::need::TEST_PATH;
 use crate::pty::program;
-use crate::server::{Server, Step, answer, head, refusal, tool_call};
+use crate::server::{Server, Step, answer, cut_answer, head, refusal, tool_call};
 
 const WORD: &str = "marigold";
 const GOOD: &str = r#"{"command": "cat note.txt"}"#;
@@ -52,6 +52,11 @@ fn with(arguments: impl Into<Value>) -> Vec<Step> {
     named("shell", arguments)
 }
 
+/// The same, ended by the limit of tokens.
+fn cut_call(arguments: &str) -> Vec<Step> {
+    stream(&[json!({"tool_calls": [call("shell", &json!(arguments), 0, "call_1")]})], &json!("length"))
+}
+
 fn text(words: &str) -> Vec<Step> {
     stream(&[json!({"role": "assistant", "content": words})], &json!("stop"))
 }
@@ -67,6 +72,8 @@ fn arguments() -> Vec<(&'static str, Vec<Step>, Next)> {
         ("as they should be", with(GOOD), Next::Run),
         ("without the last bracket", with(&GOOD[..GOOD.len() - 1]), Next::Run),
         ("cut off in a value", with(&GOOD[..GOOD.len() - 4]), Next::Again),
+        ("without the last bracket at the limit of tokens", cut_call(&GOOD[..GOOD.len() - 1]), Next::Again),
+        ("whole at the limit of tokens", cut_call(GOOD), Next::Run),
         ("a trailing comma", with(r#"{"command": "cat note.txt",}"#), Next::Run),
         ("single quotes", with("{'command': 'cat note.txt'}"), Next::Run),
         ("raw line ends", with("{\"command\": \"\ncat note.txt\n\"}"), Next::Run),
@@ -101,6 +108,7 @@ fn names_and_texts() -> Vec<(&'static str, Vec<Step>, Next)> {
         ("doubled braces", text(&format!("{{{object}}}")), Next::Run),
         ("words before a call", text(&format!("I read it.\n\n```json\n{object}\n```")), Next::Run),
         ("a call as text that was cut off", text(r#"{"name": "shell", "arguments": {"command": "cat no"#), Next::Again),
+        ("a call as text at the limit of tokens", cut_answer(&object[..object.len() - 1]), Next::Again),
         ("nothing", text(""), Next::Again),
         ("nothing, at the limit", stream(&[], &json!("length")), Next::Again),
     ]
@@ -252,4 +260,23 @@ fn a_model_that_fails_at_calls_may_write_whole_files() {
     assert!(code == Some(0) && out.ends_with("It is changed.\n"), "{out}{err}");
     assert!(server.request(3).raw.contains("in a block of ``` code"), "the model is told how");
     assert_eq!(fs::read_to_string(home.path().join("work/note.txt")).expect("a file"), "The code word is tulip.\n");
+}
+
+/// A file of 40 lines was replaced by the two that had come.
+#[test]
+fn half_a_file_is_never_written() {
+    let half = "note.txt\n```\nThe code word is tu";
+    for (last, requests) in
+        [(cut_answer(half), 4), (cut_answer(&format!("{half}lip.\n```\nb.txt")), 4), (text(half), 3)]
+    {
+        let server = Server::start();
+        let home = home(&server);
+        (0..2).for_each(|_| server.reply(named("edit_replace_exact", r#"{"path": "note.txt"}"#)));
+        server.reply(last);
+        server.reply(answer("I leave it."));
+        let (code, out, err) = ask(home.path());
+        assert_eq!((code, server.requests()), (Some(0), requests), "{out}{err}");
+        let note = fs::read_to_string(home.path().join("work/note.txt")).expect("a file");
+        assert_eq!(note, format!("The code word is {WORD}.\n"));
+    }
 }

@@ -57,7 +57,12 @@ pub fn end_with([input, cached, output, reasoning]: [u64; 4]) -> Step {
 
 /// The proper end.
 pub fn end() -> Step {
-    let Step::Raw(mut bytes) = event(&json!({}), Some("stop")) else { unreachable!("an event is bytes") };
+    end_for("stop")
+}
+
+/// The end for a reason.
+fn end_for(reason: &str) -> Step {
+    let Step::Raw(mut bytes) = event(&json!({}), Some(reason)) else { unreachable!("an event is bytes") };
     bytes.extend_from_slice(b"data: [DONE]\n\n");
     Step::Raw(bytes)
 }
@@ -67,13 +72,16 @@ pub fn answer(text: &str) -> Vec<Step> {
     vec![head(), piece(text), end()]
 }
 
+/// An answer that the limit of tokens cut off.
+pub fn cut_answer(text: &str) -> Vec<Step> {
+    vec![head(), piece(text), end_for("length")]
+}
+
 /// A whole answer that calls a tool.
 pub fn tool_call(name: &str, arguments: &str) -> Vec<Step> {
     let call = json!([{"index": 0, "id": "call-1", "type": "function",
         "function": {"name": name, "arguments": arguments}}]);
-    let Step::Raw(mut bytes) = event(&json!({}), Some("tool_calls")) else { unreachable!("an event is bytes") };
-    bytes.extend_from_slice(b"data: [DONE]\n\n");
-    vec![head(), event(&json!({"tool_calls": call}), None), Step::Raw(bytes)]
+    vec![head(), event(&json!({"tool_calls": call}), None), end_for("tool_calls")]
 }
 
 /// A refusal.

@@ -16,11 +16,12 @@ pub struct CodeBlock {
 /// Finds an answer's blocks of code between fences, in order. One that the answer breaks off in is one too.
 #[must_use]
 pub fn code_blocks(answer: &str) -> Vec<CodeBlock> {
-    code_blocks_with_lines(answer).into_iter().map(|(_, block)| block).collect()
+    let (blocks, _) = code_blocks_with_lines(answer);
+    blocks.into_iter().map(|(_, block)| block).collect()
 }
 
-/// As [`code_blocks`], each with the number of the line of its opening fence.
-pub(super) fn code_blocks_with_lines(answer: &str) -> Vec<(usize, CodeBlock)> {
+/// As [`code_blocks`], each with the number of the line of its opening fence; and whether the last one has its end.
+pub(super) fn code_blocks_with_lines(answer: &str) -> (Vec<(usize, CodeBlock)>, bool) {
     let mut blocks: Vec<(usize, CodeBlock)> = Vec::new();
     let mut open: Option<Fence> = None;
     for (number, line) in answer.lines().enumerate() {
@@ -43,7 +44,7 @@ pub(super) fn code_blocks_with_lines(answer: &str) -> Vec<(usize, CodeBlock)> {
             }
         }
     }
-    blocks
+    (blocks, open.is_none())
 }
 
 #[derive(Clone, Copy)]

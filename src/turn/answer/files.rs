@@ -5,12 +5,17 @@ use super::blocks::code_blocks_with_lines;
 /// Longest path that is taken for one.
 const PATH_CHARS_MAX: usize = 200;
 
-/// Finds blocks of code with a path: on the line before it, or after the fence. Gives path and content.
+/// Finds blocks of code with a path: on the line before it, or after the fence. Gives path and content. A block without
+/// its closing fence may be half a file, so it isn't one.
 #[must_use]
 pub fn whole_files(answer: &str) -> Vec<(String, String)> {
     let lines: Vec<&str> = answer.lines().collect();
     let mut files: Vec<(String, String)> = Vec::new();
-    for (at, block) in code_blocks_with_lines(answer) {
+    let (mut blocks, is_whole) = code_blocks_with_lines(answer);
+    if !is_whole {
+        blocks.pop();
+    }
+    for (at, block) in blocks {
         let info = lines.get(at).map(|line| line.trim().trim_start_matches(['`', '~'])).unwrap_or_default();
         let before = lines[..at].iter().rev().find(|line| !line.trim().is_empty()).copied().unwrap_or_default();
         let after_fence = info.split(|c: char| c.is_whitespace() || c == ':' || c == '=').rev().find_map(path);
@@ -44,6 +49,7 @@ mod tests {
             ("```python calc.py\nx\n```", file("calc.py", "x\n")),
             ("```calc.py\nx\n```", file("calc.py", "x\n")),
             ("a.txt\n```\n1\n```\na.txt\n```\n2\n```", file("a.txt", "2\n")),
+            ("a.txt\n```\n1\n```\nb.txt\n```\n2\n3", file("a.txt", "1\n")),
             ("Run this:\n```sh\nls\n```", vec![]),
             ("../x.txt\n```\n1\n```", vec![]),
             ("I changed calc.py like so\n```\nx\n```", vec![]),

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::{command, plan, run, shell};
 use crate::changes::{home, read, rounds, work};
 use crate::home::TestHome;
-use crate::server::{Server, Step, answer, end_with, head, piece, refusal};
+use crate::server::{Server, Step, answer, cut_answer, end_with, head, piece, refusal};
 
 const QUIET: &str = "console = {usage = false}, memory = {auto = false}, context = {project = false}";
 
@@ -127,6 +127,23 @@ fn the_commands_of_a_model_without_tools_are_its_calls() {
     let last = server.request(server.requests());
     last.expect_turns();
     assert!(last.content(-1).contains("Your commands were run"), "{}", last.content(-1));
+}
+
+/// The half of a command that came before the limit of tokens was run.
+#[test]
+fn a_command_that_was_cut_off_is_asked_for_again() {
+    let server = Server::start();
+    server.reply(refusal("400 Bad Request", "this model does not support tools"));
+    server.reply(answer("TASK: make it"));
+    server.reply(cut_answer("CMD: mkdir half && touch half/wh"));
+    server.reply(cut_answer("CMD: mkdir made\nCMD: touch made/tw"));
+    server.reply(answer("CMD: touch made/two"));
+    server.reply(answer("It is made."));
+    let home = TestHome::for_commands().directory("work/.git").asks(&server, "m", "", QUIET).done();
+    let (status, text) = run(home.path(), &["norris", "make it", "--check", "test -e made/two"]);
+    assert_eq!(status, 0, "{text}");
+    assert!(!work(home.path(), "half").exists() && !work(home.path(), "made/tw").exists(), "{text}");
+    assert!(server.request(4).content(-1).contains("was cut off"), "{}", server.request(4).content(-1));
 }
 
 #[test]
