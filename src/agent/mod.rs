@@ -417,7 +417,7 @@ impl Agent {
         if !kept.trim().is_empty() {
             keep_trail(&mut self.trails, sent, trail);
         }
-        close(&mut self.conversation, end, (text, &kept), sink, record);
+        close(&mut self.conversation, (end, shortfall), (text, &kept), sink, record);
     }
 
     /// Learns what the model that is asked can read, and makes the conversation fit that.
@@ -635,7 +635,7 @@ impl Learnt {
 /// Ends a question: the conversation keeps what came, the recorder and the faces hear how.
 fn close(
     conversation: &mut Conversation,
-    end: Result<Response, Broken>,
+    (end, missing): (Result<Response, Broken>, Option<Shortfall>),
     (text, kept): (String, &str),
     sink: &mut dyn FnMut(Event),
     mut record: Record<'_>,
@@ -645,7 +645,7 @@ fn close(
             let message = shortfall(&response).unwrap_or("the model gave no answer");
             let hint = "ask in another way, or another model".to_owned();
             let failure = Failure { kind: FailureKind::Unavailable, message: message.to_owned(), hint };
-            close(conversation, Err(Broken::Failed(failure)), (text, kept), sink, record);
+            close(conversation, (Err(Broken::Failed(failure)), missing), (text, kept), sink, record);
         }
         Ok(response) => {
             conversation.answered(kept);
@@ -654,7 +654,7 @@ fn close(
                 sink(Event::Notice(notice));
             }
             record.keep(sink, |it| it.finished(Ending::Answered));
-            sink(Event::Answered { text });
+            sink(Event::Answered { text, shortfall: missing });
         }
         Err(Broken::Cancelled) => {
             conversation.cancelled(kept);

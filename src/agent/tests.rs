@@ -107,7 +107,7 @@ fn a_question_is_answered_recorded_and_remembered() {
     (0..3).for_each(|_| server.go.send(()).expect("the server waits"));
     let (mut agent, log) = agent_of(&server, 2);
     let events = ask(&mut agent, "one?");
-    assert_eq!(events.last(), Some(&Event::Answered { text: "yes sir".into() }));
+    assert_eq!(events.last(), Some(&Event::Answered { text: "yes sir".into(), shortfall: None }));
     let pieces: String =
         events.iter().filter_map(|it| if let Event::Text(text) = it { Some(text.as_str()) } else { None }).collect();
     assert_eq!(pieces, "yes sir");
@@ -207,7 +207,7 @@ fn a_cancelled_answer_keeps_its_first_part() {
     assert_eq!(events, [Event::Cancelled { text: String::new() }]);
     cancel.rearm();
     agent.ask("two?", &cancel, &mut |event| events.push(event));
-    assert_eq!(events.last(), Some(&Event::Answered { text: "ok".into() }));
+    assert_eq!(events.last(), Some(&Event::Answered { text: "ok".into(), shortfall: None }));
     sent(&server);
     assert_eq!(sent(&server), ["system:sys", "user:one?", "assistant:half\n[stopped by the user]", "user:two?"]);
 }
@@ -255,7 +255,7 @@ fn a_failing_store_is_reported_once_and_the_answer_goes_on() {
     let events = ask(&mut Agent::new(options, Box::new(Full)), "one?");
     let notices: Vec<_> = events.iter().filter(|it| matches!(it, Event::Notice(_))).collect();
     assert_eq!(notices.len(), 1, "{events:?}");
-    assert_eq!(events.last(), Some(&Event::Answered { text: "ab".into() }));
+    assert_eq!(events.last(), Some(&Event::Answered { text: "ab".into(), shortfall: None }));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn an_answer_that_lacks_something_says_so() {
     assert!(notices(&events).iter().any(|notice| notice.contains("limit of tokens")), "{events:?}");
     assert!(matches!(events.last(), Some(Event::Answered { .. })));
     sent(&server);
-    assert_eq!(ask(&mut agent, "two?").last(), Some(&Event::Answered { text: "yes".into() }));
+    assert_eq!(ask(&mut agent, "two?").last(), Some(&Event::Answered { text: "yes".into(), shortfall: None }));
     assert_eq!(sent(&server).last().map(String::as_str), Some("user:two?"));
     let again = sent(&server).pop().expect("a message");
     assert!(again.starts_with("user:two?\n\n[") && again.contains("Answer the question in words"), "{again}");

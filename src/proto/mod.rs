@@ -275,10 +275,12 @@ pub enum Event {
     Usage(Box<Spent>),
     /// Something happened to the session on git that the question belongs to.
     Session(Box<SessionEvent>),
-    /// The answer is whole.
+    /// The answer has come to its end.
     Answered {
         /// The whole text.
         text: String,
+        /// Reason why it isn't all that it could have been.
+        shortfall: Option<Shortfall>,
     },
     /// The user stopped the answer; the part up to then stays.
     Cancelled {

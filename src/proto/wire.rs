@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::tool::{Step, ToolEvent};
-use super::{Event, FailureKind, Money, SessionEvent, Spent, TurnCommitted};
+use super::{Event, FailureKind, Money, SessionEvent, Shortfall, Spent, TurnCommitted};
 
 /// One line.
 #[derive(Serialize)]
@@ -69,6 +69,7 @@ pub enum Line<'a> {
     },
     Answered {
         text: &'a str,
+        shortfall: Option<&'static str>,
     },
     Cancelled {
         text: &'a str,
@@ -123,7 +124,7 @@ impl<'a> Line<'a> {
             Event::Tool(event) => Self::of_tool(event),
             Event::Usage(spent) => Self::Usage(Usage::of(spent)),
             Event::Session(event) => Self::of_session(event),
-            Event::Answered { text } => Self::Answered { text },
+            Event::Answered { text, shortfall } => Self::Answered { text, shortfall: shortfall.map(word_of) },
             Event::Cancelled { text } => Self::Cancelled { text },
             Event::Failed { text, failure } => {
                 Self::Failed { text, kind: kind(failure.kind), message: &failure.message, hint: &failure.hint }
@@ -178,5 +179,14 @@ pub fn kind(kind: FailureKind) -> &'static str {
         FailureKind::Budget => "budget",
         FailureKind::Unavailable => "unavailable",
         FailureKind::Internal => "internal",
+    }
+}
+
+/// The word for a shortfall.
+fn word_of(shortfall: Shortfall) -> &'static str {
+    match shortfall {
+        Shortfall::Length => "length",
+        Shortfall::Rounds => "rounds",
+        Shortfall::Filtered => "filtered",
     }
 }

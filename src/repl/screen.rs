@@ -78,7 +78,7 @@ impl Screen {
 pub(super) struct Reply {
     /// The answer, as far as it came.
     pub text: String,
-    /// Whether it is whole, so that its commands may be offered.
+    /// Whether it came to its end.
     pub whole: bool,
     /// Nobody could be asked, or nobody answered.
     pub is_unanswered: bool,
@@ -157,7 +157,7 @@ impl Drawing {
                 self.rest();
                 console.write(&self.markdown.push(&piece));
             }
-            Event::Answered { text } => self.end(text, true),
+            Event::Answered { text, .. } => self.end(text, true),
             Event::Cancelled { text } => {
                 let told = stopped(&text);
                 self.end(text, false);

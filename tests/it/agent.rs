@@ -98,7 +98,7 @@ fn json_lines_are_the_events() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert_eq!(events.len(), 3, "{rest}");
     assert_eq!((&events[1]["event"], &events[1]["is_estimate"]), (&"usage".into(), &true.into()));
-    assert_eq!(events[2], serde_json::json!({"event": "answered", "text": "one \u{1b}two"}));
+    assert_eq!(events[2], serde_json::json!({"event": "answered", "text": "one \u{1b}two", "shortfall": null}));
     server.reply(crate::server::refusal("500 Oops", "no"));
     let (code, out, _) = run(home.path(), &["-m", "what?", "--json"]);
     let events = lines(&out);
@@ -267,7 +267,7 @@ fn an_answer_is_held_against_its_schema() {
     server.reply(answer("{\"port\": 1}"));
     let (_, out, _) = run(home.path(), &[&args[..], &["--json"]].concat());
     let ends: Vec<Value> = lines(&out).into_iter().filter(|line| line["event"] == "answered").collect();
-    assert_eq!(ends, [serde_json::json!({"event": "answered", "text": "{\"port\": 1}"})]);
+    assert_eq!(ends, [serde_json::json!({"event": "answered", "text": "{\"port\": 1}", "shortfall": null})]);
 }
 
 #[test]

@@ -552,7 +552,7 @@ impl Driver<'_> {
                     cancel.cancel();
                 }
                 match &event {
-                    Event::Answered { text: whole } => text = Some(whole.clone()),
+                    Event::Answered { text: whole, .. } => text = Some(whole.clone()),
                     Event::Failed { failure: why, .. } => failure = Some(why.clone()),
                     _ => {}
                 }

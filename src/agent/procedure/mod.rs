@@ -576,7 +576,7 @@ impl ProcedureDriver<'_> {
         let ((), cut) = watched(most, cancel, self.journal, self.seen, || {
             let mut sink = |event: Event| {
                 match &event {
-                    Event::Answered { text: whole } => text = Some(whole.clone()),
+                    Event::Answered { text: whole, .. } => text = Some(whole.clone()),
                     Event::Failed { failure: why, .. } => failure = Some(why.clone()),
                     _ => {}
                 }

@@ -396,9 +396,9 @@ impl Channel for AtCli {
 
 /// Returns an answer's JSON alone, or the answer and its problems; another end stays as it is.
 fn hold_against(schema: &Schema, end: Event) -> Result<Event, (String, String)> {
-    let Event::Answered { text } = end else { return Ok(end) };
+    let Event::Answered { text, shortfall } = end else { return Ok(end) };
     match schema.read(&text) {
-        Ok(json) => Ok(Event::Answered { text: json.to_owned() }),
+        Ok(json) => Ok(Event::Answered { text: json.to_owned(), shortfall }),
         Err(problems) => Err((text, problems.join("; "))),
     }
 }
@@ -512,7 +512,7 @@ impl Face {
             }
             Event::Notice(text) => self.say_beside(&text),
             Event::Session(event) => event.text().iter().for_each(|text| self.say_beside(text)),
-            Event::Answered { text } => {
+            Event::Answered { text, .. } => {
                 if self.schema.is_some() {
                     let drawn = self.drawing.push(&text);
                     self.put(&drawn);

@@ -55,7 +55,7 @@ mod tests {
     use crate::proto::tool::{Outcome, Planned, ToolError};
     use crate::proto::tool::{Step, ToolEvent};
     use crate::proto::wire::{Line, kind};
-    use crate::proto::{Event, Failure, FailureKind, SessionEvent, Spent, TurnCommitted};
+    use crate::proto::{Event, Failure, FailureKind, SessionEvent, Shortfall, Spent, TurnCommitted};
     use crate::schema::Schema;
 
     const KINDS: [FailureKind; 7] = [
@@ -108,7 +108,8 @@ mod tests {
                 text: text(),
                 ..TurnCommitted::default()
             }))),
-            Event::Answered { text: text() },
+            Event::Answered { text: text(), shortfall: None },
+            Event::Answered { text: text(), shortfall: Some(Shortfall::Length) },
             Event::Cancelled { text: text() },
         ];
         others.into_iter().chain(KINDS.map(failed)).collect()

@@ -20,7 +20,7 @@ use crate::ledger::{NewRun, RunEnd, Subject};
 use crate::proto::team::{EventDraft, Identity, Mode};
 use crate::proto::tool::Step;
 use crate::proto::wire::Line;
-use crate::proto::{Event, Failure, FailureKind, Spent};
+use crate::proto::{Event, Failure, FailureKind, Shortfall, Spent};
 use crate::schema::Schema;
 use crate::shell::supervise::Ending;
 use crate::store::ConversationId;
@@ -297,7 +297,7 @@ impl Channel for Http {
             Event::Text(text) => Event::Text(redact(&text)),
             Event::Thought(text) => Event::Thought(redact(&text)),
             Event::Notice(text) => Event::Notice(redact(&text)),
-            Event::Answered { text } => held(schema.as_ref(), redact(&text)),
+            Event::Answered { text, shortfall } => held(schema.as_ref(), redact(&text), shortfall),
             Event::Cancelled { text } => Event::Cancelled { text: redact(&text) },
             Event::Failed { text, failure } => Event::Failed { text: redact(&text), failure },
             other => other,
@@ -324,10 +324,10 @@ impl Channel for Http {
 }
 
 /// The end of a run with an answer: its JSON alone if it must match a schema, or that it doesn't.
-fn held(schema: Option<&Schema>, text: String) -> Event {
-    let Some(schema) = schema else { return Event::Answered { text } };
+fn held(schema: Option<&Schema>, text: String, shortfall: Option<Shortfall>) -> Event {
+    let Some(schema) = schema else { return Event::Answered { text, shortfall } };
     let problems = match schema.read(&text) {
-        Ok(json) => return Event::Answered { text: json.to_owned() },
+        Ok(json) => return Event::Answered { text: json.to_owned(), shortfall },
         Err(problems) => problems.join("; "),
     };
     let message = format!("the answer doesn't match output_schema: {problems}");
@@ -341,7 +341,7 @@ fn show(gateway: &Gateway, run: &LiveRun, event: &Event) {
         let mut shown = run.shown();
         match event {
             Event::Text(text) => shown.text.push_str(text),
-            Event::Answered { text } => {
+            Event::Answered { text, .. } => {
                 shown.text.clone_from(text);
                 shown.end = Some(("answered", None));
             }
