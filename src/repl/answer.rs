@@ -52,7 +52,11 @@ pub(super) fn ask(repl: &mut Repl, line: Option<&str>, question: &str) -> Flow {
         if !line.is_some_and(|line| repl.hooks.is_private(line)) {
             repl.terminal.tell_hooks(HookEvent::Answer(&reply.text));
         }
-        let (commands, dropped) = turn::proposals(&reply.text);
+        let (mut commands, mut dropped) = turn::proposals(&reply.text);
+        if reply.is_cut && !(commands.is_empty() && dropped.is_empty()) {
+            commands.clear();
+            dropped = vec!["[model] the answer was cut off, so none of its commands is offered".to_owned()];
+        }
         dropped.iter().for_each(|notice| repl.console.notice(notice));
         repl.proposals_total = commands.len();
         repl.proposals = commands.into();

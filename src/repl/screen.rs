@@ -12,7 +12,7 @@ use crate::console::{Console, Waiting};
 use crate::gate::CHECK_TOOL;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, Step, ToolEvent};
-use crate::proto::{Event, FailureKind, Spent};
+use crate::proto::{Event, FailureKind, Shortfall, Spent};
 use crate::render::text::escape_visible;
 use crate::render::{Markdown, Options};
 use crate::repl::rules::sharing::Sharing;
@@ -80,6 +80,8 @@ pub(super) struct Reply {
     pub text: String,
     /// Whether it came to its end.
     pub whole: bool,
+    /// Whether a limit or a filter cut it off, so that its commands may be half of what the model meant.
+    pub is_cut: bool,
     /// Nobody could be asked, or nobody answered.
     pub is_unanswered: bool,
     /// The model's thoughts before the answer.
@@ -157,7 +159,10 @@ impl Drawing {
                 self.rest();
                 console.write(&self.markdown.push(&piece));
             }
-            Event::Answered { text, .. } => self.end(text, true),
+            Event::Answered { text, shortfall } => {
+                self.reply.is_cut = matches!(shortfall, Some(Shortfall::Length | Shortfall::Filtered));
+                self.end(text, true);
+            }
             Event::Cancelled { text } => {
                 let told = stopped(&text);
                 self.end(text, false);

@@ -2,7 +2,7 @@
 //! question.
 
 use crate::pty::{Key, Session};
-use crate::server::{Server, Step, answer, end, head, piece};
+use crate::server::{Server, Step, answer, cut_answer, end, head, piece};
 
 /// Waits for the question about proposal `number` of `total`.
 #[track_caller]
@@ -209,6 +209,19 @@ fn an_answer_that_was_stopped_proposes_nothing() {
     ask(&session, "what shall I touch?");
     session.expect_text("and");
     session.press(Key::Ctrl('c'));
+    session.expect_prompt();
+    assert!(!session.screen_text().contains("the model proposes"));
+}
+
+/// At the limit of tokens `rm -r build-old` may end as `rm -r build`.
+#[test]
+fn an_answer_that_was_cut_off_proposes_nothing() {
+    let server = Server::start();
+    server.reply(cut_answer("Do:\nCMD: touch one\nCMD: touch tw"));
+    let session = Session::spawn(server.shell("", ""));
+    ask(&session, "what shall I touch?");
+    session.expect_text("the answer stopped at the server's limit of tokens");
+    session.expect_text("none of its commands is offered");
     session.expect_prompt();
     assert!(!session.screen_text().contains("the model proposes"));
 }
