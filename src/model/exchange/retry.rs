@@ -31,7 +31,8 @@ pub(in crate::model) fn delay(fault: &Fault, tries: u32, random: u64, now_unix_m
 }
 
 /// Returns whether another model may be asked after this fault: no connection, a time-out, a refusal that another
-/// server needn't share (401, 403, 404, 429, 5xx), or an answer that isn't the protocol.
+/// server needn't share (401, 402, 403, 404, 408, 429, 5xx), an answer that breaks off or stalls, or one that isn't the
+/// protocol. The caller knows whether something of the answer was shown.
 pub(in crate::model) fn is_for_another(fault: &Fault) -> bool {
     matches!(
         fault,
@@ -41,10 +42,13 @@ pub(in crate::model) fn is_for_another(fault: &Fault) -> bool {
             | Fault::Unreachable { .. }
             | Fault::Tls { .. }
             | Fault::ClosedEarly
+            | Fault::Cut
             | Fault::NeverStarted(_)
+            | Fault::Stalled(_)
             | Fault::RateLimited { .. }
             | Fault::Server { .. }
             | Fault::Unauthorized { .. }
+            | Fault::Rejected { status: 402 | 408, .. }
             | Fault::NotFound { .. }
             | Fault::Redirected { .. }
             | Fault::Garbage { .. }

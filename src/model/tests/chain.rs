@@ -133,8 +133,14 @@ fn the_next_model_is_asked_with_a_notice_if_one_cannot_be_reached() {
         (r#"{"status": 400, "message": "bad"}"#, false),
         (r#"{"status": 404}"#, true),
         (r#"{"status": 403}"#, true),
+        (r#"{"status": 402, "message": "no credit"}"#, true),
+        (r#"{"status": 408}"#, true),
+        ("cut", true),
     ] {
-        let bad = format!(r#"{{"steps": [{{"error": {fault}}}]}}"#);
+        let bad = match fault {
+            "cut" => r#"{"steps": [{"cut": true}]}"#.to_owned(),
+            _ => format!(r#"{{"steps": [{{"error": {fault}}}]}}"#),
+        };
         let mut ear = Ear::new(false);
         let end =
             chat(vec![mock("a", &bad), mock("b", good), reliable(&["a", "b"], false)], "r", &question("q"), &mut ear);
