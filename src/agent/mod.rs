@@ -420,9 +420,19 @@ impl Agent {
         close(&mut self.conversation, (end, shortfall), (text, &kept), sink, record);
     }
 
+    /// Takes over the turns that another session added to this conversation or rewound.
+    fn catch_up(&mut self, sink: &mut dyn FnMut(Event)) {
+        let Some(conversation) = self.recorder.conversation() else { return };
+        if let Some((turns, summary)) = self.recorder.changed_beside() {
+            sink(Event::Notice("[history] another session has changed this conversation".to_owned()));
+            self.go_on_in(conversation, turns, summary);
+        }
+    }
+
     /// Learns what the model that is asked can read, and makes the conversation fit that.
     fn make_ready(&mut self, question: &str, cancel: &Cancel, sink: &mut dyn FnMut(Event)) {
         self.shortfall = None;
+        self.catch_up(sink);
         let Ok(provider) = choose(&self.models, self.current.as_deref()) else { return };
         let has_tools = self.has_tools(&*provider);
         if let (true, Some(runner)) = (has_tools, &mut self.runner) {

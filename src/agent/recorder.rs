@@ -3,6 +3,7 @@
 use crate::money::Spending;
 use crate::proto::{Failure, Spent};
 use crate::store::{Charge, ConversationId};
+use crate::turn::{PastSummary, PastTurn};
 
 /// The end of a question, for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +150,12 @@ pub trait Recorder: Send {
 
     /// Records into this conversation from now on; into a new one for `None`.
     fn turn_to(&mut self, _: Option<ConversationId>) {}
+
+    /// The turns of the recorded conversation and its summary, if another session has added or rewound some since this
+    /// one turned to it or asked in it.
+    fn changed_beside(&mut self) -> Option<(Vec<PastTurn>, Option<PastSummary>)> {
+        None
+    }
 
     /// Charges the requests that follow to a run, and to a part of its work.
     fn charge(&mut self, _: Option<Charge>) {}

@@ -29,7 +29,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use conversations::calls::StoredCall;
 pub use conversations::conversation::{
-    ConversationId, MessageState, OpenMessage, StoredConversation, StoredMessage, StoredTurn,
+    ConversationId, MessageState, OpenMessage, StoredConversation, StoredMessage, StoredTurn, TurnCounts,
 };
 pub use conversations::editor::EditorSession;
 pub use conversations::memory::{MemoryOrigin, StoredMemory, ToRemember};

@@ -599,8 +599,14 @@ fn a_conversation_is_forked_rewound_and_named() {
     let listed: Vec<_> = store.conversations(9).unwrap().into_iter().map(|it| (it.id, it.title, it.turns)).collect();
     assert_eq!(listed, [(first, "one".into(), 2), (fork, "one".into(), 3), (second, "A name".into(), 1)]);
     assert_eq!(store.conversation(fork).unwrap().unwrap().parent, Some((first, 2)));
+    let counts = |asked, rewound, ended| TurnCounts { asked, rewound, ended };
+    assert_eq!(store.turn_counts(first), Some(counts(4, 2, 4)));
     store.rewind(first, 0).unwrap();
     assert_eq!(questions(&store, first), [""; 0]);
+    assert_eq!(store.turn_counts(first), Some(counts(4, 4, 4)));
+    for (earlier, is_after) in [(counts(4, 3, 4), true), (counts(4, 4, 4), false), (counts(5, 4, 4), false)] {
+        assert_eq!(counts(4, 4, 4).is_after(earlier), is_after, "{earlier:?}");
+    }
 }
 
 #[test]

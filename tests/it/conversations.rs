@@ -342,3 +342,25 @@ fn two_shells_in_one_conversation_keep_each_question_with_its_answer() {
     let sent = contents(&server, 4);
     assert_eq!(sent[2..6], ["what does the first ask?", "early bird", "what does the second ask?", "from between"]);
 }
+
+/// What one shell had rewound still went with the questions of the other, though neither showed it.
+#[test]
+fn a_question_carries_what_another_shell_added_and_not_what_it_rewound() {
+    let (server, home) = (Server::start(), home());
+    let first = shell(&server, &home);
+    first.run("what is the first word?");
+    let second = shell(&server, &home);
+    second.run(":resume 1");
+    second.run("what is the second word?");
+    first.run("what is the third word?");
+    let [one, two, three] = ["first", "second", "third"].map(|word| format!("what is the {word} word?"));
+    assert_eq!(contents(&server, 3), [&one, "ok", &two, "ok", &three]);
+    first.expect_text("another session has changed this conversation");
+    first.line(":rewind 1");
+    first.expect_text("Back at turn 1; 2 later turns are set aside.");
+    second.run("what is left?");
+    assert_eq!(contents(&server, 4), [&one, "ok", "what is left?"]);
+    // Nothing changed beside it since then.
+    second.run("what else?");
+    assert_eq!(second.screen_text().matches("another session has changed").count(), 1);
+}

@@ -8,7 +8,7 @@ use crate::money::{Spending, Sum};
 use crate::proto::{Failure, Spent};
 use crate::store::{
     Charge, ConversationId, MessageState, OpenMessage, Period, RequestId, Store, StoreError, StoredCall, StoredSummary,
-    StoredTurn,
+    StoredTurn, TurnCounts,
 };
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
@@ -47,6 +47,8 @@ pub struct StoreRecorder {
     /// Begun with the first question, so that a session without questions stores nothing.
     conversation: Option<ConversationId>,
     open: Option<OpenMessage>,
+    /// The turns that the agent knows of.
+    known: TurnCounts,
     /// The row of a request that is on its way.
     reserved: Option<RequestId>,
     /// Another part of the program reports a problem of the store.
@@ -59,7 +61,8 @@ impl StoreRecorder {
     /// Makes a recorder; the conversation begins with the first question.
     #[must_use]
     pub fn new(store: Arc<Mutex<Store>>) -> Self {
-        Self { store, conversation: None, open: None, reserved: None, is_quiet: false, charge: None }
+        let known = TurnCounts::default();
+        Self { store, conversation: None, open: None, known, reserved: None, is_quiet: false, charge: None }
     }
 
     /// Makes a recorder for background work of a session, for one of its conversations.
@@ -106,11 +109,23 @@ impl Recorder for StoreRecorder {
         let mut store = Self::store(&self.store);
         let conversation = Self::begun(&mut self.conversation, &mut store, now, model);
         self.open = Some(store.ask(conversation, now, text, model));
+        self.known.asked += 1;
         Self::store_problem(self.is_quiet, &mut store)
     }
 
     fn turn_to(&mut self, conversation: Option<ConversationId>) {
         self.conversation = conversation;
+        self.known = conversation.and_then(|id| Self::store(&self.store).turn_counts(id)).unwrap_or_default();
+    }
+
+    fn changed_beside(&mut self) -> Option<(Vec<PastTurn>, Option<PastSummary>)> {
+        let conversation = self.conversation?;
+        let store = Self::store(&self.store);
+        if !store.turn_counts(conversation)?.is_after(self.known) {
+            return None;
+        }
+        let turns = store.turns(conversation).ok()?;
+        Some((past_turns(turns), past_summary(&store, conversation).ok()?))
     }
 
     fn charge(&mut self, charge: Option<Charge>) {
@@ -232,6 +247,7 @@ impl Recorder for StoreRecorder {
         let mut store = Self::store(&self.store);
         if let Some(open) = self.open.take() {
             store.finish_message(open, state, now_unix_ms());
+            self.known.ended += u32::from(state != MessageState::Partial);
             let conversation = self.conversation.map(|id| id.0);
             tracing::info!(event = "memory_persisted", conversation, durable = store.is_durable());
         }

@@ -99,6 +99,25 @@ pub struct StoredTurn {
     pub calls: Vec<StoredCall>,
 }
 
+/// Numbers that tell whether a conversation has changed: none of them falls while it is stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TurnCounts {
+    /// Questions, rewound ones too.
+    pub asked: u32,
+    /// Questions that were rewound.
+    pub rewound: u32,
+    /// Answers that are whole or failed.
+    pub ended: u32,
+}
+
+impl TurnCounts {
+    /// Whether turns were added or rewound since `earlier`. A conversation that another session has deleted is none.
+    #[must_use]
+    pub fn is_after(self, earlier: Self) -> bool {
+        self != earlier && self.asked >= earlier.asked && self.rewound >= earlier.rewound && self.ended >= earlier.ended
+    }
+}
+
 impl Store {
     /// Begins a conversation at `started` (Unix milliseconds); it never fails, see [`Store::take_problem`].
     pub fn begin_conversation(&mut self, started: i64, model: &str) -> ConversationId {
@@ -338,6 +357,27 @@ impl Store {
             }
         }
         Ok(turns)
+    }
+
+    /// Counts a conversation's turns; `None` if the database can't be read, which the next read reports.
+    #[must_use]
+    pub fn turn_counts(&self, conversation: ConversationId) -> Option<TurnCounts> {
+        let sql = "SELECT count(CASE WHEN role = 'user' THEN 1 END),
+            count(CASE WHEN role = 'user' AND rewound THEN 1 END),
+            count(CASE WHEN role = 'assistant' AND state <> 'partial' THEN 1 END)
+            FROM message WHERE conversation = ?1";
+        let conversation = self.moved.conversation(conversation.0);
+        let mut counts = TurnCounts::default();
+        for connection in self.readers() {
+            let read = connection.prepare_cached(sql).and_then(|mut statement| {
+                statement.query_row([conversation], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            });
+            let (asked, rewound, ended): (u32, u32, u32) = read.ok()?;
+            counts.asked += asked;
+            counts.rewound += rewound;
+            counts.ended += ended;
+        }
+        Some(counts)
     }
 
     fn record_with_ids(&self, conversation: ConversationId) -> Result<Vec<(i64, StoredMessage)>, StoreError> {
