@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use crate::dispatch::piped;
 use crate::procs;
 use crate::pty::{Key, Session, program};
-use crate::server::{Server, Step, answer, end, head, piece};
+use crate::server::{Server, Step, answer, end, head, piece, refusal};
 
 fn home() -> TempDir {
     tempfile::tempdir().expect("a home")
@@ -363,4 +363,20 @@ fn a_question_carries_what_another_shell_added_and_not_what_it_rewound() {
     // Nothing changed beside it since then.
     second.run("what else?");
     assert_eq!(second.screen_text().matches("another session has changed").count(), 1);
+}
+
+#[test]
+fn a_broken_answer_is_marked_in_the_transcript() {
+    let (server, home) = (Server::start(), home());
+    let session = shell(&server, &home);
+    server.reply(vec![head(), piece("The first half")]);
+    session.run("what breaks?");
+    server.reply(refusal("401 Unauthorized", "no"));
+    session.run("what fails?");
+    session.run(" clear");
+    session.run(":transcript");
+    session.expect("both marks", |screen| {
+        let text = screen.contents();
+        text.contains("The first half\n[the answer broke off here]") && text.contains("? what fails?\n[no answer came]")
+    });
 }

@@ -20,7 +20,7 @@ use crate::repl::hub::{Flow, Repl};
 use crate::repl::records::memory;
 use crate::repl::screen::drawing;
 use crate::store::export::Format;
-use crate::store::{ConversationId, Row, StoredTurn};
+use crate::store::{ConversationId, MessageState, Row, StoredTurn};
 
 /// Begins a new conversation.
 pub(in crate::repl) fn new_conversation(repl: &mut Repl) {
@@ -281,6 +281,10 @@ fn tell_no_conversation(repl: &Repl) {
 fn show_turn(repl: &Repl, turn: &StoredTurn) {
     repl.console.outside(&format!("? {}\n", turn.question));
     draw_answer(&repl.console, &turn.answer);
+    if turn.state != MessageState::Complete {
+        let is_silent = turn.answer.trim().is_empty();
+        repl.console.notice(if is_silent { "[no answer came]" } else { "[the answer broke off here]" });
+    }
 }
 
 /// Draws an answer as it was drawn while it came.
