@@ -11,13 +11,14 @@ use super::goal::helper::helped;
 use super::recorder::PastCall;
 use super::texts::compact::estimated;
 use super::texts::scribe::{Counted, Shorter};
+use crate::base::text::counted;
 use crate::model::{
     Capabilities, Fault, Item, ModelError, Provider, Reach, Request, Response, StopReason, ToolCall, ToolResult,
 };
 use crate::proto::tool::{Outcome, ToolError};
 use crate::proto::{Event, Failure, FailureKind, ModelCommand, Shortfall, Usage};
 use crate::tools::DELEGATE_TOOL;
-use crate::turn::{Reading, code_blocks, proposals, read_calls, whole_files};
+use crate::turn::{Reading, Scale, code_blocks, proposals, read_calls, whole_files};
 
 /// Calls that one answer may make; a model that makes more has lost its way.
 const CALLS_MAX: usize = 32;
@@ -58,6 +59,8 @@ const CUT: &str = "\n\n[Your last answer was cut off at the server's limit of to
                    again with less: one call, command or file at a time.]";
 /// Text after the result of a last call.
 const NO_MORE: &str = "\n[No more tools can be called for this question. Answer now with what you have.]";
+/// Text in the place of a result that was left out.
+const LEFT_OUT: &str = "[left out to make room; call again if you need it]";
 /// Text after the result of a call that failed again.
 const WHOLE_FILES: &str = "\n[To change a file without a tool call, write its path on a line of its own, and after it the \
                            whole new file in a block of ``` code.]";
@@ -192,11 +195,40 @@ impl Turn<'_, '_, '_> {
         {
             progress.question_at = replace_start(request, progress.question_at, before);
         }
+        // A tenth of the window is for the answer.
+        if let Some(window) = self.shorter.conversation.window_tokens() {
+            let scale = progress.counted.map(Counted::scale).filter(|scale| super::FACTORS.contains(&scale.factor));
+            let scale = scale.unwrap_or(Scale::UNKNOWN);
+            self.leave_out(request, progress.question_at, scale.estimated(window * 9 / 10));
+        }
         self.asked.secrets.hide_in(request);
         if let Some(told) = self.asked.secrets.take_told() {
             (self.asked.sink)(Event::Notice(told));
         }
         self.asked.holds_calls = !request.tools.is_empty();
+    }
+
+    /// Leaves out the question's own results, the oldest first, until the request is estimated at this at most; those of
+    /// the newest round stay. Returns whether any was left out.
+    fn leave_out(&mut self, request: &mut Request, question_at: usize, tokens_max: usize) -> bool {
+        let newest = request.messages.iter().rposition(|item| matches!(item, Item::Assistant { .. })).unwrap_or(0);
+        let mut left_out = 0;
+        for at in question_at..newest {
+            if estimated(request) <= tokens_max {
+                break;
+            }
+            if let Item::Tool(ToolResult { content, .. }) | Item::User(content) = &mut request.messages[at]
+                && content.len() > LEFT_OUT.len()
+            {
+                LEFT_OUT.clone_into(content);
+                left_out += 1;
+            }
+        }
+        if left_out > 0 {
+            let results = counted(left_out, "older result");
+            (self.asked.sink)(Event::Notice(format!("[context] {results} of this question left out to make room")));
+        }
+        left_out > 0
     }
 
     /// Changes a request that was refused so that it may be sent again.
@@ -206,6 +238,14 @@ impl Turn<'_, '_, '_> {
         {
             progress.question_at = replace_start(request, progress.question_at, before);
             return Ok(());
+        }
+        if matches!(error.fault, Fault::ContextOverflow { .. }) {
+            // The server's limit may not be known: a quarter less is tried, as long as there is something to leave out.
+            let refused = estimated(request);
+            if self.leave_out(request, progress.question_at, refused * 3 / 4) {
+                self.shorter.refused = Some(refused);
+                return Ok(());
+            }
         }
         if self.lacks_tools(request, error) {
             progress.has_no_tools = self.without_tools(request, error);

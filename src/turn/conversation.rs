@@ -94,6 +94,18 @@ impl Scale {
     }
 
     /// The tokens of a request as the server counts, whose conversation is estimated at this.
+    /// The estimate of a part that the server counts at this.
+    #[must_use]
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "token counts are far below the limits of a float"
+    )]
+    pub fn estimated(self, counted: usize) -> usize {
+        (counted as f64 / self.factor) as usize
+    }
+
     #[must_use]
     pub fn request(self, estimated: usize) -> usize {
         self.counted(estimated + self.beside)
@@ -157,6 +169,12 @@ impl Conversation {
     }
 
     /// Counts from now on as the server does.
+    /// The answering model's window, if it is known.
+    #[must_use]
+    pub fn window_tokens(&self) -> Option<usize> {
+        self.window_tokens
+    }
+
     pub fn scale(&mut self, scale: Scale) {
         self.scale = scale;
     }

@@ -170,8 +170,13 @@ fn protocols() -> Vec<(&'static str, Vec<Step>, Next)> {
 }
 
 fn home(server: &Server) -> TempDir {
+    home_with(server, "retries = 2")
+}
+
+/// A home whose model has these settings.
+fn home_with(server: &Server, model: &str) -> TempDir {
     TestHome::for_commands()
-        .asks(server, "m", "retries = 2", "security = {autonomy = \"full\"}, memory = {auto = false}")
+        .asks(server, "m", model, "security = {autonomy = \"full\"}, memory = {auto = false}")
         .directory("work/.git")
         .file("work/note.txt", format!("The code word is {WORD}.\n"))
         .done()
@@ -279,4 +284,37 @@ fn half_a_file_is_never_written() {
         let note = fs::read_to_string(home.path().join("work/note.txt")).expect("a file");
         assert_eq!(note, format!("The code word is {WORD}.\n"));
     }
+}
+
+/// Six hundred lines of output.
+fn long_call(number: u32) -> Vec<Step> {
+    tool_call("shell", &json!({"command": format!("seq {number}000 {number}600")}).to_string())
+}
+
+#[test]
+fn a_questions_own_older_results_make_room_in_a_small_window() {
+    let server = Server::start();
+    let home = home_with(&server, "context_tokens = 4000");
+    (1..=4).for_each(|number| server.reply(long_call(number)));
+    server.reply(answer("Counted."));
+    let (code, out, err) = ask(home.path());
+    assert_eq!((code, server.requests()), (Some(0), 5), "{out}{err}");
+    assert!(err.contains("of this question left out to make room"), "{err}");
+    let has = |number: usize, lines: [&str; 2]| lines.iter().all(|line| server.request(number).raw.contains(line));
+    assert!(has(2, ["1301", "1302"]) && !has(5, ["1301", "1302"]) && has(5, ["4301", "4302"]));
+    assert!(server.request(5).raw.contains("left out to make room; call again"));
+}
+
+#[test]
+fn a_request_that_is_refused_for_its_size_is_sent_without_older_results() {
+    let server = Server::start();
+    let home = home(&server);
+    (1..=2).for_each(|number| server.reply(long_call(number)));
+    server.reply(refusal("400 Bad Request", "the request exceeds the available context size"));
+    server.reply(answer("Counted."));
+    let (code, out, err) = ask(home.path());
+    assert_eq!((code, server.requests()), (Some(0), 4), "{out}{err}");
+    assert!(!err.contains("has no room for tools"), "{err}");
+    let last = server.request(4).raw;
+    assert!(last.contains("left out to make room; call again") && last.contains("2301"), "{last}");
 }
