@@ -229,10 +229,10 @@ impl Line<'_> {
         match first {
             '#' if run <= 6 && more => None,
             '#' if run <= 6 && (text.len() == run || text[run..].starts_with([' ', '\t'])) => Some(Leaf::Heading(run)),
+            '`' | '~' if more => None,
             '`' | '~' if run >= 3 => {
                 Some(Leaf::Fence { mark: first, count: run, indent: text::width(&self.head[self.base..at]) })
             }
-            '`' | '~' if more => None,
             '-' | '*' | '_' if is_rule(text) && !self.complete => None,
             '-' | '*' | '_' if is_rule(text) && rule_marks(text) >= 3 => Some(Leaf::Rule),
             '|' => Some(Leaf::Row),

@@ -27,7 +27,7 @@ fn markdown_soup() -> impl Strategy<Value = String> {
         6 => "[a-z]{1,9} ",
         2 => prop::sample::select(vec!["**", "*", "_", "~~", "`", "``", "```", "[", "](", ")", "!", "\\", "$", "$$", "\\(", "://", "|"]).prop_map(String::from),
         2 => prop::sample::select(vec!["\n", "\n\n", "\n- ", "\n  - ", "\n1. ", "\n> ", "\n# ", "\n```\n", "\n    ", "\n---\n", "\n| a | b |\n|--|-:|\n| c `|` ",
-            "\nCMD: ", "\nCMD: cat <<E\n", "\nE\n", "\n- [x] ", "\n~~~ sh\n", "\n$$\n", "\n\t"]).prop_map(String::from),
+            "\nCMD: ", "\nCMD: cat <<E\n", "\nE\n", "\n- [x] ", "\n~~~ sh\n", "\n````\n", "\n$$\n", "\n\t"]).prop_map(String::from),
         1 => prop::sample::select(vec!["日本語", "👩\u{200d}👧", "e\u{301}", "\x1b[31m", "\x1b]0;x", "\x07", "\r\n", "\u{202e}", "（", "」", "   "]).prop_map(String::from),
         1 => any::<char>().prop_map(String::from),
     ];
@@ -135,6 +135,8 @@ const PICTURES: &[(&str, usize, &str)] = &[
     ),
     ("1. a:\n   ```\n   x\n     y\n   ```\n2. b\n", 40, "1. a:\n```\nx\n  y\n```\n2. b\n"),
     ("> ~~~\n> a\n> ~~~~\n> ```\n> b\nc *d*", 40, "~~~\na\n~~~~\n```\nb\nc d\n"),
+    ("````markdown\n# T\n```sh\nx\n```\n````\n*y*", 40, "````markdown\n# T\n```sh\nx\n```\n````\ny\n"),
+    ("~~~~\n~~~\n~~~~\n*y*", 40, "~~~~\n~~~\n~~~~\ny\n"),
     ("```x``` y", 40, "```x``` y\n"),
     ("text\n\n    code  *a*\n\n    more\ntext\n    text", 40, "text\n\ncode  *a*\n\nmore\ntext\ntext\n"),
     ("a\n---\nb\n* * *\n", 8, "a\n────────\nb\n────────\n"),
