@@ -42,6 +42,7 @@ pub(super) fn ask(repl: &mut Repl, line: Option<&str>, question: &str) -> Flow {
         Ok(reply) => reply,
         Err(flow) => return flow,
     };
+    cost::keep_spending(repl, reply.spent.as_ref(), reply.thoughts);
     if reply.is_unanswered {
         return manual::answer_without_model(repl, question);
     }
@@ -61,7 +62,6 @@ pub(super) fn ask(repl: &mut Repl, line: Option<&str>, question: &str) -> Flow {
         repl.proposals_total = commands.len();
         repl.proposals = commands.into();
     }
-    cost::keep_spending(repl, reply.spent.as_ref(), reply.thoughts);
     repl.last_answer = reply.text;
     offer::offer_proposals(repl)
 }

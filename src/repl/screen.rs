@@ -170,7 +170,8 @@ impl Drawing {
             }
             Event::Failed { text, failure } => {
                 let is_absent = matches!(failure.kind, FailureKind::NoModel | FailureKind::Unavailable);
-                self.reply.is_unanswered = text.is_empty() && is_absent;
+                // A request that was paid for has reached a model, whatever became of the answer.
+                self.reply.is_unanswered = text.is_empty() && is_absent && self.reply.spent.is_none();
                 self.end(text, false);
                 console.failure(&failure);
             }

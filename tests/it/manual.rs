@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use reedclaw::manual::{Answer, Hit, Known, Manual, Options};
 
 use crate::pty::{Key, Session, Spawn, left_of_cursor};
+use crate::server::{Server, answer};
 
 const QUESTIONS: &str = include_str!("../data/manual/questions.tsv");
 
@@ -314,6 +315,20 @@ fn a_question_that_no_model_answers_is_answered_from_here() {
     session.press(Key::Escape);
     session.run("echo on-$((1+1))");
     session.expect_line("on-2");
+}
+
+/// A model that had been asked and paid for said nothing useful, and the machine answered "without a model".
+#[test]
+fn a_model_that_was_reached_is_not_answered_for() {
+    let server = Server::start();
+    (0..2).for_each(|_| server.reply(answer("")));
+    let session = Session::spawn(with_a_page(server.shell("", "")));
+    session.expect_prompt();
+    session.line("how do I make nested directories?");
+    session.expect_text("the model gave no answer, though it was asked twice");
+    session.run("echo on-$((1+1))");
+    session.expect_line("on-2");
+    assert!(!session.screen_text().contains("from this machine"), "{}", session.screen_text());
 }
 
 #[test]
