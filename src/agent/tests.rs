@@ -130,7 +130,7 @@ fn a_question_is_answered_recorded_and_remembered() {
     assert_eq!(sent(&server), ["system:sys", "user:one?", "assistant:yes sir", &format!("user:{block}")]);
 
     let events = ask(&mut agent, "three?");
-    assert_eq!(events[0], Event::Notice("[context] oldest 2 turns evicted".into()));
+    assert_eq!(events[0], Event::Notice("[context] oldest 1 turn evicted".into()));
     assert_eq!(sent(&server), ["system:sys", &format!("user:{block}"), "assistant:yes sir", "user:three?"]);
 }
 

@@ -3,6 +3,7 @@
 
 use super::conversation::{Conversation, Pair, estimate_tokens};
 use super::exec::shorten;
+use crate::base::text::counted;
 use crate::proto::{Message, Role};
 
 /// Opens the summary in front of the first turn that is still sent in full.
@@ -189,7 +190,7 @@ impl Conversation {
         let part = |name: &str, tokens: usize| Part { name: name.to_owned(), tokens };
         let mut parts = vec![part("instructions", estimate_tokens(&self.options.system_prompt))];
         if let Some(summary) = &self.summary {
-            parts.push(part(&format!("summary of the first {} turns", summary.pairs), summary.tokens()));
+            parts.push(part(&format!("summary of the first {}", counted(summary.pairs, "turn")), summary.tokens()));
         }
         let notes: usize = self.live().iter().map(|pair| estimate_tokens(&pair.question[..pair.notes_bytes])).sum();
         parts.push(part("project and memory", notes));

@@ -6,6 +6,7 @@
 
 use super::compact::{Older, PastSummary, Summary};
 use super::exec::Outputs;
+use crate::base::text::counted;
 use crate::proto::{CommandOutcome, Message, Role};
 use crate::redact::{Hidden, Redactor};
 
@@ -93,7 +94,6 @@ impl Scale {
         (estimated as f64 * self.factor).ceil() as usize
     }
 
-    /// The tokens of a request as the server counts, whose conversation is estimated at this.
     /// The estimate of a part that the server counts at this.
     #[must_use]
     #[allow(
@@ -106,6 +106,7 @@ impl Scale {
         (counted as f64 / self.factor) as usize
     }
 
+    /// The tokens of a request as the server counts, whose conversation is estimated at this.
     #[must_use]
     pub fn request(self, estimated: usize) -> usize {
         self.counted(estimated + self.beside)
@@ -168,13 +169,13 @@ impl Conversation {
         self.window_tokens = window_tokens;
     }
 
-    /// Counts from now on as the server does.
     /// The answering model's window, if it is known.
     #[must_use]
     pub fn window_tokens(&self) -> Option<usize> {
         self.window_tokens
     }
 
+    /// Counts from now on as the server does.
     pub fn scale(&mut self, scale: Scale) {
         self.scale = scale;
     }
@@ -382,7 +383,7 @@ impl Conversation {
         self.pairs.drain(from..from + evicted);
         let mut notices = Vec::new();
         if evicted > 0 {
-            notices.push(format!("[context] oldest {} turns evicted", evicted * 2));
+            notices.push(evicted_notice(evicted));
         }
         let tokens = scale.request(tokens);
         if tokens > budget {
@@ -397,7 +398,7 @@ impl Conversation {
         let from = self.summarised();
         let until = (from + older.turns).min(self.pairs.len());
         self.pairs.drain(from..until);
-        format!("[context] oldest {} turns evicted", (until - from) * 2)
+        evicted_notice(until - from)
     }
 
     pub(super) fn open_tokens(&self) -> usize {
@@ -407,6 +408,10 @@ impl Conversation {
     fn exec_output_tokens(&self) -> usize {
         self.options.exec_output_tokens.min(self.budget() / 2)
     }
+}
+
+fn evicted_notice(turns: usize) -> String {
+    format!("[context] oldest {} evicted", counted(turns, "turn"))
 }
 
 #[cfg(test)]
@@ -448,7 +453,7 @@ mod tests {
             talk.answered("yes");
         }
         let (messages, notices) = talk.messages_for("three");
-        assert_eq!(notices, ["[context] oldest 2 turns evicted"]);
+        assert_eq!(notices, ["[context] oldest 1 turn evicted"]);
         assert_eq!(contents(&messages), ["sys", "two", "yes", "three"]);
     }
 
@@ -460,11 +465,11 @@ mod tests {
             talk.answered(&"a".repeat(60));
         }
         let (messages, notices) = talk.messages_for(&"q".repeat(200));
-        assert_eq!(notices, ["[context] oldest 4 turns evicted"]);
+        assert_eq!(notices, ["[context] oldest 2 turns evicted"]);
         assert_eq!(messages.len(), 4);
         talk.failed();
         let (messages, notices) = talk.messages_for(&"q".repeat(4000));
-        assert_eq!(notices[0], "[context] oldest 2 turns evicted");
+        assert_eq!(notices[0], "[context] oldest 1 turn evicted");
         assert_eq!(notices[1], "[context] the question alone is about 1001 tokens, over the budget of 100");
         assert_eq!(messages.len(), 2);
     }

@@ -427,7 +427,7 @@ fn the_oldest_turns_leave_with_a_notice() {
     }
     assert!(!session.screen_text().contains("evicted"));
     session.run("what is three?");
-    session.expect_line("[context] oldest 2 turns evicted");
+    session.expect_line("[context] oldest 1 turn evicted");
     let third = server.request(3);
     third.expect_turns();
     assert_eq!((third.roles().len(), third.content(1)), (4, "what is two?".into()));
@@ -442,7 +442,7 @@ fn a_small_budget_evicts_too() {
     session.run("what is one?");
     session.run("clear");
     session.run("what is two?");
-    session.expect_line("[context] oldest 2 turns evicted");
+    session.expect_line("[context] oldest 1 turn evicted");
     assert_eq!(server.request(2).roles(), ["system", "user"]);
 }
 

@@ -100,7 +100,7 @@ fn the_servers_count_decides_when_older_turns_are_summarised() {
     session.expect_text("total, by the server's count");
     server.reply(answer("The person counts."));
     session.run("what comes now?");
-    session.expect_text("turns are a summary");
+    session.expect_text("a summary of about");
     assert!(server.request(4).content(0).contains("You summarise"), "{}", server.request(4).raw);
     assert!(server.request(5).content(1).starts_with("[summary of the conversation before]\nThe person counts."));
 }
@@ -139,7 +139,7 @@ fn a_request_refused_for_its_size_is_shortened_and_sent_once_more() {
     server.reply(answer("It fits again."));
     session.run("what else comes?");
     session.expect_text("It fits again.");
-    session.expect_text("turns evicted: the server refused the request for its size");
+    session.expect_text("evicted: the server refused the request for its size");
     assert_eq!(server.requests(), before + 4);
     // A question that is too long alone is a failure that says what to do.
     session.run(":new");

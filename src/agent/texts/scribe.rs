@@ -5,6 +5,7 @@ use crate::agent::asked::{Asked, Quiet};
 use crate::agent::purse::{Purse, Settled};
 use crate::agent::recorder::Recorder;
 use crate::agent::secrets::Secrets;
+use crate::base::text::counted;
 use crate::model::{Cancel, Fault, Item, Metadata, Models, Provider, Request, Task};
 use crate::proto::{Event, Failure, FailureKind, Message};
 use crate::turn::{Conversation, Older, Scale};
@@ -34,8 +35,9 @@ impl Scribe<'_> {
         let writer: &dyn Provider = small.as_deref().unwrap_or(provider);
         let (turns, tokens) = (older.turns, older.tokens);
         (self.sink)(Event::Notice(format!(
-            "[context] the window is nearly full: {} summarises the oldest {turns} turns, about {tokens} tokens",
-            writer.name()
+            "[context] the window is nearly full: {} summarises the oldest {}, about {tokens} tokens",
+            writer.name(),
+            counted(turns, "turn")
         )));
         let text = self.written(writer, &older.messages)?;
         let now = conversation.compacted(older, &text);
@@ -43,7 +45,9 @@ impl Scribe<'_> {
             (self.sink)(Event::Notice(format!("[history] the summary is not being stored: {}", failure.message)));
         }
         (self.sink)(Event::Notice(format!(
-            "[context] {turns} turns are a summary of about {now} tokens now; :context shows it, :context restore undoes it"
+            "[context] {} {} a summary of about {now} tokens now; :context shows it, :context restore undoes it",
+            counted(turns, "turn"),
+            if turns == 1 { "is" } else { "are" }
         )));
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `:context`: what the next question would carry and what it costs, the summary of the older part, and whether questions
 //! carry what is known of the project.
 
+use crate::base::text::counted;
 use crate::ops::context::rows;
 use crate::proto::{Event, Failure, FailureKind};
 use crate::render::text::table;
@@ -73,7 +74,7 @@ fn show_context(repl: &mut Repl) {
     };
     repl.console.notice(&format!("the window has {} tokens; {threshold}", report.window_tokens));
     if let Some((text, turns)) = report.summary {
-        repl.console.notice(&format!("the summary of the first {turns} turns:"));
+        repl.console.notice(&format!("the summary of the first {}:", counted(turns, "turn")));
         repl.console.outside(&format!("{text}\n"));
     }
 }
