@@ -228,15 +228,20 @@ fn reported(problem: &Problem) -> Fault {
     let retry_after = problem.retry_after.clone();
     if problem.is_context_overflow() {
         Fault::ContextOverflow { server_text }
-    } else if problem.has_code(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED"]) {
+    } else if problem.has_code(&["rate_limit_error", "rate_limit_exceeded", "RESOURCE_EXHAUSTED", "429"]) {
         Fault::RateLimited { retry_after, server_text }
-    } else if problem.has_code(&["overloaded_error", "UNAVAILABLE"]) {
-        // The status that such an error has if it precedes the answer.
-        let status = if problem.has_code(&["overloaded_error"]) { 529 } else { 503 };
+    } else if let Some(status) = status_of(problem) {
         Fault::Server { status, retry_after, server_text }
     } else {
         Fault::ErrorInAnswer { server_text }
     }
+}
+
+/// The status that the failure of a server has if it precedes the answer.
+fn status_of(problem: &Problem) -> Option<u16> {
+    const WORDS: [(&str, u16); 3] = [("overloaded_error", 529), ("UNAVAILABLE", 503), ("server_error", 500)];
+    let word = WORDS.into_iter().find(|(word, _)| problem.has_code(&[word]));
+    problem.server_status().or(word.map(|(_, status)| status))
 }
 
 fn too_long(limit: sse::TooLong) -> Fault {
@@ -323,6 +328,22 @@ mod tests {
                     assert_eq!(got, expected, "{response} cut at {cut}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_failure_inside_an_answer_has_the_status_that_its_code_names() {
+        let limited = || Fault::RateLimited { retry_after: None, server_text: "m".into() };
+        let failed = |status| Fault::Server { status, retry_after: None, server_text: "m".into() };
+        for (code, expected) in [
+            (r#""code":429"#, limited()),
+            (r#""code":"429""#, limited()),
+            (r#""code":503"#, failed(503)),
+            (r#""code":"server_error""#, failed(500)),
+            (r#""code":400"#, Fault::ErrorInAnswer { server_text: "m".into() }),
+        ] {
+            let event = format!("data: {{\"error\":{{{code},\"message\":\"m\"}},\"choices\":[]}}\n\n");
+            assert_eq!(decode(&[event.as_bytes()]).1, Err(expected), "{code}");
         }
     }
 

@@ -239,6 +239,12 @@ pub(in crate::model) fn redact(endpoint: &Endpoint, fault: Fault) -> Fault {
     match fault {
         Fault::ErrorInAnswer { server_text } => Fault::ErrorInAnswer { server_text: key.redact(&server_text) },
         Fault::ContextOverflow { server_text } => Fault::ContextOverflow { server_text: key.redact(&server_text) },
+        Fault::RateLimited { retry_after, server_text } => {
+            Fault::RateLimited { retry_after, server_text: key.redact(&server_text) }
+        }
+        Fault::Server { status, retry_after, server_text } => {
+            Fault::Server { status, retry_after, server_text: key.redact(&server_text) }
+        }
         Fault::Garbage { sample } => Fault::Garbage { sample: key.redact(&sample) },
         Fault::Redirected { status, location } => Fault::Redirected { status, location: key.redact(&location) },
         other => other,

@@ -233,7 +233,7 @@ fn schema(tool: &Tool) -> serde_json::Result<Box<RawValue>> {
 pub(super) struct Problem {
     /// Its words, raw.
     pub message: String,
-    /// `type`, `code` and `status`, if they are text.
+    /// `type`, `code` and `status`, numbers as text.
     pub codes: Vec<String>,
     /// The wait in seconds, if the body names one.
     pub retry_after: Option<String>,
@@ -267,7 +267,17 @@ impl Problem {
             .filter_map(|seconds| seconds.parse::<f64>().ok())
             .map(|seconds| format!("{:.0}", seconds.ceil()))
             .next();
-        Self { message, codes: ["type", "code", "status"].into_iter().filter_map(text).collect(), retry_after }
+        let code = |key: &str| match error.get(key)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(number) => Some(number.to_string()),
+            _ => None,
+        };
+        Self { message, codes: ["type", "code", "status"].into_iter().filter_map(code).collect(), retry_after }
+    }
+
+    /// Returns the first of its codes that is an HTTP status for a failure of the server.
+    pub(super) fn server_status(&self) -> Option<u16> {
+        self.codes.iter().filter_map(|code| code.parse().ok()).find(|status| (500..600).contains(status))
     }
 
     /// Returns whether one of these codes is among its own.

@@ -423,7 +423,7 @@ fn an_error_in_mid_stream_is_classified_by_its_words() {
         (
             Protocol::Responses,
             "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"no\"}\n\n",
-            Fault::ErrorInAnswer { server_text: "no".into() },
+            Fault::Server { status: 500, retry_after: None, server_text: "no".into() },
         ),
         (
             Protocol::Gemini,
