@@ -3,6 +3,7 @@
 
 use crate::model::endpoint::Protocol;
 use crate::model::error::{Fault, one_line};
+use crate::model::exchange::halves::Halves;
 use crate::model::exchange::sse;
 use crate::model::request::{Response, State};
 use crate::model::wire::{self, ANSWER_BYTES_MAX, Bad, Fresh, Gathered, Problem};
@@ -32,6 +33,7 @@ pub(in crate::model) struct Decoder {
     reader: Box<dyn wire::Read>,
     got: Gathered,
     form: Form,
+    halves: Halves,
     sample: Vec<u8>,
     raw: Vec<u8>,
     response_bytes: usize,
@@ -53,6 +55,7 @@ impl Decoder {
             reader: wire::reader(protocol),
             got: Gathered::default(),
             form: Form::Unknown,
+            halves: Halves::default(),
             sample: Vec::new(),
             raw: Vec::new(),
             response_bytes: 0,
@@ -191,7 +194,13 @@ impl Decoder {
             if data.is_empty() {
                 continue;
             }
-            match self.reader.event(data, &mut self.got) {
+            let mut read = self.reader.event(data, &mut self.got);
+            if matches!(read, Err(Bad::Json(_)))
+                && let Some(whole) = self.halves.join(data)
+            {
+                read = self.reader.event(&whole, &mut self.got);
+            }
+            match read {
                 Ok(()) if self.got.is_done => return Ok(Progress::Done),
                 Ok(()) if self.got.is_over_limit => break,
                 Ok(()) => {}
@@ -328,6 +337,22 @@ mod tests {
                     assert_eq!(got, expected, "{response} cut at {cut}");
                 }
             }
+        }
+    }
+
+    /// Proxies that cut strings of UTF-16 anywhere send halves of characters, which are no characters to a reader of JSON.
+    #[test]
+    fn a_character_cut_between_two_pieces_is_put_together() {
+        for (pieces, expected) in [
+            (&["smile \\ud83d", "\\ude00 end"][..], "smile 😀 end"),
+            (&["a\\ud83d\\ude00\\ud83d", "\\ude01"], "a😀😁"),
+            (&["\\\\ud83d \\ud83d", "\\ude00"], "\\ud83d 😀"),
+            (&["a \\ude00 b"], "a \u{fffd} b"),
+            (&["a \\ud83d", "b"], "a b"),
+        ] {
+            let events: String = pieces.iter().map(|piece| text_event(piece)).collect();
+            let (text, end) = decode(&[format!("{events}data: [DONE]\n\n").as_bytes()]);
+            assert_eq!((text.as_str(), end), (expected, Ok(())), "{pieces:?}");
         }
     }
 
