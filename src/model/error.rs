@@ -314,7 +314,8 @@ impl ModelError {
         match (&self.key_env, had_key) {
             (Some(variable), true) => format!("put a valid key into the environment variable {variable}"),
             (Some(variable), false) => format!("set the environment variable {variable}: it is unset or empty"),
-            (None, _) => format!("name the variable that holds the key: models.{name}.key_env"),
+            (None, true) => format!("correct the key that models.{name} has in the config"),
+            (None, false) => format!("name the variable that holds the key: models.{name}.key_env"),
         }
     }
 }
@@ -399,6 +400,7 @@ mod tests {
         );
         assert!(error(false, Some("MY_KEY")).to_failure().hint.contains("unset or empty"));
         assert!(error(false, None).to_failure().hint.contains("models.m.key_env"));
+        assert!(error(true, None).to_failure().hint.contains("correct the key"), "its key is in a file");
         assert_eq!(error(true, None).to_failure().message, "model m at h:1: the server refused the key (HTTP 401)");
     }
 }
