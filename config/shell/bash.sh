@@ -150,8 +150,9 @@ __rc_look() {
   esac
 }
 
-# The user's own prompt, drawn; it may ask for the status.
+# The user's own prompt, drawn; it may ask for the status. A new PS2 is in it at once.
 __rc_prompt() {
+  [[ ${PS2-} == "$__rc_mark2" ]] || __rc_ps2=${PS2-}
   __rc_status "$1"
   builtin printf 'prompt\n%s\x1f\x1f%s\0' "${__rc_ps1@P}" "${__rc_ps2@P}"
 }

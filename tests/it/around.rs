@@ -587,6 +587,11 @@ fn an_open_menu_leaves_the_sign_of_the_prompt() {
 /// As [`enter_in_pieces`], with prompts of several rows.
 fn enter_in_pieces_below(session: &Session, lines: &[&str]) {
     session.expect_prompt();
+    session.run("PS2='new> '");
+    enter_in_pieces_below(&session, &["for i in 1; do", "echo new-$i", "done"]);
+    session.expect_line("new-1");
+    session.expect_text("new> echo new-$i\nnew> done");
+    session.expect_prompt();
     for line in lines {
         session.type_text(line);
         session.expect(&format!("`{line}`"), |screen| crate::pty::cursor_line(screen).ends_with(line));
