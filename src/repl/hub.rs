@@ -285,6 +285,16 @@ impl Repl {
         self.terminal.editor.current_buffer_contents().to_owned()
     }
 
+    /// Goes far enough below the line that was being typed, when so many rows were printed over it: reedline would draw over
+    /// whatever lies in the rows of the prompt and the next one, as `show_above` says.
+    pub(super) fn leave_rows(&self, rows: usize, (line, at): (&str, usize), prompt: &ReedPrompt) {
+        let below = prompt.rows_below_cursor(line, at, self.console.width_columns()).unwrap_or(0);
+        if rows > 0 {
+            let missing = (below + 2).saturating_sub(rows);
+            self.console.raw(format!("\x1b[J{}", "\r\n".repeat(missing)).as_bytes());
+        }
+    }
+
     /// Goes to a fresh row below the line that is being typed.
     pub(super) fn step_below(&self, prompt: &ReedPrompt) {
         let buffer = self.terminal.editor.current_buffer_contents();

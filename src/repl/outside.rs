@@ -100,11 +100,11 @@ pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt:
     repl.terminal.session.press(&Press { line: &line, point, key, function, prompt: &prompt.drawn() });
     // What zsh has kept for its next line, while it ran one of the key's.
     let mut kept = None;
-    let (text, point, cwd) = loop {
+    let (text, point, rows, cwd) = loop {
         match repl.terminal.session.next_event() {
-            Event::Line { text, point, cwd } => match kept {
-                Some(kept) => break (kept, usize::MAX, cwd),
-                None => break (text, point, cwd),
+            Event::Line { text, point, rows, cwd } => match kept {
+                Some(kept) => break (kept, usize::MAX, rows, cwd),
+                None => break (text, point, rows, cwd),
             },
             Event::Edit(text) => kept = Some(text),
             event => {
@@ -116,6 +116,7 @@ pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt:
         }
     };
     let has_run = repl.line_of_key_ended();
+    repl.leave_rows(if has_run { 0 } else { rows }, (&line, at), prompt);
     if let Some(cwd) = cwd.filter(|cwd| *cwd != state::read(&repl.state).cwd) {
         repl.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(&cwd);
         repl.runtime.stand_in(cwd);

@@ -117,6 +117,8 @@ pub enum Event {
         text: String,
         /// Place where the cursor is in it, in characters.
         point: usize,
+        /// The number of rows that the key has printed, if that is known.
+        rows: usize,
         /// The shell's present directory.
         cwd: Option<std::path::PathBuf>,
     },

@@ -611,9 +611,9 @@ impl Pump {
         self.read_output_so_far();
         let mut fields = body.splitn(3, '\n');
         let (id, point) = (fields.next().and_then(|id| id.parse().ok()), fields.next());
-        let is_expected = self.pressed.as_ref().is_some_and(|pressed| Some(pressed.id) == id);
+        let ended = self.pressed.take_if(|pressed| Some(pressed.id) == id);
+        let is_expected = ended.is_some();
         if is_expected {
-            self.pressed = None;
             // A line that the key has run may have changed the names: they come with the next one.
             self.want_names |= self.current.is_some();
             self.finish();
@@ -635,7 +635,9 @@ impl Pump {
         self.flush_output();
         let cwd = std::fs::read_link(format!("/proc/{}/cwd", self.shell.child.id())).ok();
         let point = point.and_then(|point| point.parse().ok()).unwrap_or(usize::MAX);
-        self.tell(Event::Line { text: fields.next().unwrap_or_default().to_owned(), point, cwd });
+        // The line editors of others draw lines of several rows.
+        let rows = ended.filter(|_| self.options.dialect == Dialect::Bash).map_or(0, |it| it.rows_printed());
+        self.tell(Event::Line { text: fields.next().unwrap_or_default().to_owned(), point, rows, cwd });
     }
 
     /// Tells how the line that was handed over ended.

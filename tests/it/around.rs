@@ -418,6 +418,37 @@ fn keys_typed_together_with_a_bound_key_are_not_lost() {
     session.expect_line("two last");
 }
 
+/// The prompt was drawn over it.
+#[test]
+fn what_a_bound_key_prints_stays_above_the_line() {
+    let rc = r#"bind -x '"\ey": echo one-$((1+1))'
+bind -x '"\ez": printf "two-%s\n" $((1+1)) "$READLINE_LINE"'
+"#;
+    let session = Session::spawn(Spawn::reedclaw().file(
+        ".bashrc",
+        &format!(
+            "PS1='{PROMPT} '
+{rc}"
+        ),
+    ));
+    session.run("true");
+    session.type_text("abcy");
+    session.expect_line("one-2");
+    session.expect("the line below", |screen| crate::pty::cursor_line(screen).ends_with("abc"));
+    session.type_text("dz");
+    session.expect_line("two-abcd");
+    session.expect("the line below", |screen| crate::pty::cursor_line(screen).ends_with("abcd"));
+    let text = session.screen_text();
+    assert!(
+        text.contains("one-2")
+            && text.contains(
+                "two-2
+two-abcd"
+            ),
+        "{text}"
+    );
+}
+
 #[test]
 fn keys_typed_while_a_bound_key_ends_stay_in_order() {
     let rc = "slow() { sleep 0.2; READLINE_LINE+='slow '; READLINE_POINT=99; }\nbind -x '\"\\ez\": slow'\n";
@@ -556,6 +587,11 @@ fn the_shells_own_prompts_are_all_shown() {
     let text = session.screen_text();
     assert!(text.contains("above\n~ ❯ for i in 1; do\nmore> echo two\nmore> done"), "{text}");
     session.expect_prompt();
+    session.run("PS2='new> '");
+    enter_in_pieces_below(&session, &["for i in 1; do", "echo new-$i", "done"]);
+    session.expect_line("new-1");
+    session.expect_text("new> echo new-$i\nnew> done");
+    session.expect_prompt();
     // One sign, which is ours while the line goes elsewhere.
     session.type_text(":help");
     session.expect("our sign", |screen| crate::pty::cursor_line(screen) == "~ : :help");
@@ -586,11 +622,6 @@ fn an_open_menu_leaves_the_sign_of_the_prompt() {
 
 /// As [`enter_in_pieces`], with prompts of several rows.
 fn enter_in_pieces_below(session: &Session, lines: &[&str]) {
-    session.expect_prompt();
-    session.run("PS2='new> '");
-    enter_in_pieces_below(&session, &["for i in 1; do", "echo new-$i", "done"]);
-    session.expect_line("new-1");
-    session.expect_text("new> echo new-$i\nnew> done");
     session.expect_prompt();
     for line in lines {
         session.type_text(line);

@@ -16,12 +16,14 @@ pub(in crate::shell) struct Pressed {
     pub(in crate::shell) draws_unseen: bool,
     /// The output since the line editor drew its prompt.
     drawn: Vec<u8>,
+    /// All output.
+    output: Vec<u8>,
 }
 
 impl Pressed {
     pub(in crate::shell) fn new(id: u64, prompt: &str) -> Self {
         let prompt = prompt.rsplit('\n').next().unwrap_or_default().to_owned();
-        Self { id, is_released: false, prompt, draws_unseen: false, drawn: Vec::new() }
+        Self { id, is_released: false, prompt, draws_unseen: false, drawn: Vec::new(), output: Vec::new() }
     }
 
     /// Notes that the line editor draws its line from here on.
@@ -31,8 +33,37 @@ impl Pressed {
 
     /// Notes output.
     pub(in crate::shell) fn note(&mut self, output: &[u8]) {
-        let room = DRAWN_BYTES_MAX - self.drawn.len();
-        self.drawn.extend_from_slice(&output[..output.len().min(room)]);
+        for kept in [&mut self.drawn, &mut self.output] {
+            let room = DRAWN_BYTES_MAX - kept.len();
+            kept.extend_from_slice(&output[..output.len().min(room)]);
+        }
+    }
+
+    /// The number of rows that were printed; none if the cursor was moved in other ways than by a new row, as a menu below
+    /// the line does that takes itself away.
+    pub(in crate::shell) fn rows_printed(&self) -> usize {
+        let mut rest = self.output.as_slice();
+        let mut rows = 0;
+        while let Some(at) = memchr::memchr2(b'\n', 0x1b, rest) {
+            let (is_row, after) = (rest[at] == b'\n', &rest[at + 1..]);
+            rest = after;
+            if is_row {
+                rows += 1;
+                continue;
+            }
+            let end = after.iter().position(|byte| byte.is_ascii_alphabetic() || byte.is_ascii_control());
+            // Colours, the rest of the row erased, modes such as that for pastes.
+            let stays = |end: usize| match (&after[..end], after[end]) {
+                ([b'[', ..], b'm' | b'K') => true,
+                (mode, b'h' | b'l') => mode.starts_with(b"[?2004"),
+                _ => false,
+            };
+            match end.filter(|end| stays(*end)) {
+                Some(end) => rest = &after[end + 1..],
+                None => return 0,
+            }
+        }
+        rows
     }
 
     /// The line that is about to run, by the newest one of the shell's history. If that isn't new there, the line may be kept out
@@ -61,6 +92,23 @@ impl Pressed {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_those_of_plain_output() {
+        for (output, rows) in [
+            ("\r\x1b[Kabc\r\x1b[K\x1b[1;31m/etc\x1b[0m  /usr\r\nabc\r\x1b[K", 1),
+            ("\x1b[?2004l\ra\r\nb\r\n\x1b[?2004h", 2),
+            ("\r\x1b[Kabc", 0),
+            ("a\r\nb\x1b[1A\x1b[J", 0),
+            ("\x1b[?1049ha\r\n\x1b[?1049l", 0),
+            ("a\r\n\x1b]0;title\x07", 0),
+            ("a\r\n\x1b[", 0),
+        ] {
+            let mut pressed = Pressed::new(1, "");
+            pressed.note(output.as_bytes());
+            assert_eq!(pressed.rows_printed(), rows, "{output:?}");
+        }
+    }
 
     fn line_of(drawn: &str, newest: &str, is_new: bool) -> Option<String> {
         let mut pressed = Pressed::new(1, "two rows\n$ ");
