@@ -1,0 +1,396 @@
+//! Files of a workspace that other programs run: their names, and how a path is compared with them.
+
+use std::borrow::Cow;
+use std::sync::OnceLock;
+
+use super::{DERIVED, ends_with_folded};
+
+/// Names of a workspace on which other programs act by themselves, each with the reason in a few words. They count at
+/// any depth, for each repository, package and directory may have its own; `*` at one end of a last component matches
+/// anything.
+///
+/// The rule: a file is here if a person runs it without starting the project's build, test, check or program: by entering the
+/// directory, by opening it in an editor or for an agent, by starting a debugger, an interpreter or a package manager in it,
+/// by using version control, or by pushing it to a machine that does. So `Makefile`, `build.rs`, `conftest.py`,
+/// `package.json` and `eslint.config.js` aren't: whoever starts a build expects the project's code to run, and each edit of
+/// such a file would ask. A bare repository's `config` has no name that tells it from others, but the `HEAD` beside it has.
+pub const PROTECTED: &[(&str, &[&str])] = &[
+    (
+        "git runs this",
+        &[
+            // A link or a file in place of the directory leads git to another one.
+            ".git$",
+            // `branches` and `remotes` are older places of remotes: they decide to whom a push goes.
+            ".git/branches",
+            ".git/commondir",
+            ".git/config",
+            ".git/config.worktree",
+            ".git/hooks",
+            ".git/info/attributes",
+            ".git/modules",
+            ".git/rebase-merge/git-rebase-todo",
+            ".git/remotes",
+            ".git/worktrees",
+            ".gitattributes",
+            // Repositories include it as `../.gitconfig`.
+            ".gitconfig",
+            ".githooks",
+            ".gitmodules",
+        ],
+    ),
+    ("Mercurial runs this", &[".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath"]),
+    ("version control runs this", &[".git/sl/config", ".pijul/config", ".sl/config", "_darcs/prefs/defaults"]),
+    ("Jujutsu runs this", &[".jj/repo$", ".jj/repo/config.toml", ".jj/workspace-config.toml"]),
+    (
+        "commit hooks run this",
+        &[
+            ".config/lefthook*",
+            ".husky",
+            ".lefthook*",
+            ".overcommit.yml",
+            ".pre-commit-config.yaml",
+            ".pre-commit-config.yml",
+            "lefthook-local.*",
+            "lefthook.json",
+            "lefthook.toml",
+            "lefthook.yaml",
+            "lefthook.yml",
+        ],
+    ),
+    (
+        "CI runs this",
+        &[
+            ".appveyor.yml",
+            ".azure-pipelines",
+            ".build.yml",
+            ".buildkite",
+            ".builds",
+            ".circleci",
+            ".cirrus.yml",
+            ".drone.yml",
+            ".forgejo/workflows",
+            ".gitea/workflows",
+            ".github/actions",
+            ".github/workflows",
+            ".gitlab-ci.yaml",
+            ".gitlab-ci.yml",
+            ".semaphore",
+            ".tekton",
+            ".travis.yml",
+            ".woodpecker",
+            ".woodpecker.yml",
+            "Jenkinsfile",
+            "appveyor.yml",
+            "azure-pipelines.yaml",
+            "azure-pipelines.yml",
+            "bitbucket-pipelines.yml",
+            "buildspec.yml",
+            "cloudbuild.yaml",
+        ],
+    ),
+    (
+        "your editor runs this",
+        &[
+            "*.code-workspace",
+            "*.sublime-project",
+            ".bsp",
+            ".devcontainer",
+            ".devcontainer.json",
+            ".dir-locals-2.el",
+            ".dir-locals.el",
+            ".exrc",
+            ".externalToolBuilders",
+            ".fleet",
+            ".gitpod.yml",
+            ".gvimrc",
+            ".helix",
+            ".idea",
+            ".kateproject*",
+            ".lvimrc",
+            ".merlin",
+            ".nvim",
+            ".nvim.lua",
+            ".nvimrc",
+            // Rope runs `config.py` in it for an editor.
+            ".ropeproject",
+            ".vim",
+            ".vimrc",
+            ".vs",
+            ".vscode",
+            ".yarn/sdks",
+            ".ycm_extra_conf.py",
+            ".zed",
+            "hie.yaml",
+            // It names the commands of builds and checks, which the server runs when a file is opened.
+            "rust-analyzer.toml",
+        ],
+    ),
+    (
+        "your shell runs this",
+        &[
+            ".autoenv*",
+            ".config/mise",
+            // A flake's environment lies there, and is read whenever you enter the directory.
+            ".direnv",
+            ".envrc",
+            // `source_env` loads these, and direnv asks nothing about them.
+            ".envrc.*",
+            ".flox",
+            ".mise",
+            ".mise.*",
+            // uv takes the path of an interpreter there.
+            ".python-version",
+            ".python-versions",
+            ".rtx.toml",
+            ".rvmrc",
+            ".tool-versions",
+            // What `.envrc` loads is loaded again when it has changed, without a question of direnv's.
+            "devbox.json",
+            "devenv.nix",
+            "devenv.yaml",
+            "flake.nix",
+            "mise.*toml",
+            "mise/config.toml",
+            "shell.nix",
+        ],
+    ),
+    (
+        "your debugger or interpreter runs this",
+        &[
+            // An object in it may be a function that R calls at its start.
+            ".RData",
+            ".Renviron",
+            ".Rprofile",
+            ".byebugrc",
+            ".erlang",
+            ".gdbinit",
+            ".ghci",
+            ".iex.exs",
+            ".irbrc",
+            ".jdbrc",
+            ".lldbinit",
+            ".ocamlinit",
+            ".octaverc",
+            ".pdbrc",
+            ".perldb",
+            ".pryrc",
+            ".psysh.php",
+            ".rdbgrc*",
+            "jdb.ini",
+            "jupyter_config.*",
+            "jupyter_lab_config.*",
+            "jupyter_notebook_config.*",
+            "jupyter_server_config.*",
+            // `.Rprofile` loads it.
+            "renv/activate.R",
+        ],
+    ),
+    (
+        "your package manager runs this",
+        &[
+            ".bundle/config",
+            ".bundle/plugin",
+            ".cargo/config",
+            ".cargo/config.toml",
+            ".npmrc",
+            ".pnp.*js",
+            ".pnpmfile.cjs",
+            ".pnpmfile.mjs",
+            ".yarn/plugins",
+            ".yarn/releases",
+            ".yarnrc*",
+            "bunfig.toml",
+            // Both can name a directory with other tools.
+            "global.json",
+            "nuget.config",
+            "rust-toolchain",
+            "rust-toolchain.toml",
+            "uv.toml",
+        ],
+    ),
+    (
+        "agents run this or read it as instructions",
+        &[
+            ".agents",
+            ".aider.conf.yml",
+            ".amazonq",
+            ".amp",
+            ".augment*",
+            ".claude",
+            ".clinerules",
+            ".codex",
+            ".continue",
+            ".crush.json",
+            ".cursor",
+            ".cursorrules",
+            ".factory",
+            ".gemini",
+            ".github/agents",
+            ".github/chatmodes",
+            ".github/copilot-instructions.md",
+            ".github/hooks",
+            ".github/instructions",
+            ".github/prompts",
+            ".goose",
+            ".goosehints",
+            ".grok",
+            ".junie",
+            ".kilocode",
+            ".kilocodemodes",
+            ".kiro",
+            ".mcp.json",
+            ".opencode",
+            ".openhands",
+            ".qwen",
+            ".reedclaw.lua",
+            ".roo",
+            ".roomodes",
+            ".roorules*",
+            ".rules",
+            ".trae",
+            ".windsurf",
+            ".windsurfrules",
+            "AGENT.md",
+            "AGENTS.md",
+            "AGENTS.override.md",
+            "CLAUDE.local.md",
+            "CLAUDE.md",
+            "GEMINI.md",
+            "QWEN.md",
+            "SOP.toml",
+            "crush.json",
+            "opencode.json",
+            "opencode.jsonc",
+        ],
+    ),
+];
+
+/// Names of git's hooks: wherever `core.hooksPath` leads, a hook has one of these.
+const HOOKS: [&str; 21] = [
+    "applypatch-msg",
+    "commit-msg",
+    "post-applypatch",
+    "post-checkout",
+    "post-commit",
+    "post-index-change",
+    "post-merge",
+    "post-receive",
+    "post-rewrite",
+    "pre-applypatch",
+    "pre-auto-gc",
+    "pre-commit",
+    "pre-merge-commit",
+    "pre-push",
+    "pre-rebase",
+    "pre-receive",
+    "prepare-commit-msg",
+    "proc-receive",
+    "push-to-checkout",
+    "reference-transaction",
+    "sendemail-validate",
+];
+
+/// Names of hooks that other programs have too: hooks only in a directory of that name, where a bare repository has them.
+const HOOKS_OF_BARE: [&str; 2] = ["post-update", "update"];
+
+/// Reason why a file of a workspace is protected, by its path relative to the workspace; `None` if it isn't.
+#[must_use]
+pub fn protected(relative: &[u8]) -> Option<&'static str> {
+    let folded = fold(relative);
+    let parts: Vec<&[u8]> = folded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+    // Git leaves examples of hooks in each new repository, and never runs one that is named so.
+    if parts.last().is_some_and(|name| name.ends_with(b".sample")) && parts.iter().rev().nth(1) == Some(&&b"hooks"[..])
+    {
+        return None;
+    }
+    let found = (0..parts.len()).filter_map(|at| {
+        let letter = usize::from(parts[at][0].to_ascii_lowercase());
+        let named = [letter, usize::from(b'*')].into_iter().flat_map(|first| &by_first_letter()[first]);
+        named.filter(|(_, name)| begins_with(&parts[at..], name)).map(|(group, _)| *group).min()
+    });
+    let reason = found.min().map(|group| PROTECTED[group].0);
+    reason.or_else(|| is_hook(&parts).then_some("git may run this as a hook")).or_else(|| {
+        is_bare_head(&parts).then_some("makes its directory a repository for git, which runs what its config says")
+    })
+}
+
+/// Whether a file makes any directory a bare repository: git looks for it in each directory in which somebody starts git,
+/// and takes the configuration beside it.
+fn is_bare_head(parts: &[&[u8]]) -> bool {
+    parts.last() == Some(&&b"HEAD"[..]) && !parts.iter().any(|part| part.eq_ignore_ascii_case(b".git"))
+}
+
+/// Whether a file has the name of a hook. Programs of that name, such as `.venv/bin/pre-commit`, lie in directories that tools
+/// fill.
+fn is_hook(parts: &[&[u8]]) -> bool {
+    let is_one_of = |names: &[&str], part: &[u8]| names.iter().any(|name| part.eq_ignore_ascii_case(name.as_bytes()));
+    // A branch may have such a name, too.
+    let is_apart = |part: &&[u8]| is_one_of(&DERIVED, part) || is_one_of(&[".git"], part);
+    let is_hook = match parts {
+        [.., directory, name] if is_one_of(&["hooks"], directory) => {
+            is_one_of(&HOOKS, name) || is_one_of(&HOOKS_OF_BARE, name)
+        }
+        [.., name] => is_one_of(&HOOKS, name),
+        [] => false,
+    };
+    is_hook && !parts.iter().any(is_apart)
+}
+
+/// The protected names by their first letter, in small letters, each with the number of its group.
+fn by_first_letter() -> &'static [Vec<(usize, &'static str)>] {
+    static READ: OnceLock<Vec<Vec<(usize, &'static str)>>> = OnceLock::new();
+    READ.get_or_init(|| {
+        let mut letters = vec![Vec::new(); 256];
+        for (group, (_, names)) in PROTECTED.iter().enumerate() {
+            for name in *names {
+                letters[usize::from(name.as_bytes()[0].to_ascii_lowercase())].push((group, *name));
+            }
+        }
+        letters
+    })
+}
+
+/// The protected names that can be joined to a directory: without those that have a `*`, and without `.git` itself.
+pub fn protected_names() -> impl Iterator<Item = &'static str> {
+    let names = PROTECTED.iter().flat_map(|(_, names)| names.iter().copied());
+    names.filter(|name| !name.contains(['*', '$']))
+}
+
+/// Whether components begin with those of a name. `$` at its end means that nothing comes after them.
+fn begins_with(parts: &[&[u8]], name: &str) -> bool {
+    let (name, is_last) = name.strip_suffix('$').map_or((name, false), |name| (name, true));
+    let mut count = 0;
+    let is_same = name.split('/').enumerate().all(|(at, wanted)| {
+        count = at + 1;
+        parts.get(at).is_some_and(|part| is_like(part, wanted.as_bytes()))
+    });
+    is_same && (!is_last || parts.len() == count)
+}
+
+/// Whether a folded component matches a pattern with at most one `*`.
+fn is_like(part: &[u8], pattern: &[u8]) -> bool {
+    match pattern.iter().position(|byte| *byte == b'*') {
+        None => part.eq_ignore_ascii_case(pattern),
+        Some(star) => {
+            let (start, end) = (&pattern[..star], &pattern[star + 1..]);
+            part.len() >= start.len() + end.len()
+                && part[..start.len()].eq_ignore_ascii_case(start)
+                && ends_with_folded(part, end)
+        }
+    }
+}
+
+/// Folds characters that a disk without case treats as equal: letters such as the Kelvin sign; and removes invisible
+/// characters, which such a disk ignores.
+fn fold(path: &[u8]) -> Cow<'_, [u8]> {
+    if path.is_ascii() {
+        return Cow::Borrowed(path);
+    }
+    let text = String::from_utf8_lossy(path);
+    let seen = text.chars().filter(|c| {
+        !matches!(c, '\u{ad}' | '\u{34f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+    });
+    let folded: String = seen.flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect();
+    Cow::Owned(folded.into_bytes())
+}
