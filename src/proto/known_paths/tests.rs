@@ -180,7 +180,8 @@ fn a_file_is_protected_if_it_runs_before_a_build_is_started() {
                  HEAD docs/x/HEAD .sl/config _darcs/prefs/defaults \
                  .git/hooks/pre-commit .gitattributes .gitmodules .husky/pre-push .pre-commit-config.yaml lefthook.yml \
                  .github/workflows/ci.yml .gitlab-ci.yml Jenkinsfile \
-                 AGENTS.md CLAUDE.md .mcp.json .cursor/rules/a.mdc .claude/settings.json .reedclaw.lua";
+                 AGENTS.md CLAUDE.md .mcp.json .cursor/rules/a.mdc .claude/settings.json .reedclaw.lua \
+                 CRUSH.md Crush.local.md .crush/init WARP.md replit.md .aiassistant/rules/a.md .lfsconfig";
     for path in asked.split_whitespace() {
         assert!(protected(path.as_bytes()).is_some(), "{path}");
     }
