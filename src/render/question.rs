@@ -48,7 +48,7 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     let is_keep = matches!(question.action, Action::Keep { .. });
     if (question.changes.is_empty() || is_keep) && !question.preview.is_empty() {
         let text = &question.preview;
-        let lines = text.strip_suffix('\n').unwrap_or(text).split('\n').filter(|line| !line.starts_with("# "));
+        let lines = text.strip_suffix('\n').unwrap_or(text).split('\n');
         // Facts about a command and its changes are our text; the arguments of a tool are the model's.
         let is_ours = is_keep || matches!(question.action, Action::Shell { .. });
         lines.for_each(|line| if is_ours { head.ours(Style::new(), line) } else { head.theirs(Style::new(), line) });
@@ -262,7 +262,7 @@ mod tests {
             action: Action::Shell { command: "echo \u{202e}ok\r; \u{1b}[8mrm x\nsecond".into() },
             verdict: PolicyVerdict { risk: Risk::High, decision: Decision::Ask, reasons, effects, needs: vec![] },
             changes: [].into(),
-            preview: "# not shown\n+a\u{200b}b\n-c".into(),
+            preview: "# a comment\n+a\u{200b}b\n-c".into(),
             cwd: "/w".into(),
             program: Some("/bin/echo".into()),
             may_always: false,
@@ -276,6 +276,7 @@ mod tests {
                 "The model wants to use shell (risk: high)",
                 "│ echo \\u{202e}ok\\r; \\x1b[8mrm x",
                 "│ second",
+                "  # a comment",
                 "  +a\\u{200b}b",
                 "  -c",
                 "  in /w, by /bin/echo",
