@@ -7,6 +7,12 @@ use serde_json::{Map, Value};
 
 use super::action::{Action, PolicyVerdict, Reason};
 
+/// Begins a line of a command's preview that the command printed: the others are ReedClaw's words.
+pub const PRINTED: &str = "│ ";
+
+/// The heading of a question of ReedClaw's own, which isn't the model's text.
+pub const OWN_HEADING: &str = "ReedClaw asks:";
+
 /// A call that the person is asked about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {

@@ -9,7 +9,7 @@ use super::text::{ellipsis, escape_visible, width};
 use super::visible::{Cell, cells};
 use crate::base::text::look_alikes;
 use crate::proto::action::{Action, Effect};
-use crate::proto::tool::{Overdue, Question};
+use crate::proto::tool::{OWN_HEADING, Overdue, PRINTED, Question};
 
 /// Effects that are listed.
 const EFFECTS_MAX: usize = 12;
@@ -47,11 +47,7 @@ pub fn question_sheet(question: &Question, look: Look) -> Sheet {
     }
     let is_keep = matches!(question.action, Action::Keep { .. });
     if (question.changes.is_empty() || is_keep) && !question.preview.is_empty() {
-        let text = &question.preview;
-        let lines = text.strip_suffix('\n').unwrap_or(text).split('\n');
-        // Facts about a command and its changes are our text; the arguments of a tool are the model's.
-        let is_ours = is_keep || matches!(question.action, Action::Shell { .. });
-        lines.for_each(|line| if is_ours { head.ours(Style::new(), line) } else { head.theirs(Style::new(), line) });
+        head.preview(question);
     }
     let mut foot = Rows::new(look);
     let dim = Style::new().dimmed();
@@ -105,10 +101,12 @@ pub fn asked_rows(heading: &str, question: &str, choices: &[String], look: Look)
     let mut rows = Rows::new(look);
     rows.head(heading);
     rows.speaker = speaker(heading);
-    rows.theirs(Style::new(), question);
-    for (at, choice) in choices.iter().enumerate() {
-        rows.theirs(Style::new(), &format!("{}. {choice}", at + 1));
-    }
+    let mut put = |text: &str| match heading {
+        OWN_HEADING => rows.ours(Style::new(), text),
+        _ => rows.theirs(Style::new(), text),
+    };
+    put(question);
+    choices.iter().enumerate().for_each(|(at, choice)| put(&format!("{}. {choice}", at + 1)));
     rows.rows
 }
 
@@ -179,6 +177,23 @@ impl Rows {
         self.put(gutters, style, broken_at_words(cells(text, true, false), columns));
     }
 
+    /// Facts about a command and its changes, which are our text but for what the command printed; or the arguments of a tool, which
+    /// are the model's.
+    fn preview(&mut self, question: &Question) {
+        let text = &question.preview;
+        for line in text.strip_suffix('\n').unwrap_or(text).split('\n') {
+            match (&question.action, line.strip_prefix(PRINTED)) {
+                (Action::Shell { .. }, Some(printed)) => {
+                    let speaker = std::mem::replace(&mut self.speaker, "command".to_owned());
+                    self.theirs(Style::new(), printed);
+                    self.speaker = speaker;
+                }
+                (Action::Shell { .. } | Action::Keep { .. }, _) => self.ours(Style::new(), line),
+                _ => self.theirs(Style::new(), line),
+            }
+        }
+    }
+
     /// Text of the model's or another speaker's, line by line with the gutter.
     fn theirs(&mut self, style: Style, text: &str) {
         let speaker = format!("{}: ", self.speaker);
@@ -245,6 +260,17 @@ mod tests {
             assert_eq!(rows[1..], ["Which one?", "Say.", "1. red"].map(|line| format!("{gutter}{line}")), "{heading}");
         }
     }
+
+    /// A warning that a command changed protected files was drawn as the model's text.
+    #[test]
+    fn a_question_of_reedclaws_own_stands_outside_the_gutter() {
+        let text = "It changed .envrc: new. Restore it?";
+        let own = asked_rows(OWN_HEADING, text, &["restore".into()], Look::plain(80));
+        assert_eq!(own, [OWN_HEADING, &format!("  {text}"), "  1. restore"]);
+        let models = asked_rows("The model asks:", &format!("{OWN_HEADING}\n{text}"), &[], Look::plain(80));
+        assert_eq!(models, ["The model asks:", &format!("│ {OWN_HEADING}"), &format!("│ {text}")]);
+    }
+
     use crate::proto::action::{Decision, PolicyVerdict, Reason, Risk};
 
     #[test]
@@ -262,7 +288,7 @@ mod tests {
             action: Action::Shell { command: "echo \u{202e}ok\r; \u{1b}[8mrm x\nsecond".into() },
             verdict: PolicyVerdict { risk: Risk::High, decision: Decision::Ask, reasons, effects, needs: vec![] },
             changes: [].into(),
-            preview: "# a comment\n+a\u{200b}b\n-c".into(),
+            preview: "# a comment\n+a\u{200b}b\n│ it reads nothing\n-c".into(),
             cwd: "/w".into(),
             program: Some("/bin/echo".into()),
             may_always: false,
@@ -278,6 +304,7 @@ mod tests {
                 "│ second",
                 "  # a comment",
                 "  +a\\u{200b}b",
+                "│ it reads nothing",
                 "  -c",
                 "  in /w, by /bin/echo",
                 "  it speaks to a.example (rule: network)",

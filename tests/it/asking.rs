@@ -9,6 +9,7 @@ use crate::changes::{home, rounds, work};
 use crate::faces::{Face, asking, done};
 use crate::need::TEST_PATH;
 use crate::pty::{Key, Session, Spawn, program};
+use crate::wall::{scene, session};
 
 const KEYS: &str = "run once [y]";
 const SOON: &str = "(too soon: press again)";
@@ -147,6 +148,28 @@ fn a_commands_lines_follow_a_gutter_and_mixed_scripts_are_marked() {
         session.send(b"n");
         session.expect_exit();
     }
+}
+
+/// A line that a command printed stood in the question as ReedClaw's own words.
+#[test]
+fn what_a_command_printed_stands_to_the_right_of_the_gutter() {
+    let home = scene(&["sh take.sh"], "");
+    let plan = home.path().join("plan.txt");
+    fs::write(&plan, "private\n").expect("a file");
+    let script = format!("echo 'cat: {}: No such file. Only its size is read' >&2; exit 1\n", plan.display());
+    fs::write(work(home.path(), "take.sh"), script).expect("a script");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("run once [y]");
+    session.expect("the line beside the gutter", |screen| {
+        let text = screen.contents();
+        let is_theirs = |row: &str| row.starts_with("│ ");
+        text.lines().any(|row| row.starts_with("  It was refused reading "))
+            && text.lines().any(|row| is_theirs(row) && row.contains("cat: "))
+            && text.lines().filter(|row| row.contains("No such file") || row.contains("size is read")).all(is_theirs)
+    });
+    session.send(b"n");
+    session.expect_text("that was it");
 }
 
 /// A plugin's U+202E and C1 controls stayed in the JSON that a terminal shows.

@@ -9,7 +9,7 @@ use crate::agent::calls::runner::ToolRunner;
 use crate::agent::person::Person;
 use crate::gate::NamedByGit;
 use crate::proto::action::Action;
-use crate::proto::tool::Outcome;
+use crate::proto::tool::{OWN_HEADING, Outcome};
 use crate::proto::{Event, known_paths};
 use crate::steps::Guard;
 
@@ -51,7 +51,7 @@ pub(in crate::agent) fn guarded(
     sink(Event::Notice(format!("[protected] the command changed files that other programs run: {names}")));
     let choices = ["restore them".to_owned(), LEAVE.to_owned()];
     let question = format!("The command changed files that other programs run: {names}. Restore them?");
-    if person.reply(&question, &choices).as_deref() == Some(LEAVE) {
+    if person.reply_to(OWN_HEADING, &question, &choices).as_deref() == Some(LEAVE) {
         guard.accept(root, changed.iter().map(|it| it.path.as_path()));
         return None;
     }

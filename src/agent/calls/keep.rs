@@ -22,7 +22,7 @@ use crate::gate::{Approver, Call, NamedByGit, Permit, is_odd_path};
 use crate::model::Cancel;
 use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Decision, Need};
-use crate::proto::tool::{FileChange, Outcome, Step, ToolError, ToolEvent};
+use crate::proto::tool::{FileChange, Outcome, PRINTED, Step, ToolError, ToolEvent};
 use crate::sandbox::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
 use crate::steps::{Incoming, NewContent, are_alike_indices};
 use crate::tools::{Copied, Refusal, is_plain_config, listed, protection, shown};
@@ -78,7 +78,7 @@ impl ToolRunner {
         if let Some(Refusal { line, need: None, .. }) = &copied.refused {
             add(&mut outcome, &format!("[it was refused: {line}]"));
         }
-        if let Some(Refusal { line, need: Some(need), is_hidden }) = &copied.refused
+        if let Some(refusal @ Refusal { need: Some(need), is_hidden, .. }) = &copied.refused
             && call.needs.len() < OFFERS_MAX
             && !call.needs.contains(need)
             && self.options.gate.may_offer(need, self.workspace())
@@ -86,7 +86,7 @@ impl ToolRunner {
             let was_declined = *is_hidden && self.declined.contains(need) && !self.is_own(need);
             let answer = match was_declined {
                 true => Err("the user said no before".to_owned()),
-                false => self.offer(&call, line, need, around),
+                false => self.offer(&call, refusal, need, around),
             };
             match answer {
                 Ok(again) => return again,
@@ -122,7 +122,13 @@ impl ToolRunner {
     }
 
     /// Offers to run a command again, from its beginning, with the permission that it lacked.
-    fn offer(&mut self, call: &Call, line: &str, need: &Need, around: &mut Around<'_>) -> Result<Outcome, String> {
+    fn offer(
+        &mut self,
+        call: &Call,
+        refusal: &Refusal,
+        need: &Need,
+        around: &mut Around<'_>,
+    ) -> Result<Outcome, String> {
         let what = what_of(need);
         let is_own = self.is_own(need);
         let lasting = match need {
@@ -131,13 +137,18 @@ impl ToolRunner {
             Need::Write { .. } => " It can't be undone.",
             _ => "",
         };
+        // What it printed mustn't look like the words of the question.
+        let line = match refusal.is_printed {
+            true => format!("; it printed:\n{PRINTED}{}", refusal.line.replace('\n', " ")),
+            false => format!(": {}", refusal.line),
+        };
         let preview = match is_own {
             true => format!(
-                "It ran where it can only look, and changed nothing: {line}\nWith yes it runs again from the start and may \
+                "It ran where it can only look, and changed nothing{line}\nWith yes it runs again from the start and may \
                  change the workspace.{lasting}"
             ),
             false => format!(
-                "It was refused {what}: {line}\nIts changes so far are dropped; with yes it runs again with \
+                "It was refused {what}{line}\nIts changes so far are dropped; with yes it runs again with \
                  {what}.{lasting}"
             ),
         };

@@ -19,7 +19,7 @@ use crate::files::{Root, Tree};
 use crate::gate::{Approver, Blocked, CHECK_TOOL, Call, Gate, Lasting, Ticket, reasons};
 use crate::model::{Cancel, Tool, ToolCall};
 use crate::proto::action::{Action, Decision, Need, PolicyVerdict, Risk};
-use crate::proto::tool::{Answer, FileChange, Outcome, Planned, Question, Step, ToolError, ToolEvent};
+use crate::proto::tool::{Answer, FileChange, Outcome, PRINTED, Planned, Question, Step, ToolError, ToolEvent};
 use crate::proto::{Event, Failure};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
@@ -513,6 +513,8 @@ impl ToolRunner {
             return outcome;
         }
         let why = outcome.error.as_ref().map(|error| error.message.as_str()).unwrap_or_default();
+        // After the colon comes what the command asked at its terminal.
+        let why = why.replacen(": ", &format!("\n{PRINTED}"), 1);
         call.preview = format!("{why}\nIt needs a person's input. [s] runs it in your shell; any other key leaves it.");
         let cwd = self.workspace().to_owned();
         let ticket = self.options.gate.judge(call, &cwd, true);

@@ -9,7 +9,7 @@ use crate::files::Root;
 use crate::gate::{CHANGED_OUTSIDE, is_odd_path};
 use crate::proto::Event;
 use crate::proto::action::Action;
-use crate::proto::tool::Outcome;
+use crate::proto::tool::{OWN_HEADING, Outcome};
 use crate::redact::Redactor;
 use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, StepReport, Steps, StepsError};
 
@@ -197,7 +197,7 @@ impl Keeper {
         }
         let choices = [RUN.to_owned(), "don't".to_owned()];
         let question = format!("The changes of this call can't be undone: {error}. Run it?");
-        match person.reply(&question, &choices) {
+        match person.reply_to(OWN_HEADING, &question, &choices) {
             Some(said) if said == RUN => Ok(Snapshot::Nothing),
             _ => Err(Refused),
         }

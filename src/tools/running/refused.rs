@@ -57,6 +57,8 @@ const TRIED_BY_LIBRARIES: &[&str] = &[
 pub struct Refusal {
     /// The attempt, or the line in which the program reported it; text from outside.
     pub line: String,
+    /// The program printed that line; else the kernel saw the attempt.
+    pub is_printed: bool,
     /// The permission that it would need; `None` if it can't be granted.
     pub need: Option<Need>,
     /// Didn't show by how the command ended.
@@ -107,7 +109,8 @@ pub(in crate::tools) fn tried(
         Some((line, need)) => (line, Some(need)),
         None => (removal()?, None),
     };
-    Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
+    let line = line.chars().take(LINE_CHARS_MAX).collect();
+    Some(Refusal { line, is_printed: false, need, is_hidden: !is_failed })
 }
 
 /// Whether an address is the loopback of whoever connects to it.
@@ -150,7 +153,8 @@ pub(in crate::tools) fn looked(
         true => None,
         false => Some(Need::Write { path: workspace.to_str()?.to_owned() }),
     };
-    Some(Refusal { line: line.chars().take(LINE_CHARS_MAX).collect(), need, is_hidden: !is_failed })
+    let line = line.chars().take(LINE_CHARS_MAX).collect();
+    Some(Refusal { line, is_printed: missed.is_none(), need, is_hidden: !is_failed })
 }
 
 /// Whether a line names paths outside of the workspace and none in it, apart from the program at its beginning.
@@ -198,7 +202,7 @@ pub(in crate::tools) fn refused(
 ) -> Option<Refusal> {
     let told = |line: &str, need| {
         let line = line.trim().chars().take(LINE_CHARS_MAX).collect();
-        Refusal { line, need: Some(need), is_hidden: false }
+        Refusal { line, is_printed: true, need: Some(need), is_hidden: false }
     };
     let is_network = |line: &&str| {
         let line = line.to_lowercase();
