@@ -90,6 +90,20 @@ pub fn shorten(text: &str, chars_max: usize) -> String {
     short
 }
 
+/// A name for a line of ours: control characters, and those that hide something, are spelled out.
+#[must_use]
+pub fn spelled_out(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for c in name.chars() {
+        match c {
+            _ if c.is_control() => text.extend(c.escape_debug()),
+            _ if is_invisible(c) => text.extend(c.escape_unicode()),
+            _ => text.push(c),
+        }
+    }
+    text
+}
+
 /// A text with each run of blanks and line ends as one blank.
 #[must_use]
 pub fn one_line(text: &str) -> String {
@@ -133,6 +147,12 @@ pub fn quoted_words(text: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_in_a_line_of_ours_breaks_and_hides_nothing() {
+        assert_eq!(spelled_out("x]\n[undo] \u{202e}\u{1b}[2K\u{2800}"), r"x]\n[undo] \u{202e}\u{1b}[2K\u{2800}");
+        assert_eq!(spelled_out("it's \"ä\\日本\"e\u{301}"), "it's \"ä\\日本\"e\u{301}");
+    }
 
     #[test]
     fn letters_of_two_scripts_in_one_word_are_found() {

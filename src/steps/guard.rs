@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use super::look::STAGE_PREFIX;
 use super::{Limits, StepsError};
+use crate::base::text::spelled_out;
 use crate::files::{Looked, PathError, Root, Stamp, SurveyEnd, SurveyLimits};
 
 /// Bytes of a file that are compared and can be put back; of a longer one the stamp is compared.
@@ -125,7 +126,7 @@ impl fmt::Display for Changed {
             Some(after) if is_executable(after) => ", executable",
             _ => "",
         };
-        write!(f, "{}: {how}{what}", self.path.display())
+        write!(f, "{}: {how}{what}", spelled_out(&self.path.to_string_lossy()))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::agent::calls::revision::How;
 use crate::agent::calls::runner::{Ruling, ToolRunner};
 use crate::agent::person::{Person, yes};
 use crate::base::hash::Hasher;
-use crate::base::text::counted;
+use crate::base::text::{counted, spelled_out};
 use crate::files::{Layers, holes};
 use crate::gate::{Approver, Call, NamedByGit, Permit, is_odd_path};
 use crate::model::Cancel;
@@ -201,7 +201,7 @@ impl ToolRunner {
             tell(told, outcome, around.sink);
         }
         if !left_out.is_empty() {
-            let names: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
+            let names: Vec<String> = left_out.iter().map(|path| spelled_out(&path.to_string_lossy())).collect();
             tell(format!("[pipes and sockets aren't kept: {}]", names.join(", ")), outcome, around.sink);
         }
         // A name that hides something is refused, and the rest doesn't go with it.
@@ -374,7 +374,8 @@ impl ToolRunner {
                 let made: HashSet<&Path> = taken.iter().map(PathBuf::as_path).filter(|it| !is_left(it)).collect();
                 guard::accept(self, made.iter().copied());
                 note_kept(outcome, group, &made, is_left, note);
-                let left = adopted.left.iter().map(|(path, why)| format!("{} ({why})", path.display()));
+                let name = |path: &Path| spelled_out(&path.to_string_lossy());
+                let left = adopted.left.iter().map(|(path, why)| format!("{} ({why})", name(path)));
                 let left: Vec<String> = left.collect();
                 if !left.is_empty() {
                     tell(format!("[left as they are: {}]", left.join(", ")), outcome, sink);

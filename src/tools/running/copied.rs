@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use crate::base::text::counted;
+use crate::base::text::{counted, spelled_out};
 use crate::files::{Layers, Stamp};
 use crate::gate::NamedByGit;
 use crate::proto::known_paths;
@@ -270,14 +270,15 @@ fn is_new_directory(change: &Change) -> bool {
     matches!(change.kind, ChangeKind::Directory { .. }) && change.before.is_none()
 }
 
-/// The changes in one line, for a model. Git's objects, which say nothing, are only counted.
+/// The changes in one line, for a model and for notices. Git's objects, which say nothing, are only counted.
 #[must_use]
 pub fn listed(changes: &[&Change]) -> String {
     const PATHS_MAX: usize = 20;
+    let name = |it: &Change| spelled_out(&it.path.to_string_lossy());
     let (objects, others): (Vec<&Change>, Vec<&Change>) =
         changes.iter().partition(|it| !is_deletion(it) && records::objects_above(&it.path).is_some());
     let mut words: Vec<String> =
-        others.iter().take(PATHS_MAX).map(|it| format!("{} {}{}", mark(it), it.path.display(), apart(it))).collect();
+        others.iter().take(PATHS_MAX).map(|it| format!("{} {}{}", mark(it), name(it), apart(it))).collect();
     let more = others.len().saturating_sub(PATHS_MAX);
     words.extend((more > 0).then(|| format!("and {more} more")));
     let objects = objects.iter().filter(|it| matches!(it.kind, ChangeKind::File { .. })).count();
