@@ -6,7 +6,7 @@ use super::pager::{Pager, look};
 use super::question::{Asking, put};
 use crate::agent::{Cancel, Crossing};
 use crate::console::Console;
-use crate::proto::action::Action;
+use crate::proto::action::{Action, KeptPaths};
 use crate::proto::tool::{Answer, Question};
 use crate::render::patch::FilePatch;
 use crate::render::sheet::{Look, Sheet};
@@ -126,7 +126,7 @@ pub fn approve<P: Asking>(person: &mut P, question: &Question, cancel: &Cancel) 
             continue;
         }
         let said = match said {
-            Key::Always => match second_key(person, &make, top, &question.filled)? {
+            Key::Always => match second_key(person, &make, top, question)? {
                 Key::No => continue,
                 said => said,
             },
@@ -201,13 +201,14 @@ fn second_key<P: Asking>(
     person: &mut P,
     make: &dyn Fn(Look) -> Sheet,
     top: usize,
-    filled: &[String],
+    question: &Question,
 ) -> Result<Key, P::Hangup> {
-    let every = match filled {
+    let filled = &question.filled;
+    let every = match &filled[..] {
         [] => String::new(),
         _ => format!("  whatever every command leaves in {}, which you may run later [e]", named(filled)),
     };
-    let sure = format!("always, for this command in this project? press a again [a]{every}  back [any other key]");
+    let sure = format!("{}? press a again [a]{every}  back [any other key]", lasting_words(question));
     let choice = |keys: &[u8], _: bool| {
         Some(match keys.to_ascii_lowercase().as_slice() {
             b"a" => Key::Always,
@@ -221,6 +222,18 @@ fn second_key<P: Asking>(
     let said = put(person, &mut pager, Key::Stop, Some(Key::No))?;
     pager.leave(&console);
     Ok(said)
+}
+
+/// Words for what `a` allows: a command, or its changes at some paths.
+fn lasting_words(question: &Question) -> String {
+    let KeptPaths { written, removed, .. } = question.action.kept_paths().unwrap_or_default();
+    let mut text = "always, for this command in this project".to_owned();
+    for (what, paths) in [("new content of", &written), ("deleting", &removed)] {
+        if !paths.is_empty() {
+            text.push_str(&format!(", {what} {}", named(paths)));
+        }
+    }
+    text
 }
 
 /// Replaces the question on the screen by as much of the call as fits, and by the answer.

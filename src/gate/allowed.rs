@@ -10,13 +10,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::hash;
 use crate::files::{Locked, lock_file, replace_private};
+use crate::proto::action::KeptPaths;
 
 /// Longest file of rules that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Most rules of a project.
 const RULES_MAX: usize = 1_000;
-/// Up to this number of paths, each gets a rule; beyond it, their directories do.
-const KEPT_SINGLY_MAX: usize = 20;
 /// Most paths of a rule.
 const KEPT_MAX: usize = 200;
 /// Longest wait for another session that changes the rules: it takes one write.
@@ -47,10 +46,21 @@ pub struct Rule {
     pub program: String,
     /// SHA-256 of that program, hexadecimal.
     pub sha256: String,
-    /// For a rule about the changes of a command on its copy: the paths, relative to the project's root, whose changes
-    /// are applied without asking. A path that ends in `/` includes everything below it.
+    /// For a rule about the changes of a command on its copy: the paths, relative to the project's root, whose new content
+    /// is applied without asking. A path that ends in `/` includes everything below it, whatever happens there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keeps: Vec<String>,
+    /// For such a rule, the paths that are removed without asking.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub removes: Vec<String>,
+}
+
+impl Rule {
+    /// Whether it is about the changes of a command on its copy; else it lets one run.
+    #[must_use]
+    pub fn is_about_changes(&self) -> bool {
+        !self.keeps.is_empty() || !self.removes.is_empty()
+    }
 }
 
 /// The contents of the file.
@@ -122,7 +132,7 @@ impl Allowed {
     #[must_use]
     pub fn allows(&self, command: &str, cwd: &Path, program: &Path) -> bool {
         let rules = self.read().unwrap_or_default();
-        let mut same = rules.iter().filter(|rule| rule.command == command && rule.keeps.is_empty()).peekable();
+        let mut same = rules.iter().filter(|rule| rule.command == command && !rule.is_about_changes()).peekable();
         if same.peek().is_none() {
             return false;
         }
@@ -132,38 +142,35 @@ impl Allowed {
 
     /// Whether all changes of a command on its copy may be applied, by the file as it is now.
     #[must_use]
-    pub fn allows_to_keep(&self, command: &str, paths: &[impl AsRef<str>]) -> bool {
-        let is_covered = |rule: &Rule, path: &str| {
-            rule.keeps.iter().any(|kept| path == kept || kept.ends_with('/') && path.starts_with(kept.as_str()))
+    pub fn allows_to_keep(&self, command: &str, paths: &KeptPaths) -> bool {
+        let is_below = |rule: &Rule, path: &str| {
+            rule.keeps.iter().any(|kept| kept.ends_with('/') && path.starts_with(kept.as_str()))
+        };
+        let is_covered = |rule: &&Rule| {
+            let is_one_of = |paths: &[String], path: &String| paths.contains(path) || is_below(rule, path);
+            paths.written.iter().all(|path| is_one_of(&rule.keeps, path))
+                && paths.removed.iter().all(|path| is_one_of(&rule.removes, path))
         };
         let rules = self.read().unwrap_or_default();
         let is_of = |rule: &&Rule| rule.command == command || rule.command == EVERY_COMMAND;
-        let mut same = rules.iter().filter(is_of).filter(|rule| !rule.keeps.is_empty());
-        same.any(|rule| paths.iter().all(|path| is_covered(rule, path.as_ref())))
+        !paths.has_special
+            && rules.iter().filter(is_of).filter(|rule| rule.is_about_changes()).any(|it| is_covered(&it))
     }
 
-    /// Allows changes of a command at these paths to be applied from now on. Many paths in one directory become that
-    /// directory.
+    /// Allows such changes of a command at these paths to be applied from now on.
     ///
     /// # Errors
     /// The file can't be read or written, or there are too many rules.
-    pub fn add_to_keep(&mut self, command: &str, paths: &[impl AsRef<str>]) -> Result<(), AllowedError> {
-        let below = |path: &str| path.rsplit_once('/').map_or(path.to_owned(), |(above, _)| format!("{above}/"));
-        let paths = || paths.iter().map(AsRef::as_ref);
-        let mut keeps: Vec<String> = match paths().len() {
-            0..=KEPT_SINGLY_MAX => paths().map(str::to_owned).collect(),
-            _ => paths().map(below).collect(),
-        };
-        keeps.sort();
-        keeps.dedup();
+    pub fn add_to_keep(&mut self, command: &str, paths: KeptPaths) -> Result<(), AllowedError> {
+        let KeptPaths { written: keeps, removed: removes, .. } = paths;
         let _lock = self.lock()?;
         self.rules = self.read()?;
         let failed = |why: &str| AllowedError { path: self.path.clone(), why: why.to_owned() };
-        if self.rules.len() >= RULES_MAX || keeps.len() > KEPT_MAX {
+        if self.rules.len() >= RULES_MAX || keeps.len() + removes.len() > KEPT_MAX {
             return Err(failed("there are too many rules"));
         }
         let (command, cwd, program, sha256) = (command.to_owned(), String::new(), String::new(), String::new());
-        self.rules.push(Rule { command, cwd, program, sha256, keeps });
+        self.rules.push(Rule { command, cwd, program, sha256, keeps, removes });
         self.save()
     }
 
@@ -171,8 +178,8 @@ impl Allowed {
     ///
     /// # Errors
     /// As of [`Self::add_to_keep`].
-    pub fn add_to_fill(&mut self, directories: &[String]) -> Result<(), AllowedError> {
-        self.add_to_keep(EVERY_COMMAND, directories)
+    pub fn add_to_fill(&mut self, directories: Vec<String>) -> Result<(), AllowedError> {
+        self.add_to_keep(EVERY_COMMAND, KeptPaths { written: directories, ..KeptPaths::default() })
     }
 
     /// Allows a command permanently.
@@ -191,7 +198,7 @@ impl Allowed {
             return Ok(());
         }
         // The program may be another than it was: the old rule is of no use.
-        self.rules.retain(|old| (&old.command, &old.cwd) != (&rule.command, &rule.cwd) || !old.keeps.is_empty());
+        self.rules.retain(|old| (&old.command, &old.cwd) != (&rule.command, &rule.cwd) || old.is_about_changes());
         self.rules.push(rule);
         self.save()
     }
@@ -234,7 +241,7 @@ impl Allowed {
         let bytes = std::fs::read(&real).ok()?;
         let sha256 = hash::sha256_hex(&bytes);
         let (command, program) = (command.to_owned(), real.to_str()?.to_owned());
-        Some(Rule { command, cwd, program, sha256, keeps: Vec::new() })
+        Some(Rule { command, cwd, program, sha256, keeps: Vec::new(), removes: Vec::new() })
     }
 
     /// Writes the rules: all of them or none.
@@ -275,19 +282,36 @@ mod tests {
     fn changes_are_allowed_only_at_the_paths_that_were_shown() {
         let top = tempfile::tempdir().expect("a directory");
         let mut allowed = Allowed::open(top.path(), top.path()).expect("none yet");
-        allowed.add_to_keep("make", &["out/a.o", "out/b.o", "log"]).expect("added");
-        assert!(allowed.allows_to_keep("make", &["log", "out/a.o"]));
-        assert!(!allowed.allows_to_keep("make", &["log", "out/c.o"]), "another path");
-        assert!(!allowed.allows_to_keep("make all", &["log"]), "another command");
-        let many: Vec<String> = (0..30).map(|number| format!("target/{number}.o")).collect();
-        allowed.add_to_keep("cc", &many.iter().map(String::as_str).collect::<Vec<_>>()).expect("added");
-        assert!(allowed.allows_to_keep("cc", &["target/99.o"]) && !allowed.allows_to_keep("cc", &["src/99.o"]));
+        let owned = |paths: &[&str]| paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        let paths = |written: &[&str], removed: &[&str]| KeptPaths {
+            written: owned(written),
+            removed: owned(removed),
+            has_special: false,
+        };
+        let written = |list: &[&str]| paths(list, &[]);
+        allowed.add_to_keep("make", paths(&["out/a.o", "out/b.o", "log"], &["old"])).expect("added");
+        assert!(allowed.allows_to_keep("make", &paths(&["log", "out/a.o"], &["old"])));
+        assert!(!allowed.allows_to_keep("make", &written(&["log", "out/c.o"])), "another path");
+        assert!(!allowed.allows_to_keep("make all", &written(&["log"])), "another command");
+        assert!(!allowed.allows_to_keep("make", &paths(&[], &["log"])), "it was written, not removed");
+        assert!(!allowed.allows_to_keep("make", &written(&["old"])), "it was removed, not written");
+        let special = KeptPaths { has_special: true, ..written(&["log"]) };
+        assert!(!allowed.allows_to_keep("make", &special), "a link or a mode");
+        // Thirty files became their directory, with all that is below it.
+        let many: Vec<String> = (0..30).map(|number| format!("src/{number}.o")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        allowed.add_to_keep("cc", written(&many)).expect("added");
+        assert!(allowed.allows_to_keep("cc", &written(&many)));
+        assert!(!allowed.allows_to_keep("cc", &written(&["src/99.o"])));
         let program = top.path().join("tool");
         std::fs::write(&program, "one").expect("a program");
         assert!(!allowed.allows("make", top.path(), &program), "that it may run is another rule");
-        allowed.add_to_fill(&["out/".to_owned()]).expect("added");
-        assert!(allowed.allows_to_keep("anything", &["out/new.o"]), "every command may fill it");
-        assert!(!allowed.allows_to_keep("anything", &["out/new.o", "log"]), "and nothing beside it");
+        allowed.add_to_fill(vec!["out/".to_owned()]).expect("added");
+        assert!(
+            allowed.allows_to_keep("anything", &paths(&["out/new.o"], &["out/old.o"])),
+            "every command may fill it"
+        );
+        assert!(!allowed.allows_to_keep("anything", &written(&["out/new.o", "log"])), "and nothing beside it");
         assert!(!allowed.allows("", top.path(), &program), "nothing runs by that rule");
     }
 

@@ -191,6 +191,7 @@ mod tests {
             deletes: Vec::new(),
             directories: Vec::new(),
             guarded: Vec::new(),
+            special: Vec::new(),
             others: Vec::new(),
         };
         let shell = |command: &str| Action::Shell { command: command.into() };

@@ -16,7 +16,6 @@ mod share;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -28,8 +27,7 @@ use crate::base::program::find_program;
 use crate::base::time::utc;
 use crate::host::now_unix_ms;
 use crate::policy::{self, Context, High, Rules};
-use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, Need, PolicyVerdict, Reason, Risk};
-use crate::proto::known_paths;
+use crate::proto::action::{Action, Autonomy, Decision, Effect, Hold, KeptPaths, Need, PolicyVerdict, Reason, Risk};
 use crate::proto::tool::{FileChange, Outcome, Question, ToolError};
 use crate::receipts::{self, Log};
 
@@ -286,7 +284,7 @@ impl Gate {
         let is_allowed = is_allowed
             || verdict.decision == Decision::Ask
                 && may_always(&call, &verdict)
-                && kept_paths(&call)
+                && changed_paths(&call)
                     .is_some_and(|(command, paths)| self.options.allowed.allows_to_keep(command, &paths));
         let is_allowed = is_allowed || self.is_granted(&call, &verdict);
         let autonomy = self.rules_now().autonomy;
@@ -431,12 +429,12 @@ impl Gate {
         }
         if lasting == Lasting::Filled {
             let filled = filled(&ticket.call);
-            return if filled.is_empty() { Ok(()) } else { self.options.allowed.add_to_fill(&filled) };
+            return if filled.is_empty() { Ok(()) } else { self.options.allowed.add_to_fill(filled) };
         }
         let program = self.program(&ticket.call, &ticket.cwd);
-        match (command(&ticket.call), program, kept_paths(&ticket.call)) {
+        match (command(&ticket.call), program, changed_paths(&ticket.call)) {
             (Some(command), Some(program), _) => self.options.allowed.add(command, &ticket.cwd, &program),
-            (_, _, Some((command, paths))) => self.options.allowed.add_to_keep(command, &paths),
+            (_, _, Some((command, paths))) => self.options.allowed.add_to_keep(command, paths),
             _ => Ok(()),
         }
     }
@@ -582,7 +580,8 @@ impl Gate {
     #[must_use]
     pub fn question(&self, ticket: &Ticket) -> Question {
         let Ticket { call, verdict, digest, cwd, .. } = ticket;
-        let may_always = may_always(call, verdict) && (kept_paths(call).is_some() || self.program(call, cwd).is_some());
+        let may_always =
+            may_always(call, verdict) && (changed_paths(call).is_some() || self.program(call, cwd).is_some());
         Question {
             digest: digest.clone(),
             tool: call.tool.clone(),
@@ -725,32 +724,27 @@ fn command(call: &Call) -> Option<&str> {
     }
 }
 
-/// The command whose changes a call applies, and their paths. A directory that tools fill counts as one, with a slash at
-/// its end: what a build leaves there has other names each time.
-fn kept_paths(call: &Call) -> Option<(&str, Vec<String>)> {
-    let Action::Keep { command, writes, deletes, directories, .. } = &call.action else { return None };
-    let whole = |path: &String| match known_paths::derived(Path::new(path)) {
-        Some(directory) => format!("{}/", directory.display()),
-        None => path.clone(),
-    };
-    let paths: BTreeSet<String> = writes.iter().chain(deletes).chain(directories).map(whole).collect();
-    Some((command, paths.into_iter().collect()))
+/// The command whose changes a call applies, and their paths.
+fn changed_paths(call: &Call) -> Option<(&str, KeptPaths)> {
+    let Action::Keep { command, .. } = &call.action else { return None };
+    Some((command, call.action.kept_paths()?))
 }
 
 /// The directories that tools fill, each with a slash at its end, if a call changes nothing else.
 fn filled(call: &Call) -> Vec<String> {
-    let paths = kept_paths(call).map(|(_, paths)| paths).unwrap_or_default();
-    if paths.iter().all(|path| path.ends_with('/')) { paths } else { Vec::new() }
+    let KeptPaths { written, removed, has_special } = call.action.kept_paths().unwrap_or_default();
+    let is_only = removed.is_empty() && !has_special && written.iter().all(|path| path.ends_with('/'));
+    if is_only { written } else { Vec::new() }
 }
 
-/// Whether "always" is a possible answer for a call: changes of a command at some paths, none of them protected; or one
+/// Whether "always" is a possible answer for a call: new content and deletions at some paths, none of them protected; or one
 /// plain, understood command that reaches neither the network nor a guarded place, and whose program isn't one that
 /// runs any code in its arguments.
 fn may_always(call: &Call, verdict: &PolicyVerdict) -> bool {
     let is_plain =
         |effect: &Effect| !matches!(effect, Effect::Net { .. } | Effect::Define { .. } | Effect::Signal { .. });
-    if let Some((_, paths)) = kept_paths(call) {
-        return verdict.risk < Risk::High && paths.len() <= KEPT_ALWAYS_MAX;
+    if let Some(KeptPaths { written, removed, has_special }) = call.action.kept_paths() {
+        return verdict.risk < Risk::High && !has_special && written.len() + removed.len() <= KEPT_ALWAYS_MAX;
     }
     let commands = verdict.effects.iter().filter(|effect| matches!(effect, Effect::Exec { .. })).count();
     let is_known = |reason: &Reason| reason.risk < Risk::High || MAY_ALWAYS_RULES.contains(&reason.rule);

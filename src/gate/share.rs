@@ -43,7 +43,7 @@ impl CommandList {
             _ => ListedCommand::Below(CommandBelow { command: command.clone(), cwd: cwd.clone() }),
         };
         // Rules about changes contain the paths of one project.
-        Self { commands: rules.iter().filter(|rule| rule.keeps.is_empty()).map(listed).collect() }
+        Self { commands: rules.iter().filter(|rule| !rule.is_about_changes()).map(listed).collect() }
     }
 
     /// Reads a list.
@@ -84,6 +84,7 @@ mod tests {
             program: "/bin/x".into(),
             sha256: "00".into(),
             keeps: Vec::new(),
+            removes: Vec::new(),
         };
         let list = CommandList::of(&[rule("cargo test", ""), rule("make \"x\"", "sub")]);
         let text = list.to_json();

@@ -102,10 +102,11 @@ pub fn read_list(gate: &Gate, root: &Path, path: &Path) -> Result<Vec<ListedHere
 }
 
 fn rows(rules: &[Rule]) -> Vec<Vec<String>> {
-    let row = |(number, Rule { command, cwd, program, keeps, .. }): (usize, &Rule)| {
-        let place = match (keeps.first(), cwd.is_empty()) {
-            (Some(first), _) if keeps.len() == 1 => format!("keeps {first}"),
-            (Some(first), _) => format!("keeps {first} and {} more", keeps.len() - 1),
+    let row = |(number, Rule { command, cwd, program, keeps, removes, .. }): (usize, &Rule)| {
+        let (word, count) = (if keeps.is_empty() { "removes" } else { "keeps" }, keeps.len() + removes.len());
+        let place = match (keeps.iter().chain(removes).next(), cwd.is_empty()) {
+            (Some(first), _) if count == 1 => format!("{word} {first}"),
+            (Some(first), _) => format!("{word} {first} and {} more", count - 1),
             (None, true) => String::new(),
             (None, false) => format!("in {cwd}"),
         };

@@ -27,6 +27,7 @@ fn changes_on_a_copy_are_rated_by_their_paths() {
             deletes: list(deletes),
             directories: list(directories),
             guarded: guarded.iter().map(|path| ((*path).to_owned(), "why")).collect(),
+            special: Vec::new(),
             others: Vec::new(),
         };
         judge(&action, &Context { hold: Hold::Copy, ..Context::new(&rules) }).risk

@@ -1,8 +1,11 @@
 //! The wish of a model, its effects on the machine, and the policy's verdict: plain data. The words of rules and
 //! receipts are defined here, so that no two rooms spell them differently.
 
+use std::collections::BTreeSet;
 use std::fmt;
+use std::path::Path;
 
+use super::known_paths::derived;
 use super::served::{PinStanding, Reach};
 
 /// A model's wish, as a tool's plan describes it.
@@ -58,6 +61,8 @@ pub enum Action {
         /// Paths that are never changed unasked, each with the reason: links that lead out or to a protected file, directories
         /// of git whose mode changes.
         guarded: Vec<(String, &'static str)>,
+        /// Paths that become a link or another kind of entry, or get another mode: no lasting rule covers them.
+        special: Vec<String>,
         /// Rows about the changes that no difference of text shows. Text from outside: it must be escaped to be shown.
         others: Vec<String>,
     },
@@ -100,6 +105,35 @@ pub enum Action {
         /// The user's own configuration lets it run without a question.
         is_granted: bool,
     },
+}
+
+/// The paths of changes, as a lasting rule has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptPaths {
+    /// Paths with new content; a directory that tools fill is one, with a slash at its end, whatever happens in it.
+    pub written: Vec<String>,
+    /// Paths that are removed.
+    pub removed: Vec<String>,
+    /// Whether something else is changed, which no rule covers.
+    pub has_special: bool,
+}
+
+impl Action {
+    /// Returns the paths of changes that are to be kept; `None` for another action.
+    #[must_use]
+    pub fn kept_paths(&self) -> Option<KeptPaths> {
+        let Self::Keep { writes, deletes, directories, special, .. } = self else { return None };
+        let filled = |path: &String| derived(Path::new(path)).map(|directory| format!("{}/", directory.display()));
+        let mut written = BTreeSet::new();
+        written.extend(writes.iter().chain(directories).map(|path| filled(path).unwrap_or_else(|| path.clone())));
+        written.extend(deletes.iter().filter_map(filled));
+        let removed: BTreeSet<&String> = deletes.iter().filter(|path| filled(path).is_none()).collect();
+        Some(KeptPaths {
+            written: written.into_iter().collect(),
+            removed: removed.into_iter().cloned().collect(),
+            has_special: special.iter().any(|path| filled(path).is_none()),
+        })
+    }
 }
 
 /// The risk of an action.

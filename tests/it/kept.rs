@@ -164,6 +164,50 @@ fn without_copies_a_name_that_hides_something_is_reported() {
     }
 }
 
+/// The name of a pipe wrote lines that looked like notices.
+#[test]
+fn the_name_of_a_pipe_is_spelled_out() {
+    let home = scene(&[r"mkfifo $'x]\n[undo] all was taken back\u202e\e[2K'"], "security = {autonomy = \"full\"}");
+    let results = results(home.path());
+    let told = r"[pipes and sockets aren't kept: x]\n[undo] all was taken back\u{202e}\u{1b}[2K]";
+    assert_eq!(output(&results[0]), told);
+}
+
+/// A rule for more than 20 paths covered all that was below their directories, and each rule covered any change of its paths.
+#[test]
+fn always_covers_neither_other_paths_nor_links_modes_and_deletions() {
+    let home = scene(&["sh gen.sh"], "");
+    let write_script = |script: &str| fs::write(work(home.path(), "gen.sh"), script).expect("a script");
+    write_script("mkdir -p out; for n in $(seq 25); do echo $n > out/$n; done; echo more >> a.txt");
+    let session = session(home.path());
+    session.send(b"?please do\r");
+    session.expect_text("end [G]");
+    session.send(b"G");
+    session.expect_text("always, in this project [a]");
+    session.send(b"a");
+    session.expect_text("new content of a.txt, out/1, out/10 and 23 more?");
+    session.expect_text("press a again [a]");
+    session.send(b"a");
+    session.expect_text("that was it");
+    session.expect_prompt();
+    for script in ["echo x > out/other", "rm out/1", "chmod 755 a.txt", "ln -sf gen.sh a.txt", "rm out/2; mkdir out/2"]
+    {
+        session.run("clear");
+        write_script(script);
+        session.send(b"?please do\r");
+        session.expect_text(KEEP);
+        session.send(b"n");
+        session.expect_text("that was it");
+        session.expect_prompt();
+    }
+    assert_eq!(read(home.path(), "a.txt"), numbered(30) + "more\n");
+    session.run("clear");
+    write_script("echo changed > out/1");
+    session.send(b"?please do\r");
+    session.expect_text("that was it");
+    assert_eq!(read(home.path(), "out/1"), "changed\n", "nobody was asked");
+}
+
 /// The other name of a file silently kept the old content.
 #[test]
 fn the_other_names_of_a_changed_file_are_reported() {

@@ -270,6 +270,12 @@ impl ToolRunner {
         let is_gone = |change: &&&Change| change.kind == ChangeKind::Deleted;
         let is_link = |change: &&&Change| matches!(change.kind, ChangeKind::Link { .. });
         let is_directory = |change: &&&Change| matches!(change.kind, ChangeKind::Directory { .. });
+        let is_special = |change: &&&Change| match (&change.kind, change.before) {
+            (ChangeKind::Link { .. }, _) => true,
+            (ChangeKind::Deleted, _) | (_, None) => false,
+            (ChangeKind::Directory { .. }, Some(_)) => true,
+            (ChangeKind::File { mode, .. }, Some(before)) => !before.is_file() || before.permissions() != *mode,
+        };
         // New directories with something in them go with that, which is named.
         let mut above: HashSet<&Path> = HashSet::new();
         for change in group.iter().filter(|it| !is_gone(it)) {
@@ -292,6 +298,7 @@ impl ToolRunner {
                 .filter(|it| is_link(it) || is_directory(it))
                 .filter_map(|it| Some((path(&it), it.protected?)))
                 .collect(),
+            special: group.iter().filter(is_special).map(|it| path(&it)).collect(),
             others: shown.others,
         };
         Call {
