@@ -19,7 +19,7 @@ mod workspace;
 use std::ffi::OsStr;
 use std::path::Path;
 
-pub use workspace::{PROTECTED, protected, protected_names};
+pub use workspace::{PROTECTED, protected, protected_link, protected_names};
 
 /// Files and directories below a home that contain keys, tokens, sessions, or histories (which contain text typed by
 /// mistake).

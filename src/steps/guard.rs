@@ -13,7 +13,7 @@ use std::time::Instant;
 use super::look::STAGE_PREFIX;
 use super::{Limits, StepsError};
 use crate::base::text::spelled_out;
-use crate::files::{Looked, PathError, Root, Stamp, SurveyEnd, SurveyLimits};
+use crate::files::{Looked, PathError, Root, Seen, Stamp, SurveyEnd, SurveyLimits};
 
 /// Bytes of a file that are compared and can be put back; of a longer one the stamp is compared.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -52,8 +52,9 @@ pub struct Guard {
     is_protected: IsProtected,
 }
 
-/// Whether a path of the workspace, outside of git's own directories, is protected by its name.
-pub type IsProtected = Box<dyn Fn(&[u8]) -> bool + Send + Sync>;
+/// Whether a path of the workspace, outside of git's own directories, is protected by its name; the second argument says that it is a
+/// link.
+pub type IsProtected = Box<dyn Fn(&[u8], bool) -> bool + Send + Sync>;
 
 impl Guard {
     /// Looks at them before a command.
@@ -251,11 +252,13 @@ fn visited<'a>(looked: &'a Looked<'_>, is_protected: &IsProtected) -> Visited<'a
     };
     let all = || looked.entries.iter();
     let directories = || all().filter(|it| it.stamp.is_directory()).map(|it| &*it.name);
-    let others = || all().filter(|it| !it.stamp.is_directory()).map(|it| &*it.name);
+    let others = || all().filter(|it| !it.stamp.is_directory());
     let Some(within) = within else {
         let path = |name: &[u8]| looked.path.join(OsStr::from_bytes(name));
-        let is_one = |name: &&[u8]| is_git(name) || is_protected(path(name).as_os_str().as_bytes());
-        return Visited { files: others().filter(is_one).collect(), directories: directories().collect() };
+        let is_one =
+            |it: &&Seen| is_git(&it.name) || is_protected(path(&it.name).as_os_str().as_bytes(), it.stamp.is_link());
+        let files = others().filter(is_one).map(|it| &*it.name).collect();
+        return Visited { files, directories: directories().collect() };
     };
     let is_module = within.first() == Some(&&b"modules"[..]);
     let is_of_git = within.is_empty() || is_module && all().any(|it| &*it.name == b"HEAD");
@@ -274,7 +277,7 @@ fn visited<'a>(looked: &'a Looked<'_>, is_protected: &IsProtected) -> Visited<'a
         if is_of_git { WITHIN.contains(name) } else { is_module || last == b"worktrees" }
     };
     Visited {
-        files: others().filter(is_protected).collect(),
+        files: others().map(|it| &*it.name).filter(is_protected).collect(),
         directories: directories().filter(is_looked_into).collect(),
     }
 }
@@ -333,7 +336,8 @@ mod tests {
     fn each_change_of_a_protected_file_is_found_and_put_back() {
         let (_dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
-        let guard = Guard::before(&root, &limits(1000), Box::new(|path| path == b".envrc"));
+        let is_protected = |path: &[u8], is_link| path == b".envrc" || path == b".cargo" && is_link;
+        let guard = Guard::before(&root, &limits(1000), Box::new(is_protected));
         assert!(guard.is_whole() && changes(&guard, &root).is_empty());
         // What a command does that is no harm here.
         for path in ["src/config", ".git/HEAD", ".git/objects/ab/more", ".git/info/exclude", ".git/hooks/new.sample"] {
@@ -355,7 +359,9 @@ mod tests {
         put(&root, "new/.git/config", "evil\n");
         put(&root, ".envrc", "evil\n");
         symlink("../../src/config", at(".git/config.worktree")).expect("a link");
+        symlink("src", at(".cargo")).expect("a link");
         let told = [
+            ".cargo: new, a link",
             ".envrc: new",
             ".git/config.worktree: new, a link",
             ".git/rebase-merge/git-rebase-todo: new",
@@ -391,7 +397,7 @@ mod tests {
     #[test]
     fn companions_of_a_protected_file_are_removed_unless_other_files_need_them() {
         let (_dir, root) = workspace();
-        let guard = Guard::before(&root, &limits(1000), Box::new(|path| path.ends_with(b".envrc")));
+        let guard = Guard::before(&root, &limits(1000), Box::new(|path, _| path.ends_with(b".envrc")));
         for name in ["one", "two"] {
             for path in ["HEAD", "ORIG_HEAD", "index", "commondir", "gitdir", "logs/HEAD"] {
                 put(&root, &format!(".git/worktrees/{name}/{path}"), "x\n");
@@ -420,7 +426,7 @@ mod tests {
     fn put_back_leaves_newer_changes_and_never_writes_through_a_link() {
         let (dir, root) = workspace();
         let at = |path: &str| root.path().join(path);
-        let guard = Guard::before(&root, &limits(1000), Box::new(|path| path == b".envrc"));
+        let guard = Guard::before(&root, &limits(1000), Box::new(|path, _| path == b".envrc"));
         put(&root, ".git/config", "evil\n");
         let (changed, _) = guard.changed(&root);
         put(&root, ".git/config", "the user's\n");
@@ -447,13 +453,13 @@ mod tests {
         let (_dir, root) = workspace();
         let long = "x".repeat(usize::try_from(FILE_BYTES_MAX).expect("a size") + 1);
         put(&root, ".git/hooks/long", &long);
-        let guard = Guard::before(&root, &limits(1000), Box::new(|path| path == b".envrc"));
+        let guard = Guard::before(&root, &limits(1000), Box::new(|path, _| path == b".envrc"));
         put(&root, ".git/hooks/long", &long.replace('x', "y"));
         let (changed, _) = guard.changed(&root);
         assert_eq!(changed.len(), 1);
         assert!(changed[0].put_back(&root).is_err());
         // Where not all was looked at, that is told, and nothing is said to be new.
-        let cut = Guard::before(&root, &limits(3), Box::new(|path| path == b".envrc"));
+        let cut = Guard::before(&root, &limits(3), Box::new(|path, _| path == b".envrc"));
         assert!(!cut.is_whole());
         put(&root, "deep/er/.git/hooks/new", "x\n");
         let (changed, is_whole) = cut.changed(&root);

@@ -23,8 +23,10 @@ pub(in crate::agent) fn guard(runner: &mut ToolRunner, action: &Action) {
     if let Some(limits) = runner.keeper.limits().filter(|_| may_write && runner.guard.is_none()) {
         let root = runner.options.root.path().to_owned();
         let named = NamedByGit::new(Path::new(&runner.options.gate.rules().home));
-        let is_protected =
-            move |path: &[u8]| known_paths::protected(path).is_some() || named.has(&root.join(OsStr::from_bytes(path)));
+        let is_protected = move |path: &[u8], is_link: bool| {
+            let by_name = if is_link { known_paths::protected_link(path) } else { known_paths::protected(path) };
+            by_name.is_some() || named.has(&root.join(OsStr::from_bytes(path)))
+        };
         runner.guard = Some(Guard::before(&runner.options.root, limits, Box::new(is_protected)));
     }
 }

@@ -198,6 +198,20 @@ fn a_file_is_protected_if_it_runs_before_a_build_is_started() {
     }
 }
 
+/// `.cargo -> k` beside a new `k/config.toml` was no change of a protected file, and neither was `.git/rebase-merge`.
+#[test]
+fn a_link_in_place_of_a_directory_with_protected_files_is_protected() {
+    let links = ".cargo a/.Cargo .hg .bundle .yarn renv .github .github/workflows .git/info .git/rebase-merge .jj .jj/repo .sl \
+                 .config mise _darcs/prefs src/hooks AGENTS.md .vscode .git";
+    for path in links.split_whitespace() {
+        assert!(protected_link(path.as_bytes()).is_some(), "{path}");
+    }
+    for path in ["", "a", ".cargo/bin", ".git/objects", ".git/logs/HEAD", "node_modules/mise", ".venv/renv", "cargo"] {
+        assert_eq!(protected_link(path.as_bytes()), None, "{path}");
+    }
+    assert_eq!(protected(b".cargo"), None, "a directory of that name runs nothing");
+}
+
 #[test]
 fn tables_are_well_formed() {
     let names = CREDENTIALS.iter().chain(STARTUP).copied().chain(protected_names());

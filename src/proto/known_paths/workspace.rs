@@ -305,21 +305,45 @@ const HOOKS_OF_BARE: [&str; 2] = ["post-update", "update"];
 #[must_use]
 pub fn protected(relative: &[u8]) -> Option<&'static str> {
     let folded = fold(relative);
-    let parts: Vec<&[u8]> = folded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect();
+    let parts = parts_of(&folded);
     // Git leaves examples of hooks in each new repository, and never runs one that is named so.
     if parts.last().is_some_and(|name| name.ends_with(b".sample")) && parts.iter().rev().nth(1) == Some(&&b"hooks"[..])
     {
         return None;
     }
+    reason(&parts, begins_with).or_else(|| is_hook(&parts).then_some("git may run this as a hook")).or_else(|| {
+        is_bare_head(&parts).then_some("makes its directory a repository for git, which runs what its config says")
+    })
+}
+
+/// The same for a link, which may also stand for a directory that holds protected files: `.cargo`, `.git/info`. Directories
+/// that tools fill have links to packages of any name.
+#[must_use]
+pub fn protected_link(relative: &[u8]) -> Option<&'static str> {
+    protected(relative).or_else(|| {
+        let folded = fold(relative);
+        let parts = parts_of(&folded);
+        let is_derived = |part: &&[u8]| DERIVED.iter().any(|name| part.eq_ignore_ascii_case(name.as_bytes()));
+        if parts.iter().any(is_derived) {
+            return None;
+        }
+        let holds_hooks = || parts.last().is_some_and(|name| name.eq_ignore_ascii_case(b"hooks"));
+        reason(&parts, is_begun_by).or_else(|| holds_hooks().then_some("git may run what is in it as hooks"))
+    })
+}
+
+fn parts_of(path: &[u8]) -> Vec<&[u8]> {
+    path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).collect()
+}
+
+/// The reason of the first group with a name that matches some last components of a path.
+fn reason(parts: &[&[u8]], matches: impl Fn(&[&[u8]], &str) -> bool) -> Option<&'static str> {
     let found = (0..parts.len()).filter_map(|at| {
         let letter = usize::from(parts[at][0].to_ascii_lowercase());
         let named = [letter, usize::from(b'*')].into_iter().flat_map(|first| &by_first_letter()[first]);
-        named.filter(|(_, name)| begins_with(&parts[at..], name)).map(|(group, _)| *group).min()
+        named.filter(|(_, name)| matches(&parts[at..], name)).map(|(group, _)| *group).min()
     });
-    let reason = found.min().map(|group| PROTECTED[group].0);
-    reason.or_else(|| is_hook(&parts).then_some("git may run this as a hook")).or_else(|| {
-        is_bare_head(&parts).then_some("makes its directory a repository for git, which runs what its config says")
-    })
+    found.min().map(|group| PROTECTED[group].0)
 }
 
 /// Whether a file makes any directory a bare repository: git looks for it in each directory in which somebody starts git,
@@ -373,6 +397,13 @@ fn begins_with(parts: &[&[u8]], name: &str) -> bool {
         parts.get(at).is_some_and(|part| is_like(part, wanted.as_bytes()))
     });
     is_same && (!is_last || parts.len() == count)
+}
+
+/// Whether components are the first ones of a name, and not all of them.
+fn is_begun_by(parts: &[&[u8]], name: &str) -> bool {
+    let mut wanted = name.split('/');
+    parts.iter().all(|part| wanted.next().is_some_and(|wanted| is_like(part, wanted.as_bytes())))
+        && wanted.next().is_some()
 }
 
 /// Whether a folded component matches a pattern with at most one `*`.

@@ -62,14 +62,15 @@ pub fn protection(change: &Change, workspace: &Path, named: &NamedByGit) -> Opti
     if is_plain_config(change) {
         return None;
     }
-    let of_path = |path: &Path| {
-        let is_named = || named.has(&workspace.join(path));
-        known_paths::protected(path.as_os_str().as_bytes())
-            .or_else(|| is_named().then_some("git's configuration names this"))
-    };
+    let by_git =
+        |path: &Path| named.has(&workspace.join(path)).then_some("git's configuration names this");
     const LEADS_OUT: &str = "leads out of the workspace: what is written to it is written there";
-    of_path(&change.path).or_else(|| {
-        let ChangeKind::Link { target } = &change.kind else { return None };
+    let ChangeKind::Link { target } = &change.kind else {
+        return known_paths::protected(change.path.as_os_str().as_bytes()).or_else(|| by_git(&change.path));
+    };
+    let of_link =
+        |path: &Path| known_paths::protected_link(path.as_os_str().as_bytes()).or_else(|| by_git(path));
+    of_link(&change.path).or_else(|| {
         let Ok(root) = std::fs::canonicalize(workspace) else { return Some(LEADS_OUT) };
         if !is_plain(target) {
             return Some(LEADS_OUT);
@@ -77,7 +78,7 @@ pub fn protection(change: &Change, workspace: &Path, named: &NamedByGit) -> Opti
         // Links in a circle lead nowhere.
         let real = end_of(root.join(change.path.parent()?), target)?;
         match real.strip_prefix(&root) {
-            Ok(below) => of_path(below),
+            Ok(below) => of_link(below),
             Err(_) => (!is_harmless_outside(&real)).then_some(LEADS_OUT),
         }
     })
@@ -626,6 +627,9 @@ mod tests {
             ("part/c", Path::new("../.envrc")),
             ("a", Path::new("out")),
             ("a", Path::new("b/../../none")),
+            // In place of directories with protected files.
+            (".cargo", Path::new("part")),
+            (".git/rebase-merge", Path::new("../part")),
         ] {
             assert!(is_protected(path, target), "{path} -> {}", target.display());
         }
