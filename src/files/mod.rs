@@ -16,6 +16,7 @@ mod tree;
 mod watch;
 
 use std::collections::HashMap;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -566,6 +567,38 @@ pub fn normal(path: &Path) -> PathBuf {
         }
     }
     normal
+}
+
+/// The place to which a path leads from a directory, also where links lead to nothing; `None` if they lead in a circle. No link is
+/// followed in the path of the directory itself: whoever asks may expect a new one there.
+#[must_use]
+pub fn end_of(directory: PathBuf, path: &Path) -> Option<PathBuf> {
+    /// As many as Linux follows.
+    const LINKS_MAX: usize = 40;
+    let (mut place, mut links) = (directory, 0);
+    let mut rest: Vec<OsString> = reversed(path).collect();
+    while let Some(name) = rest.pop() {
+        if name == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(name);
+        let Ok(target) = std::fs::read_link(&next) else {
+            place = next;
+            continue;
+        };
+        links += 1;
+        if links > LINKS_MAX {
+            return None;
+        }
+        rest.extend(reversed(&target));
+    }
+    Some(place)
+}
+
+/// The components of a path, the last one first.
+fn reversed(path: &Path) -> impl Iterator<Item = OsString> + '_ {
+    path.components().rev().filter(|it| *it != Component::CurDir).map(|it| it.as_os_str().to_owned())
 }
 
 /// Reads a tool's path argument: only a leading `~/` is expanded. `is_there` checks whether an entry has a name that

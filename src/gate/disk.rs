@@ -1,19 +1,20 @@
-//! The policy's view of the disk: the target of a path, and the files that git's configuration names.
+//! The policy's view of the disk: the target of a path, and the files that other programs run by another name.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use super::NamedByGit;
-use crate::policy::Files;
+use super::named::{Named, Tracked};
+use crate::policy::{Files, Rules};
 
 /// The disk as it is now, for one judgement: a directory that was looked up is remembered, since the changes of a command may be
 /// thousands of files in a few.
 #[derive(Debug, Default)]
 pub struct Disk {
     directories: RefCell<HashMap<PathBuf, Option<Place>>>,
-    named: OnceLock<NamedByGit>,
+    named: OnceLock<Named>,
+    tracked: Arc<Tracked>,
 }
 
 /// The target of a path.
@@ -35,13 +36,21 @@ impl Files for Disk {
         text(if is_link { resolved(&path)?.path } else { path })
     }
 
-    fn is_named_by_git(&self, path: &str, home: &str) -> bool {
-        let named = self.named.get_or_init(|| NamedByGit::new(Path::new(home)));
-        named.has(Path::new(path)) || self.canonical(path).is_some_and(|path| named.has(Path::new(&path)))
+    fn is_named(&self, path: &str, rules: &Rules) -> bool {
+        let new = || Named::over(Path::new(&rules.home), Path::new(&rules.workspace), Arc::clone(&self.tracked));
+        let named = self.named.get_or_init(new);
+        let has = |path: &str| named.reason(Path::new(path)).is_some();
+        has(path) || self.canonical(path).is_some_and(|path| has(&path))
     }
 }
 
 impl Disk {
+    /// The disk, with what is known of git's indices.
+    #[must_use]
+    pub fn over(tracked: Arc<Tracked>) -> Self {
+        Self { tracked, ..Self::default() }
+    }
+
     /// Whether nothing is at a directory's path below `top` yet, and no link on the way leads elsewhere.
     #[must_use]
     pub fn is_new(&self, top: &Path, relative: &Path) -> bool {

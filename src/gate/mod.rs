@@ -37,7 +37,7 @@ pub use ceiling::Ceiling;
 pub use chain::{Blocked, Chain};
 pub use disk::Disk;
 pub use grant::{Grant, GrantError};
-pub use named::NamedByGit;
+pub use named::{Named, Tracked};
 pub use permit::Permit;
 pub use pins::{PinError, Pins, PinsVersion, definition, pin, whole_pin};
 pub use share::{CommandBelow, CommandList, ListedCommand};
@@ -175,13 +175,15 @@ pub struct Gate {
     chain: Option<Arc<dyn Chain>>,
     /// The person's grant to the present run.
     grant: Option<Grant>,
+    /// Links in git's indices, as far as they are known.
+    tracked: Arc<Tracked>,
 }
 
 impl Gate {
     /// Makes the gate.
     #[must_use]
     pub fn new(options: Options) -> Self {
-        Self { options, chain: None, grant: None }
+        Self { options, chain: None, grant: None, tracked: Arc::default() }
     }
 
     /// Sets the gates that are asked before any call is admitted.
@@ -193,6 +195,13 @@ impl Gate {
     #[must_use]
     pub fn rules(&self) -> &Rules {
         &self.options.rules
+    }
+
+    /// The files of the workspace that other programs run by another name, as they are at the first question.
+    #[must_use]
+    pub fn named(&self) -> Named {
+        let Rules { home, workspace, .. } = &self.options.rules;
+        Named::over(Path::new(home), Path::new(workspace), Arc::clone(&self.tracked))
     }
 
     /// The rules by which it judges now.
@@ -335,7 +344,8 @@ impl Gate {
         let cwd = cwd.to_str().unwrap_or("/");
         let hold = self.hold_of(call);
         let rules = self.rules_now();
-        let context = Context { rules: &rules, cwd, can_ask, hold, files: &Disk::default() };
+        let files = &Disk::over(Arc::clone(&self.tracked));
+        let context = Context { rules: &rules, cwd, can_ask, hold, files };
         let verdict = policy::judge(&call.action, &context);
         if call.needs.is_empty() {
             return with_opened(verdict, &rules, hold);

@@ -1,8 +1,11 @@
-//! Files that git's configuration names: programs, filters, hooks, further configuration. Whoever changes such a file decides what
-//! git does next. Configuration is read as text; nothing is started. It must not know what is done about a name.
+//! Files that other programs run though their own names don't say so: git's configuration names them (programs, filters, hooks,
+//! further configuration), or a link with a protected name leads to them. Configuration is read as text; nothing is started. It must
+//! not know what is done about a file.
 //!
 //! Git has some eighty settings that start a program, and its extensions have more, so the rule isn't a list of settings:
 //! a word of any value counts if it is the path of a file. Words without a slash count if a program could read them as a path.
+
+mod links;
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -11,7 +14,15 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::host;
+use crate::proto::known_paths;
 
+pub use links::Tracked;
+
+/// Reasons why a file is protected.
+const CONFIGURED: &str = "git's configuration names this";
+const LINKED: &str = "other programs run this through a link";
+/// Lengths of the names for contents in a repository with SHA-1 and with SHA-256.
+const ID_BYTES: [usize; 2] = [20, 32];
 /// Files of configuration that are read for one repository, with all that they include.
 const FILES_MAX: usize = 64;
 /// Bytes of each that are read.
@@ -27,11 +38,13 @@ const OF_BARE: [&str; 3] = ["commondir", "config", "config.worktree"];
 /// Sections whose values are text of a person's.
 const TEXTS: [&str; 2] = ["branch", "user"];
 
-/// The files that the configuration of git names, of the repositories above the paths that are asked about, as they were at the
-/// first question.
+/// The files of the workspace, and of repositories above the paths that are asked about, that other programs run by another name than
+/// their own; as they were at the first question.
 #[derive(Debug)]
-pub struct NamedByGit {
+pub struct Named {
     home: PathBuf,
+    workspace: PathBuf,
+    tracked: Arc<Tracked>,
     /// The settings of the user and of the machine.
     user: OnceLock<Vec<Setting>>,
     above: Mutex<HashMap<PathBuf, Arc<[Name]>>>,
@@ -39,12 +52,22 @@ pub struct NamedByGit {
     last: Mutex<Option<(PathBuf, Arc<[Name]>)>>,
 }
 
-/// A path that a configuration names.
+/// A path that is protected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Name {
     path: PathBuf,
-    /// Whether all below it is meant as well.
-    is_tree: bool,
+    by: By,
+}
+
+/// The reason of a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum By {
+    /// A configuration names this file.
+    File,
+    /// A configuration names this directory: all below it is meant as well.
+    Tree,
+    /// The link at this path, from the top of its repository or workspace, leads there.
+    Link(PathBuf),
 }
 
 /// A value of a configuration.
@@ -53,32 +76,47 @@ struct Setting {
     value: String,
     /// Whether the value is one path.
     is_path: bool,
+    /// Whether the value names the hash of the repository.
+    is_hash: bool,
     /// Whether a word without a slash may be a path.
     has_plain_names: bool,
     /// For a file that is included, the directory of the one that includes it.
     base: Option<PathBuf>,
 }
 
-impl NamedByGit {
+impl Named {
     /// Nothing is read before the first question.
     #[must_use]
-    pub fn new(home: &Path) -> Self {
-        Self { home: home.to_owned(), user: OnceLock::new(), above: Mutex::default(), last: Mutex::default() }
+    pub fn new(home: &Path, workspace: &Path) -> Self {
+        Self::over(home, workspace, Arc::default())
     }
 
-    /// Whether a change of an absolute path changes a named file: the path is named, lies above a named one, or below a named
-    /// directory. The configuration of a bare repository counts as well.
+    /// The same, with what is known of git's indices.
     #[must_use]
-    pub fn has(&self, path: &Path) -> bool {
+    pub fn over(home: &Path, workspace: &Path, tracked: Arc<Tracked>) -> Self {
+        let (home, workspace) = (home.to_owned(), workspace.to_owned());
+        Self { home, workspace, tracked, user: OnceLock::new(), above: Mutex::default(), last: Mutex::default() }
+    }
+
+    /// Reason why a change of an absolute path changes what other programs do: the path is named, lies above a named one, or below a
+    /// named directory. The configuration of a bare repository counts as well.
+    #[must_use]
+    pub fn reason(&self, path: &Path) -> Option<&'static str> {
         let is_of_bare = |name: &std::ffi::OsStr| OF_BARE.iter().any(|it| name.eq_ignore_ascii_case(it));
         if path.file_name().is_some_and(is_of_bare) && path.with_file_name("HEAD").symlink_metadata().is_ok() {
-            return true;
+            return Some(CONFIGURED);
         }
         let names = path.parent().map(|directory| self.beside(directory)).unwrap_or_default();
-        names.iter().any(|name| name.path.starts_with(path) || name.is_tree && path.starts_with(&name.path))
+        names.iter().find_map(|name| name.reason(path))
     }
 
-    /// The same as [`NamedByGit::above`], remembering the last answer.
+    /// The same for a path of the workspace.
+    #[must_use]
+    pub fn reason_below(&self, relative: &Path) -> Option<&'static str> {
+        self.reason(&self.workspace.join(relative))
+    }
+
+    /// The same as [`Named::above`], remembering the last answer.
     fn beside(&self, directory: &Path) -> Arc<[Name]> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
@@ -103,25 +141,32 @@ impl NamedByGit {
         names
     }
 
-    /// The names of the repository with its top at a directory. The user's configuration can name any path of the machine.
+    /// The names of the repository with its top at a directory, and of the workspace. The user's configuration can name any path of
+    /// the machine.
     fn of(&self, top: &Path) -> Vec<Name> {
-        let own = git_directories(top);
-        if own.is_empty() && top.parent().is_some() {
-            return Vec::new();
-        }
-        let user = self.user.get_or_init(|| self.user_settings());
-        let mut settings = Vec::new();
-        let mut left = FILES_MAX;
-        for directory in own {
-            for name in ["config", "config.worktree"] {
-                self.read(&directory.join(name), &mut left, &mut settings);
-            }
-        }
+        let git = git_directories(top);
         let mut names = Vec::new();
-        settings.iter().chain(user).for_each(|setting| self.name(setting, top, &mut names));
-        names.truncate(NAMES_MAX);
-        let real: Vec<Name> = names.iter().filter_map(Name::resolved).collect();
-        names.extend(real);
+        let mut id_bytes = ID_BYTES[0];
+        if !git.is_empty() || top.parent().is_none() {
+            let user = self.user.get_or_init(|| self.user_settings());
+            let mut settings = Vec::new();
+            let mut left = FILES_MAX;
+            for directory in &git {
+                for name in ["config", "config.worktree"] {
+                    self.read(&directory.join(name), &mut left, &mut settings);
+                }
+            }
+            id_bytes = ID_BYTES[usize::from(settings.iter().any(|it| it.is_hash && it.value == "sha256"))];
+            settings.iter().chain(user).for_each(|setting| self.name(setting, top, &mut names));
+            names.truncate(NAMES_MAX);
+            let real: Vec<Name> = names.iter().filter_map(Name::resolved).collect();
+            names.extend(real);
+        }
+        if !git.is_empty() || top == self.workspace {
+            let index = git.first().map(|git| git.join("index"));
+            let links = links::links(top, index.as_deref().map(|index| (index, id_bytes)), &self.tracked);
+            names.extend(links.into_iter().take(NAMES_MAX).map(|it| Name { path: it.target, by: By::Link(it.name) }));
+        }
         names
     }
 
@@ -167,7 +212,7 @@ impl NamedByGit {
             let at_top = || top.join(word.trim_start_matches('/'));
             let places = [Some(self.at(setting.base.as_deref().unwrap_or(top), word)), Some(at_top())];
             for path in places.into_iter().flatten().map(|path| plain(&path)) {
-                let name = Name { path, is_tree: setting.is_path };
+                let name = Name { path, by: if setting.is_path { By::Tree } else { By::File } };
                 if name.path != top && name.path.starts_with(top) && !names.contains(&name) {
                     names.push(name);
                 }
@@ -180,7 +225,22 @@ impl Name {
     /// The same, if links lead elsewhere.
     fn resolved(&self) -> Option<Self> {
         let path = std::fs::canonicalize(&self.path).ok().filter(|path| *path != self.path)?;
-        Some(Self { path, is_tree: self.is_tree })
+        Some(Self { path, by: self.by.clone() })
+    }
+
+    /// Reason why a path is protected.
+    fn reason(&self, path: &Path) -> Option<&'static str> {
+        match &self.by {
+            By::File | By::Tree if self.path.starts_with(path) => Some(CONFIGURED),
+            By::Tree if path.starts_with(&self.path) => Some(CONFIGURED),
+            By::File | By::Tree => None,
+            By::Link(_) if self.path.starts_with(path) => Some(LINKED),
+            // The other name of the path.
+            By::Link(link) => {
+                let other = link.join(path.strip_prefix(&self.path).ok()?);
+                known_paths::protected(other.as_os_str().as_encoded_bytes()).map(|_| LINKED)
+            }
+        }
     }
 }
 
@@ -283,7 +343,8 @@ fn settings(text: &str) -> Vec<(String, Setting)> {
 fn setting(section: &str, key: &str, value: String) -> Setting {
     let is_path = ["path", "file", "dir"].iter().any(|end| key.ends_with(end));
     let is_git_alias = section == "alias" && !value.starts_with('!');
-    Setting { is_path, has_plain_names: !is_git_alias && !TEXTS.contains(&section), value, base: None }
+    let is_hash = section == "extensions" && key == "objectformat";
+    Setting { is_path, is_hash, has_plain_names: !is_git_alias && !TEXTS.contains(&section), value, base: None }
 }
 
 /// The name of a section in small letters, without what specifies it, and the text after the header.
@@ -338,8 +399,12 @@ mod tests {
         fs::create_dir_all(top.join(".git")).expect("a directory");
         fs::write(top.join(".git/config"), config).expect("a file");
         fs::write(home.join(".gitconfig"), user).expect("a file");
-        let names = NamedByGit::new(&home);
-        paths.iter().filter(|path| names.has(&top.join(path))).map(|path| (*path).to_owned()).collect()
+        let names = Named::new(&home, &top);
+        paths
+            .iter()
+            .filter(|path| names.reason(&top.join(path)) == Some(CONFIGURED))
+            .map(|path| (*path).to_owned())
+            .collect()
     }
 
     #[test]
@@ -416,7 +481,7 @@ mod tests {
         put("odd/.git/HEAD", "");
         put("bare/HEAD", "");
         nix::unistd::mkfifo(&top.join("odd/.git/config"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
-        let names = NamedByGit::new(Path::new("/nowhere"));
+        let names = Named::new(Path::new("/nowhere"), &top);
         for path in [
             "a.inc",
             "b.inc",
@@ -429,10 +494,36 @@ mod tests {
             "tree/edit",
             "bare/config",
         ] {
-            assert!(names.has(&top.join(path)), "{path}");
+            assert!(names.reason_below(Path::new(path)).is_some(), "{path}");
         }
         for path in ["clean", "lib/a.rs", "real/other", "odd/edit.rs", "src", "bare/a", "src/config"] {
-            assert!(!names.has(&top.join(path)), "{path}");
+            assert_eq!(names.reason_below(Path::new(path)), None, "{path}");
         }
+    }
+    /// `AGENTS.md` was protected, and the file that it led to wasn't.
+    #[test]
+    fn what_a_link_with_a_protected_name_leads_to_is_protected() {
+        let top = tempfile::tempdir().expect("a directory");
+        let top = fs::canonicalize(top.path()).expect("a path");
+        for directory in ["tools/hooks", "k", "bare"] {
+            fs::create_dir_all(top.join(directory)).expect("a directory");
+        }
+        for (name, target) in [("AGENTS.md", "tools/guide.md"), (".husky", "tools/hooks"), (".cargo", "k")] {
+            symlink(target, top.join(name)).expect("a link");
+        }
+        let names = || Named::new(Path::new("/nowhere"), &top);
+        // The workspace needn't be a repository.
+        for path in ["tools/guide.md", "tools", "tools/hooks/new", "k/config.toml", "k"] {
+            assert_eq!(names().reason_below(Path::new(path)), Some(LINKED), "{path}");
+        }
+        for path in ["tools/other.md", "tools/guide.md.txt", "k/registry/x", "bare/hooks/pre-push", "guide.md"] {
+            assert_eq!(names().reason_below(Path::new(path)), None, "{path}");
+        }
+        let beside = || Named::new(Path::new("/nowhere"), Path::new("/elsewhere"));
+        assert_eq!(beside().reason(&top.join("k/config.toml")), None);
+        symlink("bare", top.join(".git")).expect("a link");
+        assert_eq!(beside().reason(&top.join("k/config.toml")), Some(LINKED), "a repository is no workspace");
+        assert_eq!(names().reason_below(Path::new("bare/hooks/pre-push")), Some(LINKED));
+        assert_eq!(names().reason_below(Path::new("bare/objects/ab/cd")), None);
     }
 }

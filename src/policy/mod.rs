@@ -327,7 +327,7 @@ fn file(found: &mut Findings<'_, '_>, context: &Context<'_>, action: &Action, pa
         });
         let zone = match found.map.zone(&place) {
             Zone::Workspace | Zone::Protected | Zone::Procedure if leads_out => Zone::Outside,
-            Zone::Workspace if writes && context.files.is_named_by_git(&path, home) => Zone::Protected,
+            Zone::Workspace if writes && context.files.is_named(&path, context.rules) => Zone::Protected,
             zone => zone,
         };
         let is = |risk, rule, says: &str| (risk, rule, format!("{path} {says}"));

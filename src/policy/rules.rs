@@ -93,8 +93,9 @@ pub trait Files {
     /// leads.
     fn canonical(&self, path: &str) -> Option<String>;
 
-    /// Whether a change of a path changes a file that git's configuration names.
-    fn is_named_by_git(&self, _path: &str, _home: &str) -> bool {
+    /// Whether a change of a path changes a file that other programs run by another name: git's configuration names it, or a link
+    /// leads to it.
+    fn is_named(&self, _path: &str, _rules: &Rules) -> bool {
         false
     }
 }

@@ -36,6 +36,7 @@ mod kept;
 mod kills;
 mod licences;
 mod line;
+mod linked;
 mod llama;
 mod login;
 mod loop_of_tools;

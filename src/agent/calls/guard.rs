@@ -7,7 +7,6 @@ use std::path::Path;
 
 use crate::agent::calls::runner::ToolRunner;
 use crate::agent::person::Person;
-use crate::gate::NamedByGit;
 use crate::proto::action::Action;
 use crate::proto::tool::{OWN_HEADING, Outcome};
 use crate::proto::{Event, known_paths};
@@ -21,11 +20,10 @@ pub(in crate::agent) fn guard(runner: &mut ToolRunner, action: &Action) {
     let may_write =
         matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { may_write: true, .. });
     if let Some(limits) = runner.keeper.limits().filter(|_| may_write && runner.guard.is_none()) {
-        let root = runner.options.root.path().to_owned();
-        let named = NamedByGit::new(Path::new(&runner.options.gate.rules().home));
+        let named = runner.options.gate.named();
         let is_protected = move |path: &[u8], is_link: bool| {
             let by_name = if is_link { known_paths::protected_link(path) } else { known_paths::protected(path) };
-            by_name.is_some() || named.has(&root.join(OsStr::from_bytes(path)))
+            by_name.is_some() || named.reason_below(Path::new(OsStr::from_bytes(path))).is_some()
         };
         runner.guard = Some(Guard::before(&runner.options.root, limits, Box::new(is_protected)));
     }

@@ -18,7 +18,7 @@ use crate::agent::person::{Person, yes};
 use crate::base::hash::Hasher;
 use crate::base::text::{counted, spelled_out};
 use crate::files::{Layers, holes};
-use crate::gate::{Approver, Call, NamedByGit, Permit, is_odd_path};
+use crate::gate::{Approver, Call, Permit, is_odd_path};
 use crate::model::Cancel;
 use crate::proto::Event;
 use crate::proto::action::{Action, Autonomy, Decision, Need};
@@ -67,7 +67,7 @@ impl ToolRunner {
         let mut changes = self.layers().and_then(|below| collect(&copied.layer, &below, &limits));
         if let Ok(changes) = &mut changes {
             changes.items.retain(|change| !is_refreshed_index(change, &root));
-            let named = NamedByGit::new(Path::new(&self.options.gate.rules().home));
+            let named = self.options.gate.named();
             changes.items.iter_mut().for_each(|it| it.protected = protection(it, &root, &named));
             if self.options.bench.is_some() && without_git(&mut changes.items) {
                 add(&mut outcome, GIT_IS_A_VIEW);

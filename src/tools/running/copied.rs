@@ -2,16 +2,15 @@
 //! differences of text files. Nothing is decided here.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 use std::sync::Arc;
 
 use crate::base::text::{counted, spelled_out};
-use crate::files::{Layers, Stamp};
-use crate::gate::NamedByGit;
+use crate::files::{Layers, Stamp, end_of};
+use crate::gate::Named;
 use crate::proto::known_paths;
 use crate::proto::tool::FileChange;
 use crate::sandbox::{Change, ChangeKind, Layer};
@@ -53,7 +52,7 @@ pub struct Shown {
 
 /// Reason why a changed path of a workspace is protected; `None` if it isn't. A new directory by itself runs nothing.
 #[must_use]
-pub fn protection(change: &Change, workspace: &Path, named: &NamedByGit) -> Option<&'static str> {
+pub fn protection(change: &Change, workspace: &Path, named: &Named) -> Option<&'static str> {
     if matches!(change.kind, ChangeKind::Directory { .. }) {
         let is_git = |part: Component| part.as_os_str().eq_ignore_ascii_case(".git");
         let is_old = change.before.is_some_and(|it| it.is_directory());
@@ -62,14 +61,12 @@ pub fn protection(change: &Change, workspace: &Path, named: &NamedByGit) -> Opti
     if is_plain_config(change) {
         return None;
     }
-    let by_git =
-        |path: &Path| named.has(&workspace.join(path)).then_some("git's configuration names this");
     const LEADS_OUT: &str = "leads out of the workspace: what is written to it is written there";
     let ChangeKind::Link { target } = &change.kind else {
-        return known_paths::protected(change.path.as_os_str().as_bytes()).or_else(|| by_git(&change.path));
+        return known_paths::protected(change.path.as_os_str().as_bytes()).or_else(|| named.reason_below(&change.path));
     };
     let of_link =
-        |path: &Path| known_paths::protected_link(path.as_os_str().as_bytes()).or_else(|| by_git(path));
+        |path: &Path| known_paths::protected_link(path.as_os_str().as_bytes()).or_else(|| named.reason_below(path));
     of_link(&change.path).or_else(|| {
         let Ok(root) = std::fs::canonicalize(workspace) else { return Some(LEADS_OUT) };
         if !is_plain(target) {
@@ -89,37 +86,6 @@ pub fn protection(change: &Change, workspace: &Path, named: &NamedByGit) -> Opti
 fn is_plain(target: &Path) -> bool {
     let is_leading = |it: &Component| matches!(it, Component::CurDir | Component::ParentDir);
     target.components().skip_while(is_leading).all(|it| it != Component::ParentDir)
-}
-
-/// The place to which a path leads from a directory, also where links lead to nothing; `None` if they lead in a circle. The
-/// directory itself has no links: the same command may have made it.
-fn end_of(directory: PathBuf, path: &Path) -> Option<PathBuf> {
-    /// As many as Linux follows.
-    const LINKS_MAX: usize = 40;
-    let (mut place, mut links) = (directory, 0);
-    let mut rest: Vec<OsString> = reversed(path).collect();
-    while let Some(name) = rest.pop() {
-        if name == ".." {
-            place.pop();
-            continue;
-        }
-        let next = place.join(name);
-        let Ok(target) = std::fs::read_link(&next) else {
-            place = next;
-            continue;
-        };
-        links += 1;
-        if links > LINKS_MAX {
-            return None;
-        }
-        rest.extend(reversed(&target));
-    }
-    Some(place)
-}
-
-/// The components of a path, the last one first.
-fn reversed(path: &Path) -> impl Iterator<Item = OsString> + '_ {
-    path.components().rev().filter(|it| *it != Component::CurDir).map(|it| it.as_os_str().to_owned())
 }
 
 /// Whether a link to a place outside is harmless: this user can't write it, or it is a compiled program, as the interpreter of a
@@ -488,7 +454,7 @@ mod tests {
     #[test]
     fn a_protected_link_has_a_row_of_its_own() {
         let dir = tempfile::tempdir().expect("a directory");
-        let named = NamedByGit::new(dir.path());
+        let named = Named::new(dir.path(), dir.path());
         let (path, kind) = (".git/COMMIT_EDITMSG".into(), ChangeKind::Link { target: "../../.bashrc".into() });
         let mut change = Change {
             path,
@@ -567,7 +533,8 @@ mod tests {
     fn a_mode_of_a_directory_of_git_is_protected() {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::create_dir_all(dir.path().join("sub/.git/hooks")).expect("directories");
-        let (named, layers) = (NamedByGit::new(dir.path()), Layers::open([dir.path()]).expect("the workspace"));
+        let layers = Layers::open([dir.path()]).expect("the workspace");
+        let named = Named::new(dir.path(), dir.path());
         for (path, is_protected) in [("sub/.git", true), ("sub/.git/hooks", true), ("sub", false), (".git", false)] {
             let change = Change {
                 path: path.into(),
@@ -590,7 +557,7 @@ mod tests {
         std::fs::copy("/proc/self/exe", &program).expect("a program");
         let script = top.path().join("script");
         std::fs::copy(&program, &script).and_then(|_| std::fs::write(&script, "#!/bin/sh\n")).expect("a script");
-        let named = NamedByGit::new(&dir);
+        let named = Named::new(&dir, &dir);
         for (at, target) in [("nothing", "part/none"), ("circle", "circle"), ("out", "../none")] {
             std::os::unix::fs::symlink(target, dir.join(at)).expect("a link");
         }

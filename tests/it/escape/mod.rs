@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use reedclaw::files::Layers;
-use reedclaw::gate::NamedByGit;
+use reedclaw::gate::Named;
 use reedclaw::sandbox::{
     CollectError, CollectLimits, Grant, Layer, Limits, Missed, Mode, Place, Sandbox, Tier, View, collect, credentials,
     end, protected,
@@ -442,7 +442,7 @@ impl Column {
             (_, Some(Err(error))) => panic!("{}: {error}", case.name),
             (false, _) => 'e',
             (true, Some(Ok(changes))) => {
-                let named = NamedByGit::new(&scene.home());
+                let named = Named::new(&scene.home(), &scene.work);
                 let is_protected = changes.items.iter().any(|it| protection(it, &scene.work, &named).is_some());
                 if changes.is_empty() {
                     'p'

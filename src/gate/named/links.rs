@@ -1,0 +1,248 @@
+//! Links with protected names: whoever changes what such a link leads to changes what other programs run. Links are found where they
+//! usually are, and in git's index. Nothing of them is changed.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs::{self, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::files::end_of;
+use crate::proto::known_paths::protected_link;
+
+/// Components of the deepest directory that is looked into: no protected name has more than one more.
+const DEPTH_MAX: usize = 2;
+/// Entries of one directory that are looked at.
+const ENTRIES_MAX: usize = 10_000;
+/// Longest index that is read, in bytes: that of some million files.
+const INDEX_BYTES_MAX: u64 = 512 * 1024 * 1024;
+/// Of an index, the bytes before the entries; of an entry, those before the name of its content, and the place of its mode.
+const HEAD_BYTES: usize = 12;
+const STAT_BYTES: usize = 40;
+const MODE_AT: usize = 24;
+/// Flag in the first byte of an entry's flags: two more bytes of flags follow.
+const EXTENDED: u8 = 0x40;
+/// Mode of a link.
+const LINK_MODE: u32 = 0o120_000;
+
+/// A link with a protected name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    /// Its path below the top.
+    pub(super) name: PathBuf,
+    /// The path that it leads to.
+    pub(super) target: PathBuf,
+}
+
+/// The links with protected names in git's indices, as far as somebody has asked: a large one takes some milliseconds.
+#[derive(Debug, Default)]
+pub struct Tracked(Mutex<Known>);
+
+/// Paths of links by index, each with the state in which the index was read.
+type Known = HashMap<PathBuf, (Version, Arc<[PathBuf]>)>;
+
+/// The state of a file, by which a change is seen.
+type Version = [i64; 6];
+
+fn version(data: &Metadata) -> Version {
+    let [inode, length] = [data.ino(), data.len()].map(u64::cast_signed);
+    [inode, length, data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()]
+}
+
+impl Tracked {
+    /// Returns the paths of the links in an index with names of so many bytes for contents.
+    fn links(&self, index: &Path, id_bytes: usize) -> Arc<[PathBuf]> {
+        let Some(data) = fs::metadata(index).ok().filter(|data| data.is_file() && data.len() <= INDEX_BYTES_MAX) else {
+            return Arc::default();
+        };
+        let version = version(&data);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.get(index) {
+            Some((then, links)) if *then == version => links.clone(),
+            _ => known.entry(index.to_owned()).insert_entry((version, read(index, id_bytes).into())).get().1.clone(),
+        }
+    }
+}
+
+/// Reads the paths of the links with protected names in an index.
+fn read(index: &Path, id_bytes: usize) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let bytes = fs::read(index).unwrap_or_default();
+    // What comes after a damaged entry can't be read by git either.
+    let _ = each_entry(&bytes, id_bytes, &mut |mode, path| {
+        if mode == LINK_MODE && protected_link(path).is_some() {
+            found.push(OsStr::from_bytes(path).into());
+        }
+    });
+    found
+}
+
+/// Calls `visit` with the mode and the path of each entry of an index (gitformat-index(5), versions 2 to 4); `None` if it ends early or
+/// isn't one. It isn't mapped into memory: a job may shorten it meanwhile.
+fn each_entry(index: &[u8], id_bytes: usize, visit: &mut dyn FnMut(u32, &[u8])) -> Option<()> {
+    let number = |at: usize| Some(u32::from_be_bytes(index.get(at..at + 4)?.try_into().ok()?));
+    if !index.starts_with(b"DIRC") {
+        return None;
+    }
+    let (is_packed, count) = (number(4)? == 4, number(8)?);
+    let (mut at, mut path) = (HEAD_BYTES, Vec::new());
+    for _ in 0..count {
+        let flags_at = at + STAT_BYTES + id_bytes;
+        let mut name_at = flags_at + if index.get(flags_at)? & EXTENDED == 0 { 2 } else { 4 };
+        let kept = if is_packed { path.len().checked_sub(packed_number(index, &mut name_at)?)? } else { 0 };
+        let rest = index.get(name_at..)?;
+        let length = memchr::memchr(0, rest)?;
+        path.truncate(kept);
+        path.extend_from_slice(&rest[..length]);
+        visit(number(at + MODE_AT)?, &path);
+        // Without a packed path there are one to eight zeros after it, up to a multiple of eight.
+        at = if is_packed { name_at + length + 1 } else { at + ((name_at - at + length) / 8 + 1) * 8 };
+    }
+    Some(())
+}
+
+/// Reads a number of seven bits a byte, as packs have it, and goes on to what follows.
+fn packed_number(bytes: &[u8], at: &mut usize) -> Option<usize> {
+    let mut number = 0_usize;
+    loop {
+        let byte = *bytes.get(*at)?;
+        *at += 1;
+        number = number.checked_mul(128)?.checked_add(usize::from(byte & 127))?;
+        if byte & 128 == 0 {
+            return Some(number);
+        }
+        number = number.checked_add(1)?;
+    }
+}
+
+/// Finds the links of a repository or workspace, and those below its top that lead to something below it. `index` is that of the
+/// repository, with the length of its names for contents.
+pub(super) fn links(top: &Path, index: Option<(&Path, usize)>, tracked: &Tracked) -> Vec<Link> {
+    let Ok(real) = fs::canonicalize(top) else { return Vec::new() };
+    let mut names = Vec::new();
+    near(&real, &real, Path::new(""), &mut names);
+    if let Some((index, id_bytes)) = index {
+        names.extend(tracked.links(index, id_bytes).iter().cloned());
+    }
+    names.sort_unstable();
+    names.dedup();
+    let link = |name: PathBuf| {
+        let target = end_of(real.clone(), &name)?;
+        let below = target.strip_prefix(&real).ok().filter(|below| *below != name)?;
+        // As whoever asks names it.
+        Some(Link { target: top.join(below), name })
+    };
+    names.into_iter().filter_map(link).collect()
+}
+
+/// Collects the links in a directory, and in those of its directories that hold protected files. `name` is its path below the top,
+/// which may lead through such a link.
+fn near(top: &Path, directory: &Path, name: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.take(ENTRIES_MAX).flatten() {
+        let Ok(kind) = entry.file_type() else { continue };
+        let name = name.join(entry.file_name());
+        if !(kind.is_symlink() || kind.is_dir()) || protected_link(name.as_os_str().as_bytes()).is_none() {
+            continue;
+        }
+        let mut place = Some(entry.path());
+        if kind.is_symlink() {
+            place = end_of(top.to_owned(), &name).filter(|place| place.starts_with(top) && place.is_dir());
+            found.push(name.clone());
+        }
+        if let Some(place) = place.filter(|_| name.components().count() <= DEPTH_MAX) {
+            near(top, &place, &name, found);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_near_the_top_and_links_of_the_index_are_found() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let top = fs::canonicalize(dir.path()).expect("a path");
+        for directory in [".git/hooks", ".vscode", "ci/flows", "deep/er", "scripts", "tools/hooks", "k"] {
+            fs::create_dir_all(top.join(directory)).expect("a directory");
+        }
+        for (name, target) in [
+            ("AGENTS.md", "tools/guide.md"),
+            (".husky", "tools/hooks"),
+            (".cargo", "k"),
+            (".git/hooks/pre-commit", "../../scripts/check"),
+            // Through a link to a directory, too.
+            (".github", "ci"),
+            ("ci/workflows", "flows"),
+            (".vscode/tasks.json", "../none"),
+            ("deep/er/CLAUDE.md", "../../scripts/text.md"),
+            // Not below the top, nowhere, and names that nobody protects.
+            (".envrc", "/etc/hostname"),
+            (".npmrc", ".npmrc"),
+            ("other", "scripts"),
+        ] {
+            symlink(target, top.join(name)).expect("a link");
+        }
+        let names = |links: &[Link]| {
+            let row = |link: &Link| {
+                let target = link.target.strip_prefix(&top).expect("below the top");
+                format!("{} {}", link.name.display(), target.display())
+            };
+            links.iter().map(row).collect::<Vec<String>>()
+        };
+        let near = [
+            ".cargo k",
+            ".git/hooks/pre-commit scripts/check",
+            ".github ci",
+            ".github/workflows ci/flows",
+            ".husky tools/hooks",
+            ".vscode/tasks.json none",
+            "AGENTS.md tools/guide.md",
+        ];
+        let tracked = Tracked::default();
+        assert_eq!(names(&links(&top, None, &tracked)), near);
+        let index = top.join(".git/index");
+        for (version, id_bytes) in [(2, 20), (3, 32), (4, 20)] {
+            // Another index at the same path is read again.
+            fs::write(top.join("new"), index_of(version, id_bytes, ["deep/er/AGENTS.md", "deep/er/CLAUDE.md"]))
+                .expect("an index");
+            fs::rename(top.join("new"), &index).expect("renamed");
+            let all = names(&links(&top, Some((&index, id_bytes)), &tracked));
+            assert_eq!(all, [&near[..], &["deep/er/CLAUDE.md scripts/text.md"]].concat(), "version {version}");
+        }
+        for damaged in [&b"DIRC\0\0\0\x02\0\0\0\x09"[..], b"DIRC", b"", b"none"] {
+            fs::write(&index, damaged).expect("an index");
+            assert_eq!(names(&links(&top, Some((&index, 20)), &tracked)), near);
+        }
+    }
+
+    /// An index with two links in it, whose paths are alike but for the last nine bytes.
+    fn index_of(version: u8, id_bytes: usize, [first, second]: [&str; 2]) -> Vec<u8> {
+        let mut index = [b"DIRC\0\0\0", &[version][..], b"\0\0\0\x02"].concat();
+        let (is_packed, is_extended) = (version == 4, version == 3);
+        for (path, dropped) in [(first, 0), (second, 9_u8)] {
+            let begin = index.len();
+            let mut stat = [0_u32; 10];
+            stat[6] = LINK_MODE;
+            index.extend(stat.iter().flat_map(|number| number.to_be_bytes()));
+            index.extend(vec![1; id_bytes]);
+            index.extend(if is_extended { &[EXTENDED, 0, 0, 0][..] } else { &[0, 0] });
+            if is_packed {
+                index.push(dropped);
+                let kept = if dropped == 0 { 0 } else { path.len() - usize::from(dropped) };
+                index.extend(&path.as_bytes()[kept..]);
+                index.push(0);
+            } else {
+                index.extend(path.as_bytes());
+                index.resize(begin + ((index.len() - begin) / 8 + 1) * 8, 0);
+            }
+        }
+        index.extend(vec![0; id_bytes]);
+        index
+    }
+}
