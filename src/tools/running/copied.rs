@@ -88,16 +88,21 @@ fn is_plain(target: &Path) -> bool {
     target.components().skip_while(is_leading).all(|it| it != Component::ParentDir)
 }
 
-/// Whether a link to a place outside is harmless: this user can't write it, or it is a compiled program, as the interpreter of a
-/// Python environment.
+/// Whether a link to a place outside is harmless: it leads to a compiled program, as the interpreter of a Python environment, or
+/// to a file of the system's that this user can neither write nor replace. A directory never is: one that can't be written itself
+/// may hold the whole home.
 fn is_harmless_outside(real: &Path) -> bool {
-    let is_program = || std::fs::metadata(real).is_ok_and(|data| data.is_file() && data.mode() & 0o111 != 0);
+    let Ok(data) = std::fs::metadata(real) else { return false };
     let is_compiled = || {
         let mut first = [0; 4];
         std::fs::File::open(real).is_ok_and(|mut file| file.read_exact(&mut first).is_ok()) && first == *b"\x7fELF"
     };
-    let is_read_only = real.exists() && nix::unistd::access(real, nix::unistd::AccessFlags::W_OK).is_err();
-    is_read_only || is_program() && is_compiled()
+    let can_write = |path: &Path| nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok();
+    let is_of_system = || {
+        let is_fixed = !can_write(real) && real.parent().is_some_and(|directory| !can_write(directory));
+        data.uid() == 0 && is_fixed && !known_paths::is_system_credential(real.as_os_str().as_bytes())
+    };
+    data.is_file() && (data.mode() & 0o111 != 0 && is_compiled() || is_of_system())
 }
 
 /// Whether a change is the config of a new repository, with nothing in it but what git writes there by itself, and an author.
@@ -557,6 +562,9 @@ mod tests {
         std::fs::copy("/proc/self/exe", &program).expect("a program");
         let script = top.path().join("script");
         std::fs::copy(&program, &script).and_then(|_| std::fs::write(&script, "#!/bin/sh\n")).expect("a script");
+        let key = top.path().join("key");
+        std::fs::write(&key, "key\n").expect("a key");
+        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o400)).expect("its mode");
         let named = Named::new(&dir, &dir);
         for (at, target) in [("nothing", "part/none"), ("circle", "circle"), ("out", "../none")] {
             std::os::unix::fs::symlink(target, dir.join(at)).expect("a link");
@@ -594,6 +602,10 @@ mod tests {
             ("part/c", Path::new("../.envrc")),
             ("a", Path::new("out")),
             ("a", Path::new("b/../../none")),
+            // An ordinary user can't write these, and their home through them.
+            ("r", Path::new("/")),
+            ("h", Path::new("/usr")),
+            ("key.pem", &*key),
             // In place of directories with protected files.
             (".cargo", Path::new("part")),
             (".git/rebase-merge", Path::new("../part")),

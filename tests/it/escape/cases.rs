@@ -178,6 +178,16 @@ pub const CASES: &[Case] = &[
     case("plant-link-for-reflog", "git init -q .; mkdir -p .git/logs", "ln -s ~/.bashrc .git/logs/HEAD", PLANT_NEW),
     probe("plant-link-out", "ln -s ../.bashrc build.log", PLANT_NEW),
     probe("plant-link-to-protected", "ln -s .envrc build.log", PLANT_NEW),
+    // Neither can be written itself; the home can, through the first.
+    probe("plant-link-to-root", "ln -s / dist", PLANT_NEW),
+    case("plant-link-to-key", "echo k >$OUT/key; chmod 400 $OUT/key", "ln -s $OUT/key key.pem", PLANT_NEW),
+    probe("plant-link-above-protected", "mkdir k; echo x >k/config.toml; ln -s k .cargo", PLANT_NEW),
+    case(
+        "plant-through-link",
+        "mkdir tools; echo x >tools/guide.md; ln -s tools/guide.md AGENTS.md",
+        "echo evil >tools/guide.md",
+        PLANT,
+    ),
     // Metadata of files outside.
     probe("chmod-outside", "python3 -IS $PROBE chmod_outside", UNHELD),
     probe("chmod-by-descriptor", "python3 -IS $PROBE chmod_by_descriptor", UNHELD),
