@@ -134,8 +134,8 @@ pub fn entries_without(directory: &Path, own: &Path) -> Vec<PathBuf> {
     entries.filter(|path| !own.starts_with(path)).collect()
 }
 
-/// The parts of a home that the overlay tier shows, read-only: tools and their needs, and how git signs a commit. Never
-/// credentials: what of them lies below is masked as everywhere.
+/// The parts of a home that the overlay tier shows, read-only: tools and their needs, and how git signs a commit. Credentials with
+/// a file of their own are masked as everywhere; the settings of git and pip are shown as they are.
 const TOOLS_OF_HOME: &[&str] = &[
     ".asdf",
     ".bun",
