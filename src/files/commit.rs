@@ -304,7 +304,7 @@ impl Journals {
                 // A file that can't be restored either isn't in the journal any more: the error names the file that
                 // failed.
                 let _ = match change.old {
-                    Some(old) => replace(parent, &staged.name, old, staged.mode),
+                    Some(old) => replace(parent, &staged.name, old, staged.mode, staged.old.as_ref()),
                     None => unlinkat(parent, &staged.name, UnlinkatFlags::NoRemoveDir).map_err(PathError::from),
                 };
             }
@@ -419,6 +419,7 @@ fn stage_one(
             // Only root may change a file's owner; other users keep themselves as the owner.
             let _ = fchown(&file, Some(Uid::from_raw(data.uid())), Some(Gid::from_raw(data.gid())));
         }
+        let mode = old.as_ref().map_or(mode, |old| keep_attributes(old, &file, mode));
         fchmod(&file, Mode::from_bits_truncate(mode))?;
         content = Some(file);
     }

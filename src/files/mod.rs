@@ -33,6 +33,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 pub use commit::{Change, CommitError, Journals, Recovery};
 pub use layers::{Layers, OPAQUE, is_copied_up, is_opaque};
 pub use lock::{Locked, Marked, is_marked, lock_file, marked_number, private_file};
+use place::keep_attributes;
 pub use place::{Places, Stage};
 pub use replace::{make_private, replace_for_now, replace_private};
 pub use survey::{HeldFile, Looked, Seen, Stamp, SurveyEnd, SurveyLimits, read_whole};
@@ -342,7 +343,7 @@ impl Root {
             None => 0o666,
         };
         if let Some(expected) = expected {
-            let found = old.map(|mut old| {
+            let found = old.as_ref().map(|mut old| {
                 let mut found = Vec::new();
                 old.read_to_end(&mut found).map(|_| found)
             });
@@ -351,7 +352,7 @@ impl Root {
                 return Err(PathError::Changed);
             }
         }
-        replace(&parent, Path::new(name), bytes, mode)
+        replace(&parent, Path::new(name), bytes, mode, old.as_ref())
     }
 
     /// Deletes a regular file.
@@ -643,14 +644,16 @@ fn raw(fd: &OwnedFd) -> i32 {
     fd.as_raw_fd()
 }
 
-/// Writes a temporary file beside the old one and renames it: atomic, and other hard links keep the old content.
-fn replace(parent: &OwnedFd, name: &Path, bytes: &[u8], mode: u32) -> Result<(), PathError> {
+/// Writes a temporary file beside the old one and renames it: atomic, and other hard links keep the old content. The attributes
+/// are those of `old`.
+fn replace(parent: &OwnedFd, name: &Path, bytes: &[u8], mode: u32, old: Option<&File>) -> Result<(), PathError> {
     let (temporary, mut file) = create_temporary(parent)?;
     let written = file
         .write_all(bytes)
         .map_err(|error| of_io(&error))
         .and_then(|()| {
             let mode = if mode == 0o666 { 0o666 & !umask() } else { mode };
+            let mode = old.map_or(mode, |old| keep_attributes(old, &file, mode));
             Ok(fchmod(&file, Mode::from_bits_truncate(mode))?)
         })
         .and_then(|()| file.sync_all().map_err(|error| of_io(&error)))

@@ -16,8 +16,8 @@ const ACL: &str = "system.posix_acl_access";
 const DEFAULT_ACL: &str = "system.posix_acl_default";
 /// The kernel's note on a file that overlayfs has copied, about where it copied it from. It means nothing elsewhere.
 const ORIGIN: &str = "user.overlay.origin";
-/// Longest value of an attribute, of Linux.
-const ACL_BYTES_MAX: usize = 64 * 1024;
+/// Longest value of an attribute, and longest list of their names, of Linux.
+const ATTRIBUTE_BYTES_MAX: usize = 64 * 1024;
 
 /// A directory beneath a root in which contents wait to be renamed.
 #[derive(Debug)]
@@ -188,6 +188,14 @@ impl Root {
         std::fs::set_permissions(named, permissions).map_err(|error| of_io(&error))
     }
 
+    /// The permission bits for a file that is made anew after the one at `path`, whose bits are `mode`, has gone with its access
+    /// list.
+    #[must_use]
+    pub fn mode_without_acl(&self, path: &Path, mode: u32) -> u32 {
+        let list = self.parent(path).ok().and_then(|(dir, name)| acl(&named(&dir, name), ACL));
+        list.map_or(mode, |list| without_mask(&list, mode))
+    }
+
     /// The directory that an entry lies in, and the entry's name.
     fn parent<'p>(&self, path: &'p Path) -> Result<(OwnedFd, &'p Path), PathError> {
         let name = path.file_name().ok_or(PathError::Directory)?;
@@ -226,6 +234,7 @@ impl Stage<'_> {
     ) -> Result<(), PathError> {
         let mut file = self.new_file(number)?;
         file.write_all(bytes).map_err(|error| of_io(&error))?;
+        let mode = self.keep_acl(number, &file, mode, place, places)?;
         self.finish(number, mode, place, places)
     }
 
@@ -246,7 +255,10 @@ impl Stage<'_> {
         match renameat(AT_FDCWD, source, &self.dir, number.to_string().as_str()) {
             Err(Errno::EXDEV) => {
                 let from = File::open(source).map_err(|error| of_io(&error))?;
-                super::holes::copy(&from, &self.new_file(number)?).map_err(|error| of_io(&error))?;
+                let file = self.new_file(number)?;
+                super::holes::copy(&from, &file).map_err(|error| of_io(&error))?;
+                let mode = self.keep_acl(number, &file, mode, place, places)?;
+                return self.finish(number, mode, place, places);
             }
             renamed => {
                 renamed?;
@@ -261,10 +273,25 @@ impl Stage<'_> {
         self.finish(number, mode, place, places)
     }
 
+    /// Gives a new waiting file the access list of the present entry at its place, and returns the permission bits for it.
+    fn keep_acl(
+        &self,
+        number: usize,
+        file: &File,
+        mode: u32,
+        place: &Path,
+        places: &mut Places<'_>,
+    ) -> Result<u32, PathError> {
+        if places.data(place).ok().flatten().is_none() {
+            return self.settle_acl(number, place, places).map(|_| mode);
+        }
+        let (dir, name) = places.parent(place)?;
+        Ok(set_acl(file, acl(&named(dir, name), ACL).as_deref(), mode))
+    }
+
     /// Takes rights of single users and groups from a waiting file that the present entry at its place doesn't give, or for a new
     /// file its directory: no mode and no difference shows them. Returns whether nothing had to be done.
     fn settle_acl(&self, number: usize, place: &Path, places: &mut Places<'_>) -> Result<bool, PathError> {
-        let named = |dir: &OwnedFd, name: &Path| Path::new(&format!("/proc/self/fd/{}", raw(dir))).join(name);
         let waiting = self.waiting(number);
         let Some(own) = acl(&waiting, ACL) else { return Ok(true) };
         let is_new = places.data(place).ok().flatten().is_none();
@@ -284,7 +311,7 @@ impl Stage<'_> {
 
     /// A path to a waiting file.
     fn waiting(&self, number: usize) -> PathBuf {
-        format!("/proc/self/fd/{}/{number}", raw(&self.dir)).into()
+        named(&self.dir, Path::new(&number.to_string()))
     }
 
     fn new_file(&self, number: usize) -> Result<File, PathError> {
@@ -419,19 +446,65 @@ impl Stage<'_> {
     }
 }
 
+/// A path to an entry of an open directory.
+fn named(dir: &OwnedFd, name: &Path) -> PathBuf {
+    Path::new(&format!("/proc/self/fd/{}", raw(dir))).join(name)
+}
+
 /// A list of access of an entry, if it has one.
 fn acl(entry: &Path, kind: &str) -> Option<Vec<u8>> {
+    attribute(|value| rustix::fs::lgetxattr(entry, kind, value))
+}
+
+/// Reads an attribute, or the names of all.
+fn attribute(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> Option<Vec<u8>> {
     let mut few = [0_u8; 256];
-    match rustix::fs::lgetxattr(entry, kind, &mut few[..]) {
+    match read(&mut few) {
         Ok(length) => Some(few[..length].to_vec()),
         Err(rustix::io::Errno::RANGE) => {
-            let mut value = vec![0_u8; ACL_BYTES_MAX];
-            let length = rustix::fs::lgetxattr(entry, kind, &mut value[..]).ok()?;
+            let mut value = vec![0_u8; ATTRIBUTE_BYTES_MAX];
+            let length = read(&mut value).ok()?;
             value.truncate(length);
             Some(value)
         }
         Err(_) => None,
     }
+}
+
+/// Gives a new file the access list and the `user.` attributes of the one that it replaces. Returns the permission bits for it.
+pub(super) fn keep_attributes(old: &File, new: &File, mode: u32) -> u32 {
+    let no_flags = rustix::fs::XattrFlags::empty();
+    let names = attribute(|value| rustix::fs::flistxattr(old, value)).unwrap_or_default();
+    for name in names.split(|byte| *byte == 0).filter(|name| name.starts_with(b"user.")) {
+        if let Some(value) = attribute(|value| rustix::fs::fgetxattr(old, name, value)) {
+            // What the user notes on a file isn't worth an error.
+            let _ = rustix::fs::fsetxattr(new, name, &value, no_flags);
+        }
+    }
+    set_acl(new, attribute(|value| rustix::fs::fgetxattr(old, ACL, value)).as_deref(), mode)
+}
+
+/// Gives a new file this access list, or none. Returns the permission bits for it: while there is a list, those of the group
+/// are a mask, so that without it the group would gain what the mask allows to others.
+fn set_acl(file: &File, list: Option<&[u8]>, mode: u32) -> u32 {
+    match list {
+        Some(list) if rustix::fs::fsetxattr(file, ACL, list, rustix::fs::XattrFlags::empty()).is_err() => {
+            without_mask(list, mode)
+        }
+        Some(_) => mode,
+        None => {
+            // Inherited from the directory; most files have none, and a file system may have no lists.
+            let _ = rustix::fs::fremovexattr(file, ACL);
+            mode
+        }
+    }
+}
+
+/// The permission bits without a list of access: the group has what its own entry allows (`ACL_GROUP_OBJ` of linux/posix_acl.h).
+fn without_mask(list: &[u8], mode: u32) -> u32 {
+    let mut entries = list.get(4..).unwrap_or_default().chunks_exact(8);
+    let group = entries.find(|entry| entry[0] == 4).map_or(0, |entry| u32::from(entry[2] & 7) << 3);
+    mode & (group | !0o070)
 }
 
 /// The entries of a list of access that name a user or a group: after a version of four bytes each entry has eight, of which

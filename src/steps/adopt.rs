@@ -1,7 +1,7 @@
 //! Changes that were made elsewhere, on a copy of the workspace, made real as one: with the same journal as an undo, each
 //! path only if it still is what it was when the changes were collected. The step that results takes them back.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -97,10 +97,12 @@ pub fn adopt_in_steps(
     let Part { ready, mut left, written } = read(here, incoming)?;
     here.written += written;
     let (mut changes, mut sources, mut stamps) = (Vec::new(), Sources::new(), Vec::new());
-    for Ready { change, stamp, source } in ready {
+    let mut restored = HashMap::new();
+    for Ready { change, stamp, source, as_new } in ready {
         if change.before == change.after {
             continue;
         }
+        restored.extend(as_new.map(|state| (change.path.clone(), state)));
         sources.push(source);
         changes.push(change);
         stamps.push(stamp);
@@ -112,6 +114,7 @@ pub fn adopt_in_steps(
     let stays: BTreeSet<&Path> = left.iter().map(|(path, _)| path.as_path()).collect();
     changes.retain(|change| !stays.contains(change.path.as_path()));
     for change in &mut changes {
+        change.before = restored.remove(&change.path).unwrap_or(change.before);
         if change.after.id().is_some_and(|id| id.is_null()) {
             change.after = State::Unknown(Why::Large);
         }
@@ -155,7 +158,13 @@ fn read(here: &Steps, incoming: Vec<Incoming>) -> Result<Part, StepsError> {
                 continue;
             };
             let (after, source) = keeping.after(content, before == State::Nothing, owner)?;
-            done.ready.push(Ready { change: Change { path, before, after }, stamp, source });
+            let as_new = match (before, after) {
+                (State::File { mode, id }, State::Nothing) => {
+                    Some(State::File { mode: here.root.mode_without_acl(&path, mode), id })
+                }
+                _ => None,
+            };
+            done.ready.push(Ready { change: Change { path, before, after }, stamp, source, as_new });
         }
         done.written = keeping.finish()?;
         Ok(done)
@@ -188,6 +197,8 @@ struct Ready {
     /// The state before, unless it is a directory, whose times change with its entries.
     stamp: Option<Stamp>,
     source: Option<Source>,
+    /// A file that goes, as it can be made anew: its access list goes with it.
+    as_new: Option<State>,
 }
 
 /// The files that one thread or all threads have read.

@@ -124,6 +124,17 @@ fn an_access_list_of_the_copy_is_not_made_real_and_that_of_the_workspace_stays()
         kept.windows(4).any(|it| it == 4001_u32.to_le_bytes())
             && !kept.windows(4).any(|it| it == 4002_u32.to_le_bytes())
     );
+    let _ = steps.undo(1, false).expect("taken back");
+    let stayed = of(scene.at("b")).expect("the list stays through an undo");
+    assert!(of(scene.at("a")).is_none() && stayed.windows(4).any(|it| it == 4001_u32.to_le_bytes()));
+    // With its file a list goes: what is made anew gives the group what it had, not what the mask allowed.
+    assert_eq!(scene.held()[Path::new("b")].0 & 0o777, 0o664);
+    let gone = incoming(&steps, "b", NewContent::Nothing);
+    let _ = steps.adopt("rm b", vec![gone], true).expect("adopted");
+    let _ = steps.undo(1, false).expect("taken back");
+    assert_eq!((of(scene.at("b")), scene.held()[Path::new("b")].0 & 0o777), (None, 0o644));
+    let _ = steps.redo(1, false).expect("made again");
+    assert!(!scene.at("b").exists());
 }
 
 /// As root, the kernel's note stayed on each file of the user's that a command had changed.

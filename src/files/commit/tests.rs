@@ -123,6 +123,39 @@ fn a_change_is_whole_and_keeps_permissions() {
     assert_eq!(held(root.path()), all_new());
 }
 
+/// The group had no right; after an edit its bits were the mask of the access list, which had gone.
+#[test]
+fn access_lists_and_attributes_stay_with_a_changed_file() {
+    const ACL: &str = "system.posix_acl_access";
+    let (no_flags, nobody) = (rustix::fs::XattrFlags::empty(), u32::MAX);
+    let entries: [(u16, u16, u32); 5] = [(1, 6, nobody), (2, 6, 4001), (4, 0, nobody), (16, 6, nobody), (32, 0, nobody)];
+    let entries = entries.map(|(tag, rights, id)| {
+        [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
+    });
+    let list = [&2_u32.to_le_bytes()[..], &entries.concat()].concat();
+    let top = tempfile::tempdir().expect("a directory");
+    let (root, journals) = scene(top.path());
+    let path = root.path().join("kept");
+    rustix::fs::setxattr(&path, ACL, &list, no_flags).expect("an access list");
+    rustix::fs::setxattr(&path, "user.note", b"mine", no_flags).expect("an attribute");
+    let of = |name: &str| {
+        let mut value = [0_u8; 100];
+        rustix::fs::getxattr(&path, name, &mut value[..]).ok().map(|length| value[..length].to_vec())
+    };
+    let is_same = || {
+        let mode = std::fs::metadata(&path).expect("a file").permissions().mode() & 0o777;
+        assert_eq!((of(ACL).as_ref(), of("user.note").as_deref(), mode), (Some(&list), Some(&b"mine"[..]), 0o660));
+    };
+    is_same();
+    let change = Change { path: "kept", old: Some(b"kept\n"), new: Some(b"new\n") };
+    journals.commit(&root, &[change]).expect("it is changed");
+    is_same();
+    root.write("kept", b"newer\n", None).expect("it is written");
+    is_same();
+    assert_eq!(root.mode_without_acl(Path::new("kept"), 0o660), 0o600, "the mask isn't the group's");
+    assert_eq!(root.mode_without_acl(Path::new("a.txt"), 0o751), 0o751);
+}
+
 #[test]
 fn one_wrong_file_leaves_all_as_they_were() {
     let top = tempfile::tempdir().expect("a directory");
