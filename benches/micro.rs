@@ -431,7 +431,7 @@ fn edits(plan: &Plan) {
             used: &[],
             is_again: false,
             copied: None,
-            has_jobs: false,
+            jobs: None,
             no_helper: None,
         };
         let outcome = registry.run(&permit, &mut work);

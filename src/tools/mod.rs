@@ -193,11 +193,14 @@ pub struct Work<'a> {
     pub is_again: bool,
     /// The copy that a command has worked on, for whoever decides what becomes of its changes.
     pub copied: Option<Copied>,
-    /// Jobs go on that work on the workspace itself.
-    pub has_jobs: bool,
+    /// Says whether jobs go on that work on the workspace itself; `None` before the first command.
+    pub jobs: Option<JobsRun>,
     /// Reason why no helper can begin.
     pub no_helper: Option<&'static str>,
 }
+
+/// Says whether jobs go on that work on the workspace itself.
+pub type JobsRun = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Answers a model's questions.
 pub trait Replies {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Offer, Place, Plan, Spec, Tool, Work, number, text};
+use super::{JobsRun, Offer, Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
 use crate::proto::action::{Action, Hold, Risk};
 use crate::proto::tool::{ENDED_BY_USER, Outcome, Overdue, OverdueChoice, STILL_RUNNING, ToolError};
@@ -103,6 +103,22 @@ struct Carried {
 #[derive(Default)]
 struct Left {
     jobs: Vec<Job>,
+    /// A call waits for a job that works on the workspace itself, which isn't among them meanwhile.
+    is_followed: bool,
+}
+
+impl Left {
+    /// Whether a job goes on that works on the workspace itself.
+    fn is_working(&mut self) -> bool {
+        self.is_followed || self.jobs.iter_mut().any(|job| job.bash.is_working())
+    }
+}
+
+/// Lets others ask whether jobs go on that work on the workspace itself; none does when the tool has gone.
+fn jobs_run(left: &Arc<Mutex<Left>>) -> JobsRun {
+    let left = Arc::downgrade(left);
+    let is_working = |left: Arc<Mutex<Left>>| left.lock().unwrap_or_else(PoisonError::into_inner).is_working();
+    Arc::new(move || left.upgrade().is_some_and(is_working))
 }
 
 /// A command, as its permit has it.
@@ -354,17 +370,27 @@ impl Shell {
 fn follow(left: &Mutex<Left>, number: usize, kill: bool, work: &mut Work<'_>) -> Outcome {
     let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
     let taken = {
-        let jobs = &mut lock().jobs;
+        let mut left = lock();
+        let Left { jobs, is_followed } = &mut *left;
         let at = jobs.iter().position(|job| job.number == number);
-        at.map(|at| jobs.remove(at)).ok_or_else(|| {
+        let mut taken = at.map(|at| jobs.remove(at)).ok_or_else(|| {
             let numbers: Vec<String> = jobs.iter().map(|job| format!("{} ({})", job.number, job.command)).collect();
             if numbers.is_empty() { "none runs".to_owned() } else { numbers.join(", ") }
-        })
+        });
+        *is_followed = taken.as_mut().is_ok_and(|job| job.bash.is_working());
+        taken
     };
-    let mut job = match taken {
-        Ok(job) => job,
-        Err(there) => return ToolError::new("no-job", format!("there is no job {number}"), there).into(),
+    let outcome = match taken {
+        Ok(job) => followed(left, job, kill, work),
+        Err(there) => ToolError::new("no-job", format!("there is no job {number}"), there).into(),
     };
+    lock().is_followed = false;
+    outcome
+}
+
+/// Waits for a job that was taken from the others, or ends it.
+fn followed(left: &Mutex<Left>, mut job: Job, kill: bool, work: &mut Work<'_>) -> Outcome {
+    let number = job.number;
     if kill {
         job.bash.kill();
         return Outcome::of(format!("job {number} was ended"));
@@ -380,7 +406,7 @@ fn follow(left: &Mutex<Left>, number: usize, kill: bool, work: &mut Work<'_>) ->
         Ok(Ran::Awaited(output)) => outcome(&output, &Note::Awaited, started.elapsed()),
         Ok(Ran::Overfull(output)) => outcome(&output, &Note::Overfull, started.elapsed()),
         Ok(Ran::Running(output)) => {
-            lock().jobs.push(job);
+            left.lock().unwrap_or_else(PoisonError::into_inner).jobs.push(job);
             outcome(&output, &Note::Job(number), started.elapsed())
         }
         Err(error) => failed(error).into(),
@@ -491,7 +517,7 @@ impl Tool for Shell {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let outcome = self.run_permitted(permit, work);
-        work.has_jobs = self.left().jobs.iter().any(|job| job.bash.layer().is_none());
+        work.jobs = Some(jobs_run(&self.left));
         outcome
     }
 }

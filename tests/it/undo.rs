@@ -247,6 +247,45 @@ fn undo_leaves_the_persons_own_changes_alone() {
     session.expect_line("mine");
 }
 
+/// The records of steps of the only workspace.
+fn records(home: &Path) -> usize {
+    let folders = fs::read_dir(home.join(".local/state/reedclaw/undo")).into_iter().flatten().flatten();
+    let steps = folders.flat_map(|folder| fs::read_dir(folder.path().join("steps")).into_iter().flatten().flatten());
+    steps.filter(|step| step.path().extension().is_none()).count()
+}
+
+/// The look at the end of a job came when the model asked for it, or with the end of the session: what the person had
+/// written since counted as the job's, and an undo deleted it.
+#[test]
+fn a_job_s_step_is_made_at_its_end_and_later_changes_are_the_person_s() {
+    let job = json!({"command": "read -r line <go; echo \"$line\" >job.txt", "background": true});
+    let home = home(&[calls("begin", "shell", job), calls("ask", "shell_job", json!({"job": 1}))], "");
+    let ws = home.path().join("reedclaw-workspace");
+    fs::write(ws.join("kept.txt"), "old\n").expect("a file");
+    nix::unistd::mkfifo(&ws.join("go"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&ws).size(40, 100));
+    session.expect_prompt();
+    session.run("?begin it");
+    session.expect_text("as job 1");
+    session.expect_prompt();
+    session.run("clear; echo from the job >go");
+    session.expect_outside("the step of the job", || (records(home.path()) == 1).then_some(()));
+    session.run("echo mine >>kept.txt; echo mine >mine.txt");
+    session.run(":steps");
+    session.expect_text("[as a job, until its end]");
+    session.run("?ask for it");
+    session.expect_text("changed 1 file");
+    session.expect_prompt();
+    session.run("clear");
+    session.run(":undo");
+    session.expect_text("Undid step 1");
+    let read = |name: &str| fs::read_to_string(ws.join(name)).unwrap_or_default();
+    assert_eq!((read("job.txt"), read("kept.txt"), read("mine.txt")), (String::new(), "old\nmine\n".into(), "mine\n".into()));
+    session.line("exit");
+    session.expect_exit();
+    assert_eq!(records(home.path()), 1, "nothing is the job's any more");
+}
+
 #[test]
 fn without_undo_no_contents_are_stored() {
     let home = home(&[runs("mess", "echo new >a.txt")], "undo = {enabled = false}");

@@ -80,7 +80,7 @@ pub(in crate::agent) fn unguarded(
     told: impl IntoIterator<Item = String>,
     outcome: &mut Outcome,
 ) {
-    if !runner.has_jobs {
+    if !runner.has_jobs() {
         runner.guard = None;
     }
     for line in told {

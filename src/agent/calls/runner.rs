@@ -23,7 +23,7 @@ use crate::proto::tool::{Answer, FileChange, Outcome, PRINTED, Planned, Question
 use crate::proto::{Event, Failure};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
-use crate::tools::{Boards, Limits, Memory, Place, Registry, Spill, ToolSet, Work, canvas_tools, chosen};
+use crate::tools::{Boards, JobsRun, Limits, Memory, Place, Registry, Spill, ToolSet, Work, canvas_tools, chosen};
 use crate::tree::Bench;
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
@@ -98,8 +98,8 @@ pub struct ToolRunner {
     has_only_looked: bool,
     /// Protected files as they were before what now works on the workspace itself.
     pub(in crate::agent) guard: Option<Guard>,
-    /// Jobs go on that work on the workspace itself.
-    pub(in crate::agent) has_jobs: bool,
+    /// Says whether jobs go on that work on the workspace itself; `None` before the first command.
+    jobs: Option<JobsRun>,
     /// The share of a run that a helper may use, while a run lets one work.
     pub(in crate::agent) helper: Option<Share>,
 }
@@ -122,7 +122,7 @@ impl ToolRunner {
             notes: Vec::new(),
             has_only_looked: false,
             guard: None,
-            has_jobs: false,
+            jobs: None,
             helper: None,
         }
     }
@@ -209,6 +209,11 @@ impl ToolRunner {
     /// Begins to look at the workspace, so that a first command needn't wait for that.
     pub fn look_ahead(&mut self) {
         self.keeper.look_ahead();
+    }
+
+    /// Whether jobs go on that work on the workspace itself.
+    pub(in crate::agent) fn has_jobs(&self) -> bool {
+        self.jobs.as_ref().is_some_and(|run| run())
     }
 
     /// Whether the last call only looked at something.
@@ -592,14 +597,14 @@ impl ToolRunner {
             used: &self.used,
             is_again: self.is_again,
             copied: None,
-            has_jobs: self.has_jobs,
+            jobs: self.jobs.clone(),
             no_helper,
         };
         let mut outcome = match made_ready(bench.as_ref(), permit.action()) {
             Ok(()) => registry.run(&permit, &mut work),
             Err(why) => ToolError::new("bench", why, "file tools work on; tell the user").into(),
         };
-        self.has_jobs = work.has_jobs;
+        self.jobs = work.jobs.take();
         let copied = work.copied.take();
         if let Some(outside) = outside {
             self.keeper.after_outside(outside, &mut outcome, *sink);
@@ -619,7 +624,7 @@ impl ToolRunner {
         guard::accept(self, edited.iter().map(PathBuf::as_path));
         let told = guard::guarded(self, *person, *sink);
         guard::unguarded(self, told, &mut outcome);
-        self.keeper.after(kept, self.has_jobs, &mut outcome, *sink);
+        self.keeper.after(kept, self.jobs.as_ref(), &mut outcome, *sink);
         Ok(outcome)
     }
 
@@ -663,7 +668,7 @@ impl ToolRunner {
             .run_in_own_shell(&command)
             .unwrap_or_else(|| ToolError::new("no-shell", "the user's shell can't run it here", "").into());
         self.options.gate.settle(permit, &mut outcome);
-        self.keeper.after(kept, self.has_jobs, &mut outcome, sink);
+        self.keeper.after(kept, self.jobs.as_ref(), &mut outcome, sink);
         Ok(outcome)
     }
 }

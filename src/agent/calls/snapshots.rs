@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
 
 use crate::agent::person::Person;
 use crate::base::text::counted;
@@ -12,12 +15,19 @@ use crate::proto::action::Action;
 use crate::proto::tool::{OWN_HEADING, Outcome};
 use crate::redact::Redactor;
 use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, StepReport, Steps, StepsError};
+use crate::tools::JobsRun;
 
 /// The answer that lets a command run that can't be taken back.
 const RUN: &str = "run it all the same";
 
 /// Names that are reported because a character hides what they are.
 const NAMES_MAX: usize = 20;
+
+/// Tools that wait for a job: the second one did so before there was the first.
+const FOLLOWING: [&str; 2] = ["shell_job", "shell"];
+
+/// Interval of the looks whether a job has ended.
+const JOB_LOOK: Duration = Duration::from_millis(50);
 
 /// Steps of the workspace, and the problems that were reported about them.
 pub(in crate::agent) struct Keeper {
@@ -28,8 +38,8 @@ pub(in crate::agent) struct Keeper {
     /// The reason why undo doesn't work here, once it has been reported.
     reported: Option<StepsError>,
     has_looked_ahead: bool,
-    /// A job that works on the workspace itself: what it changes after its call is recorded when it has ended.
-    job: Option<Job>,
+    /// A job that works on the workspace itself.
+    watched: Arc<Mutex<Watched>>,
     /// The job whose changes so far were recorded before a call, while that call runs.
     interrupted: Option<String>,
 }
@@ -40,8 +50,42 @@ pub(in crate::agent) enum Snapshot {
     Nothing,
     /// Everything, before a command.
     Command(Open),
-    /// The files of an edit.
-    Edit(Before),
+    /// The files of an edit; what it writes isn't a job's.
+    Edit(Before, Arc<()>),
+    /// Nothing: the call asks for the end of a job.
+    Job,
+}
+
+/// A job that works on the workspace itself. Its changes after its call are recorded at its end: what changes later is the user's.
+#[derive(Default)]
+struct Watched {
+    job: Option<Job>,
+    /// Whether a thread waits for its end.
+    is_watched: bool,
+    /// Held as long as an edit is made.
+    edit: Weak<()>,
+    /// The step of a job that has ended, until it is reported.
+    ended: Option<Result<StepReport, StepsError>>,
+}
+
+/// Waits for the end of all jobs, and records then what they have changed.
+fn watch(mut steps: Steps, watched: &Mutex<Watched>, run: &JobsRun) {
+    loop {
+        thread::park_timeout(JOB_LOOK);
+        if run() {
+            continue;
+        }
+        let mut watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another job may have begun just now.
+        if run() || watched.edit.strong_count() > 0 {
+            continue;
+        }
+        if let Some(job) = watched.job.take() {
+            watched.ended = Some(steps.after_job(job));
+        }
+        watched.is_watched = false;
+        return;
+    }
 }
 
 /// The person was asked, and said no.
@@ -55,9 +99,13 @@ impl Keeper {
             redactor: Redactor::new::<&str, &str>([]),
             reported: None,
             has_looked_ahead: false,
-            job: None,
+            watched: Arc::default(),
             interrupted: None,
         }
+    }
+
+    fn watched(&self) -> MutexGuard<'_, Watched> {
+        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Says to which run towards a goal the next steps belong.
@@ -99,17 +147,20 @@ impl Keeper {
         person: &mut dyn Person,
         sink: &mut dyn FnMut(Event),
     ) -> Result<Snapshot, Refused> {
-        let Some(steps) = self.steps.as_mut().filter(|_| self.has_undo) else { return Ok(Snapshot::Nothing) };
         let is_looked_at =
             matches!(action, Action::Shell { .. } | Action::External { .. } | Action::Served { may_write: true, .. });
-        if let Some(job) = self.job.take_if(|_| is_looked_at) {
+        let job = self.watched().job.take_if(|_| is_looked_at);
+        let (held, watched) = (Arc::new(()), Arc::clone(&self.watched));
+        let Some(steps) = self.steps.as_mut().filter(|_| self.has_undo) else { return Ok(Snapshot::Nothing) };
+        if let Some(job) = job {
             self.interrupted = Some(job.text().to_owned());
             let _ = steps.after_job(job);
         }
         let edit = |steps: &mut Steps, paths: Vec<&String>| {
             let places: Vec<PathBuf> = paths.iter().filter_map(|path| root.resolve(path).ok()).collect();
             let names: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
-            steps.before_edit(&names.join(", "), &places).map(Snapshot::Edit)
+            watched.lock().unwrap_or_else(PoisonError::into_inner).edit = Arc::downgrade(&held);
+            steps.before_edit(&names.join(", "), &places).map(|before| Snapshot::Edit(before, held))
         };
         let kept = match action {
             Action::Shell { command } => steps.before(&self.redactor.redact(command).text).map(Snapshot::Command),
@@ -120,6 +171,7 @@ impl Keeper {
             // Applying the changes of a copy makes a step of its own.
             Action::Keep { .. } => return Ok(Snapshot::Nothing),
             Action::Edit { writes, deletes } => edit(steps, writes.iter().chain(deletes).collect()),
+            Action::Inert { name } if FOLLOWING.contains(&name.as_str()) => return Ok(Snapshot::Job),
             Action::Read { .. }
             | Action::Open { .. }
             | Action::List { .. }
@@ -210,30 +262,44 @@ impl Keeper {
         steps.adopt(&self.redactor.redact(command).text, incoming, self.has_undo)
     }
 
-    /// Finds the actual changes, and adds a line about them to the outcome. `has_jobs` says that a job goes on.
+    /// Finds the actual changes, and adds a line about them to the outcome. `jobs` says whether a job goes on.
     pub(in crate::agent) fn after(
         &mut self,
         kept: Snapshot,
-        has_jobs: bool,
+        jobs: Option<&JobsRun>,
         outcome: &mut Outcome,
         sink: &mut dyn FnMut(Event),
     ) {
         let Some(steps) = &mut self.steps else { return };
         let begun = if let Snapshot::Command(open) = &kept { Some(open.text().to_owned()) } else { None };
+        let is_follow = matches!(kept, Snapshot::Job);
         let made = match kept {
-            Snapshot::Nothing => Ok(StepReport::default()),
+            Snapshot::Nothing | Snapshot::Job => Ok(StepReport::default()),
             // It changed nothing: what differs now is another session's.
-            Snapshot::Edit(before) if !outcome.success => {
+            Snapshot::Edit(before, _held) if !outcome.success => {
                 steps.without_edit(before);
                 Ok(StepReport::default())
             }
             Snapshot::Command(open) => steps.after(open),
-            Snapshot::Edit(before) => steps.after_edit(before),
+            Snapshot::Edit(before, _held) => steps.after_edit(before),
         };
-        let ended = self.job.take_if(|_| !has_jobs).map(|job| steps.after_job(job));
-        if has_jobs && let Some(text) = self.interrupted.take().or(begun) {
-            self.job = Some(steps.job(&text));
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_jobs = jobs.is_some_and(|run| run());
+        let ended = watched.job.take_if(|_| !has_jobs).map(|job| steps.after_job(job));
+        // The model learns of a step when it asks for the job.
+        let ended = ended.or_else(|| watched.ended.take_if(|ended| is_follow || ended.is_err()));
+        let name = named(self.interrupted.take(), begun, outcome);
+        if let Some(text) = name.filter(|_| has_jobs) {
+            watched.job = Some(steps.job(&text));
+            if !watched.is_watched
+                && let Some((run, Ok(again))) = jobs.cloned().zip(Some(steps.again()))
+            {
+                let shared = Arc::clone(&self.watched);
+                let thread = thread::Builder::new().name("job-end".into());
+                watched.is_watched = thread.spawn(move || watch(again, &shared, &run)).is_ok();
+            }
         }
+        drop(watched);
         for made in [Some(made), ended].into_iter().flatten() {
             match made {
                 Ok(made) => note_step(outcome, &made, sink),
@@ -246,9 +312,18 @@ impl Keeper {
 impl Drop for Keeper {
     /// The jobs end with the tools, which are gone by now.
     fn drop(&mut self) {
-        if let (Some(steps), Some(job)) = (&mut self.steps, self.job.take()) {
+        let job = self.watched().job.take();
+        if let (Some(steps), Some(job)) = (&mut self.steps, job) {
             let _ = steps.after_job(job);
         }
+    }
+}
+
+/// The name of what goes on after a call: jobs that went on before it, and the call's own command where it has become one.
+fn named(before: Option<String>, begun: Option<String>, outcome: &Outcome) -> Option<String> {
+    match (before, begun) {
+        (Some(before), Some(begun)) if outcome.metadata.contains_key("job") => Some(format!("{before} · {begun}")),
+        (before, begun) => before.or(begun),
     }
 }
 

@@ -76,7 +76,7 @@ fn request(tool: &Http, method: &str, url: &str, is_stopped: &(dyn Fn() -> bool 
         used: &[],
         is_again: false,
         copied: None,
-        has_jobs: false,
+        jobs: None,
         no_helper: None,
     };
     let sent = (method == "POST").then(|| ("text/plain".to_owned(), "sent".to_owned()));

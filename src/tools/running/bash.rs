@@ -92,6 +92,8 @@ pub(in crate::tools) struct Bash {
     terminal: Terminal,
     /// Whether the programs that it started end with it.
     is_whole: bool,
+    /// Whether it works on the workspace itself.
+    is_work: bool,
     layer: Option<Arc<Layer>>,
 }
 
@@ -170,13 +172,31 @@ impl Bash {
         let missing = || std::io::Error::other("it has no pipes");
         let out = Stream::new(child.stdout.take().ok_or_else(missing)?)?;
         let err = Stream::new(child.stderr.take().ok_or_else(missing)?)?;
-        let is_whole = launcher.hold() == Hold::Copy;
-        Ok(Self { child, state: Stream::new(reader)?, out, err, terminal, is_whole, layer })
+        let (is_whole, is_work) = (launcher.hold() == Hold::Copy, matches!(terms.view, View::Work));
+        Ok(Self { child, state: Stream::new(reader)?, out, err, terminal, is_whole, is_work, layer })
     }
 
     /// The copy on which it works, if it does.
     pub(in crate::tools) fn layer(&self) -> Option<&Arc<Layer>> {
         self.layer.as_ref()
+    }
+
+    /// Whether it works on the workspace itself and hasn't ended. What it prints is read, so that it needn't wait for a reader,
+    /// and programs that it left running end with it.
+    pub(in crate::tools) fn is_working(&mut self) -> bool {
+        if !self.is_work || self.state.is_over {
+            return false;
+        }
+        // An output that can't be read is reported by the next wait.
+        let _ = self.state.read();
+        self.terminal.read();
+        if self.out.read().unwrap_or(false) | self.err.read().unwrap_or(false) {
+            self.terminal.heard();
+        }
+        if self.state.is_over && !self.is_whole {
+            let _ = end(self.child.id(), GRACE);
+        }
+        !self.state.is_over
     }
 
     /// The process that leads its jail.

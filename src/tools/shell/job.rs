@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::{Left, follow};
+use super::{Left, follow, jobs_run};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
@@ -42,9 +42,7 @@ impl Tool for ShellJob {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let kill = permit.arguments().get("kill").and_then(Value::as_bool).unwrap_or(false);
-        let outcome = follow(&self.0, number(permit.arguments(), "job").unwrap_or(0), kill, work);
-        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        work.has_jobs = left.jobs.iter().any(|job| job.bash.layer().is_none());
-        outcome
+        work.jobs = Some(jobs_run(&self.0));
+        follow(&self.0, number(permit.arguments(), "job").unwrap_or(0), kill, work)
     }
 }

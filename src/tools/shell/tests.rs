@@ -77,7 +77,7 @@ impl Scene {
             used: &[],
             is_again: false,
             copied: None,
-            has_jobs: false,
+            jobs: None,
             no_helper: None,
         };
         act(&mut self.shell, self.top.path(), &mut work)
