@@ -57,6 +57,55 @@ fn a_conflict_is_solved_in_the_session_and_then_the_merge_goes_through() {
     assert!(!scene.ws().join(".reedclaw").exists());
 }
 
+/// The turn from before the sync was replayed and met the same conflict again, and the hint was another sync.
+#[test]
+fn a_solved_conflict_lets_a_rebase_through_too() {
+    let scene = Scene::new();
+    let program = scene.program();
+    let mut session = scene.sessions.start(None, "").expect("begun");
+    turn(&mut session, "change a", "a.txt", old(), Some(SESSION_A));
+    commit_on_main(&scene, "user\ntwo\nthree\n");
+    sync(&mut session, None, &program).expect("synced");
+    let marked = String::from_utf8(session.draft().read("a.txt", 1000).expect("read").bytes).expect("text");
+    turn(&mut session, "talk about it", "note.txt", None, Some("x\n"));
+    turn(&mut session, "solve it", "a.txt", Some(&marked), Some("both\ntwo\nthree\n"));
+    turn(&mut session, "go on", "more.txt", None, Some("x\n"));
+    let plan = plan_merge(&scene.sessions, session.id(), How::Rebase, &program).expect("a plan");
+    let commit = merge(&scene.sessions, &plan, true, &program).expect("merged");
+    assert_eq!(std::fs::read_to_string(scene.ws().join("a.txt")).expect("a file"), "both\ntwo\nthree\n");
+    let log = git(&scene.ws(), &["log", "--format=%s%n%b", "-2"]);
+    assert!(log.starts_with("go on\n") && log.contains("- change a\n- talk about it\n- solve it\n"), "{log}");
+    assert!(log.contains("ReedClaw-Turns: 1-3\n"), "{log}");
+    note_merged(&mut session, &plan, commit).expect("noted");
+    assert_eq!(session.view().changes().expect("changes"), []);
+}
+
+/// Only turns were replayed. The files went from the session's tip, too, and the next merge said that main had them.
+#[test]
+fn a_rebase_has_the_uncommitted_files_that_a_session_began_with() {
+    let scene = Scene::new();
+    let (at, program) = (scene.ws(), scene.program());
+    std::fs::write(at.join("a.txt"), "not committed\n").expect("a file");
+    std::fs::write(at.join("new.txt"), "new\n").expect("a file");
+    let mut session = scene.sessions.start_with_changes("", &program).expect("begun");
+    turn(&mut session, "q", "x.txt", None, Some("x\n"));
+    git(&at, &["stash", "-q", "-u"]);
+    let plan = plan_merge(&scene.sessions, session.id(), How::Rebase, &program).expect("a plan");
+    assert_eq!(plan.files.len(), 3);
+    let commit = merge(&scene.sessions, &plan, true, &program).expect("merged");
+    note_merged(&mut session, &plan, commit).expect("noted");
+    assert_eq!(git(&at, &["ls-files"]), "a.txt\nnew.txt\nsrc/b.rs\nx.txt");
+    assert_eq!(git(&at, &["log", "--format=%s", "-2"]), "q\nfiles that weren't committed");
+    assert_eq!(session.draft().read("a.txt", 100).expect("read").bytes, b"not committed\n");
+    // One turn alone isn't all of it: the session stays as it is.
+    turn(&mut session, "q2", "2.txt", None, Some("x\n"));
+    turn(&mut session, "q3", "3.txt", None, Some("x\n"));
+    let (plan, tip) = (plan_merge(&scene.sessions, session.id(), How::Pick(vec![3]), &program).expect("a plan"), session.tip());
+    let commit = merge(&scene.sessions, &plan, true, &program).expect("merged");
+    note_merged(&mut session, &plan, commit).expect("nothing to note");
+    assert_eq!((session.tip(), session.draft().read("2.txt", 100).expect("read").bytes), (tip, b"x\n".to_vec()));
+}
+
 #[test]
 fn a_sync_brings_what_the_user_did_and_is_undone() {
     let scene = Scene::new();

@@ -67,6 +67,8 @@ pub struct MergePlan {
     session: String,
     session_tip: Oid,
     commit: Oid,
+    /// Whether the commit has all that the session changed.
+    is_whole: bool,
     scratch: Scratch,
 }
 
@@ -106,6 +108,11 @@ impl MergePlan {
     /// The tip of the session that the plan was made for.
     pub(in crate::sessions) fn session_tip(&self) -> Oid {
         self.session_tip
+    }
+
+    /// Whether the target gets all that the session changed.
+    pub(in crate::sessions) fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// The target's name as people say it.
@@ -200,7 +207,12 @@ pub fn plan_merge(
         How::Pick(turns) => work.turns(&view, Some(turns))?,
     };
     let old = target_tip.map_or(Ok(empty_tree()), |tip| sessions.repo.commit(tip).map(|it| it.tree))?;
-    let mut files = diff(&scratch.repo, old, scratch.repo.commit(commit)?.tree)?;
+    let made = scratch.repo.commit(commit)?.tree;
+    let is_whole = match (&how, target_tip) {
+        (How::Rebase, Some(ours)) => work.merged(None, ours, view.tip()).is_ok_and(|tree| tree == made),
+        (how, _) => !matches!(how, How::Pick(_)),
+    };
+    let mut files = diff(&scratch.repo, old, made)?;
     files.sort_by_key(|it| !runs_elsewhere(it));
     if files.is_empty() {
         let name = target.trim_start_matches("refs/heads/");
@@ -208,7 +220,8 @@ pub fn plan_merge(
     }
     let checked_out = checkout_of(sessions, &target)?;
     let session_tip = view.tip();
-    Ok(MergePlan { how, target, files, checked_out, target_tip, session: id.to_owned(), session_tip, commit, scratch })
+    let session = id.to_owned();
+    Ok(MergePlan { how, target, files, checked_out, target_tip, session, session_tip, commit, is_whole, scratch })
 }
 
 /// Place where a branch is checked out; `None` if it is nowhere.
@@ -320,27 +333,32 @@ impl Work<'_> {
         });
         let (merged, log) = (merged?, log?);
         let log = self.since_merged(view, &log)?;
+        let parents = self.target_tip.into_iter().chain(keeps_history.then(|| view.tip())).collect();
+        self.commit(merged, parents, self.message(log))
+    }
+
+    /// The message of a commit with several turns.
+    fn message(&self, log: &[LogEntry]) -> String {
         let turns = log.iter().rev().filter(|it| it.act == "turn");
+        let last = log.iter().find_map(|it| it.turn).unwrap_or(self.meta.turns);
         let first = turns.clone().find_map(|it| it.turn).unwrap_or(1);
         let subjects: Vec<String> = turns.map(|it| format!("- {}", it.subject)).take(SUBJECTS_MAX).collect();
         let title = if self.meta.title.is_empty() { "changes of a session" } else { &self.meta.title };
         let mut message = format!(
-            "{title}\n\n{}\n\nReedClaw-Session: {}\nReedClaw-Turns: {first}-{}\n",
+            "{title}\n\n{}\n\nReedClaw-Session: {}\nReedClaw-Turns: {first}-{last}\n",
             subjects.join("\n"),
             self.meta.id,
-            self.meta.turns
         );
         if self.sessions.options.names_models {
             let models: BTreeSet<&str> = log.iter().map(|it| it.model.as_str()).filter(|it| !it.is_empty()).collect();
             message.extend(models.into_iter().map(|model| format!("Assisted-by: {model} via ReedClaw\n")));
         }
-        let parents = self.target_tip.into_iter().chain(keeps_history.then(|| view.tip())).collect();
-        self.commit(merged, parents, message)
+        message
     }
 
     /// A commit for each turn, or for some of them.
     fn turns(&self, view: &View, wanted: Option<&Vec<u64>>) -> Result<Oid, SessionError> {
-        let Some(mut at) = self.target_tip else {
+        let Some(target) = self.target_tip else {
             return Err(SessionError::Refused("the branch has no commit yet; --squash makes its first one".to_owned()));
         };
         let log = view.log()?;
@@ -349,9 +367,38 @@ impl Work<'_> {
             return Err(SessionError::NoTurn { id, turn: *missing, last: self.meta.turns });
         }
         let log = if wanted.is_some() { &log } else { self.since_merged(view, &log)? };
+        let replayed = self.replayed(view, target, log, wanted);
+        // Turns from before a sync may not fit what it brought; a later one has solved that.
+        if let (Err(SessionError::Conflicts(_)), None, Some(solved)) = (&replayed, wanted, self.solved(target, log)) {
+            let tree = self.merged(None, target, log[solved].id)?;
+            let first = self.commit(tree, vec![target], self.message(&log[solved..]))?;
+            return self.replayed(view, first, &log[..solved], None);
+        }
+        replayed
+    }
+
+    /// The commit of a session that has solved what a sync with all of the target brought: its place in the log.
+    fn solved(&self, target: Oid, log: &[LogEntry]) -> Option<usize> {
+        let repo = &self.sessions.repo;
+        let has_target = |it: &LogEntry| {
+            it.act == "sync" && it.parents.get(1).is_some_and(|theirs| repo.merge_base(*theirs, target) == Some(target))
+        };
+        let sync = log.iter().position(has_target)?;
+        (0..=sync).rev().find(|at| log[*at].state != "conflicted")
+    }
+
+    /// Makes the changes of each wanted commit again, over `at`.
+    fn replayed(
+        &self,
+        view: &View,
+        mut at: Oid,
+        log: &[LogEntry],
+        wanted: Option<&Vec<u64>>,
+    ) -> Result<Oid, SessionError> {
+        // The first commit of a session has files that weren't committed, if it began with them.
         let is_wanted = |it: &&LogEntry| match wanted {
             Some(turns) => it.act == "turn" && it.turn.is_some_and(|turn| turns.contains(&turn)),
-            None => matches!(&*it.act, "turn" | "user" | "code"),
+            None => matches!(&*it.act, "turn" | "user" | "code" | "base"),
         };
         for entry in log.iter().rev().filter(is_wanted) {
             let Some(parent) = entry.parents.first() else { continue };
@@ -363,7 +410,11 @@ impl Work<'_> {
             if tree == self.scratch.repo.commit(at)?.tree {
                 continue;
             }
-            at = self.commit(tree, vec![at], self.scratch.repo.commit(entry.id)?.message)?;
+            let message = match &*entry.act {
+                "base" => format!("files that weren't committed\n\nReedClaw-Session: {}\n", self.meta.id),
+                _ => self.scratch.repo.commit(entry.id)?.message,
+            };
+            at = self.commit(tree, vec![at], message)?;
         }
         Ok(at)
     }

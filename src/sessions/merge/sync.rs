@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{How, MergePlan, Scratch};
+use super::{MergePlan, Scratch};
 use crate::files::{PathError, Root, Stamp};
 use crate::git::{Changed, GitError, Mode, Objects as _, Oid, Program, Repo, TreeEdit, short};
 use crate::host::now_unix_ms;
@@ -92,7 +92,8 @@ pub(in crate::sessions) fn branch_to_sync(
     Ok((name.to_owned(), theirs))
 }
 
-/// Notes that the session was merged, so that it goes on from there: the next merge has only what comes after.
+/// Notes that the session was merged, so that it goes on from there: the next merge has only what comes after. If the target
+/// didn't get all of it, the session stays as it is.
 ///
 /// # Errors
 /// The branch can't be moved; the merge itself is made.
@@ -101,7 +102,7 @@ pub fn note_merged(session: &mut Session, plan: &MergePlan, commit: Oid) -> Resu
     let merged =
         MergedFile { commit: commit.to_string(), into: plan.target_name().to_owned(), turns: session.meta.turns };
     let meta = Meta { base: Some(commit.to_string()), merged: Some(merged), ..session.meta.clone() };
-    if matches!(plan.how, How::Pick(_)) || session.tip != plan.session_tip() || !session.draft.is_unchanged() {
+    if !plan.is_whole() || session.tip != plan.session_tip() || !session.draft.is_unchanged() {
         return Ok(());
     }
     let subject = format!("merged into {} as {}", plan.target_name(), short(commit));
