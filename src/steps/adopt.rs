@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use gix::ObjectId;
 
 use super::base::{StepReport, Steps, cut};
-use super::intent::{Source, Sources, carry_out};
+use super::intent::{Source, Sources, carry_out, close};
 use super::outside;
 use super::store::error::StepsError;
 use super::store::name_of;
@@ -110,7 +110,8 @@ pub fn adopt_in_steps(
     if changes.is_empty() {
         return Ok(Adopted { report: StepReport::default(), left });
     }
-    left.extend(carry_out(here, Vec::new(), changes.clone(), &sources, Some(stamps), step)?);
+    let (stayed, intent) = carry_out(here, changes.clone(), &sources, Some(stamps), step)?;
+    left.extend(stayed);
     let stays: BTreeSet<&Path> = left.iter().map(|(path, _)| path.as_path()).collect();
     changes.retain(|change| !stays.contains(change.path.as_path()));
     for change in &mut changes {
@@ -120,6 +121,7 @@ pub fn adopt_in_steps(
         }
     }
     if !is_recorded {
+        close(here, &intent)?;
         // What a person doesn't want to be kept was needed only as long as it could fail.
         if here.list().is_empty() {
             here.store.forget_contents();
@@ -129,7 +131,11 @@ pub fn adopt_in_steps(
     let joined = outside::joined(here);
     let (number, notes, outside) = joined.map_or_else(Default::default, |it| (it.number, it.notes, it.outside));
     let counted: usize = outside.iter().map(|it| it.files).sum();
-    let made = here.make_with(Kind::Command, cut(text), notes, changes, outside)?;
+    let made = here.make_with(Kind::Command, cut(text), notes, changes, outside);
+    step();
+    close(here, &intent)?;
+    step();
+    let made = made?;
     // What it did outside is part of the new step from here on.
     here.store.remove_step(number);
     Ok(Adopted { report: StepReport { pruned: here.make_room()?, files: made.files - counted, ..made }, left })

@@ -4,7 +4,7 @@
 use std::fs::File;
 
 use super::base::{Other, StepReport, Steps, cut};
-use super::intent::INTENT;
+use super::intent::{INTENT, remove_left_stages};
 use super::look::git::{Standing, Theirs};
 use super::store::PROBE_TIME;
 use super::store::error::StepsError;
@@ -92,6 +92,7 @@ pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
     let has_undo = here.store.text(INTENT).is_some();
     let is_needed = has_undo
         || here.others().iter().any(|other| !other.is_alive)
+        || !here.store.stages().is_empty()
         || edits::has_cut_off(here)
         || jobs::has_cut_off(here);
     if !is_needed {
@@ -99,6 +100,7 @@ pub fn recover(here: &mut Steps) -> Result<Vec<String>, StepsError> {
     }
     let _lock = here.store.lock(here.root.path())?;
     let mut told: Vec<String> = finish_undo(here)?.into_iter().collect();
+    remove_left_stages(here);
     told.append(&mut edits::recover(here)?);
     told.append(&mut jobs::recover(here)?);
     let others = here.others();

@@ -59,6 +59,8 @@ pub(super) struct Intent {
     pub(super) changes: Vec<Change>,
     /// Other places that are turned together with this one; their notes have the name of the stage.
     pub(super) places: Vec<PathBuf>,
+    /// The number of the step that the changes become, so that a crash between that step and the end makes no second one.
+    pub(super) becomes: Option<u64>,
 }
 
 /// Caches, other file systems and directories that can't be read. `docs/undo.md` names git's own files and credentials.
@@ -136,18 +138,19 @@ fn compared(here: &Steps, path: &Path) -> Result<State, StepsError> {
     })
 }
 
-/// Does what is planned, as one; contents that aren't in the store lie at their sources. Gives what it had to leave.
+/// Does what is planned, as one; contents that aren't in the store lie at their sources. Gives what it had to leave, and the
+/// intent, which is to be closed once the changes are a step: from here on a crash makes one of them.
 /// `known` are the stamps with which the contents before were read: a path that has another one by now is left. Without
 /// them nothing is done where one has changed.
 pub fn carry_out(
     here: &mut Steps,
-    steps: Vec<(u64, bool)>,
     changes: Vec<Change>,
     sources: &Sources,
     known: Option<Vec<Option<Stamp>>>,
     step: &mut dyn FnMut(),
-) -> Result<Vec<(PathBuf, String)>, StepsError> {
-    let intent = Intent { stage: stage_name(here), steps, changes, places: Vec::new() };
+) -> Result<(Vec<(PathBuf, String)>, Intent), StepsError> {
+    let (stage, becomes) = (stage_name(here), Some(here.store.next_number()));
+    let intent = Intent { stage, steps: Vec::new(), changes, places: Vec::new(), becomes };
     let stamps = lay_all_ready(here, &intent, sources, known, step)?;
     if let Err(error) = here.store.put_for_good(INTENT, intent.text().as_bytes()) {
         unstage(here, &intent);
@@ -166,9 +169,8 @@ pub fn carry_out(
             return Err(error);
         }
     };
-    close(here, &intent)?;
     step();
-    Ok(left)
+    Ok((left, intent))
 }
 
 /// The directory in which contents wait.
@@ -202,7 +204,7 @@ pub fn lay_all_ready(
 pub fn is_reversed(here: &Steps, intent: &Intent) -> bool {
     let back = intent.changes.iter().map(|it| Change { path: it.path.clone(), before: it.after, after: it.before });
     let (stage, places) = (intent.stage.clone(), Vec::new());
-    let back = Intent { stage, steps: Vec::new(), changes: back.collect(), places };
+    let back = Intent { stage, steps: Vec::new(), changes: back.collect(), places, becomes: None };
     apply(here, &back, None, &mut || ()).is_ok()
 }
 
@@ -244,12 +246,37 @@ pub fn unstage(here: &Steps, intent: &Intent) {
     let trash = here.store.trash();
     if intent.is_large() && here.root.move_stage(&intent.stage, &trash) {
         std::thread::spawn(move || drop(std::fs::remove_dir_all(trash)));
+        here.store.forget_stage(&intent.stage);
     } else {
-        here.root.unstage(&intent.stage);
+        remove_stage(here, &intent.stage);
     }
 }
 
+fn remove_stage(here: &Steps, stage: &str) {
+    here.root.unstage(stage);
+    if matches!(here.root.stamp(Path::new(stage)), Ok(None)) {
+        here.store.forget_stage(stage);
+    }
+}
+
+/// Removes directories in which contents of a killed session wait, unless an undo that counts needs them. The lock is held, so
+/// that nobody works with one.
+pub fn remove_left_stages(here: &Steps) {
+    let own = here.store.text(INTENT).as_deref().and_then(Intent::of).map(|intent| intent.stage);
+    let is_needed = |stage: &String| Some(stage) == own.as_ref() || here.store.text(&note_of(stage)).is_some();
+    for stage in here.store.stages().into_iter().filter(|stage| !is_needed(stage)) {
+        remove_stage(here, &stage);
+    }
+}
+
+/// The name of the note in another place: it counts once the workspace's note names that place.
+pub fn note_of(stage: &str) -> String {
+    format!("{INTENT}-with{stage}")
+}
+
 fn staging<'a>(here: &'a Steps, intent: &Intent) -> Result<Stage<'a>, StepsError> {
+    let noted = here.store.note_stage(&intent.stage);
+    noted.map_err(|error| StepsError::io("the note of what is to be done", &error))?;
     here.root.staging(&intent.stage).map_err(|error| StepsError::Path { path: intent.stage.clone().into(), error })
 }
 
@@ -447,19 +474,21 @@ impl Intent {
         for (number, is_undone) in &self.steps {
             text.push_str(&format!("step {number} {}\n", u8::from(*is_undone)));
         }
+        text.extend(self.becomes.map(|number| format!("becomes {number}\n")));
         text + &change_lines(&self.changes) + END + "\n"
     }
 
     pub(super) fn of(text: &str) -> Option<Self> {
         let mut lines = text.strip_prefix(HEAD)?.strip_prefix('\n')?.strip_suffix(&format!("{END}\n"))?.lines();
         let stage = String::from_utf8(super::store::state::bytes_of(lines.next()?.strip_prefix("stage ")?)?).ok()?;
-        let mut intent = Self { stage, steps: Vec::new(), changes: Vec::new(), places: Vec::new() };
+        let mut intent = Self { stage, steps: Vec::new(), changes: Vec::new(), places: Vec::new(), becomes: None };
         for line in lines {
             match line.split_once(' ')? {
                 ("step", step) => {
                     let (number, is_undone) = step.split_once(' ')?;
                     intent.steps.push((number.parse().ok()?, is_undone == "1"));
                 }
+                ("becomes", number) => intent.becomes = Some(number.parse().ok()?),
                 ("place", place) => {
                     intent.places.push(OsString::from_vec(super::store::state::bytes_of(place)?).into())
                 }

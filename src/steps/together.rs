@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use super::base::Steps;
 use super::intent::{
-    INTENT, Intent, Plan, Sources, apply, carry_out, close, is_reversed, lay_all_ready, mark_steps, plan, stage_name,
-    unseen, unstage,
+    INTENT, Intent, Plan, Sources, apply, carry_out, close, is_reversed, lay_all_ready, mark_steps, note_of, plan,
+    remove_left_stages, stage_name, unseen, unstage,
 };
 use super::store;
 use super::store::error::{Conflict, StepsError};
@@ -60,11 +60,6 @@ impl Share {
         let is_forced = |it: &&Change| self.conflicts.iter().any(|conflict| conflict.path == it.path);
         self.intent.changes.iter().filter(is_forced).cloned().collect()
     }
-}
-
-/// The name of the note in another place: it counts once the workspace's note names that place.
-fn note_of(intent: &Intent) -> String {
-    format!("{INTENT}-with{}", intent.stage)
 }
 
 /// With whole paths.
@@ -142,8 +137,10 @@ pub fn undo_file(here: &mut Steps, path: &Path, by_force: bool) -> Result<TakenB
         after: State::Directory { mode: 0o755 },
     }));
     let (text, step) = (format!(":undo --file {name}"), step.clone());
-    carry_out(here, Vec::new(), changes.clone(), &Sources::new(), None, &mut || ())?;
-    let made = here.make(Kind::Undo, text, Vec::new(), changes)?;
+    let (_, intent) = carry_out(here, changes.clone(), &Sources::new(), None, &mut || ())?;
+    let made = here.make(Kind::Undo, text, Vec::new(), changes);
+    close(here, &intent)?;
+    let made = made?;
     Ok(TakenBack { steps: vec![step], files: 1, left: Vec::new(), kept_in: made.step, unseen: Vec::new() })
 }
 
@@ -209,7 +206,7 @@ fn share(here: &Steps, steps: &[Record], is_undone: bool, stage: &str) -> Result
         }
     }
     let steps = steps.iter().map(|it| (it.number, is_undone)).collect();
-    let intent = Intent { stage: stage.to_owned(), steps, changes, places: Vec::new() };
+    let intent = Intent { stage: stage.to_owned(), steps, changes, places: Vec::new(), becomes: None };
     Ok(Share { intent, left, conflicts, stamps: Vec::new() })
 }
 
@@ -257,7 +254,7 @@ fn lay_places_ready(
     let failed = |error: std::io::Error| StepsError::io("the note of what is to be done", &error);
     for (Place { steps, .. }, share) in others {
         share.stamps = lay_all_ready(steps, &share.intent, &Sources::new(), None, step)?;
-        steps.store.put_for_good(&note_of(&share.intent), share.intent.text().as_bytes()).map_err(failed)?;
+        steps.store.put_for_good(&note_of(&share.intent.stage), share.intent.text().as_bytes()).map_err(failed)?;
         step();
     }
     own.stamps = lay_all_ready(here, &own.intent, &Sources::new(), None, step)?;
@@ -283,7 +280,7 @@ fn forget(here: &Steps, own: &Share, others: &[(Place, Share)]) {
     here.store.remove(INTENT);
     unstage(here, &own.intent);
     for (Place { steps, .. }, share) in others {
-        steps.store.remove(&note_of(&share.intent));
+        steps.store.remove(&note_of(&share.intent.stage));
         unstage(steps, &share.intent);
     }
 }
@@ -295,7 +292,7 @@ pub fn finish_places(here: &Steps, intent: &Intent) -> Result<Vec<(PathBuf, Stri
         // A place that is gone has nothing to be finished.
         let Ok(other) = here.beside(root) else { continue };
         let _held: store::Held = other.store.lock(root)?;
-        let note = note_of(intent);
+        let note = note_of(&intent.stage);
         let Some(theirs) = other.store.text(&note).as_deref().and_then(Intent::of) else { continue };
         left.extend(whole(root, apply(&other, &theirs, None, &mut || ())?));
         mark_steps(&other, &theirs)?;
@@ -309,6 +306,7 @@ pub fn finish_places(here: &Steps, intent: &Intent) -> Result<Vec<(PathBuf, Stri
 pub fn enter(here: &mut Steps) -> Result<store::Held, StepsError> {
     let held = here.store.lock(here.root.path())?;
     finish_undo(here)?;
+    remove_left_stages(here);
     Ok(held)
 }
 
@@ -337,7 +335,8 @@ pub fn finish_undo(here: &mut Steps) -> Result<Option<String>, StepsError> {
     let (elsewhere, own) = (left.len(), apply(here, &intent, None, &mut || ())?);
     left.extend(own);
     let left_here = || left[elsewhere..].iter();
-    if intent.steps.is_empty() {
+    let is_made = |number| here.list().iter().any(|step| step.number == number);
+    if intent.steps.is_empty() && !intent.becomes.is_some_and(is_made) {
         // Changes of a command's copy, or of one file: they are a step as if nothing had happened.
         let done = intent.changes.iter().filter(|it| !left_here().any(|(path, _)| *path == it.path));
         here.make(Kind::Command, CUT_OFF.to_owned(), Vec::new(), done.cloned().collect())?;

@@ -13,13 +13,9 @@ use super::*;
 
 type Held = std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
-/// The contents of both places, without waiting ones.
+/// The contents of both places, with directories in which contents wait.
 fn both(scene: &Scene) -> [Held; 2] {
-    [scene.at(""), outside(scene)].map(|place| {
-        let mut held = held(&place);
-        held.retain(|path, _| !path.display().to_string().starts_with(".reedclaw-undo"));
-        held
-    })
+    [scene.at(""), outside(scene)].map(|place| held(&place))
 }
 
 fn outside(scene: &Scene) -> PathBuf {

@@ -36,6 +36,8 @@ const WAIT: Duration = Duration::from_secs(5);
 const COUNT: &str = "bytes";
 /// The file that names the workspace; it is the last that is written when a folder is made.
 const WORKSPACE: &str = "workspace";
+/// The folder of the names of directories for waiting contents in the workspace.
+const STAGES: &str = "stages";
 /// Of so many changes the trees go into a pack; those of fewer get a file each.
 const PACKED_MIN: usize = 64;
 /// Packs that haven't grown to what one is made to be; more are put together.
@@ -148,6 +150,29 @@ impl Store {
     pub(super) fn text(&self, name: &str) -> Option<String> {
         let path = self.folder.join(name);
         (std::fs::metadata(&path).ok()?.len() <= RECORD_BYTES_MAX).then(|| std::fs::read_to_string(path).ok())?
+    }
+
+    /// Notes that a directory for waiting contents is made in the workspace, so that a crash leaves none for good.
+    pub(super) fn note_stage(&self, name: &str) -> std::io::Result<()> {
+        let path = self.folder.join(STAGES).join(name);
+        match private_file(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                DirBuilder::new().recursive(true).mode(0o700).create(self.folder.join(STAGES))?;
+                private_file(&path).map(drop)
+            }
+            made => made.map(drop),
+        }
+    }
+
+    /// Forgets one that is gone.
+    pub(super) fn forget_stage(&self, name: &str) {
+        self.remove(&format!("{STAGES}/{name}"));
+    }
+
+    /// The names of those that were made and may be there.
+    pub(super) fn stages(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.join(STAGES)).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
     /// Writes a note into a folder, and holds it.
