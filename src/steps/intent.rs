@@ -96,7 +96,7 @@ pub fn plan(here: &Steps, steps: &[Record], is_undone: bool) -> Result<Plan, Ste
         let why = match (now, from) {
             _ if is_free => None,
             (_, State::Unknown(why)) => Some(format!("may have changed since: the step didn't keep it ({why})")),
-            _ if now != from => Some("has changed since".to_owned()),
+            _ if now != from && !is_refreshed_index(here, path, from, now) => Some("has changed since".to_owned()),
             _ if !is_chain => Some("was changed between these steps".to_owned()),
             _ => None,
         };
@@ -106,6 +106,15 @@ pub fn plan(here: &Steps, steps: &[Record], is_undone: bool) -> Result<Plan, Ste
         plan.changes.push(Change { path: path.to_owned(), before: now, after: to });
     }
     Ok(plan)
+}
+
+/// Whether git has only looked at its files again, as a mere `git status` does: nothing of anybody is lost then.
+fn is_refreshed_index(here: &Steps, path: &Path, from: State, now: State) -> bool {
+    let (State::File { mode: old, id: from }, State::File { mode, id: now }) = (from, now) else { return false };
+    let contents = || here.store.content(&from).ok().zip(here.store.content(&now).ok());
+    path.ends_with(".git/index")
+        && old == mode
+        && contents().is_some_and(|(from, now)| look::git::are_alike_contents(&from, &now))
 }
 
 /// Returns the present state of a path, and stores its content if it isn't the expected one.

@@ -116,6 +116,9 @@ pub fn undo_file(here: &mut Steps, path: &Path, by_force: bool) -> Result<TakenB
     let Some((newest, (_, left))) = touching().next() else {
         return Err(StepsError::Nothing(format!("no step has changed {name}, but for those that were taken back")));
     };
+    if let State::Unknown(why) = now {
+        return Err(StepsError::Nothing(format!("{name} can't be kept ({why}): put it away first")));
+    }
     let (step, (to, _)) = match touching().find(|(_, (_, after))| *after == now) {
         Some(found) => found,
         None if by_force => (newest, of_it(newest).unwrap_or((State::Nothing, State::Nothing))),
@@ -165,12 +168,13 @@ pub fn turn(
         let root = other.steps.workspace();
         conflicts.extend(share.conflicts.iter().map(|it| Conflict { path: root.join(&it.path), ..it.clone() }));
     }
-    if !conflicts.is_empty() && !by_force {
-        return Err(StepsError::Conflicts(conflicts));
-    }
+    // Not by force either, so that nobody is promised that.
     if let Some(lost) = conflicts.iter().find(|it| matches!(it.now, State::Unknown(_))) {
         let error = format!("{} {}, and it can't be kept: put it away first", lost.path.display(), lost.why);
         return Err(StepsError::Nothing(error));
+    }
+    if !conflicts.is_empty() && !by_force {
+        return Err(StepsError::Conflicts(conflicts));
     }
     let files = own.files() + others.iter().map(|(_, share)| share.files()).sum::<usize>();
     let done = carry_out_together(here, &mut own, &mut others, step)?;

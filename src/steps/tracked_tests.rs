@@ -84,6 +84,34 @@ fn files_in_git_are_stored_only_when_a_step_needs_them() {
     }
 }
 
+/// A `git status` of the person, or of their prompt, counted as their change of the index.
+#[test]
+fn an_index_that_git_has_only_refreshed_is_taken_back() {
+    let scene = Scene::tracked(8);
+    let index = scene.at(".git/index");
+    let read = || fs::read(&index).expect("an index");
+    let mut steps = scene.steps();
+    let before = read();
+    scene.git("rm -q --cached d0/f0");
+    let content = NewContent::Bytes { mode: 0o644, bytes: read() };
+    fs::write(&index, &before).expect("the index");
+    let expected = steps.root.stamp(Path::new(".git/index")).expect("a stamp");
+    let _ = steps.adopt("git rm", vec![Incoming { path: ".git/index".into(), expected, content }], true).expect("adopted");
+    let after = read();
+    let touch = || {
+        let file = fs::File::options().write(true).open(scene.at("d1/f1")).expect("a file");
+        file.set_modified(SystemTime::now() - Duration::from_secs(100)).expect("a time");
+        scene.git("status");
+    };
+    touch();
+    assert_ne!(read(), after, "git has written it");
+    let _ = steps.undo(1, false).expect("taken back");
+    assert_eq!(read(), before);
+    let _ = steps.redo(1, false).expect("made again");
+    scene.git("rm -q --cached d2/f2");
+    assert!(matches!(steps.undo(1, false), Err(StepsError::Conflicts(_))), "an entry is the person's");
+}
+
 #[test]
 fn looking_ahead_knows_the_files_and_stores_little() {
     let scene = Scene::tracked(100);

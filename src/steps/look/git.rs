@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use gix::ObjectId;
 use gix::bstr::ByteSlice;
+use gix::index::State;
 use gix::index::entry::{Flags, Mode, Stage};
 
 use crate::files::{Root, Stamp};
@@ -123,9 +124,25 @@ pub fn are_alike_indices(before: &Path, after: &Path) -> bool {
         gix::index::File::at(path, gix::hash::Kind::Sha1, false, options).ok()
     };
     let (Some(before), Some(after)) = (read(before), read(after)) else { return false };
+    have_same_entries(&before, &after)
+}
+
+/// The same for two contents.
+pub(in crate::steps) fn are_alike_contents(before: &[u8], after: &[u8]) -> bool {
+    let read = |bytes: &[u8]| {
+        // The time is that of the file, and no part of its content.
+        let time = State::new(gix::hash::Kind::Sha1).timestamp();
+        let options = gix::index::decode::Options::default();
+        State::from_bytes(bytes, time, gix::hash::Kind::Sha1, options).ok()
+    };
+    let (Some((before, _)), Some((after, _))) = (read(before), read(after)) else { return false };
+    have_same_entries(&before, &after)
+}
+
+fn have_same_entries(before: &State, after: &State) -> bool {
     before.entries().len() == after.entries().len()
         && before.entries().iter().zip(after.entries()).all(|(one, two)| {
-            (one.id, one.mode, one.flags) == (two.id, two.mode, two.flags) && one.path(&before) == two.path(&after)
+            (one.id, one.mode, one.flags) == (two.id, two.mode, two.flags) && one.path(before) == two.path(after)
         })
 }
 
