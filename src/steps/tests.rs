@@ -212,6 +212,9 @@ fn one_file_walks_back_alone() {
     assert!(steps.undo_file(Path::new("c"), false).is_err());
     let _ = steps.undo(2, false).expect("both are steps");
     assert_eq!(scene.read("a"), "2");
+    let _ = steps.undo(2, false).expect("the others");
+    let none = steps.undo(1, false).expect_err("all are taken back").to_string();
+    assert_eq!(none, "nothing to undo: all 4 steps are taken back; redo makes them again");
 }
 
 #[test]

@@ -71,9 +71,16 @@ fn whole(root: &Path, left: Vec<(PathBuf, String)>) -> impl Iterator<Item = (Pat
 /// then.
 pub fn undo(here: &mut Steps, count: usize, by_force: bool) -> Result<TakenBack, StepsError> {
     let _held = enter_alone(here)?;
-    let done: Vec<Record> = here.list().into_iter().rev().filter(|step| !step.is_undone).collect();
-    let none = "nothing to undo: no command or edit of a model has changed anything here";
-    let steps = first(done, count, none, "to take back")?;
+    let mut done = here.list();
+    let all = done.len();
+    done.retain(|step| !step.is_undone);
+    done.reverse();
+    let none = match all {
+        0 => "nothing to undo: no command or edit of a model has changed anything here".to_owned(),
+        1 => "nothing to undo: the only step is taken back; redo makes it again".to_owned(),
+        all => format!("nothing to undo: all {all} steps are taken back; redo makes them again"),
+    };
+    let steps = first(done, count, &none, "to take back")?;
     turn(here, steps, true, by_force, &mut || ())
 }
 

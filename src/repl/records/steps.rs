@@ -14,6 +14,8 @@ use crate::repl::records::changes;
 use crate::repl::rules::tooling;
 use crate::steps::{Steps, StepsError};
 
+/// The list of steps of a workspace that has none.
+const NONE: &str = "No steps yet: no command or edit of a model has changed anything here.";
 /// Steps that a list shows; all are kept until they make room.
 const SHOWN_MAX: usize = 30;
 
@@ -115,7 +117,7 @@ pub(in crate::repl) fn list_steps(repl: &Repl) {
     let Some(steps) = own_steps(repl) else { return };
     let list = steps.list();
     if list.is_empty() {
-        return repl.console.notice("Nothing to undo.");
+        return repl.console.notice(NONE);
     }
     let newest = &list[list.len().saturating_sub(SHOWN_MAX)..];
     if newest.len() < list.len() {
@@ -136,7 +138,7 @@ pub(in crate::repl) fn show_step(repl: &mut Repl, argument: &str) -> Flow {
             (Some(first), Some(last)) => {
                 format!("there are {} to {}; :steps lists them", first.number, last.number)
             }
-            _ => "Nothing to undo.".to_owned(),
+            _ => NONE.to_owned(),
         };
         let message = format!("there is no step {argument}");
         repl.console.failure(&Failure { kind: FailureKind::User, message, hint });
