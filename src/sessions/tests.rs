@@ -546,6 +546,22 @@ fn a_session_begins_before_the_first_commit_and_leaves_nothing_when_it_is_droppe
     );
 }
 
+/// Each failed start left a session in the list.
+#[test]
+fn a_start_without_a_place_for_its_files_leaves_no_session() {
+    let scene = Scene::new();
+    let folder = &scene.sessions.folder;
+    let _ = std::fs::remove_dir_all(folder);
+    std::fs::create_dir_all(folder.parent().expect("a folder")).expect("a folder");
+    std::fs::write(folder, "in the way").expect("a file");
+    let refused = scene.sessions.start(None, "x").expect_err("there is no place");
+    assert!(matches!(refused, SessionError::Disk(..)), "{refused}");
+    assert_eq!(git(&scene.ws(), &["for-each-ref", "--format=%(refname)"]), "refs/heads/main");
+    std::fs::remove_file(folder).expect("removed");
+    assert_eq!(scene.sessions.list().expect("a list").len(), 0);
+    scene.sessions.start(None, "x").expect("begun");
+}
+
 #[test]
 fn a_damaged_record_is_listed_and_its_files_are_read() {
     let scene = Scene::new();
