@@ -59,6 +59,12 @@ impl StoreError {
         }
     }
 
+    pub(super) fn lost(path: &Path) -> Self {
+        let message = format!("history: {} was moved or removed while it was open", path.display());
+        let hint = "put it back, or begin a new session; until then new lines and conversations stay in memory";
+        Self { kind: StoreErrorKind::Access, message, hint: hint.to_owned() }
+    }
+
     pub(super) fn newer(path: &Path, found: i64, known: i64) -> Self {
         let kind = StoreErrorKind::Newer;
         let message = format!("history: {} has format {found}; this program knows up to {known}", path.display());

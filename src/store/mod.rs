@@ -22,7 +22,7 @@ mod tests;
 pub use exchange::{doctor, export, import};
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
@@ -58,6 +58,8 @@ pub struct Store {
     moved: overlay::Moved,
     /// None: the whole store is in memory.
     path: Option<PathBuf>,
+    /// Device and inode of the open file.
+    file: Option<(u64, u64)>,
     problem: Option<StoreError>,
     read_problem_told: bool,
 }
@@ -101,6 +103,12 @@ impl Store {
         self.path.is_some() && self.overlay.is_none()
     }
 
+    /// Returns whether it reads a file: new rows may stay in memory all the same.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        self.path.is_some()
+    }
+
     /// Takes the problem that arose since the last call, if any, so that each is shown once.
     pub fn take_problem(&mut self) -> Option<StoreError> {
         self.problem.take()
@@ -116,12 +124,24 @@ impl Store {
     }
 
     fn over(main: Connection, path: Option<PathBuf>) -> Self {
-        Self { main, overlay: None, moved: overlay::Moved::default(), path, problem: None, read_problem_told: false }
+        let file = path.as_deref().and_then(identity);
+        let moved = overlay::Moved::default();
+        Self { main, overlay: None, moved, path, file, problem: None, read_problem_told: false }
+    }
+
+    /// The path of the file if the open file isn't there any more: moved, removed or replaced.
+    fn lost_path(&self) -> Option<&Path> {
+        self.path.as_deref().filter(|path| identity(path) != self.file)
     }
 
     fn fail(&self, action: &str, problem: &rusqlite::Error) -> StoreError {
         StoreError::sqlite(action, self.path.as_deref(), problem)
     }
+}
+
+/// Device and inode of a file.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().ok().map(|data| (data.dev(), data.ino()))
 }
 
 /// Creates the database's file with private permissions, and refuses anything but a plain file: SQLite would wait on a

@@ -63,6 +63,13 @@ impl Store {
         action: impl Fn(&Self, &Connection) -> rusqlite::Result<T>,
     ) -> Option<T> {
         self.retry(now);
+        if self.overlay.is_none()
+            && let Some(path) = self.lost_path()
+        {
+            // The open file takes rows, and nobody would find them there.
+            let problem = super::StoreError::lost(path);
+            self.go_on_in_memory(now, problem);
+        }
         if self.overlay.is_none() {
             match action(self, &self.main) {
                 Ok(value) => return Some(value),
@@ -82,7 +89,11 @@ impl Store {
 
     /// Goes on in memory from here, and notes why.
     pub(super) fn degrade(&mut self, now: i64, problem: &rusqlite::Error) {
-        self.problem = Some(self.fail("write", problem));
+        self.go_on_in_memory(now, self.fail("write", problem));
+    }
+
+    fn go_on_in_memory(&mut self, now: i64, problem: super::StoreError) {
+        self.problem = Some(problem);
         if self.overlay.is_some() {
             return;
         }
@@ -101,7 +112,7 @@ impl Store {
     }
 
     fn recover(&mut self, wait_ms: u64) {
-        let Some(overlay) = &self.overlay else { return };
+        let Some(overlay) = self.overlay.as_ref().filter(|_| self.lost_path().is_none()) else { return };
         let mut moved = Moved::default();
         let _ = self.main.busy_timeout(Duration::from_millis(wait_ms));
         let done = move_rows(&mut self.main, overlay, &mut moved);

@@ -189,6 +189,28 @@ fn a_session_is_searched_by_its_own_rows() {
     assert!(detail.contains("history_session (session=?)"), "{detail}");
 }
 
+/// All looked stored, and went into a file that nobody could open any more.
+#[test]
+fn a_database_that_is_moved_away_is_reported_and_written_again_once_it_is_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (here, away) = (dir.path().join("here"), dir.path().join("away"));
+    let mut store = Store::open(&here).unwrap();
+    store.append(&line(1, "before"));
+    std::fs::rename(&here, &away).unwrap();
+    store.append(&line(2, "meanwhile"));
+    assert!(!store.is_durable() && store.is_on_disk());
+    let problem = store.take_problem().expect("one line").message;
+    assert!(problem.ends_with("here/reedclaw.db was moved or removed while it was open"), "{problem}");
+    store.append(&line(10_000, "still"));
+    assert_eq!(store.take_problem(), None, "once is enough");
+    assert_eq!(find(&store, prefix("")).len(), 3);
+    std::fs::rename(&away, &here).unwrap();
+    store.append(&line(20_000, "back"));
+    assert!(store.is_durable());
+    drop(store);
+    assert_eq!(find(&Store::open(&here).unwrap(), prefix("")).len(), 4);
+}
+
 #[test]
 fn steps_go_from_row_to_row_in_the_order_of_time() {
     // Imported late, run early: ids and times disagree.
