@@ -214,10 +214,12 @@ impl Runtime {
     pub fn start(request: &Request) -> Result<Self, Failure> {
         let mut env = host::environment();
         let is_homeless = env.get(OsStr::new("HOME")).is_none_or(|home| home.is_empty());
+        let mut found_home = None;
         if request.finds_home
             && is_homeless
             && let Some(home) = home_of_user()
         {
+            found_home = Some(home_is_found(&home));
             env.insert("HOME".into(), home.into());
         }
         let cwd = request.cwd.clone().unwrap_or_else(host::working_directory);
@@ -239,6 +241,7 @@ impl Runtime {
         tracing::info!(event = "config_path", path = place, problems = problems.len());
         let env = load.env.clone();
         let mut problems = config_problems(&problems);
+        problems.extend(found_home);
         let store = match &request.store {
             Some(store) => Arc::clone(store),
             None => open_store(&settings, &mut problems)?,
@@ -246,6 +249,10 @@ impl Runtime {
         let recorder = StoreRecorder::new(Arc::clone(&store));
         let mut agent = Agent::new(agent_options(&settings, &env, request.channel), Box::new(recorder));
         if let Some(which) = request.resume {
+            if !is_on_disk(&store) {
+                // Opening it was the last thing that failed.
+                return Err(problems.pop().filter(|_| request.store.is_none()).map_or_else(not_stored, because));
+            }
             resume(&mut agent, &store, which)?;
         }
         if let Some(name) = &request.model
@@ -275,6 +282,15 @@ impl Runtime {
             on_git: None,
             readable: request.readable.clone(),
         })
+    }
+
+    /// Checks that history and conversations are those on the disk, for a command that only reads them: of an empty database in
+    /// memory it would report that there is nothing.
+    ///
+    /// # Errors
+    /// They can't be read; the problems of the start say why.
+    pub fn check_stored(&self) -> Result<(), Failure> {
+        if is_on_disk(&self.store) { Ok(()) } else { Err(not_stored()) }
     }
 
     /// The effective settings.
@@ -586,6 +602,27 @@ fn resume(agent: &mut Agent, store: &Mutex<Store>, which: Resume) -> Result<(), 
     drop(store);
     agent.go_on_in(id, past_turns(turns), summary);
     Ok(())
+}
+
+fn is_on_disk(store: &Mutex<Store>) -> bool {
+    store.lock().unwrap_or_else(PoisonError::into_inner).is_on_disk()
+}
+
+fn not_stored() -> Failure {
+    let message = "the stored conversations can't be reached".to_owned();
+    Failure { kind: FailureKind::Unavailable, message, hint: "reedclaw doctor says more".into() }
+}
+
+/// The same with the reason.
+fn because(problem: Failure) -> Failure {
+    let Failure { message, hint, .. } = not_stored();
+    let hint = if problem.hint.is_empty() { hint } else { problem.hint };
+    Failure { kind: FailureKind::Unavailable, message: format!("{message}: {}", problem.message), hint }
+}
+
+fn home_is_found(home: &Path) -> Failure {
+    let message = format!("no HOME is set: {} is used, your home in the system's table of users", home.display());
+    Failure { kind: FailureKind::Unavailable, message, hint: "set HOME to use another one".into() }
 }
 
 fn open_store(settings: &Settings, problems: &mut Vec<Failure>) -> Result<Arc<Mutex<store::Store>>, Failure> {

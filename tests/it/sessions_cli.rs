@@ -457,3 +457,15 @@ fn a_command_in_a_partial_clone_names_what_is_missing_and_the_way_to_it() {
     git(&project, &way.split(' ').collect::<Vec<_>>());
     assert_eq!(output(home.path(), &run), "old\n");
 }
+
+/// That the repository couldn't be used was said of a good one.
+#[test]
+fn without_a_home_no_repository_is_blamed() {
+    let home = home(&[], "");
+    let mut command = Command::new(program());
+    command.args(["session", "list"]).env_clear().env("PATH", TEST_PATH).env("LANG", "C.UTF-8");
+    let done = command.current_dir(home.path().join("project")).stdin(Stdio::null()).output().expect("it runs");
+    let told = String::from_utf8_lossy(&done.stderr);
+    assert_eq!(done.status.code(), Some(1), "{told}");
+    assert!(told.contains("no HOME is set, so there is no state directory"), "{told}");
+}

@@ -196,6 +196,7 @@ fn carried_out(matches: &ArgMatches, config: Option<PathBuf>, path: Option<PathB
     let runtime =
         Runtime::start(&Request { config, channel: ChannelKind::Agent, finds_home: true, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
+    runtime.check_stored()?;
     if word == "list" {
         let rows = app::run_rows(runtime.store(), runtime.env(), LISTED_MAX)?;
         if rows.is_empty() {

@@ -53,6 +53,7 @@ struct Line<'a> {
 fn act(is_json: bool, config: Option<PathBuf>) -> Result<(), Failure> {
     let runtime = Runtime::start(&Request { config, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
+    runtime.check_stored()?;
     let store = runtime.lock_store();
     let costs = of_days(&store)?;
     let mut out = String::new();

@@ -83,14 +83,8 @@ pub(in crate::cli) fn run(matches: &ArgMatches, config: Option<PathBuf>) -> Exit
 fn act(matches: &ArgMatches, config: Option<PathBuf>) -> Result<ExitCode, Failure> {
     let runtime = Runtime::start(&Request { config, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
+    runtime.check_stored()?;
     let mut store: MutexGuard<'_, Store> = runtime.lock_store();
-    if !store.is_durable() {
-        return Err(Failure {
-            kind: FailureKind::Unavailable,
-            message: "the stored conversations can't be reached".into(),
-            hint: "reedclaw doctor says more".into(),
-        });
-    }
     match matches.subcommand() {
         Some(("list", matches)) => list(&store, limit(matches)),
         Some(("search", matches)) => {

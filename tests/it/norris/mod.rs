@@ -42,6 +42,29 @@ fn run(home: &Path, args: &[&str]) -> (i32, String) {
     (done.status.code().unwrap_or(-1), text)
 }
 
+/// Of the empty database in memory they reported that there is no run, no conversation and no cost.
+#[test]
+fn a_damaged_database_is_not_taken_for_an_empty_one() {
+    let home = home(&[], "");
+    let data = home.path().join(".local/share/reedclaw");
+    fs::create_dir_all(&data).expect("a directory");
+    fs::write(data.join("reedclaw.db"), "no database".repeat(100)).expect("a file");
+    for args in [
+        &["norris", "list"][..],
+        &["norris", "show", "1"],
+        &["sop", "runs", "x"],
+        &["sop", "status"],
+        &["cost"],
+        &["memory", "list"],
+        &["agent", "-m", "talk", "--conversation", "last"],
+        &["agent", "-m", "talk", "--conversation", "1"],
+    ] {
+        let (status, text) = run(home.path(), args);
+        assert!(status == 1 && text.contains("the stored conversations can't be reached"), "{args:?}: {status} {text}");
+        assert!(text.contains("reedclaw.db"), "{args:?}: {text}");
+    }
+}
+
 #[test]
 fn a_run_works_task_by_task_until_its_check_passes() {
     let answers = [

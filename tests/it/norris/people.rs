@@ -275,6 +275,7 @@ fn in_a_container_without_a_home_a_run_works_in_its_path() {
     let output = command.output().expect("it runs");
     let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert_eq!((output.status.code(), read(home.path(), "made")), (Some(0), "1\n".into()), "{text}");
+    assert!(text.contains("no HOME is set: ") && text.contains("in the system's table of users"), "{text}");
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::cli::answers::agent::watch_interrupts;
 use crate::cli::answers::person::AtTty;
 use crate::cli::exit;
 use crate::cli::out::{columns, errln, is_yes, out, outln, print_lines, report, settle, shown_json};
+use crate::config::state_directory;
 use crate::git::{Changed, Program, short};
 use crate::host;
 use crate::ops::sessions::{
@@ -82,6 +83,8 @@ impl Asked {
             None => runtime.workspace_around(&host::working_directory()),
         };
         let sessions = runtime.sessions(&workspace);
+        // Without a home the repository isn't at fault.
+        let sessions = if state_directory(runtime.env()).is_none() { Ok(sessions?) } else { sessions };
         sessions.iter().flat_map(Sessions::mended).for_each(|told| errln!("reedclaw: {}", sanitise(told)));
         Ok(sessions.map(|sessions| Self { runtime, workspace, sessions }))
     }

@@ -185,6 +185,7 @@ impl SopCall<'_> {
     }
 
     fn journal(&self) -> Result<SopJournal, Failure> {
+        self.runtime.check_stored()?;
         let id = self.matches.get_one::<i64>("id").copied();
         app::find_sop_run(self.runtime.settings(), self.runtime.env(), self.runtime.store(), id)
     }
@@ -576,6 +577,7 @@ impl SopCall<'_> {
 
     /// Lists the newest runs of a procedure; of all without a name.
     fn list_runs(&self, name: &str) -> Result<u8, Failure> {
+        self.runtime.check_stored()?;
         let (settings, env) = (self.runtime.settings(), self.runtime.env());
         let most = if name.is_empty() { LISTED_MAX } else { SEARCHED_MAX };
         let mut runs = app::sop_runs(settings, env, self.runtime.store(), most)?;
