@@ -32,6 +32,8 @@ const JOBS_MAX: usize = 8;
 const LOOK: Duration = Duration::from_millis(100);
 /// Time that a command that is to go on as a job may take to fail at its start.
 const AT_ONCE: Duration = Duration::from_millis(500);
+/// Fact about a job, for the question about it.
+const IN_BACKGROUND: &str = "it goes on in the background until ReedClaw ends";
 /// Characters that are told of what a program asks.
 const ASKED_CHARS_MAX: usize = 200;
 /// Note for the model about variables and functions that a command started without.
@@ -294,7 +296,10 @@ impl Shell {
             Ran::Stopped(output) => (output, Note::Stopped),
             Ran::Awaited(output) => (output, Note::Awaited),
             Ran::Overfull(output) => (output, Note::Overfull),
-            Ran::Running(output) => (output, self.further(wish.command, bash, choice)),
+            Ran::Running(output) => match self.further(wish.command, bash, choice) {
+                Note::Job(number) if wish.in_background => (output, Note::Begun(number)),
+                note => (output, note),
+            },
         };
         let mut outcome = outcome(&output, &note, started.elapsed());
         if let Some(left) = left.filter(|left| *left > output.background) {
@@ -512,7 +517,13 @@ impl Tool for Shell {
             "" => self.carried.cwd.as_ref().map(|cwd| self.kept_directory(cwd, place)),
             path => Some(directory(path, place)?),
         };
-        Ok(Plan { cwd, ..Plan::of(Action::Shell { command: command.to_owned() }) })
+        // A copy of the workspace is asked about when the command has ended.
+        let preview = match is_in_background(arguments) {
+            true if self.launcher.is_on_bench() => IN_BACKGROUND.to_owned(),
+            true => format!("{IN_BACKGROUND}, on the workspace itself"),
+            false => String::new(),
+        };
+        Ok(Plan { cwd, preview, ..Plan::of(Action::Shell { command: command.to_owned() }) })
     }
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
@@ -529,7 +540,7 @@ impl Shell {
                 let asked = number(permit.arguments(), "timeout_ms");
                 let most = work.limits.shell.max(Duration::from_secs(600));
                 let limit = asked.map_or(work.limits.shell, |ms| Duration::from_millis(ms as u64).min(most));
-                let in_background = permit.arguments().get("background").and_then(Value::as_bool).unwrap_or(false);
+                let in_background = is_in_background(permit.arguments());
                 if work.is_again {
                     self.carried = self.carried_before.clone();
                 }
@@ -574,6 +585,11 @@ fn end_all(left: Left) {
     });
 }
 
+/// Whether a command is to be a job from its start.
+fn is_in_background(arguments: &Value) -> bool {
+    arguments.get("background").and_then(Value::as_bool).unwrap_or(false)
+}
+
 /// The variables of a procedure's command.
 fn variables(arguments: &Value) -> Vec<(String, OsString)> {
     let given = arguments.get("env").and_then(Value::as_object).into_iter().flatten();
@@ -601,6 +617,8 @@ pub(super) enum Note {
     /// Its copy took too much disk space.
     Overfull,
     Job(usize),
+    /// It is a job from its start, as it was asked for.
+    Begun(usize),
     /// The person lets it go on as this job.
     LetGoOn(usize),
     /// The person has ended it.
@@ -638,7 +656,7 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
         let separator = if shown.is_empty() { "" } else { "\n" };
         shown.push_str(&format!("{separator}[terminal]\n{}", terminal.trim_end_matches('\n')));
     }
-    if output.is_on_copy && !matches!(note, Note::None | Note::Job(_) | Note::LetGoOn(_)) {
+    if output.is_on_copy && !matches!(note, Note::None | Note::Job(_) | Note::Begun(_) | Note::LetGoOn(_)) {
         shown.push_str("\n[what it had changed so far was dropped]");
     }
     if output.dropped > 0 {
@@ -658,6 +676,11 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     }
     let lower = err.to_lowercase();
     let error = match note {
+        Note::Begun(number) => {
+            let line = format!("[started as job {number}; shell_job waits for it, or ends it with kill: true]");
+            add_line(&mut outcome, &line);
+            return outcome.with("job", *number);
+        }
         Note::Stopped => ToolError::new("stopped", "it was stopped, and all that it had started", ""),
         Note::Job(number) | Note::LetGoOn(number) => {
             let hint = format!("shell_job with job: {number} waits for more of it; with kill: true it ends it");

@@ -36,6 +36,8 @@ pub(in crate::agent) fn guarded(
     person: &mut dyn Person,
     sink: &mut dyn FnMut(Event),
 ) -> Option<String> {
+    // Before the comparison, which doesn't see what a job does after it.
+    runner.is_guard_over = !runner.has_jobs();
     let root = &runner.options.root;
     let guard = runner.guard.as_mut()?;
     let (changed, is_whole) = guard.changed(root);
@@ -74,13 +76,13 @@ pub(in crate::agent) fn accept<'a>(runner: &mut ToolRunner, paths: impl Iterator
     }
 }
 
-/// Forgets the previous state, unless jobs continue; appends the reports to an outcome.
+/// Forgets the previous state, unless jobs continued at the last comparison; appends the reports to an outcome.
 pub(in crate::agent) fn unguarded(
     runner: &mut ToolRunner,
     told: impl IntoIterator<Item = String>,
     outcome: &mut Outcome,
 ) {
-    if !runner.has_jobs() {
+    if runner.is_guard_over {
         runner.guard = None;
     }
     for line in told {

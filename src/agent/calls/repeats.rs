@@ -43,7 +43,8 @@ impl Repeats {
         if !has_only_looked {
             self.past.iter_mut().for_each(|past| past.holds = false);
         }
-        let is_running = outcome.error.as_ref().is_some_and(|error| error.code == STILL_RUNNING);
+        let is_running = outcome.metadata.contains_key("job")
+            || outcome.error.as_ref().is_some_and(|error| error.code == STILL_RUNNING);
         // A job that goes on is waited for, however often that is looked at.
         let is_wait = is_running || call.name.ends_with("job");
         let holds = outcome.success && !is_wait;

@@ -98,6 +98,8 @@ pub struct ToolRunner {
     has_only_looked: bool,
     /// Protected files as they were before what now works on the workspace itself.
     pub(in crate::agent) guard: Option<Guard>,
+    /// No job continued when protected files were last compared.
+    pub(in crate::agent) is_guard_over: bool,
     /// Says whether jobs go on that work on the workspace itself; `None` before the first command.
     jobs: Option<JobsRun>,
     /// The share of a run that a helper may use, while a run lets one work.
@@ -122,6 +124,7 @@ impl ToolRunner {
             notes: Vec::new(),
             has_only_looked: false,
             guard: None,
+            is_guard_over: true,
             jobs: None,
             helper: None,
         }

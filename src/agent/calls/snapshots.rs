@@ -271,6 +271,8 @@ impl Keeper {
         sink: &mut dyn FnMut(Event),
     ) {
         let Some(steps) = &mut self.steps else { return };
+        // Before the look: a job that ends after it has changes that the look hasn't seen.
+        let has_jobs = jobs.is_some_and(|run| run());
         let begun = if let Snapshot::Command(open) = &kept { Some(open.text().to_owned()) } else { None };
         let is_follow = matches!(kept, Snapshot::Job);
         let made = match kept {
@@ -284,7 +286,6 @@ impl Keeper {
             Snapshot::Edit(before, _held) => steps.after_edit(before),
         };
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_jobs = jobs.is_some_and(|run| run());
         let ended = watched.job.take_if(|_| !has_jobs).map(|job| steps.after_job(job));
         // The model learns of a step when it asks for the job.
         let ended = ended.or_else(|| watched.ended.take_if(|ended| is_follow || ended.is_err()));
