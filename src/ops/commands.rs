@@ -189,6 +189,8 @@ pub enum Op {
     Undo,
     /// Makes it again.
     Redo,
+    /// Lists the model's jobs; ends one.
+    Jobs,
     /// Lists what it changed.
     Steps,
     /// Answers from this machine, without a model.
@@ -536,6 +538,14 @@ pub const COMMANDS: [Command; 51] = [
         FREE,
         "shows the whole result of tool call N, or of the last one",
         Op::Show,
+    ),
+    row(
+        Group::Tools,
+        &["jobs"],
+        "[kill N]",
+        Argument::Optional(&["kill"]),
+        "lists the model's commands that run in the background; kill N ends one",
+        Op::Jobs,
     ),
     row(
         Group::Tools,

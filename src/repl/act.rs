@@ -95,6 +95,7 @@ pub(super) fn meta(repl: &mut Repl, line: &str, hidden: bool, before: Option<&(S
         Op::Policy => policy::policy(repl, argument),
         Op::Undo => steps::undo(repl, argument),
         Op::Redo => steps::redo(repl, argument),
+        Op::Jobs => steps::jobs(repl, argument),
         Op::Steps => steps::list_steps(repl),
         Op::Approve => return approve::approve_call(repl, argument),
         Op::Share => share(repl, argument),

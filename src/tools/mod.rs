@@ -49,7 +49,7 @@ pub use running::copied::{Copied, Shown, is_plain_config, listed, protection, sh
 pub use running::launcher::{Launcher, Terms};
 pub use running::refused::Refusal;
 pub use script::Script;
-pub use shell::{IsStopped, Shell};
+pub use shell::{IsStopped, Job, Jobs, Shell};
 pub use skill::{Library, Skill};
 
 /// Names of tools that need settings, beside those that every registry has.
@@ -193,14 +193,11 @@ pub struct Work<'a> {
     pub is_again: bool,
     /// The copy that a command has worked on, for whoever decides what becomes of its changes.
     pub copied: Option<Copied>,
-    /// Says whether jobs go on that work on the workspace itself; `None` before the first command.
-    pub jobs: Option<JobsRun>,
+    /// The commands that continue after their calls; `None` before the first command.
+    pub jobs: Option<Jobs>,
     /// Reason why no helper can begin.
     pub no_helper: Option<&'static str>,
 }
-
-/// Says whether jobs go on that work on the workspace itself.
-pub type JobsRun = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// Answers a model's questions.
 pub trait Replies {

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{JobsRun, Offer, Place, Plan, Spec, Tool, Work, number, text};
+use super::{Offer, Place, Plan, Spec, Tool, Work, number, text};
 use crate::gate::Permit;
 use crate::proto::action::{Action, Hold, Risk};
 use crate::proto::tool::{ENDED_BY_USER, Outcome, Overdue, OverdueChoice, STILL_RUNNING, ToolError};
@@ -71,7 +71,7 @@ const WANTS_TERMINAL: &[&str] = &[
     "standard input is not a terminal",
 ];
 
-pub use job::ShellJob;
+pub use job::{Job, Jobs, ShellJob};
 
 /// Says whether everything is stopped.
 pub type IsStopped = Arc<dyn Fn() -> bool + Send + Sync>;
@@ -104,7 +104,7 @@ struct Carried {
 /// The programs that run on between two calls; the emergency stop ends all of them.
 #[derive(Default)]
 struct Left {
-    jobs: Vec<Job>,
+    jobs: Vec<Going>,
     /// A call waits for a job that works on the workspace itself, which isn't among them meanwhile.
     is_followed: bool,
 }
@@ -114,13 +114,6 @@ impl Left {
     fn is_working(&mut self) -> bool {
         self.is_followed || self.jobs.iter_mut().any(|job| job.bash.is_working())
     }
-}
-
-/// Lets others ask whether jobs go on that work on the workspace itself; none does when the tool has gone.
-fn jobs_run(left: &Arc<Mutex<Left>>) -> JobsRun {
-    let left = Arc::downgrade(left);
-    let is_working = |left: Arc<Mutex<Left>>| left.lock().unwrap_or_else(PoisonError::into_inner).is_working();
-    Arc::new(move || left.upgrade().is_some_and(is_working))
 }
 
 /// A command, as its permit has it.
@@ -158,7 +151,7 @@ impl Wish<'_> {
 }
 
 /// A command that goes on.
-struct Job {
+struct Going {
     number: usize,
     command: String,
     bash: Bash,
@@ -355,7 +348,7 @@ impl Shell {
         }
         let number = self.next_job;
         self.next_job += 1;
-        self.left().jobs.push(Job { number, command: command.to_owned(), bash });
+        self.left().jobs.push(Going { number, command: command.to_owned(), bash });
         if said.is_some() { Note::LetGoOn(number) } else { Note::Job(number) }
     }
 
@@ -394,7 +387,7 @@ fn follow(left: &Mutex<Left>, number: usize, kill: bool, work: &mut Work<'_>) ->
 }
 
 /// Waits for a job that was taken from the others, or ends it.
-fn followed(left: &Mutex<Left>, mut job: Job, kill: bool, work: &mut Work<'_>) -> Outcome {
+fn followed(left: &Mutex<Left>, mut job: Going, kill: bool, work: &mut Work<'_>) -> Outcome {
     let number = job.number;
     if kill {
         job.bash.kill();
@@ -528,7 +521,7 @@ impl Tool for Shell {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let outcome = self.run_permitted(permit, work);
-        work.jobs = Some(jobs_run(&self.left));
+        work.jobs = Some(Jobs(Arc::downgrade(&self.left)));
         outcome
     }
 }

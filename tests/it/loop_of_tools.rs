@@ -340,6 +340,33 @@ fn jobs_after_an_answer_end_with_the_emergency_stop() {
     session.expect_outside("both end", || (followers(&file) == 0).then_some(()));
 }
 
+/// The question was that of any command, its start an error, and only the emergency stop ended it.
+#[test]
+fn a_job_is_asked_about_as_one_and_its_person_lists_and_ends_it() {
+    let command = json!({"command": "read -r line <go; echo \"$line\" >out", "background": true});
+    let home = home(&[calls("leave", "shell", command, "left one")], "");
+    let session = session(home.path());
+    let go = home.path().join("reedclaw-workspace/go");
+    nix::unistd::mkfifo(&go, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    session.send(b"?leave something behind\r");
+    session.expect_text("it goes on in the background until ReedClaw ends, on the workspace itself");
+    session.expect_text(KEYS);
+    session.send(b"y");
+    session.expect_text("left one");
+    session.expect_prompt();
+    session.run("clear");
+    session.run(":jobs");
+    session.expect_text("1  running  read -r line <go");
+    session.run(":jobs kill 2");
+    session.expect_text("there is no job 2");
+    session.run(":jobs kill 1");
+    session.expect_text("Job 1 was ended.");
+    session.run("clear");
+    session.run(":jobs");
+    session.expect_text("No command of the model runs in the background.");
+    assert!(!session.screen_text().contains("running"), "{}", session.screen_text());
+}
+
 #[test]
 fn no_question_is_asked_about_a_halted_call() {
     let home = home(&[calls("write", "file_write", json!({"path": "a", "content": "b"}), "I can't")], "");

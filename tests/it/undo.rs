@@ -266,7 +266,7 @@ fn a_job_s_step_is_made_at_its_end_and_later_changes_are_the_person_s() {
     let session = Session::spawn(Spawn::reedclaw().home(home.path()).cwd(&ws).size(40, 100));
     session.expect_prompt();
     session.run("?begin it");
-    session.expect_text("as job 1");
+    session.expect_text("done");
     session.expect_prompt();
     session.run("clear; echo from the job >go");
     session.expect_outside("the step of the job", || (records(home.path()) == 1).then_some(()));

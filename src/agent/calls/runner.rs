@@ -23,7 +23,7 @@ use crate::proto::tool::{Answer, FileChange, Outcome, PRINTED, Planned, Question
 use crate::proto::{Event, Failure};
 use crate::steps::{Guard, Steps};
 use crate::tools::served::Servers;
-use crate::tools::{Boards, JobsRun, Limits, Memory, Place, Registry, Spill, ToolSet, Work, canvas_tools, chosen};
+use crate::tools::{Boards, Jobs, Limits, Memory, Place, Registry, Spill, ToolSet, Work, canvas_tools, chosen};
 use crate::tree::Bench;
 
 /// Commands that a person may put in place of a proposed one, one after the other, before it counts as no.
@@ -100,8 +100,8 @@ pub struct ToolRunner {
     pub(in crate::agent) guard: Option<Guard>,
     /// No job continued when protected files were last compared.
     pub(in crate::agent) is_guard_over: bool,
-    /// Says whether jobs go on that work on the workspace itself; `None` before the first command.
-    jobs: Option<JobsRun>,
+    /// The commands that continue after their calls; `None` before the first command.
+    jobs: Option<Jobs>,
     /// The share of a run that a helper may use, while a run lets one work.
     pub(in crate::agent) helper: Option<Share>,
 }
@@ -216,7 +216,13 @@ impl ToolRunner {
 
     /// Whether jobs go on that work on the workspace itself.
     pub(in crate::agent) fn has_jobs(&self) -> bool {
-        self.jobs.as_ref().is_some_and(|run| run())
+        self.jobs.as_ref().is_some_and(Jobs::are_working)
+    }
+
+    /// The commands that continue after their calls; `None` before the first command.
+    #[must_use]
+    pub fn jobs(&self) -> Option<&Jobs> {
+        self.jobs.as_ref()
     }
 
     /// Whether the last call only looked at something.

@@ -15,7 +15,7 @@ use crate::proto::action::Action;
 use crate::proto::tool::{OWN_HEADING, Outcome};
 use crate::redact::Redactor;
 use crate::steps::{Adopted, Before, Incoming, Job, Open, OpenOutside, StepReport, Steps, StepsError};
-use crate::tools::JobsRun;
+use crate::tools::Jobs;
 
 /// The answer that lets a command run that can't be taken back.
 const RUN: &str = "run it all the same";
@@ -69,15 +69,15 @@ struct Watched {
 }
 
 /// Waits for the end of all jobs, and records then what they have changed.
-fn watch(mut steps: Steps, watched: &Mutex<Watched>, run: &JobsRun) {
+fn watch(mut steps: Steps, watched: &Mutex<Watched>, jobs: &Jobs) {
     loop {
         thread::park_timeout(JOB_LOOK);
-        if run() {
+        if jobs.are_working() {
             continue;
         }
         let mut watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
         // Another job may have begun just now.
-        if run() || watched.edit.strong_count() > 0 {
+        if jobs.are_working() || watched.edit.strong_count() > 0 {
             continue;
         }
         if let Some(job) = watched.job.take() {
@@ -266,13 +266,13 @@ impl Keeper {
     pub(in crate::agent) fn after(
         &mut self,
         kept: Snapshot,
-        jobs: Option<&JobsRun>,
+        jobs: Option<&Jobs>,
         outcome: &mut Outcome,
         sink: &mut dyn FnMut(Event),
     ) {
         let Some(steps) = &mut self.steps else { return };
         // Before the look: a job that ends after it has changes that the look hasn't seen.
-        let has_jobs = jobs.is_some_and(|run| run());
+        let has_jobs = jobs.is_some_and(Jobs::are_working);
         let begun = if let Snapshot::Command(open) = &kept { Some(open.text().to_owned()) } else { None };
         let is_follow = matches!(kept, Snapshot::Job);
         let made = match kept {
@@ -293,11 +293,11 @@ impl Keeper {
         if let Some(text) = name.filter(|_| has_jobs) {
             watched.job = Some(steps.job(&text));
             if !watched.is_watched
-                && let Some((run, Ok(again))) = jobs.cloned().zip(Some(steps.again()))
+                && let Some((jobs, Ok(again))) = jobs.cloned().zip(Some(steps.again()))
             {
                 let shared = Arc::clone(&self.watched);
                 let thread = thread::Builder::new().name("job-end".into());
-                watched.is_watched = thread.spawn(move || watch(again, &shared, &run)).is_ok();
+                watched.is_watched = thread.spawn(move || watch(again, &shared, &jobs)).is_ok();
             }
         }
         drop(watched);

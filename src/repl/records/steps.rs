@@ -112,6 +112,34 @@ fn turn(repl: &mut Repl, argument: &str, is_undo: bool) {
     }
 }
 
+/// Lists the model's commands that run in the background, or ends one.
+pub(in crate::repl) fn jobs(repl: &mut Repl, argument: &str) {
+    let jobs = repl.runtime.agent_mut().runner().and_then(|runner| runner.jobs().cloned());
+    let user = |message: String| Failure { kind: FailureKind::User, message, hint: ":jobs lists them".into() };
+    if !argument.is_empty() {
+        let number = argument.strip_prefix("kill ").and_then(|number| number.trim().parse().ok());
+        let Some(number) = number else {
+            let failure = user(format!("{argument} is neither empty nor kill N"));
+            return repl.console.failure(&failure);
+        };
+        if jobs.is_some_and(|jobs| jobs.end(number)) {
+            return repl.console.notice(&format!("Job {number} was ended."));
+        }
+        return repl.console.failure(&user(format!("there is no job {number}")));
+    }
+    let list = jobs.map(|jobs| jobs.list()).unwrap_or_default();
+    if list.is_empty() {
+        return repl.console.notice("No command of the model runs in the background.");
+    }
+    let rows = list.iter().map(|job| {
+        let state = if job.is_running { "running" } else { "ended" };
+        vec![job.number.to_string(), state.to_owned(), escape_visible(&job.command)]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    repl.console.write(&table(&rows, repl.console.width_columns()));
+    repl.console.notice(":jobs kill N ends one; all end with the session");
+}
+
 /// Lists the steps.
 pub(in crate::repl) fn list_steps(repl: &Repl) {
     let Some(steps) = own_steps(repl) else { return };

@@ -181,10 +181,15 @@ impl Bash {
         self.layer.as_ref()
     }
 
-    /// Whether it works on the workspace itself and hasn't ended. What it prints is read, so that it needn't wait for a reader,
-    /// and programs that it left running end with it.
+    /// Whether it works on the workspace itself and hasn't ended.
     pub(in crate::tools) fn is_working(&mut self) -> bool {
-        if !self.is_work || self.state.is_over {
+        self.is_work && self.is_running()
+    }
+
+    /// Whether it hasn't ended. What it prints is read, so that it needn't wait for a reader, and programs that it left running
+    /// end with it.
+    pub(in crate::tools) fn is_running(&mut self) -> bool {
+        if self.state.is_over {
             return false;
         }
         // An output that can't be read is reported by the next wait.

@@ -1,14 +1,70 @@
-//! `shell_job`: waits for a command that goes on, or ends it. A model is told of it only while such a command runs.
+//! `shell_job`: waits for a command that goes on, or ends it. A model is told of it only while such a command runs. Its person
+//! sees and ends such commands, too.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use serde_json::{Value, json};
 
-use super::{Left, follow, jobs_run};
+use super::{Left, follow};
 use crate::gate::Permit;
 use crate::proto::action::Action;
 use crate::proto::tool::{Outcome, ToolError};
 use crate::tools::{Offer, Place, Plan, Spec, Tool, Work, number};
+
+/// The commands that go on after their calls; there are none when the tool has gone.
+#[derive(Clone)]
+pub struct Jobs(pub(super) Weak<Mutex<Left>>);
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its number.
+    pub number: usize,
+    /// The command line.
+    pub command: String,
+    /// Whether it still runs; else it waits for the model to read its output.
+    pub is_running: bool,
+}
+
+impl Jobs {
+    fn with<T>(&self, act: impl FnOnce(&mut Left) -> T) -> Option<T> {
+        let left = self.0.upgrade()?;
+        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(act(&mut left))
+    }
+
+    /// Whether one works on the workspace itself.
+    #[must_use]
+    pub fn are_working(&self) -> bool {
+        self.with(Left::is_working).unwrap_or(false)
+    }
+
+    /// Lists them.
+    #[must_use]
+    pub fn list(&self) -> Vec<Job> {
+        let job = |job: &mut super::Going| {
+            let (number, command) = (job.number, job.command.clone());
+            Job { number, command, is_running: job.bash.is_running() }
+        };
+        self.with(|left| left.jobs.iter_mut().map(job).collect()).unwrap_or_default()
+    }
+
+    /// Ends one; returns whether there is one of this number.
+    #[must_use]
+    pub fn end(&self, number: usize) -> bool {
+        let take = |left: &mut Left| {
+            let at = left.jobs.iter().position(|job| job.number == number)?;
+            let mut job = left.jobs.remove(at);
+            // Until it has ended, what it still writes is its own.
+            left.is_followed = job.bash.is_working();
+            Some(job)
+        };
+        let Some(mut job) = self.with(take).flatten() else { return false };
+        job.bash.kill();
+        self.with(|left| left.is_followed = false);
+        true
+    }
+}
 
 /// The tool.
 pub struct ShellJob(pub(super) Arc<Mutex<Left>>);
@@ -42,7 +98,7 @@ impl Tool for ShellJob {
 
     fn run(&mut self, permit: &Permit, work: &mut Work<'_>) -> Outcome {
         let kill = permit.arguments().get("kill").and_then(Value::as_bool).unwrap_or(false);
-        work.jobs = Some(jobs_run(&self.0));
+        work.jobs = Some(Jobs(Arc::downgrade(&self.0)));
         follow(&self.0, number(permit.arguments(), "job").unwrap_or(0), kill, work)
     }
 }
