@@ -257,6 +257,12 @@ impl Agent {
         self.secrets.redactor.redact(text).text.into_owned()
     }
 
+    /// The same, and lists them as hidden at this place; the caller shows the text.
+    #[must_use]
+    pub fn hidden(&mut self, place: &str, text: &str) -> String {
+        self.secrets.hide_shown(place, text)
+    }
+
     /// Finds the secrets that are known by now.
     #[must_use]
     pub fn redactor(&self) -> &crate::redact::Redactor {

@@ -50,6 +50,13 @@ impl Secrets {
         redacted.text.into_owned()
     }
 
+    /// The same for a text that its person sees without them at once.
+    pub fn hide_shown(&mut self, place: &str, text: &str) -> String {
+        let redacted = self.redactor.redact(text);
+        self.note(redacted.hidden.into_iter().map(|hidden| Finding { place: place.to_owned(), hidden }), false);
+        redacted.text.into_owned()
+    }
+
     /// Records hidden secrets; they are reported with the next question if the model would have seen them. A known one
     /// isn't recorded again, because each question sends the conversation again.
     pub fn note(&mut self, findings: impl IntoIterator<Item = Finding>, is_told: bool) {

@@ -30,6 +30,8 @@ fn the_users_own_memories_precede_conversations() {
     session.expect_text("nothing is remembered yet");
     session.run(":memory add The printer is called lemon; password=hunter2");
     session.expect_text("[memory] 1: The printer is called lemon; password=[redacted: password]");
+    session.run(":redact");
+    session.expect_text("a memory, line 1");
     session.run(":memory add I like short answers.");
     session.run("what is first here?");
     session.expect_text("2 memories go in front of this conversation");

@@ -25,6 +25,9 @@ use crate::store::{ConversationId, Hit, MemoryOrigin, StoredMemory, StoredMessag
 /// Turns from which on a conversation is remembered by itself: of a shorter one there is little to say.
 const TURNS_MIN: usize = 3;
 
+/// The place of a secret that is hidden in one, for `:redact`.
+const PLACE: &str = "a memory";
+
 /// Places in conversations that a search shows.
 const HITS: usize = 20;
 
@@ -121,8 +124,9 @@ fn show_memory(repl: &Repl, id: i64) {
     }
 }
 
-fn add_memory(repl: &Repl, text: &str) {
-    let stored = ops::memory::add(&mut repl.store(), repl.runtime.agent(), text);
+fn add_memory(repl: &mut Repl, text: &str) {
+    let text = repl.runtime.agent_mut().hidden(PLACE, text);
+    let stored = ops::memory::add(&mut repl.store(), repl.runtime.agent(), &text);
     show_stored(repl, stored);
 }
 
@@ -135,7 +139,10 @@ fn edit_memory(repl: &mut Repl, id: i64, text: &str) {
             let line = format!(":memory edit {id} {}", sanitise(&one_line(&known.text)));
             repl.insert_text(&line);
         }
-        Ok(_) => change_memory(repl, id, Change::Edit(text)),
+        Ok(_) => {
+            let text = repl.runtime.agent_mut().hidden(PLACE, text);
+            change_memory(repl, id, Change::Edit(&text));
+        }
     }
 }
 
