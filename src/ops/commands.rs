@@ -242,7 +242,7 @@ pub struct Command {
 }
 
 /// The table, in the order of help.
-pub const COMMANDS: [Command; 51] = [
+pub const COMMANDS: [Command; 52] = [
     row(
         Group::Lines,
         &["exec"],

@@ -100,7 +100,8 @@ fn a_rebase_has_the_uncommitted_files_that_a_session_began_with() {
     // One turn alone isn't all of it: the session stays as it is.
     turn(&mut session, "q2", "2.txt", None, Some("x\n"));
     turn(&mut session, "q3", "3.txt", None, Some("x\n"));
-    let (plan, tip) = (plan_merge(&scene.sessions, session.id(), How::Pick(vec![3]), &program).expect("a plan"), session.tip());
+    let (plan, tip) =
+        (plan_merge(&scene.sessions, session.id(), How::Pick(vec![3]), &program).expect("a plan"), session.tip());
     let commit = merge(&scene.sessions, &plan, true, &program).expect("merged");
     note_merged(&mut session, &plan, commit).expect("nothing to note");
     assert_eq!((session.tip(), session.draft().read("2.txt", 100).expect("read").bytes), (tip, b"x\n".to_vec()));

@@ -144,11 +144,12 @@ impl Sessions {
             return Err(error.into());
         }
         let prepared = prepared.unwrap_or_else(|_| Err(SessionError::Refused("a thread panicked".to_owned())));
-        let session = prepared.and_then(|lock| self.take_up(desk.clone(), lock, name.clone(), tip)).inspect_err(|_| {
-            // The caller learns no id that could be dropped.
-            let _ = self.repo.swap(&name, Some(tip), None, &self.who);
-            let _ = desk.remove();
-        })?;
+        let session =
+            prepared.and_then(|lock| self.take_up(desk.clone(), lock, name.clone(), tip)).inspect_err(|_| {
+                // The caller learns no id that could be dropped.
+                let _ = self.repo.swap(&name, Some(tip), None, &self.who);
+                let _ = desk.remove();
+            })?;
         session.watch();
         Ok(session)
     }

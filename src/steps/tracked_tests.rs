@@ -96,7 +96,8 @@ fn an_index_that_git_has_only_refreshed_is_taken_back() {
     let content = NewContent::Bytes { mode: 0o644, bytes: read() };
     fs::write(&index, &before).expect("the index");
     let expected = steps.root.stamp(Path::new(".git/index")).expect("a stamp");
-    let _ = steps.adopt("git rm", vec![Incoming { path: ".git/index".into(), expected, content }], true).expect("adopted");
+    let _ =
+        steps.adopt("git rm", vec![Incoming { path: ".git/index".into(), expected, content }], true).expect("adopted");
     let after = read();
     let touch = || {
         let file = fs::File::options().write(true).open(scene.at("d1/f1")).expect("a file");

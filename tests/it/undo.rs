@@ -280,7 +280,10 @@ fn a_job_s_step_is_made_at_its_end_and_later_changes_are_the_person_s() {
     session.run(":undo");
     session.expect_text("Undid step 1");
     let read = |name: &str| fs::read_to_string(ws.join(name)).unwrap_or_default();
-    assert_eq!((read("job.txt"), read("kept.txt"), read("mine.txt")), (String::new(), "old\nmine\n".into(), "mine\n".into()));
+    assert_eq!(
+        (read("job.txt"), read("kept.txt"), read("mine.txt")),
+        (String::new(), "old\nmine\n".into(), "mine\n".into())
+    );
     session.line("exit");
     session.expect_exit();
     assert_eq!(records(home.path()), 1, "nothing is the job's any more");

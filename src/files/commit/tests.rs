@@ -128,10 +128,10 @@ fn a_change_is_whole_and_keeps_permissions() {
 fn access_lists_and_attributes_stay_with_a_changed_file() {
     const ACL: &str = "system.posix_acl_access";
     let (no_flags, nobody) = (rustix::fs::XattrFlags::empty(), u32::MAX);
-    let entries: [(u16, u16, u32); 5] = [(1, 6, nobody), (2, 6, 4001), (4, 0, nobody), (16, 6, nobody), (32, 0, nobody)];
-    let entries = entries.map(|(tag, rights, id)| {
-        [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
-    });
+    let entries: [(u16, u16, u32); 5] =
+        [(1, 6, nobody), (2, 6, 4001), (4, 0, nobody), (16, 6, nobody), (32, 0, nobody)];
+    let entries =
+        entries.map(|(tag, rights, id)| [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat());
     let list = [&2_u32.to_le_bytes()[..], &entries.concat()].concat();
     let top = tempfile::tempdir().expect("a directory");
     let (root, journals) = scene(top.path());
