@@ -335,6 +335,21 @@ async fn handled(
         Content::Later(steps, wait) => later(steps, wait).await,
         content => Ok(Reply { content, ..reply }),
     }
+    .and_then(|reply| as_promised(route, reply))
+}
+
+/// Refuses, in debug builds, an answer that the OpenAPI document doesn't describe.
+fn as_promised(route: &Route, reply: Reply) -> Answered<Reply> {
+    #[cfg(debug_assertions)]
+    if let Content::Json(value) = &reply.content {
+        let problems = super::answers::problems(route, value);
+        if !problems.is_empty() {
+            let message = format!("the answer isn't as its schema has it: {}", problems.join("; "));
+            return Err(Problem::new(500, "internal", message));
+        }
+    }
+    let _ = route;
+    Ok(reply)
 }
 
 /// Reads a body; `None` if it has more than `most` bytes.

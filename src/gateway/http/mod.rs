@@ -1,5 +1,6 @@
 //! HTTP: the listener, the checks in front of routing, the rows of routes, and what requests and answers consist of.
 
+mod answers;
 pub mod call;
 pub mod front;
 pub mod inputs;

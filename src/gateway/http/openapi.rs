@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::answers;
 use super::route::{Needs, Route};
 use crate::gateway::ROUTES;
 
@@ -34,6 +35,8 @@ pub fn document() -> Value {
     let schema =
         |name: &str| if name == "X-Mode" { json!({"enum": ["saas", "enterprise", "lab"]}) } else { id_schema() };
     let header = |name: &str| (name.to_owned(), json!({"name": name, "in": "header", "schema": schema(name)}));
+    let mut schemas = answers::shapes();
+    schemas.insert("Error".into(), error_schema());
     let parameters: Map<String, Value> = HEADERS.iter().map(|name| header(name)).collect();
     json!({
         "openapi": "3.1.0",
@@ -44,7 +47,7 @@ pub fn document() -> Value {
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "parameters": parameters,
-            "schemas": {"Error": error_schema()},
+            "schemas": schemas,
         },
     })
 }
@@ -107,7 +110,10 @@ fn operation(route: &Route) -> Value {
 fn success(route: &Route, status: u16) -> Value {
     let mut answer = json!({"description": "done"});
     if !matches!(status, 204 | 302 | 304) {
-        let schema = |kind: &str| if kind == JSON { json!({"schema": {"type": "object"}}) } else { json!({}) };
+        let schema = |kind: &str| match answers::schema(route).filter(|_| kind == JSON) {
+            Some(schema) => json!({"schema": schema}),
+            None => json!({}),
+        };
         let kinds = types(route).iter().map(|kind| ((*kind).to_owned(), schema(kind)));
         answer["content"] = kinds.collect::<Map<_, _>>().into();
     }
@@ -234,7 +240,12 @@ mod tests {
                 let is_empty = matches!(status.as_str(), "204" | "302" | "304");
                 assert_eq!(answer["content"].is_null(), is_empty, "{method} {} {status}", route.path);
                 let is_error = status.starts_with(['4', '5']) && (route.path, status.as_str()) != ("/health", "503");
-                assert_eq!(answer.pointer(error).is_some(), is_error, "{method} {} {status}", route.path);
+                let has_error = answer.pointer(error).is_some_and(|name| name == "#/components/schemas/Error");
+                assert_eq!(has_error, is_error, "{method} {} {status}", route.path);
+            }
+            let json = "/content/application~1json";
+            for answer in responses.values().filter(|answer| answer.pointer(json).is_some()) {
+                assert!(answer.pointer(&format!("{json}/schema")).is_some(), "{method} {}", route.path);
             }
             if let Some(schema) = route.body {
                 let schema: Value = serde_json::from_str(schema).expect("JSON");
@@ -242,5 +253,13 @@ mod tests {
             }
         }
         assert!(!document.to_string().contains("$defs"));
+        let routes: BTreeSet<String> = ROUTES.iter().map(|it| format!("{} {}", it.method, it.path)).collect();
+        let answers: Value = serde_json::from_str(include_str!("../../../config/schema/gateway.json")).expect("JSON");
+        for (route, answer) in answers["answers"].as_object().expect("answers") {
+            assert!(routes.contains(route), "{route} is no route");
+            let mut schema = answer.clone();
+            schema["$defs"] = answers["$defs"].clone();
+            Schema::new(schema).unwrap_or_else(|why| panic!("{route}: {why}"));
+        }
     }
 }
