@@ -154,6 +154,10 @@ fn by_content(trimmed: &str, context: &Context<'_>) -> Call {
         Some(Route::Ask) => return rules::ask("remembered", "you sent this very line to the model before"),
         _ => {}
     }
+    // Of a block the shell asks for the rest.
+    if matches!(trimmed.split('#').next().unwrap_or_default().trim(), "(" | "{") && !trimmed.contains('\n') {
+        return rules::shell("syntax", "it begins a block of the shell");
+    }
     if trimmed.contains('\n') { weigh::paste(trimmed, context) } else { weigh::line(trimmed, context) }
 }
 

@@ -23,13 +23,24 @@ impl ShellValidator {
 impl Validator for ShellValidator {
     fn validate(&self, line: &str) -> ValidationResult {
         let state = state::read(&self.state);
-        let verdict = state.verdict(line);
-        if verdict.route == Route::Shell && !state.other_grammar && is_incomplete(&verdict.text) {
+        let is_open = |text: &str| {
+            let verdict = state.verdict(text);
+            verdict.route == Route::Shell && is_incomplete(&verdict.text)
+        };
+        if !state.other_grammar && (is_open(line) || goes_on(line, &is_open)) {
             ValidationResult::Incomplete
         } else {
             ValidationResult::Complete
         }
     }
+}
+
+/// Whether the first line began a command that no later line has finished, whatever these look like by themselves.
+fn goes_on(text: &str, is_open: &dyn Fn(&str) -> bool) -> bool {
+    let Some((first, _)) = text.split_once('\n') else { return false };
+    let begins = matches!(first.split('#').next().unwrap_or_default().trim_start().chars().next(), Some('(' | '{'));
+    let mut ends = text.match_indices('\n').map(|(at, _)| at).chain([text.len()]);
+    begins && is_open(first) && ends.all(|at| is_incomplete(&text[..at]))
 }
 
 /// Whether bash would ask for more after `text`.
