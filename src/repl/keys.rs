@@ -210,11 +210,14 @@ fn add_emacs(bindings: &mut Keybindings) {
         (alt, KeyCode::Char('_'), Edit::LastArgument),
         (alt | KeyModifiers::SHIFT, KeyCode::Char('_'), Edit::LastArgument),
         (alt, KeyCode::Char('t'), Edit::TransposeWords),
+        (alt, KeyCode::Char('b'), Edit::WordBack),
         (alt, KeyCode::Char('*'), Edit::InsertCompletions),
         (alt | KeyModifiers::SHIFT, KeyCode::Char('*'), Edit::InsertCompletions),
     ] {
         bindings.add_binding(modifiers, code, menu(edit));
     }
+    let ahead = ReedlineEvent::UntilFound(vec![ReedlineEvent::HistoryHintWordComplete, menu(Edit::WordAhead)]);
+    bindings.add_binding(alt, KeyCode::Char('f'), ahead);
     for modifiers in [alt, alt | KeyModifiers::SHIFT] {
         let comment = ReedlineEvent::Multiple(vec![ReedlineEvent::Esc, menu(Edit::Comment), ReedlineEvent::Enter]);
         bindings.add_binding(modifiers, KeyCode::Char('#'), comment);

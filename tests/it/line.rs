@@ -288,6 +288,33 @@ fn a_new_prompt_is_in_vis_insert_mode_and_its_keys_work() {
     expect_line_is(&session, "yy");
 }
 
+#[test]
+fn vis_dot_repeats_the_text_and_every_character_can_be_a_target() {
+    let session = Session::spawn(config("editor = {mode = 'vi', autosuggest = false}"));
+    session.run("true");
+    let normal = |text: &str| {
+        session.press(Key::Escape);
+        session.expect("normal mode", |screen| cursor_line(screen).contains('❮'));
+        session.type_text(text);
+    };
+    session.type_text("cat one two");
+    normal("0wcwX");
+    expect_line_is(&session, "cat X two");
+    normal("w.");
+    expect_line_is(&session, "cat X X");
+    session.type_text("A!");
+    expect_line_is(&session, "cat X X!");
+    normal("0.");
+    expect_line_is(&session, "cat X X!!");
+    session.press(Key::Ctrl('c'));
+    session.expect("a new prompt", |screen| cursor_line(screen).trim_end().ends_with(PROMPT));
+    session.type_text("ls /usr/lib");
+    normal("0ct/a");
+    expect_line_is(&session, "a/usr/lib");
+    normal("0r#f/x");
+    expect_line_is(&session, "#usr/lib");
+}
+
 const BASH_COMPLETION: &str = "/usr/share/bash-completion/bash_completion";
 
 /// A session with Debian's own completions for bash, in a repository.
@@ -518,6 +545,33 @@ fn the_shells_vi_mode_and_inputrc_are_read() {
     session.type_text("one two");
     session.press(Key::Ctrl('w'));
     expect_line_is(&session, "one");
+
+    let session = Session::spawn(plain().file(".inputrc", "set editing-mode vi\n"));
+    session.run("set -o | grep '^vi'");
+    session.expect("vi's keys", |screen| {
+        screen.contents().lines().any(|row| row.starts_with("vi") && row.ends_with("on"))
+    });
+    session.expect_prompt();
+    session.type_text("one two");
+    session.press(Key::Escape);
+    expect_cursor_at(&session, "one tw");
+}
+
+#[test]
+fn a_block_that_begins_with_a_bracket_alone_goes_on() {
+    let session = Session::spawn(plain());
+    session.run("true");
+    for (lines, printed) in [
+        (&["(", "cd /", "echo in-$PWD", ")", "echo out-$((1+1))"][..], &["in-/", "out-2"][..]),
+        (&["{ # a group", "echo a-$((1+1))", "}"], &["a-2"]),
+        (&["(echo b-$((1+1))", "while false", "do :", "done)"], &["b-2"]),
+    ] {
+        lines.iter().for_each(|line| session.line(line));
+        printed.iter().for_each(|line| session.expect_line(line));
+        session.expect_prompt();
+    }
+    session.run("[ \"$PWD\" = \"$HOME\" ] && echo still-$((1+1))");
+    session.expect_line("still-2");
 }
 
 /// fzf's own files, as people source them.

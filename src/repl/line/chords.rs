@@ -52,9 +52,24 @@ pub(in crate::repl) struct ChordMode {
     last: Option<Edit>,
     /// An operator of vi's that waits for a motion.
     operator: Option<char>,
+    /// Whether vi's `f`, `t`, `r` or the like waits for a character.
+    awaits_character: bool,
+    /// The text that vi's insert mode has taken since a command began it.
+    typing: Option<Typed>,
+    /// The last change with a text, for vi's `.`; `None` if another change followed it.
+    change: Option<Typed>,
     escape: Escape,
     /// The pump, which keeps later keys once it knows that the editor hands over control.
     pump: Option<Handle>,
+}
+
+/// A change of vi's that inserts text.
+#[derive(Clone)]
+struct Typed {
+    /// The command that began it.
+    command: char,
+    /// The text; `None` if it was edited in more ways than by typing it.
+    text: Option<String>,
 }
 
 /// Whether vi's Esc was read and not carried out yet. reedline reads all keys that have come before it does the first,
@@ -95,6 +110,9 @@ impl ChordMode {
             is_escaped: false,
             last: None,
             operator: None,
+            awaits_character: false,
+            typing: None,
+            change: None,
             escape,
             pump,
         }
@@ -155,12 +173,15 @@ impl ChordMode {
         }
         let inserted = self.inner.edit_mode() == PromptEditMode::Vi(PromptViMode::Insert);
         let event = self.inner(Event::Key(key));
+        self.note_change(key, inserted);
         if inserted && self.inner.edit_mode() == PromptEditMode::Vi(PromptViMode::Normal) {
             self.escape.set(true);
             let reached = ReedlineEvent::Menu(Edit::LeaveInsert.menu_name(false));
             return ReedlineEvent::Multiple(vec![ReedlineEvent::Esc, reached, with_end(event)]);
         }
         let waits = event == ReedlineEvent::None;
+        let is_search = matches!(key.code, KeyCode::Char('f' | 'F' | 't' | 'T' | 'r'));
+        self.awaits_character = waits && is_search && !self.awaits_character && !inserted;
         self.operator = match key.code {
             KeyCode::Char(c @ ('d' | 'c')) if waits && key.modifiers.is_empty() => Some(c),
             _ => None,
@@ -171,10 +192,15 @@ impl ChordMode {
     /// Adds the commands that reedline's vi mode lacks.
     fn in_vi_normal(&mut self, character: char) -> Option<ReedlineEvent> {
         let edit = |edit: Edit| ReedlineEvent::Menu(edit.menu_name(false));
+        if self.awaits_character {
+            return None;
+        }
         match (character, self.operator.take()) {
+            ('.', None) if self.change.is_some() => Some(self.repeated()),
             ('%', None) => Some(edit(Edit::MatchBracket)),
             ('%', Some(operator)) => {
                 let mode = if operator == 'c' { PromptViMode::Insert } else { PromptViMode::Normal };
+                self.change = None;
                 // It also forgets the operator.
                 self.inner.handle_mode_specific_event(ReedlineEvent::SwitchMode(PromptEditMode::Vi(mode)));
                 Some(edit(Edit::DeleteToBracket))
@@ -193,6 +219,52 @@ impl ChordMode {
                 None
             }
         }
+    }
+
+    /// Notes the text that vi's insert mode takes, and the commands that change the line without one.
+    fn note_change(&mut self, key: KeyEvent, was_inserting: bool) {
+        let is_inserting = self.inner.edit_mode() == PromptEditMode::Vi(PromptViMode::Insert);
+        let is_plain = !key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
+        match (was_inserting, is_inserting, key.code) {
+            (false, true, KeyCode::Char(c)) => {
+                let command = if matches!(c, 'i' | 'a' | 'I' | 'A') && self.operator.is_none() { c } else { 'c' };
+                self.typing = Some(Typed { command, text: Some(String::new()) });
+            }
+            (true, true, code) => {
+                if let Some(typed) = &mut self.typing {
+                    typed.text = typed.text.take().and_then(|mut text| match code {
+                        KeyCode::Char(c) if is_plain => Some(text + c.encode_utf8(&mut [0; 4])),
+                        KeyCode::Backspace => text.pop().map(|_| text),
+                        _ => None,
+                    });
+                }
+            }
+            (true, false, _) => self.change = self.typing.take().or(self.change.take()),
+            (false, false, KeyCode::Char('x' | 'X' | 'd' | 'D' | 'p' | 'P' | '~')) => self.change = None,
+            (false, false, KeyCode::Char('r')) if !self.awaits_character => self.change = None,
+            _ => {}
+        }
+    }
+
+    /// The last change with a text once more, as vi's `.` does it: reedline repeats the command alone.
+    fn repeated(&mut self) -> ReedlineEvent {
+        let Some(Typed { command, text: Some(text) }) = self.change.clone() else { return ReedlineEvent::None };
+        let mut commands = match command {
+            'i' => Vec::new(),
+            'a' => vec![EditCommand::MoveRight { select: false }],
+            'I' => vec![EditCommand::MoveToLineStart { select: false }],
+            'A' => vec![EditCommand::MoveToLineEnd { select: false }],
+            _ => commands_of(self.inner(Event::Key(KeyEvent::new(KeyCode::Char('.'), KeyModifiers::NONE)))),
+        };
+        commands.push(EditCommand::InsertString(text));
+        // By the rules of the insert mode, in which the cursor may be at the line's end.
+        self.escape.set(true);
+        ReedlineEvent::Multiple(vec![
+            ReedlineEvent::Esc,
+            ReedlineEvent::Edit(commands),
+            ReedlineEvent::Menu(Edit::LeaveInsert.menu_name(false)),
+            ReedlineEvent::Edit(vec![EditCommand::MoveLeft { select: false }]),
+        ])
     }
 
     /// Says which of an edit's two menus is meant, and has Up leave the cursor at the end of what it brings.
@@ -282,7 +354,12 @@ impl EditMode for ChordMode {
                 }
                 event
             }
-            event => self.inner(event),
+            event => {
+                if let (Event::Paste(_), Some(typed)) = (&event, &mut self.typing) {
+                    typed.text = None;
+                }
+                self.inner(event)
+            }
         }
     }
 
@@ -290,6 +367,15 @@ impl EditMode for ChordMode {
         let mode = self.inner.edit_mode();
         let insert = PromptEditMode::Vi(PromptViMode::Insert);
         if self.escape.is_read() && matches!(mode, PromptEditMode::Vi(_)) { insert } else { mode }
+    }
+}
+
+/// The edits of an event, in order.
+fn commands_of(event: ReedlineEvent) -> Vec<EditCommand> {
+    match event {
+        ReedlineEvent::Edit(commands) => commands,
+        ReedlineEvent::Multiple(events) => events.into_iter().flat_map(commands_of).collect(),
+        _ => Vec::new(),
     }
 }
 

@@ -25,10 +25,12 @@ pub(in crate::repl) enum Edit {
     RestoreSearched,
     ClearLine,
     LeaveInsert,
+    WordBack,
+    WordAhead,
 }
 
 impl Edit {
-    pub(super) const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 20] = [
         Self::KillBlankWordBack,
         Self::KillWordBack,
         Self::KillWordAhead,
@@ -47,6 +49,8 @@ impl Edit {
         Self::RestoreSearched,
         Self::ClearLine,
         Self::LeaveInsert,
+        Self::WordBack,
+        Self::WordAhead,
     ];
 
     /// The name of the menu that carries it out; `again` where the key before was for an edit that it goes on with.
@@ -116,6 +120,11 @@ fn word_start(line: &str, cursor: usize) -> usize {
 fn word_end(line: &str, cursor: usize) -> usize {
     let rest = line[cursor..].trim_start_matches(|c| !is_word(c));
     line.len() - rest.trim_start_matches(is_word).len()
+}
+
+/// Place beside the word of letters and digits after the cursor, or before it.
+pub(super) fn beside_word(line: &str, cursor: usize, is_ahead: bool) -> usize {
+    if is_ahead { word_end(line, cursor) } else { word_start(line, cursor) }
 }
 
 /// Place where the word before the cursor starts, words being separated by blanks.
@@ -220,6 +229,20 @@ mod tests {
             [("a (b (c) d)", 0, Some(10)), ("a (b (c) d)", 10, Some(2)), ("a (b (c) d)", 5, Some(7)), ("a (b", 0, None)]
         {
             assert_eq!(matching_bracket(line, cursor), partner, "{line:?} at {cursor}");
+        }
+    }
+
+    #[test]
+    fn moves_by_words_stop_where_those_of_readline_do() {
+        for (line, cursor, back, ahead) in [
+            ("vim src/main.rs", 15, 13, 15),
+            ("vim src/main.rs", 0, 0, 3),
+            ("curl http://host:80/a_b", 21, 20, 23),
+            ("(a)", 0, 0, 2),
+            ("échos", 0, 0, 6),
+        ] {
+            assert_eq!(beside_word(line, cursor, false), back, "{line}");
+            assert_eq!(beside_word(line, cursor, true), ahead, "{line}");
         }
     }
 

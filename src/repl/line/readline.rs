@@ -132,8 +132,8 @@ pub(in crate::repl) fn function(name: &str) -> Option<ReedlineEvent> {
         }
         "beginning-of-line" => command(EditCommand::MoveToLineStart { select: false }),
         "end-of-line" => command(EditCommand::MoveToLineEnd { select: false }),
-        "forward-word" | "shell-forward-word" => command(EditCommand::MoveWordRight { select: false }),
-        "backward-word" | "shell-backward-word" => command(EditCommand::MoveWordLeft { select: false }),
+        "forward-word" | "shell-forward-word" => edit(Edit::WordAhead),
+        "backward-word" | "shell-backward-word" => edit(Edit::WordBack),
         "forward-char" => ReedlineEvent::UntilFound(vec![ReedlineEvent::HistoryHintComplete, ReedlineEvent::Right]),
         "backward-char" => ReedlineEvent::Left,
         "unix-word-rubout" => edit(Edit::KillBlankWordBack),

@@ -132,6 +132,10 @@ impl Widget {
             }
             Edit::ClearLine => set(editor, String::new(), 0),
             Edit::LeaveInsert => self.links.escape.reached(),
+            Edit::WordBack | Edit::WordAhead => {
+                let at = edits::beside_word(&line, cursor, self.edit == Edit::WordAhead);
+                editor.edit_buffer(|buffer| buffer.set_insertion_point(at), UndoBehavior::MoveCursor);
+            }
             kill => {
                 if let Some(range) = kill.killed(&line, cursor) {
                     self.kill(&mut memory, editor, &line, range, cursor);
