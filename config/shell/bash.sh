@@ -201,6 +201,7 @@ __rc_names() {
   [[ ! -o vi ]] || builtin printf '[vi]\n'
   [[ -o history ]] || builtin printf '[off]\n'
   [[ -z ${__rc_verify-} ]] || builtin printf '[verify]\n'
+  [[ :$BASHOPTS: != *:autocd:* ]] || builtin printf '[autocd]\n'
   [[ -z ${HISTIGNORE-} ]] || builtin printf '[ignore]\n%s\n' "$HISTIGNORE"
   builtin printf '[key]\n'; { builtin bind -X; builtin bind -s; } 2>/dev/null
   [[ ! -r ${INPUTRC:-$HOME/.inputrc} ]] || { builtin printf '[bind]\n'; builtin bind -p 2>/dev/null; }

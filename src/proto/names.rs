@@ -43,6 +43,8 @@ pub struct Names {
     pub keys: ShellKeys,
     /// The settings of the shell's own history.
     pub history: HistoryWords,
+    /// A directory alone is entered (`shopt -s autocd`).
+    pub enters_directories: bool,
 }
 
 /// The settings of bash's history that count for ReedClaw's, too.

@@ -119,7 +119,8 @@ fn offer_for(repl: &Repl, line: &str, verdict: &RouteVerdict) -> Option<String> 
     }
     let word = line.trim();
     let plain = !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || "\"'\\$`*?[;&|<>(){}!".contains(c));
-    if !plain || state.other_grammar || state.names.kind(word).is_some() {
+    let is_clear = state.names.enters_directories || state.names.kind(word).is_some();
+    if !plain || state.other_grammar || is_clear {
         return None;
     }
     let is_directory = state.resolve(word).is_some_and(|path| path.is_dir());

@@ -240,6 +240,17 @@ fn a_misspelt_command_is_corrected_with_one_key() {
 }
 
 #[test]
+fn autocd_enters_a_directory_alone() {
+    let server = Server::start();
+    let session = session(&server);
+    session.run("mkdir -p some/where; shopt -s autocd");
+    session.run("some");
+    session.run("pwd");
+    session.expect("the directory", |screen| screen.contents().lines().any(|row| row.trim_end().ends_with("/some")));
+    assert_eq!(server.requests(), 0);
+}
+
+#[test]
 fn a_directory_alone_offers_cd() {
     let server = Server::start();
     let session = session(&server);

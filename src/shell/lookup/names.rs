@@ -38,6 +38,7 @@ pub fn parse(report: &[u8]) -> (Names, OsString) {
             "[vi]" => names.keys.vi = true,
             "[off]" => names.history.is_off = true,
             "[verify]" => names.history.verifies = true,
+            "[autocd]" => names.enters_directories = true,
             "[ignore]" => section = "ignore",
             "[key]" => section = "key",
             "[bind]" => section = "bind",
