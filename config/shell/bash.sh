@@ -143,6 +143,8 @@ __rc_look() {
   IFS= builtin read -r -d '' __rc_t <@REQUEST@
   [[ $__rc_t == 'trap -- '* && $__rc_t != *'__rc_*|:__rc_*'* ]] || builtin return 0
   builtin eval "builtin set -- ${__rc_t#trap -- }"
+  # So posix mode writes that there is none.
+  [[ $1 != - ]] || builtin return 0
   case $1 in
     # A comment at its end would go on.
     *'#'*) builtin trap -- "$__rc_skip$1"$'\n;; esac' DEBUG ;;
@@ -459,4 +461,5 @@ __rc_begin() {
   __rc_lock
   __rc_marks
 }
-{ __rc_begin; builtin trap -p DEBUG >| @REQUEST@; __rc_look; __rc_status "$__rc_s"; } >/dev/null 2>&1
+# readline reads ~/.inputrc when it is first used, and a `local -` around that would take the mode of its keys back.
+{ builtin bind -v; __rc_begin; builtin trap -p DEBUG >| @REQUEST@; __rc_look; __rc_status "$__rc_s"; } >/dev/null 2>&1

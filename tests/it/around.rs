@@ -43,6 +43,15 @@ fn an_err_trap_runs_once_for_each_failure() {
     );
 }
 
+/// `trap -p` of posix mode names a trap that isn't set.
+#[test]
+fn posix_mode_adds_nothing_to_a_commands_output() {
+    prints(
+        "",
+        &[("set -o posix", ""), ("echo b", "b"), ("trap -p DEBUG", "trap -- - DEBUG"), ("set +o posix; echo c", "c")],
+    );
+}
+
 #[test]
 fn a_shell_that_suspends_itself_goes_on_and_says_why() {
     let session = Session::spawn(Spawn::reedclaw().size(24, 80));
