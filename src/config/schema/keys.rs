@@ -115,9 +115,9 @@ pub(in crate::config) fn suggest(key: &[String]) -> Option<String> {
             }
         }
         // A key under NAME is never suggested for one elsewhere: the NAME would be a guess.
-        // At another place only the same word counts; where no table is named, a slip too.
+        // At another place only the same word counts; where no table is named, one slip too.
         let last = parts.last().filter(|_| !parts.contains(&"NAME"));
-        if let Some(off) = last.and_then(|last| slip(word, last, if parents.is_empty() { most } else { 0 })) {
+        if let Some(off) = last.and_then(|last| slip(word, last, usize::from(parents.is_empty()))) {
             consider(&mut best, off + 1, row.path.to_owned());
         }
     }
@@ -159,6 +159,7 @@ mod tests {
             ("shell.color", Some("console.color")),
             ("autonmy", Some("security.autonomy")),
             ("securty", Some("security")),
+            ("max_tokens", None),
             ("zzz", None),
         ] {
             assert_eq!(suggest(&key(wrong)).as_deref(), right, "{wrong}");
