@@ -610,7 +610,7 @@ pub(super) enum Note {
     /// Its copy took too much disk space.
     Overfull,
     Job(usize),
-    /// It is a job from its start, as it was asked for.
+    /// A job from its start, as it was asked for.
     Begun(usize),
     /// The person lets it go on as this job.
     LetGoOn(usize),
@@ -634,6 +634,12 @@ fn overfull() -> ToolError {
     let message = "its copy of the workspace, its home and /tmp took too much disk space; it was ended, its changes are dropped, \
                    and its home and /tmp were emptied";
     ToolError::new("too-large", message, hint)
+}
+
+/// The outcome of a command that is a job from its start.
+fn begun(mut outcome: Outcome, number: usize) -> Outcome {
+    add_line(&mut outcome, &format!("[started as job {number}; shell_job waits for it, or ends it with kill: true]"));
+    outcome.with("job", number)
 }
 
 /// Returns the outcome of a command.
@@ -669,11 +675,7 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     }
     let lower = err.to_lowercase();
     let error = match note {
-        Note::Begun(number) => {
-            let line = format!("[started as job {number}; shell_job waits for it, or ends it with kill: true]");
-            add_line(&mut outcome, &line);
-            return outcome.with("job", *number);
-        }
+        Note::Begun(number) => return begun(outcome, *number),
         Note::Stopped => ToolError::new("stopped", "it was stopped, and all that it had started", ""),
         Note::Job(number) | Note::LetGoOn(number) => {
             let hint = format!("shell_job with job: {number} waits for more of it; with kill: true it ends it");
