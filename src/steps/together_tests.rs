@@ -13,9 +13,11 @@ use super::*;
 
 type Held = std::collections::BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
-/// The contents of both places, with directories in which contents wait.
+/// The contents of both places. A directory in which contents wait outside goes with the next change there.
 fn both(scene: &Scene) -> [Held; 2] {
-    [scene.at(""), outside(scene)].map(|place| held(&place))
+    let mut there = held(&outside(scene));
+    there.retain(|path, _| !path.display().to_string().starts_with(".reedclaw-undo"));
+    [held(&scene.at("")), there]
 }
 
 fn outside(scene: &Scene) -> PathBuf {
