@@ -257,7 +257,7 @@ impl Agent {
         self.secrets.redactor.redact(text).text.into_owned()
     }
 
-    /// The same, and lists them as hidden at this place; the caller shows the text.
+    /// Hides them, and lists them as hidden at this place.
     #[must_use]
     pub fn hidden(&mut self, place: &str, text: &str) -> String {
         self.secrets.hide_shown(place, text)
@@ -666,8 +666,7 @@ fn close(
         Ok(response) => {
             conversation.answered(kept);
             if let Some(notice) = shortfall(&response) {
-                let notice = format!("[model] {notice}");
-                sink(Event::Notice(notice));
+                sink(Event::Notice(format!("[model] {notice}")));
             }
             record.keep(sink, |it| it.finished(Ending::Answered));
             sink(Event::Answered { text, shortfall: missing });

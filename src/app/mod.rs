@@ -213,15 +213,7 @@ impl Runtime {
     /// memory for a database in memory.
     pub fn start(request: &Request) -> Result<Self, Failure> {
         let mut env = host::environment();
-        let is_homeless = env.get(OsStr::new("HOME")).is_none_or(|home| home.is_empty());
-        let mut found_home = None;
-        if request.finds_home
-            && is_homeless
-            && let Some(home) = home_of_user()
-        {
-            found_home = Some(home_is_found(&home));
-            env.insert("HOME".into(), home.into());
-        }
+        let found_home = if request.finds_home { find_home(&mut env) } else { None };
         let cwd = request.cwd.clone().unwrap_or_else(host::working_directory);
         // A config is named from where the program was started, whatever it works in.
         let load = config::LoadRequest { explicit: request.config.clone(), env, cwd: host::working_directory() };
@@ -618,6 +610,17 @@ fn because(problem: Failure) -> Failure {
     let Failure { message, hint, .. } = not_stored();
     let hint = if problem.hint.is_empty() { hint } else { problem.hint };
     Failure { kind: FailureKind::Unavailable, message: format!("{message}: {}", problem.message), hint }
+}
+
+/// Sets `HOME` by the system's table of users if it isn't set, and returns the notice about that.
+fn find_home(env: &mut Env) -> Option<Failure> {
+    if env.get(OsStr::new("HOME")).is_some_and(|home| !home.is_empty()) {
+        return None;
+    }
+    let home = home_of_user()?;
+    let found = home_is_found(&home);
+    env.insert("HOME".into(), home.into());
+    Some(found)
 }
 
 fn home_is_found(home: &Path) -> Failure {

@@ -642,6 +642,20 @@ fn begun(mut outcome: Outcome, number: usize) -> Outcome {
     outcome.with("job", number)
 }
 
+/// Adds a command's status, the processes that were ended with it, and its last directory.
+fn with_facts(mut outcome: Outcome, output: &Output) -> Outcome {
+    if let Some(status) = output.status {
+        outcome = outcome.with("exitCode", status);
+    }
+    if output.background > 0 {
+        outcome = outcome.with("ended_in_background", output.background);
+    }
+    match &output.cwd {
+        Some(cwd) => outcome.with("cwd", cwd.display().to_string()),
+        None => outcome,
+    }
+}
+
 /// Returns the outcome of a command.
 pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     let (out, err) = (strip_controls(&output.out), strip_controls(&output.err));
@@ -664,15 +678,7 @@ pub(super) fn outcome(output: &Output, note: &Note, took: Duration) -> Outcome {
     let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     let mut outcome =
         Outcome::of(shown).with("durationMs", took_ms).with("stdout", out.as_str()).with("stderr", err.as_str());
-    if let Some(status) = output.status {
-        outcome = outcome.with("exitCode", status);
-    }
-    if output.background > 0 {
-        outcome = outcome.with("ended_in_background", output.background);
-    }
-    if let Some(cwd) = &output.cwd {
-        outcome = outcome.with("cwd", cwd.display().to_string());
-    }
+    outcome = with_facts(outcome, output);
     let lower = err.to_lowercase();
     let error = match note {
         Note::Begun(number) => return begun(outcome, *number),

@@ -266,7 +266,7 @@ fn begun_run(matches: &ArgMatches, name: &str, options: Begin) -> Result<ReadyRu
     let around = named.unwrap_or_else(working_directory);
     let around = around.canonicalize().map_err(|error| usage(format!("{}: {error}", around.display()), ""))?;
     let cwd = Some(around.clone());
-    let mut runtime =
+    let runtime =
         Runtime::start(&Request { config, channel: ChannelKind::Agent, cwd, finds_home: true, ..Request::default() })?;
     runtime.problems().iter().for_each(tell);
     if let Some(failure) = app::closed(runtime.settings(), ChannelKind::Agent) {
