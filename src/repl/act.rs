@@ -194,7 +194,8 @@ fn list_models(repl: &Repl) {
     }
 }
 
-/// Lists the meta commands by group and the keys, a page at a time; with a word those in whose row or heading it is.
+/// Lists the meta commands by group and the keys, a page at a time; with a word the row of that
+/// command, or those in whose row or heading it is.
 fn help(repl: &mut Repl, word: &str) -> Flow {
     let bold = |text: &str| repl.console.paint(Style::new().bold(), text);
     let row = |name: &str, meaning: &str| (name.to_owned(), meaning.to_owned());
@@ -215,9 +216,13 @@ fn help(repl: &mut Repl, word: &str) -> Flow {
     groups.push(("Keys", KEYS.iter().map(|key| row(key.name, key.help)).collect()));
     let wanted = word.trim_start_matches(':').to_lowercase();
     let is_in = |text: &str| text.to_lowercase().contains(&wanted);
+    let names = |name: &str| name.split(' ').any(|name| name.strip_prefix(':') == Some(wanted.as_str()));
+    let has_its_row = groups.iter().flat_map(|(_, entries)| entries).any(|(name, _)| names(name));
     let mut rows = Vec::new();
     for (heading, mut entries) in groups {
-        if !is_in(heading) {
+        if has_its_row {
+            entries.retain(|(name, _)| names(name));
+        } else if !is_in(heading) {
             entries.retain(|(name, meaning)| is_in(name) || is_in(meaning));
         }
         if !entries.is_empty() {
