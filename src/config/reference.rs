@@ -176,7 +176,7 @@ fn cell(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Tools are all offered where no list is given; a reader who is told "none" relies on that.
+    /// Without a list all tools are offered. The table said "none", on which a reader would rely.
     #[test]
     fn a_list_of_tools_that_isnt_given_means_all_tools() {
         let table = settings_table();

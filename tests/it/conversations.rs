@@ -343,7 +343,7 @@ fn two_shells_in_one_conversation_keep_each_question_with_its_answer() {
     assert_eq!(sent[2..6], ["what does the first ask?", "early bird", "what does the second ask?", "from between"]);
 }
 
-/// What one shell had rewound still went with the questions of the other, though neither showed it.
+/// Turns that one shell had rewound were still sent with the questions of the other, though neither showed them.
 #[test]
 fn a_question_carries_what_another_shell_added_and_not_what_it_rewound() {
     let (server, home) = (Server::start(), home());

@@ -498,7 +498,7 @@ fn a_state_directory_that_cant_be_written_costs_the_next_session_only() {
     expect_shown(&session, "context.max_turns = 7  -- ~/p/.reedclaw.lua:1");
 }
 
-/// What a person has trusted holds in every channel: `policy explain` and `config show` say that it does.
+/// A trusted file applies in every channel, as `policy explain` and `config show` report.
 #[test]
 fn a_trusted_file_applies_outside_of_a_session_too() {
     let text =

@@ -1,5 +1,5 @@
-//! `shell_job`: waits for a command that goes on, or ends it. A model is told of it only while such a command runs. Its person
-//! sees and ends such commands, too.
+//! `shell_job`: waits for a command that goes on, or ends it. It is offered to a model only while such a command runs. The person
+//! can list and end such commands, too.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
