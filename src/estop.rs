@@ -18,12 +18,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use parking_lot::Mutex;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -178,7 +179,7 @@ impl Estop {
 
 /// Calls what hasn't been called yet.
 fn call(cancel: &Mutex<Option<impl FnOnce(&Stopped)>>, stopped: &Stopped) {
-    let cancel = cancel.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let cancel = cancel.lock().take();
     if let Some(cancel) = cancel {
         cancel(stopped);
     }

@@ -16,12 +16,12 @@
 //! tracing::info!(event = "receipt_written", tool = "time", ms = 3, shown = true);
 //! ```
 
+use parking_lot::Mutex;
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
@@ -113,10 +113,10 @@ impl Log {
         let json = as_json(self.clock.map_or(0, |clock| clock()), level, &fields);
         if on_stderr {
             let line = if self.is_json { json.clone() } else { as_text(level, &fields) };
-            let _ = self.stderr.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
+            let _ = self.stderr.lock().write_all(line.as_bytes());
         }
         if let Some(directory) = self.directory.as_ref().filter(|_| in_file) {
-            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut file = self.file.lock();
             // After a failure the next event tries again.
             if append(directory, &mut file, &json).is_err() {
                 *file = None;
@@ -276,7 +276,7 @@ mod tests {
 
     impl Write for Written {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().expect("a lock").write(bytes)
+            self.0.lock().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -295,7 +295,7 @@ mod tests {
         let written = Written::default();
         let log = Log::new(options, Box::new(written.clone()));
         with_default(tracing_subscriber::registry().with(log), events);
-        String::from_utf8(written.0.lock().expect("a lock").clone()).expect("text")
+        String::from_utf8(written.0.lock().clone()).expect("text")
     }
 
     fn warn() {

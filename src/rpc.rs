@@ -1,10 +1,10 @@
 //! JSON-RPC 2.0 in lines, for a program that another one starts: reads what the client sends, queues what goes to it, and pairs
 //! its responses with our requests. It must not know the methods.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -207,11 +207,11 @@ impl Peer {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     fn awaited(&self) -> MutexGuard<'_, Awaited> {
-        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+        self.awaited.lock()
     }
 
     /// Queues a message. With `waits` it first waits until the client has read enough of what came before.
@@ -219,7 +219,7 @@ impl Peer {
         let line = message.to_string() + "\n";
         let mut queue = self.queue();
         while waits && queue.bytes > QUEUE_BYTES && !queue.is_closed {
-            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut queue);
         }
         if !queue.is_closed {
             queue.bytes += line.len();
@@ -295,7 +295,7 @@ impl Peer {
                     if queue.is_closed {
                         return Ok(());
                     }
-                    queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                    self.changed.wait(&mut queue);
                 }
             };
             self.changed.notify_all();
@@ -318,7 +318,7 @@ impl Peer {
             if left == Duration::ZERO {
                 return;
             }
-            queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut queue, left);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! An editor's session as a channel: takes its prompts one after the other, and sends what happens as updates.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -125,7 +126,7 @@ impl Editor {
     }
 
     fn face(&self) -> MutexGuard<'_, Face> {
-        self.face.lock().unwrap_or_else(PoisonError::into_inner)
+        self.face.lock()
     }
 
     /// Sends an update.

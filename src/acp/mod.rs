@@ -13,10 +13,11 @@ mod servers;
 mod session;
 mod wire;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -143,7 +144,7 @@ type Answer = Result<Option<Value>, RpcError>;
 
 impl Agent {
     fn sessions(&self) -> MutexGuard<'_, Sessions> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        self.sessions.lock()
     }
 
     fn write(&self) {
@@ -170,12 +171,12 @@ impl Agent {
     fn wait(&self) {
         let mut sessions = self.sessions();
         while !sessions.is_over {
-            sessions = self.changed.wait(sessions).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut sessions);
         }
         let until = Instant::now() + END_WAIT;
         while !sessions.open.is_empty() && Instant::now() < until {
             let left = until.saturating_duration_since(Instant::now());
-            sessions = self.changed.wait_timeout(sessions, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut sessions, left);
         }
         let left = sessions.open.len();
         drop(sessions);
@@ -346,7 +347,7 @@ impl Agent {
             Some(cursor) => cursor.parse().map_err(|_| RpcError::new(INVALID_PARAMS, "this cursor isn't ours"))?,
         };
         let failed = |error: crate::store::StoreError| RpcError::new(INTERNAL_ERROR, error.to_string());
-        let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let store = self.store.lock();
         let directory = params.cwd.map(|cwd| cwd.canonicalize().unwrap_or(cwd).display().to_string());
         let all = store.editor_sessions().map_err(failed)?.into_iter();
         let mut wanted =
@@ -377,7 +378,7 @@ impl Agent {
         }
         let known = Known::of(&self.store, name)?;
         let conversation = known.conversation().filter(|_| !self.sessions().has(name, &known)).ok_or_else(open)?;
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.store.lock();
         let deleted = store.delete_conversation(conversation);
         deleted.map(|_| json!({})).map_err(|error| RpcError::new(INTERNAL_ERROR, error.to_string()))
     }

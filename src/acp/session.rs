@@ -1,9 +1,10 @@
 //! A session: its thread, its runtime, and what a client may do with it. Each has a conversation, a workspace and tools of its
 //! own; the store is shared.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -63,7 +64,7 @@ pub(super) struct Handle {
 
 impl Handle {
     fn prompt(&self) -> MutexGuard<'_, Option<Value>> {
-        self.prompt.lock().unwrap_or_else(PoisonError::into_inner)
+        self.prompt.lock()
     }
 
     /// The mode that holds.
@@ -72,13 +73,13 @@ impl Handle {
     }
 
     fn options(&self) -> Vec<Value> {
-        let thinking = *self.thinking.lock().unwrap_or_else(PoisonError::into_inner);
-        options(self.current(), self.most, &self.models.lock().unwrap_or_else(PoisonError::into_inner), thinking)
+        let thinking = *self.thinking.lock();
+        options(self.current(), self.most, &self.models.lock(), thinking)
     }
 
     fn send(&self, command: Command) -> Result<(), RpcError> {
         let ended = || RpcError::new(INVALID_REQUEST, "this session has ended");
-        let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let commands = self.commands.lock();
         commands.as_ref().ok_or_else(ended)?.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => RpcError::new(INVALID_REQUEST, "too many requests wait for this session"),
             TrySendError::Disconnected(_) => ended(),
@@ -107,13 +108,13 @@ impl Handle {
 
     /// Ends it, with whatever it does.
     pub(super) fn end(&self) {
-        self.commands.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.commands.lock().take();
         self.cancel.cancel();
     }
 
     /// Closes it for a request, which is answered when it has ended.
     pub(super) fn close(&self, id: &Value) -> Result<(), RpcError> {
-        let mut closing = self.closing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut closing = self.closing.lock();
         if closing.is_some() {
             return Err(RpcError::new(INVALID_REQUEST, "this session is being closed"));
         }
@@ -124,7 +125,7 @@ impl Handle {
 
     /// The request that closes it.
     pub(super) fn closed_by(&self) -> Option<Value> {
-        self.closing.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.closing.lock().take()
     }
 
     /// Changes the mode. It holds at once, for the next call of a tool already.
@@ -260,7 +261,7 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
         known,
         commands: received,
         serve: Box::new(move |editor, runtime| {
-            let servers = std::mem::take(&mut *servers.lock().unwrap_or_else(PoisonError::into_inner));
+            let servers = std::mem::take(&mut *servers.lock());
             take_commands(editor, runtime, &of_session, servers);
         }),
     });
@@ -276,7 +277,7 @@ fn open(wanted: Wanted, register: &dyn Fn(Arc<Handle>) -> Result<(), RpcError>) 
 }
 
 fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
-    store.lock().unwrap_or_else(PoisonError::into_inner)
+    store.lock()
 }
 
 /// The conversation of a session, from the moment when it has one, and the name under which it is stored.
@@ -307,11 +308,11 @@ impl Known {
     }
 
     pub(super) fn conversation(&self) -> Option<ConversationId> {
-        *self.conversation.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.conversation.lock()
     }
 
     fn begun(&self, conversation: ConversationId) {
-        *self.conversation.lock().unwrap_or_else(PoisonError::into_inner) = Some(conversation);
+        *self.conversation.lock() = Some(conversation);
     }
 }
 
@@ -323,7 +324,7 @@ fn failure_text(failure: &Failure) -> String {
 
 /// Carries out a session's commands until it is closed.
 fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle, mut servers: Vec<Brought>) {
-    let received: MutexGuard<'_, Receiver<Command>> = editor.commands.lock().unwrap_or_else(PoisonError::into_inner);
+    let received: MutexGuard<'_, Receiver<Command>> = editor.commands.lock();
     let configured = runtime.settings().clone();
     let mut title = String::new();
     let mut commands = Vec::new();
@@ -336,7 +337,7 @@ fn take_commands(editor: &Editor, mut runtime: Runtime, handle: &Handle, mut ser
                     Change::Model(model) => runtime.agent_mut().use_model(&model),
                     Change::Thinking(effort) => {
                         runtime.set_thinking(Some(effort).filter(|it| *it != CONFIGURED), &configured);
-                        *handle.thinking.lock().unwrap_or_else(PoisonError::into_inner) = effort;
+                        *handle.thinking.lock() = effort;
                         Ok(())
                     }
                 };
@@ -385,7 +386,7 @@ impl Drop for Unanswered<'_> {
 }
 
 fn note_models(handle: &Handle, runtime: &Runtime) {
-    *handle.models.lock().unwrap_or_else(PoisonError::into_inner) = runtime.agent().models();
+    *handle.models.lock() = runtime.agent().models();
 }
 
 /// Answers a prompt; returns why it stopped.

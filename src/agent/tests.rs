@@ -1,6 +1,7 @@
 //! The agent against a scripted server: order of events, the record, the contents of the next question.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -15,24 +16,24 @@ struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Recorder for Log {
     fn question(&mut self, text: &str, _: Option<&str>) -> Result<(), Failure> {
-        self.0.lock().expect("the log").push(format!("question {text}"));
+        self.0.lock().push(format!("question {text}"));
         Ok(())
     }
 
     fn answer_piece(&mut self, text: &str) -> Result<(), Failure> {
-        self.0.lock().expect("the log").push(format!("piece {text}"));
+        self.0.lock().push(format!("piece {text}"));
         Ok(())
     }
 
     fn spent(&mut self, spent: &Spent, thoughts: &str) -> Result<(), Failure> {
         let Spent { model, tools, usage, .. } = spent;
         let (read, wrote) = (usage.total_in(), usage.total_out());
-        self.0.lock().expect("the log").push(format!("spent {model} {tools:?} {read} {wrote} {thoughts}"));
+        self.0.lock().push(format!("spent {model} {tools:?} {read} {wrote} {thoughts}"));
         Ok(())
     }
 
     fn summarised(&mut self, summary: Option<SummaryUpTo<'_>>) -> Result<(), Failure> {
-        self.0.lock().expect("the log").push(format!("summarised {summary:?}"));
+        self.0.lock().push(format!("summarised {summary:?}"));
         Ok(())
     }
 
@@ -41,7 +42,7 @@ impl Recorder for Log {
             Ending::Failed(failure) => format!("failed {:?}", failure.kind),
             other => format!("{other:?}"),
         };
-        self.0.lock().expect("the log").push(ending);
+        self.0.lock().push(ending);
         Ok(())
     }
 }
@@ -111,7 +112,7 @@ fn a_question_is_answered_recorded_and_remembered() {
     let pieces: String =
         events.iter().filter_map(|it| if let Event::Text(text) = it { Some(text.as_str()) } else { None }).collect();
     assert_eq!(pieces, "yes sir");
-    let recorded = log.0.lock().expect("the log").clone();
+    let recorded = log.0.lock().clone();
     assert_eq!((recorded[0].as_str(), recorded.last().map(String::as_str)), ("question one?", Some("Answered")));
     let kept: String = recorded.iter().filter_map(|it| it.strip_prefix("piece ")).collect();
     assert_eq!(kept, "yes sir");
@@ -159,7 +160,7 @@ fn a_failure_leaves_no_message_and_a_cut_answer_stays_marked() {
     assert_eq!(sent(&server), ["system:sys", "user:two?"]);
     let messages = sent(&server);
     assert_eq!(messages[2], "assistant:half\n[the answer broke off here]");
-    assert_eq!(log.0.lock().expect("the log")[1], "failed Unavailable");
+    assert_eq!(log.0.lock()[1], "failed Unavailable");
 }
 
 #[test]
@@ -177,7 +178,7 @@ fn a_cancel_from_another_thread_ends_it_wherever_it_hangs() {
         let mut events = Vec::new();
         agent.ask("one?", &cancel, &mut |event| events.push(event));
         assert_eq!(events, [Event::Cancelled { text: String::new() }]);
-        assert_eq!(log.0.lock().expect("the log").last().map(String::as_str), Some("Cancelled"));
+        assert_eq!(log.0.lock().last().map(String::as_str), Some("Cancelled"));
         stopper.join().expect("the stopper ends");
         closed.recv_timeout(Duration::from_secs(60)).expect("the connection is closed");
     }
@@ -299,7 +300,7 @@ fn thoughts_and_tokens_reach_the_faces_and_the_record() {
         panic!("{events:?}")
     };
     assert_eq!((one.as_str(), two.as_str(), spent.usage.reasoning_out), ("hm ", "yes", 3));
-    assert_eq!(log.0.lock().expect("the log")[2], "spent m [\"read\"] 12 5 hm yes");
+    assert_eq!(log.0.lock()[2], "spent m [\"read\"] 12 5 hm yes");
 }
 
 /// An agent whose window is so small that some turns of 400 characters fill it.
@@ -345,8 +346,7 @@ fn the_small_model_summarises_the_older_part_and_it_can_be_undone() {
     let summary = "the gist; DB_PASSWORD=[redacted: password]";
     let first = format!("user:[summary of the conversation before]\n{summary}\n[end of the summary]\n\nquestion 4?");
     assert_eq!((asked.len(), asked[0].as_str(), asked[2].as_str()), (3, first.as_str(), "user:and now?"));
-    let recorded =
-        log.0.lock().expect("the log").iter().find(|it| it.starts_with("summarised")).cloned().expect("it is recorded");
+    let recorded = log.0.lock().iter().find(|it| it.starts_with("summarised")).cloned().expect("it is recorded");
     assert!(recorded.starts_with(&format!("summarised Some((\"{summary}\", Some((\"question 4?\"")), "{recorded}");
     let report = agent.context();
     assert_eq!((report.window_tokens, report.compact_at_tokens), (1000, Some(800)));
@@ -354,7 +354,7 @@ fn the_small_model_summarises_the_older_part_and_it_can_be_undone() {
     assert_eq!(report.parts[0].name, "summary of the first 4 turns");
 
     assert_eq!((agent.restore_context(), agent.restore_context()), (Some(4), None));
-    assert_eq!(log.0.lock().expect("the log").last().map(String::as_str), Some("summarised None"));
+    assert_eq!(log.0.lock().last().map(String::as_str), Some("summarised None"));
     let events = ask(&mut agent, "whole again?");
     assert!(notices(&events).iter().all(|it| !it.contains("summar")), "{events:?}");
     assert_eq!(sent(&server).len(), 13);
@@ -669,10 +669,7 @@ fn no_way_into_a_request_leaves_a_secret_in_it() {
     assert!(notices(&events).iter().any(|it| it.starts_with("[redact] hidden from the model: ")), "{events:?}");
     let told = notices(&ask(&mut agent, &format!("and {key} now?"))).join("\n");
     assert!(told.contains("key of m in your question, line 1") && !told.contains("hunter2"), "told once: {told}");
-    assert!(
-        !log.0.lock().expect("the log").iter().any(|it| it.contains(&format!("and {key}"))),
-        "by now the record knows it too"
-    );
+    assert!(!log.0.lock().iter().any(|it| it.contains(&format!("and {key}"))), "by now the record knows it too");
     let places: Vec<&str> = agent.findings().map(|it| it.place.as_str()).collect();
     for place in ["the instructions", "an earlier question", "an earlier answer", "AGENTS.md", "your question"] {
         assert!(places.contains(&place), "{place}: {places:?}");

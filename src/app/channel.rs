@@ -2,7 +2,7 @@
 //! conversation that it belongs to, and sends what happens back to the channel; it doesn't know how anything is drawn.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::{Around, Attaching, ChannelKind, Remembered, Runtime, Skills};
 use crate::agent::{Agent, Cancel, Person, ToolRunner};
@@ -200,7 +200,7 @@ impl Runtime {
                 reach: self.agent.reach(None),
                 text: self.agent.redacted(&note),
             };
-            let stored = self.store.lock().unwrap_or_else(PoisonError::into_inner).remember(&memory)?;
+            let stored = self.store.lock().remember(&memory)?;
             kept += usize::from(stored.is_some());
         }
         let things = counted(kept, "thing");
@@ -251,7 +251,7 @@ impl Runtime {
             parts.push(("the session", session_note(env, cwd, readable)));
         }
         if agent.is_new() {
-            let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+            let store = store.lock();
             let remembered = Remembered::choose(agent, settings, &store, question, cwd);
             told.extend(remembered.notice().map(|told| format!("{told}{marks}")));
             *carried = remembered.ids;

@@ -11,9 +11,10 @@ mod sharing;
 mod steps;
 mod tooling;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::agent::{self, Agent};
@@ -367,7 +368,7 @@ impl Runtime {
 
     /// History and conversations.
     pub fn lock_store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        self.store.lock()
     }
 
     /// The agent that answers.
@@ -577,7 +578,7 @@ pub fn config_problems(problems: &[config::Problem]) -> Vec<Failure> {
 
 /// Lets the agent go on in a stored conversation.
 fn resume(agent: &mut Agent, store: &Mutex<Store>, which: Resume) -> Result<(), Failure> {
-    let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+    let store = store.lock();
     let missing = |message: String, hint: &str| Failure { kind: FailureKind::User, message, hint: hint.to_owned() };
     let id = match which {
         Resume::Id(id) => ConversationId(id),
@@ -597,7 +598,7 @@ fn resume(agent: &mut Agent, store: &Mutex<Store>, which: Resume) -> Result<(), 
 }
 
 fn is_on_disk(store: &Mutex<Store>) -> bool {
-    store.lock().unwrap_or_else(PoisonError::into_inner).is_on_disk()
+    store.lock().is_on_disk()
 }
 
 fn not_stored() -> Failure {

@@ -1,6 +1,6 @@
 //! The sign that an answer is waited for: one short row with the time, drawn over itself and taken away without a trace.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use super::Console;
@@ -44,13 +44,10 @@ impl Waiting {
         for step in 0.. {
             if state.is_resting {
                 let waits = |state: &mut State| state.is_resting && !state.is_over;
-                state = self.ended.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner);
+                self.ended.wait_while(&mut state, waits);
                 (begun, pause) = (Instant::now(), FIRST_AFTER);
             }
-            (state, _) = self
-                .ended
-                .wait_timeout_while(state, pause, |state| !state.is_over && !state.is_resting)
-                .unwrap_or_else(PoisonError::into_inner);
+            self.ended.wait_while_for(&mut state, |state| !state.is_over && !state.is_resting, pause);
             if state.is_over {
                 return;
             }
@@ -120,6 +117,6 @@ impl Waiting {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }

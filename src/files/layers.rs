@@ -190,15 +190,15 @@ impl Layers {
         let mut names: BTreeMap<Box<[u8]>, Shows> = BTreeMap::new();
         for &number in layers {
             let root = Root::open(&self.roots[number].path().join(path), None)?;
-            let seen = std::sync::Mutex::new(Vec::new());
+            let seen = parking_lot::Mutex::new(Vec::new());
             let end = root.survey(limits, &|looked| {
-                *seen.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = looked.entries;
+                *seen.lock() = looked.entries;
                 Vec::new()
             });
             if end != SurveyEnd::Whole {
                 return Ok(end);
             }
-            for Seen { name, .. } in seen.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner) {
+            for Seen { name, .. } in seen.into_inner() {
                 let path = path.join(OsStr::from_bytes(&name));
                 if let Entry::Vacant(new) = names.entry(name) {
                     new.insert(self.step(layers, &path)?);
@@ -231,8 +231,8 @@ impl Layers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use parking_lot::Mutex;
     use std::fs;
-    use std::sync::Mutex;
 
     use nix::sys::stat::{Mode, SFlag, mknod};
 
@@ -262,10 +262,10 @@ mod tests {
             SurveyLimits { entries_max: 100, deadline: std::time::Instant::now() + std::time::Duration::from_secs(60) };
         let add = |path: &Path, stamp: Stamp| {
             let sign = if stamp.is_directory() { "/" } else { "" };
-            seen.lock().expect("a lock").push(format!("{}{sign}", path.display()));
+            seen.lock().push(format!("{}{sign}", path.display()));
         };
         assert_eq!(layers.survey(Path::new(""), limits, &add).expect("a directory"), SurveyEnd::Whole);
-        let mut seen = seen.into_inner().expect("a lock");
+        let mut seen = seen.into_inner();
         seen.sort();
         assert_eq!(seen, ["a/", "a/2", "a/3", "b/", "b/new", "c/", "c/now-a-directory", "g"]);
         for hidden in ["a/1", "b/x", "d", "d/e/f", "g/h", "a/2/x", "nothing"] {

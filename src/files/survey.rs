@@ -1,9 +1,9 @@
 //! Every entry beneath a directory, examined but not opened, by several threads. No link is followed, no other file
 //! system entered. The caller receives each directory as a whole and chooses which of its subdirectories to enter.
 
+use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
 
 use super::*;
@@ -135,7 +135,7 @@ impl Root {
     pub fn survey(&self, limits: SurveyLimits, visit: &(dyn Fn(Looked<'_>) -> Vec<Box<[u8]>> + Sync)) -> SurveyEnd {
         let queue = Mutex::new(Queue { waiting: VecDeque::from([PathBuf::new()]), at_work: 0 });
         let (more, left, end) = (Condvar::new(), AtomicUsize::new(limits.entries_max), Mutex::new(SurveyEnd::Whole));
-        let lock = || queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || queue.lock();
         // With `is_shared`, it goes on until all is seen, else until there is enough for more threads.
         let work = |is_shared: bool| {
             let mut held = lock();
@@ -145,9 +145,10 @@ impl Root {
                 }
                 let Some(path) = held.waiting.pop_front() else {
                     if held.at_work == 0 {
-                        return more.notify_all();
+                        more.notify_all();
+                        return;
                     }
-                    held = more.wait(held).unwrap_or_else(PoisonError::into_inner);
+                    more.wait(&mut held);
                     continue;
                 };
                 held.at_work += 1;
@@ -164,7 +165,7 @@ impl Root {
                 held = lock();
                 held.at_work -= 1;
                 if let Some(stop) = stop {
-                    *end.lock().unwrap_or_else(PoisonError::into_inner) = stop;
+                    *end.lock() = stop;
                     held.waiting.clear();
                 }
                 let names = below.iter().map(|name| path.join(std::ffi::OsStr::from_bytes(name)));
@@ -184,7 +185,7 @@ impl Root {
                 work(true);
             });
         }
-        end.into_inner().unwrap_or_else(PoisonError::into_inner)
+        end.into_inner()
     }
 
     fn look_into<'a>(&self, path: &'a Path) -> Looked<'a> {

@@ -7,11 +7,12 @@
 
 mod links;
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::host;
 use crate::proto::known_paths;
@@ -118,7 +119,7 @@ impl Named {
 
     /// The same as [`Named::above`], remembering the last answer.
     fn beside(&self, directory: &Path) -> Arc<[Name]> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         match &*last {
             Some((known, names)) if known.as_os_str() == directory.as_os_str() => names.clone(),
             _ => last.insert((directory.to_owned(), self.above(directory))).1.clone(),
@@ -127,7 +128,7 @@ impl Named {
 
     /// The names of the repositories that hold a directory.
     fn above(&self, directory: &Path) -> Arc<[Name]> {
-        if let Some(known) = self.above.lock().unwrap_or_else(PoisonError::into_inner).get(directory) {
+        if let Some(known) = self.above.lock().get(directory) {
             return known.clone();
         }
         let further = directory.parent().map(|parent| self.above(parent));
@@ -137,7 +138,7 @@ impl Named {
             Some(further) => own.into_iter().chain(further.iter().cloned()).collect(),
             None => own.into(),
         };
-        self.above.lock().unwrap_or_else(PoisonError::into_inner).insert(directory.to_owned(), names.clone());
+        self.above.lock().insert(directory.to_owned(), names.clone());
         names
     }
 

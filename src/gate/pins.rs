@@ -1,9 +1,10 @@
 //! The tools of servers that a person has allowed, each by a hash of its whole definition and its server: a tool that
 //! has changed isn't allowed any more. The file is in the state directory, for every project.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -200,7 +201,7 @@ impl Pins {
     /// The pins, read again if another session has changed them.
     fn fresh(&self) -> Arc<Content> {
         let stamp = self.stamp();
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.read.lock();
         if read.0 != stamp {
             *read = (stamp, Arc::new(self.load()));
         }
@@ -229,7 +230,7 @@ impl Pins {
         change(&mut pins);
         let bytes = serde_json::to_vec_pretty(&pins).map_err(|error| failed(error.to_string()))?;
         replace_private(&self.path, &bytes).map_err(|error| failed(error.to_string()))?;
-        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut read = self.read.lock();
         *read = (self.stamp(), Arc::new(pins));
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Movements on a canvas that nobody stores: they reach those who look at it now, and are gone.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
@@ -42,7 +43,7 @@ pub struct Hearing(Arc<Gestures>, u64);
 
 impl Drop for Hearing {
     fn drop(&mut self) {
-        self.0.seen.lock().unwrap_or_else(PoisonError::into_inner).hearers.remove(&self.1);
+        self.0.seen.lock().hearers.remove(&self.1);
     }
 }
 
@@ -52,7 +53,7 @@ impl Gestures {
         let streams: Vec<String> = filter.stream.iter().chain(&filter.any_streams).cloned().collect();
         // Types and no streams: those of the inbox, or decisions.
         let streams = if filter.any_types.is_empty() || !streams.is_empty() { streams } else { vec![String::new()] };
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.next += 1;
         let id = seen.next;
         let (tenant, project, frames) = (who.tenant.clone(), who.project.clone(), frames.clone());
@@ -62,7 +63,7 @@ impl Gestures {
 
     /// Gives a frame to everybody who looks at a canvas; whoever has no place for it misses it.
     pub fn show(&self, who: &Identity, stream: &str, frame: &str) {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock();
         let frame = Bytes::from(frame.to_owned());
         for hearer in seen.hearers.values() {
             let is_here = hearer.tenant == who.tenant && hearer.project == who.project;
@@ -74,14 +75,14 @@ impl Gestures {
 
     /// Whether the gates have let this actor's gestures through a moment ago.
     pub fn has_passed(&self, who: &Identity, canvas: &str, now: Instant) -> bool {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock();
         let key = (who.tenant.clone(), who.user.clone(), canvas.to_owned());
         seen.passes.get(&key).is_some_and(|at| now.saturating_duration_since(*at) < PASSED)
     }
 
     /// Notes that the gates have let an actor's gestures through.
     pub fn passed(&self, who: &Identity, canvas: &str, now: Instant) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         if seen.passes.len() >= PASSES_MAX {
             seen.passes.clear();
         }
@@ -90,6 +91,6 @@ impl Gestures {
 
     /// Forgets all passes: a kill switch was set.
     pub fn forget(&self) {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).passes.clear();
+        self.seen.lock().passes.clear();
     }
 }

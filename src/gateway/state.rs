@@ -1,9 +1,10 @@
 //! The state that all requests of a gateway share.
 
+use parking_lot::Mutex;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::watch;

@@ -12,8 +12,8 @@ mod tests;
 mod uses;
 mod write;
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gix::bstr::{BString, ByteSlice};
@@ -282,10 +282,10 @@ impl Repo {
 
     /// Runs `work` with a handle of this thread's own.
     fn with<T>(&self, work: impl FnOnce(&gix::Repository) -> T) -> T {
-        let handle = self.handles.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let handle = self.handles.lock().pop();
         let handle = handle.unwrap_or_else(|| self.shared.to_thread_local());
         let done = work(&handle);
-        self.handles.lock().unwrap_or_else(PoisonError::into_inner).push(handle);
+        self.handles.lock().push(handle);
         done
     }
 

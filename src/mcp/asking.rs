@@ -1,7 +1,8 @@
 //! The talk of a server with the person while a call is under way: forms, links, and signs of progress. A server is never
 //! answered by anybody but the caller, and declined if there is no call.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Instant;
 
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction, ProgressNotificationParam, ProgressToken};
@@ -85,7 +86,7 @@ impl Entry {
 
 impl Talks {
     fn lock(&self) -> MutexGuard<'_, Vec<Talk>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(super) fn begin(&self, token: ProgressToken, caller: Caller) -> Entry {

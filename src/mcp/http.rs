@@ -1,10 +1,11 @@
 //! The transport of servers that are reached by an address (streamable HTTP): requests by ureq on threads of their own, their
 //! answers as rmcp's messages. It follows no redirect, and sends a token only to the address that it was made for.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::io::Read;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -129,7 +130,7 @@ impl Drop for HangUp {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Http {

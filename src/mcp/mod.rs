@@ -17,11 +17,12 @@ mod server;
 mod sse;
 mod wire;
 
+use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -159,7 +160,7 @@ impl Mcp {
 
     /// Ends a server. It is started again when it is needed.
     pub fn close(&self, name: &str) {
-        if self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some() {
+        if self.thread.lock().is_some() {
             let (done, is_done) = std::sync::mpsc::channel();
             self.send(Request { server: name.to_owned(), job: Job::Close(done) });
             let _ = is_done.recv_timeout(END);
@@ -179,8 +180,7 @@ impl Mcp {
             if late.is_empty() || left.is_zero() || stop() {
                 return late;
             }
-            let waited = self.shared.changed.wait_timeout(servers, left.min(LOOK));
-            servers = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.shared.changed.wait_for(&mut servers, left.min(LOOK));
         }
     }
 
@@ -352,7 +352,7 @@ impl Mcp {
 
     /// Passes a request to the thread, which is made for the first one.
     fn send(&self, request: Request) {
-        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut thread = self.thread.lock();
         let server = request.server.clone();
         if thread.as_ref().is_none_or(|thread| thread.handle.is_finished()) {
             match serve::start(Arc::clone(&self.shared), Arc::clone(&self.options)) {
@@ -373,7 +373,7 @@ impl Mcp {
 
 impl Drop for Mcp {
     fn drop(&mut self) {
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.get_mut().take();
         if let Some(Thread { requests, handle }) = thread {
             drop(requests);
             // The thread bounds its own end.

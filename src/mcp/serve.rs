@@ -1,10 +1,11 @@
 //! The thread of the servers: one task for each keeps its connection, starts it when it is needed, and ends it.
 
+use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rmcp::model::{
@@ -60,7 +61,7 @@ impl Tools {
     /// demand.
     pub(super) fn tokens(&self, server: &Server) -> Option<Tokens> {
         let Place::Url(url) = &server.place else { return None };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let made = || {
             let secret = (self.web.secret)(server);
             Tokens::new(url, self.state.clone(), Arc::clone(&self.web.dial), server.oauth.clone(), secret)

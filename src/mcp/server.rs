@@ -1,9 +1,10 @@
 //! Servers as data: how they are reached, how far they are, their answers and errors; and the state that callers share with
 //! the thread. It must not know the protocol.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value};
@@ -279,7 +280,7 @@ impl Entry {
 impl Shared {
     /// The servers, by name.
     pub(super) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.servers.lock()
     }
 
     /// Changes what is known of a server, and wakes whoever waits for that.

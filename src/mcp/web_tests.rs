@@ -50,7 +50,7 @@ impl Site {
                 std::thread::spawn(move || {
                     let mut stream = stream;
                     while let Some(request) = received(&mut stream) {
-                        list.lock().expect("no panic").push(request.clone());
+                        list.lock().push(request.clone());
                         let answer = answer(&request, &own);
                         if stream.write_all(answer.as_bytes()).is_err() || answer.contains("Connection: close") {
                             break;
@@ -63,7 +63,7 @@ impl Site {
     }
 
     fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().expect("no panic").clone()
+        self.seen.lock().clone()
     }
 }
 
@@ -228,12 +228,12 @@ fn a_call_waits_for_the_stream_on_which_the_server_may_ask() {
     let site = Site::new(move |request, _| match request.method() {
         _ if request.line.starts_with("GET") => {
             // A call that doesn't wait comes in this time, and finds the stream closed.
-            let _ = call.lock().expect("no panic").recv_timeout(Duration::from_millis(300));
+            let _ = call.lock().recv_timeout(Duration::from_millis(300));
             is_open.store(true, Ordering::SeqCst);
             old(request)
         }
         "tools/call" if !is_open.load(Ordering::SeqCst) => {
-            let _ = called.lock().expect("no panic").send(());
+            let _ = called.lock().send(());
             in_event(request, &json!({"content": [{"type": "text", "text": "nobody listens"}]}))
         }
         _ => old(request),
@@ -330,7 +330,7 @@ fn a_login_gives_a_token_that_is_kept_renewed_and_forgotten() {
     let state = tempfile::tempdir().expect("a directory");
     let token = Arc::new(Mutex::new("t-1".to_owned()));
     let now = Arc::clone(&token);
-    let site = Site::new(move |request, own| guarded(request, own, &now.lock().expect("no panic").clone()));
+    let site = Site::new(move |request, own| guarded(request, own, &now.lock().clone()));
     let mcp = client(&site.url, Some(state.path()), Vec::new());
     assert_eq!(echo(&mcp, "x"), Err(McpError::NeedsLogin("one".into())));
     assert_eq!(mcp.standings()[0].1, Standing::NeedsLogin);
@@ -339,7 +339,7 @@ fn a_login_gives_a_token_that_is_kept_renewed_and_forgotten() {
     let files: Vec<_> = std::fs::read_dir(state.path().join("tokens")).expect("tokens").flatten().collect();
     assert!(files.iter().all(|file| file.metadata().expect("it is there").mode() & 0o077 == 0));
     // The server no longer takes the token: it is renewed without the person, also by another session.
-    *token.lock().expect("no panic") = "t-2".into();
+    *token.lock() = "t-2".into();
     assert_eq!(echo(&mcp, "again"), Ok("again".into()));
     assert_eq!(echo(&client(&site.url, Some(state.path()), Vec::new()), "other"), Ok("other".into()));
     let renewed = site.seen().iter().filter(|request| request.text.contains("refresh_token=again")).count();
@@ -354,14 +354,14 @@ fn sessions_whose_token_is_refused_at_once_have_it_renewed_once() {
     let state = tempfile::tempdir().expect("a directory");
     let token = Arc::new(Mutex::new("t-1".to_owned()));
     let now = Arc::clone(&token);
-    let site = Site::new(move |request, own| guarded(request, own, &now.lock().expect("no panic").clone()));
+    let site = Site::new(move |request, own| guarded(request, own, &now.lock().clone()));
     let mcp = client(&site.url, Some(state.path()), Vec::new());
     mcp.login("one", &mut Agrees(str::to_owned), &|| false).expect("logged in");
     let sessions: Vec<Mcp> = (0..4).map(|_| client(&site.url, Some(state.path()), Vec::new())).collect();
     for session in &sessions {
         assert_eq!(echo(session, "before"), Ok("before".into()));
     }
-    *token.lock().expect("no panic") = "t-2".into();
+    *token.lock() = "t-2".into();
     std::thread::scope(|scope| {
         let calls: Vec<_> = sessions.iter().map(|session| scope.spawn(|| echo(session, "after"))).collect();
         for call in calls {

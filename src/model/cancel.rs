@@ -1,9 +1,10 @@
 //! Stopping a question from another thread. Knows how a wait is woken; must not know the reason for the stop.
 
+use parking_lot::Mutex;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Ends a wait, from any thread; never waits itself.
@@ -49,7 +50,7 @@ impl Cancel {
     /// signal handler.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::SeqCst);
-        if let Some(waker) = &*self.waker.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(waker) = &*self.waker.lock() {
             waker.wake();
         }
     }
@@ -85,7 +86,7 @@ impl Cancel {
 
     /// Lets `cancel` wake this waker. The caller looks at `is_cancelled` afterwards: a cancel before this found no waker.
     pub(super) fn attach(&self, waker: Option<Waker>) {
-        *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = waker;
+        *self.waker.lock() = waker;
     }
 }
 

@@ -2,9 +2,9 @@
 //! OpenAI's models. For other models it returns nothing, since the number could only be estimated, which is done
 //! elsewhere.
 
+use parking_lot::Mutex;
 use std::io::Read;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -66,17 +66,17 @@ impl Counter {
 
     /// The server's window, if it has already reported one. Never waits.
     pub(super) fn window(&self) -> Option<u64> {
-        self.facts.try_lock().ok()?.as_ref()?.window
+        self.facts.try_lock()?.as_ref()?.window
     }
 
     /// Whether the server has reported that tools don't reach its model. Never waits.
     pub(super) fn drops_tools(&self) -> bool {
-        self.facts.try_lock().is_ok_and(|told| told.as_ref().is_some_and(|told| told.drops_tools))
+        self.facts.try_lock().is_some_and(|told| told.as_ref().is_some_and(|told| told.drops_tools))
     }
 
     /// Whether the server's model takes pictures, if the server has reported it. Never waits.
     pub(super) fn sees(&self) -> Option<bool> {
-        self.facts.try_lock().ok()?.as_ref()?.sees
+        self.facts.try_lock()?.as_ref()?.sees
     }
 
     /// Asks a server that may be llama.cpp's for its description, once; a server on the internet gets no such request,
@@ -85,7 +85,7 @@ impl Counter {
         if endpoint.reach() == super::Reach::Internet {
             return false;
         }
-        let mut told = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.facts.lock();
         if let Some(told) = &*told {
             return told.is_llama;
         }

@@ -1,9 +1,9 @@
 //! Facts that need a look at every file or at the history: languages, and the files that are worked on most. A thread
 //! of its own finds them; a question waits for it only a short time, and the result is stored under its commit.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -127,7 +127,7 @@ fn languages(root: &Path, closed: &Closed) -> String {
             WalkState::Continue
         })
     });
-    let sums = sums.into_inner().unwrap_or_default();
+    let sums = sums.into_inner();
     let all: u64 = sums.values().sum::<u64>().max(1);
     let mut sums: Vec<(&str, u64)> = sums.into_iter().filter(|(_, bytes)| bytes * 100 >= all).collect();
     sums.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
@@ -143,9 +143,8 @@ struct Sums<'a> {
 
 impl Drop for Sums<'_> {
     fn drop(&mut self) {
-        if let Ok(mut all) = self.all.lock() {
-            self.own.iter().for_each(|(language, bytes)| *all.entry(language).or_default() += bytes);
-        }
+        let mut all = self.all.lock();
+        self.own.iter().for_each(|(language, bytes)| *all.entry(language).or_default() += bytes);
     }
 }
 

@@ -1,12 +1,13 @@
 //! The only writer of a log, among threads and processes: each record follows from the last line, read anew under the
 //! lock, and is written with one call. It must not trust its memory of the log's end.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use ring::rand::{SecureRandom, SystemRandom};
 
@@ -169,7 +170,7 @@ impl Log {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic between two steps leaves nothing that the next record would trust.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn append(&self, kind: Kind, draft: &Draft, durable: bool) -> Result<ReceiptId, ReceiptError> {

@@ -1,6 +1,6 @@
 //! A question's way: asked, drawn as the answer comes, stopped by Ctrl-C, its commands offered.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::editing::state;
 use super::hub::{Flow, Repl};
@@ -46,7 +46,7 @@ pub(super) fn ask(repl: &mut Repl, line: Option<&str>, question: &str) -> Flow {
     if reply.is_unanswered {
         return manual::answer_without_model(repl, question);
     }
-    repl.state.write().unwrap_or_else(PoisonError::into_inner).model_asked = ends_with_question(&reply.text);
+    repl.state.write().model_asked = ends_with_question(&reply.text);
     if reply.whole {
         make_title(repl.runtime.agent(), repl.runtime.store());
         memory::catch_up_memory(repl);

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use reedline::EditCommand;
 
@@ -226,7 +226,7 @@ impl Repl {
     pub(super) fn note_failure(&mut self, outcome: &CommandOutcome, keep: bool) {
         let failed = outcome.status != 0 && keep;
         let can_ask = failed && self.runtime.agent().current_model().is_some();
-        self.state.write().unwrap_or_else(PoisonError::into_inner).failed = can_ask;
+        self.state.write().failed = can_ask;
         self.failed = failed.then(|| Failed { command: outcome.command.clone(), status: outcome.status });
         if can_ask && outcome.status == NOT_FOUND {
             self.console.notice("Alt-Enter on an empty line, or :why, asks the model about it");
@@ -256,13 +256,13 @@ impl Repl {
     }
 
     /// The store, with every line in it.
-    pub(super) fn store(&self) -> std::sync::MutexGuard<'_, Store> {
+    pub(super) fn store(&self) -> parking_lot::MutexGuard<'_, Store> {
         self.terminal.store()
     }
 
     /// Sends the line in the editor this way, whatever the rules say; `None` leaves it to them.
     pub(super) fn set_forced(&self, route: Option<Route>) {
-        self.state.write().unwrap_or_else(PoisonError::into_inner).forced = route;
+        self.state.write().forced = route;
     }
 
     /// Puts a proposal into the editor; what comes back is the person's own line.

@@ -1,7 +1,6 @@
 //! The line in other hands: the user's editor, and keys of the live shell's own line editor. It must not know what the
 //! line means.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use reedline::EditCommand;
@@ -118,7 +117,7 @@ pub(super) fn press_in_shell(repl: &mut Repl, key: &str, function: &str, prompt:
     let has_run = repl.line_of_key_ended();
     repl.leave_rows(if has_run { 0 } else { rows }, (&line, at), prompt);
     if let Some(cwd) = cwd.filter(|cwd| *cwd != state::read(&repl.state).cwd) {
-        repl.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(&cwd);
+        repl.state.write().cwd.clone_from(&cwd);
         repl.runtime.stand_in(cwd);
         repl.configured.project.line_done();
     }

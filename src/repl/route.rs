@@ -1,7 +1,7 @@
 //! The router's questions at Enter: where an ambiguous line goes, the correction of a slip, `cd`
 //! for a directory, what was learned, and the last failure. It must not know how a line is weighed.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use nu_ansi_term::Color;
 
@@ -192,7 +192,7 @@ fn learn(repl: &mut Repl, line: &str, route: Route, hidden: bool) {
         features.map(|features| route::lesson(&features, context.weights, to_shell)).unwrap_or_default()
     });
     {
-        let mut state = repl.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = repl.state.write();
         let mut learned = Learned::clone(&state.learned);
         learned.answers.insert(line.to_owned(), route);
         steps.iter().for_each(|(index, step)| learned.weights.shift(*index, *step));
@@ -216,7 +216,7 @@ pub(super) fn forget_routes(repl: &mut Repl, argument: &str) {
     let forgotten = repl.store().forget_routes();
     match forgotten {
         Ok(lines) => {
-            repl.state.write().unwrap_or_else(PoisonError::into_inner).learned = Arc::default();
+            repl.state.write().learned = Arc::default();
             let noun = if lines == 1 { "line" } else { "lines" };
             repl.console.notice(&format!("Forgot {lines} {noun} and what was learned from it."));
         }
@@ -234,7 +234,7 @@ pub(super) fn set_mode(repl: &mut Repl, name: &str) {
                 hint: ":mode auto, :mode shell, :mode ask or :mode shadow".into(),
             });
         };
-        repl.state.write().unwrap_or_else(PoisonError::into_inner).mode = mode;
+        repl.state.write().mode = mode;
     }
     let mode = state::read(&repl.state).mode;
     repl.console.notice(match mode {
@@ -300,7 +300,7 @@ fn heaviest_words(repl: &Repl, line: &str) -> Option<String> {
 
 /// Asks the model about the last failure.
 pub(super) fn ask_about_failure(repl: &mut Repl) -> Flow {
-    repl.state.write().unwrap_or_else(PoisonError::into_inner).failed = false;
+    repl.state.write().failed = false;
     let Some(failed) = repl.failed.take() else { return Flow::Continue };
     let question = format!(
         "The command `{}` failed with status {}. Why, and what should I do?",

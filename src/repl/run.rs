@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, TryLockError};
+use std::sync::Arc;
 
 use reedline::{EditCommand, Signal};
 
@@ -191,7 +191,7 @@ pub(super) fn run(mut repl: Repl) -> Ending {
     repl.terminal.session.close();
     let store = Arc::clone(repl.runtime.store());
     drop(repl);
-    store.lock().unwrap_or_else(PoisonError::into_inner).finish();
+    store.lock().finish();
     ending
 }
 
@@ -281,7 +281,7 @@ fn interrupted(repl: &mut Repl) -> Flow {
 
 /// Sends the line in the editor the other way; once more, back to what the rules say.
 fn flip(repl: &mut Repl) {
-    let mut state = repl.state.write().unwrap_or_else(PoisonError::into_inner);
+    let mut state = repl.state.write();
     state.forced = match state.forced {
         Some(_) => None,
         None => match state.verdict(repl.terminal.editor.current_buffer_contents()).route {
@@ -410,11 +410,7 @@ fn make_prompt(repl: &Repl) -> ReedPrompt {
 
 fn tell_store_problem(repl: &Repl) {
     // While a line is being written the prompt doesn't wait: a problem of it is told at the next one.
-    let problem = match repl.runtime.store().try_lock() {
-        Ok(mut store) => store.take_problem(),
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner().take_problem(),
-        Err(TryLockError::WouldBlock) => None,
-    };
+    let problem = repl.runtime.store().try_lock().and_then(|mut store| store.take_problem());
     if let Some(problem) = problem {
         repl.console.failure(&problem.into());
     }

@@ -1,7 +1,8 @@
 //! The screen of a session: draws the answer that is awaited, and holds the lines that come beside it for the next prompt.
 //! It must not know how a question is answered.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -32,7 +33,7 @@ type Drawn = Option<(Option<ConversationId>, Drawing)>;
 
 impl Screen {
     fn lock(&self) -> MutexGuard<'_, Drawn> {
-        self.drawn.lock().unwrap_or_else(PoisonError::into_inner)
+        self.drawn.lock()
     }
 
     /// The lines that come beside an answer.

@@ -10,13 +10,13 @@
 //!
 //! The format is the kernel's (Documentation/filesystems/overlayfs.rst), with `userxattr`.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::scratch::Layer;
@@ -140,19 +140,19 @@ pub fn collect(layer: &Layer, workspace: &Layers, limits: &CollectLimits) -> Res
     let survey = SurveyLimits { entries_max: limits.entries_max, deadline };
     let end = upper.survey(survey, &|looked| {
         if looked.is_closed {
-            *closed.lock().unwrap_or_else(PoisonError::into_inner) = Some(looked.path.to_owned());
+            *closed.lock() = Some(looked.path.to_owned());
         }
         let below = looked.entries.iter().filter(|it| it.stamp.is_directory()).map(|it| it.name.clone()).collect();
-        found.lock().unwrap_or_else(PoisonError::into_inner).insert(looked.path.to_owned(), looked.entries);
+        found.lock().insert(looked.path.to_owned(), looked.entries);
         below
     });
     collector.ended(end)?;
     // Half of a change is none.
-    if let Some(path) = closed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    if let Some(path) = closed.into_inner() {
         return Err(CollectError::Path { path, error: PathError::System(nix::errno::Errno::EACCES) });
     }
     collector.directory(Path::new(""), true, &directories)?;
-    let mut changes = collector.changes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut changes = collector.changes.into_inner();
     changes.items = one_for_each_path(changes.items);
     contest_vanished(&mut changes.items, workspace, layer.since_ns);
     count_other_names(&mut changes.items, workspace);
@@ -308,7 +308,7 @@ impl Collector<'_> {
             return if is_same { Ok(()) } else { self.note(path, ChangeKind::Link { target }, lower) };
         }
         if !stamp.is_file() {
-            self.changes.lock().unwrap_or_else(PoisonError::into_inner).left_out.push(path.to_owned());
+            self.changes.lock().left_out.push(path.to_owned());
             return Ok(());
         }
         // What would run as somebody else isn't made real.
@@ -338,11 +338,11 @@ impl Collector<'_> {
             if !kept(path)
                 && let Err(error) = self.note(path, ChangeKind::Deleted, Some(stamp))
             {
-                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                *failure.lock() = Some(error);
             }
         });
         let end = end.map_err(|error| CollectError::Path { path: path.to_owned(), error })?;
-        failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)?;
+        failure.into_inner().map_or(Ok(()), Err)?;
         self.ended(end)
     }
 
@@ -365,7 +365,7 @@ impl Collector<'_> {
             // A directory's time changes with each name in it.
             !it.is_directory() && it.changed_ns >= self.layer.since_ns - TICK_NS
         });
-        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changes = self.changes.lock();
         if changes.items.len() >= self.limits.entries_max {
             return Err(CollectError::TooMany(self.limits.entries_max));
         }

@@ -37,11 +37,12 @@ mod tests;
 mod tmp;
 mod waiting;
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use changes::{Change, ChangeKind, Changes, CollectError, CollectLimits, collect};
@@ -317,7 +318,7 @@ impl Sandbox {
 
     /// The directories of this session, made when they are first needed.
     fn scratch(&self) -> std::io::Result<Arc<Scratch>> {
-        let mut scratch = self.scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scratch = self.scratch.lock();
         if let Some(scratch) = scratch.as_ref().filter(|it| it.is_there()) {
             return Ok(Arc::clone(scratch));
         }
@@ -484,7 +485,7 @@ impl Sandbox {
             Tier::None => Ok(None),
             Tier::Bubblewrap | Tier::Overlay => Ok(Some("/tmp".into())),
             Tier::Landlock => {
-                let mut tmp = self.tmp.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut tmp = self.tmp.lock();
                 let held = match tmp.take() {
                     Some(held) if held.path().is_dir() => held,
                     _ => Tmp::make(Path::new("/tmp")).map_err(|error| SandboxError {

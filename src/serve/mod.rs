@@ -8,11 +8,12 @@ mod outputs;
 mod person;
 mod protocol;
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -205,7 +206,7 @@ struct Server {
 
 impl Server {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn write(&self) {
@@ -222,7 +223,7 @@ impl Server {
 
     /// Ends everything that goes on; the process follows.
     fn over(&self) {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.calls.lock().take();
         let mut state = self.state();
         state.is_over = true;
         state.open.values().for_each(Cancel::cancel);
@@ -233,12 +234,12 @@ impl Server {
     fn wait(&self) {
         let mut state = self.state();
         while !state.is_over {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait(&mut state);
         }
         let until = Instant::now() + END_WAIT;
         while !state.open.is_empty() && Instant::now() < until {
             let left = until.saturating_duration_since(Instant::now());
-            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.changed.wait_for(&mut state, left);
         }
         drop(state);
         self.peer.drain(until);
@@ -279,7 +280,7 @@ impl Server {
         let (cancel, client) = (Cancel::new(), state.connection.client.clone());
         let call = Waiting { id: id.clone(), name, arguments, progress, is_modern, client, cancel: cancel.clone() };
         let ends = || RpcError::new(INTERNAL_ERROR, "the server ends");
-        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let calls = self.calls.lock();
         calls.as_ref().ok_or_else(ends)?.try_send(call).map_err(|error| match error {
             TrySendError::Full(_) => RpcError::new(INVALID_REQUEST, "too many calls wait already"),
             TrySendError::Disconnected(_) => ends(),

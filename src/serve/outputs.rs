@@ -2,12 +2,13 @@
 //! session's memory; whoever connects to its private socket is sent them once. The socket is in the state directory, which no
 //! sandboxed program sees.
 
+use parking_lot::Mutex;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -58,7 +59,7 @@ impl Outputs {
                 }
                 let Ok(mut stream) = stream else { continue };
                 if is_own(&stream) && stream.set_write_timeout(Some(WAIT)).is_ok() {
-                    let last = latest.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                    let last = latest.lock().clone();
                     let answer = json!({"session": session.to_string(), "last_output": last, "jobs": jobs(shell)});
                     let _ = stream.write_all(answer.to_string().as_bytes());
                 }
@@ -79,7 +80,7 @@ impl Outputs {
             "duration_ms": u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX),
             "output": String::from_utf8_lossy(&bytes[start..]), "left_out_bytes": left_out,
         });
-        *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;
+        *self.latest.lock() = latest;
     }
 }
 

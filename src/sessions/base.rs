@@ -1,8 +1,9 @@
 //! The sessions of one repository, and one of them: what they consist of, how they are found and listed, and which of their tips
 //! are kept.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::disk::{self, Desk, Left};
 use super::error::{SessionError, unknown};

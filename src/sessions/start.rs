@@ -1,9 +1,10 @@
 //! The beginning of a session's life in this process: a new one, a fork of another, or one that is opened to be written.
 
+use parking_lot::Mutex;
 use std::fs::File;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::base::{Session, Sessions};
 use super::disk::{self, Desk};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::base::{Session, Sessions};
 use super::error::SessionError;
@@ -385,7 +385,7 @@ impl Session {
         let tree = batch.tree(repo.commit(self.tip)?.tree, &edits)?;
         let commit = batch.commit(&self.sessions.new_commit(tree, vec![self.tip], now_unix_ms(), message))?;
         batch.settle()?;
-        *self.unnamed.lock().unwrap_or_else(PoisonError::into_inner) = Some((commit, batch.into_unnamed()));
+        *self.unnamed.lock() = Some((commit, batch.into_unnamed()));
         Ok(commit)
     }
 
@@ -400,7 +400,7 @@ impl Session {
             return Err(error.into());
         }
         // Somebody's `git gc --prune=now` may have taken them in between.
-        let unnamed = self.unnamed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let unnamed = self.unnamed.lock().take();
         let whole = match unnamed.filter(|(id, _)| *id == commit) {
             Some((_, unnamed)) => unnamed.write_again(&repo),
             None => Ok(()),

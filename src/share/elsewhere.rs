@@ -1,8 +1,8 @@
 //! A question that is open in two places at once: at the terminal and at those who watch. The first answer counts, wherever it
 //! comes from, and only for exactly the call that was shown.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Time in which somebody elsewhere can answer.
@@ -59,8 +59,8 @@ impl Elsewhere {
         Self { number, digest, whom, state: Mutex::new(State::Open), withdrawn: AtomicBool::new(false), until }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> parking_lot::MutexGuard<'_, State> {
+        self.state.lock()
     }
 
     /// The flag that withdraws the question at the terminal.

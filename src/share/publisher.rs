@@ -1,8 +1,9 @@
 //! The two threads of a shared session: one hides secrets and sends frames, the other hears who watches and what they answer.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -48,7 +49,7 @@ impl Link {
     }
 
     fn token(&self) -> String {
-        self.token.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.token.lock().clone()
     }
 }
 
@@ -205,7 +206,7 @@ fn resume(
         _ => return Err(Unsent::Unknown),
     }
     let token = answer.body["publish_token"].as_str().ok_or(Unsent::Unknown)?;
-    *link.token.lock().unwrap_or_else(PoisonError::into_inner) = token.to_owned();
+    *link.token.lock() = token.to_owned();
     (*accepted, out.numbered) = (last, 0);
     out.ask_again();
     queue.is_back();

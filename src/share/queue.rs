@@ -1,9 +1,10 @@
 //! The queue of a shared session: output in a bounded number of pieces, and frames. Nobody waits to put something in: what has no
 //! place is dropped and counted.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -81,7 +82,7 @@ impl Default for Queue {
 
 impl Queue {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     fn at_ms(&self) -> u64 {
@@ -154,7 +155,7 @@ impl Queue {
                 break;
             }
             waiting.is_awaited = true;
-            waiting = self.woken.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.woken.wait_for(&mut waiting, left);
         }
         waiting.is_awaited = false;
         waiting
@@ -180,7 +181,7 @@ impl Queue {
     }
 
     fn end_control(&self) {
-        if let Some(connection) = self.control.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(connection) = self.control.lock().take() {
             connection.end();
         }
     }
@@ -196,7 +197,7 @@ impl Queue {
 
     /// Notes the connection that is to be closed at the end.
     pub fn hears_by(&self, connection: Option<Hangup>) {
-        *self.control.lock().unwrap_or_else(PoisonError::into_inner) = connection;
+        *self.control.lock() = connection;
         if self.is_over() {
             self.end_control();
         }
@@ -221,18 +222,19 @@ impl Queue {
 
     /// Sets the question that may be answered elsewhere.
     pub fn open(&self, question: Option<Arc<Elsewhere>>) {
-        *self.open.lock().unwrap_or_else(PoisonError::into_inner) = question;
+        *self.open.lock() = question;
     }
 
     /// The question that may be answered elsewhere.
     pub fn opened(&self) -> Option<Arc<Elsewhere>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.open.lock().clone()
     }
 
     /// Waits a moment, or until it is over or the gateway has it again.
     pub fn rest(&self, longest: Duration) {
-        let wait = self.woken.wait_timeout_while(self.waiting(), longest, |it| !it.is_over && !it.is_back);
-        wait.unwrap_or_else(PoisonError::into_inner).0.is_back = false;
+        let mut waiting = self.waiting();
+        self.woken.wait_while_for(&mut waiting, |it| !it.is_over && !it.is_back, longest);
+        waiting.is_back = false;
     }
 
     /// The gateway was started anew and has the session again.

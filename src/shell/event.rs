@@ -1,7 +1,7 @@
 //! Messages between a session and its pump: the options, the events, the receiver of the keys.
 
+use parking_lot::Mutex;
 use std::process::ExitStatus;
-use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 

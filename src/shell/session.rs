@@ -4,9 +4,9 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ impl Handle {
 
     /// Says at which keys the editor hands over control, as a terminal sends them: it would forget the keys behind them.
     pub fn stop_at(&self, keys: Vec<Vec<u8>>) {
-        *self.gate.stops.lock().unwrap_or_else(PoisonError::into_inner) = keys;
+        *self.gate.stops.lock() = keys;
     }
 
     /// Says that the editor wants another line after an Enter.
@@ -231,12 +231,12 @@ impl Session {
     /// Time when the terminal last sent keys, whoever they were for.
     #[must_use]
     pub fn last_keys(&self) -> Option<Instant> {
-        *self.handle.gate.last_keys.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.handle.gate.last_keys.lock()
     }
 
     /// Forgets keys that were read then: they answered a question, so nobody was typing.
     pub fn forget_keys(&self, read: Instant) {
-        let mut last = self.handle.gate.last_keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.handle.gate.last_keys.lock();
         *last = last.filter(|at| *at > read);
     }
 

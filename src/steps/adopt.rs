@@ -1,11 +1,11 @@
 //! Changes that were made elsewhere, on a copy of the workspace, made real as one: with the same journal as an undo, each
 //! path only if it still is what it was when the changes were collected. The step that results takes them back.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
 use gix::ObjectId;
 
@@ -236,7 +236,7 @@ impl Keeping<'_> {
             return Ok(id);
         };
         let id = name_of(bytes).ok_or(StepsError::Collision)?;
-        let is_new = || self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        let is_new = || self.seen.lock().insert(id);
         if !self.packs.hold(&id) && is_new() {
             packer.add(id, bytes).map_err(|error| StepsError::io("the store of steps", &error))?;
         }

@@ -2,12 +2,12 @@
 //! and the files of a project that are protected by name, such as `.envrc`, recipes of CI and tasks of editors. They are
 //! compared by content around a command, and put back on request. It doesn't know what was run, nor who is asked.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::look::STAGE_PREFIX;
@@ -218,18 +218,18 @@ fn protected(root: &Root, limits: &Limits, is_protected: &IsProtected) -> Protec
     let (found, looked_into) = (Mutex::new(Vec::new()), Mutex::new(BTreeSet::new()));
     let visit = |looked: Looked<'_>| {
         let Visited { files, directories } = visited(&looked, is_protected);
-        looked_into.lock().unwrap_or_else(PoisonError::into_inner).insert(looked.path.to_owned());
-        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+        looked_into.lock().insert(looked.path.to_owned());
+        let mut found = found.lock();
         found.extend(files.into_iter().map(|name| looked.path.join(OsStr::from_bytes(name))));
         directories.into_iter().map(Box::from).collect()
     };
     let bounds = SurveyLimits { entries_max: limits.files_max, deadline: Instant::now() + limits.look_time };
     let end = root.survey(bounds, &visit);
-    let mut paths = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut paths = found.into_inner();
     let is_whole = end == SurveyEnd::Whole && paths.len() <= FILES_MAX;
     paths.sort_unstable();
     paths.truncate(FILES_MAX);
-    let directories = looked_into.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let directories = looked_into.into_inner();
     Protected { paths, directories, is_whole }
 }
 

@@ -5,10 +5,11 @@ mod job;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -174,7 +175,7 @@ impl Shell {
     }
 
     fn left(&self) -> MutexGuard<'_, Left> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+        self.left.lock()
     }
 
     /// Starts a thread that ends the remaining programs as soon as everything is stopped; it ends with the tool.
@@ -186,7 +187,7 @@ impl Shell {
         let look = move || {
             while let Some(left) = left.upgrade() {
                 if is_stopped() {
-                    end_all(std::mem::take(&mut *left.lock().unwrap_or_else(PoisonError::into_inner)));
+                    end_all(std::mem::take(&mut *left.lock()));
                 }
                 drop(left);
                 thread::park_timeout(LOOK);
@@ -366,7 +367,7 @@ impl Shell {
 
 /// Waits for a job, or ends it.
 fn follow(left: &Mutex<Left>, number: usize, kill: bool, work: &mut Work<'_>) -> Outcome {
-    let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || left.lock();
     let taken = {
         let mut left = lock();
         let Left { jobs, is_followed } = &mut *left;
@@ -404,7 +405,7 @@ fn followed(left: &Mutex<Left>, mut job: Going, kill: bool, work: &mut Work<'_>)
         Ok(Ran::Awaited(output)) => outcome(&output, &Note::Awaited, started.elapsed()),
         Ok(Ran::Overfull(output)) => outcome(&output, &Note::Overfull, started.elapsed()),
         Ok(Ran::Running(output)) => {
-            left.lock().unwrap_or_else(PoisonError::into_inner).jobs.push(job);
+            left.lock().jobs.push(job);
             outcome(&output, &Note::Job(number), started.elapsed())
         }
         Err(error) => failed(error).into(),

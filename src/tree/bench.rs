@@ -4,14 +4,15 @@
 //! A bench has what differs from a tree that all sessions of the repository share ([`super::lower`]); both are shown over
 //! each other. Where a directory can't hide what lies below it, and if that is wanted, a bench has all files itself.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::flood::Flood;
 use super::gitdir::GitDir;
@@ -108,7 +109,7 @@ impl Bench {
     /// The directories that show its files over each other, the topmost first. They are right after [`Bench::ready`].
     #[must_use]
     pub fn layers(&self) -> Vec<PathBuf> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.known.lock();
         let lower = known.as_ref().and_then(|it| it.lower.as_ref());
         let git = self.git.as_ref().and_then(GitDir::layer);
         let own = std::iter::once(self.dir.as_path()).chain(git).map(Path::to_owned);
@@ -129,7 +130,7 @@ impl Bench {
 
     /// Takes the list of what commands changed and the draft doesn't have, each with the reason.
     pub fn take_left_out(&self) -> Vec<String> {
-        std::mem::take(&mut self.left_out.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.left_out.lock())
     }
 
     /// Brings it to the state of the draft: only paths that differ are written.
@@ -141,7 +142,7 @@ impl Bench {
             return Err(why.to_owned());
         }
         let told = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let before = match known.take().or_else(|| self.remembered()) {
             Some(before) => before,
             None => self.begun().map_err(told)?,
@@ -180,7 +181,7 @@ impl Bench {
 
     /// Brings it to the draft if a command has used it, so that another process takes it up as it is.
     pub fn settle(&self) {
-        let is_used = self.known.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let is_used = self.known.lock().is_some();
         if is_used && let Err(why) = self.ready() {
             // The next command says so, or makes it anew.
             tracing::info!(event = "bench_not_settled", why = why.as_str());
@@ -292,7 +293,7 @@ impl Bench {
     /// As of [`Bench::adopt`].
     pub fn adopt_with(&self, changes: &[(&Path, Did)], flood: Option<&Flood>) -> Result<Vec<String>, String> {
         let told = |error: io::Error| format!("the copy for commands ({}): {error}", self.dir.display());
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         let lower = known.take().and_then(|it| it.lower);
         let layer = Layer { top: &self.dir, below: lower.as_ref().map(|it| &*it.files) };
         self.forget().map_err(told)?;
@@ -331,7 +332,7 @@ impl Bench {
         let now = Known { lower, ..self.state()? };
         self.remember(&now).map_err(told)?;
         *known = Some(now);
-        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).extend(left_out.iter().cloned());
+        self.left_out.lock().extend(left_out.iter().cloned());
         Ok(left_out)
     }
 

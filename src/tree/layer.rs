@@ -1,13 +1,13 @@
 //! The files of a bench: a directory, alone or over a tree that is written out and that nobody changes. What the directory has
 //! hides what lies below; a name that is gone is marked as overlayfs does it.
 
+use parking_lot::Mutex;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -232,13 +232,13 @@ pub(super) fn copy_directory(from: &Root, path: &Path, top: &Path) -> io::Result
         let is_wanted = |name: &[u8]| !is_on_the_way || next.is_some_and(|it| it.as_bytes() == name);
         let copied = if is_on_the_way { Ok(()) } else { copy_entries(from, &looked, top) };
         if let Err(error) = copied {
-            *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            *failure.lock() = Some(error);
             return Vec::new();
         }
         let below = looked.entries.into_iter().filter(|it| it.stamp.is_directory() && is_wanted(&it.name));
         below.map(|it| it.name).collect()
     });
-    match (failure.into_inner().unwrap_or_else(PoisonError::into_inner), end) {
+    match (failure.into_inner(), end) {
         (Some(error), _) => Err(error),
         (None, SurveyEnd::Whole) => Ok(()),
         (None, SurveyEnd::Entries) => Err(io::Error::other(format!("{} has too many files", path.display()))),

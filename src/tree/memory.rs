@@ -1,7 +1,7 @@
 //! Objects in memory, for trees without a repository.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 use crate::git::{Entry, GitError, Objects, Oid, is_empty_tree};
 
@@ -15,7 +15,7 @@ impl Memory {
     /// Keeps a content and gives its name; `None` for one that was made to have another's name.
     pub fn keep(&self, bytes: &[u8]) -> Option<Oid> {
         let id = self.blob_id(bytes)?;
-        self.blobs.lock().unwrap_or_else(PoisonError::into_inner).insert(id, bytes.to_vec());
+        self.blobs.lock().insert(id, bytes.to_vec());
         Some(id)
     }
 }
@@ -26,13 +26,13 @@ impl Objects for Memory {
     }
 
     fn blob(&self, id: Oid, bytes_max: u64) -> Result<Vec<u8>, GitError> {
-        let blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let blobs = self.blobs.lock();
         let bytes = blobs.get(&id).ok_or(GitError::Object(id))?;
         if bytes.len() as u64 > bytes_max { Err(GitError::Long(bytes_max)) } else { Ok(bytes.clone()) }
     }
 
     fn size(&self, id: Oid) -> Result<u64, GitError> {
-        let blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let blobs = self.blobs.lock();
         blobs.get(&id).map(|bytes| bytes.len() as u64).ok_or(GitError::Object(id))
     }
 }

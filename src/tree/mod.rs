@@ -23,9 +23,10 @@ mod rules;
 #[cfg(test)]
 mod tests;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::git::{GitError, Mode, Objects, Oid};
 
@@ -113,22 +114,22 @@ impl Draft {
 
     /// Lets lines as of `.git/info/exclude` count for it, from now on.
     pub fn exclude(&self, lines: Vec<String>) {
-        *self.excludes.lock().unwrap_or_else(PoisonError::into_inner) = lines;
+        *self.excludes.lock() = lines;
     }
 
     /// Notes the commit whose tree it began with.
     pub fn note_commit(&self, commit: Oid) {
-        *self.commit.lock().unwrap_or_else(PoisonError::into_inner) = Some(commit);
+        *self.commit.lock() = Some(commit);
     }
 
     /// The commit whose tree it began with.
     fn commit(&self) -> Option<Oid> {
-        *self.commit.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.commit.lock()
     }
 
     /// These lines.
     fn excludes(&self) -> Vec<String> {
-        self.excludes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.excludes.lock().clone()
     }
 
     /// The tree `base` as it is: every change is refused.
@@ -146,12 +147,12 @@ impl Draft {
 
     /// Lets `watcher` hear of each change from now on.
     pub fn watch(&self, watcher: Watcher) {
-        *self.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
+        *self.watcher.lock() = Some(watcher);
     }
 
     /// Refuses names and contents that `guard` finds a key in, from now on.
     pub fn guard(&self, guard: Guard) {
-        *self.guard.lock().unwrap_or_else(PoisonError::into_inner) = Some(guard);
+        *self.guard.lock() = Some(guard);
     }
 
     /// Takes back the changes of files in which the guard finds a key: keys may become known after a file was written.
@@ -180,16 +181,16 @@ impl Draft {
     /// Whether the guard finds a key in these bytes.
     #[must_use]
     pub fn holds_key(&self, bytes: &[u8]) -> bool {
-        self.guard.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(|guard| guard(bytes))
+        self.guard.lock().as_ref().is_some_and(|guard| guard(bytes))
     }
 
     /// Tells the watcher that something changed; returns whether it could keep that.
     pub fn tell(&self) -> bool {
-        self.watcher.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(|watcher| watcher(self))
+        self.watcher.lock().as_ref().is_none_or(|watcher| watcher(self))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The tree that it began with.
@@ -204,7 +205,7 @@ impl Draft {
     }
 
     fn open(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// The files whose contents go with each question, as a list for people and records.

@@ -163,11 +163,11 @@ fn both_show_the_same_files_to_a_search() {
         tree.walk(Path::new(below), &|| {
             Box::new(|file| {
                 let bytes = file.stamp().expect("a stamp").bytes;
-                found.lock().expect("a list").push((file.path.to_owned(), bytes));
+                found.lock().push((file.path.to_owned(), bytes));
                 true
             })
         });
-        let mut found = found.into_inner().expect("a list");
+        let mut found = found.into_inner();
         found.sort();
         found
     };
@@ -500,16 +500,16 @@ fn a_file_with_a_known_key_is_refused_and_taken_back_if_the_key_is_known_later()
 fn shown(bench: &Bench) -> Vec<String> {
     let layers = bench.layers();
     let layers = crate::files::Layers::open(layers.iter().map(PathBuf::as_path)).expect("layers");
-    let all = std::sync::Mutex::new(Vec::new());
+    let all = parking_lot::Mutex::new(Vec::new());
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
     let limits = crate::files::SurveyLimits { entries_max: 10_000, deadline };
     let see = |path: &Path, stamp: crate::files::Stamp| {
         let text = if stamp.is_directory() { "/".into() } else { layers.held(path, 1000).expect("a file").1 };
-        all.lock().expect("a lock").push(format!("{} {}", path.display(), String::from_utf8_lossy(&text)));
+        all.lock().push(format!("{} {}", path.display(), String::from_utf8_lossy(&text)));
     };
     let end = layers.survey(Path::new(""), limits, &see).expect("a directory");
     assert_eq!(end, crate::files::SurveyEnd::Whole);
-    let mut all = all.into_inner().expect("a lock");
+    let mut all = all.into_inner();
     all.sort();
     all
 }

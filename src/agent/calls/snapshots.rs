@@ -1,8 +1,9 @@
 //! The state of the workspace before and after a call, stored so that undo can revert the call.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -75,7 +76,7 @@ fn watch(mut steps: Steps, watched: &Mutex<Watched>, jobs: &Jobs) {
         if jobs.are_working() {
             continue;
         }
-        let mut watched = watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = watched.lock();
         // Another job may have begun just now.
         if jobs.are_working() || watched.edit.strong_count() > 0 {
             continue;
@@ -105,7 +106,7 @@ impl Keeper {
     }
 
     fn watched(&self) -> MutexGuard<'_, Watched> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+        self.watched.lock()
     }
 
     /// Says to which run towards a goal the next steps belong.
@@ -159,7 +160,7 @@ impl Keeper {
         let edit = |steps: &mut Steps, paths: Vec<&String>| {
             let places: Vec<PathBuf> = paths.iter().filter_map(|path| root.resolve(path).ok()).collect();
             let names: Vec<String> = places.iter().map(|path| path.display().to_string()).collect();
-            watched.lock().unwrap_or_else(PoisonError::into_inner).edit = Arc::downgrade(&held);
+            watched.lock().edit = Arc::downgrade(&held);
             steps.before_edit(&names.join(", "), &places).map(|before| Snapshot::Edit(before, held))
         };
         let kept = match action {
@@ -285,7 +286,7 @@ impl Keeper {
             Snapshot::Command(open) => steps.after(open),
             Snapshot::Edit(before, _held) => steps.after_edit(before),
         };
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock();
         let ended = watched.job.take_if(|_| !has_jobs).map(|job| steps.after_job(job));
         // The model learns of a step when it asks for the job.
         let ended = ended.or_else(|| watched.ended.take_if(|ended| is_follow || ended.is_err()));

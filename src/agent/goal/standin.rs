@@ -1,8 +1,9 @@
 //! The stand-in for the person whom a run doesn't have: it says yes to calls that a person approved by their fingerprint, and
 //! else halts the run or says no.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::OnHalt;
 use super::review::Reviewer;
@@ -31,13 +32,13 @@ impl Calls {
             && let Step::Requested { intent, planned } = &tool.step
         {
             let newest = (planned.arguments.to_string(), intent.clone());
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = newest;
+            *self.0.lock() = newest;
         }
     }
 
     /// Makes a halt of the newest call: its tool isn't the one any more that the person allowed.
     pub(super) fn halt_of_changed(&self, tool: &str, changed: Changed) -> Halt {
-        let (arguments, intent) = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (arguments, intent) = self.0.lock().clone();
         Halt {
             digest: sha256_hex(format!("{tool} {arguments}").as_bytes()),
             tool: tool.to_owned(),
@@ -108,7 +109,7 @@ impl Person for StandIn {
             return Answer::Unanswered("nobody can be asked during this run".to_owned());
         }
         if self.halt.is_none() {
-            let (arguments, intent) = self.calls.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let (arguments, intent) = self.calls.0.lock().clone();
             self.halt = Some(Halt {
                 digest: question.digest.clone(),
                 tool: question.tool.clone(),

@@ -1,8 +1,6 @@
 //! A run as a trajectory in the Agent Trajectory Interchange Format, version 1.7, which runners of benchmarks read. Source of the
 //! format: the models of the Python package `harbor` (`harbor.models.trajectories`).
 
-use std::sync::PoisonError;
-
 use serde_json::{Map, Value, json};
 
 use super::journal::StoredJournal;
@@ -24,7 +22,7 @@ pub fn run_trajectory(journal: &StoredJournal) -> Result<Value, Failure> {
     let events = journal.events(0)?;
     let mut run = Run::default();
     let mut steps = Vec::new();
-    let store = journal.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let store = journal.store.lock();
     for (_, time, event) in &events {
         run.apply(*time, event);
         match event {

@@ -1,6 +1,7 @@
 //! A run towards a goal on a thread of its own, beside a session. It must not know how its progress is shown.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -116,7 +117,7 @@ impl Drop for Background {
 }
 
 fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
-    progress.lock().unwrap_or_else(PoisonError::into_inner)
+    progress.lock()
 }
 
 /// A report of the thread's run.

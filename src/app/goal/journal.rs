@@ -1,6 +1,7 @@
 //! Runs towards a goal: their journal in the store, and the lines that tell about them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -112,7 +113,7 @@ pub(in crate::app) fn stored_events<E: DeserializeOwned>(
 }
 
 fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
-    store.lock().unwrap_or_else(PoisonError::into_inner)
+    store.lock()
 }
 
 /// An event as the store keeps it.

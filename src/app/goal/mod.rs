@@ -6,10 +6,11 @@ mod background;
 mod journal;
 mod work;
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::agent::goal::Journal;
 use crate::config::{Env, Settings};
@@ -188,7 +189,7 @@ fn event_line(run: &Run, event: &Event) -> Option<String> {
 /// Names the runs of a workspace that rest, for a person who comes back.
 #[must_use]
 pub fn resting_runs(store: &Arc<Mutex<Store>>, env: &Env, workspace: &Path) -> Vec<String> {
-    let rows = store.lock().unwrap_or_else(PoisonError::into_inner).runs(KIND, RECENT_MAX).unwrap_or_default();
+    let rows = store.lock().runs(KIND, RECENT_MAX).unwrap_or_default();
     let here = rows.into_iter().filter(|row| Path::new(&row.workspace) == workspace);
     let line = |row: RunRow| {
         let run = StoredJournal::of(Arc::clone(store), row.id).state().ok().filter(|run| run.end.is_none())?;

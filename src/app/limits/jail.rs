@@ -1,9 +1,10 @@
 //! The jail of programs that we start by ourselves in a repository: they read, and write nothing.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::app::limits::sandbox::{Chosen, sandbox_mode};
 use crate::config::{Env, Settings, config_directory, data_directory, state_directory};
@@ -67,7 +68,7 @@ impl Jails {
 
     fn of(&self, settings: &Settings, env: &Env, root: &Path) -> Chosen {
         let key = (sandbox_mode(settings) as u8, root.to_owned());
-        let mut jails = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut jails = self.0.lock();
         jails.entry(key).or_insert_with(|| Chosen::for_workspace(settings, env, root)).clone()
     }
 }

@@ -1,8 +1,9 @@
 //! Runs of procedures: their journals in the store, and the lines that tell about them. It must not know how lines are shown.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::Procedure;
 use crate::agent::goal::Journal as _;
@@ -415,7 +416,7 @@ fn fate_of(records: &[receipts::Record<'_>], step: &StepRun) -> Fate {
 }
 
 fn lock(store: &Mutex<Store>) -> MutexGuard<'_, Store> {
-    store.lock().unwrap_or_else(PoisonError::into_inner)
+    store.lock()
 }
 
 fn none_with(run: i64) -> Failure {

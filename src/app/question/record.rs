@@ -1,6 +1,7 @@
 //! Keeps a conversation in the store as it happens.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use crate::agent::{Ending, PastCall, PastSummary, PastTurn, Recorder, SummaryUpTo};
 use crate::host::now_unix_ms;
@@ -78,7 +79,7 @@ impl StoreRecorder {
 
     /// After a panic in another thread all rows are whole, so a poisoned lock is as good as another.
     fn store(store: &Arc<Mutex<Store>>) -> MutexGuard<'_, Store> {
-        store.lock().unwrap_or_else(PoisonError::into_inner)
+        store.lock()
     }
 }
 

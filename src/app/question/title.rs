@@ -1,6 +1,7 @@
 //! The title of a new conversation, made in the background: nothing waits for it, and a session that ends does without.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::thread;
 
 use super::StoreRecorder;
@@ -11,7 +12,7 @@ use crate::store::{MessageState, Store};
 /// that the person sets meanwhile stays.
 pub fn make_title(agent: &Agent, store: &Arc<Mutex<Store>>) {
     let (Some(titler), Some(conversation)) = (agent.titler(), agent.conversation()) else { return };
-    let turns = store.lock().unwrap_or_else(PoisonError::into_inner).turns(conversation).unwrap_or_default();
+    let turns = store.lock().turns(conversation).unwrap_or_default();
     let [turn] = &turns[..] else { return };
     if turn.state != MessageState::Complete {
         return;
@@ -21,7 +22,7 @@ pub fn make_title(agent: &Agent, store: &Arc<Mutex<Store>>) {
     let _ = thread::Builder::new().name("title".to_owned()).spawn(move || {
         let mut recorder = StoreRecorder::in_background(Arc::clone(&store), conversation);
         if let Some(title) = titler.title(&turn.question, &turn.answer, &mut recorder) {
-            let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+            let store = store.lock();
             // One that can't be written is missed as little as one that wasn't made.
             let _ = store.suggest_title(conversation, &title);
         }

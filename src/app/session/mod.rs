@@ -8,8 +8,8 @@ mod tools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::tooling::workspace::strangers_top;
@@ -330,7 +330,7 @@ impl Runtime {
     /// The stored conversation with exactly these turns; if there is none, as for a session from another machine, it is
     /// stored.
     fn conversation_of(&self, turns: &[StoredTurn]) -> Result<ConversationId, Failure> {
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.store.lock();
         let said = |turns: &[StoredTurn]| -> Vec<(String, String)> {
             turns.iter().map(|it| (it.question.clone(), it.answer.clone())).collect()
         };
@@ -757,9 +757,9 @@ fn spent_since(store: &Store, conversation: ConversationId, time_ms: i64) -> ([u
 }
 
 /// The last turn as it is stored; its texts are redacted once more.
-fn said_last(agent: &Agent, store: &std::sync::Mutex<Store>) -> Option<TurnReport> {
+fn said_last(agent: &Agent, store: &parking_lot::Mutex<Store>) -> Option<TurnReport> {
     let conversation = agent.conversation()?;
-    let store = store.lock().unwrap_or_else(PoisonError::into_inner);
+    let store = store.lock();
     let last = store.turns(conversation).ok()?.into_iter().next_back()?;
     let (tokens, cost) = spent_since(&store, conversation, last.time);
     let call = |it: crate::store::StoredCall| CallFile {

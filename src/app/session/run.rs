@@ -1,8 +1,9 @@
 //! A run towards a goal on a git session: each attempt at a task that changes something is a commit, and the report is the
 //! session's last turn. It must not know how a run works.
 
+use parking_lot::Mutex;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::{OnGit, Runtime, key_test, said_last, session_failure, without_keys};
 use crate::agent::Agent;

@@ -1,10 +1,11 @@
 //! Builds the tool runner: tools, policy, receipts and sandbox in one workspace.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::agent::{Later, ToolRunner, ToolRunnerOptions};
 use crate::app::ChannelKind;
@@ -292,7 +293,7 @@ struct StoredMemory {
 
 impl Memory for StoredMemory {
     fn search(&mut self, query: &str, limit: usize) -> Result<Vec<Found>, String> {
-        let mut store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut store = self.store.lock();
         let hits = store.recall(query, limit).map_err(|error| error.to_string())?;
         let mut titles: BTreeMap<ConversationId, String> = BTreeMap::new();
         let place = |hit: Hit| {

@@ -1,10 +1,11 @@
 //! Settings to servers of tools: what each may reach, how its program is started, and what makes it this server.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -188,7 +189,7 @@ fn web(settings: &Settings, env: &Env, rows: &Arc<Mutex<BTreeMap<String, Arc<Ser
     let authorities = Authorities::of(env);
     let (rows, own) = (Arc::clone(rows), env.clone());
     let headers = move |name: &str| {
-        let row = rows.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let row = rows.lock().get(name).cloned();
         let Some(row) = row else { return Ok(Vec::new()) };
         let mut headers = Vec::new();
         for (name, source) in &row.headers {
@@ -248,7 +249,7 @@ fn adding(parts: &Arc<Parts>, chosen: &Chosen) -> Adding {
                 Some(identity)
             });
         }
-        parts.servers.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), row);
+        parts.servers.lock().insert(name.to_owned(), row);
         made
     })
 }
@@ -300,12 +301,12 @@ impl Parts {
     fn hash(&self, program: &Path, data: &std::fs::Metadata) -> Option<String> {
         let times = [data.mtime(), data.mtime_nsec(), data.ctime(), data.ctime_nsec()];
         let key = (data.dev(), data.ino(), data.len(), times);
-        let known = self.hashes.lock().unwrap_or_else(PoisonError::into_inner).get(program).cloned();
+        let known = self.hashes.lock().get(program).cloned();
         if let Some((_, hash)) = known.filter(|(known, _)| *known == key) {
             return Some(hash);
         }
         let hash = receipts::hash(&host::read_program(program)?);
-        self.hashes.lock().unwrap_or_else(PoisonError::into_inner).insert(program.to_owned(), (key, hash.clone()));
+        self.hashes.lock().insert(program.to_owned(), (key, hash.clone()));
         Some(hash)
     }
 
@@ -319,12 +320,12 @@ impl Parts {
 
     /// Whether a server was started as another one than it is now: its program was replaced since.
     fn is_replaced(&self, name: &str, row: &ServerSettings) -> bool {
-        let started = self.started.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        let started = self.started.lock().get(name).cloned();
         started.is_some_and(|started| started != self.identity(row))
     }
 
     fn command(&self, server: &Server) -> Result<std::process::Command, String> {
-        let row = self.servers.lock().unwrap_or_else(PoisonError::into_inner).get(&server.name).cloned();
+        let row = self.servers.lock().get(&server.name).cloned();
         let row = &row.ok_or("it isn't configured")?;
         let Place::Program(argv) = &server.place else { return Err("it has no program".into()) };
         let (program, arguments) = argv.split_first().ok_or("it has no program")?;
@@ -358,7 +359,7 @@ impl Parts {
             });
         }
         let identity = self.identity(row);
-        self.started.lock().unwrap_or_else(PoisonError::into_inner).insert(server.name.clone(), identity);
+        self.started.lock().insert(server.name.clone(), identity);
         let chosen = if row.sandbox == ServerSandbox::Off { &self.unheld } else { &self.chosen };
         let command = chosen.get().command(OsStr::new(program), &arguments, &grant);
         command.map_err(|error| format!("{}; {}", error.message, error.hint))

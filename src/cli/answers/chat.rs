@@ -1,8 +1,8 @@
 //! `reedclaw agent` without a message: a chat at the terminal. It reads lines, carries out its own commands, and has all
 //! else answered. It starts no shell.
 
+use parking_lot::MutexGuard;
 use std::io::{self, IsTerminal, Write};
-use std::sync::MutexGuard;
 
 use crate::app::{self, Runtime};
 use crate::cli::answers::agent::{say, tell};

@@ -77,7 +77,7 @@ fn import(shell: Option<&str>, file: Option<&Path>) -> Result<(), Failure> {
                 crate::render::sanitise(&format!("{}:{}: {}", path.display(), problem.line_number, problem.message))
             );
         }
-        let mut store = runtime.store().lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut store = runtime.store().lock();
         let report = import_into(&mut store, &lines)?;
         outln!("{name}: {} lines added, {} already known ({})", report.added, report.known, path.display());
     }

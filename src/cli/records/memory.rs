@@ -1,9 +1,9 @@
 //! `reedclaw memory`: the stored conversations, listed, searched, shown, exported and deleted without a session.
 
+use parking_lot::MutexGuard;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::MutexGuard;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 

@@ -1,9 +1,10 @@
 //! `reedclaw route`: the route of a line, with reasons, for a person or as JSON, for one line or a stream of them.
 
+use parking_lot::Mutex;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::json;
@@ -221,7 +222,7 @@ fn ask_hook(hooks: Hooks, cwd: &Path, ignores_space: bool) -> RouteHook {
         if ignores_space && line.starts_with(' ') {
             return None;
         }
-        let answer = hooks.lock().unwrap_or_else(PoisonError::into_inner).route(line, &context);
+        let answer = hooks.lock().route(line, &context);
         answer.unwrap_or_else(|failure| {
             errln!("reedclaw: {failure}");
             None

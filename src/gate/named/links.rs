@@ -1,13 +1,14 @@
 //! Links with protected names: whoever changes what such a link leads to changes what other programs run. Links are found where they
 //! usually are, and in git's index. Nothing of them is changed.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::files::end_of;
 use crate::proto::known_paths::protected_link;
@@ -58,7 +59,7 @@ impl Tracked {
             return Arc::default();
         };
         let version = version(&data);
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         match known.get(index) {
             Some((then, links)) if *then == version => links.clone(),
             _ => known.entry(index.to_owned()).insert_entry((version, read(index, id_bytes).into())).get().1.clone(),

@@ -1,7 +1,6 @@
 //! The endpoints about this machine: health, status, metrics, tools, receipts, the search of earlier conversations, the
 //! emergency stop.
 
-use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
@@ -76,7 +75,7 @@ pub fn metrics(call: &Call<'_>) -> Answered<Reply> {
 
 /// Whether the receipts hold, and how many there are; looked at anew after some seconds.
 fn receipts_state(gateway: &Gateway) -> (bool, u64) {
-    let mut known = gateway.receipts.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = gateway.receipts.lock();
     if let Some((_, is_valid, last)) = known.filter(|(at, ..)| at.elapsed() < CHECKED) {
         return (is_valid, last);
     }
@@ -119,7 +118,7 @@ pub fn search(call: &Call<'_>) -> Answered<Reply> {
     crate::gateway::api::runs::only_local(call.who()?)?;
     let words = call.asked("q").filter(|words| !words.trim().is_empty());
     let words = words.ok_or_else(|| Problem::body("q is missing in the query"))?;
-    let mut store = call.gateway.parts.store.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut store = call.gateway.parts.store.lock();
     let hits = crate::ops::memory::recall(&mut store, &words, call.limit()?)
         .map_err(|error| Problem::new(503, "database_unavailable", error.to_string()).header("Retry-After", "1"))?;
     let item = |hit: &crate::store::Hit| {

@@ -48,7 +48,7 @@ pub fn chat(call: &Call<'_>) -> Answered<Reply> {
     }
     let conversation = call.whole("conversation_id");
     if let Some(id) = conversation {
-        let store = gateway.parts.store.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let store = gateway.parts.store.lock();
         let found = store.conversation(ConversationId(id));
         found.ok().flatten().ok_or_else(Problem::not_found)?;
     }

@@ -47,20 +47,21 @@ fn in_document(value: Value) -> Value {
 /// The parts of an answer that aren't as its schema has them.
 #[cfg(debug_assertions)]
 pub(super) fn problems(route: &Route, answer: &Value) -> Vec<String> {
+    use parking_lot::Mutex;
     use std::collections::HashMap;
-    use std::sync::{Arc, Mutex, PoisonError};
+    use std::sync::Arc;
 
     use crate::schema::Schema;
 
     static READ: LazyLock<Mutex<HashMap<String, Arc<Schema>>>> = LazyLock::new(Mutex::default);
 
     let key = key(route);
-    let known = READ.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    let known = READ.lock().get(&key).cloned();
     let read = || {
         let mut schema = FILE["answers"].get(&key).cloned().ok_or_else(|| format!("{key} has no schema"))?;
         schema["$defs"] = FILE["$defs"].clone();
         let schema = Arc::new(Schema::new(schema)?);
-        READ.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), Arc::clone(&schema));
+        READ.lock().insert(key.clone(), Arc::clone(&schema));
         Ok::<_, String>(schema)
     };
     match known.map_or_else(read, Ok) {

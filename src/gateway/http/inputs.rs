@@ -1,7 +1,8 @@
 //! The query and the body of a request, read by the names and the schema that its route knows.
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -74,7 +75,7 @@ pub struct Schemas(Mutex<HashMap<&'static str, Arc<Schema>>>);
 
 impl Schemas {
     fn of(&self, text: &'static str) -> Answered<Arc<Schema>> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock();
         if let Some(schema) = known.get(text) {
             return Ok(Arc::clone(schema));
         }

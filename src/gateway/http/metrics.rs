@@ -1,9 +1,9 @@
 //! Counters of the gateway, as Prometheus reads them. No tenant, user or path is a label; a route is its pattern.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// The counters.
@@ -27,15 +27,15 @@ pub struct Metrics {
 impl Metrics {
     /// Counts an answered request; `route` is the pattern of its path.
     pub fn answered(&self, route: &'static str, status: u16, took: Duration) {
-        *self.requests.lock().unwrap_or_else(PoisonError::into_inner).entry((route, status)).or_default() += 1;
-        let mut seconds = self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.requests.lock().entry((route, status)).or_default() += 1;
+        let mut seconds = self.seconds.lock();
         seconds.0 += took.as_secs_f64();
         seconds.1 += 1;
     }
 
     /// Counts a call that a gate has blocked.
     pub fn blocked(&self, gate: &'static str) {
-        *self.blocks.lock().unwrap_or_else(PoisonError::into_inner).entry(gate).or_default() += 1;
+        *self.blocks.lock().entry(gate).or_default() += 1;
     }
 
     /// The text for Prometheus; `chain_valid` says whether the receipts hold.
@@ -63,15 +63,15 @@ impl Metrics {
         }
         let name = "reedclaw_http_requests_total";
         let _ = writeln!(text, "# HELP {name} Requests by route and status.\n# TYPE {name} counter");
-        for ((route, status), count) in self.requests.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for ((route, status), count) in self.requests.lock().iter() {
             let _ = writeln!(text, "{name}{{route=\"{route}\",status=\"{status}\"}} {count}");
         }
         let name = "reedclaw_gate_blocks_total";
         let _ = writeln!(text, "# HELP {name} Calls that a gate has blocked.\n# TYPE {name} counter");
-        for (gate, count) in self.blocks.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (gate, count) in self.blocks.lock().iter() {
             let _ = writeln!(text, "{name}{{gate=\"{gate}\"}} {count}");
         }
-        let (sum, count) = *self.seconds.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sum, count) = *self.seconds.lock();
         let name = "reedclaw_http_request_seconds";
         let _ = writeln!(
             text,

@@ -1,9 +1,10 @@
 //! Buckets that bound how many requests a tenant and a user make and how many wrong secrets an address sends, and places for
 //! streams.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Buckets that are remembered. One that is full again is as one that was never used; beyond that the ones unused for the
@@ -95,7 +96,7 @@ fn make_room(buckets: &mut HashMap<String, Bucket>, now: Instant) {
 impl Rates {
     /// Takes one request from a bucket; returns whether there was one.
     pub fn take(&self, name: String, rate: Rate, now: Instant) -> bool {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.buckets.lock();
         if buckets.len() >= BUCKETS_MAX && !buckets.contains_key(&name) {
             make_room(&mut buckets, now);
         }
@@ -111,7 +112,7 @@ impl Rates {
 
     /// Whether a bucket is empty, without taking anything.
     pub fn is_empty(&self, name: &str, now: Instant) -> bool {
-        let buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let buckets = self.buckets.lock();
         buckets.get(name).is_some_and(|bucket| bucket.level(now) < 1.0)
     }
 }
@@ -139,7 +140,7 @@ impl Streams {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<(String, String), usize>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// Takes a place; none if the user or the tenant has too many streams.
@@ -195,7 +196,7 @@ mod tests {
     fn full_buckets_are_forgotten_and_one_in_use_is_not() {
         let (rates, now) = (Rates::default(), Instant::now());
         let take = |name: String, seconds| rates.take(name, WRONG_SECRETS, now + Duration::from_secs(seconds));
-        let count = || rates.buckets.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let count = || rates.buckets.lock().len();
         for name in 0..BUCKETS_MAX - 1 {
             take(name.to_string(), 0);
         }
@@ -211,13 +212,13 @@ mod tests {
     #[test]
     fn too_many_buckets_in_use_forget_those_that_were_used_long_ago() {
         let (rates, now) = (Rates::default(), Instant::now());
-        let count = || rates.buckets.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let count = || rates.buckets.lock().len();
         for name in 0..2 * BUCKETS_MAX {
             let at = now + Duration::from_micros(u64::try_from(name).expect("small"));
             rates.take(name.to_string(), WRONG_SECRETS, at);
             assert!(count() <= BUCKETS_MAX, "{name}");
         }
-        let buckets = rates.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let buckets = rates.buckets.lock();
         let newest = 2 * BUCKETS_MAX - (BUCKETS_MAX - FORGOTTEN_AT_ONCE - 1);
         assert!((newest..2 * BUCKETS_MAX).all(|name| buckets.contains_key(&name.to_string())));
     }

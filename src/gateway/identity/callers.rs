@@ -1,7 +1,8 @@
 //! The holders of tokens: who a secret belongs to, and what they are in a tenant. It must not know routes.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::jwt::{Keys, Terms, is_jwt};
@@ -50,7 +51,7 @@ impl Foreign {
     }
 
     fn user_of(&self, token: &str) -> Option<String> {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keys = self.keys.lock();
         let age = keys.1.elapsed();
         if age >= KEYS_FOR || age >= KEYS_ANEW && !keys.0.know(token) {
             // A file that can't be read now doesn't take the keys away that are known.

@@ -4,11 +4,12 @@
 
 mod nats;
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -43,7 +44,7 @@ pub struct Passing(Mutex<Option<bool>>);
 impl Passing {
     /// The word for it: `off`, `connected` or `waiting`.
     pub fn word(&self) -> &'static str {
-        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *self.0.lock() {
             None => "off",
             Some(true) => "connected",
             Some(false) => "waiting",
@@ -51,7 +52,7 @@ impl Passing {
     }
 
     fn set(&self, is_connected: bool) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(is_connected);
+        *self.0.lock() = Some(is_connected);
     }
 }
 

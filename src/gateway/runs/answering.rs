@@ -1,8 +1,9 @@
 //! The threads that answer, one for each conversation that is live.
 
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::json;
@@ -55,7 +56,7 @@ pub fn begin(gateway: &Arc<Gateway>, conversation: Option<i64>, job: Job) -> Ans
     let mut job = job;
     if let Some(id) = conversation {
         let key = (job.run.who.project.clone(), id);
-        let mut threads = live.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = live.threads.lock();
         if let Some(thread) = threads.get(&key) {
             match thread.try_send(job) {
                 Ok(()) => return Ok(()),
@@ -98,7 +99,7 @@ fn serve(
             && let Some(id) = runtime.agent().conversation()
         {
             let new = (who.project.clone(), id.0);
-            let mut threads = gateway.live.threads.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut threads = gateway.live.threads.lock();
             threads.insert(new.clone(), jobs.clone());
             key = Some(new);
         }
@@ -107,7 +108,7 @@ fn serve(
             && let Some(key) = &key
         {
             // Whoever sends from now on starts a thread anew; what came in between is still answered.
-            gateway.live.threads.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+            gateway.live.threads.lock().remove(key);
             next = received.try_recv().ok();
         }
     }
@@ -276,7 +277,7 @@ struct Current {
 
 impl Http {
     fn now(&self) -> MutexGuard<'_, Option<Current>> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.lock()
     }
 }
 

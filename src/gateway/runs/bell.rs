@@ -1,6 +1,6 @@
 //! The bell that wakes those who wait for a person's answer.
 
-use std::sync::{Condvar, Mutex, PoisonError};
+use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 
 /// The longest time until a stop is seen while a question is open.
@@ -16,18 +16,18 @@ pub struct Bell {
 impl Bell {
     /// Says that a question was answered.
     pub fn ring(&self) {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *self.rung.lock() += 1;
         self.changed.notify_all();
     }
 
     /// The number of times that it has rung.
     pub fn count(&self) -> u64 {
-        *self.rung.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.rung.lock()
     }
 
     /// Waits until it has rung more than `seen` times, or for a moment.
     pub fn wait(&self, seen: u64) {
-        let rung = self.rung.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.changed.wait_timeout_while(rung, LOOK, |rung| *rung == seen);
+        let mut rung = self.rung.lock();
+        self.changed.wait_while_for(&mut rung, |rung| *rung == seen, LOOK);
     }
 }

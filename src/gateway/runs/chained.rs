@@ -1,8 +1,9 @@
 //! The gates of a team in front of a caller's tool calls and commands on canvases, and the events that tell how each call ended:
 //! for one action, or for a run with many calls.
 
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -73,8 +74,8 @@ impl TeamChain {
         Self { gateway: Arc::clone(gateway), who, subject, state: Mutex::default() }
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, Under> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> parking_lot::MutexGuard<'_, Under> {
+        self.state.lock()
     }
 
     /// The stream of the events about its calls.

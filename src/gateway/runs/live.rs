@@ -1,8 +1,9 @@
 //! Runs that outlive their connection: the events of each, kept for those who come back, and the conversations that are live.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -53,7 +54,7 @@ impl LiveRun {
     }
 
     pub(super) fn shown(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.lock()
     }
 
     pub(super) fn push(&self, line: &Value) {
@@ -122,13 +123,13 @@ pub struct Live {
 impl Live {
     /// A run in memory.
     pub fn run(&self, who: &Identity, run_id: &str) -> Option<Arc<LiveRun>> {
-        let runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let runs = self.runs.lock();
         let found = runs.get(run_id)?;
         (found.who.tenant == who.tenant && found.who.project == who.project).then(|| Arc::clone(found))
     }
 
     pub(super) fn add(&self, run: &Arc<LiveRun>) {
-        let mut runs = self.runs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut runs = self.runs.lock();
         let ended: Vec<String> = runs.iter().filter(|(_, run)| run.shown().is_over).map(|(id, _)| id.clone()).collect();
         // Ids begin with the time, so the first are the oldest.
         for id in ended.iter().take(ended.len().saturating_sub(ENDED_MAX)) {
@@ -139,20 +140,19 @@ impl Live {
 
     /// Takes one of `most` turns, or waits for one. False if it was cancelled meanwhile.
     pub(super) fn take_turn(&self, most: usize, cancel: &Cancel) -> bool {
-        let mut taken = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.turns.lock();
         while *taken >= most {
             if cancel.is_cancelled() {
                 return false;
             }
-            let waited = self.freed.wait_timeout(taken, Duration::from_millis(100));
-            taken = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.freed.wait_for(&mut taken, Duration::from_millis(100));
         }
         *taken += 1;
         true
     }
 
     pub(super) fn end_turn(&self) {
-        *self.turns.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *self.turns.lock() -= 1;
         self.freed.notify_one();
     }
 }

@@ -1,7 +1,7 @@
 //! Tool runners that wait for the next call of their project, since putting one together takes longer than most calls.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use crate::agent::ToolRunner;
 use crate::proto::team::Identity;
@@ -18,7 +18,7 @@ pub struct Runners(Mutex<BTreeMap<(String, String), Vec<ToolRunner>>>);
 impl Runners {
     /// Takes one that waits for a project.
     pub fn take(&self, who: &Identity) -> Option<ToolRunner> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         kept.get_mut(&(who.tenant.clone(), who.project.clone()))?.pop()
     }
 
@@ -26,7 +26,7 @@ impl Runners {
     pub fn keep(&self, who: &Identity, mut runner: ToolRunner) {
         // The next call has another caller.
         runner.lend_boards(None);
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         if kept.values().map(Vec::len).sum::<usize>() >= ALL_MAX {
             kept.clear();
         }

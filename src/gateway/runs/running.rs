@@ -1,8 +1,9 @@
 //! Calls and runs that go on: how many there may be, and who stops them. A kill switch ends those that it covers at once.
 
+use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::agent::Cancel;
 use crate::proto::team::Identity;
@@ -37,14 +38,14 @@ pub struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.running.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
+        self.running.entries.lock().remove(&self.number);
     }
 }
 
 impl Running {
     /// Takes a place; `None` if all are taken.
     pub fn take(self: &Arc<Self>, who: &Identity, action: Option<&str>) -> Option<Place> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.lock();
         if entries.len() >= RUNNING_MAX {
             return None;
         }
@@ -62,7 +63,7 @@ impl Running {
 
     /// Number of actions and runs that go on.
     pub fn count(&self) -> usize {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner).len()
+        self.entries.lock().len()
     }
 
     /// Stops the actions that a kill switch covers. Runs go on with text: their next call meets the switch.
@@ -83,7 +84,7 @@ impl Running {
     }
 
     fn stop_where(&self, is_meant: impl Fn(&Entry) -> bool) {
-        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entries = self.entries.lock();
         let cancels: Vec<Cancel> = entries.values().filter(|it| is_meant(it)).map(|it| it.cancel.clone()).collect();
         drop(entries);
         cancels.iter().for_each(Cancel::cancel);

@@ -1,9 +1,10 @@
 //! Threads for the synchronous side of requests: a bounded queue and a fixed number of threads. A full queue is an answer, and
 //! a panic ends its request only. Tenants take turns, so that one that asks for much doesn't hold up the others.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
@@ -33,7 +34,7 @@ struct Waiting {
 
 impl Shared {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     /// Takes a job in; false if there is no place. One lane alone doesn't get all places.
@@ -70,7 +71,7 @@ impl Shared {
             if waiting.is_closed {
                 return None;
             }
-            waiting = self.came.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            self.came.wait(&mut waiting);
         }
     }
 }
@@ -182,7 +183,7 @@ mod tests {
         let done = Arc::new(Mutex::new(Vec::new()));
         let job = |lane: &'static str| {
             let done = Arc::clone(&done);
-            Box::new(move || done.lock().expect("a list").push(lane)) as Job
+            Box::new(move || done.lock().push(lane)) as Job
         };
         let first: Job = Box::new(move || {
             let _ = started.send(());
@@ -198,7 +199,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(block_on(pool.run("end", || 1)), Ok(1));
-        let done = done.lock().expect("a list").clone();
+        let done = done.lock().clone();
         assert_eq!(done.len(), 33);
         assert!(done[..6].iter().filter(|lane| **lane == "quiet").count() == 3, "{done:?}");
     }

@@ -1,8 +1,9 @@
 //! One shared session: it takes the frames of its publisher, keeps the screen and the list of lines for late viewers, and carries
 //! answers to the publisher, who alone decides which one counts.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -188,7 +189,7 @@ impl LiveShare {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// The token of whoever shares it, and the tenant in which it must count.

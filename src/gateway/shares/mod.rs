@@ -8,8 +8,9 @@ mod picture;
 pub mod recording;
 pub mod socket;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -58,7 +59,7 @@ pub struct Shares {
 
 impl Shares {
     fn live(&self) -> MutexGuard<'_, BTreeMap<String, Arc<LiveShare>>> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.live.lock()
     }
 
     /// Begins to share a session, for whoever has `token` (none at the socket).
@@ -142,7 +143,7 @@ impl Shares {
     pub fn tick(&self, callers: &Callers, now: Instant) {
         let all: Vec<Arc<LiveShare>> = self.live().values().cloned().collect();
         all.iter().for_each(|share| share.tick(now));
-        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut checked = self.checked.lock();
         if checked.is_none_or(|checked| now.saturating_duration_since(checked) >= CHECK) {
             *checked = Some(now);
             end_without_right(&all, callers);

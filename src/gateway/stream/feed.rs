@@ -1,8 +1,9 @@
 //! The growth of a tenant's log, read once for all streams of the tenant: the newest events as frames, which each stream takes
 //! those from that it wants.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -83,7 +84,7 @@ impl Feeds {
     }
 
     fn feeds(&self) -> MutexGuard<'_, HashMap<String, Weak<Feed>>> {
-        self.feeds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.feeds.lock()
     }
 
     /// Says that a tenant's log has grown, or without a name, that any may have.
@@ -171,7 +172,7 @@ async fn follow(feeds: Arc<Feeds>, feed: Weak<Feed>, poke: Arc<Notify>) {
 
 impl Feed {
     fn tail(&self) -> MutexGuard<'_, Tail> {
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tail.lock()
     }
 
     /// Changes with the log, and with the state of the database.

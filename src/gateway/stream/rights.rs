@@ -1,7 +1,8 @@
 //! The right to read of those who follow a stream: looked at again and again, once for all streams of a token.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -44,7 +45,7 @@ impl Right {
 
     /// Takes in what was found; `None` if nobody knows.
     fn found(&self, may_read: Option<bool>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         match may_read {
             Some(true) => *seen = Instant::now(),
             None if seen.elapsed() < UNSURE => {}
@@ -59,8 +60,8 @@ impl Rights {
         Self { callers: Arc::clone(callers), readers: Arc::clone(readers), known: Mutex::default() }
     }
 
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> parking_lot::MutexGuard<'_, Known> {
+        self.known.lock()
     }
 
     /// The right of a secret's holder, who may read now. A task looks at it as long as somebody has it.

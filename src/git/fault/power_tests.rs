@@ -1,10 +1,10 @@
 //! A disk that loses in a power cut what nobody waited for. A process of a test notes in a folder what it has waited for; the test
 //! then makes of the files what the disk would have.
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
@@ -59,7 +59,7 @@ pub fn note(path: &Path) {
     static NEXT: Mutex<u64> = Mutex::new(0);
     let Some(notes) = std::env::var_os(NOTES) else { return };
     // A later note must not say less than an earlier one of another thread.
-    let mut next = NEXT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut next = NEXT.lock();
     let note = json!([inode(path), content(path)]).to_string();
     let place = Path::new(&notes).join(format!("{next:06}"));
     *next += 1;

@@ -1,7 +1,7 @@
 //! Canvases that stay in memory, so that a command on a large one doesn't read and hash it anew. The log is the truth: the
 //! hash of a state here is compared with that of the newest commit before it counts.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 use crate::canvas::State;
 
@@ -26,7 +26,7 @@ struct Board {
 impl Boards {
     /// A canvas.
     pub fn get(&self, tenant: &str, id: &str) -> Option<Known> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         let at = all.iter().position(|board| board.tenant == tenant && board.id == id)?;
         let board = all.remove(at);
         let known = board.known.clone();
@@ -37,7 +37,7 @@ impl Boards {
     /// Stores a canvas; those that were used least give way.
     pub fn put(&self, tenant: &str, id: &str, known: Known) {
         self.forget(tenant, id);
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.push(Board { tenant: tenant.to_owned(), id: id.to_owned(), known });
         let mut atoms: usize = all.iter().map(|board| board.known.0.atoms.len()).sum();
         while (all.len() > BOARDS_MAX || atoms > ATOMS_MAX) && all.len() > 1 {
@@ -47,7 +47,7 @@ impl Boards {
 
     /// Forgets a canvas.
     pub fn forget(&self, tenant: &str, id: &str) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.0.lock();
         all.retain(|board| board.tenant != tenant || board.id != id);
     }
 }

@@ -1,7 +1,7 @@
 //! Whether the database takes writes. A disk that is full can still be read, so a look alone doesn't tell.
 
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A write is tried at most once in so long.
@@ -33,7 +33,7 @@ impl Health {
             return true;
         }
         // Those who ask at once wait for one try.
-        let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tried = self.tried.lock();
         if !self.has_failed.load(Ordering::Relaxed) {
             return true;
         }
@@ -60,7 +60,7 @@ mod tests {
         assert!(!health.can_write(|| panic!("it was tried just now")));
         health.wrote();
         assert!(health.can_write(|| panic!("a write has succeeded")));
-        *health.tried.lock().unwrap() = None;
+        *health.tried.lock() = None;
         health.failed();
         assert!(health.can_write(|| true));
         health.failed();

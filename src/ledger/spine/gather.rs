@@ -1,8 +1,8 @@
 //! Work of several threads that one of them does for all: while it works, the others gather for the next round. It must not know
 //! what the work is.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Items that wait to be worked on together.
 pub struct Gather<T, R>(Mutex<State<T, R>>);
@@ -56,7 +56,7 @@ impl<T, R> Gather<T, R> {
     }
 
     fn state(&self) -> MutexGuard<'_, State<T, R>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -1,11 +1,12 @@
 //! Connections that requests share. A file of SQLite has one that writes and some that read beside it; those to a server do
 //! both. A lost connection is replaced.
 
+use parking_lot::{Condvar, Mutex};
 use std::cell::Cell;
 use std::fmt::{self, Display, Formatter};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rusqlite::OpenFlags;
@@ -201,7 +202,7 @@ impl Pool {
 
     fn take_of<'p>(&'p self, lane: &'p Lane) -> Result<Held<'p>> {
         let until = Instant::now() + WAIT;
-        let mut state = lane.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lane.state.lock();
         loop {
             if let Some(connection) = state.free.pop() {
                 return Ok(Held { lane, connection: Some(connection) });
@@ -226,14 +227,14 @@ impl Pool {
                 return Err(Error::Server("all connections are busy".into()));
             }
             let wait = if is_patient { WAIT } else { left };
-            (state, _) = lane.returned.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner);
+            lane.returned.wait_for(&mut state, wait);
         }
     }
 }
 
 impl Lane {
     fn give_back(&self, connection: Option<Connection>) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         match connection {
             Some(connection) => state.free.push(connection),
             None => state.open = state.open.saturating_sub(1),
@@ -243,7 +244,7 @@ impl Lane {
     }
 
     fn forget_lost(&self) {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
         let before = state.free.len();
         state.free.retain(|connection| !connection.is_lost());
         let lost = before - state.free.len();

@@ -9,8 +9,9 @@ mod record;
 mod tests;
 mod web;
 
+use parking_lot::Mutex;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ureq::Agent;
@@ -202,7 +203,7 @@ impl Tokens {
 
     /// Remembers what a server asked for, for the next login.
     pub(super) fn note(&self, challenge: &Challenge) {
-        *self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner) = Some(challenge.clone());
+        *self.0.challenge.lock() = Some(challenge.clone());
         if let (true, Some(scope)) = (challenge.wants_scope(), &challenge.scope) {
             self.changed(|record| {
                 record.wanted = Some(scope.clone());
@@ -213,7 +214,7 @@ impl Tokens {
 
     /// The newest demand of the server.
     pub(super) fn challenge(&self) -> Option<Challenge> {
-        let known = self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.0.challenge.lock().clone();
         // Another session may have met it.
         let kept = || {
             let record = self.read()?;
@@ -224,7 +225,7 @@ impl Tokens {
 
     /// Forgets the newest demand, once it is met.
     pub(super) fn forget_challenge(&self) {
-        *self.0.challenge.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.0.challenge.lock() = None;
     }
 
     /// Forgets tokens and the registration. Tells whether there were any.

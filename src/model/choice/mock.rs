@@ -9,7 +9,7 @@
 //! "cache_write": 0, "out": 1, "reasoning": 0}}`, `{"stop": "length"}`, `{"error": {"status": 429, "retry_after": "1",
 //! "message": "…"}}` and `{"cut": true}`. Empty lines and lines that begin with `#` are left out.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -71,7 +71,7 @@ impl Mock {
         {
             return Ok(answer.round(round));
         }
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next.lock();
         let present = next.checked_sub(1).and_then(|at| in_turn.get(at).or(in_turn.last()));
         if let Some(answer) = present.filter(|answer| round > 0 && answer.rounds.len() > 1) {
             return Ok(answer.round(round));

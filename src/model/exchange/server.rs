@@ -1,7 +1,7 @@
 //! A model at a server: asks it, sends a refused request again, omits fields that it has refused. Knows no wire.
 
+use parking_lot::Mutex;
 use std::hash::{BuildHasher, Hasher};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::host;
@@ -67,7 +67,7 @@ impl Server {
     /// Omits a field that the server has refused; returns whether that changes anything.
     fn leave_out(&self, fault: &Fault) -> bool {
         let Fault::Rejected { server_text, .. } = fault else { return false };
-        let mut without = self.without.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut without = self.without.lock();
         let before = *without;
         let server_text = server_text.to_ascii_lowercase();
         match self.endpoint.protocol {
@@ -98,7 +98,7 @@ impl Server {
         sink: &mut dyn Sink,
         has_begun: &mut bool,
     ) -> Result<Response, Fault> {
-        let without = *self.without.lock().unwrap_or_else(PoisonError::into_inner);
+        let without = *self.without.lock();
         if sink.cancel().is_cancelled() {
             return Err(Fault::Cancelled);
         }

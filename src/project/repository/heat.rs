@@ -1,12 +1,13 @@
 //! The files of a repository that are worked on most, from its history: gix reads commits and trees, so that no program
 //! in a repository's config can run. A history that it can't read counts as empty.
 
+use parking_lot::{Condvar, Mutex};
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering as Order};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use gix::ObjectId;
@@ -178,19 +179,19 @@ struct Work {
 
 impl Work {
     fn add(&self, tasks: Vec<Task>) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).0.push_back(tasks);
+        self.queue.lock().0.push_back(tasks);
         self.more.notify_one();
     }
 
     /// Nothing more comes.
     fn close(&self, is_broken: bool) {
         self.is_broken.fetch_or(is_broken, Order::Relaxed);
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
+        self.queue.lock().1 = true;
         self.more.notify_all();
     }
 
     fn take(&self) -> Option<Vec<Task>> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queue = self.queue.lock();
         loop {
             if self.is_broken.load(Order::Relaxed) {
                 return None;
@@ -201,7 +202,7 @@ impl Work {
             if queue.1 {
                 return None;
             }
-            queue = self.more.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            self.more.wait(&mut queue);
         }
     }
 }

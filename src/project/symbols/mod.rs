@@ -8,12 +8,12 @@ mod cache;
 mod outlines;
 mod rank;
 
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{Metadata, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -180,12 +180,12 @@ fn files(root: &Path, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf, Stam
             let (Some(path), Ok(data)) = (path, entry.metadata()) else { return WalkState::Continue };
             if data.len() <= FILE_BYTES_MAX {
                 let file = (path.to_owned(), Stamp::of(&data));
-                found.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(file);
+                found.lock().push(file);
             }
             WalkState::Continue
         })
     });
-    found.into_inner().unwrap_or_default()
+    found.into_inner()
 }
 
 /// Reads these in parallel; returns the sources, and the number of files that were left out because the time was over.

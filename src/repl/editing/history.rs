@@ -4,7 +4,7 @@
 //! [`History::save`] and [`History::update`], which reedline calls for each submitted line, write nothing. It must
 //! not know what a line means.
 
-use std::sync::MutexGuard;
+use parking_lot::MutexGuard;
 use std::time::{Duration, SystemTime};
 
 use reedline::{
@@ -180,7 +180,8 @@ fn to_item(row: Row) -> HistoryItem {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use parking_lot::Mutex;
+    use std::sync::Arc;
 
     use reedline::SearchFilter;
 
@@ -243,7 +244,7 @@ mod tests {
             (Some("/a"), Some(0), Some(Duration::from_millis(2)))
         );
         for time in [0, -5, i64::MAX] {
-            let id = store.lock().unwrap().append(&entry(time, "odd"));
+            let id = store.lock().append(&entry(time, "odd"));
             assert_eq!(slot.load(HistoryItemId(id.0)).unwrap().start_timestamp, None, "{time}");
         }
         assert!(slot.load(HistoryItemId(99)).is_err());
@@ -288,7 +289,7 @@ mod tests {
     fn deleting_and_clearing_reach_the_store() {
         let (mut slot, store) = slot(&["a", "b"]);
         slot.delete(HistoryItemId(1)).unwrap();
-        assert_eq!(store.lock().unwrap().count().unwrap(), 1);
+        assert_eq!(store.lock().count().unwrap(), 1);
         slot.clear().unwrap();
         assert_eq!(slot.count_all().unwrap(), 0);
         slot.sync().unwrap();
@@ -301,9 +302,9 @@ mod tests {
         for (time, session, line) in
             [(1, 0, "imported"), (1_800_000_000_000, 7, "theirs"), (1_800_000_000_001, 1, "own 2")]
         {
-            store.lock().unwrap().append(&Entry { session, ..entry(time, line) });
+            store.lock().append(&Entry { session, ..entry(time, line) });
         }
-        store.lock().unwrap().append(&Entry { session: 7, ..entry(1_800_000_000_002, "theirs too") });
+        store.lock().append(&Entry { session: 7, ..entry(1_800_000_000_002, "theirs too") });
         let mut at = None;
         let mut seen = Vec::new();
         while let Some(item) = slot.search(step(None, at, SearchDirection::Backward)).unwrap().pop() {

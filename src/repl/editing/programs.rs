@@ -2,9 +2,9 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::proto::Names;
@@ -57,7 +57,7 @@ impl ProgramsThread {
                     path = new;
                 }
                 let list = programs.refresh(&path);
-                let mut state = state.write().unwrap_or_else(PoisonError::into_inner);
+                let mut state = state.write();
                 if !Arc::ptr_eq(&state.names.programs, &list) {
                     state.names = Arc::new(Names { programs: list, ..Names::clone(&state.names) });
                 }

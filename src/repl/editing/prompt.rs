@@ -1,9 +1,10 @@
 //! The prompt: directory, git branch, last status and model, or the shell's own; then the glyph that says where the
 //! line will go while it is typed.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::borrow::Cow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nu_ansi_term::{Color, Style};
@@ -50,7 +51,7 @@ impl Heading {
     }
 
     fn lock(&self) -> MutexGuard<'_, Shown> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shown.lock()
     }
 
     /// Says where the line goes, and what would have been decided without the mode, where that differs.

@@ -1,11 +1,12 @@
 //! State that the line editor's slots share: the live shell's names, its directory, and the route that the user's key
 //! forces. It must not know how the facts were found; the loop writes them, the slots read.
 
+use parking_lot::{RwLock, RwLockReadGuard};
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::base::program::{is_executable, is_program};
 use crate::config::RouteMode;
@@ -188,7 +189,7 @@ impl EditorState {
 
 /// Reads the state. A writer that panicked left whole values behind, so its poison is passed over.
 pub(in crate::repl) fn read(state: &SharedState) -> RwLockReadGuard<'_, EditorState> {
-    state.read().unwrap_or_else(PoisonError::into_inner)
+    state.read()
 }
 
 /// Place where the shell's text begins in `line`, after a forcing prefix (`!`, `$ `).

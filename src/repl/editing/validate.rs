@@ -53,7 +53,8 @@ pub fn is_incomplete(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, RwLock};
+    use parking_lot::RwLock;
+    use std::sync::Arc;
 
     use proptest::prelude::*;
 

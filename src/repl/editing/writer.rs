@@ -2,9 +2,10 @@
 //! the disk. Readers of the history use [`Writer::store`], which writes what still waits first, so that nobody
 //! sees the history without the last line. It must not know what a line means.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ pub struct Writer {
 
 /// A panic elsewhere leaves whole values behind, so a poisoned lock is as good as another.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Writer {

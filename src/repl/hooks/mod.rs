@@ -3,7 +3,8 @@
 
 pub(super) mod acts;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use reedline::{Completer, CompletionResult, Span, Suggestion};
 
@@ -55,7 +56,7 @@ fn noted<T: Default>(result: Result<T, HookFailure>, failures: &mut Vec<HookFail
 
 impl SharedHooks {
     fn lock(&self) -> MutexGuard<'_, Both> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Whether a hook has failed since the failures were taken.

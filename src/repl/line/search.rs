@@ -1,9 +1,10 @@
 //! Ctrl-R: a menu over the whole history. The line is the query while it is open; Enter puts the chosen line in its place,
 //! Esc and Ctrl-G bring back what was there. It must not know what a line means.
 
+use parking_lot::Mutex;
 use std::cell::RefCell;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use nu_ansi_term::{Color, Style};
 use reedline::{Completer, Editor, Menu, MenuEvent, MenuSettings, Painter, Suggestion, UndoBehavior};
@@ -88,12 +89,12 @@ impl Searching {
     }
 
     fn keep_line(&self, line: String, cursor: usize) {
-        *self.0.line.lock().unwrap_or_else(PoisonError::into_inner) = Some((line, cursor));
+        *self.0.line.lock() = Some((line, cursor));
     }
 
     /// The line from before the search.
     pub(super) fn take_line(&self) -> Option<(String, usize)> {
-        self.0.line.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.line.lock().take()
     }
 }
 

@@ -1,9 +1,10 @@
 //! Carries out edits inside the editor. reedline lends its line to menus alone, so each edit is a menu that does its
 //! work when it is opened and is closed again at once, without anything drawn in between.
 
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use reedline::{Completer, Editor, Menu, MenuEvent, MenuSettings, Painter, ReedlineMenu, Suggestion, UndoBehavior};
 
@@ -82,7 +83,7 @@ pub(super) fn set(editor: &mut Editor, line: String, cursor: usize) {
 
 impl Widget {
     fn carry_out(&self, editor: &mut Editor, completer: &mut dyn Completer) {
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memory = self.memory.lock();
         let line = editor.get_buffer().to_owned();
         let cursor = line.floor_char_boundary(editor.line_buffer().insertion_point());
         match self.edit {

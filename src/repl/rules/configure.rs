@@ -70,7 +70,7 @@ pub(in crate::repl) fn apply(repl: &mut Repl, effective: Effective) {
     repl.terminal.options = crate::repl::terminal::Options::of(repl.runtime.settings());
     repl.tooling.servers_alone = None;
     {
-        let mut state = repl.state.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut state = repl.state.write();
         let known = repl.runtime.settings().shell.known_commands.iter().cloned().collect();
         if state.names.known != known {
             let names = crate::proto::Names { known, ..crate::proto::Names::clone(&state.names) };

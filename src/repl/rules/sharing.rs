@@ -1,6 +1,7 @@
 //! The session as others see it, if it is shared: what is handed to whom. It must not know the terminal.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use crate::proto::tool::{Answer, Question};
 use crate::proto::{CommandOutcome, Event, Route};
@@ -35,7 +36,7 @@ impl Tap for Shown {
 
 impl Sharing {
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Begins, and calls `ended` once it is over; returns what sees the output of commands, and a line about it.

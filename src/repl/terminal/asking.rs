@@ -1,7 +1,7 @@
 //! The session as one that can be asked: its terminal, its editor, its live shell.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use reedline::{EditCommand, Signal};
 
@@ -90,7 +90,7 @@ impl Asking for Terminal {
         let prompt = ReedPrompt::from_label(label, options.color, options.unicode);
         // Only a command is there to be changed; all else is words, with their apostrophes.
         let force = |state: &SharedState, route| {
-            state.write().unwrap_or_else(PoisonError::into_inner).forced = route;
+            state.write().forced = route;
         };
         force(&self.state, Some(if text.is_empty() { Route::Ask } else { Route::Shell }));
         self.editor.run_edit_commands(&[EditCommand::Clear, EditCommand::InsertString(text.to_owned())]);

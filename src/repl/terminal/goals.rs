@@ -1,6 +1,7 @@
 //! The run towards a goal that works in the background of a session, and the news about it.
 
-use std::sync::{Arc, Mutex};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::app::{Background, find_run};

@@ -5,9 +5,10 @@ mod asking;
 mod attended;
 mod goals;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use reedline::{EditCommand, Reedline, Signal};
@@ -56,12 +57,12 @@ pub(super) struct Beside(Arc<Mutex<Vec<String>>>);
 impl Beside {
     /// Adds a line.
     pub(super) fn push(&self, line: String) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        self.0.lock().push(line);
     }
 
     /// Takes the lines.
     pub(super) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.0.lock())
     }
 }
 
@@ -231,7 +232,7 @@ impl Terminal {
         self.status = outcome.status;
         self.environment.clone_from(&outcome.environment);
         if let Some(cwd) = &outcome.cwd {
-            self.state.write().unwrap_or_else(PoisonError::into_inner).cwd.clone_from(cwd);
+            self.state.write().cwd.clone_from(cwd);
         }
     }
 
@@ -326,7 +327,7 @@ impl Terminal {
         if !std::mem::replace(&mut self.named, true) {
             self.load_learned();
         }
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.write();
         names.programs = Arc::clone(&state.names.programs);
         names.known.clone_from(&state.names.known);
         let other_keys = state.names.keys != names.keys;
@@ -345,7 +346,7 @@ impl Terminal {
             Ok(memory) => memory,
             Err(problem) => return self.store().note_read_problem(problem),
         };
-        self.state.write().unwrap_or_else(PoisonError::into_inner).learned = Arc::new(Learned::of(memory));
+        self.state.write().learned = Arc::new(Learned::of(memory));
     }
 
     /// Shows output above the line that is being edited, which is then drawn again below. reedline draws over whatever

@@ -1,8 +1,8 @@
 //! Destination of the person's keys: the editor, the shell, or kept until it is known who they are for.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::shell::bytes::input::{Keys, cut_report_bytes, take_cursor_reports, to_legacy};
@@ -295,7 +295,7 @@ impl Feed {
     /// Takes keys from the terminal.
     pub(in crate::shell) fn take(&mut self, keys: &[u8]) -> Option<Event> {
         let now = Instant::now();
-        *self.gate.last_keys.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *self.gate.last_keys.lock() = Some(now);
         let mut in_time = keys.to_vec();
         if self.answered_for {
             self.drop_late_report(&mut in_time);
@@ -341,7 +341,7 @@ impl Feed {
         if self.whom != KeysTo::Editor || closed || self.held.is_empty() {
             return;
         }
-        let cut = self.keys.next(&self.held, &self.gate.stops.lock().unwrap_or_else(PoisonError::into_inner));
+        let cut = self.keys.next(&self.held, &self.gate.stops.lock());
         self.to_editor.extend(self.held.drain(..cut.length));
         if cut.enter {
             if !self.to_editor.ends_with(b"\r") && !self.to_editor.ends_with(b"\n") {

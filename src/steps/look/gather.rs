@@ -1,10 +1,11 @@
 //! Contents that a look doesn't know yet: read, named and kept, unless the user's repository has them anyway. What git's index
 //! names is compared last, and only as far as there is time: where there is none, its word is taken.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use gix::ObjectId;
@@ -92,7 +93,7 @@ impl Look<'_> {
             };
             if let Err(error) = work() {
                 shared.is_full.store(true, Ordering::Relaxed);
-                problem.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                problem.lock().get_or_insert(error);
             }
             own
         };
@@ -105,7 +106,7 @@ impl Look<'_> {
             done
         });
         self.store.packed();
-        if let Some(error) = problem.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(error) = problem.into_inner() {
             return Err(error);
         }
         for (directory, at, entry) in done {
@@ -207,7 +208,7 @@ impl Reader<'_> {
             return Ok(None);
         }
         let is_there = shared.own.hold(&id) || self.look.store.holds_alone(&id);
-        let is_new = !is_there && shared.new.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
+        let is_new = !is_there && shared.new.lock().insert(id);
         match &mut self.packer {
             _ if !is_new => {}
             Some(packer) => {

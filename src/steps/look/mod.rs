@@ -5,9 +5,10 @@ mod gather;
 pub(in crate::steps) mod git;
 pub(in crate::steps) mod secure;
 
+use parking_lot::Mutex;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use super::look::git::Theirs;
@@ -65,9 +66,9 @@ impl Look<'_> {
             SurveyEnd::Entries => return Err(StepsError::TooMany(self.limits.files_max)),
             SurveyEnd::Time => return Err(StepsError::Slow(self.limits.look_time)),
         }
-        let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut found = found.into_inner();
         let mut table = Table { packs: self.theirs.map(Theirs::names).unwrap_or_default(), ..Table::default() };
-        table.skipped.extend(skipped.into_inner().unwrap_or_else(PoisonError::into_inner));
+        table.skipped.extend(skipped.into_inner());
         let held = before.kept_bytes();
         let written = self.gather(&mut found, held)?;
         table.directories.extend(found.into_iter().map(|(path, listing, _)| (path, listing)));
@@ -149,8 +150,8 @@ pub(in crate::steps) fn path_of(directory: &Path, entry: &Entry) -> PathBuf {
     directory.join(std::ffi::OsStr::from_bytes(&entry.name))
 }
 
-fn lock_in<T>(it: &Mutex<Vec<T>>) -> std::sync::MutexGuard<'_, Vec<T>> {
-    it.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_in<T>(it: &Mutex<Vec<T>>) -> parking_lot::MutexGuard<'_, Vec<T>> {
+    it.lock()
 }
 
 /// Returns the content as far as it is known before reading.

@@ -1,9 +1,9 @@
 //! Contents that a step needs and only the user's repository has, copied into the store of steps: later it doesn't
 //! matter what happens there.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use gix::ObjectId;
 
@@ -67,7 +67,7 @@ fn copy(store: &Store, held: &[Theirs], missing: &[ObjectId], bytes_max: u64) ->
             match found.ok_or(Why::Gone).and_then(|bytes| take(&bytes).map(|_| bytes)) {
                 Ok(bytes) if missing.len() >= PACKED_MIN => packer.add(*id, &bytes).map_err(failed)?,
                 Ok(bytes) => written += store.keep_alone(*id, &bytes)?,
-                Err(why) => drop(lost.lock().unwrap_or_else(PoisonError::into_inner).insert((*id, why))),
+                Err(why) => drop(lost.lock().insert((*id, why))),
             }
         }
         packer.finish().map_err(failed)?;
@@ -80,5 +80,5 @@ fn copy(store: &Store, held: &[Theirs], missing: &[ObjectId], bytes_max: u64) ->
         let gone = || Err(StepsError::Io { what: "the store of steps", why: "a thread ended".to_owned() });
         others.into_iter().map(|it| it.join().unwrap_or_else(|_| gone())).chain([own]).sum::<Result<u64, _>>()
     })?;
-    Ok(Copied { written, lost: lost.into_inner().unwrap_or_else(PoisonError::into_inner) })
+    Ok(Copied { written, lost: lost.into_inner() })
 }

@@ -6,14 +6,15 @@ pub(super) mod packs;
 pub(super) mod state;
 pub(super) mod table;
 
+use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::{DirBuilder, File, TryLockError};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use gix::ObjectId;
@@ -303,13 +304,13 @@ impl Store {
     }
 
     fn forget_packs(&self) {
-        *self.packs.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.packs.lock() = None;
     }
 
     /// Its packs, as they are by now.
     pub(super) fn packs(&self) -> Arc<Packs> {
         let mark = self.mark_of("git/objects/pack");
-        let mut known = self.packs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.packs.lock();
         match (&*known, mark) {
             (_, None) => Arc::default(),
             (Some((at, packs)), Some(mark)) if *at == mark => Arc::clone(packs),

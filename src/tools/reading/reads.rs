@@ -1,9 +1,10 @@
 //! Contents of files when the model read them, so that no edit overwrites later changes of others. Must not decide
 //! what an edit does.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use crate::base::hash::sha256;
 
@@ -39,6 +40,6 @@ impl Reads {
     }
 
     fn known(&self) -> MutexGuard<'_, HashMap<PathBuf, [u8; 32]>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

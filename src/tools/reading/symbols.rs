@@ -1,8 +1,8 @@
 //! `symbols`: what the sources of the workspace define, with signatures: a file's outline, definitions by name, or a map of
 //! what matters most.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use serde_json::{Value, json};
@@ -110,12 +110,12 @@ fn sources(tree: &dyn Tree, is_over: &(dyn Fn() -> bool + Sync)) -> Vec<(PathBuf
                 && bytes <= symbols::FILE_BYTES_MAX
             {
                 let stamp = symbols::Stamp { time_ns, bytes, inode: identity };
-                found.lock().unwrap_or_else(PoisonError::into_inner).push((file.path.to_owned(), stamp));
+                found.lock().push((file.path.to_owned(), stamp));
             }
             !seen.is_multiple_of(256) || !is_over()
         })
     });
-    found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    found.into_inner()
 }
 
 fn outcome(known: &Known, below: &Path, query: &str, used: &[PathBuf]) -> Outcome {

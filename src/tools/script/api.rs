@@ -1,10 +1,10 @@
 //! The functions that a tool of a repository gets: files of the workspace as the tool has changed them so far, JSON, a
 //! difference. Nothing is written; what it changed is taken at its end.
 
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use globset::{GlobBuilder, GlobSet};
@@ -160,14 +160,14 @@ impl<'a> Files<'a> {
         self.tree.walk(Path::new(""), &|| {
             let (glob, found) = (&glob, &found);
             Box::new(move |file| {
-                let mut found = found.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                let mut found = found.lock();
                 if glob.is_match(file.path) {
                     found.push(file.path.to_owned());
                 }
                 found.len() <= PATHS_MAX && Instant::now() < deadline
             })
         });
-        let mut found = found.into_inner().unwrap_or_default();
+        let mut found = found.into_inner();
         if found.len() > PATHS_MAX || Instant::now() >= deadline {
             return Err(format!("{pattern} names too many paths"));
         }

@@ -2,8 +2,8 @@
 //! `.gitignore` or `.ignore` names, none that is hidden, no link, nothing on another file system. A place that is asked for
 //! by its name is looked at whatever it is.
 
+use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -67,7 +67,7 @@ impl<'a> Walk<'a> {
             });
         };
         let end = self.watched(run, &halt);
-        (found.into_inner().unwrap_or_default(), end)
+        (found.into_inner(), end)
     }
 
     /// Runs a walk in a thread, and ends it when that is due.
@@ -104,9 +104,7 @@ struct Batch<'a, T> {
 
 impl<T> Drop for Batch<'_, T> {
     fn drop(&mut self) {
-        if let Ok(mut all) = self.all.lock() {
-            all.append(&mut self.items);
-        }
+        self.all.lock().append(&mut self.items);
     }
 }
 

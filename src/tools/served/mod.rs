@@ -12,10 +12,11 @@ mod resource;
 mod shown;
 mod tool;
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -401,7 +402,7 @@ impl Servers {
     /// Takes a server out of this session.
     pub fn remove(&self, name: &str) {
         self.rows().remove(name);
-        self.whole_pins.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.whole_pins.lock().remove(name);
         self.mcp.remove(name);
     }
 
@@ -423,11 +424,11 @@ impl Servers {
                 _ => {}
             }
         }
-        std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.notices.lock())
     }
 
     fn notice(&self, line: Option<String>) {
-        self.notices.lock().unwrap_or_else(PoisonError::into_inner).extend(line.map(|line| format!("[mcp] {line}")));
+        self.notices.lock().extend(line.map(|line| format!("[mcp] {line}")));
     }
 
     /// Says how many tools of a server are new or have changed, once for each list of tools.
@@ -446,7 +447,7 @@ impl Servers {
     }
 
     fn offers(&self) -> MutexGuard<'_, BTreeMap<String, Option<Arc<Manifest>>>> {
-        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.offers.lock()
     }
 
     /// Whether the person hasn't heard of a failure yet; from now on they have.
@@ -454,7 +455,7 @@ impl Servers {
         // The server's own words, in brackets, may hold a time or the number of a process. Ours hold its exit status.
         let (ours, theirs) = fault.why.split_at(fault.why.find(" (").unwrap_or(fault.why.len()));
         let why = format!("{ours}{}", theirs.replace(|c: char| c.is_ascii_digit(), ""));
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         let said = (why, fault.runs);
         told.insert(server.to_owned(), said.clone()) != Some(said)
     }
@@ -486,7 +487,7 @@ impl Servers {
     fn offered(&self) -> Arc<Offered> {
         let names = self.names();
         let manifests = names.iter().map(|name| self.mcp.manifest(name)).collect();
-        let (pins, mut kept) = (self.pins.version(), self.offered.lock().unwrap_or_else(PoisonError::into_inner));
+        let (pins, mut kept) = (self.pins.version(), self.offered.lock());
         if let Some(offered) = kept.as_ref().filter(|offered| offered.is_of(&pins, &manifests)) {
             return Arc::clone(offered);
         }
@@ -527,7 +528,7 @@ impl Servers {
 
     /// Offers tools from the next request on.
     fn load(&self, names: impl Iterator<Item = String>) {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.loaded.lock();
         for name in names {
             if !loaded.contains(&name) {
                 loaded.push(name);
@@ -549,10 +550,10 @@ impl Servers {
     /// What was found comes last, in the order of finding, and nothing before it changes: a server that keeps the beginning of
     /// a request needs to read only what was added.
     pub fn changed_tools(self: &Arc<Self>) -> Option<Vec<Box<dyn Tool>>> {
-        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let loaded = self.loaded.lock().clone();
         let (offered, tokens_max) = (self.offered(), self.tokens_max());
         let source = Source { tokens_max, listed: Arc::clone(&offered), loaded: loaded.len() };
-        let mut made_from = self.made_from.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made_from = self.made_from.lock();
         if made_from.as_ref() == Some(&source) {
             return None;
         }
@@ -602,7 +603,7 @@ impl Servers {
     fn sent(&self) -> Vec<String> {
         let offered = self.offered();
         let is_much = offered.is_much(self.tokens_max());
-        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let loaded = self.loaded.lock().clone();
         let is_sent =
             |row: &Listed| !is_much || self.is_always_sent(&row.server, &row.tool) || loaded.contains(&row.name);
         offered.rows.iter().filter(|row| is_sent(row)).map(|row| row.name.clone()).collect()
@@ -706,7 +707,7 @@ impl Servers {
     /// The hash of everything that a server offers. A manifest is never changed but replaced, so it is made once for each.
     fn whole_pin_of(&self, row: &Configured, manifest: &Arc<Manifest>) -> Option<String> {
         let identity = (row.identity)()?;
-        let mut known = self.whole_pins.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.whole_pins.lock();
         match known.get(&row.server.name) {
             Some(of) if of.identity == identity && Arc::ptr_eq(&of.manifest, manifest) => Some(of.pin.clone()),
             _ => {
@@ -719,7 +720,7 @@ impl Servers {
     }
 
     fn rows(&self) -> MutexGuard<'_, BTreeMap<String, Configured>> {
-        self.configured.lock().unwrap_or_else(PoisonError::into_inner)
+        self.configured.lock()
     }
 }
 

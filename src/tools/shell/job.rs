@@ -1,7 +1,8 @@
 //! `shell_job`: waits for a command that goes on, or ends it. It is offered to a model only while such a command runs. The person
 //! can list and end such commands, too.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use parking_lot::Mutex;
+use std::sync::{Arc, Weak};
 
 use serde_json::{Value, json};
 
@@ -29,7 +30,7 @@ pub struct Job {
 impl Jobs {
     fn with<T>(&self, act: impl FnOnce(&mut Left) -> T) -> Option<T> {
         let left = self.0.upgrade()?;
-        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = left.lock();
         Some(act(&mut left))
     }
 
@@ -88,7 +89,7 @@ impl Tool for ShellJob {
     }
 
     fn offer(&self) -> Offer {
-        let left = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = self.0.lock();
         if left.jobs.is_empty() { Offer::Never } else { Offer::Core }
     }
 

@@ -3,7 +3,6 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::PoisonError;
 
 use clap::Command;
 
@@ -37,7 +36,7 @@ fn text(config: Option<PathBuf>) -> Result<String, Failure> {
     let runtime = Runtime::start(&Request { config, channel: ChannelKind::Agent, ..Request::default() })?;
     runtime.problems().iter().for_each(report);
     let (counted, spent) = {
-        let store = runtime.store().lock().unwrap_or_else(PoisonError::into_inner);
+        let store = runtime.store().lock();
         (store.counted()?, store.spent_by_model(Period::Ever)?)
     };
     let log = app::receipt_options(runtime.settings(), runtime.env())?;

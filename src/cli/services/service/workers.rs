@@ -1,9 +1,10 @@
 //! The runs of the service: several at once, of which one works in a workspace, and the settings that count for them.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -70,17 +71,17 @@ impl Shared {
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     /// Lets other settings count for the runs that begin from now on.
     pub(super) fn set_settings(&self, layers: &Layers) {
-        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut request = self.request.lock();
         request.fallback = Some(Arc::new(layers.clone()));
     }
 
     fn request(&self) -> Request {
-        self.request.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.request.lock().clone()
     }
 
     fn settings(&self) -> Option<Settings> {
@@ -98,7 +99,7 @@ impl Shared {
     pub(super) fn rest(&self, time: Duration) -> bool {
         let flags = [&self.stops, &self.reloads, &self.news];
         let is_asked = || flags.iter().any(|flag| flag.load(Ordering::SeqCst));
-        drop(self.changed.wait_timeout_while(self.queue(), time, |_| !is_asked()));
+        self.changed.wait_while_for(&mut self.queue(), |_| !is_asked(), time);
         !self.stops.load(Ordering::SeqCst)
     }
 
@@ -176,9 +177,9 @@ impl Shared {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 self.cancel.cancel();
-                queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                self.changed.wait(&mut queue);
             } else {
-                queue = self.changed.wait_timeout(queue, left).map_or_else(|it| it.into_inner().0, |it| it.0);
+                self.changed.wait_for(&mut queue, left);
             }
         }
     }
